@@ -13,11 +13,10 @@ import (
 	"b-com.com/accelerator-device-plugin/offer"
 )
 
-// annotationMode is the annotation of a node that overrides --mode. Its name is that of Intel's
-// plugin.
+// annotationMode is the annotation of a node that overrides --mode. Intel's plugin uses the same name.
 const annotationMode = "fpga.intel.com/device-plugin-mode"
 
-// FirstAnswer is the longest time that the start waits for the API server. A refusal is an answer.
+// FirstAnswer is how long the start waits for the API server. A refusal counts as an answer.
 const FirstAnswer = 3 * time.Second
 
 // modeSelector chooses the mode by the annotation of a node. It belongs to the goroutine that
@@ -26,7 +25,7 @@ type modeSelector struct {
 	setting  string      // --mode, which is used without an annotation
 	mode     string      // chosen last
 	modes    chan string // of size 1: holds the chosen mode until Serve receives it
-	answered bool        // the API server has answered, even if with a refusal
+	answered bool        // the API server has answered, possibly with a refusal
 	log      *zap.Logger
 }
 
@@ -50,7 +49,7 @@ func (m *modeSelector) changed(n apiserver.Node) {
 	m.choose()
 }
 
-// refused handles a refusal of the API server to return the node: the mode stays the same.
+// refused handles a refusal of the API server to return the node. The mode stays as it is.
 func (m *modeSelector) refused(node string) {
 	if !m.answered {
 		m.answered = true
@@ -59,7 +58,7 @@ func (m *modeSelector) refused(node string) {
 	m.choose()
 }
 
-// choose sends the mode, in place of one that was not received yet. It does not block.
+// choose sends the mode. It replaces a mode that was not received yet, and does not block.
 func (m *modeSelector) choose() {
 	select {
 	case <-m.modes:
@@ -68,7 +67,7 @@ func (m *modeSelector) choose() {
 	m.modes <- m.mode
 }
 
-// logUnknownMode logs that the daemon starts in the mode of the settings, because the annotation is not known.
+// logUnknownMode logs that the daemon starts in the mode of the settings, because the annotation is unknown.
 func logUnknownMode(log *zap.Logger, node, mode string) {
 	log.Warn("annotation of the node not known, mode of the settings used", logevent.ConfigNotice, logevent.Node(node), logevent.Mode(mode))
 }

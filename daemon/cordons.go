@@ -27,8 +27,8 @@ func (c cordons) remove(ctx context.Context, devices []string, by string) ([]cor
 	return ended, err
 }
 
-// published blocks until the snapshot has the cordons in force, but for at most one second. The command
-// then prints the devices of this snapshot.
+// published blocks until the snapshot reflects the cordons in force, but for at most one second. The command then
+// prints the devices of this snapshot.
 func (c cordons) published(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

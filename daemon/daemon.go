@@ -18,20 +18,20 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// API is the Kubernetes API through which a daemon offers its devices: the device plugin API, or
-// DRA. The daemon calls Configure, Start, Run, Withdraw and Close at most once, in this order. The other methods
-// must be safe for concurrent use, and are called after Start unless their comment allows otherwise.
+// API is the Kubernetes API through which a daemon advertises its devices: the device plugin API, or DRA. The daemon
+// calls Configure, Start, Run, Withdraw and Close at most once each, in this order. The other methods must be safe for
+// concurrent use. They are called after Start unless their comment says otherwise.
 type API interface {
-	// Configure sets the fields of cfg about holders: Holders, Record and Given. HoldersUnknown is set if devices may be
-	// held through the other API; Configure also sets it if Record may lack devices.
+	// Configure sets the fields of cfg about holders: Holders, Record and Given. HoldersUnknown is already set if
+	// containers may hold devices through the other API. Configure also sets it if devices may be missing from Record.
 	Configure(ctx context.Context, cfg *inventory.Config) error
 	// Start gives the API the inventory, which is not running yet. ctx ends with the daemon.
 	Start(ctx context.Context, inv *inventory.Inventory)
-	// Run offers the devices until ctx ends. An error ends the daemon.
+	// Run advertises the devices until ctx ends. An error ends the daemon.
 	Run(ctx context.Context) error
 	// Withdraw removes from Kubernetes those devices that would remain there after the end of the daemon, and returns
-	// nil if none remains. It is called after Run has ended, unless the daemon has failed or another daemon of this API
-	// runs on the node. It is also called if Start was not called.
+	// nil if none remains. It is called after Run has ended, or if Start was never called. It is not called if the
+	// daemon has failed or if another daemon of this API runs on the node.
 	Withdraw(ctx context.Context) error
 	// Close releases what the API has opened. It is called after all tasks have ended.
 	Close() error
@@ -43,16 +43,15 @@ type API interface {
 	Reregister()
 	// Holders returns who uses which device. It may block until ctx ends.
 	Holders(ctx context.Context) inventory.Holdings
-	// Resources returns the resources under which devices are offered.
+	// Resources returns the resources under which devices are advertised.
 	Resources() []metrics.Resource
 	// Alive returns an error if a main goroutine hangs.
 	Alive() error
-	// Ready returns nil if Kubernetes has the devices.
+	// Ready returns nil once Kubernetes has the devices.
 	Ready() error
 }
 
-// Daemon follows the devices of a node and offers them through an API. Its fields do not change
-// while it runs.
+// Daemon follows the devices of a node and advertises them through an API. Its fields do not change while it runs.
 type Daemon struct {
 	Program string        // name of the program, for the API server
 	Version string        // of the program
@@ -61,7 +60,7 @@ type Daemon struct {
 	Log     *zap.Logger
 	Metrics *metrics.Metrics
 	Open    func() (API, error) // opens the API at the start
-	Guest   bool                // offers no device, so it runs beside the owner of the node, without a lock
+	Guest   bool                // advertises no device, so it may run next to the owner of the node, without a lock
 
 	Loader  *config.Loader   // the loader that has loaded Config; nil: there are no files
 	Hangups <-chan os.Signal // SIGHUP; nil: not handled by Serve
@@ -92,7 +91,7 @@ func (d *Daemon) Serve(ctx context.Context) (failed error) {
 	}
 	defer func() { // after all tasks have ended
 		withdraw := api.Withdraw
-		if failed != nil || ctx.Err() == nil { // a panic: the tasks still run, and could offer the devices again
+		if failed != nil || ctx.Err() == nil { // after a panic, the tasks still run and could advertise the devices again
 			withdraw = nil
 		}
 		r.owned.Leave(ctx, withdraw)

@@ -23,7 +23,7 @@ func Families(cfg config.Config) []inventory.Family {
 	return slices.DeleteFunc(AllFamilies(cfg), func(f inventory.Family) bool { return !slices.Contains(cfg.Families, f.Name()) })
 }
 
-// AllFamilies returns all families of cards, also those that are off. A new family needs one line here.
+// AllFamilies returns all families of cards, including those that are off. A new family needs one line here.
 func AllFamilies(cfg config.Config) []inventory.Family {
 	return []inventory.Family{
 		dfl.Family(kindOf[cfg.Mode]),
@@ -34,7 +34,7 @@ func AllFamilies(cfg config.Config) []inventory.Family {
 	}
 }
 
-// kindOf has the kind of unit that a device is, by mode. In the other modes a device is a port.
+// kindOf defines by mode which kind of unit a device is. In the other modes a device is a port.
 var kindOf = map[string]port.Kind{offer.Region: port.PerFME, offer.RegionDevel: port.PerFMEWithNode}
 
 // signals returns the signals of the enabled families of all modes, because the mode may change while

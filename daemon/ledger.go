@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// openLedger opens the ledger. A guest does not share that of the owner.
+// openLedger opens the ledger. A guest does not share the owner's ledger.
 func (r *run) openLedger(ctx context.Context) {
 	cfg := ledger.Config{
 		Dir: r.cfg.StateDir, Machine: machine(r.cfg.SysfsRoot), Metrics: r.Metrics,
@@ -35,14 +35,15 @@ func (r *run) openLedger(ctx context.Context) {
 	r.ledger = ledger.Open(context.WithoutCancel(ctx), cfg, r.Log)
 }
 
-// exempt reports whether nobody expects a card: it is cordoned or excluded, or the settings have no family that lists it.
+// exempt reports whether nobody expects a card: it is cordoned or excluded, or no family that the settings enable lists
+// it.
 func exempt(cfg config.Config, cordons []cordon.Cordon, address, family string) bool {
 	return cordon.Of(cordons, address) != nil || cfg.Exclude[address] ||
 		!slices.ContainsFunc(Families(cfg), func(f inventory.Family) bool { return f.Name() == family })
 }
 
-// onBus reports whether a PCI function with these ids ("": any) is at an address. If that cannot be read for want of
-// memory or descriptors, the function counts as present.
+// onBus reports whether a PCI function with these ids ("": any) is at an address. If this is unknown because memory or
+// descriptors ran out, the function counts as present.
 func onBus(sysfsRoot, address, pciID string) bool {
 	dir := functionAt(sysfsRoot, address)
 	if dir == "" {
@@ -61,7 +62,7 @@ func onVFIO(sysfsRoot, address, pciID string) bool {
 	return err == nil && driver == "vfio-pci"
 }
 
-// functionAt returns the directory of the PCI function at an address, or "" if it is no address.
+// functionAt returns the directory of the PCI function at an address, or "" if the text is not an address.
 func functionAt(sysfsRoot, address string) string {
 	address, err := sysfs.ParseAddress(address)
 	if err != nil {

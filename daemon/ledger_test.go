@@ -45,7 +45,7 @@ func TestExempt(t *testing.T) {
 	}
 }
 
-// A function is on the bus if its address and its ids are those of the card. It may be bound for a virtual machine.
+// A function is on the bus if it has the address and the ids of the card. It may be bound for a virtual machine.
 func TestOnBus(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "bus/pci/devices/0000:5e:00.0")
@@ -72,7 +72,7 @@ func TestOnBus(t *testing.T) {
 		{"vfio-pci", "10ee:5000:10ee:000e", false},
 		{"vfio-pci", "8086:09c4:8086:0000", true},
 	} {
-		_ = os.Remove(filepath.Join(dir, "driver")) // the link of the former driver
+		_ = os.Remove(filepath.Join(dir, "driver")) // the link of the previous driver
 		if test.driver != "" {
 			must.Succeed(t, os.Symlink("../../../drivers/"+test.driver, filepath.Join(dir, "driver")))
 		}

@@ -64,7 +64,7 @@ func (l *Log) Toggle() {
 	l.level.SetLevel(next)
 }
 
-// EndCounts logs the numbers of suppressed lines. Later lines are all written.
+// EndCounts logs the numbers of suppressed lines. After that, all lines are written.
 func (l *Log) EndCounts() { l.limit.Close() }
 
 func newZap(core zapcore.Core) *zap.Logger {

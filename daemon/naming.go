@@ -10,12 +10,12 @@ import (
 	"b-com.com/accelerator-device-plugin/offer"
 )
 
-// namingVersion must grow when a version of the program gives the devices of the same settings other ids or names, or
-// containers other device nodes: an upgrade to this version must not offer devices beside the former one.
+// namingVersion must grow when a new version of the program gives devices other ids or names for the same settings, or
+// gives containers other device nodes. Then an upgrade does not advertise devices next to the old version.
 const namingVersion = 1
 
-// naming has the settings that decide which devices exist, under which names they are offered, and which files a
-// container gets with them. A new field must be omitted while it has its default, so that an upgrade of the program
+// naming contains the settings that decide which devices exist, under which names they are advertised, and which files
+// a container gets with them. A new field must be omitted while it has its default, so that an upgrade of the program
 // does not change the naming.
 type naming struct {
 	Version int
@@ -36,8 +36,8 @@ type naming struct {
 	Rules                           []string
 }
 
-// Naming returns the naming of a daemon of an API with these settings. Two daemons may offer the devices of a node at
-// once only if they have the same naming.
+// Naming returns the naming of a daemon of an API with these settings. Two daemons may advertise the devices of a node
+// at the same time only if they have the same naming.
 func Naming(cfg config.Config, api string) owner.Naming {
 	n := naming{
 		Version: namingVersion, API: api,

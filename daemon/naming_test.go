@@ -12,9 +12,9 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
-// decisions has all fields of the settings. A field whose change gives devices other ids, names or nodes, or adds or
-// removes devices, is part of the naming: two daemons that differ in it never offer devices at once. A change of any
-// other field causes no gap in an upgrade.
+// decisions lists all fields of the settings. A field whose change gives devices other ids, names or nodes, or adds or
+// removes devices, is part of the naming: two daemons that differ in it never advertise devices at the same time. A
+// change of any other field causes no gap in an upgrade.
 var decisions = map[string]struct{ plugin, driver bool }{
 	"SysfsRoot": {true, true}, "DevRoot": {true, true}, "HostSysfsRoot": {true, true}, "HostDevRoot": {true, true},
 	"Families": {true, true}, "VFIOCdev": {true, true}, "XRTManagement": {true, true},

@@ -26,8 +26,8 @@ const ReadTimeout = 2 * time.Second
 // the answer.
 const holdersInterval = 10 * time.Second
 
-// NewLoader returns a loader with the names of families and health rows that are valid in settings. Those of
-// families that are off are valid, too, so that a family can be switched off without other changes.
+// NewLoader returns a loader that accepts the names of families and health rows in settings. It also accepts those of
+// families that are off, so that a family can be switched off without other changes.
 func NewLoader() *config.Loader {
 	var v config.Vocabulary
 	for _, f := range AllFamilies(config.Defaults()) {

@@ -12,7 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 )
 
-// switchable has the functions behind /healthz, /readyz and /devices, which change when the daemon owns the node.
+// switchable contains the functions behind /healthz, /readyz and /devices, which change when the daemon owns the node.
 type switchable struct {
 	owned   *owner.Node
 	serving atomic.Pointer[httpd.Answers]
@@ -20,9 +20,9 @@ type switchable struct {
 
 func (s *switchable) use(a httpd.Answers) { s.serving.Store(&a) }
 
-// now returns the present functions. A daemon that waits for the node is alive, and has no devices. It is not ready,
-// unless it waits for a daemon of its API with another naming: in an upgrade, Kubernetes ends that one only after this
-// one is ready.
+// now returns the current functions. A daemon that waits for the node is alive, but has no devices. It is not ready,
+// unless it waits for a daemon of its API with another naming: in an upgrade, Kubernetes ends that daemon only after
+// this one is ready.
 func (s *switchable) now() httpd.Answers {
 	if a := s.serving.Load(); a != nil {
 		return *a

@@ -16,8 +16,8 @@ import (
 const openWithin = 5 * time.Second
 
 // checkStateDir creates the state directory if it is missing. It returns an error if the user of this process is not
-// root and has no right to the directory: the daemon would wait in vain for it. Other errors may pass, so they are left
-// to [owner.Node.Take], which logs them and tries again.
+// root and has no right to the directory, because the daemon would wait for it in vain. Other errors may go away, so
+// they are left to [owner.Node.Take], which logs them and tries again.
 func checkStateDir(ctx context.Context, dir, kind string) error {
 	uid := os.Geteuid()
 	if uid == 0 || dir == "" {
@@ -36,13 +36,14 @@ func checkStateDir(ctx context.Context, dir, kind string) error {
 	return withoutRights(err, uid, kind)
 }
 
-// withoutRights returns an error that names the settings to change if err is that the user has no right to the state
-// directory, and nil otherwise. kind is the API of the daemon.
+// withoutRights returns an error that names the settings to change if err means that the user has no right to the state
+// directory. Otherwise it returns nil. kind is the API of the daemon.
 func withoutRights(err error, uid int, kind string) error {
 	foreign := (*privatedir.OwnerError)(nil)
 	switch {
 	case errors.As(err, &foreign):
-		// Not the whole error: its chown would take the directory from the daemon of root.
+		// The error leaves out the chown that the whole error suggests, because it would take the directory away from a
+		// daemon that runs as root.
 		err = fmt.Errorf("%s: found owner uid %d, want %d", foreign.Path, foreign.UID, uid)
 	case !errors.Is(err, fs.ErrPermission):
 		return nil

@@ -41,26 +41,26 @@ type run struct {
 
 	book     *cordon.Book
 	ledger   *ledger.Ledger
-	cordoned <-chan struct{} // closed when the cordons differ from those of the last policy
+	cordoned <-chan struct{} // closed when the cordons differ from those in the last policy
 	node     *Node
 	inForce  *latest.Value[config.Config]
 
-	// used are the settings in force. While another daemon offers the devices under their former names, cfg takes
-	// effect only as far as it leaves the names as they are.
+	// used contains the settings in force. While another daemon advertises the devices under their old names, cfg takes
+	// effect only as far as it does not change the names.
 	used    config.Config
 	retry   <-chan time.Time // of rename; nil: the names are those of cfg
-	renamed <-chan time.Time // the former names are withdrawn
+	renamed <-chan time.Time // the old names are withdrawn
 }
 
-// withdrawn is the time after which the lists under the former names have reached Kubernetes, and daemons that wait
-// may offer the devices under the new ones. The inventory withdraws all devices that may change their name at once.
+// withdrawn is the time after which the last lists under the old names have reached Kubernetes, and daemons that wait
+// may advertise the devices under the new ones. The inventory withdraws all devices that may change their name at once.
 const withdrawn = time.Second
 
 // serve starts all tasks, and makes policies until ctx ends. Then it returns nil; the tasks may still run.
 //
-// The mode is chosen before the node is taken, because it is part of the naming, and before the first card is
-// read: if it changed later, the kubelet would have the resources of both modes. Nothing is read or offered before the
-// node is taken.
+// The mode is chosen before the node is taken, because it is part of the naming. It is also chosen before the first
+// card is read, because the kubelet would have the resources of both modes if it changed later. Nothing is read or
+// advertised before the node is taken.
 func (r *run) serve(ctx context.Context) error {
 	if err := r.prepare(ctx); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (r *run) prepare(ctx context.Context) error {
 	if address, answers := r.cfg.HTTPAddress, r.probes.answers(r.Metrics); address != "" {
 		r.task(ctx, "http", func(ctx context.Context) error { return httpd.Run(ctx, address, answers, r.Log) })
 	}
-	// A daemon that waits for another naming is ready. So what would make it fail is found before.
+	// A daemon that waits for another naming is ready. So anything that would make it fail is found before that.
 	_, err := OpenHost(r.cfg)
 	return err
 }
@@ -146,8 +146,8 @@ func (r *run) followSettings(ctx context.Context) {
 	}
 }
 
-// takeNode blocks until the daemons of the other API, and those that name the devices in another way than the newest
-// settings, have ended. It returns false if ctx has ended. A guest does not wait.
+// takeNode blocks until the daemons of the other API have ended, and the daemons that name the devices differently than
+// the newest settings. It returns false if ctx has ended. A guest does not wait.
 func (r *run) takeNode(ctx context.Context) bool {
 	for !r.Guest {
 		var wanted atomic.Int64
@@ -260,7 +260,7 @@ func (r *run) startTasks(ctx context.Context, holders func(context.Context) inve
 	}
 }
 
-// forget forgets an absent card, also where its device is still listed.
+// forget forgets an absent card, even if its device is still listed.
 func (r *run) forget(ctx context.Context, card, by string) (ledger.Missing, error) {
 	forgotten, err := r.ledger.Forget(ctx, card, by)
 	if err == nil {
@@ -301,7 +301,7 @@ func (r *run) followChanges(ctx context.Context) {
 	}
 }
 
-// apply puts the newest settings in force, as far as the node has their naming.
+// apply puts the newest settings in force, as far as the naming of the node allows.
 func (r *run) apply(ctx context.Context) {
 	next := r.cfg
 	if !r.rename(ctx) {

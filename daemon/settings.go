@@ -62,8 +62,8 @@ func (l *liveSettings) follow(ctx context.Context, to chan<- config.Files) error
 	return nil
 }
 
-// changed calls take if the files differ from the files read last, and are not older: because of SIGHUP,
-// newer files may have been read since. It reports whether take has changed cfg.
+// changed calls take if the files differ from the files read last and are not older. They may be older if SIGHUP has
+// made the daemon read newer files in between. changed reports whether take has changed cfg.
 func (l *liveSettings) changed(cfg *config.Config, files config.Files) bool {
 	return !files.Before(l.read) && !files.Equal(l.read) && l.take(cfg, files)
 }

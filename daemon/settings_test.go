@@ -62,7 +62,7 @@ func TestSettingsInForce(t *testing.T) {
 			hangup      bool
 			taken       bool
 			want        control.Settings // without Hash
-			fresh       bool             // the hash is that of the files
+			fresh       bool             // the hash belongs to the files
 			events      []string         // of the log
 		}{
 			{"start", "", false, false, control.Settings{Applied: began}, true, []string{"config.applied"}},
@@ -120,7 +120,7 @@ func TestSettingsInForce(t *testing.T) {
 	})
 }
 
-// Files that were read before those of SIGHUP are not applied after them.
+// Files that were read before the files of SIGHUP are not applied after them.
 func TestFilesOlderThanSIGHUP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFiles(t, "exclude: [5e:00.0]\n")

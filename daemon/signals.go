@@ -40,7 +40,7 @@ func (d *Daemon) Live(ctx context.Context, log *Log) error {
 	return nil
 }
 
-// hangUp reads the settings and the cards, and registers, after SIGHUP.
+// hangUp handles SIGHUP: it reads the settings and the cards again, and registers again.
 func (r *run) hangUp(ctx context.Context) {
 	message := "hangup received, settings unchanged"
 	if r.live.take(&r.cfg, r.live.loader.Read()) {

@@ -55,8 +55,8 @@ func (s *stateSource) list(ctx context.Context) (list view.List, complete bool, 
 	}, snapshot.Complete, use.Problem()
 }
 
-// complete returns the newest snapshot. Soon after the start it blocks until each card has been read
-// or has timed out, because cards would be missing in an earlier snapshot.
+// complete returns the newest snapshot. Soon after the start it blocks until each card has been read or has timed out,
+// because an earlier snapshot would lack cards.
 func (s *stateSource) complete(ctx context.Context) inventory.Snapshot {
 	ctx, cancel := context.WithDeadline(ctx, s.started.Add(ReadTimeout+time.Second))
 	defer cancel()
@@ -95,8 +95,8 @@ func (s *stateSource) state(ctx context.Context) control.State {
 	return state
 }
 
-// follow raises the signal changes when the devices, the missing cards, the mode, the settings or the
-// cordons have changed, until ctx ends. It does not raise it for holders.
+// follow raises the signal changes when the devices, the missing cards, the mode, the settings or the cordons have
+// changed, until ctx ends. It does not follow changes of holders.
 func (s *stateSource) follow(ctx context.Context) error {
 	for {
 		_, devices := s.inventory.Latest()
@@ -117,8 +117,8 @@ func (s *stateSource) follow(ctx context.Context) error {
 	}
 }
 
-// IdleRules returns the rules that apply to no device. Such a rule is wrong, has no card on this node,
-// or comes after a rule that matches the same devices.
+// IdleRules returns the rules that match no device. Such a rule is wrong, has no card on this node, or comes after a
+// rule that matches the same devices.
 func IdleRules(naming offer.Naming, devices []*inventory.Device) []string {
 	used := make(map[int]bool)
 	for _, d := range devices {

@@ -22,7 +22,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// While cards have not been read, the answer waits. After the timeout it reports that cards are missing.
+// While cards have not been read, the answer waits. After the timeout it says that cards are missing.
 func TestStateBeforeTheCardsAreRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config.Defaults()

@@ -25,7 +25,7 @@ const (
 // OpenCL is the AFU id of all AOCX, regardless of their OpenCL kernels.
 const OpenCL = "18b79ffa2ee54aa096ef4230dafacb5f"
 
-// aocxParts has the texts of an AOCX and the position of its compressed GBS.
+// aocxParts contains the texts of an AOCX and the position of its compressed GBS.
 type aocxParts struct {
 	hash, board string
 	gz          section
@@ -77,8 +77,8 @@ func readText(r io.ReaderAt, sections map[string]section, name string) (string, 
 	return strings.Trim(string(b), "\x00 \t\r\n"), nil
 }
 
-// parseFileID parses an id that is the name of a file in the store: the id of an AFU, or the hash
-// of an AOCX. The allowed lengths are those of afuId in Intel's AcceleratorFunction.
+// parseFileID parses an id that is the name of a file in the store: the id of an AFU, or the hash of an AOCX. It allows
+// the same lengths as afuId in Intel's AcceleratorFunction.
 func parseFileID(s string) (string, error) {
 	hash := strings.ToLower(s)
 	if len(hash) < 8 || len(hash) > 40 || strings.Trim(hash, "0123456789abcdef") != "" {

@@ -38,15 +38,15 @@ type Bitstream struct {
 	part     section // the part of the file with the raw bitstream, which is compressed in an AOCX
 }
 
-// Open opens a bitstream and reads its ids. The extension of the file determines the format. The
-// compressed part of an AOCX is only read by Check and Map. An error has the path of the file.
+// Open opens a bitstream and reads its ids. The extension of the file determines the format. The compressed part of an
+// AOCX is only read by Check and Map. An error contains the path of the file.
 func Open(path string) (*Bitstream, error) {
 	format, err := formatOf(path)
 	if err != nil {
 		return nil, err
 	}
-	// Only a regular file is opened, because opening a device can have side effects. If a FIFO has
-	// replaced the file since, O_NONBLOCK prevents open from blocking.
+	// Only a regular file is opened, because opening a device can have side effects. If a FIFO has replaced the file in
+	// between, O_NONBLOCK prevents open from blocking.
 	info, err := os.Stat(path)
 	if err == nil {
 		err = privatedir.CheckRegular(path, info)
@@ -126,7 +126,7 @@ func (b *Bitstream) readAOCX() (gbsHeader, error) {
 // AOCX it blocks until it has unpacked the file, or ctx ends.
 func (b *Bitstream) Check(ctx context.Context) error {
 	if b.Format == GBS {
-		return nil // a GBS has neither length nor checksum of its raw bitstream
+		return nil // a GBS stores neither length nor checksum of its raw bitstream
 	}
 	if err := b.unpack(ctx, io.Discard); err != nil {
 		return fmt.Errorf("%s: %w", b.Path, err)
@@ -175,9 +175,9 @@ func (b *Bitstream) Close() error {
 
 // Mapping is a raw bitstream, mapped from a file.
 type Mapping struct {
-	// Data has the bytes, which are valid until Close. If another process truncates the file,
-	// reading them ends this process (SIGBUS), and an ioctl with them fails with EFAULT.
-	// [Store.Install] replaces files and never truncates them.
+	// Data is the raw bitstream. It is valid until Close. If another process truncates the file, reading Data ends this
+	// process (SIGBUS), and an ioctl with it fails with EFAULT. [Store.Install] replaces files and never truncates
+	// them.
 	Data  []byte
 	pages []byte
 }

@@ -15,10 +15,9 @@
 //
 // # Trust
 //
-// A bitstream is untrusted input. Reading one needs a few MiB of memory at most, for any sizes in
-// its headers. The raw bitstream of a GBS is mapped. That of an AOCX is unpacked into an unlinked
-// file in the store, never into memory. Only regular files are opened: opening the device node of
-// a port would reset its AFU.
+// A bitstream is untrusted input. Reading it needs a few MiB of memory at most, whatever sizes its headers contain. The
+// raw bitstream of a GBS is mapped. The raw bitstream of an AOCX is unpacked into an unlinked file in the store, never
+// into memory. Only regular files are opened, because opening the device node of a port would reset its AFU.
 //
 // # What may block
 //

@@ -113,7 +113,7 @@ func (f *elfFile) place(header []byte) (section, error) {
 	return inside(section64{f.word(header, 24, 16), f.word(header, 32, 20)}, f.size)
 }
 
-// name returns the first bytes of the names from that of a section on, at most most, or "" if there are none.
+// name returns at most this number of bytes of a section's name, or "" if there are no names.
 func (f *elfFile) name(header []byte, most int) (string, error) {
 	begin := int64(f.order.Uint32(header))
 	if begin >= f.names.size {

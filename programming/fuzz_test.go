@@ -32,7 +32,7 @@ func FuzzGBS(f *testing.F) {
 	})
 }
 
-// FuzzELF compares the parser with that of the standard library.
+// FuzzELF compares the parser with the parser of the standard library.
 func FuzzELF(f *testing.F) {
 	for _, data := range bits.ELFVariants(bits.Section{Name: ".acl.gbs.gz", Data: raw}, bits.Section{Name: ".text"}) {
 		f.Add(data)

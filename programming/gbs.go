@@ -60,7 +60,7 @@ func parseMetadata(text []byte) (gbsHeader, error) {
 		} `json:"afu-image"`
 	}
 	if err := json.NewDecoder(bytes.NewReader(text)).Decode(&m); err != nil {
-		// Not %w: io.EOF here is not the end of the file.
+		// Not %w, because io.EOF does not mean the end of the file here.
 		return gbsHeader{}, fmt.Errorf("metadata: not the JSON of a GBS: %v", err)
 	}
 	if n := len(m.Image.Clusters); n != 1 {
@@ -83,8 +83,7 @@ func ParseID(s string) (string, error) {
 	return sysfs.ParseID(strings.ReplaceAll(s, "-", ""))
 }
 
-// ends returns err, the error of a read. If err means the end of the data, it returns an error with
-// the format instead.
+// ends returns err, the error of a read. But if err means the end of the data, ends returns an error with this format.
 func ends(err error, format string, args ...any) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf(format, args...)

@@ -19,10 +19,10 @@ import (
 
 // Store is the path of a directory with bitstreams: INTERFACE/AFU.gbs, INTERFACE/HASH.aocx.
 //
-// A user who can write to the store decides which bitstreams root programs. So its directories
-// and files must belong to the effective user, and no other user may be able to write to them;
-// the directories above may belong to root. Owner and mode are checked on the open descriptor, so
-// hard links are checked, too. Symbolic links in the store are refused.
+// A user who can write to the store decides which bitstreams root programs. So its directories and files must belong to
+// the effective user, and no other user may be able to write to them; the directories above may belong to root. Owner
+// and mode are checked on the open descriptor, so the check covers hard links as well. Symbolic links in the store are
+// refused.
 type Store string
 
 // DefaultStore is the store of a node unless its settings name another one.
@@ -70,7 +70,7 @@ func (s Store) openRegion(interfaceID string) (*os.Root, error) {
 	return privatedir.OpenSub(dir, interfaceID)
 }
 
-// openStored opens a file of the store. The ids in the file must be those of its path.
+// openStored opens a file of the store. The ids in the file must match its path.
 func openStored(region *os.Root, interfaceID, name string) (*Bitstream, error) {
 	path := filepath.Join(region.Name(), name)
 	format, err := formatOf(path)
@@ -97,9 +97,9 @@ func (b *Bitstream) fileName() string {
 	return b.ID() + "." + b.Format
 }
 
-// InstallOptions are those of [Store.Install].
+// InstallOptions are the options of [Store.Install].
 type InstallOptions struct {
-	Force  bool // replace a file that is there
+	Force  bool // replace an existing file
 	DryRun bool // check everything, and change nothing
 }
 
@@ -150,7 +150,8 @@ func (s Store) Install(ctx context.Context, b *Bitstream, o InstallOptions) (str
 
 const temporaryPrefix = ".install-"
 
-// removeLeft removes what killed processes have left, if nobody has written to it for a day: another Install may be running.
+// removeLeft removes what killed processes have left, if nobody has written to it for a day, because another Install
+// may be running.
 func removeLeft(region *os.Root) {
 	files, _ := names(region)
 	for _, name := range files {
@@ -208,7 +209,7 @@ func (b *Bitstream) copyTo(ctx context.Context, dir *os.Root, name string) (err 
 		file.Close()
 		return fmt.Errorf("copying %s to %s: %w", b.Path, path, err)
 	}
-	copied, err := parse(b.Path, b.Format, file) // errors name the path that the user gave
+	copied, err := parse(b.Path, b.Format, file) // errors contain the path that the user gave
 	if err != nil {
 		return err
 	}
@@ -222,7 +223,7 @@ func (b *Bitstream) copyTo(ctx context.Context, dir *os.Root, name string) (err 
 	return nil
 }
 
-// scratch returns a new file in the store that has no name any more.
+// scratch returns a new file in the store. The file has no name, because it has been removed already.
 func (s Store) scratch() (*os.File, error) {
 	dir, err := privatedir.OpenDir(string(s), true)
 	if err != nil {
@@ -245,8 +246,8 @@ type Stored struct {
 	InterfaceID, ID string // ID is the id of an AFU, or the hash of an AOCX
 }
 
-// Names returns, sorted, the bitstreams that the store has according to the names of its files. It opens no file: whether a
-// bitstream can be used is found out when it is looked up. For a missing store it returns nil.
+// Names returns, sorted, the bitstreams that the store contains according to the names of its files. It opens no file:
+// only a lookup finds out whether a bitstream can be used. For a missing store it returns nil.
 func (s Store) Names() (found []Stored, err error) {
 	var failed error
 	err = s.eachRegion(func(store *os.Root, interfaceID string) {
@@ -268,7 +269,8 @@ func (s Store) Names() (found []Stored, err error) {
 	return slices.Compact(found), cmp.Or(err, failed)
 }
 
-// eachRegion calls f with the id of each interface that has a directory in the store. A missing store has none.
+// eachRegion calls f with the id of each interface that has a directory in the store. It calls nothing if the store is
+// missing.
 func (s Store) eachRegion(f func(store *os.Root, interfaceID string)) error {
 	store, err := privatedir.OpenDir(string(s), false)
 	if errors.Is(err, fs.ErrNotExist) {

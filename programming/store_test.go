@@ -90,7 +90,7 @@ func TestLookup(t *testing.T) {
 	compare.ErrorIs(t, "no store", fs.ErrNotExist, compare.ErrorOf(lookup(filepath.Join(dir, "none"), bits.Interface, bits.AFU)))
 }
 
-// The ids in a file must be those of its path.
+// The ids in a file must match its path.
 func TestLookupWrongContent(t *testing.T) {
 	for _, test := range []struct {
 		name, path string
@@ -394,7 +394,7 @@ func TestList(t *testing.T) {
 	compare.Error(t, "List of a store that others may write to", "", compare.ErrorOf(programming.Store(store).List(t.Context())))
 }
 
-// Names returns what the store has by the names of its files, and nothing that Lookup could not find.
+// Names returns what the store contains according to the names of its files, and nothing that Lookup could not find.
 func TestNames(t *testing.T) {
 	store := programming.Store(t.TempDir() + "/store")
 	found, err := store.Names()

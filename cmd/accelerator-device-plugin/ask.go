@@ -29,9 +29,9 @@ func addScan(cmd *cobra.Command, loader *config.Loader, scan *bool) {
 // askFlags are the flags of settings that apply to a command that asks the daemon.
 var askFlags = map[string]bool{"socket": true, "config": true, "overrides": true}
 
-// daemonSocket returns the path of the daemon's local socket. An invalid file of settings is only noted
-// on stderr, because the daemon continues with its former settings. A flag for a setting of the daemon
-// is an error, because it would have no effect.
+// daemonSocket returns the path of the daemon's local socket. An invalid file of settings is only noted on stderr,
+// because the daemon continues with its old settings. A flag for a setting of the daemon is an error, because it would
+// have no effect.
 func daemonSocket(cmd *cobra.Command, loader *config.Loader) (string, error) {
 	var err error
 	settings := pflag.NewFlagSet("", pflag.ContinueOnError)

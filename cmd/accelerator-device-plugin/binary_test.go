@@ -70,7 +70,7 @@ func TestDevicesCommand(t *testing.T) {
 	node, err := simnode.New(cmdtest.ShortDir(t))
 	must.Succeed(t, err)
 	roots := []string{"--sysfs-root", node.Sys, "--dev-root", node.Dev, "--host-dev-root", "/dev"}
-	// As without --pod-resources-socket, but with a path at which this machine has no kubelet.
+	// This is the same as without --pod-resources-socket, but with a path at which this machine has no kubelet.
 	cfg := config.Defaults()
 	cfg.SysfsRoot, cfg.DevRoot, cfg.PodResourcesSocket = node.Sys, node.Dev, "/nonexistent/kubelet.sock"
 	var cmd cobra.Command
@@ -183,7 +183,7 @@ func TestSecondSignalKills(t *testing.T) {
 		state, err := r.Process.Wait()
 		ended <- end{state, err}
 	}()
-	again := time.NewTicker(time.Millisecond) // repeated, because it may arrive before the first one is handled
+	again := time.NewTicker(time.Millisecond) // repeated, because it may arrive before the first signal is handled
 	defer again.Stop()
 	var state *os.ProcessState
 	for state == nil {
@@ -232,7 +232,7 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// watch prints changes and does not log them, too.
+// watch prints changes but does not log them.
 func TestWatchIsQuiet(t *testing.T) {
 	node := must.Value(simnode.New(cmdtest.ShortDir(t)))(t)
 	cmd := cmdtest.Command(t, "watch", "--scan", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "--pod-resources-socket", "/nonexistent")

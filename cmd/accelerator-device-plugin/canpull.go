@@ -44,13 +44,13 @@ func newCanPull() *cobra.Command {
 		Use:   "can-pull ADDRESS",
 		Short: "Check whether a card may be pulled",
 		Long: `Check whether a card may be pulled. Print yes, no or unknown, and one line for
-each reason, with a remedy. The exit code is 0 for yes, else 1.
+each reason, with a remedy. The exit code is 0 for yes, and 1 otherwise.
 
 The command combines these sources:
-  - the daemon: whether a new pod can get the card, and the containers that hold it
-  - sysfs: all functions of the card, virtual ones included
-  - the kubelet's checkpoint, which the pod of the DRA driver does not have: the pods with a device of the card
-  - /proc: the processes of the host that have a device node of the card open, whatever the name of the node
+  - the daemon: whether a new pod can get the card, and which containers use it
+  - sysfs: all functions of the card, including virtual functions
+  - the kubelet's checkpoint: which pods were given a device of the card (not available in the DRA driver's pod)
+  - /proc: which processes of the host have a device node of the card open, under any name
 
 The search for processes needs root on the host. In a pod that cannot see the
 processes of the host, such as the daemon's, the answer for a card with device nodes
@@ -111,7 +111,7 @@ func pullFacts(ctx context.Context, cfg config.Config, address string, scan bool
 		cfg.KubeletDir = cmp.Or(state.KubeletDir, cfg.KubeletDir)
 	}
 	f.Given, f.GivenErr = podsGiven(cfg.KubeletDir)
-	if f.DRA && errors.Is(f.GivenErr, fs.ErrNotExist) { // the driver's pod does not have the checkpoint, but Rows has the devices of the prepared claims
+	if f.DRA && errors.Is(f.GivenErr, fs.ErrNotExist) { // the driver's pod does not have the checkpoint, but Rows contains the devices of the prepared claims
 		f.GivenErr = nil
 	}
 	if f.CardErr != nil || len(f.Card.Numbers())+len(f.Card.Files()) == 0 {
@@ -139,7 +139,7 @@ func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
 		snapshot, f.RowsErr = deviceplugin.ScanOnce(ctx, cfg, watched)
 		f.Rows = view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, HostSys: cfg.HostSysfsRoot, Cordons: cordons}.Rows()
 	}
-	// All resource names count: the daemon may have other settings than this command.
+	// All resource names count, because the daemon may have other settings than this command.
 	use := deviceplugin.AskOnce(ctx, cfg, func(string, string) bool { return true })
 	if use.Err != nil {
 		f.HoldersErr = use.Err.Error()

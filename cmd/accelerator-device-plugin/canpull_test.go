@@ -57,7 +57,7 @@ func asks(t *testing.T, cfg config.Config, scan bool, procfs string) string {
 	return out.String()
 }
 
-// The card is offered, held, free, and opened by a process, each with the daemon and with --scan.
+// The card is advertised, held, free, and opened by a process, each with the daemon and with --scan.
 func TestCanPull(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root makes device nodes, and sees the processes of others")
@@ -83,7 +83,7 @@ func TestCanPull(t *testing.T) {
 	pod := filepath.Join(filepath.Dir(cfg.KubeletDir), "pods/5e0b")
 	idle, busy := fakeProc(t, ""), fakeProc(t, port)
 	offered := "3b:00.0 is not cordoned: a new pod can get it at any time: accelerator-device-plugin cordon 3b:00.0 --why TEXT\n"
-	held := "held by default/job/main: ask its owner to end it, or: kubectl --namespace default delete pod job\n"
+	held := "in use by default/job/main: ask the pod's owner, or run: kubectl --namespace default delete pod job\n"
 	// The daemon keeps the kubelet's answer for a second.
 	await := func(want string) {
 		for late := time.After(20 * time.Second); asks(t, cfg, false, idle) != want; {
@@ -123,7 +123,7 @@ func TestCanPull(t *testing.T) {
 		{"given, and not named", func() {
 			do(errors.Join(os.MkdirAll(pod, 0o755), os.WriteFile(filepath.Join(cfg.KubeletDir, checkpoint.File),
 				[]byte(`{"Data":{"PodDeviceEntries":[{"PodUID":"5e0b","DeviceIDs":{"-1":["3b:00.0-p1"]}}]}}`), 0o600)))
-		}, idle, "unknown\nthe kubelet's checkpoint gives the card to the pod with the UID 5e0b, which the kubelet does not name: the pod has ended, or only its init containers have the card, or the kubelet has just started: " +
+		}, idle, "unknown\naccording to the kubelet's checkpoint, the pod with the UID 5e0b has the card, but the kubelet does not list this pod: the pod has ended, or only its init containers have the card, or the kubelet has just started: " +
 			"find the pod with kubectl get pods -A -o custom-columns=UID:.metadata.uid,NAMESPACE:.metadata.namespace,NAME:.metadata.name; if no pod has this UID, it has ended, and no longer counts\n"},
 		{"the pod has ended", func() { do(os.Remove(pod)) }, idle, "yes\n"},
 	} {
@@ -147,7 +147,7 @@ func TestCanPull(t *testing.T) {
 		}
 	}
 	pods.Stop()
-	if got := asks(t, cfg, true, idle); !strings.HasPrefix(got, "unknown\nthe containers that hold the card are not known: ") {
+	if got := asks(t, cfg, true, idle); !strings.HasPrefix(got, "unknown\nit is unknown which containers use the card: ") {
 		t.Errorf("no kubelet: %s", got)
 	}
 	do(os.WriteFile(filepath.Join(cfg.StateDir, "cordons.json"), []byte("rubbish"), 0o600))
@@ -192,7 +192,7 @@ func TestCanPullWithDRA(t *testing.T) {
 	}()
 	<-served
 	got := answer()
-	if want := "no\nheld by default/job/main: ask its owner to end it, or: kubectl --namespace default delete pod job\n"; !strings.HasPrefix(got, want) || strings.Contains(got, "checkpoint") {
+	if want := "no\nin use by default/job/main: ask the pod's owner, or run: kubectl --namespace default delete pod job\n"; !strings.HasPrefix(got, want) || strings.Contains(got, "checkpoint") {
 		t.Errorf("answer %q, want %q at its beginning, and nothing about a checkpoint", got, want)
 	}
 	state.API = control.DevicePlugin

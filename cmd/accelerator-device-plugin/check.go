@@ -12,7 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// Exit codes of check, as custom plugins of node-problem-detector have them.
+// Exit codes of check. node-problem-detector expects them from custom plugins.
 const (
 	checkedGood = iota
 	checkedBad
@@ -27,13 +27,13 @@ func newCheck() *cobra.Command {
 		Long: `Print one line, and exit with
   0  if no card has a fault
   1  if a card is broken or missing, and needs attention
-  2  if that is not known: the daemon does not answer, has not read or cannot read
-     all cards, has not advertised them yet, or the node has none
-node-problem-detector expects these codes of its custom plugins. With --node-condition-type
-the daemon writes the same answer to a condition of the Node.
+  2  if the answer is unknown: the daemon does not answer, has not read or cannot
+     read all cards, has not advertised them yet, or the node has no cards
+node-problem-detector expects these exit codes from its custom plugins. With
+--node-condition-type the daemon writes the same answer to a condition of the Node.
 
-A card that is cordoned, excluded or being programmed does not count. One that is
-recovering counts only if it counted before. The command asks the daemon at --socket,
+A card that is cordoned, excluded or being programmed does not count. A recovering
+card counts only if it counted before. The command asks the daemon at --socket,
 which only root can use.`,
 		Example: `  accelerator-device-plugin check
   kubectl -n kube-system exec POD -- accelerator-device-plugin check`,

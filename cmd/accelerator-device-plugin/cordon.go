@@ -33,14 +33,15 @@ func newCordon() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cordon DEVICE... --why TEXT",
 		Short: "Take cards or ports of this node out of service",
-		Long: `Take cards or ports out of service at once: no new pod gets them. Pods that hold
-one keep it. DEVICE is a card with all its ports, such as 3b:00.0 or 0001:3b:00.0,
+		Long: `Take cards or ports out of service at once: no new pod gets them. Pods that already
+use one keep it. DEVICE is a card with all its ports, such as 3b:00.0 or 0001:3b:00.0,
 or one port, 3b:00.0-p0 to 3b:00.0-p3. The address of any function of an IOMMU
 group (vfio-pci) cordons the whole group. With --absent the slot may be empty: the
 cordon then applies to the next card in it.
 
-A cordon lasts until uncordon, or for the time of --for. It survives restarts and
-upgrades of the daemon. Cordoning a device again replaces --why, --by and --for.
+A cordon lasts until you run uncordon, or for the time given with --for. It survives
+restarts and upgrades of the daemon. Cordoning a device again replaces the values of
+--why, --by and --for.
 The command asks the daemon at --socket, which only root can use.`,
 		Example: `  accelerator-device-plugin cordon 3b:00.0 --why "replace the fan"
   accelerator-device-plugin cordon 3b:00.0-p1 5e:00.0 --why "link errors, ticket 4711" --for 2h
@@ -72,14 +73,14 @@ The command asks the daemon at --socket, which only root can use.`,
 	}
 	addSocket(cmd, loader)
 	cmd.Flags().StringVar(&why, "why", "", "reason for the cordon, a `TEXT` of one line; required")
-	cmd.Flags().DurationVar(&during, "for", 0, "duration of the cordon, such as 2h (default: until uncordon)")
+	cmd.Flags().DurationVar(&during, "for", 0, "how long the cordon lasts, such as 2h (default: until uncordon)")
 	cmd.Flags().BoolVar(&absent, "absent", false, "accept a DEVICE that this node does not have now")
 	addBy(cmd, &by)
 	return cmd
 }
 
-// present returns an error unless the node has all these devices now. With a wrong address, the card that is
-// meant would stay in service.
+// present returns an error unless the node has all these devices now. Without this check, a mistyped address would
+// leave the intended card in service.
 func present(cmd *cobra.Command, daemon *control.Client, devices []string) error {
 	state, err := daemon.State(cmd.Context())
 	if err != nil {
@@ -111,9 +112,9 @@ func newUncordon() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uncordon DEVICE...",
 		Short: "Put cards or ports of this node back into service",
-		Long: `End the cordons of cards or ports. DEVICE is a card or a port, as in the command
-cordon. A healthy device is offered again at once. The command asks the daemon at
---socket, which only root can use.`,
+		Long: `Put cards or ports back into service by ending their cordons. DEVICE is a card or a
+port, as for the command cordon. A healthy device is advertised again at once. The
+command asks the daemon at --socket, which only root can use.`,
 		Example: `  accelerator-device-plugin uncordon 3b:00.0
   kubectl -n kube-system exec POD -- accelerator-device-plugin uncordon 3b:00.0 --by alice`,
 		Args: deviceArgs,
@@ -141,10 +142,10 @@ func newForget() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "forget CARD",
 		Short: "Forget a card that will not come back to this node",
-		Long: `Remove a card that was taken out while the daemon did not run, so that it is no
+		Long: `Forget a card that was taken out while the daemon was not running, so that it is no
 longer reported as missing. CARD is its PCI address, such as 3b:00.0. The history of
-the card is lost. A card that is present is refused. The command asks the daemon at
---socket, which only root can use.`,
+the card is lost. The command refuses to forget a card that is present. It asks the
+daemon at --socket, which only root can use.`,
 		Example: `  accelerator-device-plugin forget 3b:00.0
   kubectl -n kube-system exec POD -- accelerator-device-plugin forget 3b:00.0 --by alice`,
 		Args: cobra.ExactArgs(1),
@@ -201,7 +202,7 @@ func addBy(cmd *cobra.Command, by *string) {
 	cmd.Flags().StringVar(by, "by", "", "your `NAME`, needed in a pod, where every user is root (default: $SUDO_USER, else the user's name)")
 }
 
-// userName returns the name of the user, and not root if the user has called sudo.
+// userName returns the name of the user. If root has called sudo, it is the name of the user who called sudo.
 func userName() string {
 	if name := os.Getenv("SUDO_USER"); name != "" {
 		return name
@@ -247,11 +248,15 @@ func inService(r view.Row) string {
 func holdersText(r view.Row) string {
 	switch {
 	case len(r.Holder) > 0:
-		return "held by " + strings.Join(r.Holder, ", ") + ", which keeps it"
+		text := "in use by " + strings.Join(r.Holder, ", ")
+		if r.Cordon != nil {
+			return "still " + text
+		}
+		return text
 	case !r.HolderKnown:
 		return "holder unknown"
 	case r.Held != nil && *r.Held:
-		return "given to a container that the kubelet does not name yet"
+		return "allocated to a container that the kubelet does not list yet"
 	}
 	return "free"
 }

@@ -46,14 +46,14 @@ it is an AMD card with XRT, with --aws a card of an AWS F2 instance.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg := config.Defaults()
-			cfg.RecoveryHold = time.Second // the default of 10 s is long for a demonstration
+			cfg.RecoveryHold = time.Second // the default of 10 s is too long for a demonstration
 			cfg.FlapWindow = 20 * time.Second
 			resource := cfg.ResourceName
 			switch {
 			case withXRT:
 				resource = "amd.com/xilinx_u250_gen3x16_xdma_shell_4_1-0"
 				cfg.Families = append(cfg.Families, xrt.Family{}.Name())
-			case functions: // offered only by a rule
+			case functions: // they are advertised only by a rule
 				resource = "example.com/ofs-vf"
 				cfg.Families = append(cfg.Families, vfio.Family{}.Name())
 				cfg.Resources = []offer.Rule{{Resource: resource, Match: offer.Match{Family: vfio.Family{}.Name()}}}

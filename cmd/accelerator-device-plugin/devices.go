@@ -31,18 +31,18 @@ daemon's version, mode and settings; with -o json and -o yaml it is on stderr.
 
 With --scan the command reads the cards itself, without the daemon. Its settings
 come from flags (all those of serve --help), variables and files. A scan has no
-history: recovery holds, quarantine and cordons are not known.
+history, so it shows no recovery holds, quarantines and cordons.
 
-A device whose RESOURCE is "-" is not offered in this mode. With -o wide, the
-command lists on stderr the rules for resources that apply to no device.
+A device whose RESOURCE is "-" is not advertised in this mode. With -o wide, the
+command also lists, on stderr, the resource rules that match no device.
 
-HOLDER is the container that holds the device, according to the kubelet. It is
-"not named yet" if the device was given to a container that the kubelet does not
-name yet, and "?" if the kubelet could not be asked or has just started. A device
-that has left the node is listed while a container holds it.
+HOLDER is the container that uses the device, according to the kubelet. "not named
+yet" means that the device was allocated, but the kubelet does not list its container
+yet. "?" means that the kubelet could not be asked or has just started. A device that
+was removed from the node stays listed while a container uses it.
 
--o state prints all that the daemon answers, as one JSON object: also its version,
-settings and cordons, and the history of its cards.
+-o state prints the whole state of the daemon as one JSON object, including its
+version, settings and cordons, and the history of its cards.
 
 The exit code is 0 even if devices are unhealthy.`,
 		Example: `  accelerator-device-plugin devices

@@ -58,7 +58,7 @@ func TestDemoCommand(t *testing.T) {
 	}
 }
 
-// The paths of the daemon's sockets are longer than that of the simulated kubelet.
+// The paths of the daemon's sockets are longer than the path of the simulated kubelet's socket.
 func TestDemoInALongDirectory(t *testing.T) {
 	dir := t.TempDir() + strings.Repeat("/long", 8)
 	must.Succeed(t, os.MkdirAll(dir, 0o755))
@@ -70,7 +70,7 @@ func TestDemoInALongDirectory(t *testing.T) {
 	}
 }
 
-// The demo fails if a device is offered again too early.
+// The demo fails if a device is advertised again too early.
 func TestDemoFailsForShortHold(t *testing.T) {
 	cfg := config.Defaults()
 	cfg.RecoveryHold = 0

@@ -16,12 +16,13 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/timeline"
 )
 
-const logsHelp = `Print the history of the devices from logs of the daemon: one line for each event,
-with the lists that the kubelet received and their latency. The command reads files,
-one after the other, or stdin (-). Text before the JSON of a line is skipped. If it
-is that of kubectl logs --prefix or journalctl, the line is shown with the pod or the
-host, and devices of different pods or hosts are kept apart. At the end, stderr has
-the number of skipped lines, and the devices that the newest daemon did not find.
+const logsHelp = `Print the history of the devices from logs of the daemon, one line for each event,
+including the lists that the kubelet received and their latency. The command reads
+the files in turn, or stdin (-). Text before the JSON of a line is skipped. If that
+text was added by kubectl logs --prefix or journalctl, the line is shown with its pod
+or host, and devices of different pods or hosts are kept apart. At the end, the
+command prints on stderr how many lines it skipped, and which devices the newest
+daemon did not find.
 
 Without --event and --level the command prints all lines of level info and above,
 except the info lines of http.served, socket.removed and library.log. "!" marks
@@ -128,8 +129,8 @@ func parseBounds(f *timeline.Filter, since, until string) (err error) {
 	return nil
 }
 
-// logs reads the files one after the other. If the output is a pipe whose reader has closed it, as head does,
-// logs ends without an error.
+// logs reads the files in turn. If the output is a pipe whose reader has closed it, as head does, logs ends without an
+// error.
 func logs(cmd *cobra.Command, reader *timeline.Reader, files []string) error {
 	signal.Ignore(syscall.SIGPIPE)
 	var err error

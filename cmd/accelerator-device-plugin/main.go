@@ -19,7 +19,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	// A second signal has the default action: it kills.
+	// A second signal kills the process, which is the default action.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -50,8 +50,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 2
 }
 
-// escaped returns the text of an error, which may have several lines, with escapes in place of control characters: names
-// of files, and answers of the daemon, may contain them.
+// escaped returns the text of an error, which may have several lines. It replaces control characters by escapes,
+// because names of files and answers of the daemon may contain them.
 func escaped(err error) string {
 	lines := strings.Split(err.Error(), "\n")
 	for i, line := range lines {
@@ -75,8 +75,8 @@ type failure struct {
 
 func (f failure) Unwrap() error { return f.error }
 
-// doubleDashes adds a second dash to -log-level and -accel-nbunits: in the original plugin these
-// flags have one.
+// doubleDashes adds a second dash to -log-level and -accel-nbunits, because these flags have only one dash in the
+// original plugin.
 func doubleDashes(args []string) []string {
 	out := make([]string, len(args))
 	for i, a := range args {
@@ -89,8 +89,8 @@ func doubleDashes(args []string) []string {
 	return out
 }
 
-// oneDash adds to err that flags need two dashes, if the user gave a known flag with one dash, as
-// other plugins have them. The parser takes each letter after a single dash for a flag.
+// oneDash explains in err that flags need two dashes, if the user gave a known flag with one dash, as in other plugins.
+// The parser takes each letter after a single dash for a flag.
 func oneDash(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {

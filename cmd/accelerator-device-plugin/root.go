@@ -25,30 +25,30 @@ Without a command it runs the daemon (serve). Each setting has a flag
 key in the YAML file of --config (resyncInterval). Flags take precedence over
 variables, and variables over the file.
 
---mode selects what is offered as one device, and the name of its resource:
+--mode selects what is advertised as one device, and the name of its resource:
   single       a port; all ports have one resource (--resource-name)
   af           a port; one resource for each AFU: fpga.intel.com/af-…
   region       a card with all its ports; one resource for each interface: fpga.intel.com/region-…
-  regiondevel  as region, with the device node of the card's FME
-  pool         a unit without hardware, with a number as its id (--accel-nbunits)
+  regiondevel  like region, plus the device node of the card's FME
+  pool         a number, without any hardware (--accel-nbunits)
 
-Exit codes: 0 success, 1 failure, 2 usage error. The command check has codes of its own.`
+Exit codes: 0 success, 1 failure, 2 usage error. The command check has its own exit codes.`
 
 const rootExamples = `  accelerator-device-plugin                            run the daemon on this node
-  accelerator-device-plugin --log-format console       the same, with the log as text
-  accelerator-device-plugin devices                    the daemon's devices, their health and their holders
-  accelerator-device-plugin devices --scan --mode af   the devices of this node in another mode, without the daemon
+  accelerator-device-plugin --log-format console       run the daemon with a log in plain text
+  accelerator-device-plugin devices                    show the devices, their health and the containers that use them
+  accelerator-device-plugin devices --scan --mode af   show the devices in another mode, without the daemon
   accelerator-device-plugin devices -o json | jq -r '.[] | select(.health != "healthy") | .id'
-  accelerator-device-plugin watch                      one line for each change, until interrupted
+  accelerator-device-plugin watch                      print one line for each change, until interrupted
   accelerator-device-plugin cordon 3b:00.0 --why fan   take the card out of service: no new pod gets it
   accelerator-device-plugin uncordon 3b:00.0           put the card back into service
-  accelerator-device-plugin forget 3b:00.0             a missing card that will not come back
-  accelerator-device-plugin can-pull 3b:00.0           whether the card may be pulled, and the reasons
-  accelerator-device-plugin check                      whether the cards need attention, by exit code
-  accelerator-device-plugin explain port-ap6           what a reason of a device means, and what to do
-  accelerator-device-plugin logs daemon.log            the history of the devices, from a log
-  accelerator-device-plugin demo                       a demonstration without a card or a cluster
-  accelerator-device-plugin simulate DIR               a simulated node, to try the chart`
+  accelerator-device-plugin forget 3b:00.0             forget a missing card that will not come back
+  accelerator-device-plugin can-pull 3b:00.0           check whether the card may be pulled, and if not, why
+  accelerator-device-plugin check                      check whether the cards need attention (exit code)
+  accelerator-device-plugin explain port-ap6           explain what a reason means, and what to do
+  accelerator-device-plugin logs daemon.log            print the history of the devices from a log
+  accelerator-device-plugin demo                       run a demonstration without a card or a cluster
+  accelerator-device-plugin simulate DIR               create a simulated node, to try the chart`
 
 func newRoot() *cobra.Command {
 	loader := daemon.NewLoader()
@@ -62,8 +62,8 @@ func newRoot() *cobra.Command {
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	// Cobra's flag for this needs templates. With templates the linker keeps every method of
-	// every type, 2 MB of them.
+	// Cobra's own version flag needs templates. With templates the linker keeps every method of every type, 2 MB of
+	// them.
 	version := root.Flags().BoolP("version", "v", false, "print the version")
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *version {

@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
-// simulation has the flags of simulate.
+// simulation contains the flags of simulate.
 type simulation struct {
 	board, address, afu, region string
 }
@@ -40,9 +40,10 @@ pods. No driver has their numbers, so opening one fails. Run by another user, it
 creates regular files, which pods cannot get.
 
 ADDRESS is a slot, DDDD:BB:DD.F or BB:DD.F. DEVICE is the address of a card,
-ADDRESS-pN for its port N, the address of a function on vfio-pci or xocl, or that
-of the application function of an AWS card. The daemon offers the last three only if
---families has vfio, xrt or aws, and functions on vfio-pci only by a rule.
+ADDRESS-pN for its port N, the address of a function on vfio-pci or xocl, or the
+address of the application function of an AWS card. The daemon advertises functions
+on vfio-pci, functions on xocl and AWS cards only if --families includes vfio, xrt or
+aws. Functions on vfio-pci also need a resource rule.
 
 DIR must be missing, empty, or a simulated node, and writable by no other user.
 Remove DIR to delete the node.
@@ -65,10 +66,10 @@ Reasons:
 			return asFailure(simulate(cmd, args[0], change))
 		},
 	}
-	cmd.Flags().StringVar(&s.board, "board", "", "`NAME` of the board to plug; plug without it uses "+simnode.Boards[0].Name)
+	cmd.Flags().StringVar(&s.board, "board", "", "`NAME` of the board to plug (default for plug: "+simnode.Boards[0].Name+")")
 	cmd.Flags().StringVar(&s.address, "address", "0000:3b:00.0", "`ADDRESS` of the slot for --board; plug has its own argument")
-	cmd.Flags().StringVar(&s.afu, "afu", "", "AFU `ID` of the board's ports (default: that of the board's model)")
-	cmd.Flags().StringVar(&s.region, "interface", "", "interface `ID` of the board (default: that of the board's model)")
+	cmd.Flags().StringVar(&s.afu, "afu", "", "AFU `ID` of the board's ports (default: the AFU of the board's model)")
+	cmd.Flags().StringVar(&s.region, "interface", "", "interface `ID` of the board (default: the interface of the board's model)")
 	return cmd
 }
 
@@ -147,7 +148,7 @@ func printSimulated(out io.Writer, node *simnode.Node) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tCARD\tNODE\tAFU")
 	for _, d := range node.Devices() {
-		path := "-" // of an AWS card, and of a card that is being reset
+		path := "-" // an AWS card has none, nor does a card that is being reset
 		if d.Node != "" {
 			path = node.Dev + "/" + d.Node
 		}

@@ -90,7 +90,7 @@ func simulatedHealth(t *testing.T, dir string) string {
 	return strings.Join(all, ", ")
 }
 
-// The tree has the ids of the command line.
+// The tree contains the ids of the command line.
 func TestSimulateIDs(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "node")
 	const afu, region = "00112233445566778899aabbccddeeff", "a1b2c3d4e5f60718293a4b5c6d7e8f90"

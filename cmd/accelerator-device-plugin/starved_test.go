@@ -17,8 +17,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// limitFiles sets the limit of descriptors of the daemon, as ulimit -S -n does, and returns the former limit.
-// Open descriptors above the limit stay open.
+// limitFiles sets the limit of descriptors of the daemon, as ulimit -S -n does, and returns the previous limit. Open
+// descriptors above the limit stay open.
 func (r *running) limitFiles(n uint64) (was uint64) {
 	r.T.Helper()
 	var old syscall.Rlimit
@@ -51,7 +51,7 @@ func connect(t *testing.T, address string, n int) (hangUp func()) {
 	return hangUp
 }
 
-// If connections use up all descriptors of the daemon, no device becomes unhealthy, devices are given out, and
+// If connections use up all descriptors of the daemon, no device becomes unhealthy, devices can still be allocated, and
 // one line is logged. Changes of a card are found when the connections are closed.
 func TestOutOfDescriptors(t *testing.T) {
 	const every = 100 * time.Millisecond
@@ -85,7 +85,7 @@ func TestOutOfDescriptors(t *testing.T) {
 	for _, line := range r.Early[earlier:] {
 		switch line["event"] {
 		case "allocate.served", "device.health", "list.sent":
-		case "holders.unknown", "holders.known": // the checkpoint has the nodes of the device that was given out
+		case "holders.unknown", "holders.known": // the checkpoint contains the nodes of the allocated device
 			compare.Equal(t, fmt.Sprintf("source in the line between begin and end, %v", line), "checkpoint", line["source"])
 		default:
 			t.Errorf("line between those of begin and end: %v", line)
@@ -93,8 +93,8 @@ func TestOutOfDescriptors(t *testing.T) {
 	}
 }
 
-// Without a descriptor, the open stream continues. As soon as there are descriptors, the daemon
-// registers with a kubelet that was restarted meanwhile, and watches the directory of nodes again.
+// Without a descriptor, the open stream continues. As soon as there are descriptors, the daemon registers with a
+// kubelet that has been restarted, and watches the directory of nodes again.
 func TestKubeletRestartsOutOfDescriptors(t *testing.T) {
 	r, node, kubelet := serveBinary(t, "--health-interval=100ms", "--log-level=info")
 	must.Succeed(t, node.Plug(cardB))

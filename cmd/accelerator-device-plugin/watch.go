@@ -31,13 +31,13 @@ func newWatch() *cobra.Command {
 		Short: "Print the FPGA devices of this node, and each change",
 		Long: `Print the FPGA devices of this node, then one line for each change of a device,
 its holder or its cordon, until interrupted. The command asks the running daemon
-at --socket, which only root can use, and fails when the daemon ends. A line that
-begins with "daemon" or "DRA driver" shows its version, mode and settings: at the
-start and after each change of them. With -o json it is on stderr.
+at --socket, which only root can use, and fails when the daemon ends. At the start,
+and when the daemon's version, mode or settings change, a line that begins with
+"daemon" or "DRA driver" shows them; with -o json this line is on stderr.
 
--o state prints all that the daemon answers, at the start and after each change, one
-JSON object per line. With --for the command ends after this time, also if whoever
-reads its output has gone.
+-o state prints the whole state of the daemon at the start and after each change, as
+one JSON object per line. With --for the command ends after this time, even if nobody
+reads its output any more.
 
 With --scan the command watches the cards itself, without the daemon. Its settings
 come from flags (all those of serve --help), variables and files. It has no history,
@@ -82,7 +82,8 @@ registers nothing with the kubelet, and asks for holders only when a device chan
 	return cmd
 }
 
-// within runs f, whose context ends after some time (0: never). It does not wait longer: a write blocks while nobody reads.
+// within runs f, whose context ends after some time (0: never). It stops waiting for f soon after that time, because a
+// write blocks while nobody reads.
 func within(during time.Duration, f func() error) error {
 	if during == 0 {
 		return f()
@@ -151,7 +152,7 @@ func scanChanges(p *changePrinter, cfg config.Config, isSet func(string) bool) e
 	return tasks.Wait()
 }
 
-// changePrinter prints the changes from each list of devices to the next.
+// changePrinter prints the changes between each list of devices and the next.
 type changePrinter struct {
 	cmd      *cobra.Command
 	format   string

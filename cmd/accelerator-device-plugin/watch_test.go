@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// watch -o state prints the whole state, and again after a change. --for ends it, also if its output is not read.
+// watch -o state prints the whole state, and again after a change. --for ends it, even if its output is not read.
 func TestWatchState(t *testing.T) {
 	r, node, _ := serveBinary(t)
 	r.Await("control.served")

@@ -64,8 +64,8 @@ func newInstall(s *settings) *cobra.Command {
 		Short: "Install a bitstream in the store",
 		Long: `Copy a bitstream to STORE/INTERFACE/AFU.gbs or STORE/INTERFACE/HASH.aocx, where
 INTERFACE, AFU and HASH are the ids in the file. The command creates missing
-directories. The store and its files must belong to the effective user, and no other
-user may be able to write to them: such a user could choose the bitstreams that root
+directories. The store and its files must belong to the effective user. No other user may
+be able to write to them, because that user could then choose the bitstreams that root
 programs.`,
 		Example: `  accelerator-fpga install nlb_400.gbs
   accelerator-fpga install --dry-run nlb_400.gbs        check everything, print the path
@@ -94,7 +94,7 @@ func newList(s *settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the bitstreams in the store",
-		Long: `List the bitstreams in the store. Each file is checked in the same way as before it is
+		Long: `List the bitstreams in the store. Each file gets the same checks as before it is
 programmed. A file that would be refused is listed with the reason.`,
 		Example: `  accelerator-fpga list
   accelerator-fpga list -o json | jq -r '.[] | select(.error) | .path'`,

@@ -73,7 +73,7 @@ func portRowOf(c fpga.Card, p fpga.Port, attributes []fpga.Attribute) portRow {
 	if p.Number >= 0 {
 		r.PortID = &p.Number
 	}
-	if p.Number > 0 { // as in the daemon's ids
+	if p.Number > 0 { // as in the daemon's device ids
 		r.ID += "-p" + strconv.Itoa(p.Number)
 	}
 	if p.AFUErr != nil && !errors.Is(p.AFUErr, fs.ErrNotExist) {

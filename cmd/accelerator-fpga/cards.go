@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 )
 
-// device has the flags that select a card and perhaps one of its ports.
+// device contains the flags that select a card and perhaps one of its ports.
 type device struct {
 	name string
 	port int
@@ -18,7 +18,7 @@ type device struct {
 
 // addTo adds the flag --device to a command.
 func (d *device) addTo(cmd *cobra.Command) {
-	cmd.Flags().VarP(&once{value: &d.name}, "device", "d", "`card`: a PCI address, an FME or a port")
+	cmd.Flags().VarP(&once{value: &d.name}, "device", "d", "`card`, given as a PCI address, an FME or a port")
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if d.name == "" {
 			return errors.New("--device: found none, want a card: accelerator-fpga list-port")
@@ -32,7 +32,7 @@ func (d *device) addPortTo(cmd *cobra.Command) {
 	cmd.Flags().Lookup("port").DefValue = "0" // so that the help shows no default
 }
 
-// once is a flag that may be given only once. If there were two cards, only one would be programmed.
+// once is a flag that may be given only once. Of two cards, only one would be programmed.
 type once struct {
 	value *string
 	set   bool
@@ -74,7 +74,7 @@ func (d *device) find(s *settings) (fpga.Host, fpga.Card, *fpga.Port, error) {
 	return host, card, port, err
 }
 
-// differs returns the error for a --port that is not the port of --device.
+// differs returns the error for a --port that differs from the port of --device.
 func (d *device) differs(port fpga.Port) error {
 	return fmt.Errorf("--port: found %d with --device %s, want %d or none", d.port, d.name, port.Number)
 }
@@ -100,7 +100,7 @@ func newListFME(s *settings) *cobra.Command {
 		Use:   "list-fme",
 		Short: "List the management engines (FME) of the cards",
 		Long: `List the FMEs of this node's cards, with the PCI address and the ports of the card, and
-the interface that bitstreams for it must have.`,
+the interface that its bitstreams must fit.`,
 		Example: `  accelerator-fpga list-fme
   accelerator-fpga list-fme -o json | jq -r '.[].interfaceId'`,
 		Args: noArgument,
@@ -125,8 +125,8 @@ func newListPort(s *settings) *cobra.Command {
 		Use:   "list-port",
 		Short: "List the ports of the cards, with their AFU",
 		Long: `List the ports of this node's cards, with the current AFU, the FME, and the interface
-that bitstreams must have. If the AFU is "disabled", the port is being programmed, or
-a programming has failed.`,
+that its bitstreams must fit. If the AFU is "disabled", the port is being programmed, or
+programming it has failed.`,
 		Example: `  accelerator-fpga list-port
   accelerator-fpga list-port -o json | jq -r '.[] | [.id, .afuId] | @tsv'`,
 		Args: noArgument,
@@ -146,7 +146,7 @@ a programming has failed.`,
 	}
 }
 
-// cards returns the cards of the node. With an error, it returns the cards that could be read.
+// cards returns the cards of the node. After an error, it returns the cards that could be read.
 func (s *settings) cards() ([]fpga.Card, error) {
 	host, err := s.host()
 	if err != nil {
@@ -199,8 +199,8 @@ func newFMEInfo(s *settings) *cobra.Command {
 		Use:   "fmeinfo --device CARD",
 		Short: "Show the management engine (FME) of a card",
 		Long: `Show the FME of a card from sysfs. ports_num includes released ports. "manager state" is
-the result of the last programming. Then all sensors of the card are read: temperatures,
-power, voltages and currents, with their limits.`,
+the result of the last programming. The command also reads all sensors of the card:
+temperatures, power, voltages and currents, with their limits.`,
 		Example: `  accelerator-fpga fmeinfo --device dfl-fme.0
   accelerator-fpga fmeinfo --device 3b:00.0 -o json | jq -r .interfaceId`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -31,15 +31,15 @@ fails, the container does not start.
 
 The container's cards are the cards of all --device flags in the entries of this
 hook in config.json. If no entry has --device, they are the ports in linux.devices.
-An invocation with --device programs only the cards of its own --device flags, one
-without programs all cards of the container.
+An invocation with --device programs only the cards of its own --device flags. An
+invocation without --device programs all cards of the container.
 
 With --afu, each --device gets that AFU, and the environment is ignored.
 
-A card that reports the AFU already is not programmed. The bitstream in the card
-chooses the id that it reports: use --always where a pod could load a bitstream of
-its own. The card is then programmed at each start. A card that is too hot is not
-programmed, and the container does not start (--max-temperature).
+A card that already reports the AFU is not programmed again. But a bitstream can
+report any id. If pods can load bitstreams of their own, use --always, so that the
+card is programmed at each start. If a card is too hot (--max-temperature), it is not
+programmed, and the container does not start.
 
 The command logs its result to syslog or the journal (as accelerator-fpga), or to a
 file if there is neither.`,
@@ -62,7 +62,7 @@ file if there is neither.`,
 			if err != nil {
 				return asFailure(err)
 			}
-			// The runtime kills the hook after 110 s, and its error would not have the reason.
+			// The runtime kills the hook after 110 s. Its error would not contain the reason.
 			s.timeout = min(s.timeout, 100*time.Second)
 			ctx, cancel := s.deadline(cmd.Context())
 			defer cancel()
@@ -84,9 +84,9 @@ file if there is neither.`,
 	}
 	cmd.Flags().StringArrayVar(&flags.Devices, "device", nil, "`card` to program: its id, or the name of its FME or port; repeatable")
 	cmd.Flags().StringVar(&flags.AFU, "afu", "", "`id` of the AFU, or hash of the AOCX, for all --device")
-	cmd.Flags().BoolVar(&always, "always", false, "program a card that reports the AFU already, too")
+	cmd.Flags().BoolVar(&always, "always", false, "program a card even if it already reports the AFU")
 	addMaxTemperature(cmd, &hottest)
-	cmd.Flags().StringVar(&logFile, "log-file", "/var/log/accelerator-fpga.log", "log `file` if there is no syslog; rotated at 1 MiB, with one old file")
+	cmd.Flags().StringVar(&logFile, "log-file", "/var/log/accelerator-fpga.log", "log `file` if there is no syslog; rotated at 1 MiB, keeping one old file")
 	return cmd
 }
 

@@ -179,7 +179,7 @@ func TestHookReplaced(t *testing.T) {
 	}
 }
 
-// A signal or the timeout ends a hook that waits for a card. Its error has the card.
+// A signal or the timeout ends a hook that waits for a card. Its error names the card.
 func TestHookEnds(t *testing.T) {
 	for _, test := range []struct {
 		name, timeout string

@@ -17,7 +17,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	// A second signal has the default action: it kills.
+	// A second signal kills the process, which is the default action.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -32,8 +32,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	// The error must be one line, because Kubernetes Events of pods show it. File names and the
-	// contents of files may have line breaks.
+	// The error must be one line, because the Kubernetes Events of pods show it. File names and the contents of files
+	// may contain line breaks.
 	if errors.As(err, new(failure)) {
 		fmt.Fprintf(stderr, "%s: %s\n", cmd.CommandPath(), terminal.Escape(err.Error()))
 		return 1
@@ -42,9 +42,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 2
 }
 
-// withLongFlags returns the arguments with a second dash for the flags of Intel's fpga_tool, which
-// have one: -dry-run would be -d with a value. It adds the value true, so that the next word, which
-// may be the command, is not parsed as the value.
+// withLongFlags adds a second dash to the flags of Intel's fpga_tool, which have only one: the parser would take
+// -dry-run for -d with a value. It also adds the value true, so that the next word, which may be the command, is not
+// parsed as the value.
 func withLongFlags(args []string) []string {
 	args = slices.Clone(args)
 	for i, arg := range args {

@@ -30,7 +30,7 @@ with another interface, for a port that is disabled after a failed programming, 
 card that is too hot (--max-temperature), and if another process has the card's FME or
 the port open.
 
-Programming takes seconds. Only one process at a time programs a card, the others wait.
+Programming takes seconds. Only one process can program a card at a time. Others wait.
 The card's driver cannot be interrupted: after --timeout the command fails, but its
 process stays until the driver has finished.`,
 		Example: `  accelerator-fpga pr --device 3b:00.0 nlb_400.gbs
@@ -90,7 +90,7 @@ process stays until the driver has finished.`,
 
 // addMaxTemperature adds the flag --max-temperature to a command.
 func addMaxTemperature(cmd *cobra.Command, m *fpga.MaxTemperature) {
-	cmd.Flags().Var((*maxTemperature)(m), "max-temperature", "refuse a card whose FPGA has this temperature in °C, or a part of which has reached its own warning limit; board: only the latter; off: program any card")
+	cmd.Flags().Var((*maxTemperature)(m), "max-temperature", "refuse a card if its FPGA has reached this temperature in °C, or if one of its parts has reached the part's own warning limit; board: only check the parts' limits; off: program any card")
 }
 
 // maxTemperature is the value of --max-temperature.
@@ -109,7 +109,7 @@ func (m *maxTemperature) String() string {
 
 // Set implements [pflag.Value].
 func (m *maxTemperature) Set(text string) error {
-	const most = 150 // no FPGA bears more
+	const most = 150 // no FPGA survives a higher temperature
 	switch text {
 	case "off":
 		*m = maxTemperature{Off: true}
@@ -135,7 +135,7 @@ func (s *settings) deadline(ctx context.Context) (context.Context, context.Cance
 
 // addQuiet adds the flag --quiet to a command.
 func addQuiet(cmd *cobra.Command, quiet *bool) {
-	cmd.Flags().BoolVarP(quiet, "quiet", "q", false, "print nothing but errors")
+	cmd.Flags().BoolVarP(quiet, "quiet", "q", false, "print only errors")
 }
 
 // stdout returns the writer for the result of a command.
@@ -177,7 +177,7 @@ type programmedRow struct {
 	PCIAddress string `json:"pciAddress"`
 	Port       string `json:"port"`
 	PortID     int    `json:"portId"`
-	Programmed bool   `json:"programmed"` // false: the port has the AFU already, or it was a dry run
+	Programmed bool   `json:"programmed"` // false: the port already had the AFU, or it was a dry run
 }
 
 func printProgrammed(w io.Writer, card fpga.Card, port fpga.Port, b *programming.Bitstream, asJSON, there, dryRun bool) error {
@@ -201,11 +201,11 @@ func printProgrammed(w io.Writer, card fpga.Card, port fpga.Port, b *programming
 func newRelease(s *settings) *cobra.Command {
 	return newMove(s, &cobra.Command{
 		Use:   "release --device CARD --port N",
-		Short: "Release a port of the physical function for a virtual function",
-		Long: `Release a port, so that a virtual function can have it. The physical function and /dev
-no longer have the port. To create virtual functions, release one port for each, and
-write their number to sriov_numvfs of the card. The command needs root. It fails if a
-process has the port open.`,
+		Short: "Release a port, so that a virtual function can use it",
+		Long: `Release a port, so that a virtual function can use it. The port disappears from the
+physical function and from /dev. To create virtual functions, release one port for
+each of them, and write their number to the card's sriov_numvfs. The command needs
+root. It fails if a process has the port open.`,
 		Example: `  accelerator-fpga release --device 3b:00.0 --port 1
   echo 1 > /sys/bus/pci/devices/0000:3b:00.0/sriov_numvfs`,
 	}, "released", fpga.Programmer.Release)

@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// pull and push are run by the program beside this one, or else by the one in PATH, in place of this process.
+// This process becomes the program that runs pull and push: the one next to this one, or else the one in PATH.
 func TestRegistryProgram(t *testing.T) {
 	dir, inPath := t.TempDir(), t.TempDir()
 	self := filepath.Join(dir, "accelerator-fpga")

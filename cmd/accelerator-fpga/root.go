@@ -25,7 +25,7 @@ list-fme and list-port: 3b:00.0, 3b:00.0-p1, dfl-fme.0, /dev/dfl-port.0. The com
 that show cards read sysfs and open no device, so they do not disturb programs that
 use a card.
 
-Flags may be before or after FILE. With -o json the output is JSON.
+Flags can come before or after FILE. -o json prints JSON.
 
 Exit codes: 0 success, 1 failure, 2 usage error.`
 
@@ -36,7 +36,7 @@ const rootExamples = `  accelerator-fpga info nlb_400.gbs
   accelerator-fpga list-port
   accelerator-fpga pr --device 3b:00.0 nlb_400.gbs`
 
-// settings has the global flags.
+// settings contains the global flags.
 type settings struct {
 	store   string
 	output  string
@@ -84,14 +84,14 @@ func newRoot() *cobra.Command {
 	root.SuggestionsMinimumDistance = 2
 	flags := root.PersistentFlags()
 	flags.StringVar(&s.store, "store", string(programming.DefaultStore), "`directory` with the bitstreams of this node")
-	flags.StringVar(&s.sysfs, "sysfs-root", "/sys", "mount point of sysfs, a `directory`")
+	flags.StringVar(&s.sysfs, "sysfs-root", "/sys", "`directory` where sysfs is mounted")
 	flags.StringVar(&s.dev, "dev-root", "/dev", "`directory` of the device nodes")
 	flags.StringVar(&s.lockDir, "lock-dir", "/run/accelerator-fpga", "`directory` of the lock files, one for each FME")
-	flags.DurationVar(&s.timeout, "timeout", 90*time.Second, "longest `time` for programming, releasing or assigning")
+	flags.DurationVar(&s.timeout, "timeout", 90*time.Second, "time `limit` for programming, releasing or assigning")
 	flags.StringVarP(&s.output, "output", "o", "", "output `format`: json (default: text)")
 	root.AddCommand(newInfo(&s), newInstall(&s), newList(&s))
 	root.AddCommand(newRegistry("pull", "REFERENCE", "Pull a bitstream from a registry into the store"), newRegistry("push", "FILE REFERENCE", "Push a bitstream to a registry"),
-		newRegistry("keep", "--list FILE", "Keep a list of bitstreams of registries in the store, as a service"))
+		newRegistry("keep", "--list FILE", "Keep a list of bitstreams in the store up to date, as a service"))
 	root.AddCommand(newListFME(&s), newListPort(&s), newFPGAInfo(&s), newFMEInfo(&s), newPortInfo(&s))
 	root.AddCommand(newProgram(&s), newRelease(&s), newAssign(&s), newHook(&s), newVersion())
 	root.AddCommand(newInstallBinary()) // hidden; for the chart

@@ -12,7 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 )
 
-// sensorsWithin is the longest time in which the sensors of a card are read: a board's controller may never answer.
+// sensorsWithin is how long the sensors of a card may be read, because a board's controller may never answer.
 const sensorsWithin = 10 * time.Second
 
 // sensorRow is a sensor in JSON, with the keys of accelerator-device-plugin devices.
@@ -22,7 +22,7 @@ type sensorRow struct {
 	Error string   `json:"error,omitempty"` // of reading the value or a limit
 }
 
-// sensorRows reads the sensors of a card. If that has not ended when ctx does, the cause of ctx is the error.
+// sensorRows reads the sensors of a card. If it is not done when ctx ends, it returns the cause of ctx as the error.
 func sensorRows(ctx context.Context, host fpga.Host, address string) ([]sensorRow, error) {
 	type answer struct {
 		rows []sensorRow

@@ -62,7 +62,7 @@ sensors                   unreadable: no answer
 	compare.Values(t, "table", want, out.String())
 	compare.Equal(t, "limit of the sensor that cannot be read", 2.5, rows[0].Max)
 
-	// A card that does not answer does not keep the command.
+	// A card that does not answer does not keep the command from ending.
 	must.Succeed(t, os.Remove(dir+"temp1_input"))
 	must.Succeed(t, syscall.Mkfifo(dir+"temp1_input", 0o600))
 	ctx, cancel := context.WithCancelCause(t.Context())

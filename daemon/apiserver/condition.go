@@ -16,8 +16,8 @@ type Condition struct {
 	Transition time.Time `json:"lastTransitionTime"` // when Status last changed
 }
 
-// Condition returns a condition of a Node. The request is a patch that changes nothing, so it needs no further right than
-// [Writer.Apply]: a policy can limit it to this Node, which is not possible for the right to get nodes.
+// Condition returns a condition of a Node. It sends a patch that changes nothing, so it needs no other permission than
+// [Writer.Apply]. A policy can limit patches to this Node, but not the permission to get nodes.
 func (w *Writer) Condition(node, kind string) (Condition, error) {
 	var answer struct {
 		object
@@ -39,12 +39,12 @@ func (w *Writer) Condition(node, kind string) (Condition, error) {
 	return Condition{Type: kind}, nil
 }
 
-// ownTypes is the prefix of the types that no other program has a reason to write.
+// ownTypes is the prefix of the condition types that no other program has a reason to write.
 const ownTypes = "accelerator.b-com.com/"
 
-// Apply creates or updates a condition of a Node by server-side apply. If another program has written the condition, the
-// error is [ErrExists], but a condition with a type of ours is overwritten. Conditions of other types stay, also those that
-// Apply has written.
+// Apply creates or updates a condition of a Node by server-side apply. If another program has written the condition,
+// the error is [ErrExists]. But a condition whose type begins with ownTypes is overwritten. Conditions of other types
+// stay, including those that Apply has written.
 func (w *Writer) Apply(node string, c Condition) error {
 	body := encode(fields{
 		"apiVersion": "v1", "kind": "Node", "metadata": fields{"name": node},
@@ -53,7 +53,8 @@ func (w *Writer) Apply(node string, c Condition) error {
 			"lastTransitionTime": timestamp(c.Transition), "lastHeartbeatTime": timestamp(time.Now()),
 		}}},
 	})
-	// An apply removes what its manager has applied before and does not apply again, so each type has a manager of its own.
+	// An apply removes what its field manager has applied before and does not apply again, so each type has its own
+	// manager.
 	query := url.Values{"fieldManager": {component + " " + c.Type}}
 	if strings.HasPrefix(c.Type, ownTypes) {
 		query.Set("force", "true")

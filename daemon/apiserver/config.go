@@ -26,18 +26,18 @@ type Config struct {
 	// the kubelet sets in each pod. It is not used with a Kubeconfig.
 	LookupEnv func(string) (string, bool)
 
-	// UserAgent is the HTTP header, which the audit log of the API server has.
+	// UserAgent is the value of the header User-Agent. It appears in the audit log of the API server.
 	UserAgent string
 
 	// Dial opens a connection; nil: over the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// Failed is called for each request that failed and is made again. It must be safe for
-	// concurrent use, and may be nil.
+	// Failed is called for each failed request that will be repeated. It must be safe for concurrent use, and may be
+	// nil.
 	Failed func()
 }
 
-// Client has the address of the API server and the credentials. Create it with [Open].
+// Client holds the address of the API server and the credentials. Create it with [Open].
 type Client struct {
 	server *url.URL
 	config transport.Config // as read; transport.New gets a copy, because it fills in the contents of files

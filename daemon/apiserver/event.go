@@ -9,7 +9,7 @@ import (
 // component is the source of the Events.
 const component = "accelerator-device-plugin"
 
-// Event has those fields of an Event of core/v1 that are written.
+// Event contains those fields of a core/v1 Event that this package writes.
 type Event struct {
 	Name        string // DNS name, unique in the namespace of the object
 	Object      Object
@@ -21,7 +21,7 @@ type Event struct {
 	Count       int
 }
 
-// Object is the object of an Event.
+// Object is the object that an Event is about.
 type Object struct {
 	Kind      string // Node or Pod
 	Namespace string // "" for a node
@@ -29,8 +29,8 @@ type Object struct {
 	UID       string // kubectl describe finds Events by the uid; "": not known
 }
 
-// namespace returns the namespace of the object's Events: those of nodes are in default
-// (legacyValidateEvent, pkg/apis/core/validation/events.go of Kubernetes).
+// namespace returns the namespace of the object's Events. Events of nodes are in default (legacyValidateEvent,
+// pkg/apis/core/validation/events.go of Kubernetes).
 func (o Object) namespace() string {
 	if o.Namespace == "" {
 		return "default"

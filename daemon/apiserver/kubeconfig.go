@@ -12,15 +12,15 @@ import (
 	"k8s.io/client-go/transport"
 )
 
-// kubeconfig has the supported fields of the file, and those that are refused
-// (https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/). clientcmd, which reads all
-// of them, links the typed clients.
+// kubeconfig contains the supported fields of the file, and the fields that are refused
+// (https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/). The package clientcmd reads all fields, but it
+// links the typed clients.
 type kubeconfig struct {
 	CurrentContext            string `yaml:"current-context"`
 	Contexts, Clusters, Users []entry
 }
 
-// entry is an element of one of the three lists. It has one of the three fields.
+// entry is an element of one of the three lists. Only one of its three fields is set.
 type entry struct {
 	Name    string
 	Context struct{ Cluster, User string }

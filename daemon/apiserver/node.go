@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	watchFor     = 5 * time.Minute  // a watch is requested for this time to twice this time
+	watchFor     = 5 * time.Minute  // a watch is requested for between once and twice this time
 	tooBrief     = 5 * time.Second  // a watch that ends earlier has failed
 	steadyAfter  = 45 * time.Second // a watch that has lasted for this time counts as recovery
 	reopenWithin = time.Second      // longest wait after the end of a watch that has not failed
@@ -62,7 +62,7 @@ type nodeList struct {
 
 // node returns the listed node.
 func (l nodeList) node(name string) (Node, error) {
-	// Other answers without items do not mean that the node does not exist.
+	// Any other answer without items does not mean that the node does not exist.
 	if l.Kind != "PartialObjectMetadataList" || l.Metadata.ResourceVersion == "" {
 		return Node{}, fmt.Errorf("found kind %q with resourceVersion %q, want a list of nodes",
 			clip(l.Kind), clip(l.Metadata.ResourceVersion))
@@ -111,11 +111,10 @@ func (e watchEvent) node(name string) (Node, error) {
 // used in a path or a field selector.
 var dnsName = regexp.MustCompile(`^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$`)
 
-// FollowNode follows a Node object until ctx ends; then it returns nil. It calls changed with the
-// first state that the API server returns, also if there is no such node, and whenever
-// annotations, UID or existence differ from the last call. It may skip states that did not last,
-// but not the last one. It calls refused for each answer 401 or 403 after logging it, because the
-// account may never get the right.
+// FollowNode follows a Node object until ctx ends. Then it returns nil. It calls changed with the first state that the
+// API server returns, even if there is no such node, and whenever annotations, UID or existence differ from the last
+// call. It may skip states that did not last, but never the last one. After each answer 401 or 403 it logs the answer
+// and calls refused, because the account may never get the permission.
 //
 // It returns an error only for a name that no node can have.
 func (c *Client) FollowNode(ctx context.Context, name string, changed func(Node), refused func()) error {
@@ -145,7 +144,7 @@ func (c *Client) FollowNode(ctx context.Context, name string, changed func(Node)
 	return nil
 }
 
-// follower is the state of one call of FollowNode. It belongs to that goroutine.
+// follower is the state of one call of FollowNode. It belongs to the goroutine of that call.
 type follower struct {
 	session
 	name    string
@@ -163,8 +162,8 @@ func (f *follower) observe(node Node) {
 	}
 }
 
-// listAndWatch lists the node, and follows it until a watch ends. The request of the list has no
-// resourceVersion, so the answer is not older than an earlier one.
+// listAndWatch lists the node, and follows it until a watch ends. The list request contains no resourceVersion, so the
+// answer is not older than an earlier one.
 func (f *follower) listAndWatch(ctx context.Context) error {
 	version, err := f.list(ctx)
 	if err != nil {
@@ -196,8 +195,8 @@ func (f *follower) list(ctx context.Context) (version string, err error) {
 	return list.Metadata.ResourceVersion, nil
 }
 
-// watch follows the node from version on until the watch ends. API servers end watches at any
-// time, and connections break. The end is an error only within tooBrief of the beginning.
+// watch follows the node from version on until the watch ends. API servers end watches at any time, and connections
+// break. The end counts as an error only if it comes within tooBrief of the beginning.
 func (f *follower) watch(ctx context.Context, version string) error {
 	lasts := watchFor + rand.N(watchFor)
 	ctx, cancel := context.WithTimeout(ctx, lasts+requestWithin)
@@ -219,7 +218,7 @@ func (f *follower) watch(ctx context.Context, version string) error {
 	began, passed := time.Now(), make(chan struct{})
 	steady := time.AfterFunc(steadyAfter, func() {
 		defer close(passed)
-		f.trouble.success() // this goroutine does not use trouble meanwhile
+		f.trouble.success() // the goroutine of watch does not use trouble until it returns
 	})
 	defer func() {
 		if !steady.Stop() {

@@ -48,7 +48,7 @@ func (r *refusal) Error() string {
 	return text
 }
 
-// final has the codes of answers that will be the same at each attempt.
+// final contains the codes of answers that another attempt will not change.
 var final = []int{
 	http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusGone,
 	http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity,

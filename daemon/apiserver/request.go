@@ -57,7 +57,7 @@ func checkCertificate(config transport.Config) error {
 	return err
 }
 
-// session has the connections of one FollowNode or Writer. It belongs to one goroutine.
+// session holds the connections of one FollowNode or Writer. It belongs to one goroutine.
 type session struct {
 	*Client
 	transport http.RoundTripper // nil: not created yet
@@ -83,7 +83,7 @@ type call struct {
 	whole    bool // the answer is the object, not only its metadata
 }
 
-// methods has the HTTP methods of the verbs.
+// methods maps verbs to HTTP methods.
 var methods = map[string]string{
 	"list": http.MethodGet, "watch": http.MethodGet, "get": http.MethodGet,
 	"create": http.MethodPost, "patch": http.MethodPatch,
@@ -157,7 +157,7 @@ func (s *session) ask(ctx context.Context, within time.Duration, c call, to any)
 	return nil
 }
 
-// decoder reads JSON objects of at most [maxAnswer] bytes, one after the other.
+// decoder reads a sequence of JSON objects of at most [maxAnswer] bytes each.
 type decoder struct {
 	limit *io.LimitedReader
 	json  *json.Decoder

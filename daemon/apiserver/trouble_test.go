@@ -70,8 +70,7 @@ const (
 
 var huge = strings.Repeat("x", 5<<20)
 
-// faults has faults of a server and parts of the logged errors. With those of watches, lists still
-// succeed.
+// faults lists faults of a server and parts of the logged errors. With the faults of watches, lists still succeed.
 var faults = []struct {
 	name  string
 	fault simapiserver.Fault

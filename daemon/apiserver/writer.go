@@ -11,7 +11,7 @@ const (
 	maxUID      = 256              // maximum number of bytes of a uid, which usually has 36
 )
 
-// Writer writes Events. It belongs to one goroutine. It does not repeat requests: its caller
+// Writer writes Events and a condition of a Node. It belongs to one goroutine. It does not repeat requests: its caller
 // repeats them, after the time that Failed returns.
 type Writer struct {
 	session session
@@ -79,8 +79,8 @@ func (o object) isPod(namespace, name string) error {
 // one. The first failure of each kind is logged.
 func (w *Writer) Failed(err error) time.Duration { return w.trouble.failure(err) }
 
-// Passed records a request that succeeded. If recovered is true, no other request is failing, and
-// the recovery is logged.
+// Passed records a request that succeeded. If recovered is true, no other request is failing any more, and the recovery
+// is logged.
 func (w *Writer) Passed(recovered bool) {
 	w.trouble.pause.Reset()
 	if recovered {

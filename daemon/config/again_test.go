@@ -31,7 +31,7 @@ func rewrite(t *testing.T, path, content string) {
 	must.Succeed(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
-// start loads a configuration as the daemon does. The command has flags of its own, too.
+// start loads a configuration as the daemon does. The command also has its own flags.
 func start(t *testing.T, lookup func(string) (string, bool), flags ...string) *config.Loader {
 	t.Helper()
 	l := config.New(vocabulary)

@@ -173,7 +173,7 @@ func TestEdges(t *testing.T) {
 	}
 }
 
-// An error has the setting, the value that was found and the allowed values.
+// An error contains the setting, the value that was found and the allowed values.
 func TestRefusals(t *testing.T) {
 	for _, test := range []struct {
 		name      string

@@ -15,18 +15,18 @@ import (
 	"b-com.com/accelerator-device-plugin/offer"
 )
 
-// A file is parsed into nodes and not into a struct, for three reasons. The text of a value counts, as in flags
-// and variables, and not its YAML type (1e10 may be four hex digits). The settings and their checks are in the
-// table of flags. And errors have the place and the allowed values, where the library's errors have Go types.
+// A file is parsed into nodes instead of a struct, for three reasons. What counts is the text of a value, as in flags
+// and variables, not its YAML type (1e10 may be four hex digits). The settings and their checks are in the table of
+// flags. And our errors name the place and the allowed values, while the library's errors name Go types.
 
-// Limits for a file. With aliases a short file can have many values, and each may have an error.
+// Limits for a file. With aliases, a short file can contain many values, and each of them may be wrong.
 const (
 	mostErrors = 20
 	mostText   = 2000 // bytes of an error
 	mostValues = 100_000
 )
 
-// setter sets a variable to a value of a file. It returns all that is wrong with the value.
+// setter sets a variable to a value of a file. It returns everything that is wrong with the value.
 type setter func(n *yaml.Node) []problem
 
 // problem is an error in a file. Its path is relative to the value that the setter got.
@@ -39,7 +39,7 @@ func wrong(n *yaml.Node, format string, args ...any) []problem {
 	return []problem{{n.Line, "", fmt.Sprintf(format, args...)}}
 }
 
-// reloadable has the settings that can change without a restart of the daemon.
+// reloadable contains the settings that can change without a restart of the daemon.
 type reloadable struct {
 	exclude   map[string]bool
 	severity  map[string]string
@@ -182,7 +182,7 @@ func (c *Config) readConfig(from contents, set *pflag.FlagSet, v Vocabulary) err
 	return err
 }
 
-// readOverrides parses the overrides into c: first those of all nodes, then those of the named node. The
+// readOverrides parses the overrides into c: first the overrides of all nodes, then those of the named node. The
 // overrides of other nodes are only checked.
 func (c *Config) readOverrides(from contents, node string, v Vocabulary) error {
 	var all, own reloadable
@@ -222,7 +222,7 @@ func (c *Config) override(p reloadable) {
 	c.Resources = rules
 }
 
-// union returns the entries of both maps. If both have a key, the value is that of over.
+// union returns the entries of both maps. If both contain a key, over decides.
 func union[V any](under, over map[string]V) map[string]V {
 	if over == nil {
 		return under
@@ -290,8 +290,8 @@ func (t contents) parse(root setter) error {
 	return errors.Join(errs...)
 }
 
-// expanded returns a copy of a node, without aliases. An alias counts as many values as its target, and has its own
-// line. The value of a key has the line of the key.
+// expanded returns a copy of a node, without aliases. An alias counts as many values as its target, and keeps its own
+// line. The value of a key gets the line of the key.
 func expanded(n *yaml.Node, left *int) (*yaml.Node, error) {
 	if *left--; *left < 0 {
 		return nil, fmt.Errorf("found more than %d values (each use of an alias counts), want at most %[1]d", mostValues)
@@ -328,8 +328,8 @@ func one(to pflag.Value) setter {
 	}
 }
 
-// list returns a setter for a list. A key without a value counts as an empty list: the key often stays in the
-// file when the last item is removed. The same holds for mappings.
+// list returns a setter for a list. A key without a value counts as an empty list, because the key often stays in the
+// file when the last item is removed. Mappings are treated in the same way.
 func list(want string, item setter) setter {
 	return func(n *yaml.Node) (errs []problem) {
 		if n.Kind != yaml.SequenceNode && !isNull(n) {
@@ -342,7 +342,7 @@ func list(want string, item setter) setter {
 	}
 }
 
-// object returns a setter for a mapping with these keys, of which some may be required.
+// object returns a setter for a mapping with these keys. The required keys must be present.
 func object(known map[string]setter, required ...string) setter {
 	return func(n *yaml.Node) []problem {
 		if n.Kind != yaml.MappingNode && !(isNull(n) && required == nil) {

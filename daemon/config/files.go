@@ -28,7 +28,7 @@ type contents struct {
 	text  string
 	err   error
 
-	others []string // with no file: the keys of the ConfigMap in whose volume it would be
+	others []string // if there is no file: the keys of the ConfigMap in whose volume the file should be
 }
 
 // mostBytes is the largest size of a file. In memory, a YAML document needs up to a hundred times its size.
@@ -44,12 +44,12 @@ func (l *Loader) Read() Files {
 	return files
 }
 
-// keysOf returns the keys of the ConfigMap whose volume is mounted at dir, or nil if it is no such volume.
+// keysOf returns the keys of the ConfigMap whose volume is mounted at dir, or nil if dir is not such a volume.
 func keysOf(dir string) (keys []string) {
 	if _, err := os.Lstat(filepath.Join(dir, "..data")); err != nil {
 		return nil
 	}
-	entries, _ := os.ReadDir(dir) // its error would be one of reading the file, too
+	entries, _ := os.ReadDir(dir) // reading the file will report the same error
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), "..") {
 			keys = append(keys, e.Name())
@@ -58,7 +58,7 @@ func keysOf(dir string) (keys []string) {
 	return keys
 }
 
-// OtherKeys returns the keys of the ConfigMap of the overrides, if it lacks the key that is read.
+// OtherKeys returns the keys of the ConfigMap that should contain the overrides, if the key for them is missing.
 func (f Files) OtherKeys() []string { return f.overrides.others }
 
 // Follows reports whether there are files to read again.

@@ -61,29 +61,27 @@ type Config struct {
 	LogLevel  string
 	LogFormat string
 
-	// Exclude has the cards and ports that the administrator has excluded: BB:DD.F, or
-	// DDDD:BB:DD.F outside domain 0, in lower-case hex; single ports end in -p0 to -p3. nil:
-	// none. It is read-only.
+	// Exclude lists the cards and ports that the administrator has excluded: BB:DD.F, or DDDD:BB:DD.F outside domain 0,
+	// in lower-case hex; single ports end in -p0 to -p3. nil: none. It is read-only.
 	Exclude map[string]bool
-	// Severity has the severities of reasons that the administrator has overridden: from NAME or
-	// NAME=VALUE to Fatal, Degraded or Ignored. nil: none. It is read-only.
+	// Severity maps reasons to the severities that the administrator has set: from NAME or NAME=VALUE to Fatal,
+	// Degraded or Ignored. nil: none. It is read-only.
 	Severity map[string]string
-	// Resources has the administrator's rules for names of resources, in place of those of the
-	// mode. The first rule that matches a device counts. nil: none. It is read-only.
+	// Resources lists the administrator's rules for names of resources, which replace the names of the mode. The first
+	// rule that matches a device counts. nil: none. It is read-only.
 	Resources []offer.Rule
 
 	File      string // the YAML file, or ""
-	Overrides string // the YAML file whose settings take precedence over those of File, or ""
+	Overrides string // the YAML file that takes precedence over File, or ""
 
-	// NodesUnused is true if the overrides have entries for nodes that have no effect, because
-	// NodeName is empty.
+	// NodesUnused is true if the overrides contain entries for nodes that have no effect because NodeName is empty.
 	NodesUnused bool
 }
 
 // Severities of a reason, for [Config.Severity].
 const (
-	Fatal    = "fatal"    // the device is not offered
-	Degraded = "degraded" // the device is offered, and shown as degraded
+	Fatal    = "fatal"    // the device is not advertised
+	Degraded = "degraded" // the device is advertised, and shown as degraded
 	Ignored  = "ignored"  // the reason has no effect
 )
 
@@ -93,14 +91,14 @@ func Defaults() (c Config) {
 	return c
 }
 
-// Flags that are no keys of a file: a file cannot refer to another file.
+// Flags that are not keys of a file, because a file cannot refer to another file.
 const (
 	configFlag    = "config"
 	overridesFlag = "overrides"
 )
 
-// settings sets c to the defaults and returns the table of all settings. Each is a flag that sets a
-// field of c. known has the names of all families.
+// settings sets c to the defaults and returns the table of all settings. Each is a flag that sets a field of c. known
+// lists the names of all families.
 func settings(c *Config, known []string) *pflag.FlagSet {
 	fs := pflag.NewFlagSet("settings", pflag.ContinueOnError)
 	fs.Var(of(&c.SysfsRoot, "/sys", path), "sysfs-root", "mount point of sysfs")
@@ -110,14 +108,14 @@ func settings(c *Config, known []string) *pflag.FlagSet {
 	fs.Var(of(&c.HostSysfsRoot, "", absolute("/sys")), "host-sysfs-root",
 		"root of sysfs, as seen by the host, for files of sysfs that containers get (default: the value of --sysfs-root)")
 	fs.Var(of((*familyNames)(&c.Families), familyNames{"dfl", "opae"}, familiesOf(known)), "families",
-		"kinds of drivers whose cards are read and advertised, separated by commas; no effect in mode pool")
+		"card families to read and advertise, separated by commas; ignored in mode pool")
 	fs.Var(of(&c.VFIOCdev, false, onOff), "vfio-cdev",
 		"also give containers the character devices of vfio-pci functions (iommu, vfio/devices/vfioM), if the kernel has them")
 	fs.Var(of(&c.XRTManagement, false, onOff), "xrt-management",
-		"also give containers the node of the management function of cards with XRT (xclmgmtN), with which they can reset the card and change its shell")
+		"also give containers the device node of the management function of cards with XRT (xclmgmtN); with it they can reset the card and change its shell")
 	fs.Var(of(&c.Mode, offer.Single, oneOf(offer.Modes()...)), "mode",
 		"devices and their resources: single (ports, one resource), af (ports, one resource per AFU), "+
-			"region (cards, one resource per interface), regiondevel (as region, with the FME's node), pool (numbers)")
+			"region (cards, one resource per interface), regiondevel (like region, plus the FME's device node), pool (numbers without hardware)")
 	fs.Var(of(&c.ResourceName, names.DefaultResource, resourceName), "resource-name",
 		"name of the resource in modes single and pool")
 	domain := name("domain", "a domain", names.ValidateNamespace)
@@ -127,11 +125,11 @@ func settings(c *Config, known []string) *pflag.FlagSet {
 	fs.Var(of(&c.AllocationPolicy, "packed", oneOf("packed", "spread")), "allocation-policy",
 		"devices for a container that requests several: packed (on few cards), spread (on many cards)")
 	fs.Var(of(&c.CDIDir, "", optional(absolute("/var/run/cdi"))), "cdi-dir",
-		"directory for the CDI spec, such as /var/run/cdi, through which containers get their device nodes; "+
+		"directory for the CDI spec, such as /var/run/cdi, if containers should get their device nodes through CDI; "+
 			"empty: they get them from the kubelet")
 	hook := optional(absolute("/opt/accelerator-fpga/bin/accelerator-fpga"))
 	fs.Var(of(&c.ProgrammingHook, "", hook), "programming-hook",
-		"path of accelerator-fpga on the host, which programs the cards of a container before it starts, in mode region; "+
+		"path of accelerator-fpga on the host; in mode region it programs the cards of a container before the container starts; "+
 			"requires --cdi-dir; empty: off")
 	fs.Var(of((*words)(&c.ProgrammingHookArgs), nil, arguments(&c.ProgrammingHookArgs)), "programming-hook-arg",
 		"additional arguments of accelerator-fpga hook, separated by white space; repeatable")
@@ -141,9 +139,9 @@ func settings(c *Config, known []string) *pflag.FlagSet {
 	fs.Var(of(&c.NodeAnnotation, true, onOff), "node-annotation",
 		"let the node's annotation fpga.intel.com/device-plugin-mode override --mode, if --node-name is set")
 	fs.Var(of(&c.Events, false, onOff), "events",
-		"write Kubernetes Events for the node, and for pods whose device fails or leaves; requires --node-name")
+		"write Kubernetes Events for the node, and for pods whose device fails or is removed; requires --node-name")
 	fs.Var(of(&c.NodeConditionType, "", optional(conditionType)), "node-condition-type",
-		"type of a condition of the Node that says whether its cards need attention, such as accelerator.b-com.com/CardsHealthy; "+
+		"type of the Node condition that reports whether the node's cards need attention, such as accelerator.b-com.com/CardsHealthy; "+
 			"requires --node-name; empty: none")
 	fs.Var(of(&c.Kubeconfig, "", optional(path)), "kubeconfig",
 		"kubeconfig file for the API server, if --node-name is set; empty: the pod's service account")
@@ -156,37 +154,37 @@ func settings(c *Config, known []string) *pflag.FlagSet {
 	fs.Var(of(&c.Socket, "/run/accelerator-device-plugin/daemon.sock", optional(socketPath)), "socket",
 		"local socket of the daemon for the commands of this program, for root only; empty: off")
 	fs.Var(of(&c.StateDir, "/var/lib/accelerator-device-plugin", optional(path)), "state-dir",
-		"directory for the lock of the node, the cordons and the history of the cards; empty: no device can be cordoned, and "+
-			"nothing keeps a device plugin and a DRA driver from advertising the same devices")
+		"directory for the lock of the node, the cordons and the history of the cards; empty: devices cannot be cordoned, and "+
+			"a device plugin and a DRA driver could advertise the same devices")
 	fs.Var(of(&c.HolderMetrics, true, onOff), "holder-metrics",
 		"show in /metrics which containers use devices")
 	fs.Var(of(&c.ResyncInterval, time.Minute, duration(leastInterval)), "resync-interval",
-		"time between two resyncs, in which all cards are listed and read")
+		"time between two resyncs; each resync lists and reads all cards")
 	fs.Var(of(&c.HealthInterval, 5*time.Second, duration(leastInterval)), "health-interval",
 		"time between two health checks of the known cards")
 	fs.Var(of(&c.RecoveryHold, 10*time.Second, duration(0)), "recovery-hold",
-		"time for which a device must stay healthy before it is advertised again; 0s: at once")
+		"how long a device must stay healthy before it is advertised again; 0s: it is advertised at once")
 	fs.Var(of(&c.TombstoneGrace, 5*time.Minute, duration(0)), "tombstone-grace",
-		"time for which a removed device stays listed while nobody can tell which containers use it; 0s: not listed")
+		"how long a removed device stays listed if it is unknown which containers use it; 0s: it is not listed")
 	fs.Var(of(&c.ReprogramTimeout, time.Minute, duration(leastInterval)), "reprogram-timeout",
-		"time for which a port may be reprogrammed before it is unhealthy, or a card with XRT be reset before that is a fault")
+		"how long reprogramming a port may take before the port becomes unhealthy, or resetting a card with XRT before it counts as a fault")
 	fs.Var(of(&c.FlapLimit, 5, number(0, 1000)), "flap-limit",
-		"allowed changes between healthy and unhealthy within --flap-window; a device with more is quarantined; 0: no limit")
+		"how often a device may change between healthy and unhealthy within --flap-window before it is quarantined; 0: no limit")
 	fs.Var(of(&c.FlapWindow, 10*time.Minute, duration(leastInterval)), "flap-window",
-		"time window of --flap-limit; also the time for which a quarantined device must be steady before it is advertised again")
+		"time window of --flap-limit; also how long a quarantined device must be steady before it is advertised again")
 	fs.Var(of(&c.Sensors, "main", oneOf("none", "main", "all")), "sensors",
-		"sensors of the cards that are read: none, main (temperature of the FPGA and of the board's hottest point, power of the board), "+
-			"all (each sensor of each card, also those of cards with XRT, behind their management function)")
+		"sensors to read: none, main (temperature of the FPGA and of the board's hottest point, power of the board), "+
+			"all (every sensor of every card, including those behind the management function of cards with XRT)")
 	fs.Var(of(&c.SensorInterval, 15*time.Second, offOr(time.Second)), "sensor-interval",
-		"time between two readings of the sensors; 0s: they are not read")
+		"time between two sensor readings; 0s: the sensors are not read")
 	fs.Var(of(&c.LogLevel, "info", oneOf("debug", "info", "warn", "error")), "log-level",
 		"lowest level that is logged: debug, info, warn, error")
 	fs.Var(of(&c.LogFormat, "json", oneOf("json", "console")), "log-format", "format of the log: json, or console for text")
 	fs.Var(of(&c.File, "", path), configFlag,
 		"YAML file with settings, such as resyncInterval: 60s, and with exclude, health.severity and resources")
 	fs.Var(of(&c.Overrides, "", path), overridesFlag,
-		"YAML file with exclude, health.severity and resources in addition to --config, for all nodes or for single ones; "+
-			"may be missing")
+		"YAML file with exclude, health.severity and resources in addition to --config, for all nodes or for individual nodes; "+
+			"the file may be missing")
 	for _, name := range []string{"vfio-cdev", "xrt-management", "node-annotation", "events", "holder-metrics"} {
 		fs.Lookup(name).NoOptDefVal = "true" // the value if the flag is given without one
 	}

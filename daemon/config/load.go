@@ -19,9 +19,9 @@ type Loader struct {
 	set        *pflag.FlagSet // of the Config that was loaded last; Changed: by any source
 }
 
-// Vocabulary has the names that are valid in a file.
+// Vocabulary lists the names that are valid in a file.
 type Vocabulary struct {
-	Families []string // all that the daemon has, also those that are off
+	Families []string // all that the daemon has, including those that are off
 	Rows     []string // of the families' health tables, NAME or NAME=VALUE, whose severity may be overridden
 }
 
@@ -39,8 +39,8 @@ func (l *Loader) AddFlags(fs *pflag.FlagSet) { fs.AddFlagSet(l.flags) }
 // IsSet reports whether any source has set the setting with this flag.
 func (l *Loader) IsSet(name string) bool { return l.set.Changed(name) }
 
-// Variables sets, after the flags were parsed, the settings without a flag from variables. lookup is
-// os.LookupEnv. An error has the variable, the value that was found and the allowed values.
+// Variables sets those settings from variables that were not set by a flag. It must be called after the flags were
+// parsed. lookup is os.LookupEnv. An error names the variable, the value that was found and the allowed values.
 func (l *Loader) Variables(lookup func(string) (string, bool)) error {
 	var errs []error
 	l.flags.VisitAll(func(f *pflag.Flag) {
@@ -57,8 +57,8 @@ func (l *Loader) Variables(lookup func(string) (string, bool)) error {
 	return errors.Join(errs...)
 }
 
-// Load calls [Loader.Variables], and then applies the YAML files. If only a file is not valid, Config has
-// the settings of flags and variables.
+// Load calls [Loader.Variables], and then applies the YAML files. If only a file is invalid, Config contains the
+// settings of flags and variables.
 func (l *Loader) Load(lookup func(string) (string, bool)) error {
 	if err := l.Variables(lookup); err != nil {
 		return err
@@ -74,13 +74,12 @@ func (l *Loader) Load(lookup func(string) (string, bool)) error {
 	return err
 }
 
-// Again returns the configuration that a new start would have with these files, and with the flags and
-// variables of [Loader.Load]. It does not change l. A running daemon can apply Exclude, Severity,
-// Resources, Sensors and SensorInterval. The returned list has the sorted flags of all other settings that
-// differ from l.Config: they need a restart. The node for entries of nodes is that of l.Config. Without files Again returns
-// l.Config.
+// Again returns the configuration that a new start would have with these files, and with the flags and variables of
+// [Loader.Load]. It does not change l. A running daemon can apply Exclude, Severity, Resources, Sensors and
+// SensorInterval. The returned list contains the sorted flags of all other settings that differ from l.Config, because
+// they need a restart. Entries for nodes apply if they name the node of l.Config. Without files Again returns l.Config.
 //
-// Errors are those of Load. With an error the Config is empty, and the caller keeps its old one.
+// Again returns the same errors as Load. After an error the Config is empty, and the caller keeps its old one.
 func (l *Loader) Again(files Files) (Config, []string, error) {
 	if !l.Follows() {
 		return l.Config, nil, nil

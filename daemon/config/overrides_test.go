@@ -78,8 +78,8 @@ resources:
 	}
 }
 
-// Invalid overrides are refused, as an invalid configuration is, with the line. Entries of other nodes are
-// checked, too.
+// Invalid overrides are refused, as an invalid configuration is, with the line. Entries of other nodes are also
+// checked.
 func TestOverridesRefused(t *testing.T) {
 	for _, test := range []struct{ name, overrides, want string }{
 		{"no address", "exclude:\n- x\n", `overrides.yaml:2: exclude: found "x", want the PCI address`},
@@ -155,7 +155,7 @@ func TestAgainOverrides(t *testing.T) {
 	}
 }
 
-// A new node name needs a restart: until then the overrides of the former node apply.
+// A new node name needs a restart. Until then the overrides of the old node name apply.
 func TestAgainOverridesOfTheRunningNode(t *testing.T) {
 	path := write(t, "nodeName: n1\n")
 	overrides := filepath.Join(filepath.Dir(path), "overrides.yaml")

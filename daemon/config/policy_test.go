@@ -8,7 +8,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// policy has the settings that only a file can have.
+// policy contains the settings that only a file can have.
 type policy struct {
 	Exclude  map[string]bool
 	Severity map[string]string
@@ -53,7 +53,7 @@ const (
 	wantReason  = ", want one of afu-dead, link-speed, port-mmio-timeout, power-throttled"
 )
 
-// An error has one line for each mistake, with its place.
+// An error contains one line for each mistake, with its place.
 func TestPolicyRefusals(t *testing.T) {
 	for _, test := range []struct {
 		name, yaml string

@@ -89,7 +89,7 @@ const (
 	wantCard  = "want the PCI address of a card, such as 3b:00.0 or 0001:3b:00.0"
 )
 
-// An error has one line for each mistake, with its place.
+// An error contains one line for each mistake, with its place.
 func TestResourcesRefusals(t *testing.T) {
 	const name = "resources:\n- name: example.com/nlb\n"
 	for _, test := range []struct {

@@ -96,7 +96,7 @@ var socketPath = kind[string]{"path", func(s string) (string, error) {
 
 const maxSocketPath = 107
 
-// absolute is a path that may be below another root than that of this process.
+// absolute returns a kind for a path on the host. This process may see the host's files below another root.
 func absolute(example string) kind[string] {
 	return text("path", "an absolute path, such as "+example, func(s string) bool {
 		return filepath.IsAbs(s) && !strings.ContainsRune(s, 0)
@@ -113,7 +113,8 @@ var nodeName = text("name", "the name of a node, a lower-case DNS name of at mos
 // conditionForm is the form of the types of conditions: k8s.io/apimachinery/pkg/apis/meta/v1.Condition.
 var conditionForm = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`)
 
-// conditionType is the type of a condition of the Node. Our field manager, which has at most 128 characters, contains it.
+// conditionType is the type of a condition of the Node. The name of our field manager contains it, and may have at most
+// 128 characters.
 var conditionType = text("type", "the type of a condition, such as accelerator.b-com.com/CardsHealthy, of at most 100 characters, and none of the kubelet's",
 	func(s string) bool {
 		kubelets := []string{"Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"}
@@ -220,7 +221,7 @@ func (n familyNames) String() string { return strings.Join(n, ",") }
 // familiesType is the name of the kind of a flag whose value is a list of families.
 const familiesType = "families"
 
-// familiesOf is a list of some of the known families, sorted as these are.
+// familiesOf is a list of some of the known families, in the order of known.
 func familiesOf(known []string) kind[familyNames] {
 	return kind[familyNames]{familiesType, func(s string) (families familyNames, err error) {
 		given := strings.Split(s, ",")
@@ -244,8 +245,8 @@ var (
 	card   = kind[string]{"address", sysfs.ParseCard}
 )
 
-// matching is a text that matches an expression. Its value is in the form that devices have: lower case,
-// without dashes.
+// matching returns a kind for texts that match an expression. A value is converted to the form that devices use: lower
+// case, without dashes.
 func matching(form, want string) kind[string] {
 	expression := regexp.MustCompile(form)
 	return kind[string]{"digits", func(s string) (string, error) {
@@ -256,8 +257,8 @@ func matching(form, want string) kind[string] {
 	}}
 }
 
-// vbnvForm is the form of a VBNV: printable characters of ASCII without spaces, fewer than the 64 bytes that a card has
-// for it.
+// vbnvForm is the form of a VBNV: printable ASCII characters without spaces. It is shorter than the 64 bytes that a
+// card has for it.
 var vbnvForm = regexp.MustCompile(`^[!-~]{1,63}$`)
 
 var (

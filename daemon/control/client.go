@@ -19,15 +19,15 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// answerWithin is the longest time until an answer begins. Except for [Client.Watch], it is also the
-// longest time until the answer ends.
+// answerWithin limits the time until an answer begins. Except for [Client.Watch], it also limits the time until the
+// answer ends.
 const answerWithin = 10 * time.Second
 
-// mostBytes is the largest size of an answer, and of a line of [Client.Watch]. The state of a node with
-// 10000 units has a third of it.
+// mostBytes is the largest size of an answer, and of a line of [Client.Watch]. The state of a node with 10000 units
+// takes a third of it.
 const mostBytes = 16 << 20
 
-// Client sends requests to one daemon. Its errors have the path of the socket.
+// Client sends requests to one daemon. Its errors contain the path of the socket.
 type Client struct {
 	path string
 	http http.Client

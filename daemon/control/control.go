@@ -20,17 +20,17 @@ const (
 // or removed.
 type State struct {
 	Version      string    `json:"version"` // of the daemon
-	API          string    `json:"api"`     // the Kubernetes API that offers the devices: DevicePlugin or DRA; "" from older daemons, which have DevicePlugin
+	API          string    `json:"api"`     // the Kubernetes API that advertises the devices: DevicePlugin or DRA; "" from older daemons, which only use DevicePlugin
 	PID          int       `json:"pid"`
 	Started      time.Time `json:"started"`
 	Mode         string    `json:"mode"`
 	KubeletDir   string    `json:"kubeletDir"`
 	Settings     Settings  `json:"settings"`
 	HoldersError string    `json:"holdersError"` // the reason why holders are not known; "": they are known
-	// StateDirError is the reason why the lock of the node no longer protects the devices, and cordons may be lost.
+	// StateDirError is the reason why the lock of the node no longer protects the devices, and why cordons may be lost.
 	StateDirError string          `json:"stateDirError"` // "": the state directory is as it was at the start
 	Cordons       []cordon.Cordon `json:"cordons"`
-	IdleRules     []string        `json:"idleRules"` // rules for resources that apply to no device
+	IdleRules     []string        `json:"idleRules"` // rules for resources that match no device
 	Devices       []view.Row      `json:"devices"`
 	Incomplete    bool            `json:"incomplete"` // soon after the start: not all cards have been read yet
 	// Verdict says whether a card needs attention. Its Status is "" from older daemons.
@@ -38,7 +38,7 @@ type State struct {
 	Cards   []ledger.History      `json:"cards"` // of the ledger, sorted by address; null from older daemons
 }
 
-// Settings are the files of settings that are in force.
+// Settings describes the settings files that are in force.
 type Settings struct {
 	// Hash is the first 12 hex digits of the SHA-256 of the config file followed by the overrides;
 	// "" without files.

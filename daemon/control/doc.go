@@ -1,6 +1,5 @@
-// Package control has the server and the client of the daemon's local socket. The commands of the program
-// use it to get the daemon's view of the devices, and to cordon devices. The protocol is HTTP over a Unix
-// socket:
+// Package control implements the server and the client of the daemon's local socket. The commands of the program use it
+// to get the daemon's view of the devices, and to cordon devices. The protocol is HTTP over a Unix socket:
 //
 //	GET  /state     a [State]
 //	GET  /watch     a [State] at once, then one after each change, a line of JSON each
@@ -18,7 +17,7 @@
 //
 // # What may block
 //
-// [Run] owns the listener and its connections, within the limits of package httpd, and no other
-// state. Clients never block the daemon: a client that does not read its answer is disconnected after
-// 5 s, and at most 16 clients watch. The functions in [Answers] are called by several connections at once.
+// [Run] owns the listener and its connections, within the limits of package httpd, and no other state. Clients never
+// block the daemon: a client that does not read its answer is disconnected after 5 s, and at most 16 clients watch.
+// Several connections may call the functions in [Answers] at the same time.
 package control

@@ -25,9 +25,9 @@ type listener struct {
 	refused atomic.Bool
 }
 
-// listen creates the directory of the socket if it is missing, and listens. It replaces a socket that no
-// process serves, as a killed daemon leaves one. A socket that a process serves, or another file at its
-// path, is an error.
+// listen creates the directory of the socket if it is missing, and listens. A killed daemon leaves its socket behind,
+// so listen replaces a socket that no process serves. It returns an error if a process serves the socket, or if another
+// kind of file is at its path.
 func listen(ctx context.Context, path string, log *zap.Logger) (net.Listener, error) {
 	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
@@ -94,8 +94,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// checkPeer returns an error unless the uid of the client, when it connected, was 0 or that of this
-// process.
+// checkPeer returns an error unless the client's uid was 0 or the uid of this process when it connected.
 func checkPeer(conn *net.UnixConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// Answers has the functions that provide the server's answers.
+// Answers contains the functions that provide the server's answers.
 type Answers struct {
 	State func(context.Context) State
 	// Changed returns a channel that is closed when the devices, the cordons or the settings have
@@ -31,13 +31,13 @@ type Answers struct {
 }
 
 const (
-	// readWithin is the longest time for which a client may leave a line of /watch unread.
+	// readWithin is how long a client may leave a line of /watch unread.
 	readWithin = 5 * time.Second
-	// holdersInterval is the longest time between two calls of [Answers.State] for /watch: changes of
-	// holders are not reported by [Answers.Changed].
+	// holdersInterval is the longest time between two calls of [Answers.State] for /watch. It is needed because
+	// [Answers.Changed] does not report changes of holders.
 	holdersInterval = time.Second
 	// mostWatchers is the largest number of clients of /watch. Each may be a process of 4 MiB or more in the daemon's
-	// container, and if the container's memory is used up, the kernel ends all of its processes, also the daemon.
+	// container. If the container runs out of memory, the kernel kills all of its processes, including the daemon.
 	mostWatchers = 16
 )
 
@@ -97,8 +97,8 @@ func (a Answers) handler() http.Handler {
 	return mux
 }
 
-// patiently extends the write deadline of an answer to the time that [Client] waits. On a slow disk a
-// cordon may take longer than the server's deadline, and the client would report a failure.
+// patiently extends the write deadline of an answer to the time that [Client] waits. On a slow disk, a cordon may take
+// longer than the server's usual deadline, and the client would report a failure.
 func patiently(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerWithin))
 }
@@ -109,8 +109,9 @@ type watchers struct {
 	all []*context.CancelFunc
 }
 
-// add returns a context for another client, which ends it, and a function to call at its end. If there are too many, the oldest
-// one is ended: most likely it is a command that was left in a pod.
+// add adds a client. It returns a context that ends when the client must be disconnected, and a function to call when
+// the client has left. If there are too many clients, add ends the oldest one, because it is most likely a command that
+// was left running in a pod.
 func (w *watchers) add(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	w.mu.Lock()

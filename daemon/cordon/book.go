@@ -24,18 +24,18 @@ import (
 
 const (
 	lockWithin = 3 * time.Second  // longest wait for the lock, which another daemon holds for one write only
-	diskWithin = 5 * time.Second  // longest time of one use of the state directory; more: the file system hangs
+	diskWithin = 5 * time.Second  // longest time of one use of the state directory; if it takes longer, the file system hangs
 	leaveAfter = time.Second      // how long Run waits at its end for a file system that hangs
 	recheck    = 30 * time.Second // longest time between two reads of the file, in case of lost events or a set clock
 )
 
-// Book has the cordons of a node. Create it with [Open].
+// Book contains the cordons of a node. Create it with [Open].
 type Book struct {
 	dir     string // "": there is none
 	log     *zap.Logger
 	cordons *latest.Value[[]Cordon] // in force, sorted
 
-	disk  *privatedir.Turns // from the read or the write of the file until its cordons are published
+	disk  *privatedir.Turns // taken before the file is read or written, until its cordons are published
 	mu    sync.Mutex        // held while cordons are published
 	fault string            // the error that was logged last; "": no error since the last success
 }
@@ -43,8 +43,8 @@ type Book struct {
 // Open reads the cordons in a state directory. It creates the directory if it is missing. If dir is "",
 // there are no cordons, and Add returns an error.
 //
-// If the directory cannot be used, Open logs a warning, and each Add and Remove tries again. Open returns
-// an error only for a file that exists and cannot be read, because cordoned cards would be offered without it.
+// If the directory cannot be used, Open logs a warning, and each Add and Remove tries again. Open returns an error only
+// for a file that exists but cannot be read, because without it cordoned cards would be advertised.
 func Open(dir string, log *zap.Logger) (*Book, error) {
 	b := &Book{dir: dir, log: log.Named("cordon"), cordons: latest.New[[]Cordon](nil), disk: privatedir.NewTurns(dir)}
 	if dir == "" {
@@ -73,7 +73,7 @@ func (b *Book) List() []Cordon {
 	return all
 }
 
-// Of returns the cordon of the device with this id and these members, as the function Of.
+// Of calls the function Of for the device with this id and these members.
 func (b *Book) Of(id string, members ...string) *Cordon { return Of(b.List(), id, members...) }
 
 // Changed returns a channel that is closed when the list changes after this call.
@@ -82,9 +82,9 @@ func (b *Book) Changed() <-chan struct{} {
 	return stale
 }
 
-// Add cordons devices for a time, or until they are uncordoned if during is 0. It returns their cordons. A
-// device that is cordoned already keeps its Since. After an error nothing has changed, unless ctx ends, or the file system
-// hangs, during the write, which is then completed later.
+// Add cordons devices for a time, or until they are uncordoned if during is 0. It returns their cordons. A device that
+// is cordoned already keeps its Since. After an error nothing has changed, with one exception: if ctx ends or the file
+// system hangs during the write, the write is completed later.
 func (b *Book) Add(ctx context.Context, devices []string, by, why string, during time.Duration) ([]Cordon, error) {
 	devices, err := parseDevices(devices)
 	if err != nil {
@@ -117,7 +117,8 @@ func (b *Book) Add(ctx context.Context, devices []string, by, why string, during
 	})
 }
 
-// Remove ends the cordons of devices and returns them. After an error the same applies as for Add.
+// Remove ends the cordons of devices and returns them. What the comment of Add says about errors applies to Remove as
+// well.
 func (b *Book) Remove(ctx context.Context, devices []string, by string) ([]Cordon, error) {
 	devices, err := parseDevices(devices)
 	if err == nil {
@@ -147,7 +148,7 @@ func (b *Book) Remove(ctx context.Context, devices []string, by string) ([]Cordo
 	})
 }
 
-// parseDevices returns the entries for devices, sorted, each once.
+// parseDevices returns the entries for devices, sorted and without duplicates.
 func parseDevices(devices []string) ([]string, error) {
 	if len(devices) == 0 {
 		return nil, errors.New("device: found none, want the PCI address of a card, such as 3b:00.0, or of a port, 3b:00.0-p1")
@@ -164,8 +165,8 @@ func parseDevices(devices []string) ([]string, error) {
 	return slices.Compact(all), nil
 }
 
-// change edits the cordons in force and writes them. It returns the cordons of these devices, or for a
-// device whose cordon was removed the former one.
+// change edits the cordons in force and writes them. It returns the cordons of these devices. For a device whose cordon
+// was removed, it returns the removed cordon.
 func (b *Book) change(ctx context.Context, devices []string, by string, edit func([]Cordon) ([]Cordon, error)) ([]Cordon, error) {
 	if b.dir == "" {
 		return nil, errors.New("--state-dir: found none, want a directory for the cordons")
@@ -184,7 +185,7 @@ func (b *Book) change(ctx context.Context, devices []string, by string, edit fun
 	}
 }
 
-// edit is change, and may block.
+// edit does the work of change, and may block.
 func (b *Book) edit(ctx context.Context, devices []string, by string, edit func([]Cordon) ([]Cordon, error)) ([]Cordon, error) {
 	dir, err := privatedir.OpenDir(b.dir, true)
 	if err != nil {
@@ -234,7 +235,7 @@ const (
 	expired   = "expired"
 )
 
-// publish puts the cordons in force that have not ended, logs the differences, and returns the cordons in
+// publish puts cordons in force, except those that have ended. It logs the differences and returns the cordons in
 // force. by is the name of the user who has removed cordons; "": not known.
 func (b *Book) publish(all []Cordon, reason, by string) []Cordon {
 	b.mu.Lock()
@@ -249,7 +250,7 @@ func (b *Book) expire() {
 	b.store(b.List(), expired, "")
 }
 
-// store is publish. The caller holds mu.
+// store does the work of publish. The caller holds mu.
 func (b *Book) store(all []Cordon, reason, by string) []Cordon {
 	now := time.Now()
 	all = slices.DeleteFunc(slices.Clone(all), func(c Cordon) bool { return c.ended(now) })
@@ -278,8 +279,8 @@ func (b *Book) store(all []Cordon, reason, by string) []Cordon {
 	return all
 }
 
-// Run ends cordons that expire, and applies changes of other daemons to the file, until ctx ends. Then it
-// returns nil. Cordons also expire while the file system hangs.
+// Run ends cordons that expire, and applies changes that other daemons make to the file, until ctx ends. Then it
+// returns nil. Cordons expire even while the file system hangs.
 func (b *Book) Run(ctx context.Context) error {
 	if b.dir == "" {
 		<-ctx.Done()

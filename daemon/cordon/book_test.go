@@ -201,7 +201,7 @@ func TestFailedWrite(t *testing.T) {
 		name  string
 		spoil func(t *testing.T, dir string) (mend func())
 		want  string
-		root  bool // root can do this, too
+		root  bool // root can do this nevertheless
 	}{
 		{"the directory is read only", func(t *testing.T, dir string) func() {
 			return chmod(t, dir, 0o500)

@@ -116,8 +116,8 @@ func (c *Cordon) check() error {
 	return nil
 }
 
-// checkText returns an error unless a text is not empty, not too long, and without characters that could
-// forge lines of a log or control a terminal.
+// checkText returns an error if a text is empty or too long, or contains characters that could forge lines of a log or
+// control a terminal.
 func checkText(name, text string, most int) error {
 	odd := func(r rune) bool { return !unicode.IsPrint(r) }
 	switch {

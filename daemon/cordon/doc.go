@@ -1,5 +1,5 @@
-// Package cordon keeps the cordons of a node. A cordon takes a card or a port out of service. It has the
-// name of the administrator, the reason and, if it expires, the time of its end.
+// Package cordon keeps the cordons of a node. A cordon takes a card or a port out of service. It records the name of
+// the administrator, the reason and, if it expires, the time of its end.
 //
 //	book, err := cordon.Open("/var/lib/accelerator-device-plugin", log)
 //	go book.Run(ctx)                                       // follows the file, ends expired cordons

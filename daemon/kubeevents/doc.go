@@ -7,10 +7,10 @@
 //
 // # Which Events are written
 //
-// A second after the inventory has published a snapshot, Follow compares the newest one with the
-// states that Events have reported ([inventory.Changes]). So a state that lasts less than a second
-// has no Event; the log has it. There is no Event for a healthy device that is found at the start or
-// after a change of mode. docs/events.md explains the reasons.
+// A second after the inventory has published a snapshot, Follow compares the newest snapshot with the states that the
+// last Events have reported ([inventory.Changes]). So a state that lasts less than a second appears in the log, but
+// gets no Event. There is no Event for a healthy device that is found at the start or after a change of mode.
+// docs/events.md explains the reasons.
 //
 // # How they are written
 //
@@ -22,8 +22,8 @@
 //
 // # Goroutines and their state
 //
-// Follow and Run are a goroutine each. Follow owns the states of the devices. It blocks
-// only while it asks for their holders, and skips the snapshots of that time. Run owns the
-// connections, and blocks while it waits for the API server. They share a table of at most 512
-// Events. Its lock is held neither while Follow asks for holders nor during a request.
+// Follow and Run each run in a goroutine. Follow owns the states of the devices. It blocks only while it asks for their
+// holders, and skips the snapshots of that time. Run owns the connections, and blocks while it waits for the API
+// server. They share a table of at most 512 Events. Its lock is held neither while Follow asks for holders nor during a
+// request.
 package kubeevents

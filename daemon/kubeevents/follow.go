@@ -76,7 +76,7 @@ type following struct {
 	droppedAt time.Time // time of that line
 }
 
-// change is a change of a device that has an Event on the node, and perhaps on pods.
+// change is a change of a device that causes an Event on the node, and perhaps on pods.
 type change struct {
 	reason  Reason
 	was, is state
@@ -84,17 +84,17 @@ type change struct {
 	cordon  string // text about the cordon in the message; "": not known
 }
 
-// forPods reports whether each pod that holds the device gets an Event, too.
+// forPods reports whether each pod that holds the device also gets an Event.
 func (n change) forPods() bool {
 	return texts[n.reason].pod != "" && (n.reason != DeviceRecovered || n.was.kind == unhealthy)
 }
 
-// changes returns the changes between the reported states and a snapshot, in the order of ids, and
-// makes the states of the snapshot the reported ones. Unwanted devices are left out.
+// changes returns the changes between the reported states and a snapshot, in the order of ids. From then on the states
+// of the snapshot count as reported. Unwanted devices are left out.
 //
-// At the start and after a change of mode, until all cards have been read, a device that was not listed
-// before counts as found, not as added. A device of the former mode that is no longer listed counts as
-// removed only if its card has left; otherwise the card's devices of the new mode replace it.
+// At the start and after a change of mode, until all cards have been read, a device that was not listed before counts
+// as found, not as added. A device of the previous mode that is no longer listed counts as removed only if its card has
+// left. Otherwise the card's devices of the new mode replace it.
 func (f *following) changes(s inventory.Snapshot, changed time.Time) []change {
 	var before []*inventory.Device
 	for _, id := range slices.Sorted(maps.Keys(f.devices)) {
@@ -104,7 +104,7 @@ func (f *following) changes(s inventory.Snapshot, changed time.Time) []change {
 	var all []change
 	for _, c := range inventory.Changes(before, s.Devices) {
 		if c.New != nil && c.New.Unwanted() {
-			delete(f.devices, c.ID) // also after its last rule has ended
+			delete(f.devices, c.ID) // for example when the last rule that matched it was removed
 			continue
 		}
 		was := f.devices[c.ID]
@@ -143,13 +143,14 @@ func (f *following) cordonText(reason Reason, id string) string {
 		return ""
 	}
 	c := f.cfg.Cordon(id)
-	if c == nil { // it has ended meanwhile
+	if c == nil { // it has ended since
 		return ""
 	}
 	return ": " + c.String()
 }
 
-// cardLeft reports whether a snapshot of cards, which has no units of a pool, lacks the card at this address.
+// cardLeft reports whether a snapshot lacks the card at this address. It is false for units of a pool, which have no
+// address, and for a snapshot of such units.
 func cardLeft(s inventory.Snapshot, address string) bool {
 	return address != "" && !slices.ContainsFunc(s.Devices, func(d *inventory.Device) bool {
 		return d.PCIAddress == "" || d.PCIAddress == address && kindOf(d, absent).inSlot()
@@ -250,7 +251,7 @@ func (f *following) drop() {
 	f.cfg.Count(Dropped)
 }
 
-// logDropped logs the number of dropped Events, if the last such line is older than pace.
+// logDropped logs the number of dropped Events, if the last such line was logged longer than pace ago.
 func (f *following) logDropped(pace time.Duration) {
 	if now := time.Now(); f.dropped > 0 && now.Sub(f.droppedAt) >= pace {
 		f.log.Warn("events dropped", logevent.EventsDropped, logevent.Count(f.dropped))

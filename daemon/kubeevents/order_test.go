@@ -157,7 +157,7 @@ func TestDroppedLoggedEachMinute(t *testing.T) {
 	})
 }
 
-// A message has the time at which the device became unhealthy, not that of a later reason.
+// A message contains the time at which the device became unhealthy, not the time of a later reason.
 func TestSince(t *testing.T) {
 	story(t, func(r *rig) {
 		r.shows(device("3b:00.0", "port-ap6"), device("3c:00.0"))

@@ -181,7 +181,7 @@ func TestReasons(t *testing.T) {
 	compare.Values(t, "rows in docs/events.md", slices.Sorted(maps.Keys(seen)), documentedReasons(t))
 }
 
-// A missing card has an Event on the node, once.
+// A missing card causes one Event on the node.
 func TestMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		since := time.Now().UTC()
@@ -324,7 +324,7 @@ func TestManyHolders(t *testing.T) {
 	})
 }
 
-// A message has the names of eight pods, and the number of the others.
+// A message contains the names of eight pods, and the number of the others.
 func TestVeryManyHolders(t *testing.T) {
 	story(t, func(r *rig) {
 		var holders []string
@@ -341,7 +341,7 @@ func TestVeryManyHolders(t *testing.T) {
 	})
 }
 
-// The message of a removal has no holder only if that is known: without a grace time a device is
+// The message of a removal says that the device had no holder only if that is known: without a grace time a device is
 // removed from the list at once, even if it is held.
 func TestRemovedWithoutGrace(t *testing.T) {
 	for _, tc := range []struct {

@@ -8,7 +8,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// kind is the kind of a device's state. Only a change of the kind or of the reasons has an Event.
+// kind is the kind of a device's state. Only a change of the kind or of the reasons causes an Event.
 type kind uint8
 
 const (
@@ -18,7 +18,7 @@ const (
 	unhealthy
 	excluded // by the administrator's settings
 	cordoned // by the administrator's command
-	moving   // waits until it is free and can be offered as another resource
+	moving   // waits until it is free and can be advertised as another resource
 	removed  // gone, but listed because its holder is not known
 	removedInUse
 	replacedInUse
@@ -27,7 +27,7 @@ const (
 // inSlot reports whether the device is present: not gone, and not replaced by another one.
 func (k kind) inSlot() bool { return absent < k && k < removed }
 
-// state is the state of a device that its Events have reported.
+// state is what the Events have last reported about a device.
 type state struct {
 	kind   kind
 	device *inventory.Device // as it was last listed
@@ -42,14 +42,14 @@ func (s state) heldTwice() bool {
 // recovering is the prefix of a reason that has ended less than the recovery hold ago.
 const recovering = inventory.ReasonRecovering + "="
 
-// kindOf returns the kind of a device; was is its kind before. The reason replaced-in-use has two
-// meanings: another device is in the place of one that left, or the device itself is to be offered
-// as another resource. Which one applies depends on was.
+// kindOf returns the kind of a device; was is its kind before. The reason replaced-in-use has two meanings: another
+// device has taken the place of one that left, or the device itself is to be advertised as another resource. Which
+// meaning applies depends on was.
 func kindOf(d *inventory.Device, was kind) kind {
 	if d == nil {
 		return absent
 	}
-	// only reports whether all reasons, also those that recover, are among these.
+	// only reports whether all reasons, including those that recover, are among these.
 	only := func(names ...string) bool {
 		return len(d.Reasons) > 0 && !slices.ContainsFunc(d.Reasons, func(reason string) bool {
 			return !slices.Contains(names, strings.TrimPrefix(reason, recovering))
@@ -76,8 +76,8 @@ func kindOf(d *inventory.Device, was kind) kind {
 // Reason is the reason of an Event, in CamelCase. Programs select Events by it.
 type Reason string
 
-// The reasons. Warning: the Event is a Warning. pods: there is also an Event on each pod that
-// holds the device.
+// The reasons. The comments mean: Warning: the Event is a Warning. pods: each pod that holds the device also gets an
+// Event.
 const (
 	DeviceAdded         Reason = "DeviceAdded"
 	DeviceUnhealthy     Reason = "DeviceUnhealthy"     // Warning, pods
@@ -85,7 +85,7 @@ const (
 	DeviceRecovered     Reason = "DeviceRecovered"     // pods, if it was unhealthy
 	DeviceExcluded      Reason = "DeviceExcluded"      // by the administrator's settings
 	DeviceCordoned      Reason = "DeviceCordoned"      // by the administrator's command
-	DeviceMoving        Reason = "DeviceMoving"        // waits to be offered as another resource
+	DeviceMoving        Reason = "DeviceMoving"        // waits to be advertised as another resource
 	DeviceRemoved       Reason = "DeviceRemoved"       // Warning, while its holder is not known
 	DeviceRemovedInUse  Reason = "DeviceRemovedInUse"  // Warning, pods
 	DeviceReplacedInUse Reason = "DeviceReplacedInUse" // Warning, pods
@@ -122,7 +122,7 @@ func reasonOfPresence(was, is state) Reason {
 	return ""
 }
 
-// reasonOfHealth returns the reason of the Event about the health of a device, or about what is in the way of its use;
+// reasonOfHealth returns the reason of the Event about the health of a device, or about what keeps pods from using it;
 // "": there is none.
 func reasonOfHealth(was, is state) Reason {
 	switch {
@@ -142,8 +142,8 @@ func reasonOfHealth(was, is state) Reason {
 	return ""
 }
 
-// worse reports whether a device has a reason that has not ended, and that is new or was present
-// only while the device was of another kind.
+// worse reports whether a device has a reason that has not ended and that is new. A reason that was present only while
+// the device was of another kind also counts as new.
 func worse(was, is state) bool {
 	return slices.ContainsFunc(is.device.Reasons, func(r string) bool {
 		return !strings.HasPrefix(r, recovering) && (was.kind != is.kind || !slices.Contains(was.device.Reasons, r))

@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// texts has the messages on the node, and on each pod that holds the device.
+// texts contains the messages on the node, and on each pod that holds the device.
 var texts = map[Reason]struct{ node, pod string }{
 	DeviceAdded: {node: "{device} was added at {since}: {health}."},
 	DeviceUnhealthy: {
@@ -131,7 +131,7 @@ func (n change) warning() bool {
 	return n.is.kind == removed
 }
 
-// pods has the containers that hold a device, by their pod: NAMESPACE/NAME.
+// pods contains the containers that hold a device, by their pod: NAMESPACE/NAME.
 type pods map[string][]string
 
 // podsOf returns the pods that hold a device.

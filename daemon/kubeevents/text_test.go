@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
-// A message has all reasons of the device.
+// A message contains all reasons of the device.
 func TestCauses(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -43,7 +43,7 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// The message has the administrator and the reason of the cordon, unless it has ended meanwhile.
+// The message contains the administrator and the reason of the cordon, unless the cordon has ended since.
 func TestCordoned(t *testing.T) {
 	story(t, func(r *rig) {
 		since := time.Date(2000, 1, 1, 0, 0, 0, 0, time.Local)

@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
-// Changes within a second have the time of the first one.
+// Changes within a second get the time of the first one.
 func TestTimesWithinSettle(t *testing.T) {
 	type list = []*inventory.Device
 	other, broken := device("5e:00.0"), device("5e:00.0", "port-ap6")

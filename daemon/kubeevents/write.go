@@ -40,7 +40,7 @@ type record struct {
 	due         time.Time // earliest time of the next write
 	failed      bool      // the last attempt to write it failed
 
-	// Of Run.
+	// Used only by Run.
 	name    string // at the API server; "": no attempt yet
 	uid     string // of the object
 	written int    // the count at the API server
@@ -91,9 +91,9 @@ func (r *Recorder) next(now time.Time) (*record, time.Duration) {
 	return nil, wait
 }
 
-// write updates an Event at the API server, or creates it if it does not exist or has expired. It
-// tries to update even if the first request to create the Event failed, because that request may
-// have arrived. If a new pod has the name of a former one, write creates a new Event.
+// write updates an Event at the API server, or creates it if it does not exist or has expired. It tries to update even
+// if the first request to create the Event failed, because that request may have arrived. If a new pod has the name of
+// an earlier one, write creates a new Event.
 func (r *Recorder) write(w *apiserver.Writer, e *record) error {
 	if e.object.Kind == "Pod" {
 		uid, err := w.PodUID(e.object.Namespace, e.object.Name)
@@ -160,7 +160,7 @@ func (r *Recorder) wrote(w *apiserver.Writer, e *record, err error) time.Duratio
 	case err == nil:
 		r.cfg.Count(Sent)
 		r.about(e).Debug("event written", logevent.EventRecorded, logevent.Count(e.written))
-		e.pending = e.count > e.written // it happened again meanwhile
+		e.pending = e.count > e.written // it has happened again since
 		e.due, e.failed = time.Now().Add(pace), false
 		r.events = append(r.events, e)
 		w.Passed(!slices.ContainsFunc(r.events, func(e *record) bool { return e.failed }))

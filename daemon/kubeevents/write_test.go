@@ -89,8 +89,8 @@ func TestFlood(t *testing.T) {
 	})
 }
 
-// An Event that has expired is created again with its count. If another pod has the name of the
-// former one, a new Event is created.
+// An Event that has expired is created again with its count. If another pod has the name of an earlier one, a new Event
+// is created.
 func TestCreatedAgain(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -306,7 +306,7 @@ func TestNoRightToPods(t *testing.T) {
 	}, func(r *rig) { r.UseFault(refuse("GET", 403, "pods is forbidden")) })
 }
 
-// While the server is down there are some attempts, and none when no Event is left to write.
+// While the server is down, only a few attempts are made, and none when no Event is left to write.
 func TestDeadServer(t *testing.T) {
 	story(t, func(r *rig) {
 		r.pipes.Close()

@@ -69,7 +69,7 @@ func TestFullAndReadOnlyDisk(t *testing.T) {
 				compare.Equal(t, "changes", 1200, r.ledger.Counts()[0].HealthChanges)
 				remount(tc.mend)
 				wait(time.Minute)
-				r.expectFile(`"healthChanges":1200`) // of the time in which it could not be written
+				r.expectFile(`"healthChanges":1200`) // including the time in which it could not be written
 				r.stop()
 			})
 		})

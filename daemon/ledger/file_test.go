@@ -147,7 +147,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A kill at any moment of a write leaves a whole file, the old one or the new one.
+// If the daemon is killed during a write, a whole file remains, either the old one or the new one.
 func TestKilled(t *testing.T) {
 	dir := privatedirtest.Dir(t)
 	changes, grown := -1, 0
@@ -203,7 +203,7 @@ func writeForEver(dir string) {
 	}
 }
 
-// A file that is written later than somebody waits for it is written again, so that the error does not stay.
+// If a write ends after its caller has given up, the file is written again, so that the error does not stay.
 func TestLateWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, m := privatedirtest.Dir(t), metrics.New("test")

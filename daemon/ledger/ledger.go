@@ -30,8 +30,8 @@ const (
 	pace       = time.Second      // least time between two writes
 	busy       = 5 * time.Second  // time between two attempts while another daemon writes the file
 	retry      = time.Minute      // time between two writes that fail
-	diskWithin = 5 * time.Second  // longest time of one use of the state directory; more: the file system hangs
-	endWithin  = time.Second      // the same at the end of the daemon
+	diskWithin = 5 * time.Second  // longest time of one use of the state directory; if it takes longer, the file system hangs
+	endWithin  = time.Second      // longest such time at the end of the daemon
 )
 
 // Config holds the settings of a [Ledger].
@@ -41,26 +41,27 @@ type Config struct {
 	// Exempt reports whether nobody expects a card now, because it is cordoned or excluded, its family is off, or a virtual
 	// machine may use it. nil: each card is expected. It must not block.
 	Exempt func(address, family, pciID string) bool
-	// OnBus reports whether a PCI function with these ids ("": any) is at an address: if no device of it is listed, its
-	// driver is late. nil: none is there. It must not block.
+	// OnBus reports whether a PCI function with these ids ("": any) is at an address. If so, and if no device of it is
+	// listed, its driver is late. nil: no function is there. It must not block.
 	OnBus func(address, pciID string) bool
 	// Changed returns channels that are closed when Exempt may give other answers. nil: it never does.
 	Changed func() (cordons, settings <-chan struct{})
 	Metrics *metrics.Metrics // required
 }
 
-// Missing is a card that was present when the node was last observed, and has been absent since a start.
+// Missing is an expected card that is absent; the package comment explains when a card is missing.
 type Missing struct {
 	Card  string    // PCI address as lspci prints it: 3b:00.0
 	Since time.Time // when it was first found to be missing
 	Model string    // VVVV:DDDD:SSSS:SSSS, vendor, device and subsystem; "" if not known
 }
 
-// History is what has happened to a card. Its JSON keys are those of cards.json, and part of the state at the local socket.
+// History is what has happened to a card. It uses the JSON keys of cards.json, and is part of the state at the local
+// socket.
 type History struct {
 	Card     string    `json:"card"` // as in [Missing]
 	Changes  int       `json:"healthChanges"`
-	Failures int       `json:"failures"` // those of the changes to unhealthy
+	Failures int       `json:"failures"` // number of changes to unhealthy
 	Removals int       `json:"removals"`
 	Removed  time.Time `json:"lastRemoved,omitzero"` // zero: never, or not known
 	Recent   []Turn    `json:"recent"`               // the newest changes of health, oldest first
@@ -132,7 +133,7 @@ func Open(ctx context.Context, cfg Config, log *zap.Logger) *Ledger {
 	return l
 }
 
-// take adds the cards of a file, or their history to that of the same cards.
+// take adds the cards of a file. If a card is known already, it adds the card's history from the file.
 func (l *Ledger) take(c content) {
 	if c.Machine != "" && l.cfg.Machine != "" && c.Machine != l.cfg.Machine {
 		l.begunAnew(len(c.Cards), "another machine")
@@ -154,7 +155,7 @@ func (l *Ledger) take(c content) {
 // until all cards have been read. The slice is read-only.
 func (l *Ledger) Missing() ([]Missing, <-chan struct{}) { return l.missing.Load() }
 
-// Awaited returns the number of expected cards that have not been found, and that Missing does not return yet.
+// Awaited returns the number of expected cards that have not been found, but do not count as missing yet.
 func (l *Ledger) Awaited() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -206,7 +207,8 @@ func (l *Ledger) History() []History {
 	return all
 }
 
-// Forget removes a card that will not come back, and writes the file, for 5 s at most. After an error nothing has changed.
+// Forget removes a card that will not come back, and writes the file, which takes 5 s at most. After an error nothing
+// has changed.
 func (l *Ledger) Forget(ctx context.Context, address, by string) (Missing, error) {
 	card, err := sysfs.ParseCard(address)
 	if err != nil {
@@ -229,7 +231,7 @@ func (l *Ledger) Forget(ctx context.Context, address, by string) (Missing, error
 		if l.cards[card] == nil {
 			l.cards[card] = c
 		}
-		l.changed = true // for a file system that hangs, and writes the file without the card later
+		l.changed = true // if the file system hangs, the file without the card may still be written later
 		l.publish()
 		return Missing{}, cmp.Or(err, fmt.Errorf("%s: another daemon writes it, try again when the upgrade has ended", filepath.Join(l.cfg.Dir, fileName)))
 	}
@@ -260,8 +262,8 @@ func (l *Ledger) sorted() []*card {
 	return slices.SortedFunc(maps.Values(l.cards), func(a, b *card) int { return cmp.Compare(a.Card, b.Card) })
 }
 
-// publish publishes the missing cards, if they have changed and all cards have been read, and wakes the writer if there is
-// a change.
+// publish publishes the missing cards if they have changed and all cards have been read. It wakes the writer if there
+// is anything to write.
 func (l *Ledger) publish() {
 	var all []Missing
 	for _, c := range l.cards {
@@ -320,7 +322,7 @@ func (l *Ledger) Run(ctx context.Context, devices Devices) error {
 	}
 }
 
-// write writes the file after changes until ctx ends, and then once more, for the times of the present cards.
+// write writes the file after changes until ctx ends, and then once more, to store the last times of the present cards.
 func (l *Ledger) write(ctx context.Context) {
 	for ctx.Err() == nil {
 		touched := l.touched.Next()
@@ -361,7 +363,7 @@ func (l *Ledger) hasChanged() bool {
 	return l.changed
 }
 
-// content returns what the file should contain. What changes after this call has to be written again.
+// content returns what the file should contain. Whatever changes after this call has to be written again.
 func (l *Ledger) content() content {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -387,7 +389,7 @@ func (l *Ledger) store(ctx context.Context, limit time.Duration) (stored bool, e
 	done := make(chan bool, 1)
 	err = l.disk.Within(ctx, limit, func(ctx context.Context) error {
 		is, err := l.replace()
-		if done <- is; !is || err != nil || ctx.Err() != nil { // the last: it was too late for the caller
+		if done <- is; !is || err != nil || ctx.Err() != nil { // if ctx has ended, it was too late for the caller
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.changed = true

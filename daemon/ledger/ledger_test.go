@@ -67,13 +67,13 @@ func TestMissingBefore(t *testing.T) {
 		r.open(inventory.Snapshot{Version: 1})
 		wait(time.Second)
 		r.expect("not all cards have been read", "", "")
-		r.expectAwaited(3) // else somebody could believe that no card is missing
+		r.expectAwaited(3) // otherwise somebody could believe that no card is missing
 		r.list(healthy("3b:00.0"), healthy("5e:00.0"))
 		r.expect("one is back", "af:00.0", "device.returned 5e:00.0")
 	})
 }
 
-// A card is also missing if nobody expects the only one that is left: not all addresses have changed.
+// A card is missing even if the only card that is left is not expected, because not all addresses have changed.
 func TestMissingBesideUnexpected(t *testing.T) {
 	for _, reason := range []string{inventory.ReasonCordoned, inventory.ReasonExcluded} {
 		onNode(t, func(r *rig) {
@@ -159,7 +159,8 @@ func TestNotMissing(t *testing.T) {
 	})
 }
 
-// A card that is at another address, because the buses have other numbers, is not missing if its serial number tells.
+// A card that is at another address, because the buses have been renumbered, is not missing if its serial number
+// identifies it.
 func TestRenumbered(t *testing.T) {
 	onNode(t, func(r *rig) {
 		card := func(id, serial string) *inventory.Device {
@@ -177,7 +178,7 @@ func TestRenumbered(t *testing.T) {
 	})
 }
 
-// A card whose PCI function is there, and whose driver is not, is not missing, however late the driver is.
+// If the PCI function of a card is on the bus and only its driver is late, the card is not missing, for up to an hour.
 func TestLateDriver(t *testing.T) {
 	onNode(t, func(r *rig) {
 		r.start(healthy("3b:00.0"), healthy("5e:00.0"))
@@ -214,7 +215,7 @@ func TestLateDriver(t *testing.T) {
 	})
 }
 
-// A missing card that is cordoned or excluded is not missing for as long.
+// A missing card does not count as missing while it is cordoned or excluded.
 func TestExemptLater(t *testing.T) {
 	onNode(t, func(r *rig) {
 		r.start(healthy("3b:00.0"), healthy("5e:00.0"), healthy("af:00.0"))
@@ -230,7 +231,8 @@ func TestExemptLater(t *testing.T) {
 	})
 }
 
-// A card that had a fault when it left has probably failed altogether. One that was pulled may have a fault for a moment.
+// A card that had a fault when it left has probably failed altogether. A card that was pulled may have a fault for a
+// moment.
 func TestFailed(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -286,7 +288,7 @@ func TestFailedAfterRestart(t *testing.T) {
 	})
 }
 
-// A card with a fault that loses its driver is still expected, for an hour, and unless it is for a virtual machine.
+// A card with a fault that loses its driver is still expected for an hour, unless it is bound for a virtual machine.
 func TestFailedWithoutDriver(t *testing.T) {
 	onNode(t, func(r *rig) {
 		r.start(healthy("3b:00.0"), healthy("5e:00.0"))
@@ -310,7 +312,7 @@ func TestFailedWithoutDriver(t *testing.T) {
 	})
 }
 
-// A card that has failed, and that somebody puts into another slot, is found there by its serial number.
+// A card that has failed and that somebody puts into another slot is recognized there by its serial number.
 func TestReseated(t *testing.T) {
 	onNode(t, func(r *rig) {
 		card := func(id, serial string, fault bool) *inventory.Device {
@@ -336,7 +338,7 @@ func TestReseated(t *testing.T) {
 	})
 }
 
-// A virtual function whose reading hangs does not say that it is one. It is still not expected.
+// While the reading of a virtual function hangs, the function cannot be recognized as one. It is still not expected.
 func TestHungVirtualFunction(t *testing.T) {
 	onNode(t, func(r *rig) {
 		r.start(healthy("3b:00.0"), device("3b:00.1", func(d *inventory.Device) {
@@ -448,7 +450,7 @@ func TestHistory(t *testing.T) {
 	})
 }
 
-// A card that recovers after a restart has changed, also if the daemon sees only the recovery hold.
+// A card that recovers after a restart has changed, even if the daemon sees only the recovery hold.
 func TestHistoryOfRecovery(t *testing.T) {
 	for _, bad := range []*inventory.Device{broken("3b:00.0"), because("3b:00.0", "recovering=port-ap6"), because("3b:00.0", inventory.ReasonFlapping)} {
 		t.Run(bad.Reasons[0], func(t *testing.T) {
@@ -492,7 +494,7 @@ func TestRemembered(t *testing.T) {
 			Memory: &inventory.Memory{Turns: []time.Time{at, at}, Quarantined: true, Holds: []inventory.Hold{{Reason: "port-ap6", Health: inventory.Unhealthy, Since: at}}},
 		}}
 		compare.Values(r, "remembered devices", want, r.ledger.Remembered())
-		// The card answers slowly: nothing is forgotten meanwhile.
+		// The card answers slowly. Until it has answered, nothing is forgotten.
 		r.list(healthy("3b:00.0"), device("3b:00.0-p1", func(d *inventory.Device) { d.PCIID, d.Health = "", inventory.Unhealthy }))
 		wait(time.Minute)
 		r.stop()
@@ -662,7 +664,7 @@ func TestClockSetBack(t *testing.T) {
 	})
 }
 
-// A clock that is set after a card has gone into quarantine changes neither how long that is ago, nor the end of a hold.
+// Setting the clock after a card has gone into quarantine changes neither how long ago that was, nor the end of a hold.
 func TestClockSetMeanwhile(t *testing.T) {
 	for _, by := range []time.Duration{365 * 24 * time.Hour, -365 * 24 * time.Hour} {
 		now := time.Now()
@@ -704,8 +706,8 @@ func TestTwoDaemons(t *testing.T) {
 	})
 }
 
-// In an upgrade, the former daemon sees a card leave before the next one has read the cards. It is not missing for longer
-// than the upgrade.
+// In an upgrade, the old daemon sees a card leave before the new one has read the cards. The card is missing at most
+// for the time of the upgrade.
 func TestPulledDuringUpgrade(t *testing.T) {
 	onNode(t, func(former *rig) {
 		former.start(healthy("3b:00.0"), healthy("5e:00.0"))

@@ -22,7 +22,7 @@ func (l *Ledger) observe(s inventory.Snapshot, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	changes := inventory.Changes(l.last.Devices, s.Devices)
-	listed := make(map[string][]*inventory.Device) // the present devices of the cards that have changed
+	listed := make(map[string][]*inventory.Device) // the current devices of the cards that have changed
 	for _, c := range changes {
 		if inventory.IsAddress(c.ID) {
 			listed[cardOf(c.ID)] = nil
@@ -65,8 +65,8 @@ func (l *Ledger) observe(s inventory.Snapshot, now time.Time) {
 	}
 }
 
-// removed notes that a card has left while it was watched. If it left because of another mode, that is no removal. Somebody
-// has pulled it, unless it had a fault for a while: then it has probably failed altogether, and is missing. One that is
+// removed notes that a card has left while it was watched. A change of mode is not a removal. Usually somebody has
+// pulled the card. But if it had a fault for a while, it has probably failed altogether, and is missing. A card that is
 // still on the bus has only lost its driver, and is still expected.
 func (l *Ledger) removed(c *card, s inventory.Snapshot, now time.Time) {
 	failed := false
@@ -100,7 +100,7 @@ func (c *card) count(n int) {
 
 func (t Turn) isFailure() bool { return t.To == inventory.Unhealthy.String() }
 
-// note adds a change of health of a device, because of a problem of the hardware or "".
+// note adds a change of health of a device. Its reason is a problem of the hardware, or "".
 func (c *card) note(t Turn, now time.Time) {
 	c.Recent = append(c.Recent[max(len(c.Recent)+1-maxRecent, 0):], t)
 	switch {
@@ -116,8 +116,8 @@ func (c *card) note(t Turn, now time.Time) {
 	c.steps = min(c.steps+1, maxRecent)
 }
 
-// explain notes another problem of a device that is unhealthy already: if the first one might have been a step of a
-// removal, this is the true reason.
+// explain notes another problem of a device that is already unhealthy. If the first problem might have been a step of a
+// removal, this one is the true reason.
 func (c *card) explain(d *inventory.Device, now time.Time) bool {
 	if c.steps == 0 || now.Sub(c.stepsFrom) >= settle || !d.Fault || inventory.IsRemovalStep(d.Cause) {
 		return false
@@ -133,7 +133,7 @@ func (c *card) explain(d *inventory.Device, now time.Time) bool {
 }
 
 // doubtful returns the number of counted changes that may be steps of a removal. The metric must not count them yet,
-// because it must not fall.
+// because a counter must not fall.
 func (c *card) doubtful(now time.Time) (n int) {
 	if now.Sub(c.stepsFrom) >= settle {
 		return 0
@@ -146,9 +146,9 @@ func (c *card) doubtful(now time.Time) (n int) {
 	return n
 }
 
-// takeBack takes back what was noted of a card while it was being removed. The kernel unbinds the drivers of a card before
-// it removes the card, within milliseconds, or seconds if a driver waits. As for a missing card, a fault of settle or
-// longer was there before.
+// takeBack takes back what was noted of a card while it was being removed. The kernel unbinds the drivers of a card
+// before it removes the card, within milliseconds, or within seconds if a driver waits. A fault that has lasted for
+// settle or longer was there before, and is kept.
 func (c *card) takeBack(now time.Time) {
 	if now.Sub(c.stepsFrom) < settle {
 		first := len(c.Recent) - c.steps
@@ -211,7 +211,7 @@ func (l *Ledger) found(address string, listed []*inventory.Device, now time.Time
 	l.cards[address] = c
 }
 
-// moved reports whether an absent card is at another address now. Then its history goes there.
+// moved reports whether an absent card is at another address now. If so, its history goes there.
 func (l *Ledger) moved(c *card, now time.Time) bool {
 	if c.Serial == "" {
 		return false
@@ -228,7 +228,7 @@ func (l *Ledger) moved(c *card, now time.Time) bool {
 	return false
 }
 
-// follow adds the history of what was known before, if it is of the same card.
+// follow adds the history of an earlier entry if that is about the same card.
 func (c *card) follow(was *card) {
 	if differ(was.PCIID, c.PCIID) || differ(was.Serial, c.Serial) {
 		return
@@ -271,8 +271,8 @@ func (l *Ledger) readAll(now time.Time) {
 // isLate reports whether an absent card is on the bus, and only its driver is late.
 func (l *Ledger) isLate(c *card) bool { return l.cfg.OnBus != nil && l.cfg.OnBus(c.Card, c.PCIID) }
 
-// makeRoom forgets a card if there are too many: one that is absent, or one that nobody expects. It returns false if there
-// is none. A card that nobody expects makes only those leave that are absent and expected by nobody, either.
+// makeRoom forgets a card if there are too many: one that is absent, or one that nobody expects. To make room for a
+// card that nobody expects, it forgets only cards that are absent and not expected. It returns false if it finds none.
 func (l *Ledger) makeRoom(expected bool) bool {
 	if len(l.cards) < maxCards {
 		return true
@@ -305,20 +305,20 @@ func (l *Ledger) deviceChanged(change inventory.Change, now time.Time) bool {
 		}
 		return false
 	}
-	if d.PCIID != "" || c.PCIID == "" { // else the inventory has not recalled the device yet
+	if d.PCIID != "" || c.PCIID == "" { // otherwise the inventory has not recalled the device yet
 		l.remember(c, d.ID, memoryOf(d))
 	}
 	was, known := l.known[d.ID]
 	is, bad := d.Health, d.Memory != nil && d.Memory.Bad
 	switch {
 	case is == inventory.Unhealthy && !d.Fault && !bad && slices.Contains(d.Reasons, inventory.ReasonFlapping):
-		is = inventory.Healthy // but for the quarantine
+		is = inventory.Healthy // apart from the quarantine
 		if d.Cause != "" {
 			is = inventory.Degraded
 		}
 	case is == inventory.Unhealthy && (!known || !d.Fault):
-		// It is recovering, cordoned or programmed, which is nothing new about the hardware; or it is being plugged in, or
-		// was bad when the last daemon ended.
+		// It is recovering, cordoned or being programmed, which is nothing new about the hardware. Or it is being
+		// plugged in, or was bad when the last daemon ended.
 		if !known && bad {
 			l.known[d.ID] = inventory.Unhealthy
 		}
@@ -398,7 +398,7 @@ func (l *Ledger) findMissing(now time.Time) (recheck bool) {
 		}
 		c.reported = true
 		fields := []zap.Field{logevent.DeviceMissing, logevent.Device(c.Card)}
-		if lasted := now.Sub(c.Missing); lasted >= time.Millisecond { // else it is only now missing
+		if lasted := now.Sub(c.Missing); lasted >= time.Millisecond { // otherwise it is only now missing
 			fields = append(fields, logevent.Lasted(lasted))
 		}
 		l.log.Error("card missing since the last start", fields...)
@@ -407,8 +407,8 @@ func (l *Ledger) findMissing(now time.Time) (recheck bool) {
 	return recheck
 }
 
-// compareAddresses starts a new ledger if all cards that are expected have left, and others are there: the buses have
-// other numbers.
+// compareAddresses starts a new ledger if all expected cards have left and others are there, because then the buses
+// have been renumbered.
 func (l *Ledger) compareAddresses() {
 	before, same, present := 0, 0, 0
 	for _, c := range l.cards {
@@ -444,8 +444,8 @@ func (l *Ledger) forgetPorts() {
 	}
 }
 
-// isExpected reports whether somebody would miss a device: not if it is cordoned, excluded or unwanted, and not if it is a
-// virtual function, which exists only after somebody has made it.
+// isExpected reports whether somebody would miss a device. Nobody misses a device that is cordoned, excluded or
+// unwanted, or a virtual function, which exists only after somebody has created it.
 func isExpected(d *inventory.Device) bool {
 	return !d.Unwanted() && d.Attributes[inventory.AttributePhysicalFunction] == "" &&
 		!slices.Contains(d.Reasons, inventory.ReasonCordoned) && !slices.Contains(d.Reasons, inventory.ReasonExcluded)

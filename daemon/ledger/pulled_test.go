@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// bad returns an unhealthy device with these reasons, of which cause is that of the fault, or "".
+// bad returns an unhealthy device with these reasons. cause is the reason that is its fault, or "".
 func bad(id, cause string, reasons ...string) *inventory.Device {
 	return device(id, func(d *inventory.Device) {
 		d.Health, d.Fault, d.Cause, d.Reasons = inventory.Unhealthy, cause != "", cause, reasons

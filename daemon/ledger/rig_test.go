@@ -53,7 +53,7 @@ func onNode(t *testing.T, story func(*rig)) {
 	})
 }
 
-// start starts a daemon that finds these devices, in place of the one that runs.
+// start starts a daemon that finds these devices. It replaces a running daemon.
 func (r *rig) start(devices ...*inventory.Device) {
 	r.Helper()
 	r.open(inventory.Snapshot{})
@@ -67,7 +67,7 @@ func (r *rig) startAndSettle(devices ...*inventory.Device) {
 	wait(settled)
 }
 
-// open starts a daemon whose first snapshot is this one, in place of the one that runs.
+// open starts a daemon whose first snapshot is this one. It replaces a running daemon.
 func (r *rig) open(first inventory.Snapshot) {
 	r.Helper()
 	r.stop()
@@ -103,7 +103,7 @@ func (r *rig) list(devices ...*inventory.Device) {
 	synctest.Wait()
 }
 
-// exempts makes a card the one that nobody expects.
+// exempts sets the card that nobody expects.
 func (r *rig) exempts(address string) {
 	r.exempt.Store(address)
 	synctest.Wait()

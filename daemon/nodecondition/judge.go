@@ -39,20 +39,21 @@ const (
 	NoCards       = "NoCards"       // there are no cards, and none is missing
 	NotRead       = "NotRead"       // not all cards have been found and read yet
 	NotChecked    = "NotChecked"    // the daemon is out of descriptors or memory
-	Recovering    = "Recovering"    // devices recover, and whether they had a fault is not known
+	Recovering    = "Recovering"    // devices recover, and it is not known whether they had a fault
 	NotAdvertised = "NotAdvertised" // Kubernetes does not have the devices yet
 )
 
-// The limits of a message. Together they keep it below 1024 bytes, which the policy of the charts allows.
+// The limits of a message. Together they keep it below 1024 bytes, which is the limit in the policy of the charts.
 const (
 	mostFindings  = 10 // devices and missing cards
 	longestReason = 64 // bytes
 )
 
-// Judge returns the verdict, but for its Since. It is Bad only for faults that need attention: a device that is unhealthy
-// because of its hardware or in quarantine, and a missing card, unless they are cordoned. A device that is recovering
-// counts only if it has counted before. So the verdict becomes better when the device is offered again, and a hold alone
-// makes it no worse. After the start this is not known, so the verdict remains Unknown.
+// Judge returns the verdict, except for its Since. It is Bad only for faults that need attention: a device that is
+// unhealthy because of its hardware or in quarantine, and a missing card, unless they are cordoned. A recovering device
+// counts only if it counted before. So the verdict gets better when the device is advertised again, and a hold alone
+// does not make it worse. After the start it is unknown whether a device counted before, so the verdict remains
+// Unknown.
 func Judge(before Verdict, s inventory.Snapshot, missing []ledger.Missing, cordons []cordon.Cordon) Verdict {
 	switch {
 	case s.Complete:
@@ -122,7 +123,7 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// cardOf returns the card of a device: its address, or the one of its physical function.
+// cardOf returns the card of a device: its address, or the address of its physical function.
 func cardOf(d *inventory.Device) string {
 	if physical := d.Attributes[inventory.AttributePhysicalFunction]; physical != "" {
 		return strings.TrimPrefix(physical, "0000:")

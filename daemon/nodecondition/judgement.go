@@ -15,7 +15,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Type is the default type of the condition. It is under our own domain, because clouds replace nodes by conditions of theirs.
+// Type is the default type of the condition. It is in our own domain, because a cloud may replace a
+// node that has a condition of the cloud's own.
 const Type = "accelerator.b-com.com/CardsHealthy"
 
 const (
@@ -35,7 +36,7 @@ type Cordons interface {
 	Changed() <-chan struct{} // closes when the list changes after this call
 }
 
-// Judgement has the newest verdict about the cards of a node. Create it with [New].
+// Judgement holds the newest verdict about the cards of a node. Create it with [New].
 type Judgement struct {
 	devices Devices
 	cordons Cordons
@@ -47,7 +48,7 @@ type Judgement struct {
 
 // New returns a Judgement of these devices and missing cards that takes these cordons into account. Its verdict is
 // Unknown until Run has been called. It is Good only when no more cards are awaited and ready returns nil, because
-// Kubernetes does not have the devices before that.
+// before that Kubernetes does not have the devices.
 func New(devices Devices, cordons Cordons, missing func() ([]ledger.Missing, <-chan struct{}), awaited func() int, ready func() error) *Judgement {
 	first := Judge(Verdict{}, inventory.Snapshot{}, nil, nil)
 	first.Since = time.Now()
@@ -95,10 +96,10 @@ func (c *Judgement) Run(ctx context.Context) error {
 	}
 }
 
-// statuses has the status of the condition for each verdict.
+// statuses maps each verdict to the status of the condition.
 var statuses = map[Status]string{Good: "True", Bad: "False", Unknown: "Unknown"}
 
-// Write keeps the condition with this type of a Node up to date until ctx ends; then it returns nil.
+// Write keeps the condition with this type on a Node up to date until ctx ends. Then it returns nil.
 func (c *Judgement) Write(ctx context.Context, client *apiserver.Client, node, conditionType string, log *zap.Logger) error {
 	log = log.Named("nodecondition")
 	w := client.Writer(ctx, node)
@@ -109,7 +110,7 @@ func (c *Judgement) Write(ctx context.Context, client *apiserver.Client, node, c
 		v, stale := c.verdict.Load()
 		next := apiserver.Condition{Type: conditionType, Status: statuses[v.Status], Reason: v.Reason, Message: v.Message, Transition: v.Since}
 		if v.Reason == Recovering && stored != nil && (stored.Status == statuses[Good] || stored.Status == statuses[Bad]) {
-			next = *stored // it is not known whether the cards need attention, but it was
+			next = *stored // it is unknown whether the cards need attention now, but it was known
 		}
 		at := due
 		if stored != nil && next.Status == stored.Status {
@@ -133,7 +134,7 @@ func (c *Judgement) Write(ctx context.Context, client *apiserver.Client, node, c
 			var had apiserver.Condition
 			if had, err = w.Condition(node, conditionType); err == nil {
 				stored = &had
-				continue // the status may be the same
+				continue // the status may have stayed the same
 			}
 		} else {
 			err = w.Apply(node, next)

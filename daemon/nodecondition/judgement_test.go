@@ -100,8 +100,8 @@ func start(t *testing.T, prepare func(*rig)) *rig {
 	return r
 }
 
-// at advances the fake time to that of a number of seconds after the start, and compares the condition: STATUS REASON
-// and the seconds of its transition and its heartbeat. "" means that there is none.
+// at advances the fake time to this number of seconds after the start, and compares the condition: STATUS REASON and
+// the seconds of its transition and its heartbeat. "" means that there is none.
 func (r *rig) at(seconds float64, want string) {
 	r.t.Helper()
 	time.Sleep(time.Until(r.began.Add(time.Duration(seconds * float64(time.Second))))) // fake
@@ -221,7 +221,7 @@ func TestWrite(t *testing.T) {
 			r.devices.Store(held)
 			r.at(30, "False CardFault -3600 10")
 			r.devices.Store(good)
-			r.at(40, "True NoFault 31 31") // when it is offered again
+			r.at(40, "True NoFault 31 31") // when it is advertised again
 		}, []string{"condition.changed NoFault: 2 cards without a fault"}},
 		{"a hold at the first start", nil, func(r *rig) {
 			r.devices.Store(held)

@@ -29,7 +29,7 @@ type world struct {
 	dir string
 
 	mu     sync.Mutex
-	owners map[string]map[owner.Naming]int // by API and the naming under which they offer devices
+	owners map[string]map[owner.Naming]int // by API and the naming under which they advertise devices
 	slices bool
 	kill   *time.Timer // of the kubelet
 	seen   map[string]int
@@ -184,7 +184,7 @@ func (w *world) start(random *rand.Rand, api string, naming owner.Naming) *membe
 			n.Leave(ctx, nil)
 			return
 		}
-		w.ends(stop, api, offered) // it offers nothing from now on
+		w.ends(stop, api, offered) // it advertises nothing from now on
 		n.Leave(ctx, func(ctx context.Context) error {
 			time.Sleep(time.Duration(random.IntN(3000)) * time.Millisecond)
 			switch how {
@@ -213,8 +213,9 @@ func (w *world) start(random *rand.Rand, api string, naming owner.Naming) *membe
 // sequences is the number of random sequences.
 const sequences uint64 = 40
 
-// Whatever starts, stops, is renamed and is killed: daemons of both APIs never own the node at once, nor do daemons
-// with different namings, a device plugin never owns it while there are slices, and in the end any daemon can own it.
+// Whatever daemons start, stop, are renamed or are killed: daemons of both APIs never own the node at once, nor do
+// daemons with different namings. A device plugin never owns the node while there are slices. In the end any daemon can
+// own it.
 func TestRandomSequences(t *testing.T) {
 	seen := map[string]int{}
 	for seed := range sequences {
@@ -294,7 +295,7 @@ func TestRandomSequences(t *testing.T) {
 	}
 }
 
-// A process that is killed leaves the node at once, and its slices to the kubelet.
+// A process that is killed leaves the node at once. The kubelet removes its slices later.
 func TestKilled(t *testing.T) {
 	dir := privatedirtest.Dir(t)
 	child := exec.CommandContext(t.Context(), os.Args[0])

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Hurry makes the node try at this interval, which is also the time in which the kubelet records what was given out, and
-// wait for this time until the slices are removed.
+// Hurry makes the node try at this interval, which is also the time in which the kubelet records what was allocated,
+// and wait for this time until the slices are removed.
 func (n *Node) Hurry(tryInterval, slicesWithin time.Duration) {
 	n.tryInterval, n.slicesWithin, n.recordedWithin = tryInterval, slicesWithin, tryInterval
 }

@@ -12,8 +12,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// A daemon waits for daemons of its API whose naming differs, and not for those with the same one. It does not count
-// as an owner: a driver that stops withdraws its devices before.
+// A daemon waits for daemons of its API whose naming differs, but not for daemons with the same one. While it waits, it
+// does not count as an owner: a driver that stops withdraws its devices before.
 func TestNamings(t *testing.T) {
 	for _, api := range []string{control.DevicePlugin, control.DRA} {
 		t.Run(api, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestAwaitsRecord(t *testing.T) {
 	})
 }
 
-// A daemon without a naming, as of an older version, may offer the devices under any name.
+// A daemon without a naming, such as one of an older version, may advertise the devices under any name.
 func TestWithoutNaming(t *testing.T) {
 	onNode(t, func(n *node) {
 		dir := must.Value(privatedir.OpenDir(n.dir, true))(n)
@@ -140,7 +140,7 @@ func TestRename(t *testing.T) {
 		}
 		a.Renamed()
 		former.takes(time.Second)
-		// One that waits may change its mind.
+		// A daemon that waits may change its naming.
 		late := n.start(control.DRA, 4)
 		late.waits(time.Second)
 		late.wants.Store(1)
@@ -151,7 +151,7 @@ func TestRename(t *testing.T) {
 	})
 }
 
-// One description gives one naming. Others give others, all in the range of a mark.
+// The same description always gives the same naming. Different ones give different namings, all in the range of a mark.
 func TestNamingOf(t *testing.T) {
 	of := map[owner.Naming]string{}
 	for range 2 {
@@ -166,7 +166,7 @@ func TestNamingOf(t *testing.T) {
 	compare.Equal(t, "namings", 8, len(of))
 }
 
-// A device plugin that is alone, and waits for what the other one gave out last, may get its former settings again. Then
+// A device plugin that is alone, and waits for what the other one allocated last, may get its old settings again. Then
 // another one with these settings does not wait.
 func TestRenameTakenBack(t *testing.T) {
 	onNode(t, func(n *node) {

@@ -26,9 +26,9 @@ const (
 	maxBoot     = 100              // size of this file in bytes
 	guardWithin = 3 * time.Second  // longest wait for the guard, which another daemon holds for some milliseconds
 
-	keptWithin   = time.Second     // longest wait for the disk of a request that asks whether the lock is kept
-	renameWithin = time.Second     // longest time of Rename and of Renamed, which other settings wait for
-	answerWithin = 5 * time.Second // after this time without an answer of the disk, the wait for it is logged
+	keptWithin   = time.Second     // how long a request that asks whether the lock is kept waits for the disk
+	renameWithin = time.Second     // longest time of Rename and of Renamed; other settings wait for them
+	answerWithin = 5 * time.Second // after this time, a wait for the disk is logged
 
 	tryInterval = 200 * time.Millisecond // between two attempts to own the node
 	logInterval = time.Minute            // between two log lines about the same wait
@@ -36,18 +36,19 @@ const (
 	// slicesWithin is the time after which the kubelet has removed the slices of a driver that was killed: it
 	// waits 30 s after the connection to the driver has ended.
 	slicesWithin = 40 * time.Second
-	// recordedWithin is the time after which the kubelet has recorded what a device plugin that has ended gave out last.
-	// It writes its checkpoint after all plugins have answered for the container, usually within milliseconds.
+	// recordedWithin is the time after which the kubelet has recorded what a device plugin allocated last before it
+	// ended. The kubelet writes its checkpoint after all plugins have answered for the container, usually within
+	// milliseconds.
 	recordedWithin = time.Second
 	// leaveWithin is the longest time of Leave before it releases the lock. The kubelet kills a pod 10 s after it was told to stop.
 	leaveWithin = 6 * time.Second
 )
 
-// Naming identifies the way in which a daemon names its devices. Daemons with the same naming offer the same devices
-// under the same names.
+// Naming identifies the way in which a daemon names its devices. Daemons with the same naming advertise the same
+// devices under the same names.
 type Naming privatedir.Mark
 
-// NamingOf returns the naming with this description. Other descriptions give other namings.
+// NamingOf returns the naming with this description. Different descriptions give different namings.
 func NamingOf(description string) Naming {
 	sum := sha256.Sum256([]byte(description))
 	return Naming(1 + binary.BigEndian.Uint64(sum[:])>>2)
@@ -56,13 +57,13 @@ func NamingOf(description string) Naming {
 // Reason is why a daemon waits.
 type Reason string
 
-// Reasons to wait. With all but ForSettings, the daemon offers nothing.
+// Reasons to wait. With all of them except ForSettings, the daemon advertises nothing.
 const (
 	ForAPI        Reason = "api"        // a daemon of the other API owns the node, or its ResourceSlices may remain
 	ForNaming     Reason = "naming"     // a daemon of this API owns the node with another naming
 	ForWithdrawal Reason = "withdrawal" // the last daemon of this API withdraws its devices
 	ForStateDir   Reason = "state-dir"  // the lock cannot be used
-	ForSettings   Reason = "settings"   // the daemon owns the node with its former naming, because another daemon does, too
+	ForSettings   Reason = "settings"   // the daemon owns the node with its old naming, because another daemon owns the node as well
 )
 
 // Node is the node as one daemon sees it. Create it with [New].
@@ -126,9 +127,9 @@ func (n *Node) WaitsFor() Reason {
 // Naming returns the naming with which the daemon owns the node. It must not be called during Take and Rename.
 func (n *Node) Naming() Naming { return n.naming }
 
-// Take blocks until the daemon may offer the devices of the node under its naming, and returns nil. If ctx ends
-// before, it returns [context.Cause]. wanted returns the naming. It is called before each attempt, because the
-// settings may change meanwhile; [Node.Naming] is its last result.
+// Take blocks until the daemon may advertise the devices of the node under its naming, and returns nil. If ctx ends
+// first, it returns [context.Cause]. wanted returns the naming. It is called before each attempt, because the settings
+// may change while Take waits. [Node.Naming] returns its last result.
 func (n *Node) Take(ctx context.Context, wanted func() Naming) error {
 	defer n.waits.Store(nil)
 	if n.dir == "" {
@@ -223,8 +224,8 @@ type attempt struct {
 	err    error
 }
 
-// attempt calls try. If the disk does not answer, it says that the daemon waits for it, until ctx ends. No further attempt
-// begins meanwhile, because each would keep a thread.
+// attempt calls try, and waits for the result until ctx ends. If the disk does not answer, it logs that the daemon waits
+// for the disk. No other attempt begins in that time, because each would keep a thread.
 func (n *Node) attempt(ctx context.Context, naming Naming) (attempt, error) {
 	done := make(chan attempt)
 	go func() {
@@ -297,7 +298,7 @@ func (n *Node) wait(reason Reason, err error) {
 // try locks the node if the daemon may own it with this naming now.
 func (n *Node) try(ctx context.Context, naming Naming) (a attempt) {
 	a.err = n.guarded(ctx, func(dir *os.Root) error {
-		if ctx.Err() != nil { // the file system has hung meanwhile; a record would make a device plugin wait
+		if ctx.Err() != nil { // the file system has hung until now; a record would make a device plugin wait
 			return context.Cause(ctx)
 		}
 		left, err := exists(dir, n.other)
@@ -332,7 +333,7 @@ func (n *Node) try(ctx context.Context, naming Naming) (a attempt) {
 			free = same && !others
 		}
 		if err == nil && free && n.api == control.DRA {
-			err = noteBoot(dir) // else a device plugin that follows may give out devices of claims
+			err = noteBoot(dir) // otherwise a later device plugin may allocate devices of claims
 		}
 		if err == nil && free {
 			err = lock.Mark(privatedir.Mark(naming))
@@ -348,12 +349,12 @@ func (n *Node) try(ctx context.Context, naming Naming) (a attempt) {
 	return a
 }
 
-// Rename gives the owned node another naming, and returns true if the daemon may offer the devices under it now. It
-// does so only if no other daemon owns the node. Otherwise the daemon keeps its former naming, and should call Rename
+// Rename gives the owned node another naming, and returns true if the daemon may advertise the devices under it now. It
+// does so only if no other daemon owns the node. Otherwise the daemon keeps its old naming, and should call Rename
 // again after [RenameInterval]. The same applies if the file system hangs.
 //
-// After a change, the node has both namings until [Node.Renamed], so that no other daemon offers devices before the
-// former names are withdrawn.
+// After a change, the node has both namings until [Node.Renamed], so that no other daemon advertises devices before the
+// old names are withdrawn.
 func (n *Node) Rename(ctx context.Context, to Naming) bool {
 	if n.naming == to || n.lock == nil {
 		n.naming = to
@@ -364,7 +365,7 @@ func (n *Node) Rename(ctx context.Context, to Naming) bool {
 	lock, sole := n.lock, false
 	err := n.disk.Within(ctx, renameWithin, func(ctx context.Context) error {
 		return n.guarded(ctx, func(*os.Root) (err error) {
-			if sole, err = lock.Sole(); err == nil && sole && recorded && ctx.Err() == nil { // else it was given up
+			if sole, err = lock.Sole(); err == nil && sole && recorded && ctx.Err() == nil { // if ctx has ended, the caller has given up
 				err = lock.Mark(privatedir.Mark(to))
 			}
 			return err
@@ -388,7 +389,7 @@ func (n *Node) Rename(ctx context.Context, to Naming) bool {
 // RenameInterval is the time between two calls of [Node.Rename] for the same change.
 const RenameInterval = tryInterval
 
-// Renamed ends the former namings of the node, after the devices are no longer offered under them.
+// Renamed ends the old namings of the node. Call it when no devices are advertised under them any more.
 func (n *Node) Renamed() {
 	if n.lock == nil {
 		return
@@ -417,7 +418,7 @@ func (n *Node) awaitSlices(ctx context.Context) error {
 		return n.guarded(ctx, func(dir *os.Root) error { return privatedir.RemoveFile(dir, nameOf(n.other)) })
 	})
 	if err != nil {
-		n.log.Error("lock file not removed", logevent.OwnerUnavailable, logevent.Err(err)) // the next start waits, too
+		n.log.Error("lock file not removed", logevent.OwnerUnavailable, logevent.Err(err)) // the next start waits as well
 	}
 	return nil
 }
@@ -439,8 +440,8 @@ func (n *Node) awaitRecord(ctx context.Context) error {
 	}
 }
 
-// Kept returns a function that returns an error once the state directory no longer has the lock of this daemon, because it
-// was removed or replaced. Any goroutine may call that function.
+// Kept returns a function that returns an error once the lock of this daemon is no longer in the state directory,
+// because it was removed or replaced. Any goroutine may call that function.
 func (n *Node) Kept() func() error {
 	if n.lock == nil {
 		return func() error { return nil }
@@ -470,8 +471,9 @@ func (n *Node) Kept() func() error {
 }
 
 // Leave ends the ownership. If no other daemon of the API owns the node, it first calls withdraw, which removes the
-// devices that the API would keep after the end of the daemon. Meanwhile no daemon can take the node. If withdraw
-// fails, or is nil because the daemon has failed, the record of DRA remains: devices may not have been withdrawn.
+// devices that the API would keep after the end of the daemon. Until withdraw returns, no daemon can take the node. If
+// withdraw fails, or is nil because the daemon has failed, the record of DRA remains, because devices may not have been
+// withdrawn.
 func (n *Node) Leave(ctx context.Context, withdraw func(context.Context) error) {
 	lock := n.lock
 	if lock == nil {
@@ -509,7 +511,7 @@ func (n *Node) Leave(ctx context.Context, withdraw func(context.Context) error) 
 	n.log.Info("node lock released", logevent.OwnerLeft, logevent.Owner(n.api))
 }
 
-// Release ends the ownership of a daemon that has offered nothing yet. It may call Take again.
+// Release ends the ownership of a daemon that has advertised nothing yet. The daemon may call Take again.
 func (n *Node) Release() { n.release() }
 
 // release releases the lock. If the file system hangs, the lock ends with the process.
@@ -520,7 +522,7 @@ func (n *Node) release() {
 	}
 }
 
-// guarded calls f with the state directory. Meanwhile no other daemon calls a function in this way.
+// guarded calls f with the state directory. Until f returns, other daemons that call guarded wait.
 func (n *Node) guarded(ctx context.Context, f func(*os.Root) error) error {
 	dir, err := privatedir.OpenDir(n.dir, true)
 	if err != nil {

@@ -75,7 +75,7 @@ func (n *node) owner(api string, naming ...owner.Naming) *daemon {
 	return d
 }
 
-// startChecked starts a daemon with a check of the state directory; nil: that of its file system.
+// startChecked starts a daemon with a check of the state directory; nil: the check of its file system.
 func (n *node) startChecked(api string, check func(*os.Root) error, naming ...owner.Naming) *daemon {
 	n.Helper()
 	core, logs := eventtest.Observed(n.T)
@@ -222,8 +222,8 @@ func TestTakeWhileLeaving(t *testing.T) {
 	})
 }
 
-// After a driver that has not deleted its slices, the device plugin waits 40 s, unless a driver has deleted them
-// meanwhile.
+// After a driver that has not deleted its slices, the device plugin waits 40 s, unless another driver deletes them
+// before.
 func TestSlicesRemain(t *testing.T) {
 	failing := errors.New("no answer")
 	for name, leave := range map[string]func(*daemon){
@@ -286,7 +286,7 @@ func TestSlicesRemain(t *testing.T) {
 	}
 }
 
-// What is in the way is named, and the daemon takes the node once it is gone.
+// An obstacle is named, and the daemon takes the node once the obstacle is gone.
 func TestObstacles(t *testing.T) {
 	for _, tc := range []struct {
 		name, want string
@@ -355,7 +355,8 @@ func TestNetworkFileSystem(t *testing.T) {
 	})
 }
 
-// A file system that hangs delays the node, but neither what the daemon says nor its end. It has one attempt at a time.
+// A file system that hangs delays the node, but neither the daemon's answers nor its end. There is one attempt at a
+// time.
 func TestHangingFileSystem(t *testing.T) {
 	onNode(t, func(n *node) {
 		answer, attempts := make(chan struct{}), atomic.Int64{}

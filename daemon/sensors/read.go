@@ -18,7 +18,7 @@ const (
 	mostFailures = 3
 	// afresh is the number of readings after which the limits are read again.
 	afresh = 20
-	// listedFor is how long a list of devices is used: for the cards that are read together.
+	// listedFor is how long a list of devices is used. It covers the cards that are read together.
 	listedFor = time.Second
 )
 
@@ -31,7 +31,7 @@ type devices struct {
 	err   error
 }
 
-// of returns those of a card. An error may be about any device.
+// of returns the devices of a card. An error may be about a device of any card.
 func (d *devices) of(address string) ([]sensors.Chip, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -123,7 +123,7 @@ func (d *devices) read(address string, k kept, what scope) (o outcome) {
 		k.known = make([]bool, len(k.list))
 	}
 	var inRow int
-	incomplete := o.err != nil // so all of this is read again next time
+	incomplete := o.err != nil // so the card's lists are read again next time
 	for i := range k.list {
 		s := &k.list[i]
 		if !k.known[i] {
@@ -161,8 +161,8 @@ func (d *devices) read(address string, k kept, what scope) (o outcome) {
 	return o
 }
 
-// readPCI reads the state of a card's PCI function. Its errors are not reported, because the health of a card that does not answer,
-// or has left, is known.
+// readPCI reads the state of a card's PCI function. It does not report errors: if a card does not answer or has left,
+// its health shows that already.
 func readPCI(host sysfs.Host, address string) (p PCI) {
 	dir, err := host.PCIDir(address)
 	if err != nil {

@@ -26,7 +26,7 @@ const (
 // The values of the setting sensors.
 const (
 	None = "none"
-	Main = "main" // those of the summary
+	Main = "main" // the sensors that the summary needs
 	All  = "all"
 )
 
@@ -42,22 +42,23 @@ type Config struct {
 	Devices interface { // an inventory
 		Latest() (inventory.Snapshot, <-chan struct{})
 	}
-	// Settings returns the present settings, and a channel that is closed when they may have changed. It must not block.
+	// Settings returns the current settings, and a channel that is closed when they may have changed. It must not
+	// block.
 	Settings func() (Settings, <-chan struct{})
 }
 
-// Card has the newest values of a card.
+// Card contains the newest values of a card.
 type Card struct {
 	Summary []sensors.Reading
 	All     []sensors.Reading // nil with [Main]
 	// Failures is the number of sensors that could not be read since the start, and of readings that were overdue.
 	Failures int
-	// PCI is the state of the card's PCI function. Cards whose sensors are not read have it, too.
+	// PCI is the state of the card's PCI function. It is also read for cards whose sensors are not read.
 	PCI
 	Firmware sensors.Firmware
 }
 
-// PCI is the state of a PCI function. What is not known is zero.
+// PCI is the state of a PCI function. Fields that are not known are zero.
 type PCI struct {
 	Link        sysfs.Link
 	Correctable map[string]uint64 // as [sysfs.ParseCorrectable] returns it; must not be changed
@@ -131,8 +132,8 @@ func (s *Sensors) Latest() map[string]Card {
 	return present
 }
 
-// CardOf returns the PCI address of the physical card of a device, or "" if it has none, or has left and is only listed because a
-// container may hold it.
+// CardOf returns the PCI address of the physical card of a device. It returns "" if the device has no card, or if the
+// card has left and is listed only because a container may hold it.
 func CardOf(d *inventory.Device) string {
 	if slices.Contains(d.Reasons, inventory.ReasonRemoved) || slices.Contains(d.Reasons, inventory.ReasonRemovedInUse) {
 		return ""
@@ -205,8 +206,8 @@ func wanted(devices []*inventory.Device, settings Settings) map[string]scope {
 	return wanted
 }
 
-// request puts the wanted cards in the queue, and forgets the others. A card whose last reading has not returned
-// is not read again: if that is overdue, it has failed once more.
+// request puts the wanted cards in the queue, and forgets the others. A card whose last reading has not returned is not
+// read again. If that reading is overdue, the card has failed once more.
 func (s *Sensors) request(wanted map[string]scope) {
 	for _, address := range slices.Sorted(maps.Keys(wanted)) {
 		c := s.cards[address]
@@ -226,8 +227,8 @@ func (s *Sensors) request(wanted map[string]scope) {
 	s.retain(wanted)
 }
 
-// retain forgets all other cards. They are forgotten as soon as they leave, because another card may be in the slot at the next
-// reading.
+// retain forgets all cards that are not wanted. They are forgotten as soon as they leave, because another card may be
+// in the slot at the next reading.
 func (s *Sensors) retain(wanted map[string]scope) {
 	for address, c := range s.cards {
 		if _, ok := wanted[address]; !ok {
@@ -237,7 +238,8 @@ func (s *Sensors) retain(wanted map[string]scope) {
 	s.publish()
 }
 
-// forget removes a card. If a reading of it is under way, its result is not used, and no other one begins before that.
+// forget removes a card. If a reading of the card is under way, its result is not used, and no other reading begins
+// before it has returned.
 func (s *Sensors) forget(c *card) {
 	s.queue = slices.DeleteFunc(s.queue, func(q *card) bool { return q == c })
 	if c.started.IsZero() {
@@ -285,7 +287,8 @@ var (
 	errEnded   = errors.New("no answer before the end of the daemon")
 )
 
-// next returns when Run must wake: at this time, if it is not zero, or when a reading is overdue, if that is earlier.
+// next returns when Run must wake: when a reading becomes overdue, or at the given time if that is earlier and not
+// zero.
 func (s *Sensors) next(at time.Time) time.Time {
 	for _, c := range s.cards {
 		if overdue := c.started.Add(overdueAfter); !c.started.IsZero() && !c.overdue && (at.IsZero() || overdue.Before(at)) {
@@ -332,7 +335,7 @@ func (s *Sensors) failed(c *card, n int, err error) {
 	}
 }
 
-// publish makes a new table of what the cards show.
+// publish makes a new map of the values of the cards.
 func (s *Sensors) publish() {
 	table := make(map[string]Card, len(s.cards))
 	for address, c := range s.cards {
@@ -343,7 +346,7 @@ func (s *Sensors) publish() {
 	s.table.Store(&table)
 }
 
-// await waits for the readings. One that hangs in the kernel cannot be ended.
+// await waits for the readings under way. A reading that hangs in the kernel cannot be ended.
 func (s *Sensors) await() {
 	done := make(chan struct{})
 	go func() { s.tasks.Wait(); close(done) }()

@@ -115,7 +115,7 @@ func (r *rig) set(address string, a answer) {
 	r.cards[address] = a
 }
 
-// after advances the fake time and checks what was read meanwhile, and what is shown: ADDRESS=VALUE,FAILURES.
+// after advances the fake time and checks what was read in that time, and what is shown: ADDRESS=VALUE,FAILURES.
 func (r *rig) after(d time.Duration, reads, shown string) {
 	r.t.Helper()
 	time.Sleep(d) // fake
@@ -198,7 +198,7 @@ func TestCards(t *testing.T) {
 	})
 }
 
-// TestHangs checks that a card that hangs has no values after 10 s, and affects no other card.
+// TestHangs checks that a card that hangs has no values after 10 s, and that no other card is affected.
 func TestHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, quarter, node(device(one, "dfl"), device(two, "dfl")))
@@ -231,7 +231,7 @@ func TestSlow(t *testing.T) {
 	})
 }
 
-// TestManyHang checks that the cards that hang do not use up the readings at a time, also after they have returned.
+// TestManyHang checks that cards that hang do not use up the concurrent readings, not even after they have returned.
 func TestManyHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all []*inventory.Device
@@ -268,7 +268,7 @@ func TestManyHang(t *testing.T) {
 	})
 }
 
-// TestLeavesWhileRead plugs another card into the slot while the former one is still being read.
+// TestLeavesWhileRead plugs another card into the slot while the old one is still being read.
 func TestLeavesWhileRead(t *testing.T) {
 	for _, test := range []struct {
 		name     string
@@ -299,8 +299,8 @@ func TestLeavesWhileRead(t *testing.T) {
 	}
 }
 
-// TestReplaced plugs another card into the slot between two readings: it never has the values of the former one. A container may
-// hold the former card, so that its device is still listed.
+// TestReplaced plugs another card into the slot between two readings: it never shows the values of the old one. A
+// container may hold the old card, so that its device is still listed.
 func TestReplaced(t *testing.T) {
 	removed := device(one, "dfl")
 	removed.Reasons = []string{inventory.ReasonRemovedInUse}
@@ -320,7 +320,7 @@ func TestReplaced(t *testing.T) {
 				r.after(time.Second, "", "")
 				r.set(one, answer{value: 50})
 				r.devices.Store(node(device(one, "dfl")))
-				close(hangs) // the reading of the former card ends
+				close(hangs) // the reading of the old card ends
 				r.after(time.Second, "", "")
 				r.after(13*time.Second, "3b:00.0", "3b:00.0=50,0")
 			})
@@ -452,7 +452,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestLeaves removes the card's files while they are read: that is no failure.
+// TestLeaves removes the card's files while they are read. This is not a failure.
 func TestLeaves(t *testing.T) {
 	host := unfold(t, "../../testdata/sysfs/kernel-6.1-one-card.txtar")
 	for _, file := range []string{"hwmon0/temp1_max", "hwmon1/power1_input"} {

@@ -39,7 +39,7 @@ func Changes(before, after []Row, time string) []Change {
 	return all
 }
 
-// equal reports whether two rows are equal but for the values of sensors, which always change.
+// equal reports whether two rows are equal, apart from sensor values, which always change.
 func equal(a, b Row) bool {
 	a.Sensors, b.Sensors = nil, nil
 	return reflect.DeepEqual(a, b)

@@ -19,13 +19,13 @@ import (
 // renamed or removed.
 type Row struct {
 	ID          string   `json:"id" yaml:"id"`
-	Resource    string   `json:"resource" yaml:"resource"` // "" when the mode does not offer it
+	Resource    string   `json:"resource" yaml:"resource"` // "" if the mode does not advertise it
 	Family      string   `json:"family" yaml:"family"`
 	Health      string   `json:"health" yaml:"health"` // healthy, degraded, unhealthy
 	Reasons     []string `json:"reasons" yaml:"reasons"`
 	PCIAddress  string   `json:"pciAddress" yaml:"pciAddress"` // with domain; "": none
 	PCIVendor   string   `json:"pciVendor" yaml:"pciVendor"`   // four hex digits, as lspci -nn shows them; "": not known
-	PCIDevice   string   `json:"pciDevice" yaml:"pciDevice"`   // the same
+	PCIDevice   string   `json:"pciDevice" yaml:"pciDevice"`   // in the same form as PCIVendor
 	NUMANode    *int     `json:"numaNode" yaml:"numaNode"`
 	PortID      *int     `json:"portId" yaml:"portId"`
 	AFUID       string   `json:"afuId" yaml:"afuId"`                               // 32 hex digits or ""
@@ -55,7 +55,7 @@ type Row struct {
 	Mounts      []string          `json:"mounts" yaml:"mounts"`           // paths on the host
 }
 
-// List has the devices at one time, and their holders.
+// List contains the devices at one time, and their holders.
 type List struct {
 	Devices []*inventory.Device
 	HostDev string             // the device root on the host

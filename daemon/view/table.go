@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// Formats has the formats of [Print], in addition to "" for the short table.
+// Formats lists the formats of [Print], in addition to "" for the short table.
 var Formats = []string{"json", "yaml", "wide"}
 
 // Print writes rows in a format. With colour, tables have terminal colours.

@@ -34,8 +34,7 @@ var devices = []*inventory.Device{
 	},
 }
 
-// list returns a list of these devices. The first is held, the second was given out, and their card is
-// cordoned.
+// list returns a list of these devices. The first is held, the second was allocated, and their card is cordoned.
 func list(devices ...*inventory.Device) view.List {
 	return view.List{
 		Devices: devices, HostDev: "/dev", HostSys: "/sys", Use: inventory.Holdings{Asked: time.Unix(1, 0), Of: map[string][]inventory.Holding{

@@ -3,7 +3,7 @@
 // Without it, net/http logs each accept(2) that fails, and both net/http and gRPC end
 // the server if accept(2) fails with ENOMEM or ENOBUFS, although the shortage is temporary.
 //
-// The package owns no state. Accept blocks, as for any listener.
+// The package owns no state. Accept blocks like the Accept of any listener.
 package accept
 
 import (

@@ -16,8 +16,8 @@ import (
 const (
 	// size bounds the bytes of the lines that wait: about 3000 lines.
 	size = 1 << 20
-	// flushTimeout bounds the wait for a stalled reader when the process ends. A pipe buffers
-	// 64 KiB, so a reader that reads causes no wait.
+	// flushTimeout bounds the wait for a stalled reader when the process ends. A pipe buffers 64 KiB, so a reader that
+	// keeps reading causes no wait.
 	flushTimeout = 500 * time.Millisecond
 )
 
@@ -96,7 +96,7 @@ func FlushOnPanic(log *zap.Logger) {
 	}
 }
 
-// queue has the lines that are not written yet.
+// queue contains the lines that are not written yet.
 type queue struct {
 	size    int
 	w       io.Writer

@@ -242,7 +242,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// A core made by With adds its fields, and its lines are in order with those of other cores.
+// A core made by With adds its fields. Its lines and the lines of other cores are written in order.
 func TestWith(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig()

@@ -6,10 +6,9 @@
 //
 // # Dropped lines
 //
-// A line that does not fit into the queue is dropped, and so is every line after it
-// until the goroutine takes the lines of the queue. So the newest lines are dropped, not the
-// oldest: the log has the beginning of the problem, and one gap, which a line log.dropped
-// marks. The present state can be read without the log, from the kubelet, /devices and the
+// A line that does not fit into the queue is dropped, and so is every line after it until the goroutine takes the lines
+// of the queue. So the newest lines are dropped, not the oldest: the log shows how the problem began, and a line
+// log.dropped marks the gap. You can read the current state without the log, from the kubelet, /devices and the
 // metrics.
 //
 // A line that cannot be written, because of a full disk or a closed pipe, is also dropped. A line
@@ -22,11 +21,10 @@
 //
 // # A crash
 //
-// When a goroutine panics, the Go runtime stops all others, and lines that are
-// not written yet are lost: those of about the last 0.1 ms if the reader does not stall,
-// because the writer runs as soon as a processor is free. Deferred functions run before
-// that, so a goroutine that defers [FlushOnPanic] loses no line in a panic. The daemon's
-// long-lived goroutines defer it, and so do goroutines that parse external input: sysfs, uevents,
-// calls of the kubelet. A fatal error of the runtime (concurrent map writes, no memory) runs no
-// deferred function and loses these last lines; the runtime writes its own report to stderr.
+// When a goroutine panics, the Go runtime stops all others, and lines that are not written yet are lost. These are the
+// lines of about the last 0.1 ms if the reader does not stall, because the writer runs as soon as a processor is free.
+// Deferred functions run before that, so a goroutine that defers [FlushOnPanic] loses no line in a panic. The daemon's
+// long-lived goroutines defer it, and so do goroutines that parse external input: sysfs, uevents, calls of the kubelet.
+// A fatal error of the runtime (concurrent map writes, no memory) runs no deferred function and loses these last lines,
+// but the runtime writes its own report to stderr.
 package backlog

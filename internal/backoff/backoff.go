@@ -29,7 +29,7 @@ func (b *Backoff) NextAfter(asked time.Duration) time.Duration {
 // Reset sets the bound back to First.
 func (b *Backoff) Reset() { b.last = 0 }
 
-// Wait blocks for a time. It returns false if ctx ends before.
+// Wait blocks for a time. It returns false if ctx ends first.
 func Wait(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

@@ -32,7 +32,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// Clients with the same requested wait return one after the other, and none before that time.
+// Clients with the same requested wait return at different times, and none before the requested time.
 func TestNextAfter(t *testing.T) {
 	const asked = 10 * time.Second
 	seen := map[time.Duration]bool{}

@@ -1,2 +1,2 @@
-// Package backoff computes the waits between attempts that fail, and waits. It has no state except that of a [Backoff].
+// Package backoff computes the waits between attempts that fail, and waits. It has no state except a [Backoff].
 package backoff

@@ -1,4 +1,5 @@
-// Package boot identifies the boot of the machine, so that a record on disk is not taken for one of the present boot.
+// Package boot identifies the boot of the machine, so that a program can tell whether a record on disk is from before a
+// reboot.
 package boot
 
 import (

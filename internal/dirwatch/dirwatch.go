@@ -20,7 +20,7 @@ import (
 type Config struct {
 	Dirs     []string                // clean paths
 	Concerns func(notify.Event) bool // reports whether a change in a directory is to be reported
-	Settle   time.Duration           // without further events until a change is reported, as an editor takes several steps
+	Settle   time.Duration           // time without further events until a change is reported, because an editor takes several steps
 	Interval time.Duration           // longest time between two reports
 	Blind    time.Duration           // replaces Interval while a directory is missing, or inotify cannot be used
 	Log      *zap.Logger
@@ -67,8 +67,8 @@ func (w *watch) open() bool {
 	return w.notify != nil && !slices.Contains(w.watched, nil)
 }
 
-// isOpen reports whether these directories are watched. The kernel removes the watch with its directory; the next one
-// may have the same inode number.
+// isOpen reports whether these directories are watched. The kernel removes the watch together with its directory, and
+// the next directory may have the same inode number.
 func (w *watch) isOpen(present []fs.FileInfo) bool {
 	if w.notify == nil {
 		return false

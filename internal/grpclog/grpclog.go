@@ -17,7 +17,7 @@ func Use(log *zap.Logger) {
 // restart or stop, and the server logs that itself. So the library's information and
 // warnings are logged at level debug, its errors at level warn.
 type libraryLog struct {
-	*zap.SugaredLogger // has the methods for fatal errors
+	*zap.SugaredLogger // provides the methods for fatal errors
 }
 
 // New returns grpc's logger for log.

@@ -19,20 +19,20 @@ import (
 // The limits of [ServeBodies]. An API server keeps at most 25 idle connections.
 const (
 	maxBodyClients = 128
-	// bodyPatience is longer than patience: a client first makes a TLS handshake, perhaps from another network.
+	// bodyPatience is longer than patience, because a client first makes a TLS handshake, perhaps from another network.
 	bodyPatience = 100 * time.Millisecond
-	// drain is the longest time for the answers to requests that are being handled when the server stops.
+	// drain is how long the server waits, when it stops, for the answers to requests that it is handling.
 	drain = 10 * time.Second
 )
 
-// ServeBodies serves requests with bodies over HTTP/1.1 until ctx ends or the listener fails. It
-// waits for the answers to requests that have begun. A connection may serve many requests. There are
-// at most 128: while there is no room, a new connection replaces the one that has waited longest for its
-// client, of those from the address that has the most, or is closed itself if that is its own address. The handler
-// must bound the memory for bodies, and call [Complete] after it has read one.
+// ServeBodies serves requests with bodies over HTTP/1.1 until ctx ends or the listener fails. It waits for the answers
+// to requests that have begun. A connection may serve many requests. There are at most 128 connections. When all are in
+// use, a new connection replaces an old one: of the connections from the address with the most connections, the one
+// that has waited longest for its client. If the new connection is from that address itself, it is closed instead. The
+// handler must bound the memory for bodies, and call [Complete] after it has read one.
 //
-// HTTP/2 is not offered. One connection could then begin many requests, so the number of connections
-// would not limit the memory.
+// HTTP/2 is not supported. One connection could then begin many requests, so the number of connections would not limit
+// the memory.
 func ServeBodies(ctx context.Context, listener net.Listener, handler http.Handler, log *zap.Logger) error {
 	server := &http.Server{
 		Handler:           handler,
@@ -60,7 +60,7 @@ func ServeBodies(ctx context.Context, listener net.Listener, handler http.Handle
 	return <-stopped
 }
 
-// fewLines drops lines after the tenth of a second: any client can cause one with a failed TLS handshake.
+// fewLines drops lines after the tenth of a second, because any client can cause a line with a failed TLS handshake.
 type fewLines struct {
 	out io.Writer
 

@@ -48,7 +48,7 @@ func (f *from) Accept() (net.Conn, error) {
 	return fromHost{conn, addr}, nil
 }
 
-// firstFromAnother returns addresses: that of the first connection is not that of the others.
+// firstFromAnother returns addresses: the first connection has another address than all others.
 func firstFromAnother(n int) string {
 	if n == 0 {
 		return "10.0.0.1"
@@ -56,7 +56,8 @@ func firstFromAnother(n int) string {
 	return "10.0.0.2"
 }
 
-// around returns addresses: those of the first connection and of the one after a flood are not those of the flood.
+// around returns addresses: the first connection, and the connection after a flood, do not come from the address of the
+// flood.
 func around(flood int) func(n int) string {
 	return func(n int) string { return firstFromAnother(n % (flood + 1)) }
 }
@@ -180,7 +181,7 @@ func TestHoardedConnections(t *testing.T) {
 	})
 }
 
-// An address whose connections all wait for answers does not take the idle connection of another one, and does not
+// An address whose connections all wait for answers does not take the idle connection of another address, and does not
 // keep others waiting. An address with few connections can still replace idle ones.
 func TestOthersKeepTheirConnections(t *testing.T) {
 	withBodies(t, time.Second, firstFromAnother, func(t *testing.T, l *pipes.Listener, _ func()) {
@@ -206,7 +207,7 @@ func TestOthersKeepTheirConnections(t *testing.T) {
 	})
 }
 
-// Thousands of connections of one address do not delay those of another, which has or had a connection a short time ago.
+// Thousands of connections of one address do not delay those of another address that has or recently had a connection.
 func TestFloodIsNotAwaited(t *testing.T) {
 	const flood = 5000
 	withBodies(t, 0, around(200+flood), func(t *testing.T, l *pipes.Listener, _ func()) {
@@ -244,7 +245,7 @@ func TestEndWaitsForAnswers(t *testing.T) {
 	})
 }
 
-// A flood of connections that are no HTTP or TLS does not flood the log.
+// A flood of connections that speak neither HTTP nor TLS does not flood the log.
 func TestFewLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zap.DebugLevel)

@@ -15,34 +15,35 @@ import (
 // maxClients is the largest number of connections for requests without a body.
 const maxClients = 64
 
-// patience is the time for which a connection is kept in any case after it was accepted, and after
-// its answer has begun. So a client that sends its request at once is not disconnected before the
-// request is read. It also limits a flood to 64 connections in 25 ms.
+// patience is how long a connection is always kept after it was accepted, and after its answer has begun. So a client
+// that sends its request at once is not disconnected before the request is read. It also limits a flood to 64
+// connections in 25 ms.
 const patience = 25 * time.Millisecond
 
-// memory is how long a server that had no room remembers that it had clients with several addresses.
+// memory is how long a server without room remembers that its clients had several addresses.
 const memory = time.Minute
 
-// clients limits the connections of a server. For each connection above max it closes another one: of the
-// connections from the address that has the most, the one that has waited longest for its client to send a
-// request or to read the answer. So a client that opens many connections closes its own, and a probe is
-// answered even if many clients send nothing. A connection whose answer is being prepared is not closed. If
-// all are such, a new connection waits, for about a second at most, and no other one is accepted meanwhile.
+// clients limits the connections of a server. For each connection above max it closes another one: of the connections
+// from the address that has the most, the one that has waited longest for its client to send a request or to read the
+// answer. So a client that opens many connections closes its own, and a probe is answered even if many clients send
+// nothing. A connection whose answer is being prepared is not closed. If the answers of all connections are being
+// prepared, a new connection waits, for about a second at most, and no other connection is accepted during that time.
 //
-// A new connection is closed itself if its address has many, and it would take the place of another address, or keep
-// others waiting. There is no limit per address: on loopback, or behind a gateway, all clients have the same address.
+// A new connection is closed itself if its address has many connections, and it would take the place of another address
+// or keep others waiting. There is no limit per address: on loopback, or behind a gateway, all clients have the same
+// address.
 type clients struct {
 	max      int
 	patience time.Duration
 
 	mu      sync.Mutex
 	open    []client  // in the order of since
-	several time.Time // when there was no room, and the connections were of several addresses
+	several time.Time // when there was no room, and the connections came from several addresses
 }
 
 type client struct {
 	conn      net.Conn
-	host      string    // its address without the port; all connections of a Unix socket have the same
+	host      string    // its address without the port; it is the same for all connections of a Unix socket
 	since     time.Time // the last of: accepted, request complete, answer begun
 	answering bool      // the request is complete, and the answer has not begun
 	idle      bool      // a request was answered, and the next one has not begun: only with keep-alive
@@ -87,14 +88,14 @@ func (c *clients) limit(ctx context.Context, server *http.Server) {
 	})
 }
 
-// Complete records that the whole request was received: from now on its connection is not closed to make
-// room for another one. It returns false if the connection was already closed.
+// Complete records that the whole request was received. From now on its connection is not closed to make room for
+// another one. Complete returns false if the connection was already closed.
 func Complete(r *http.Request) bool {
 	c, limited := r.Context().Value(clientKey{}).(connection)
 	return !limited || c.turn(c.conn, true)
 }
 
-// withoutBody refuses requests with a body: the server would wait for a body that may never come.
+// withoutBody refuses requests with a body, because the server would wait for a body that may never come.
 func withoutBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
@@ -153,8 +154,8 @@ func (c *clients) index(conn net.Conn) int {
 	return slices.IndexFunc(c.open, func(k client) bool { return k.conn == conn })
 }
 
-// makeRoom closes a connection if there is no room for another one, from host. It returns the time to wait before
-// the next attempt, or 0. It returns false if the new connection must be closed instead.
+// makeRoom makes room for a connection from host: if there is none, it closes another connection. It returns the time
+// to wait before the next attempt, or 0. It returns false if the new connection must be closed instead.
 func (c *clients) makeRoom(host string) (left time.Duration, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,7 +182,7 @@ func (c *clients) makeRoom(host string) (left time.Duration, ok bool) {
 	}
 	switch {
 	case i >= 0 && of[host] > max(of[c.open[i].host], c.max/4):
-		return 0, false // its address has the most, and they all wait for answers
+		return 0, false // its address has the most connections, and they all wait for answers
 	case left > 0 && of[host] > c.max/2 && now.Sub(c.several) < memory:
 		return 0, false // to wait would delay the connections of other addresses
 	case left > 0:
@@ -192,7 +193,7 @@ func (c *clients) makeRoom(host string) (left time.Duration, ok bool) {
 	return 0, true
 }
 
-// closeNow closes a connection without waiting for its client: TLS would first send that it closes.
+// closeNow closes a connection without waiting for its client. TLS would first send a message that it closes.
 func closeNow(conn net.Conn) {
 	if t, ok := conn.(*tls.Conn); ok {
 		conn = t.NetConn()

@@ -9,10 +9,9 @@ import (
 	"strings"
 )
 
-// localOnly returns a handler that, if at is a loopback address, refuses requests for hosts other
-// than this one. This prevents DNS rebinding: if the name of a web site resolves to 127.0.0.1, a
-// browser would let the pages of that site read the answers. For any other address localOnly
-// returns next, because clients may use names that are not known here.
+// localOnly returns a handler that, if at is a loopback address, refuses requests for hosts other than this one. This
+// prevents DNS rebinding: if the name of a web site resolves to 127.0.0.1, a browser would let the pages of that site
+// read the answers. For any other address localOnly returns next, because clients may use names that are unknown here.
 //
 // A request without a host is allowed, because no browser sends one.
 func localOnly(address string, at net.Addr, next http.Handler) http.Handler {

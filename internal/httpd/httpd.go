@@ -15,9 +15,9 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// Answers has the functions that provide the server's answers.
+// Answers contains the functions that provide the server's answers.
 type Answers struct {
-	Alive   func(context.Context) error // /healthz: nil is 200, an error 503; after the deadline the context's cause is an error for the answer
+	Alive   func(context.Context) error // /healthz: nil is 200, an error 503; if the deadline has passed, the context's cause is the error
 	Ready   func(context.Context) error // /readyz, as Alive
 	Notes   func() []string             // further lines of /readyz if Ready returns nil; nil: none
 	Devices func(context.Context) any   // /devices, as JSON; nil: there are none

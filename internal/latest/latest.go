@@ -1,8 +1,7 @@
 // Package latest shares the newest value of a variable: one goroutine stores values, others load
 // the newest one and wait until it is stale.
 //
-// A reader may skip values, and always gets the newest one in the end. No call blocks. Load takes
-// no lock.
+// A reader may skip values, but always gets the newest one in the end. No call blocks. Load takes no lock.
 package latest
 
 import (
@@ -48,7 +47,7 @@ func (v *Value[T]) Update(change func(T) T) {
 	close(old.stale) // after the store, so that a reader that wakes finds the new value
 }
 
-// Signal is a Value without a value.
+// Signal is a Value without a value: it only wakes waiting goroutines.
 type Signal struct{ v *Value[struct{}] }
 
 // NewSignal returns a Signal.

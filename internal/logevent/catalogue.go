@@ -14,7 +14,7 @@ type Event struct {
 	Part   string  // heading of its table
 	Levels []Level // the levels that its lines may have
 	When   string  // when it is logged
-	Must   []Field // fields of each line, beside the common ones
+	Must   []Field // fields of each line, in addition to the common ones
 	May    []Field // fields that a line may have
 }
 

@@ -7,7 +7,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// Field is a field of log lines. It has the same type in all lines. The row of an event explains fields such as count and reason.
+// Field is a field of log lines. It has the same type in all lines. Fields such as count and reason are explained in
+// the row of their event.
 type Field struct {
 	Key   string
 	Type  Type

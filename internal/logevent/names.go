@@ -7,7 +7,7 @@ func name(s string) zap.Field { return zap.String(key, s) }
 // key is the key of the field that names the event.
 const key = "event"
 
-// Names of events. Each log line has exactly one; [Events] has their descriptions.
+// Names of events. Each log line has exactly one. [Events] describes them.
 var (
 	DaemonStarted   = name("daemon.started")
 	DaemonStopping  = name("daemon.stopping")

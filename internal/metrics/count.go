@@ -64,10 +64,10 @@ func (m *Metrics) HoldersSource(source string, err error) {
 // APIEvent counts a Kubernetes Event by its result: sent, failed or dropped.
 func (m *Metrics) APIEvent(result string) { m.apiEvents.WithLabelValues(result).Inc() }
 
-// APIFailed counts a request to the API server that failed and is made again.
+// APIFailed counts a request to the API server that failed and will be repeated.
 func (m *Metrics) APIFailed() { m.apiFailures.Inc() }
 
-// ConfigReload counts a reload of the settings files, which were applied or refused.
+// ConfigReload counts a reload of the settings files, and whether they were applied or refused.
 func (m *Metrics) ConfigReload(applied bool) {
 	m.configReloads.WithLabelValues(result(applied, refused)).Inc()
 }
@@ -97,8 +97,8 @@ func (m *Metrics) ResourceRetired(resource string) {
 	}
 }
 
-// ListSent counts a list that a stream has sent, or a publication of slices, and observes the time since
-// its hint if known is true.
+// ListSent counts a list that was sent on a stream, or a publication of slices. If known is true, it also observes the
+// time since the hint that caused it.
 func (m *Metrics) ListSent(resource string, sinceHint time.Duration, known bool) {
 	m.listsSent.WithLabelValues(resource).Inc()
 	if known {
@@ -117,7 +117,7 @@ func (m *Metrics) RegistrationFailed(resource string) {
 	m.registrations.WithLabelValues(resource, failed).Inc()
 }
 
-// RegistrationAbandoned counts a registration that was given up before its answer.
+// RegistrationAbandoned counts a registration that was given up before it was answered.
 func (m *Metrics) RegistrationAbandoned(resource string) {
 	m.registrations.WithLabelValues(resource, abandoned).Inc()
 }

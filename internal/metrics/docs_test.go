@@ -22,7 +22,7 @@ const (
 	end   = "<!-- end of what is made -->\n"
 )
 
-// The table of docs/metrics.md has all metrics, at the end those of the DRA driver.
+// The table of docs/metrics.md contains all metrics. The metrics of the DRA driver are at the end.
 func TestDocs(t *testing.T) {
 	text := must.Value(os.ReadFile(docs))(t)
 	before, rest, ok := strings.Cut(string(text), begin)
@@ -36,7 +36,7 @@ func TestDocs(t *testing.T) {
 // descriptor is the form of the text that the String method of a descriptor returns.
 var descriptor = regexp.MustCompile(`^Desc{fqName: (".*"), help: (".*"), unit: "", constLabels: {}, variableLabels: {(.*)}}$`)
 
-// table returns the table of all described metrics. Their types are those of the page.
+// table returns the table of all described metrics. Their types are taken from the page.
 func table(t *testing.T) string {
 	t.Helper()
 	descriptors := make(chan *prometheus.Desc, 1000)

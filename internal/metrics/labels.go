@@ -21,7 +21,7 @@ const (
 	other     = "other"
 )
 
-// healths has the values of the label health. Each device and each resource has a series for each.
+// healths lists the values of the label health. Each device and each resource has a series for each of them.
 var healths = []string{"healthy", "degraded", "unhealthy"}
 
 // The maximum numbers of values of labels whose values come from other sources.
@@ -63,8 +63,7 @@ func (f *few) of(value string) string {
 	return kept
 }
 
-// actionOf returns the action if it is one of the kernel's (kobject_actions,
-// lib/kobject_uevent.c), or "other".
+// actionOf returns the action if it is one of the kernel's actions (kobject_actions, lib/kobject_uevent.c), or "other".
 func actionOf(action string) string {
 	switch action {
 	case "add", "remove", "change", "move", "online", "offline", "bind", "unbind":

@@ -263,8 +263,8 @@ func (m *Metrics) now(name, help string, labels ...string) now {
 	return add(m, now{prometheus.NewDesc(name, help, labels, nil)})
 }
 
-// histogram returns a histogram with classic buckets, in seconds, and native ones. The native ones
-// are 10 % wide at most, and wider if there would be more than 100.
+// histogram returns a histogram with classic buckets, in seconds, and native ones. The native buckets are at most 10 %
+// wide, or wider if there would be more than 100.
 func (m *Metrics) histogram(name, help string, buckets ...float64) prometheus.Histogram {
 	return add(m, prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: name, Help: help, Buckets: buckets,
@@ -315,8 +315,8 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 // Follow sets the functions from which the state is read, until the next call.
 func (m *Metrics) Follow(s State) { m.state.Store(&s) }
 
-// FollowOwner sets the function that returns why the daemon waits for another one on the node, or "". It must be safe
-// for concurrent use and must not block.
+// FollowOwner sets the function that returns why the daemon waits for another daemon on the node, or "". The function
+// must be safe for concurrent use and must not block.
 func (m *Metrics) FollowOwner(waitsFor func() string) { m.waitsFor.Store(&waitsFor) }
 
 // maxScrapes bounds the number of concurrent scrapes: each takes memory for the whole page.

@@ -166,7 +166,7 @@ func TestHolders(t *testing.T) {
 	compare.Empty(t, "without Holders", samples(page(t, m), "accelerator_device_holder"))
 }
 
-// A retired resource has no series. Its counters begin at 0 when it is offered again.
+// A retired resource has no series. Its counters begin at 0 when it is advertised again.
 func TestRetired(t *testing.T) {
 	m := story()
 	m.Follow(stateOf(nil)) // without holders

@@ -10,10 +10,10 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// State has the functions from which gauges are read at the time of a scrape. They must be safe
-// for concurrent use and must not block.
+// State contains the functions from which gauges are read at the time of a scrape. They must be safe for concurrent use
+// and must not block.
 type State struct {
-	// Mode returns the present mode.
+	// Mode returns the current mode.
 	Mode func() string
 	// Config returns the hash of the settings files in force, or "" without files.
 	Config func() string
@@ -22,11 +22,11 @@ type State struct {
 	Devices func() (version uint64, devices []Device)
 	// Holders returns the containers that hold devices, sorted. If Holders is nil, there are no series.
 	Holders func() []Holder
-	// Resources returns the resources that are offered to the kubelet.
+	// Resources returns the resources that are advertised to the kubelet.
 	Resources func() []Resource
 	// Cards returns the cards that the ledger remembers. If Cards is nil, there are no series.
 	Cards func() []Card
-	// Sensors returns what was read of the sensors of cards. If Sensors is nil, there are no series.
+	// Sensors returns the sensor values of the cards. If Sensors is nil, there are no series.
 	Sensors func() []CardSensors
 	// Versions returns the versions of cards. If Versions is nil, there are no series.
 	Versions func() []CardVersions
@@ -50,7 +50,7 @@ type CardVersions struct {
 	Shell string // of a card with XRT
 }
 
-// Card is a card that the ledger remembers. The numbers are since the start of the daemon.
+// Card is a card that the ledger remembers. The counts begin with the start of the daemon.
 type Card struct {
 	Address                 string
 	HealthChanges, Removals int
@@ -63,7 +63,7 @@ type Device struct {
 	PCI       string // DDDD:BB:DD.F; "": a unit without a slot
 	PCIID     string // VVVV:DDDD:SSSS:SSSS, or ""
 	Family    string
-	Resource  string   // "": not offered
+	Resource  string   // "": not advertised
 	Health    string   // healthy, degraded or unhealthy
 	Reasons   []string // NAME or NAME=VALUE
 	Tombstone string   // the first of the reasons with [inventory.Reason.Tombstone]; "": none

@@ -13,7 +13,7 @@ import (
 // Instance is one inotify instance.
 type Instance struct {
 	fs      *fsnotify.Watcher
-	failed  chan error // of size one: a receiver handles a second error as the first
+	failed  chan error // of size one: a receiver handles a second error like the first
 	running sync.WaitGroup
 }
 
@@ -56,8 +56,8 @@ func (n *Instance) Add(dir string) error {
 	return nil
 }
 
-// Watching reports whether the watch of a directory is left. The kernel removes the watch of a directory that was
-// deleted or unmounted; fsnotify removes the watch of a directory that was moved.
+// Watching reports whether the directory is still watched. The kernel removes the watch of a directory that was deleted
+// or unmounted, and fsnotify removes the watch of a directory that was moved.
 func (n *Instance) Watching(dir string) bool { return slices.Contains(n.fs.WatchList(), dir) }
 
 // Event is an event of a watch.
@@ -70,7 +70,7 @@ func (n *Instance) Events() <-chan Event { return n.fs.Events }
 // watches continue. After any other error the instance must be closed.
 func (n *Instance) Failed() <-chan error { return n.failed }
 
-// limit adds the name of the sysctl to an error that lacks it.
+// limit adds the name of the sysctl to an error that does not mention it.
 func limit(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):

@@ -50,10 +50,10 @@ func DecodeJSON(text []byte, to any) error {
 // newSuffix is the suffix of the name of a new file until it replaces the old one.
 const newSuffix = ".new"
 
-// ReplaceFile replaces the file with this name in dir by a file of mode 0600 with this content. It does so in
-// one step: after a crash, either the old file or the new one exists. It also overwrites a temporary file that
-// a killed process has left, so the caller must hold a lock against other writers. It reports whether the file
-// was replaced. If it was, and the error is not nil, a power loss may bring back the old file.
+// ReplaceFile replaces the file with this name in dir by a file of mode 0600 with this content. It does so in one step:
+// after a crash, either the old file or the new one exists. It also overwrites a temporary file that a killed process
+// has left, so the caller must hold a lock against other writers. replaced reports whether the file was replaced. If it
+// was, but the error is not nil, a power loss may bring back the old file.
 func ReplaceFile(dir *os.Root, name string, text []byte) (replaced bool, err error) {
 	next := name + newSuffix
 	if err = fill(dir, next, text); err != nil {

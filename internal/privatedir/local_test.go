@@ -89,7 +89,7 @@ func TestTurns(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 
-		// A caller that ends soon does not make others believe that the file system hangs.
+		// A caller that gives up early does not make others believe that the file system hangs.
 		began = time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
@@ -97,7 +97,7 @@ func TestTurns(t *testing.T) {
 		try("the caller ends sooner", ctx, brief, "context deadline exceeded", time.Millisecond)
 		try("the next one waits", t.Context(), works, "", time.Second/2)
 
-		// If it does hang, only the next one waits.
+		// If the file system does hang, only the next caller waits.
 		began, hang = time.Now(), make(chan struct{})
 		ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()

@@ -16,10 +16,10 @@ type Lock struct {
 	file *os.File
 }
 
-// AcquireLock blocks until this process has the exclusive lock, or ctx ends. The lock is a flock on the file with
-// this name, which is created if it is missing. dir must come from [OpenDir], because a user who can open
-// the file can hold the lock for ever. The lock ends with Release, or with the process. A child that
-// inherits the descriptor would prolong it, but Go opens files with O_CLOEXEC.
+// AcquireLock blocks until this process has the exclusive lock, or ctx ends. The lock is a flock on the file with this
+// name, which is created if it is missing. dir must come from [OpenDir], because a user who can open the file could
+// hold the lock forever. The lock ends with Release, or with the process. A child that inherits the descriptor would
+// prolong it, but Go opens files with O_CLOEXEC.
 func AcquireLock(ctx context.Context, dir *os.Root, name string) (*Lock, error) {
 	// flock is tried at intervals, because a blocking flock would not end with ctx.
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -57,7 +57,7 @@ func TryLock(dir *os.Root, name string, kind Kind) (*Lock, error) {
 	} else if !errors.Is(err, fs.ErrExist) {
 		return nil, PathError(path, err)
 	}
-	file, err := OpenFile(dir, name, os.O_RDWR) // NFS wants a writable file for an exclusive lock
+	file, err := OpenFile(dir, name, os.O_RDWR) // NFS requires a writable file for an exclusive lock
 	if errors.Is(err, syscall.EROFS) {
 		file, err = OpenFile(dir, name, os.O_RDONLY)
 	}
@@ -75,7 +75,7 @@ func TryLock(dir *os.Root, name string, kind Kind) (*Lock, error) {
 		err = syscall.Flock(int(file.Fd()), int(kind)|syscall.LOCK_NB)
 	}
 	if err == nil {
-		// Another process may have removed the file, and a third one created it again.
+		// Another process may have removed the file, and a third one may have created it again.
 		var now fs.FileInfo
 		if now, err = dir.Lstat(name); err == nil && os.SameFile(info, now) {
 			return &Lock{file}, nil

@@ -11,10 +11,10 @@ const (
 	setLock = 37 // F_OFD_SETLK
 )
 
-// Mark is a number that a holder of a shared lock attaches to it. The other holders can ask for it. It is a record
-// lock of the open file (F_OFD_SETLK in fcntl(2)) on the byte at this offset, so it needs no space on the disk and ends
-// with the lock, also if the process is killed. On local file systems it does not interact with the flock of the same
-// file. It must be from 1 to 2^62.
+// Mark is a number that a holder of a shared lock attaches to the lock. The other holders can ask for it. It is a
+// record lock of the open file (F_OFD_SETLK in fcntl(2)) on the byte at this offset. So it needs no space on the disk,
+// and ends with the lock, even if the process is killed. On local file systems it does not interact with the flock of
+// the same file. It must be from 1 to 2^62.
 type Mark int64
 
 // Mark adds a mark to the marks of this lock.
@@ -23,7 +23,7 @@ func (l *Lock) Mark(m Mark) error {
 	return err
 }
 
-// KeepMark removes all marks of this lock but this one.
+// KeepMark removes all marks of this lock except this one.
 func (l *Lock) KeepMark(m Mark) error {
 	_, below := l.record(setLock, syscall.F_UNLCK, 0, int64(m))
 	_, above := l.record(setLock, syscall.F_UNLCK, int64(m)+1, 0)
@@ -49,8 +49,8 @@ func (l *Lock) record(command int, kind int16, start, length int64) (found bool,
 }
 
 // Sole reports whether no other process has a lock on the file. The lock must be shared. flock(2) gives it up for a
-// moment, so the caller must prevent that another process takes an exclusive lock meanwhile. After an error the lock
-// may be lost.
+// moment, so the caller must make sure that no other process takes an exclusive lock in that moment. After an error the
+// lock may be lost.
 func (l *Lock) Sole() (bool, error) {
 	err := syscall.Flock(int(l.file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	sole := err == nil

@@ -79,7 +79,7 @@ func OpenDir(path string, create bool) (*os.Root, error) {
 	return last, nil
 }
 
-// descent has the open directories from / down to the one that was reached.
+// descent is the open directories from / down to the one that was reached.
 type descent []*os.Root
 
 func (d descent) here() *os.Root { return d[len(d)-1] }
@@ -119,8 +119,7 @@ func (d descent) readLink(name string, info fs.FileInfo) (string, error) {
 	return target, nil
 }
 
-// elements returns the names in a path. It keeps "..", because the name before it may be that of a
-// link.
+// elements returns the names in a path. It keeps "..", because the name before it may be the name of a link.
 func elements(path string) []string {
 	return slices.DeleteFunc(strings.Split(path, "/"), func(name string) bool { return name == "" || name == "." })
 }
@@ -163,8 +162,8 @@ func enter(dir *os.Root, name string, info fs.FileInfo, check func(string, fs.Fi
 	return sub, nil
 }
 
-// OpenFile opens the regular file in dir that has the name. Before and after, it checks that only
-// the effective user can change the file. Links, FIFOs and devices are refused.
+// OpenFile opens the regular file in dir that has the name. Before and after opening it, it checks that only the
+// effective user can change the file. Links, FIFOs and devices are refused.
 func OpenFile(dir *os.Root, name string, flag int) (*os.File, error) {
 	path := filepath.Join(dir.Name(), name)
 	info, err := dir.Lstat(name)
@@ -222,9 +221,8 @@ func checkOwn(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// checkParent is like checkOwn, but for a directory above the one to open. Root may own it, too.
-// Other users may write to it if it has the sticky bit, because then they cannot rename or remove
-// files of other users.
+// checkParent is like checkOwn, but for a directory above the one to open. Root may own it as well. Other users may
+// write to it if it has the sticky bit, because then they cannot rename or remove files of other users.
 func checkParent(path string, info fs.FileInfo) error {
 	if err := checkOwner(path, info, 0, os.Geteuid()); err != nil {
 		return err
@@ -254,8 +252,8 @@ func (e *OwnerError) Error() string {
 	return fmt.Sprintf("%s: found owner uid %d, want %d: chown -h %[3]d %[1]s", e.Path, e.UID, e.Want)
 }
 
-// PathError returns err with this path in place of the one in err. Errors of [os.Root] have only
-// the last element of a path.
+// PathError returns err with this path in place of the path in err. Errors of [os.Root] contain only the last element
+// of a path.
 func PathError(path string, err error) error {
 	if inner := (*fs.PathError)(nil); errors.As(err, &inner) {
 		err = inner.Err

@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// Patience is how long a piece of work may take before its goroutine counts as stuck. The watched
-// work takes less than a millisecond, or seconds if the machine is stopped for seconds. Ten seconds
-// are also the period of the chart's liveness probe, which restarts the daemon after six failures
-// in a row.
+// Patience is how long a piece of work may take before its goroutine counts as stuck. The watched work takes less than
+// a millisecond, or seconds if the whole machine stalls for seconds. Ten seconds are also the period of the chart's
+// liveness probe, which restarts the daemon after six failures in a row.
 const Patience = 10 * time.Second
 
-// Pulse has the state of one goroutine, which alone calls Work and Rest. Make one with [New].
+// Pulse is the state of one goroutine. Only this goroutine calls Work and Rest. Make one with [New].
 type Pulse struct {
 	patience time.Duration
 	made     time.Time
@@ -26,7 +25,7 @@ func New(patience time.Duration) *Pulse { return &Pulse{patience: patience, made
 // Work marks the beginning of work. It has no effect while work is under way.
 func (p *Pulse) Work() { p.WorkSince(time.Now()) }
 
-// WorkSince is Work with the time of the beginning.
+// WorkSince is like Work, but for work that began at the given time.
 func (p *Pulse) WorkSince(at time.Time) {
 	if p.busy.Load() == 0 {
 		p.busy.Store(int64(max(at.Sub(p.made), 1)))

@@ -1,4 +1,4 @@
-// Package release tells the version of a program. It owns no state.
+// Package release returns the version of a program. It owns no state.
 package release
 
 import (
@@ -7,7 +7,8 @@ import (
 	"runtime/debug"
 )
 
-// Version returns the version that the Makefile has set in a program, or after go install the version of the module.
+// Version returns the version that the Makefile has set in a program. After go install, it returns the version of the
+// module.
 func Version(set string) string {
 	if set != "" {
 		return set

@@ -7,17 +7,18 @@
 //	}
 //	summary := sensors.Summarize(readings)            // the die, the hottest point, the board's power
 //
-// Who reads cards again and again keeps the lists while [Chips] returns the same devices, and reads limits rarely.
+// A caller that reads cards again and again should keep the lists while [Chips] returns the same devices, and read
+// limits rarely.
 //
-// [Find] knows the hwmon devices below the card's PCI device (those of the FME and of the board's BMC, and of XRT), and the
-// directories thermal_mgmt and power_mgmt in the FME of the OPAE driver. [ForSummary] selects the sensors that a summary
-// needs, so that the others, most of a board's sensors, are not read.
+// [Find] knows the hwmon devices below the card's PCI device (of the FME, of the board's BMC, and of XRT), and the
+// directories thermal_mgmt and power_mgmt in the FME of the OPAE driver. [ForSummary] selects the sensors that a
+// summary needs, so that the others, most of a board's sensors, are not read.
 //
 // The package owns no state and starts no goroutine. Find opens only files whose values the driver knows, so it
 // does not block on a card that does not answer. Read and Limits block as long as the board's controller takes to answer,
 // which may be seconds or forever: call them from a goroutine that may block.
 //
 // A label comes from a driver, and a value from a device, so both are checked: a name is short, printable UTF-8 and
-// belongs to one sensor only, and a value is within what a card can have ([ErrValue]). A sensor that has no value at
-// present, such as the temperature of a QSFP cage without a module, returns [ErrNoValue], which is no failure.
+// belongs to one sensor only, and a value is within what a card can have ([ErrValue]). If a sensor has no value at the
+// moment, such as the temperature of a QSFP cage without a module, Read returns [ErrNoValue], which is not a failure.
 package sensors

@@ -30,12 +30,12 @@ const (
 	opaePower   = "power_mgmt"
 )
 
-// Chip is a device with sensors: a hwmon device, or a directory of OPAE. Two chips are equal if they are the same device,
-// which then has the same sensors.
+// Chip is a device with sensors: a hwmon device, or a directory of OPAE. Two chips are equal if they are the same
+// device. Then they have the same sensors.
 type Chip struct {
 	name string // "": a hwmon device, whose name is in a file
 	dir  string
-	// inode is that of dir. sysfs reuses the names of devices, but not their inodes.
+	// inode is the inode of dir. sysfs reuses the names of devices, but not their inodes.
 	inode uint64
 }
 
@@ -46,8 +46,8 @@ func Find(host sysfs.Host, address string) ([]Sensor, error) {
 	return all, errors.Join(err, lerr)
 }
 
-// Chips returns the devices with sensors of all PCI devices, by PCI address, and sorted by path. It opens no file. With an
-// error it returns those that it has found.
+// Chips returns the devices with sensors of all PCI devices, by PCI address, and sorted by path. It opens no file.
+// After an error it returns those that it has found.
 //
 // An entry of a class belongs to the card whose PCI address is the last one in the entry's path.
 func Chips(host sysfs.Host) (chips map[string][]Chip, err error) {
@@ -97,8 +97,8 @@ func Chips(host sysfs.Host) (chips map[string][]Chip, err error) {
 }
 
 // List returns the sensors of the chips of a card, sorted by chip, kind and name. It opens no file that makes a driver
-// access the card. If something cannot be read, or the card has more devices or sensors than any board that we know, List returns an
-// error and also the sensors that it found.
+// access the card. If something cannot be read, or the card has more devices or sensors than any board that we know,
+// List returns an error together with the sensors that it has found.
 func List(chips []Chip) (all []Sensor, err error) {
 	if more := len(chips); more > mostChips {
 		err = fmt.Errorf("%s: found %d devices with sensors, want at most %d", chips[0].dir, more, mostChips)
@@ -174,7 +174,7 @@ func (c *Chip) sensors() ([]Sensor, error) {
 		labels[string(kind)+s.Name]++
 		found = append(found, s)
 	}
-	for i := range found { // labels that several sensors have name none of them
+	for i := range found { // a label that several sensors have is the name of none of them
 		if s := &found[i]; labels[string(s.Kind)+s.Name] > 1 {
 			s.Name = strings.TrimSuffix(filepath.Base(s.input), "_input")
 		}

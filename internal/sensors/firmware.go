@@ -11,15 +11,15 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Firmware has the versions that the controller of a card's board reports. What is not known is "".
+// Firmware contains the versions that the controller of a card's board reports. A version that is not known is "".
 type Firmware struct {
 	BMC   string // of the firmware of the controller, as fpgainfo prints it: 1.4.0, or D.2.0.20
 	Build string // of the controller's own FPGA, in the same form
 	Image string // the image from which the board has started, in the driver's words: fpga_user1, fpga_user2, fpga_factory
 }
 
-// ReadFirmware returns the firmware of the card that has these chips. Each version is one access to the controller, which
-// may block as a sensor does. With an error it returns what it has read.
+// ReadFirmware returns the firmware of the card that has these chips. Each version is one access to the controller,
+// which may block as a sensor does. After an error it returns what it has read.
 //
 // A chip of the controller is in the directory of the controller's device (drivers/mfd/intel-m10-bmc-core.c), below a
 // device that the kernel numbers: BMC/n6000bmc-hwmon.N.auto/hwmon/hwmonN. The boot image is next to it, in the drivers of OFS:
@@ -57,9 +57,10 @@ func ReadFirmware(chips []Chip) (f Firmware, err error) {
 	return f, err
 }
 
-// ParseFirmware parses a version of the board's controller, 0x and up to 32 bits in hexadecimal: eight bits each of the
-// board's revision, the major and minor version and the patch. It returns them as fpgainfo prints them: with the revision if that is
-// a letter. It returns "" if the controller does not answer or has no firmware, because then all bits are ones.
+// ParseFirmware parses a version of the board's controller: 0x and up to 32 bits in hexadecimal, eight bits each for
+// the board's revision, the major and minor version, and the patch. It returns them as fpgainfo prints them: with the
+// revision only if that is a letter. If all bits are ones, the controller does not answer or has no firmware, and
+// ParseFirmware returns "".
 func ParseFirmware(s string) (string, error) {
 	v, err := sysfs.ParseMask(s)
 	if err == nil && v > math.MaxUint32 {

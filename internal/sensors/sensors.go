@@ -23,8 +23,8 @@ const (
 	Current     Kind = "current"     // in A
 )
 
-// kinds are the properties of each kind. The ranges are far beyond those of a card. They refuse the value of a card
-// that does not answer, whose registers read as ones.
+// kinds describes each kind. The ranges are far beyond the values of a real card. They catch a card that does not
+// answer: its registers read as ones.
 var kinds = map[Kind]struct {
 	unit       string
 	prefix     string  // of the names of hwmon's files
@@ -41,25 +41,26 @@ var kinds = map[Kind]struct {
 func (k Kind) Unit() string { return kinds[k].unit }
 
 var (
-	// ErrNoValue means that a sensor has no value at present: it belongs to a module that is not plugged in (ENODATA of drivers/hwmon/intel-m10-bmc-hwmon.c).
+	// ErrNoValue means that a sensor has no value at the moment, because it belongs to a module that is not plugged in
+	// (ENODATA of drivers/hwmon/intel-m10-bmc-hwmon.c).
 	ErrNoValue = errors.New("no value")
-	// ErrValue means that what was read is no value of a sensor.
+	// ErrValue means that what was read is not a value of a sensor.
 	ErrValue = errors.New("not a value of a sensor")
 )
 
 // Sensor is one sensor of a card. No two sensors of a card have the same chip, kind and name.
 type Sensor struct {
 	Chip string // name of the hwmon device, such as n6000bmc_hwmon, or thermal_mgmt or power_mgmt
-	Name string // the driver's label, such as "FPGA Core Temperature", else the name in its files, such as temp1
+	Name string // the driver's label, such as "FPGA Core Temperature", or else the name in its files, such as temp1
 	Kind Kind
 
 	input             string // path of the value
 	warning, critical bool   // there are files with limits
-	opae              bool   // the files are those of OPAE
+	opae              bool   // the files are OPAE's
 }
 
-// Limits are the limits of a sensor, in the unit of its values. A limit that the sensor does not have is 0; drivers also
-// report 0 for a limit that nobody has set.
+// Limits are the limits of a sensor, in the unit of its values. A limit is 0 if the sensor does not have it, and
+// drivers also report 0 for a limit that nobody has set.
 type Limits struct {
 	Max  float64 `json:"max,omitempty" yaml:"max,omitempty"`   // from here the board throttles the card or warns
 	Crit float64 `json:"crit,omitempty" yaml:"crit,omitempty"` // from here the board throttles the card further or shuts it down
@@ -108,13 +109,14 @@ const (
 	allOnes = 127
 )
 
-// isDie reports whether the sensor is that of an FME, which measures the die of the FPGA.
+// isDie reports whether this is the sensor of an FME, which measures the die of the FPGA.
 func (s *Sensor) isDie() bool {
 	chip, _, _ := strings.Cut(s.Chip, "-")
 	return chip == fmeThermal || chip == opaeThermal
 }
 
-// Limits reads the limits. Its errors are as for Read. A limit that the driver does not offer is no error.
+// Limits reads the limits. It returns the same errors as Read. A limit that the driver does not provide is not an
+// error.
 func (s *Sensor) Limits() (l Limits, err error) {
 	most, crit := strings.TrimSuffix(s.input, "input")+"max", strings.TrimSuffix(s.input, "input")+"crit"
 	if s.opae {

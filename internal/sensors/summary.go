@@ -14,8 +14,8 @@ const (
 )
 
 // dies are the temperatures of the FPGA, the best source first. The sensors of a board's controller are better than the
-// FME's, which some boards do not have: an N6000 reports 0 °C there. The labels are from drivers/hwmon/intel-m10-bmc-hwmon.c
-// and from XRT.
+// FME's sensor, which some boards do not have: an N6000 reports 0 °C there. The labels are from
+// drivers/hwmon/intel-m10-bmc-hwmon.c and from XRT.
 var dies = []func(chip, name string) bool{
 	named(`^FPGA Die Temperature$`),                     // N3000
 	named(`^FPGA Core Temperature$`),                    // D5005, C6100
@@ -53,12 +53,12 @@ func ForSummary(all []Sensor) []Sensor {
 	return needed
 }
 
-// Summarize returns a card's readings [Die], [Hottest] and [Board], in this order and without those that the card does not
-// have. Their chip is "".
+// Summarize returns a card's readings [Die], [Hottest] and [Board], in this order. It leaves out those that the card
+// does not have. Their chip is "".
 //
-// The hottest point is the one that is nearest to its Max, because one part of a board may bear 118 °C and another one only
-// 75 °C. On a board without these limits it is the one that is nearest to its Crit, and without any limit the one with the
-// highest temperature.
+// The hottest point is the point that is nearest to its Max, because one part of a board may bear 118 °C and another
+// one only 75 °C. On a board without these limits it is the point nearest to its Crit, and without any limit the point
+// with the highest temperature.
 func Summarize(readings []Reading) []Reading {
 	var summary []Reading
 	add := func(name string, best Reading, ok bool) {
@@ -77,7 +77,7 @@ func Summarize(readings []Reading) []Reading {
 	return summary
 }
 
-// first returns the best reading of the first group that has any.
+// first returns the best reading of the first group that has a reading.
 func first(readings []Reading, kind Kind, groups []func(chip, name string) bool, better func(a, b Reading) bool) (best Reading, ok bool) {
 	for _, in := range groups {
 		for _, r := range readings {
@@ -92,8 +92,8 @@ func first(readings []Reading, kind Kind, groups []func(chip, name string) bool,
 	return Reading{}, false
 }
 
-// nearer reports whether a is nearer to its limit than b. A reading with Max is always nearer than one with only Crit, and that
-// one always nearer than one without limits.
+// nearer reports whether a is nearer to its limit than b. A reading with Max is always nearer than a reading with only
+// Crit, which is always nearer than a reading without limits.
 func nearer(a, b Reading) bool {
 	rank := func(r Reading) int {
 		switch {

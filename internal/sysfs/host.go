@@ -11,8 +11,7 @@ import (
 type Host struct {
 	Sys string // root of the sysfs tree, /sys
 	Dev string // directory of the device nodes, /dev
-	// Simulated is true if Sys is not a true sysfs. A regular file then counts as a device
-	// node.
+	// Simulated is true if Sys is not a real sysfs. Then a regular file counts as a device node.
 	Simulated bool
 }
 

@@ -17,9 +17,9 @@ type Link struct {
 
 // ReadLink returns the link of the PCI device at dir. The result is zero if the device is suspended, because reading
 // the link would wake it (since Linux 6.18; before, it reads as all ones in D3cold: pci-sysfs.c). It is also zero if a
-// value is missing, "Unknown", or impossible: that is a device without a link, a virtual function, or one that does
-// not answer, for which the kernel computes values from all ones, such as a greatest speed of 64 GT/s. The present
-// values are read last, so that they prove that the device has answered for the greatest ones.
+// value is missing, "Unknown", or impossible. Then the device has no link, is a virtual function, or does not answer:
+// the kernel computes the values of such a device from all ones, which gives for example a maximum speed of 64 GT/s.
+// The current values are read last. If they are possible, the device has answered for the maximum ones as well.
 func ReadLink(dir string) (Link, error) {
 	switch status, err := Read(dir + "/power/runtime_status"); {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -53,8 +53,8 @@ func ReadLink(dir string) (Link, error) {
 // widths are the numbers of lanes that a link can have.
 var widths = []int{1, 2, 4, 8, 12, 16, 32}
 
-// parseLinkWidth parses a number of lanes. It returns 0 for another number: 0 or 255 if the width is not known, and
-// 63 if the device does not answer.
+// parseLinkWidth parses a number of lanes. It returns 0 for a number that a link cannot have: 0 or 255 if the width is
+// not known, and 63 if the device does not answer.
 func parseLinkWidth(s string) (int, error) {
 	lanes, err := ParseUint8(s)
 	if !slices.Contains(widths, lanes) {

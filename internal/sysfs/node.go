@@ -40,9 +40,9 @@ func (h Host) CheckNode(name string, want DeviceNumber, devErr error) error {
 	return fmt.Errorf("%s: found mode %#o, want a character device: %w", path, st.Mode, ErrNodeMismatch)
 }
 
-// NodeNumber decodes the st_rdev of a node. The major number has 12 bits and the minor number 20;
-// their low 8 bits are where they were when each had 8 bits (include/linux/kdev_t.h,
-// new_encode_dev, and the 64-bit form in glibc's sysmacros.h).
+// NodeNumber decodes the st_rdev of a node. The major number has 12 bits and the minor number has 20. Their low 8 bits
+// are still where they were when each number had only 8 bits (include/linux/kdev_t.h, new_encode_dev, and the 64-bit
+// form in glibc's sysmacros.h).
 func NodeNumber(rdev uint64) DeviceNumber {
 	return DeviceNumber{
 		Major: uint32(rdev>>8&0xfff | rdev>>32&^0xfff),

@@ -7,9 +7,8 @@ import (
 	"syscall"
 )
 
-// Observation is the state of one path when it was read. It has a hash of the content, 64 bits
-// with a seed of this process. A comparison with the present state accesses the path once, and
-// neither lists nor parses.
+// Observation is the state of one path when it was read. It contains a hash of the content, 64 bits with a seed of this
+// process. To compare it with the current state, the path is accessed once, and nothing is listed or parsed.
 type Observation struct {
 	path string
 	kind observed

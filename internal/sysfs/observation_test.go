@@ -79,7 +79,7 @@ func TestUnchanged(t *testing.T) {
 			if tt.before != nil {
 				must.Succeed(t, tt.before(dir))
 			}
-			first := sysfs.ObserveEntry(dir) // holds, so the next observation is compared, too
+			first := sysfs.ObserveEntry(dir) // holds, so the next observation is also compared
 			all := []sysfs.Observation{first, tt.observe(dir)}
 			if tt.after != nil {
 				must.Succeed(t, tt.after(dir))

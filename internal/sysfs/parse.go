@@ -53,8 +53,8 @@ func ParseID(s string) (string, error) {
 	return strings.ToLower(s), nil
 }
 
-// AllOnes reports whether all digits of an id, as ParseID returns it, are f. A card that does not
-// answer has such an id.
+// AllOnes reports whether all digits of an id, as ParseID returns it, are f. A card that does not answer reports such
+// an id.
 func AllOnes(id string) bool {
 	return id != "" && strings.Trim(id, "f") == ""
 }
@@ -104,7 +104,7 @@ func ParseDeviceNumber(s string) (DeviceNumber, error) {
 	return DeviceNumber{}, fmt.Errorf("found %s, want a device number MAJOR:MINOR in decimal", Quote(s))
 }
 
-// isHex reports whether s has only hex digits, and at least one.
+// isHex reports whether s consists of hex digits, and is not empty.
 func isHex[S string | []byte](s S) bool {
 	for i := range len(s) {
 		c := s[i] | 0x20
@@ -115,8 +115,7 @@ func isHex[S string | []byte](s S) bool {
 	return len(s) > 0
 }
 
-// Quote quotes a value for an error. It shortens a long value: an attribute may have a page of
-// garbage.
+// Quote quotes a value for an error. It shortens a long value, because an attribute may contain a page of garbage.
 func Quote(s string) string {
 	const most = 40
 	if len(s) > most {

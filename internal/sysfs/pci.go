@@ -20,10 +20,10 @@ func Upstream(dir string) (slot, root string) {
 	return slot, root
 }
 
-// PCIID returns the ids of the PCI device at dir as VVVV:DDDD:SSSS:SSSS (vendor, device, subsystem
-// vendor, subsystem device) in lower-case hex, or "" if they cannot be read, which is no
-// condition of its health. The kernel keeps the ids since enumeration, so reading them does not access the
-// device. PCIID returns no other errors than those of [IsShortage].
+// PCIID returns the ids of the PCI device at dir as VVVV:DDDD:SSSS:SSSS (vendor, device, subsystem vendor, subsystem
+// device) in lower-case hex. It returns "" if they cannot be read, which says nothing about the health of the device.
+// The kernel keeps the ids since enumeration, so reading them does not access the device. The only errors that PCIID
+// returns are those for which [IsShortage] reports true.
 func PCIID(dir string) (string, error) {
 	id, err := ReadAs(dir+"/modalias", ParsePCIModalias)
 	return id, onlyShortage(err)

@@ -30,7 +30,7 @@ func Read(path string) (string, error) {
 	}
 	var buf [MaxValue + 1]byte
 	n, err := read(fd, buf[:])
-	syscall.Close(fd) // nothing was written, so its error does not concern the value
+	syscall.Close(fd) // nothing was written, so its error says nothing about the value
 	if err != nil {
 		return "", &fs.PathError{Op: "read", Path: path, Err: err}
 	}
@@ -41,9 +41,9 @@ func Read(path string) (string, error) {
 	return string(value), nil
 }
 
-// ReadFull fills p with the first bytes of the binary file at path. It reads exactly len(p) bytes,
-// because each byte may be an access to a device. A shorter file is an error
-// (io.ErrUnexpectedEOF). Other errors are as for Read.
+// ReadFull fills p with the first bytes of the binary file at path. It reads exactly len(p) bytes, because each byte
+// may be an access to a device. A shorter file is an error (io.ErrUnexpectedEOF). Other errors are the same as for
+// Read.
 func ReadFull(path string, p []byte) error {
 	fd, err := open(path)
 	if err != nil {
@@ -60,8 +60,8 @@ func ReadFull(path string, p []byte) error {
 	return nil
 }
 
-// ReadAs reads the attribute at path and parses its value. The error has the path, and that of
-// parse if the value is not valid.
+// ReadAs reads the attribute at path and parses its value. The error contains the path and, if the value is not valid,
+// the error of parse.
 func ReadAs[T any](path string, parse func(string) (T, error)) (T, error) {
 	var none T
 	s, err := Read(path)
@@ -75,15 +75,14 @@ func ReadAs[T any](path string, parse func(string) (T, error)) (T, error) {
 	return v, nil
 }
 
-// Gone reports whether err means that the device does not exist (fs.ErrNotExist) or is being
-// removed (ENODEV). It returns false if err is also a shortage ([IsShortage]), which proves no
-// absence.
+// Gone reports whether err means that the device does not exist (fs.ErrNotExist) or is being removed (ENODEV). It
+// returns false if err is also a shortage ([IsShortage]), because a shortage does not prove that the device is absent.
 func Gone(err error) bool {
 	return (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV)) && !IsShortage(err)
 }
 
-// IsShortage reports whether err is a shortage: this process or the node is out of file descriptors
-// or memory. Such an error is no evidence about the file, nor about the hardware behind it.
+// IsShortage reports whether err is a shortage: this process or the node is out of file descriptors or memory. Such an
+// error says nothing about the file or about the hardware behind it.
 //
 // ENOBUFS is not among these errors: sockets return it, files do not, and the code that opens
 // sockets tries again after any error.
@@ -91,8 +90,8 @@ func IsShortage(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
 
-// open opens a file for reading. On a file system that does not restart system calls a signal may
-// interrupt it, so open, read and lstat try again after EINTR.
+// open opens a file for reading. On some file systems, a signal may interrupt system calls that are not restarted, so
+// open, read and lstat try again after EINTR.
 func open(path string) (int, error) {
 	for {
 		fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC|syscall.O_NOFOLLOW, 0)

@@ -39,15 +39,14 @@ func (h Host) ClassCard(class, name string) (string, error) {
 	return address, nil
 }
 
-// PCIDir returns the directory of the PCI device with this address, which is in the form of
-// ParsePCIAddress. The error wraps fs.ErrNotExist if there is no such device. PCIDir does not check that the
-// target of a link exists.
+// PCIDir returns the directory of the PCI device with this address, which must be in the form of ParsePCIAddress. The
+// error wraps fs.ErrNotExist if there is no such device. PCIDir does not check that the target of a link exists.
 func (h Host) PCIDir(address string) (string, error) {
 	return resolve(h.Sys + "/bus/pci/devices/" + address)
 }
 
-// PhysFn returns the PCI address of the physical function of the virtual function at dir, or "" if
-// the device is no virtual function. It returns no other errors than those of [IsShortage].
+// PhysFn returns the PCI address of the physical function of the virtual function at dir, or "" if the device is not a
+// virtual function. The only errors that it returns are those for which [IsShortage] reports true.
 func PhysFn(dir string) (string, error) {
 	target, err := os.Readlink(dir + "/physfn")
 	if err != nil {
@@ -60,8 +59,9 @@ func PhysFn(dir string) (string, error) {
 	return address, nil
 }
 
-// VirtFn returns the index of the virtual function at dir: the number of the link virtfnN of its physical
-// function that leads to it, or -1 if there is none. It returns no other errors than those of [IsShortage].
+// VirtFn returns the index of the virtual function at dir. This is the number N of the link virtfnN from its physical
+// function, or -1 if there is no such link. The only errors that it returns are those for which [IsShortage] reports
+// true.
 func VirtFn(dir string) (int, error) {
 	for n := 0; ; n++ {
 		target, err := os.Readlink(dir + "/physfn/virtfn" + strconv.Itoa(n))
@@ -74,9 +74,9 @@ func VirtFn(dir string) (int, error) {
 	}
 }
 
-// NUMANode returns the NUMA node of the PCI device at dir, or -1 if it has none or the number
-// cannot be read, which is no condition of its health. It returns no other errors than those of
-// [IsShortage].
+// NUMANode returns the NUMA node of the PCI device at dir. It returns -1 if the device has none or the number cannot be
+// read, which says nothing about the health of the device. The only errors that it returns are those for which
+// [IsShortage] reports true.
 func NUMANode(dir string) (int, error) {
 	n, err := ReadAs(dir+"/numa_node", strconv.Atoi)
 	if err != nil || n < 0 || n > maxNUMANode {
@@ -88,9 +88,9 @@ func NUMANode(dir string) (int, error) {
 // maxNUMANode is far above the kernel's own limit (1024 nodes).
 const maxNUMANode = 1<<16 - 1
 
-// Inode returns the inode number of the directory at path. sysfs never reuses a number, so it
-// distinguishes a directory from a later one of the same name: since Linux 5.5, on 64-bit
-// machines, the numbers have 64 bits and only count up (kernfs_id_ino in include/linux/kernfs.h).
+// Inode returns the inode number of the directory at path. sysfs never reuses a number, so the number distinguishes a
+// directory from a later one of the same name. Since Linux 5.5, on 64-bit machines, the numbers have 64 bits and only
+// count up (kernfs_id_ino in include/linux/kernfs.h).
 func Inode(path string) (uint64, error) {
 	st, err := lstat(path)
 	if err != nil {
@@ -104,9 +104,9 @@ func Inode(path string) (uint64, error) {
 
 func (h Host) classPath(class string) string { return h.Sys + "/class/" + class }
 
-// resolve returns the path of the target of the link at path, or path itself if it is no link. It
-// resolves one link. A link in sysfs is relative and its target is no other link, so the path can
-// be cleaned without the file system.
+// resolve returns the path of the target of the link at path, or path itself if it is not a link. It resolves one link.
+// A link in sysfs is relative, and its target is never another link, so the path can be cleaned without the file
+// system.
 func resolve(path string) (string, error) {
 	target, err := os.Readlink(path)
 	switch {

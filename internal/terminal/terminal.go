@@ -109,9 +109,8 @@ const (
 // Table prints lines whose columns are aligned when Flush is called.
 type Table struct {
 	*tabwriter.Writer
-	// Colour returns the colour of a cell, such as [Red], or "" in a column without colours. In a
-	// column with colours each cell must have one, because tabwriter counts the codes as text. Nil
-	// means no colours.
+	// Colour returns the colour of a cell, such as [Red], or "" in a column without colours. In a column with colours
+	// each cell must have a colour, because tabwriter counts the codes as text. If Colour is nil, there are no colours.
 	Colour func(column int, cell string) string
 }
 

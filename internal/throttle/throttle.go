@@ -50,7 +50,7 @@ func (c *Core) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	return nil
 }
 
-// subject has the fields by which lines are counted separately.
+// subject contains the fields by which lines are counted separately.
 type subject struct {
 	event, device, pci, resource, source string
 	devices                              bool // the line has the field devices
@@ -77,9 +77,8 @@ func (s subject) with(fields []zapcore.Field) subject {
 	return s
 }
 
-// exempt reports whether a line is always written. Lines about a device are exempt, because the rate
-// of their causes is bounded. Refused allocations are not exempt: a pod that is created repeatedly
-// causes many of them.
+// exempt reports whether a line is always written. Lines about a device are exempt, because their causes are
+// limited in rate. Refused allocations are not exempt: a pod that is created repeatedly causes many of them.
 func (s subject) exempt(level zapcore.Level) bool {
 	switch {
 	case s.event == logevent.LibraryLog.String:
@@ -100,19 +99,19 @@ type counter struct {
 
 	mu         sync.Mutex
 	counts     map[subject]*count // of this period
-	suppressed []*count           // those with suppressed lines, in the order of the first of them
+	suppressed []*count           // the subjects with suppressed lines, ordered by their first suppressed line
 	timer      *time.Timer        // ends the period; runs only while counts has entries
 	closed     bool
 }
 
-// count has the lines of a subject in this period.
+// count counts the lines of a subject in this period.
 type count struct {
 	subject
 	lines int
 	first zapcore.Entry // the first suppressed line, with the highest level of all of them
 }
 
-// pass reports whether a line must be written. If not, it has counted the line.
+// pass reports whether a line must be written. Otherwise it counts the line.
 func (c *counter) pass(about subject, entry zapcore.Entry) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,7 +138,7 @@ func (c *counter) pass(about subject, entry zapcore.Entry) bool {
 	return false
 }
 
-// Close writes a line for the lines that were suppressed until now. Later lines are all written.
+// Close writes a line for the lines that were suppressed until now. After that, all lines are written.
 func (c *counter) Close() {
 	c.mu.Lock()
 	c.closed = true

@@ -7,14 +7,14 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// Device is the history of one device in short. Programs rely on its JSON keys.
+// Device is a short history of one device. Programs rely on its JSON keys.
 type Device struct {
 	Origin      string    `json:"origin,omitempty"` // pod or host
 	ID          string    `json:"id"`
 	Last        string    `json:"last"`                 // healthy, degraded, unhealthy or gone; "": not known
 	Since       time.Time `json:"since,omitzero"`       // when Last began
 	Holders     []string  `json:"holders,omitempty"`    // containers that hold it
-	HeldBefore  []string  `json:"heldBefore,omitempty"` // containers that held it last, and no longer do
+	HeldBefore  []string  `json:"heldBefore,omitempty"` // containers that held it last, but no longer do
 	Events      int       `json:"events"`               // lines about it
 	Turns       int       `json:"turns"`                // between healthy or degraded and unhealthy
 	Removed     int       `json:"removed"`              // how often it was removed
@@ -82,7 +82,7 @@ func (d *Device) next(l *line) string {
 		if d.removed {
 			d.RemovedHeld++
 		}
-		d.removed = false // the line may come again with other holders, also when the device is back
+		d.removed = false // the line may come again with other holders, even when the device is back
 		if d.unseen {
 			return gone // removed while no daemon was running
 		}

@@ -86,7 +86,7 @@ func (f *Filter) wantsLine(l *line) bool {
 			return card == strings.TrimPrefix(pci, "0000:")
 		})
 	}
-	// An abbreviated list of devices may have the device.
+	// An abbreviated list of devices may contain the device.
 	return slices.ContainsFunc(devices, func(id string) bool { return isMore(id) || f.wantsDevice(id) })
 }
 
@@ -102,9 +102,9 @@ func (f *Filter) wantsDevice(id string) bool {
 // Bound returns the beginning or the end of a time range for lines of a zone.
 type Bound func(zone *time.Location) time.Time
 
-// ParseBound parses an RFC 3339 time, a duration before now (90m), a date and a time, or a time of day, which is
-// the last one before now. A time without a zone is in the zone of the lines, so that a user can type a time
-// as the lines show it.
+// ParseBound parses an RFC 3339 time, a duration before now (90m), a date and a time, or a time of day, which means the
+// last such time before now. A time without a zone is in the zone of the lines, so that a user can type a time as the
+// lines show it.
 func ParseBound(s string, now time.Time) (Bound, error) {
 	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
 		return func(*time.Location) time.Time { return t }, nil

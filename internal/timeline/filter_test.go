@@ -35,7 +35,7 @@ func events(t *testing.T, f timeline.Filter, log string) (events []string) {
 	return events
 }
 
-// cardLog has a line for each relation between a line and a device.
+// cardLog contains a line for each relation between a line and a device.
 var cardLog = entry(noon, "info", "device.added", `"device":"3b:00.0","pci":"0000:3b:00.0","resource":"r/one","health":"healthy","reasons":[]`) +
 	entry(noon, "info", "device.added", `"device":"3b:00.0-p1","pci":"0000:3b:00.0","resource":"r/two","health":"healthy","reasons":[]`) +
 	entry(noon, "info", "device.added", `"device":"0001:3b:00.0","pci":"0001:3b:00.0","resource":"r/one","health":"healthy","reasons":[]`) +

@@ -10,27 +10,28 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// foldWithin is the longest time from the first line of a pull to the last one. In recordings of Linux 6.1
-// the kernel takes 50 ms to remove a card. Of 399 pulls in logs of tests, 397 took less than 50 ms, and the
-// other two were failures that had lasted for seconds. A person needs longer to pull a card that has just failed, so such a failure is not folded
-// into the pull.
+// foldWithin is the longest time from the first line of a pull to the last one. In recordings of Linux 6.1 the kernel
+// takes 50 ms to remove a card. Of 399 pulls in logs of tests, 397 took less than 50 ms. The other two were failures
+// that had lasted for seconds. A person needs longer than foldWithin to pull a card that has just failed, so such a
+// failure is not folded into the pull.
 const foldWithin = 500 * time.Millisecond
 
 // maxWaiting bounds the lines that wait for the end of a burst.
 const maxWaiting = 1000
 
-// pullReasons are the reasons that a device has while the kernel removes its card. A line with any other
-// reason is not folded: a card that fails may be removed right after, by the kernel or by a person.
+// pullReasons are the reasons that a device has while the kernel removes its card. A line with any other reason is not
+// folded, because it may be about a real failure: a failed card may be removed right after, by the kernel or by a
+// person.
 var pullReasons = []string{"driver-unbound", "fme-unbound", "no-port", "node-mismatch", "node-missing", "port-missing", "recovering", "unreadable"}
 
-// burst is the lines of one device while its card is pulled. The kernel removes the parts of the card one after
-// the other, and each step may make a line.
+// burst is the lines of one device while its card is pulled. The kernel removes the parts of the card in turn, and each
+// step may cause a line.
 type burst struct {
 	first *line
 	ended bool
 }
 
-// folder makes one line of each burst, in its place in the order of lines. The zero folder has no lines.
+// folder makes one line of each burst, and keeps the order of the lines. The zero folder has no lines.
 type folder struct {
 	bursts  map[string]*burst // open ones, by origin and device
 	waiting []*line           // lines of an open burst, and lines after them
@@ -66,14 +67,14 @@ func (f *folder) add(l *line) {
 	}
 }
 
-// isPull reports whether the reasons of a line are those of a pull.
+// isPull reports whether a line has the reasons of a pull.
 func isPull(l *line) bool {
 	reasons := withoutService(l)
 	return len(reasons) > 0 && !slices.ContainsFunc(reasons, func(reason string) bool { return !slices.Contains(pullReasons, reason) })
 }
 
-// withoutService returns the names of the reasons of a line, except those by which a person takes a device out of
-// service: a card is usually cordoned before it is pulled.
+// withoutService returns the names of the reasons of a line. It leaves out cordoned and excluded, because a person
+// usually takes a card out of service before pulling it.
 func withoutService(l *line) (names []string) {
 	for _, reason := range l.texts("reasons") {
 		if name, _, _ := strings.Cut(reason, "="); name != "cordoned" && name != "excluded" {

@@ -22,11 +22,11 @@ type line struct {
 	steps  string // of a folded line: the reasons of the lines in it
 }
 
-// prefix matches what `kubectl logs --prefix` and journalctl write before a line, which names the pod or
-// the host. The host follows the time; with --no-hostname there is none.
+// prefix matches what `kubectl logs --prefix` and journalctl write before a line. The prefix names the pod or the host.
+// The host follows the time; with --no-hostname there is none.
 var prefix = regexp.MustCompile(`^\[pod/([\w.-]+)/| ([\w.-]+) \S+\[\d+\]: $`)
 
-// parse parses a line of the daemon, which begins after any prefix.
+// parse parses a line of the daemon, which may have a prefix.
 func parse(text []byte) (l line, ok bool) {
 	begin := max(0, bytes.Index(text, []byte(`{"`)))
 	l.json = bytes.TrimSpace(text[begin:])

@@ -12,7 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// Summary has the history of each device in short. Programs rely on its JSON keys.
+// Summary contains a short history of each device. Programs rely on its JSON keys.
 type Summary struct {
 	From    time.Time `json:"from"` // time of the earliest line in the time range
 	To      time.Time `json:"to"`

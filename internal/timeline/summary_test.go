@@ -32,7 +32,7 @@ func device(second int, event string, holders ...string) string {
 
 func daemon(second int, event string) string { return entry(at(second), "info", event, "") }
 
-// A summary has the last state of a device, the time when it began, the counts of changes, and the holders.
+// A summary contains the last state of a device, the time when it began, the counts of changes, and the holders.
 func TestStates(t *testing.T) {
 	since := func(second int) time.Time { return time.Date(2026, 11, 21, 12, 0, second, 0, time.UTC) }
 	restart := daemon(2, "daemon.stopped") + daemon(10, "daemon.started")
@@ -91,8 +91,8 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// With Since and Until a summary counts only lines in the time range. The states of devices come from earlier
-// lines, too, even for a device without a line in the range. The same id in two pods is two devices.
+// With Since and Until a summary counts only lines in the time range. The states of devices also come from earlier
+// lines, even for a device without a line in the range. The same id in two pods is two devices.
 func TestSummary(t *testing.T) {
 	other := func(log string) string { return strings.ReplaceAll(log, `"d"`, `"e"`) }
 	log := daemon(0, "daemon.started") + added(0, "healthy") + other(added(1, "healthy")) + health(2, "healthy", "unhealthy") +

@@ -27,7 +27,7 @@ type Options struct {
 	Colour  bool // use terminal colours
 }
 
-// maxLine is the longest line in bytes; lines of the daemon have some hundred.
+// maxLine is the longest line in bytes; lines of the daemon have a few hundred.
 const maxLine = 1 << 20
 
 // Reader reads logs and prints the selected lines, or a summary. Create it with [New].
@@ -60,8 +60,8 @@ func New(o Options, out io.Writer) (*Reader, error) {
 	return &Reader{o: o, out: bufio.NewWriterSize(out, 64<<10), words: printer{colour: o.Colour}, devices: map[[2]string]*Device{}}, nil
 }
 
-// Read reads a log until its end, or until ctx ends, which is no error. name is its name in messages. Read
-// returns the error of in or of the output. If ctx ends while in blocks, a goroutine stays blocked with it.
+// Read reads a log until its end, or until ctx ends, which is not an error. Messages use name for the log. Read returns
+// the error of in or of the output. If ctx ends while in blocks, a goroutine stays blocked with it.
 func (r *Reader) Read(ctx context.Context, name string, in io.Reader) error {
 	lines, done := make(chan []byte, 64), make(chan struct{})
 	defer close(done)
@@ -149,8 +149,8 @@ func readLines(in io.Reader, yield func([]byte) bool) error {
 	return lines.Err()
 }
 
-// add handles a line of the daemon. Lines before Since also change the state of devices, because they show
-// the state at Since.
+// add handles a line of the daemon. Even lines before Since change the state of devices, because they show the state at
+// Since.
 func (r *Reader) add(l *line) {
 	r.ours++
 	widen(&r.from, &r.to, l.time)
@@ -179,7 +179,7 @@ func (r *Reader) add(l *line) {
 	}
 }
 
-// count adds a line of the time range to the counts. Those of devices begin with the first such line.
+// count adds a line of the time range to the counts. The counts of devices begin with the first such line.
 func (r *Reader) count(l *line) {
 	if r.total.From.IsZero() {
 		for _, d := range r.devices {
@@ -256,7 +256,7 @@ func (r *Reader) Lacks() bool {
 	return len(unknown) > 0
 }
 
-// asked returns the devices in the log, and those that the filter names in vain.
+// asked returns the devices in the log, and those that the filter names but the log does not contain.
 func (r *Reader) asked() (known, unknown []string) {
 	for _, d := range r.devices {
 		known = append(known, d.ID)
@@ -269,7 +269,7 @@ func (r *Reader) asked() (known, unknown []string) {
 	return known, unknown
 }
 
-// listed returns sorted names, each once, as one text.
+// listed returns the sorted names as one text, each name once.
 func listed(names []string) string {
 	slices.Sort(names)
 	return cmp.Or(shortened(strings.Join(slices.Compact(names), ", ")), "none")

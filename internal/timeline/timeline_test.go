@@ -88,7 +88,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// The messages in a log do not affect the summary, and no line of a device. The output with -o json is the log
+// The messages in a log affect neither the summary nor the lines about devices. The output with -o json is the log
 // itself.
 func TestLogIsRead(t *testing.T) {
 	log := hotplug(t)

@@ -138,10 +138,10 @@ func (p *printer) value(l *line, key string) string {
 	}
 }
 
-// list returns the devices in a list.sent or slices.published line, by their health. The field devices
-// has the devices that changed since the previous list of the stream, or in the slices. Those that are
-// not also in the field unhealthy or gone are healthy. For the first list of a stream, devices is empty,
-// and unhealthy has all unhealthy devices.
+// list returns the devices in a list.sent or slices.published line, by their health. The field devices contains the
+// devices that changed since the previous list of the stream, or in the slices. Those that are not also in the field
+// unhealthy or gone are healthy. For the first list of a stream, devices is empty, and unhealthy contains all unhealthy
+// devices.
 func list(l *line) string {
 	devices, unhealthy, off := l.texts("devices"), l.texts("unhealthy"), l.texts("gone")
 	if len(devices) == 0 {
@@ -173,8 +173,8 @@ func list(l *line) string {
 	return ": " + strings.Join(texts, "; ")
 }
 
-// maxText is the number of bytes that are shown of a text. The errors of a card while it is pulled would
-// fill a screen. -o json has the whole text.
+// maxText is the number of bytes that are shown of a text. While a card is pulled, its errors would fill a screen. -o
+// json prints the whole text.
 const maxText = 160
 
 // shortened returns a text of the log without control characters, cut to maxText.

@@ -46,8 +46,8 @@ func TestCanPull(t *testing.T) {
 	}{
 		{"yes", func(c *simcluster.Cluster, _ func()) func(*simcluster.Pod) { return ends(c, 0, yes) }, "yes [{yes 3b:00.1 is pulled with the card }]"},
 		{"no, after a warning", func(c *simcluster.Cluster, _ func()) func(*simcluster.Pod) {
-			return ends(c, 1, "warning {\n"+`{"address":"0000:3b:00.0","answer":"no","reasons":[{"answer":"no","what":"held by a\u001b[2J/b/c","do":"delete it"}]}`+"\nmore")
-		}, `no [{no held by a\x1b[2J/b/c delete it}]`},
+			return ends(c, 1, "warning {\n"+`{"address":"0000:3b:00.0","answer":"no","reasons":[{"answer":"no","what":"in use by a\u001b[2J/b/c","do":"delete it"}]}`+"\nmore")
+		}, `no [{no in use by a\x1b[2J/b/c delete it}]`},
 		{"wrong arguments", func(c *simcluster.Cluster, _ func()) func(*simcluster.Pod) { return ends(c, 2, yes) }, "its container has ended with exit code 2 Error"},
 		{"killed", func(c *simcluster.Cluster, _ func()) func(*simcluster.Pod) { return ends(c, 137, yes) }, "exit code 137"},
 		{"no answer", func(c *simcluster.Cluster, _ func()) func(*simcluster.Pod) { return ends(c, 0, "\x1byes") }, `its answer is not that of the plugin: exit code 0, "\\x1byes"`},

@@ -16,16 +16,15 @@ type Attribute struct {
 	Err   error
 }
 
-// The attributes that are shown, as patterns of [fs.Glob]. The errors of an FME are not
-// among them: on dfl a read blocks until programming ends (pdata->lock,
-// dfl-fme-error.c).
+// The attributes that are shown, as patterns of [fs.Glob]. The errors of an FME are left out: on dfl a read blocks
+// until programming ends (pdata->lock, dfl-fme-error.c).
 var (
 	fmeAttributes = []string{"ports_num", "bitstream_id", "bitstream_metadata", "cache_size", "fabric_version", "socket_id",
 		"dfl-fme-mgr.*/fpga_manager/*/state", "fpga_manager/*/state"}
 	portAttributes = []string{"power_state", "ap1_event", "ap2_event", "ltr", "errors/errors", "errors/first_error"}
 )
 
-// FMEAttributes reads the attributes of a card's FME, without those that it does not have.
+// FMEAttributes reads the attributes of a card's FME. It leaves out those that the FME does not have.
 func FMEAttributes(h Host, c Card) ([]Attribute, error) {
 	p, err := placeOf(h, c)
 	if err != nil || p.fme == "" {
@@ -34,7 +33,7 @@ func FMEAttributes(h Host, c Card) ([]Attribute, error) {
 	return readAttributes(p.fme, fmeAttributes), nil
 }
 
-// PortAttributes reads the attributes of a port of a card, without those that it does not have.
+// PortAttributes reads the attributes of a port of a card. It leaves out those that the port does not have.
 func PortAttributes(h Host, c Card, port Port) ([]Attribute, error) {
 	p, err := placeOf(h, c)
 	if err != nil {
@@ -66,7 +65,7 @@ func placeOf(h Host, c Card) (place, error) {
 func readAttributes(dir string, patterns []string) []Attribute {
 	var all []Attribute
 	for _, pattern := range patterns {
-		files, _ := fs.Glob(os.DirFS(dir), pattern) // its error is that of the pattern
+		files, _ := fs.Glob(os.DirFS(dir), pattern) // the only possible error is a malformed pattern
 		for _, file := range files {
 			value, err := sysfs.Read(dir + "/" + file)
 			if errors.Is(err, fs.ErrNotExist) {

@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Host has the roots of sysfs and of the device nodes of a node.
+// Host contains the roots of sysfs and of the device nodes of a node.
 type Host = sysfs.Host
 
 // Card is a PCI function with ports, or with an FME.
@@ -23,7 +23,7 @@ type Card struct {
 	Driver  string // dfl or opae
 	// FME is the name of the FME and of its node: dfl-fme.0. It may belong to the physical function. "": none.
 	FME          string
-	FMEAddress   string // of the PCI function that has the FME: Address, or that of the physical function; "" without FME
+	FMEAddress   string // of the PCI function that has the FME: Address, or the physical function's address; "" without FME
 	InterfaceID  string // 32 lower-case hex digits; "" if there is none, or if InterfaceErr is set
 	InterfaceErr error  // the error of reading InterfaceID
 	Ports        []Port // by number
@@ -32,7 +32,7 @@ type Card struct {
 // Port is a port of a card.
 type Port struct {
 	Name   string // of the port and of its node: dfl-port.0
-	Number int    // in hardware, as the driver's requests have it; -1 if no driver is bound
+	Number int    // in hardware, as used in requests to the driver; -1 if no driver is bound
 	AFUID  string // 32 lower-case hex digits, all f if the card does not answer; "" if AFUErr is set
 	// AFUErr is the error of reading AFUID: EBUSY while the port is being programmed and after programming has
 	// failed, fs.ErrNotExist if the card has no AFU ids.
@@ -43,7 +43,7 @@ type Port struct {
 // 0000.
 func (c Card) ID() string { return strings.TrimPrefix(c.Address, "0000:") }
 
-// driver has the paths of a driver's cards in sysfs:
+// driver contains the paths of a driver's cards in sysfs:
 //
 //	<PCI device>/<class>/<entry>N/{<port>N/, <fme>N/}
 //
@@ -75,18 +75,18 @@ var drivers = []*driver{
 	},
 }
 
-// place has the paths of a card. They are found without reading attributes.
+// place contains the paths of a card. They are found without reading attributes.
 type place struct {
 	*driver
 	address string
 	physfn  string   // address of the physical function, for a virtual function
 	ports   []string // directories
-	fme     string   // directory of the FME, which may be that of the physical function; "" if there is none
+	fme     string   // directory of the FME, which may be in the physical function; "" if there is none
 	fmeAt   string   // address of the function that has the FME
 }
 
-// Cards returns the cards of the node, sorted by address, without cards that are removed meanwhile.
-// With an error, it returns the cards that could be located.
+// Cards returns the cards of the node, sorted by address. It leaves out cards that are removed while it runs. After an
+// error, it returns the cards that could be located.
 func Cards(h Host) ([]Card, error) {
 	places, err := locate(h)
 	cards := make([]Card, 0, len(places))
@@ -96,10 +96,9 @@ func Cards(h Host) ([]Card, error) {
 	return cards, err
 }
 
-// Find returns the card with the name, and its port if the name is that of a port. A name is a PCI
-// address with or without domain, the name of an FME or a port, or the path of its node. After an
-// address, -pN selects the port with the number N, as in the ids of devices. The error is
-// fs.ErrNotExist if there is no such card.
+// Find returns the card with the name, and its port if the name belongs to a port. A name is a PCI address with or
+// without domain, the name of an FME or a port, or the path of its node. After an address, -pN selects the port with
+// the number N, as in the ids of devices. The error is fs.ErrNotExist if there is no such card.
 func Find(h Host, name string) (Card, *Port, error) {
 	places, lerr := locate(h)
 	short := strings.TrimPrefix(strings.TrimPrefix(name, h.Dev+"/"), "/dev/")
@@ -152,7 +151,7 @@ func (c Card) Port(number int) (Port, error) {
 		number, c.ID(), cmp.Or(strings.Join(numbers, ", "), "none"))
 }
 
-// absent is an error that is [fs.ErrNotExist], but has a text of its own.
+// absent is an error that wraps [fs.ErrNotExist] with a text of its own.
 type absent string
 
 func absentf(format string, args ...any) error { return absent(fmt.Sprintf(format, args...)) }
@@ -161,8 +160,8 @@ func (a absent) Error() string { return string(a) }
 
 func (absent) Is(target error) bool { return target == fs.ErrNotExist }
 
-// parseAddress parses [DDDD:]BB:DD.F[-pN]. The address is "" if name has another form. The number is
-// -1 without -pN.
+// parseAddress parses [DDDD:]BB:DD.F[-pN]. The address is "" if name has another form. The number is -1 if there is no
+// -pN.
 func parseAddress(name string) (address string, number int) {
 	text, digits, hasPort := strings.Cut(name, "-p")
 	if strings.Count(text, ":") == 1 {
@@ -178,8 +177,8 @@ func parseAddress(name string) (address string, number int) {
 	return address, number
 }
 
-// locate returns the cards, sorted by address. It leaves out entries without a port and an FME, which
-// cannot be programmed, and entries that appear or disappear meanwhile.
+// locate returns the cards, sorted by address. It leaves out entries without a port and an FME, which cannot be
+// programmed, and entries that appear or disappear while it runs.
 func locate(h Host) ([]place, error) {
 	var places []place
 	var errs error
@@ -266,7 +265,7 @@ func (p place) read() Card {
 // (FME_PR_INTFC_ID, dfl-fme-mgr.c). All these files have the same content.
 func (p place) readInterfaceID() (string, error) {
 	var err error
-	files, _ := fs.Glob(os.DirFS(p.fme), p.interfaceID) // its error is that of the pattern
+	files, _ := fs.Glob(os.DirFS(p.fme), p.interfaceID) // the only possible error is a malformed pattern
 	for _, file := range files {
 		var id string
 		if id, err = sysfs.ReadAs(p.fme+"/"+file, sysfs.ParseID); err == nil {

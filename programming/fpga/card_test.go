@@ -94,7 +94,7 @@ func TestFind(t *testing.T) {
 	for _, test := range []struct {
 		host       fpga.Host
 		name       string
-		card, port string // port "": the name is not that of a port
+		card, port string // port "": the name does not belong to a port
 	}{
 		{h, "0000:01:00.0", "0000:01:00.0", ""},
 		{h, "02:00.0", "0000:02:00.0", ""},

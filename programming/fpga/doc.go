@@ -12,27 +12,27 @@
 //
 // # What is opened
 //
-// Only the methods of [Programmer] open a device, and each for as short a time as possible: on
-// Linux 6.1 and 6.12, closing the node of a card that has left uses freed memory. For a port this
-// is an oops (afu_release resets the port, dfl-afu-main.c); for an FME with interrupts it is a read
-// of their table (fme_release, dfl-fme-main.c; irq_ctx, dfl.c).
+// Only the methods of [Programmer] open a device, and each for as short a time as possible: on Linux 6.1 and 6.12,
+// closing the node of a card that has left uses freed memory. For a port this causes an oops (afu_release resets the
+// port, dfl-afu-main.c). For an FME with interrupts the kernel reads their freed table (fme_release, dfl-fme-main.c;
+// irq_ctx, dfl.c).
 //
-// So Program opens the port with O_EXCL, to find out whether another process uses it, and closes it
-// before the request. The close resets the AFU, which is about to be replaced. Program opens the FME
-// with O_EXCL, too, as Intel's fpgaconf does: a process that has it open, such as one to which a pod in
-// mode regiondevel has passed it, could program the card again at any time. Program closes the FME as
-// soon as the request has returned. The removal of the card waits for that.
+// So Program opens the port with O_EXCL, to find out whether another process uses it, and closes it before the request.
+// The close resets the AFU, which is about to be replaced. Program also opens the FME with O_EXCL, as Intel's fpgaconf
+// does: a process that has the FME open could program the card again at any time. An example is a process to which a
+// pod in mode regiondevel has passed the FME. Program closes the FME as soon as the request has returned. The removal
+// of the card waits for that.
 //
-// Both drivers refuse an open with O_EXCL while the node is open, and each open while it is open with
-// O_EXCL (dfl_feature_dev_use_begin, dfl.h; feature_dev_use_excl_begin of opae). dfl before Linux 5.7
-// ignores the flag: an FME or a port can then be open once.
+// Both drivers refuse an open with O_EXCL while the node is open, and any open while the node is open with O_EXCL
+// (dfl_feature_dev_use_begin, dfl.h; feature_dev_use_excl_begin of opae). Before Linux 5.7, dfl ignores the flag and
+// lets an FME or a port be open only once.
 //
 // # What may block
 //
-// Reading an attribute blocks until the card answers. Find reads only the attributes of the card
-// that it returns. [MaxTemperature.Check] waits 2 s at most for the card's sensors. The methods of Programmer end with their context. A request to the driver cannot
-// be interrupted: when the context ends, it continues in a goroutine that is not awaited and keeps
-// the lock, so the process must end soon.
+// Reading an attribute blocks until the card answers. Find reads only the attributes of the card that it returns.
+// [MaxTemperature.Check] waits at most 2 s for the card's sensors. The methods of Programmer end with their context. A
+// request to the driver cannot be interrupted: when the context ends, the request continues in a goroutine that nobody
+// waits for, and keeps the lock, so the process must end soon.
 //
 // # Sources
 //

@@ -8,9 +8,8 @@ import (
 	"unsafe"
 )
 
-// requests has the ioctl requests of a driver's FME. The two drivers use different numbers.
-// Sources: include/uapi/linux/fpga-dfl.h (DFL_FPGA_FME_PORT_*), and FPGA_FME_PORT_* in
-// intel-fpga.h.
+// requests contains the ioctl requests of a driver's FME. The two drivers use different numbers. Sources:
+// include/uapi/linux/fpga-dfl.h (DFL_FPGA_FME_PORT_*), and FPGA_FME_PORT_* in intel-fpga.h.
 type requests struct {
 	program, release, assign uintptr
 
@@ -50,9 +49,9 @@ func ioctlDriver(fd int, request uintptr, arg unsafe.Pointer) error {
 	return nil
 }
 
-// programPort requests that the driver of the FME with the descriptor fd programs a port with data. data
-// must not be in memory that Go manages. The driver copies it first (fme_pr, dfl-fme-pr.c). text describes
-// the card's errors, if the driver returns them.
+// programPort requests that the driver of the FME with the descriptor fd programs a port with data. data must not be in
+// memory that Go manages. The driver first copies it (fme_pr, dfl-fme-pr.c). text describes the card's errors, if the
+// driver returns them.
 func (r requests) programPort(do ioctl, fd, port int, data []byte) (text string, err error) {
 	arg := &programArg{
 		size:          r.programSize,

@@ -22,7 +22,7 @@ type Programmer struct {
 	Host    Host
 	LockDir string            // directory with a lock file for each FME
 	Store   programming.Store // directory in which an AOCX is unpacked
-	Always  bool              // Program also programs a port that has the AFU already
+	Always  bool              // Program also programs a port that already has the AFU
 	Max     MaxTemperature    // Program refuses a card that is hotter
 	// Begin, if it is not nil, is called with the lock held, before Program opens a node. Program
 	// returns its error.
@@ -32,15 +32,15 @@ type Programmer struct {
 	open open  // nil: syscall.Open
 }
 
-// ErrLoaded is the error of [Programmer.Program] for a port that has the AFU already.
+// ErrLoaded is the error of [Programmer.Program] for a port that already has the AFU.
 var ErrLoaded = errors.New("the port has the AFU already")
 
-// Program programs a port of a card and returns when the port has the bitstream's AFU. It blocks
-// until it has the lock of the FME, and ends with ctx. If [Loaded] reports that the port has the AFU
-// already, because another process was faster, it returns [ErrLoaded].
+// Program programs a port of a card and returns when the port has the bitstream's AFU. It blocks until it has the lock
+// of the FME, and ends with ctx. If [Loaded] reports that the port already has the AFU, because another process was
+// faster, Program returns [ErrLoaded].
 //
-// It returns the errors of [Fits] and [MaxTemperature.Check], and an error if another process has the FME or the port open. An
-// error has the card and the remedy, on one line.
+// Program returns the errors of [Fits] and [MaxTemperature.Check], and an error if another process has the FME or the
+// port open. An error contains the card and the remedy, on one line.
 func (p Programmer) Program(ctx context.Context, card Card, port Port, b *programming.Bitstream) error {
 	if port.Number < 0 {
 		return fmt.Errorf("card %s, %s: found no driver, want it bound: %s", card.ID(), port.Name, card.Rebind())
@@ -48,8 +48,8 @@ func (p Programmer) Program(ctx context.Context, card Card, port Port, b *progra
 	return within(ctx, card, port.Number, func() error { return p.program(ctx, card, port.Number, b) })
 }
 
-// Release removes the port with the number from the physical function, so that a virtual function
-// can have it. The driver refuses this while a process has the port open.
+// Release removes the port with the number from the physical function, so that a virtual function can use it. The
+// driver refuses this while a process has the port open.
 func (p Programmer) Release(ctx context.Context, card Card, number int) error {
 	return within(ctx, card, number, func() error {
 		return p.move(ctx, card, number, "release", func(r requests) uintptr { return r.release })
@@ -63,9 +63,8 @@ func (p Programmer) Assign(ctx context.Context, card Card, number int) error {
 	})
 }
 
-// within runs work, which ends with ctx unless a request or a read of an attribute blocks. In that
-// case within returns before work does. The process then ends, and the kernel keeps its lock until
-// the request has returned.
+// within runs work, which ends with ctx unless a request or a read of an attribute blocks. In that case within returns
+// before work does. The process should then end. The kernel keeps the process's lock until the request has returned.
 func within(ctx context.Context, card Card, number int, work func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- work() }()
@@ -73,7 +72,7 @@ func within(ctx context.Context, card Card, number int, work func() error) error
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		const grace = 200 * time.Millisecond // for the error of work, which has the cause
+		const grace = 200 * time.Millisecond // for work to return its error, which contains the cause
 		select {
 		case err = <-done:
 		case <-time.After(grace):
@@ -147,7 +146,7 @@ func (p Programmer) program(ctx context.Context, card Card, number int, b *progr
 }
 
 func (p Programmer) move(ctx context.Context, card Card, number int, verb string, request func(requests) uintptr) error {
-	const most = 255 // of the numbers in sysfs; a request has 32 bits for it
+	const most = 255 // largest number of a port in sysfs; a request has 32 bits for it
 	if number < 0 || number > most {
 		return fmt.Errorf("%s: found port number %d, want 0 to %d", verb, number, most)
 	}
@@ -189,8 +188,8 @@ func (p Programmer) ioctl() ioctl {
 
 var errNoFME = errors.New("the card has no FME: program a virtual function on the host that has its physical function")
 
-// Loaded reports whether the port had the AFU of the bitstream when it was read. It returns false for
-// an AOCX, and for a GBS with the id [programming.OpenCL]: all AOCX have that id.
+// Loaded reports whether the port had the AFU of the bitstream when it was read. It returns false for an AOCX and for a
+// GBS with the id [programming.OpenCL], because all AOCX have that id.
 func Loaded(port Port, b *programming.Bitstream) bool {
 	return b.Format == programming.GBS && b.AFUID != programming.OpenCL && port.AFUID == b.AFUID
 }
@@ -227,8 +226,7 @@ type taken struct {
 	lock *privatedir.Lock
 }
 
-// take acquires the lock of a card and reads the card again, because another card may have its address
-// by then.
+// take acquires the lock of a card. Then it reads the card again, because another card may have its address by then.
 func (p Programmer) take(ctx context.Context, card Card) (t taken, err error) {
 	if card.FME == "" {
 		return t, errNoFME
@@ -317,8 +315,8 @@ func (t taken) explain(err error, portDir, text string) error {
 	case errors.Is(err, syscall.ETIMEDOUT):
 		hint = ": the card did not finish in time: it was pulled, or does not answer; reset it or its slot, or power the node off and on"
 	case errors.Is(err, syscall.EINVAL):
-		// Source: fme_pr, dfl-fme-pr.c. Either the FME is being removed, or the card is dead, so that its
-		// bridges cannot be disabled. The number of the port is not the cause: the port existed a moment ago.
+		// Source: fme_pr, dfl-fme-pr.c. Either the FME is being removed, or the card is dead, so that its bridges
+		// cannot be disabled. The number of the port is not the cause, because the port existed a moment ago.
 		hint = ": the driver refuses the request, want a card that answers: dmesg"
 		if t.name == "opae" {
 			hint += "; or the length of the raw bitstream is not a multiple of 4"
@@ -337,7 +335,7 @@ func (t taken) explain(err error, portDir, text string) error {
 // managerStatus returns, on one line, the errors that the FPGA manager of a dfl card reports
 // (status_show, drivers/fpga/fpga-mgr.c).
 func (t taken) managerStatus() string {
-	files, _ := fs.Glob(os.DirFS(t.fme), t.status) // its error is that of the pattern
+	files, _ := fs.Glob(os.DirFS(t.fme), t.status) // the only possible error is a malformed pattern
 	for _, file := range files {
 		if text, err := sysfs.Read(t.fme + "/" + file); err == nil && text != "" {
 			return strings.ReplaceAll(text, "\n", ", ")
@@ -359,7 +357,7 @@ func (t taken) readBack(ctx context.Context, portDir string, b *programming.Bits
 		switch {
 		case err == nil && id == b.AFUID:
 			return nil
-		case errors.Is(err, fs.ErrNotExist): // the request also succeeds if the card is pulled meanwhile
+		case errors.Is(err, fs.ErrNotExist): // the request succeeds even if the card is pulled while it runs
 			return fmt.Errorf("programmed, but not verified: %w", errLeft)
 		}
 		select {

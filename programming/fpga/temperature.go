@@ -13,8 +13,8 @@ import (
 // MaxTemperature says which cards are too hot to be programmed. The zero value refuses a card with a part that has reached
 // its own warning limit.
 type MaxTemperature struct {
-	// Die is the temperature of the FPGA in °C from which a card is refused, too; 0: any. With Die, a card whose
-	// temperature is not known is refused.
+	// Die also refuses a card whose FPGA has reached this temperature in °C; 0: there is no such limit. With Die, a
+	// card whose temperature is unknown is refused.
 	Die float64
 	Off bool // every card is accepted, and no sensor is read
 }
@@ -22,11 +22,11 @@ type MaxTemperature struct {
 // longestReading limits the time of reading a card's temperatures. A board's controller takes some 10 ms.
 const longestReading = 2 * time.Second
 
-// Check returns an error if the card is too hot. It reads the sensors of the card's FME and of its board's controller, and
-// blocks for 2 s at most, or until ctx ends. After that its goroutine is not awaited.
+// Check returns an error if the card is too hot. It reads the sensors of the card's FME and of its board's controller,
+// and blocks for at most 2 s, or until ctx ends. After that nobody waits for its goroutine.
 //
-// A sensor that cannot be read in this time does not count, because it says nothing about the card: the driver of a board's
-// controller may be missing or busy with an update, and the card protects itself.
+// A sensor that cannot be read in this time does not count, because its failure says nothing about the card: the driver
+// of a board's controller may be missing or busy with an update, and the card protects itself.
 func (m MaxTemperature) Check(ctx context.Context, h Host, card Card) error {
 	if m.Off {
 		return nil
@@ -93,6 +93,6 @@ func (m MaxTemperature) unknown(err error) error {
 	if err == nil {
 		err = errors.New("no sensor")
 	}
-	first, _, _ := strings.Cut(err.Error(), "\n") // of perhaps many
+	first, _, _ := strings.Cut(err.Error(), "\n") // there may be many lines
 	return fmt.Errorf("the temperature of the FPGA is not known (%s), want less than %g °C (--max-temperature)", first, m.Die)
 }

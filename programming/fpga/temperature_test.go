@@ -76,7 +76,7 @@ func TestTemperature(t *testing.T) {
 
 func (r *rig) withoutSensors() { must.Succeed(r.t, os.RemoveAll(r.host.Sys+"/class/hwmon")) }
 
-// A port that has the AFU already is not programmed, so its temperature does not matter.
+// A port that already has the AFU is not programmed, so its temperature does not matter.
 func TestTemperatureOfLoadedCard(t *testing.T) {
 	r := newRig(t, "kernel-6.1-one-card")
 	r.write(sensor+"_input", "93000\n")

@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 )
 
-// placement is a pair with the card and the port that it gets.
+// placement is a pair, with the card and the port that it gets.
 type placement struct {
 	pair
 	card   fpga.Card
@@ -19,14 +19,12 @@ type placement struct {
 	device string // id of the device that was given, for the log: of the card, or of one of its ports
 }
 
-// assign returns a card for each pair, in the order of pairs. A card gets at most one pair, and must
-// have a port. A card whose AFU is requested keeps it; the other pairs get the remaining cards in
-// order.
+// assign returns a card for each pair, in the order of pairs. A card gets at most one pair, and must have a port. A
+// card that already has a requested AFU keeps it. The other pairs get the remaining cards in order.
 //
-// The result must not change while the cards are programmed according to it. So assign first decides
-// which AFU each card gets, for all equal pairs together, and then which of the equal pairs gets which
-// card. It starts with the cards and not with the pairs, because a card with several ports may have
-// several AFUs.
+// The result must stay the same while the cards are being programmed according to it. So assign first decides which AFU
+// each card gets, for all equal pairs together, and then which of the equal pairs gets which card. It starts with the
+// cards instead of the pairs, because a card with several ports may have several AFUs.
 func assign(pairs []pair, cards []fpga.Card) ([]placement, error) {
 	type demand struct {
 		pair // the first of equal ones

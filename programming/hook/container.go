@@ -168,8 +168,8 @@ func numbered(name, prefix string) (number string, ok bool) {
 	return number, ok && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
-// compareNumbers compares decimal numbers of any length. Numbers with the same value may be different
-// variables: 1 is before 01.
+// compareNumbers compares decimal numbers of any length. Numbers with the same value may belong to different variables:
+// 1 comes before 01.
 func compareNumbers(a, b string) int {
 	x, y := strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
 	return cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(x, y), cmp.Compare(len(a), len(b)))
@@ -184,7 +184,7 @@ func parseAFU(s string) (string, error) {
 	return id, notAllOnes(id)
 }
 
-// notAllOnes returns an error for the id of all f, which is read from a card that does not answer.
+// notAllOnes returns an error for an id with all digits f, which a card that does not answer reports.
 func notAllOnes(id string) error {
 	if sysfs.AllOnes(id) {
 		return fmt.Errorf("found %q, want an id that is not all f", id)

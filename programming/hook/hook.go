@@ -34,8 +34,8 @@ type Hook struct {
 	// Parse parses the arguments of an entry in config.json. The first is the name of the program.
 	Parse func(args []string) (Flags, error)
 
-	// Always also programs a port that reports the requested AFU. The bitstream in the port chooses that
-	// id itself, so a pod that could program the card may have left another one with the same id.
+	// Always also programs a port that already reports the requested AFU. The bitstream in the port chooses the id that
+	// it reports, so a pod that could program the card may have left another bitstream with the same id.
 	Always bool
 
 	Host    fpga.Host
@@ -48,7 +48,7 @@ type Hook struct {
 
 // step is the current step of an invocation, for errors and the log.
 type step struct {
-	about     string // the place at the beginning of an error
+	about     string // the place that an error begins with
 	container string
 	placement // empty until cards are assigned
 	file      string
@@ -65,8 +65,8 @@ func (h *Hook) Run(ctx context.Context, stdin io.Reader) error {
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		// The error of run has the cause, so Run waits for it for a moment. A read that blocks does not
-		// end with ctx.
+		// The error of run contains the cause, so Run waits for it for a moment. A read that blocks does not end with
+		// ctx.
 		select {
 		case err = <-done:
 		case <-time.After(time.Second):
@@ -79,7 +79,7 @@ func (h *Hook) Run(ctx context.Context, stdin io.Reader) error {
 	at := h.at.Load()
 	device := at.device
 	if device == "" && len(h.Devices) == 1 {
-		device = strings.TrimSuffix(h.Devices[0], "-p0") // the id of port 0 is that of its card
+		device = strings.TrimSuffix(h.Devices[0], "-p0") // port 0 has the same id as its card
 	}
 	err = errors.New(terminal.Escape(at.about + ": " + err.Error()))
 	h.Log.Error("programming failed", logevent.ProgrammingFailed, logevent.Err(err), logevent.Lasted(time.Since(at.began)), logevent.Container(at.container),
@@ -145,7 +145,8 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 	return nil
 }
 
-// program programs the port of one placement, unless it has the AFU and Always is false. nodes has the ports in the container.
+// program programs the port of one placement, unless it has the AFU and Always is false. nodes lists the ports in the
+// container.
 func (h *Hook) program(ctx context.Context, at step, nodes []string) error {
 	p := at.placement
 	// When a card has left, the kernel reuses the numbers of its ports for another card. If the
@@ -195,15 +196,15 @@ func (h *Hook) given(c config) ([]string, error) {
 			names = append(names, flags.Devices...)
 		}
 	}
-	// If config.json has this program under another path, isSelf does not find its entries.
+	// If config.json lists this program under another path, isSelf does not find its entries.
 	if names = append(names, h.Devices...); len(names) > 0 {
 		return names, nil
 	}
 	return c.ports()
 }
 
-// isSelf reports whether path leads to this program. It compares paths and not files: after an upgrade
-// the path leads to another file than the one that this process runs.
+// isSelf reports whether path leads to this program. It compares paths instead of files, because after an upgrade the
+// path leads to another file than the one that this process runs.
 func (h *Hook) isSelf(path string) bool {
 	if filepath.IsAbs(path) && path != h.Self {
 		path, _ = filepath.EvalSymlinks(path)
@@ -236,8 +237,8 @@ func (h *Hook) named() ([]placement, error) {
 	return all, nil
 }
 
-// find returns the cards with these names, each once, in the order of names. A card has only the ports
-// that the names select. own has the addresses of the cards that this invocation programs.
+// find returns the cards with these names, each card once, in the order of names. A card has only the ports that the
+// names select. own contains the addresses of the cards that this invocation programs.
 func (h *Hook) find(names []string) (cards []fpga.Card, own map[string]bool, err error) {
 	own = map[string]bool{}
 	for i, name := range names {

@@ -168,7 +168,7 @@ func without(config object, keys ...string) object {
 	return config
 }
 
-// Configurations that work with Intel's hook, too, and failures.
+// Configurations that also work with Intel's hook, and failures.
 func TestRun(t *testing.T) {
 	port0, port1 := []string{"/dev/null", "/dev/dfl-port.0"}, []string{"/dev/dfl-port.1"}
 	both := slices.Concat(port0, port1)
@@ -297,7 +297,7 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// The log of a container with two cards, whose entries run one after the other, and of its restart.
+// The log of a container with two cards, whose entries run in turn, and of its restart.
 func TestEntries(t *testing.T) {
 	h := newHost(t)
 	config := container(append(pairEnv(1, bits.OtherAFU), pairEnv(2, bits.AFU)...), nil,
@@ -385,7 +385,7 @@ func TestAFUOfPorts(t *testing.T) {
 	if diff := cmp.Diff(want, h.programmed); diff != "" || err != nil {
 		t.Errorf("%v, programmed (-want +got):\n%s", err, diff)
 	}
-	// The log has the ids of the daemon.
+	// The log uses the daemon's device ids.
 	rest := " afu=" + bits.OtherAFU + " interface=" + bits.Interface + " path=/" + bits.Interface + "/" + bits.OtherAFU + ".gbs container=c1"
 	want = []string{"info programming.done device=af:00.0-p1" + rest, "info programming.done device=af:00.0" + rest}
 	compare.Values(t, "log", want, lines())
@@ -418,7 +418,7 @@ func TestProgrammingFails(t *testing.T) {
 	compare.Values(t, "log", want, lines())
 }
 
-// An AFU that another hook has loaded meanwhile is logged as present.
+// An AFU that another hook has loaded in the meantime is logged as present.
 func TestLoadedMeanwhile(t *testing.T) {
 	h := newHost(t)
 	k, lines := h.hook(hook.Flags{})
@@ -430,7 +430,7 @@ func TestLoadedMeanwhile(t *testing.T) {
 	compare.Values(t, "log", want, lines())
 }
 
-// If a card leaves while another one is programmed, the error has the card that has left.
+// If a card leaves while another one is programmed, the error names the card that has left.
 func TestCardLeaves(t *testing.T) {
 	h := newHost(t)
 	config := container(append(pairEnv(1, bits.OtherAFU), pairEnv(2, bits.OtherAFU)...), nil,

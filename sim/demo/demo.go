@@ -18,16 +18,16 @@ import (
 // Options are the settings of a demo.
 type Options struct {
 	Interactive bool   // after the steps, continue until ctx ends; not with Functions, XRT or AWS
-	Functions   bool   // the card has functions on vfio-pci, for which the daemon needs a rule
+	Functions   bool   // the card has functions on vfio-pci; the daemon needs a rule for them
 	XRT         bool   // the card is a U250 with XRT
-	AWS         bool   // the card is of an AWS instance
+	AWS         bool   // the card belongs to an AWS instance
 	Program     string // path of this executable, for the printed commands
 	Colour      bool   // use the colours of terminals
 	Resource    string
 	Hold        time.Duration // the daemon's recovery hold
 }
 
-// Paths has the paths of sockets.
+// Paths contains the paths of sockets.
 type Paths struct {
 	KubeletDir   string // device plugin directory of the stand-in for the kubelet
 	PodResources string // pod-resources socket of the stand-in
@@ -40,8 +40,8 @@ type Daemon func(ctx context.Context, node *simnode.Node, paths Paths, log io.Wr
 // stepTimeout is the time limit of a step. The demo must end within 30 s.
 const stepTimeout = 5 * time.Second
 
-// Run runs the demo, and prints its steps to out. It returns an error if a step fails, or has no effect
-// at the kubelet.
+// Run runs the demo, and prints its steps to out. It returns an error if a step fails, or if the kubelet does not see
+// the effect of a step.
 func Run(ctx context.Context, out io.Writer, o Options, daemon Daemon) (err error) {
 	dir, err := os.MkdirTemp("", "accel-demo-")
 	if err != nil {
@@ -67,7 +67,7 @@ func Run(ctx context.Context, out io.Writer, o Options, daemon Daemon) (err erro
 	if s.kubelet, err = simkubelet.Start(ctx, paths.KubeletDir, simkubelet.Behaviour{}); err != nil {
 		return err
 	}
-	defer func() { s.kubelet.Stop() }() // evaluated at the end: a step replaces s.kubelet
+	defer func() { s.kubelet.Stop() }() // in a func because a step replaces s.kubelet
 	if s.pods, err = simkubelet.StartPodResources(ctx, paths.PodResources); err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func Run(ctx context.Context, out io.Writer, o Options, daemon Daemon) (err erro
 	return err
 }
 
-// stage has the simulated parts, which the steps change.
+// stage contains the simulated parts, which the steps change.
 type stage struct {
 	Options
 	out       io.Writer

@@ -19,10 +19,9 @@ import (
 type step struct {
 	name string
 	do   func(ctx context.Context) error
-	// await waits for the effect. It returns the kubelet's state, also with an error, and
-	// the time of that.
+	// await waits for the effect. It returns the kubelet's state and the time of that state, even with an error.
 	await func(ctx context.Context) (received string, at time.Time, err error)
-	// least is the shortest allowed time: a device that is healthy again must be held.
+	// least is the shortest allowed time, because a device that is healthy again must be held.
 	least time.Duration
 }
 
@@ -185,7 +184,7 @@ func (s *stage) list(want health) func(context.Context) (string, time.Time, erro
 	}
 }
 
-// registered is list, and checks that the daemon has registered exactly once with this kubelet.
+// registered does what list does, and checks that the daemon has registered exactly once with this kubelet.
 func (s *stage) registered(want health) func(context.Context) (string, time.Time, error) {
 	return func(ctx context.Context) (string, time.Time, error) {
 		received, at, err := s.list(want)(ctx)

@@ -16,8 +16,8 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// Checkpoint is the name of the file in the kubelet's directory with the devices of containers and
-// the answers to Allocate.
+// Checkpoint is the name of the file in the kubelet's directory that contains the devices of containers and the answers
+// to Allocate.
 const Checkpoint = "kubelet_internal_checkpoint"
 
 // checkpoint is the content of that file, as
@@ -40,7 +40,7 @@ type podDevicesEntry struct {
 	AllocResp     []byte             // a marshalled ContainerAllocateResponse
 }
 
-// has reports whether the entry is of this resource and has one of the devices.
+// has reports whether the entry is for this resource and contains one of the devices.
 func (e podDevicesEntry) has(resource string, ids []string) bool {
 	if e.ResourceName != resource {
 		return false
@@ -69,9 +69,9 @@ func (d checkpointData) checksum() uint64 {
 	return uint64(h.Sum32())
 }
 
-// Allocated records that these devices were allocated to a container with this answer, and writes the
-// checkpoint. It ends earlier allocations of these devices: the kubelet allocates a device to one
-// container at a time. [Kubelet.Allocate] calls it; tests call it for an allocation by another daemon.
+// Allocated records that these devices were allocated to a container with this answer, and writes the checkpoint. It
+// ends earlier allocations of these devices, because the kubelet allocates a device to one container at a time.
+// [Kubelet.Allocate] calls Allocated. Tests call it for an allocation by another daemon.
 func (k *Kubelet) Allocated(resource string, answer *v1beta1.ContainerAllocateResponse, ids ...string) error {
 	response, err := proto.Marshal(answer)
 	if err != nil {
@@ -94,8 +94,8 @@ func (k *Kubelet) Allocated(resource string, answer *v1beta1.ContainerAllocateRe
 	return k.writeCheckpoint()
 }
 
-// Gave records that these devices were allocated to a container, with device nodes of these names, by
-// a daemon of an older release, whose answers had no annotations.
+// Gave records that a daemon of an older release allocated these devices to a container, with device nodes of these
+// names. The answers of such a daemon had no annotations.
 func (k *Kubelet) Gave(resource string, nodes []string, ids ...string) error {
 	answer := &v1beta1.ContainerAllocateResponse{Envs: map[string]string{"ACCELERATOR_DEVICES": strings.Join(ids, ",")}}
 	for _, name := range nodes {
@@ -104,9 +104,9 @@ func (k *Kubelet) Gave(resource string, nodes []string, ids ...string) error {
 	return k.Allocated(resource, answer, ids...)
 }
 
-// End ends the allocations of a resource that have one of these devices, as those of an init container. As in the
-// kubelet, the file has them until it is written the next time. For a pod that the pod-resources API names, use
-// [PodResources.Release].
+// End ends the allocations of a resource that contain one of these devices, for example the allocation of an init
+// container. As in the kubelet, they stay in the file until it is written the next time. For a pod that the
+// pod-resources API lists, use [PodResources.Release].
 func (k *Kubelet) End(resource string, ids ...string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -130,7 +130,7 @@ func (k *Kubelet) podsOf(resource string, ids ...string) (uids []string) {
 	return uids
 }
 
-// forget removes the allocations of pods that have ended from the memory, and not from the file, as
+// forget removes the allocations of pods that have ended from the memory, but not from the file, as
 // UpdateAllocatedDevices of the device manager does.
 func (k *Kubelet) forget(ended map[string]bool) {
 	k.mu.Lock()

@@ -10,14 +10,14 @@
 // reads. It is written at each allocation and at each received list. A [Behaviour] makes the stand-in fail as real
 // kubelets do.
 //
-// [PodResources] is a stand-in for the kubelet's other socket, the pod-resources
-// API: [PodResources.Hold] and [PodResources.Release] set the answer of its List, a
-// [PodBehaviour] makes it stall, fail and return wrong answers. An allocated device is listed as held only when the
-// test calls Hold. [PodResources.Join] connects it with a Kubelet: then List ends the allocations of released pods, unless
-// the PodBehaviour says that the kubelet does not know its pods yet.
+// [PodResources] is a stand-in for the kubelet's other socket, the pod-resources API. [PodResources.Hold] and
+// [PodResources.Release] set the answer of its List, and a [PodBehaviour] makes it stall, fail and return wrong
+// answers. An allocated device is listed as held only after the test has called Hold. [PodResources.Join] connects it
+// with a Kubelet: then List ends the allocations of released pods, unless the PodBehaviour says that the kubelet does
+// not know its pods yet.
 //
-// [Kubelet] owns its socket, one connection to each registered plugin, and the received lists.
-// PodResources owns its socket and the held devices. All methods are safe for concurrent use. The
-// methods Await… block until the awaited state, the end of their context or the end of the stand-in;
-// [Kubelet.Stop], [Kubelet.Kill] and [PodResources.Stop] wait for every goroutine.
+// [Kubelet] owns its socket, one connection to each registered plugin, and the received lists. PodResources owns its
+// socket and the held devices. All methods are safe for concurrent use. The methods Await… block until the awaited
+// state is reached, their context ends or the stand-in ends. [Kubelet.Stop], [Kubelet.Kill] and [PodResources.Stop]
+// wait for every goroutine.
 package simkubelet

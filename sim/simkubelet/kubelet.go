@@ -16,7 +16,7 @@ import (
 // Socket is the name of the kubelet's socket in its directory.
 const Socket = "kubelet.sock"
 
-// Behaviour has the failures of the kubelet. The zero Behaviour has none.
+// Behaviour selects failures of the kubelet. The zero Behaviour has none.
 type Behaviour struct {
 	Refuse       string // Register returns this error
 	HangRegister bool   // Register never answers
@@ -24,9 +24,9 @@ type Behaviour struct {
 	NoStream     bool   // Register answers, but ListAndWatch is never called
 	NoRead       bool   // ListAndWatch is called, but its stream is never read
 	HangUp       bool   // Register answers, then the kubelet closes the connection to the plugin
-	// OnePlugin is the behaviour of kubelets up to 1.36. They call only the plugin of a resource that
-	// has registered last. When any stream of the resource ends, they close the connection to that
-	// plugin. They read the lists of the others, but do not call them and do not close their streams.
+	// OnePlugin is the behaviour of kubelets up to 1.36. They call only the plugin of a resource that has registered
+	// last. When any stream of the resource ends, they close the connection to that plugin. They read the lists of the
+	// other plugins, but do not call them and do not close their streams.
 	OnePlugin bool
 }
 
@@ -51,9 +51,8 @@ type Kubelet struct {
 	entries       []podDevicesEntry // of the checkpoint
 }
 
-// Start starts a kubelet in the directory, which it creates if it is missing. First it deletes all
-// sockets in it. The kubelet runs until Stop, Kill or the end of ctx. Stop or Kill must be called in
-// any case.
+// Start starts a kubelet in the directory, which it creates if it is missing. First it deletes all sockets in the
+// directory. The kubelet runs until Stop, Kill or the end of ctx. Stop or Kill must always be called.
 func Start(ctx context.Context, dir string, b Behaviour) (*Kubelet, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("kubelet directory: %w", err)

@@ -51,9 +51,8 @@ func (k *Kubelet) record(resource string, m *v1beta1.ListAndWatchResponse, recei
 	})
 }
 
-// Follow calls f with the newest list of each resource with an open stream: now, and after each
-// received list and each end of a stream, in their order. f must neither keep the map nor call the
-// kubelet.
+// Follow calls f with the newest list of each resource that has an open stream: at once, and then after each received
+// list and each end of a stream, in order. f must neither keep the map nor call the kubelet.
 func (k *Kubelet) Follow(f func(map[string]List)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -103,7 +102,7 @@ func (k *Kubelet) AwaitList(ctx context.Context, resource string, wanted func(Li
 	return newest, nil
 }
 
-// Registrations returns the number of calls of Register for the resource, also of refused ones.
+// Registrations returns the number of calls of Register for the resource, including refused ones.
 func (k *Kubelet) Registrations(resource string) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()

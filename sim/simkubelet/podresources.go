@@ -17,8 +17,8 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// PodBehaviour has the failures of the pod-resources API. The zero PodBehaviour has none. If several
-// are set, the first of this list takes effect.
+// PodBehaviour selects failures of the pod-resources API. The zero PodBehaviour has none. If several are set, the first
+// one in this list takes effect.
 type PodBehaviour struct {
 	Refuse  bool   // connections are accepted, and closed at once
 	Stall   bool   // List does not answer while this is set
@@ -44,9 +44,8 @@ type PodResources struct {
 	asked     int             // number of calls of List
 }
 
-// StartPodResources serves the API on this socket. It creates the directory if it is missing, and
-// replaces an existing socket. No pod holds a device yet. The stand-in runs until Stop or the end of
-// ctx. Stop must be called in any case.
+// StartPodResources serves the API on this socket. It creates the directory if it is missing, and replaces an existing
+// socket. No pod holds a device yet. The stand-in runs until Stop or the end of ctx. Stop must always be called.
 func StartPodResources(ctx context.Context, socket string) (*PodResources, error) {
 	if err := os.MkdirAll(filepath.Dir(socket), 0o750); err != nil {
 		return nil, fmt.Errorf("pod-resources directory: %w", err)
@@ -60,8 +59,8 @@ func StartPodResources(ctx context.Context, socket string) (*PodResources, error
 	if err != nil {
 		return nil, fmt.Errorf("pod-resources socket: %w", err)
 	}
-	// The socket shows that the kubelet has run for an hour: the daemon does not rely on the answers of
-	// a kubelet that has just started.
+	// The age of the socket shows that the kubelet has run for an hour, because the daemon does not rely on the answers
+	// of a kubelet that has just started.
 	old := time.Now().Add(-time.Hour)
 	if err := os.Chtimes(socket, old, old); err != nil {
 		listener.Close()
@@ -87,7 +86,7 @@ func (p *PodResources) Stop() {
 	p.tasks.Wait()
 }
 
-// Behave changes the behaviour of the API, also for stalled calls.
+// Behave changes the behaviour of the API, even for stalled calls.
 func (p *PodResources) Behave(b PodBehaviour) {
 	p.change(func() { p.behaviour = b })
 }
@@ -112,7 +111,7 @@ func (p *PodResources) List(ctx context.Context, _ *podresources.ListPodResource
 		return nil, status.Error(codes.Unavailable, err.Error())
 	case err != nil:
 		return nil, status.FromContextError(err).Err()
-	case b.Refuse: // a call on a connection that is older than the refusal
+	case b.Refuse: // the call arrived on a connection that is older than the refusal
 		return nil, status.Error(codes.Unavailable, "refused")
 	case b.Fail != "":
 		return nil, status.Error(codes.Unknown, b.Fail)

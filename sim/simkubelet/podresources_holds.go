@@ -7,8 +7,8 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// hold is a device that a container holds. For a device of a claim, resource is the name of its driver,
-// and claim that of the claim.
+// hold is a device that a container holds. For a device of a claim, resource is the name of the driver, and claim is
+// the name of the claim.
 type hold struct{ namespace, pod, container, resource, id, claim string }
 
 // Hold adds devices to those that the container holds.
@@ -20,7 +20,7 @@ func (p *PodResources) Hold(namespace, pod, container, resource string, ids ...s
 	})
 }
 
-// HoldClaim adds devices of a claim to those that the container holds. A device is named as in its pool.
+// HoldClaim adds devices of a claim to those that the container holds. Devices are named as in their pool.
 func (p *PodResources) HoldClaim(namespace, pod, container, claim, driver string, devices ...string) {
 	p.change(func() {
 		for _, device := range devices {
@@ -30,7 +30,7 @@ func (p *PodResources) HoldClaim(namespace, pod, container, claim, driver string
 }
 
 // Release removes all devices of the pod. If the device manager is known ([PodResources.Join]), the pod's allocations
-// leave its memory at the next List, and its [Checkpoint] when that is written after this.
+// leave its memory at the next List, and leave its [Checkpoint] when the file is next written.
 func (p *PodResources) Release(namespace, pod string) {
 	p.change(func() {
 		var released []hold
@@ -53,9 +53,9 @@ func (p *PodResources) Release(namespace, pod string) {
 	})
 }
 
-// Join makes k and p parts of one kubelet: the allocation of a device in k belongs to the pod that holds it here. An
-// allocation that no pod ever holds, as that of an init container, stays until [Kubelet.End]. After a restart of
-// either part, Join must be called again.
+// Join makes k and p parts of one kubelet: the allocation of a device in k belongs to the pod that holds the device in
+// p. An allocation that no pod ever holds, such as the allocation of an init container, stays until [Kubelet.End].
+// After a restart of either part, Join must be called again.
 func (p *PodResources) Join(k *Kubelet) {
 	p.change(func() { p.kubelet = k })
 }

@@ -11,7 +11,7 @@ type Board struct {
 	Name    string
 	Text    string // its description, on one line
 	Card    Card   // without an address
-	Others  []Card // the further functions of its slot, from function 1, without addresses
+	Others  []Card // the other functions of its slot, from function 1, without addresses
 	Virtual bool   // these are virtual functions of Card
 }
 

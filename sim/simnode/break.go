@@ -20,7 +20,7 @@ type Break struct {
 	Reason string // reason that inventory reports
 	Text   string // its description, on one line
 
-	of    kinds // the devices that can break so
+	of    kinds // the devices that can break in this way
 	value value // breaks the device if do is nil
 	do    func(n *Node, c *plugged, port int) error
 }
@@ -56,7 +56,7 @@ func (c *plugged) kind() kinds {
 	return ofGroup
 }
 
-// Breaks are all ways in which a device can break. The default is the first one that the device has.
+// Breaks are all ways in which a device can break. The default is the first one that applies to the device.
 var Breaks = []Break{
 	{"port-ap6", "the port was shut down for power or heat", ofPort, value{"errors/errors", "0x0", "0x4000000000000", false}, nil},
 	{"port-mmio-timeout", "the AFU did not answer in time (degraded)", ofPort, value{"errors/errors", "0x0", "0x100000000", false}, nil},
@@ -86,7 +86,7 @@ const (
 type Device struct {
 	ID, Address string
 	Port        int
-	AFUID       string // "" for a device that is no port
+	AFUID       string // "" for a device that is not a port
 	Node        string // name below Dev; "": none now
 	Partial     bool   // the card is plugged or pulled in part
 }
@@ -124,7 +124,7 @@ func (n *Node) Devices() []Device {
 	return all
 }
 
-// lowest returns the function that names the device of the function's group, or nil if there is none.
+// lowest returns the function that gives the device of the function's group its name, or nil if there is none.
 func (n *Node) lowest(c *plugged) *plugged {
 	for _, m := range n.groupOf(c.Function.IOMMU) {
 		if m.Function.Driver == VFIODriver {
@@ -134,8 +134,8 @@ func (n *Node) lowest(c *plugged) *plugged {
 	return nil
 }
 
-// device returns the card and port of a device, as in the setting exclude: the card's address, and
-// -pN for port N.
+// device returns the card and port of a device, which is named as in the setting exclude: the card's address, and -pN
+// for port N.
 func (n *Node) device(text string) (*plugged, int, error) {
 	card, number, hasPort := strings.Cut(text, "-p")
 	address, err := sysfs.ParseAddress(card)
@@ -226,7 +226,7 @@ func (n *Node) startReset(c *plugged, _ int) error { return n.BeginReset(c.Addre
 
 func (n *Node) loadImage(c *plugged, _ int) error { return n.Remove(c.Address) }
 
-// silence lets all reads of the config space return ones.
+// silence makes all reads of the config space return ones.
 func (n *Node) silence(c *plugged, _ int) error {
 	return n.SetFile(n.config(c), strings.Repeat("\xff", 64))
 }
@@ -252,7 +252,7 @@ func (n *Node) deviceNode(c *plugged, port int) (name string, major, minor int) 
 	return n.PortNode(c.Address, port), major, c.PortNumbers[port]
 }
 
-// config returns the path of the config space by which the card of c is judged: that of the physical
+// config returns the path of the config space that decides about the card of c: the config space of the physical
 // function.
 func (n *Node) config(c *plugged) string { return filepath.Join(n.physical(c), "config") }
 

@@ -11,20 +11,20 @@ import (
 	"syscall"
 )
 
-// directories creates directories whose inode numbers no deleted directory had, as in sysfs. By the
-// number, inventory distinguishes a port from a later port of the same name. Most file systems reuse
-// the number of a deleted directory for the next one; tmpfs does not.
+// directories creates directories whose inode numbers no deleted directory had, as in sysfs. By these numbers,
+// inventory distinguishes a port from a later port of the same name. Most file systems reuse the number of a deleted
+// directory for the next one; tmpfs does not.
 //
-// A directory is created in dir, and then moved to its place. A directory with the number of a deleted
-// one stays in dir, so that the number is not reused.
+// A directory is created in dir, and then moved to its place. If it has the number of a deleted directory, it stays in
+// dir, so that the number is not used.
 type directories struct {
 	dir     string
 	deleted []uint64 // inode numbers, the oldest first
 	keep    int      // maximum length of deleted
 }
 
-// maxDeleted is the number of inode numbers of deleted directories that are kept, those of some two
-// hundred cards. Older numbers may be reused: inventory has no longer the ports that had them.
+// maxDeleted is how many inode numbers of deleted directories are kept. These are the directories of about two hundred
+// cards. Older numbers may be reused, because inventory has forgotten the ports that had them.
 const maxDeleted = 4096
 
 // makeAll creates a directory and its missing parents.

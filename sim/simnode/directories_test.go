@@ -62,7 +62,7 @@ func TestInodesAreNotReused(t *testing.T) {
 	}
 }
 
-// A released port has neither device node nor directory. An assigned port has its number, and no driver
+// A released port has neither device node nor directory. An assigned port gets its number again, but has no driver
 // until it is bound.
 func TestReleaseAndAssign(t *testing.T) {
 	two := card

@@ -52,8 +52,8 @@ func (n *Node) plugHWMon(t *tree, dir string, number int, files []attribute) {
 	t.link(dir, n.sys(hwmonClass, hwmon))
 }
 
-// plugBMC creates the board's controller, as drivers/mfd/intel-m10-bmc-pmci.c and its children do. The boot image is in
-// the drivers of OFS only. The numbers of its devices are those of the FME.
+// plugBMC creates the board's controller, as drivers/mfd/intel-m10-bmc-pmci.c and its children do. Only the drivers of
+// OFS have the boot image. The devices of the controller have the same numbers as the FME.
 func (n *Node) plugBMC(t *tree, fme string, c *plugged) {
 	bmc := filepath.Join(fme, "dfl_dev."+strconv.Itoa(c.FME))
 	t.attributes(bmc, attribute{"bmc_version", "0x10400"}, attribute{"bmcfw_version", "0x10400"})

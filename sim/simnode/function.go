@@ -29,12 +29,12 @@ const (
 	cdevClass  = "class/vfio-dev"
 )
 
-// function has the state of a plugged function with an IOMMU group.
+// function is the state of a plugged function with an IOMMU group.
 type function struct {
-	Driver    string // present driver; "": none
+	Driver    string // current driver; "": none
 	IOMMU     int    // number of the group
 	Character int    // M of vfio-dev/vfioM; -1: vfio-pci has not registered the function
-	Minor     int    // of the group's device node, the same for all its functions; -1 as Character
+	Minor     int    // of the group's device node, the same for all its functions; -1 as for Character
 	Render    int    `json:",omitempty"` // minor of the render node of a function on xocl; 0: none
 }
 
@@ -178,15 +178,15 @@ func (n *Node) loadVFIO(t *tree) {
 	}
 	major, minor := 10, 196
 	if n.Mknod {
-		major, minor = 123, 0 // no driver has it
+		major, minor = 123, 0 // no driver uses it
 	}
 	t.file(n.sys("devices/virtual/misc/vfio/dev"), fmt.Sprintf("%d:%d\n", major, minor))
 	n.node(t, "vfio/vfio", major, minor)
 	t.link(n.sys("devices/virtual/misc/vfio"), class)
 }
 
-// unbindFunction unbinds the driver of a function, and calls then. The links go at once. If a process uses
-// the function's group, the rest waits until EndUse.
+// unbindFunction unbinds the driver of a function, and then calls then. The links are removed at once. If a process
+// uses the function's group, the rest waits until EndUse.
 func (n *Node) unbindFunction(c *plugged, then func() error) error {
 	f, dir := c.Function, n.CardDir(c.Address)
 	was := f.Driver
@@ -194,7 +194,7 @@ func (n *Node) unbindFunction(c *plugged, then func() error) error {
 		if err := os.RemoveAll(n.sys(pciDrivers, f.Driver, c.Address)); err != nil {
 			return err
 		}
-		// The link is kept elsewhere, so that the next one has another inode number, as in sysfs.
+		// The old link is kept elsewhere, so that the next link has another inode number, as in sysfs.
 		err := os.Rename(filepath.Join(dir, "driver"), filepath.Join(n.directories.dir, "driver-"+c.Address))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -231,7 +231,7 @@ func (n *Node) unbindFunction(c *plugged, then func() error) error {
 	return rest()
 }
 
-// unplugFunction pulls a function, and calls then. As in unbindFunction, a part of this may wait until EndUse.
+// unplugFunction pulls a function, and then calls then. As in unbindFunction, a part of this may wait until EndUse.
 func (n *Node) unplugFunction(c *plugged, then func() error) error {
 	dir := n.CardDir(c.Address)
 	c.Partial = true
@@ -300,7 +300,7 @@ func (n *Node) Use(address string) error {
 	return nil
 }
 
-// EndUse ends the use of the IOMMU group of a function, and completes the waiting unbinds and removals in their order.
+// EndUse ends the use of the IOMMU group of a function, and completes the waiting unbinds and removals in order.
 func (n *Node) EndUse(address string) error {
 	c := n.cards[address]
 	if c == nil || c.Function == nil || !n.used[c.Function.IOMMU] {

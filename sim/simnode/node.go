@@ -16,9 +16,9 @@ type Node struct {
 	Sys string // root of the sysfs tree
 	Dev string // directory of the device nodes
 
-	// Mknod makes device nodes character devices, which only root can create. Their majors are those
-	// that the kernel reserves for experiments, so they have no driver. Otherwise device nodes are
-	// regular files, with the numbers of a recording. Set it before Plug.
+	// Mknod makes device nodes character devices, which only root can create. Their majors are those that the kernel
+	// reserves for experiments, so they have no driver. Without Mknod, device nodes are regular files, with the numbers
+	// of a recording. Set it before Plug.
 	Mknod bool
 
 	cards       map[string]*plugged // by address
@@ -41,13 +41,13 @@ type Card struct {
 	PhysFn      string // of a virtual function, which has no FME: address of the physical function
 	// PCIID is VVVV:DDDD:SSSS:SSSS, vendor, device and subsystem, four digits each.
 	// "" is a PAC with Arria 10: 8086:09c4:8086:0000, 09c5 for a virtual function.
-	// A function with an IOMMU group has the ids 8086:bcce:8086:1771 by default, bccf if it is virtual. An
-	// AWS card has those of an F2 instance.
+	// A function with an IOMMU group has the ids 8086:bcce:8086:1771 by default, bccf if it is virtual. The default of
+	// an AWS card is an F2 instance's card.
 	PCIID string
 
 	Group  string `json:",omitempty"` // OwnGroup or SlotGroup: a function without ports and FME; "": a card with the DFL driver
 	Driver string `json:",omitempty"` // of such a function when it is plugged; "": none
-	VBNV   string `json:",omitempty"` // of the shell of a function on xocl; "": that of a U250
+	VBNV   string `json:",omitempty"` // of the shell of a function on xocl; "": the shell of a U250
 
 	Slot string `json:",omitempty"` // Application or Management: a function of an AWS card; "": another card
 }
@@ -72,7 +72,7 @@ func (c Card) Check() error {
 	return err
 }
 
-// plugged is a plugged card, with the numbers of the driver.
+// plugged is a plugged card, with the numbers that the driver gave it.
 type plugged struct {
 	Card
 	Region      int      // base region
@@ -194,7 +194,7 @@ const (
 	renders    // of xocl, from firstRender
 )
 
-// numbers returns the numbers that the card has, besides some that no other card gets.
+// numbers returns the numbers that the card occupies, by kind.
 func (c *plugged) numbers() map[allocator][]int {
 	f := c.Function
 	switch {

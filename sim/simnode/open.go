@@ -25,13 +25,12 @@ const (
 // lockTimeout is the longest time for which Open waits for another process.
 const lockTimeout = 10 * time.Second
 
-// Open returns the node that is saved in dir. If dir is missing or empty, it creates an empty node there.
-// Other processes cannot open the node until Close. dir must belong to the effective user, who alone may be able to
-// write to it or to redirect its path; the files in it are trusted for that reason. If that user is root, Mknod is
-// set.
+// Open returns the node that is saved in dir. If dir is missing or empty, it creates an empty node there. Other
+// processes cannot open the node until Close. dir must belong to the effective user. No other user may be able to write
+// to it or to redirect its path, because the files in it are trusted. If the effective user is root, Mknod is set.
 //
-// After a process was killed, the node has the state that the process left: a card that is plugged or
-// pulled in part can be unplugged.
+// After a process was killed, the node has the state in which the process left it. A card that is plugged or pulled in
+// part can be unplugged.
 func Open(ctx context.Context, dir string) (*Node, error) {
 	root, err := privatedir.OpenDir(dir, true)
 	if err != nil {
@@ -58,7 +57,7 @@ func Open(ctx context.Context, dir string) (*Node, error) {
 // Close lets other processes open a node of [Open].
 func (n *Node) Close() error { return n.lock.Release() }
 
-// checkContent refuses a directory that is neither empty nor that of a node.
+// checkContent refuses a directory that is neither empty nor the directory of a node.
 func checkContent(root *os.Root) error {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
@@ -104,8 +103,8 @@ func (n *Node) save() error {
 	return n.SetFile(n.state, string(text)+"\n")
 }
 
-// load reads the node from its file, and creates the files of a node without cards if a process has not done so.
-// node.json is created before them, so that the directory of an incomplete node has it, too.
+// load reads the node from its file, and creates the files of a node without cards if no process has done so. node.json
+// is created first, so that the directory of an incomplete node contains it as well.
 func (n *Node) load(root *os.Root) error {
 	text, err := privatedir.ReadFile(root, stateFile, maxState)
 	switch {

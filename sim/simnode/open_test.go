@@ -36,7 +36,7 @@ func reopen(t *testing.T, n *simnode.Node) *simnode.Node {
 	return open(t, filepath.Dir(n.Sys))
 }
 
-// A later process has the cards and numbers of an earlier one.
+// A later process finds the cards and numbers of an earlier one.
 func TestOpenAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "node")
 	n := open(t, dir)
@@ -163,7 +163,7 @@ func TestTwoAtOnce(t *testing.T) {
 	must.Succeed(t, n.Close())
 }
 
-// Open refuses a directory that is neither empty nor that of a node, or that another user can change.
+// Open refuses a directory that is neither empty nor the directory of a node, or that another user can change.
 func TestOpenRefuses(t *testing.T) {
 	make := func(file, text string, mode os.FileMode) string {
 		dir := filepath.Join(t.TempDir(), "node")

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// pciID has the PCI ids of a card and of its subsystem.
+// pciID contains the PCI ids of a card and of its subsystem.
 type pciID struct{ vendor, device, subVendor, subDevice uint16 }
 
-// defaultID returns the ids of a card for which none were named.
+// defaultID returns the ids of a card for which none were given.
 func (c Card) defaultID() string {
 	switch {
 	case c.Slot == Application:

@@ -104,10 +104,10 @@ func (n *Node) bind(t *tree, dir string, port int, afu string) {
 	t.link(n.sys(driverDir, "dfl-port"), filepath.Join(dir, "driver"))
 }
 
-// Unplug pulls a card, in the order of the kernel: its virtual functions, the devices below the FME,
-// the FME, the ports, the card. Of each of them it first removes the device node and the links. Functions
-// that share their group with the card, and the other function of an AWS card, are pulled before it. If a process
-// uses the group of a function, that function and those after it wait for EndUse.
+// Unplug pulls a card, in the order of the kernel: its virtual functions, the devices below the FME, the FME, the
+// ports, the card. For each of them it first removes the device node and the links. Functions that share their group
+// with the card, and the other function of an AWS card, are pulled before the card. If a process uses the group of a
+// function, that function and the functions after it wait for EndUse.
 func (n *Node) Unplug(address string) error {
 	c := n.cards[address]
 	if c == nil {
@@ -125,7 +125,7 @@ func (n *Node) Unplug(address string) error {
 	return n.unplugAll(append(all, c))
 }
 
-// unplugAll pulls cards one after the other.
+// unplugAll pulls cards in turn.
 func (n *Node) unplugAll(cards []*plugged) error {
 	if len(cards) == 0 {
 		return nil
@@ -181,7 +181,7 @@ func (n *Node) unplug(c *plugged) error {
 	return nil
 }
 
-// Unbind unbinds the driver of a port: its attributes are removed, the directory stays.
+// Unbind unbinds the driver of a port. Its attributes are removed, but the directory stays.
 func (n *Node) Unbind(address string, port int) error {
 	dir := n.PortDir(address, port)
 	for _, name := range []string{"driver", "afu_id", "power_state", "errors", "id"} {

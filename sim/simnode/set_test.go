@@ -33,8 +33,8 @@ func TestSettersRefuse(t *testing.T) {
 	}
 }
 
-// A card that is pulled and plugged again has good values in all files, also if another program has
-// written to them in place, as a shell does.
+// A card that is pulled and plugged again has good values in all files, even if another program has written to them in
+// place, as a shell does.
 func TestPluggedAgainIsGood(t *testing.T) {
 	other := card
 	other.Address = "0000:02:00.0"

@@ -84,8 +84,8 @@ func names(t *testing.T, dir string) map[string]bool {
 	return all
 }
 
-// All files of a simulated card also exist in the recording of the same card, and those of its board's controller in the
-// recording of an N6001.
+// All files of a simulated card also exist in the recording of the same card. The files of its board's controller exist
+// in the recording of an N6001.
 func TestNamesLikeTheKernel(t *testing.T) {
 	want := map[string]bool{}
 	for _, file := range []string{"testdata/sysfs/kernel-6.1-one-card", "internal/sensors/testdata/n6001"} {

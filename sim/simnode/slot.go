@@ -9,7 +9,7 @@ import (
 
 // The function of an AWS card, for [Card.Slot].
 const (
-	Application = "application" // that of the loaded image; function 0
+	Application = "application" // the function of the loaded image; function 0
 	Management  = "management"  // stays while an image is loaded
 )
 
@@ -41,8 +41,8 @@ func (n *Node) Remove(address string) error {
 	return n.save() // saves the numbers of the deleted directories
 }
 
-// Rescan finds a removed function of an AWS card. ids are those of the image that was loaded meanwhile, in the form of
-// [Card.PCIID]; "": those that it had.
+// Rescan finds a removed function of an AWS card. ids are the ids of the image that was loaded since the removal, in
+// the form of [Card.PCIID]; "": the function keeps its ids.
 func (n *Node) Rescan(address, ids string) error {
 	c, err := n.slotFunction(address)
 	if err == nil && c.Removed {
@@ -73,8 +73,8 @@ func (n *Node) slotFunction(address string) (*plugged, error) {
 	return c, nil
 }
 
-// changeImage changes the ids in the config space of an application function, as an image does that is loaded
-// without a rescan.
+// changeImage changes the ids in the config space of an application function, as loading an image without a rescan
+// does.
 func (n *Node) changeImage(c *plugged, _ int) error {
 	id, err := c.pciID()
 	if err != nil {

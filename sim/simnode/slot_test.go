@@ -15,8 +15,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// Inventory reads a simulated AWS card as it reads the recordings, before an image is loaded, meanwhile, and afterwards.
-// The recorded card has one BAR.
+// Inventory reads a simulated AWS card as it reads the recordings: before, while and after an image is loaded. The
+// recorded card has one BAR.
 func TestSlotLikeTheKernel(t *testing.T) {
 	n := newNode(t)
 	must.Succeed(t, n.PlugBoard(named("aws-f2"), address))

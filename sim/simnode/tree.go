@@ -10,7 +10,7 @@ import (
 // tree creates files and links. It keeps the first error, after which it does nothing.
 type tree struct {
 	directories *directories
-	made        map[string]bool // created directories: checking each again would take most of the time
+	made        map[string]bool // created directories; checking each of them again would take most of the time
 	err         error
 }
 
@@ -67,8 +67,8 @@ func (t *tree) link(target, path string) {
 	if t.err != nil {
 		return
 	}
-	// As in the kernel, the path leads to the target's parent and then to the target, so that it ends
-	// in the target's name even if the target is an ancestor.
+	// As in the kernel, the path leads to the target's parent and then to the target. So it ends in the target's name
+	// even if the target is an ancestor.
 	parent, err := filepath.Rel(filepath.Dir(path), filepath.Dir(target))
 	if err != nil {
 		t.err = err

@@ -119,7 +119,7 @@ func (n *Node) BeginReset(address string) error {
 	return nil
 }
 
-// EndReset ends a reset. The card gets the lowest free render node, and the shell vbnv, if that is not empty.
+// EndReset ends a reset. The card gets the lowest free render node, and the shell vbnv unless that is empty.
 func (n *Node) EndReset(address, vbnv string) error {
 	c, err := n.user(address)
 	if err == nil && c.Function.Render != 0 {
@@ -192,7 +192,7 @@ func (n *Node) renderMajor() int {
 	return 226
 }
 
-// restoreFile writes a file unless it has this content: a write would cause the daemon to read the card.
+// restoreFile writes a file unless it has this content already, because a write would make the daemon read the card.
 func (n *Node) restoreFile(path, content string) error {
 	if text, err := os.ReadFile(path); err == nil && string(text) == content {
 		return nil

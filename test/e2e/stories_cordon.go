@@ -21,7 +21,7 @@ func cordon(s *scene) {
 	printed := s.exec("cordon", firstID, secondID, "--why", "replace the fan", "--by", "alice")
 	for _, words := range []string{
 		firstID + " cordoned by alice since ", ": replace the fan\n",
-		firstID + " is out of service, held by default/user/main, which keeps it", secondID + " is out of service, free",
+		firstID + " is out of service, still in use by default/user/main", secondID + " is out of service, free",
 	} {
 		if !strings.Contains(printed, words) {
 			s.failf("output of cordon: want %q in it:\n%s", words, printed)

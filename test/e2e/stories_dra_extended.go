@@ -28,7 +28,7 @@ func draExtended(s *scene) {
 	same(s, "holder in the output of devices", strings.Contains(s.exec("devices", "-o", "wide"), " default/user/main "), true)
 	answer, err := s.Run(s.ctx, "kubectl", "--namespace", namespace, "exec", s.daemon().Name, "--", "accelerator-device-plugin", "can-pull", firstID)
 	s.refused("can-pull", err, "exit code 1")
-	same(s, "holder in the output of can-pull", strings.Contains(answer+err.Error(), "held by default/user/main"), true)
+	same(s, "holder in the output of can-pull", strings.Contains(answer+err.Error(), "in use by default/user/main"), true)
 	s.step("a pod with two containers waits for two cards; the first pod ends: each container gets a card of its own")
 	pair := s.pod("pair", s.resource, 1)
 	pair.Spec.Containers = append(pair.Spec.Containers, *pair.Spec.Containers[0].DeepCopy())

@@ -28,7 +28,7 @@ const (
 type Answer struct {
 	Address string   `json:"address"` // with domain
 	Answer  string   `json:"answer"`  // yes, no or unknown
-	Reasons []Reason `json:"reasons"` // those of no first, then those of unknown
+	Reasons []Reason `json:"reasons"` // reasons for no first, then those for unknown
 }
 
 // Reason is a reason for an answer. Reasons for yes are notes, such as other functions of the card.
@@ -47,13 +47,12 @@ type Facts struct {
 	Rows    []view.Row // all devices of the node
 	RowsErr error      // Rows are not known
 	Cordons []cordon.Cordon
-	// Holders has holders of devices by id, from the kubelet, in addition to those in Rows.
+	// Holders maps device ids to holders that the kubelet named, in addition to those in Rows.
 	Holders    map[string][]string
 	HoldersErr string // the reason why holders are not known; "": they are known
-	DRA        bool   // Rows are those of the DRA driver
+	DRA        bool   // Rows come from the DRA driver
 
-	// Given has, by device id, the UIDs of the pods that were given the device according to the kubelet's
-	// checkpoint.
+	// Given maps device ids to the UIDs of the pods that were given the device according to the kubelet's checkpoint.
 	Given    map[string][]string
 	GivenErr error // Given is not known
 
@@ -109,7 +108,7 @@ func (a *Answer) add(answer, what, do string) {
 func (a *Answer) no(what, do string)      { a.add(No, what, do) }
 func (a *Answer) unknown(what, do string) { a.add(Unknown, what, do) }
 
-// offers adds the devices of the card that a new pod can get.
+// offers adds reasons for the devices of the card that a new pod can get.
 func (a *Answer) offers(f Facts, addresses map[string]bool) {
 	if f.RowsErr != nil {
 		a.unknown("the devices of the card are not known: "+f.RowsErr.Error(), "run the command where the daemon runs, or with --scan")
@@ -125,10 +124,10 @@ func (a *Answer) offers(f Facts, addresses map[string]bool) {
 		listed[row.PCIAddress] = true
 		switch {
 		case slices.Contains(row.Reasons, inventory.ReasonExcluded):
-		case row.Cordon == nil: // even if it is not offered now: programming another AFU may change that
+		case row.Cordon == nil: // even if it is not advertised now: programming another AFU may change that
 			open[short(row.PCIAddress)] = true
 		case row.Health != inventory.Unhealthy.String():
-			a.no(row.ID+" is cordoned, but still offered", "check again in a second")
+			a.no(row.ID+" is cordoned, but still advertised", "check again in a second")
 		case !row.Cordon.Until.IsZero():
 			ends[row.Cordon.Device] = row.Cordon.Until
 		}
@@ -173,17 +172,17 @@ func slotsOf(rows []view.Row) []string {
 	return sorted(slots)
 }
 
-// cordonLeft is the least remaining time of a cordon that counts. It must suffice to pull the card.
+// cordonLeft is how long a cordon must still last to count. The time must be enough to pull the card.
 const cordonLeft = 10 * time.Minute
 
-// holders adds the containers that hold devices of the card.
+// holders adds reasons for the containers that hold devices of the card.
 func (a *Answer) holders(f Facts, addresses map[string]bool) {
 	if f.HoldersErr != "" {
 		do := "check --pod-resources-socket and the kubelet"
-		if f.DRA { // the holders are those of the prepared claims
+		if f.DRA { // the holders come from the prepared claims
 			do = "check --pod-resources-socket, the kubelet, and claims.json in the --plugin-dir of the driver"
 		}
-		a.unknown("the containers that hold the card are not known: "+f.HoldersErr, do)
+		a.unknown("it is unknown which containers use the card: "+f.HoldersErr, do)
 	}
 	holders := ofCard(f.Holders, addresses)
 	for _, row := range f.Rows {
@@ -195,9 +194,9 @@ func (a *Answer) holders(f Facts, addresses map[string]bool) {
 		}
 		switch {
 		case row.Held == nil && f.HoldersErr == "":
-			a.unknown("it is not known whether a container holds "+row.ID, "check again in a few seconds")
+			a.unknown("it is unknown whether a container uses "+row.ID, "check again in a few seconds")
 		case row.Held != nil && *row.Held && len(row.Holder) == 0:
-			a.no(row.ID+" was given to a container that the kubelet does not name yet", "check again in a few seconds")
+			a.no(row.ID+" was allocated to a container that the kubelet does not list yet", "check again in a few seconds")
 		}
 	}
 	if f.GivenErr != nil {
@@ -209,15 +208,15 @@ func (a *Answer) holders(f Facts, addresses map[string]bool) {
 	for _, name := range sorted(holders) {
 		namespace, rest, _ := strings.Cut(name, "/")
 		pod, _, _ := strings.Cut(rest, "/")
-		a.no("held by "+name, fmt.Sprintf("ask its owner to end it, or: kubectl --namespace %s delete pod %s", namespace, pod))
+		a.no("in use by "+name, fmt.Sprintf("ask the pod's owner, or run: kubectl --namespace %s delete pod %s", namespace, pod))
 	}
 }
 
-// given adds the pods in the kubelet's checkpoint. The pod-resources API may lack pods: for some seconds
-// after the start of the kubelet, and pods in which only init containers have a device.
+// given adds reasons for the pods in the kubelet's checkpoint. The pod-resources API may lack pods: all pods for some
+// seconds after the start of the kubelet, and pods in which only init containers have a device.
 func (a *Answer) given(f Facts, addresses map[string]bool) {
 	for _, uid := range sorted(ofCard(f.Given, addresses)) {
-		a.unknown("the kubelet's checkpoint gives the card to the pod with the UID "+uid+", which the kubelet does not name: the pod has ended, "+
+		a.unknown("according to the kubelet's checkpoint, the pod with the UID "+uid+" has the card, but the kubelet does not list this pod: the pod has ended, "+
 			"or only its init containers have the card, or the kubelet has just started",
 			"find the pod with kubectl get pods -A -o custom-columns=UID:.metadata.uid,NAMESPACE:.metadata.namespace,NAME:.metadata.name; "+
 				"if no pod has this UID, it has ended, and no longer counts")
@@ -238,10 +237,10 @@ func ofCard(names map[string][]string, addresses map[string]bool) map[string]boo
 	return all
 }
 
-// mostProcesses limits the number of reasons: any user can start many processes.
+// mostProcesses limits the number of reasons, because any user can start many processes.
 const mostProcesses = 20
 
-// processes adds the processes that have a node or a BAR of the card open.
+// processes adds reasons for the processes that have a node or a BAR of the card open.
 func (a *Answer) processes(f Facts) {
 	names, bars := map[sysfs.DeviceNumber]string{}, map[procusers.File]string{}
 	for _, function := range f.Card.Functions {
@@ -273,7 +272,7 @@ func (a *Answer) processes(f Facts) {
 	if f.ProcessesErr != nil && f.CardErr == nil {
 		do := "run can-pull with --scan on the node as root, or there in a pod of kubectl debug: docs/service.md shows the command"
 		if !errors.Is(f.ProcessesErr, procusers.ErrConfined) {
-			do = "run it as root on the node, or in a privileged pod; if it was, the node hides these processes from root, too: docs/service.md"
+			do = "run it as root on the node, or in a privileged pod; if it was, the node hides these processes even from root: docs/service.md"
 		}
 		a.unknown("not all processes that have the card open are known: "+f.ProcessesErr.Error(), do)
 	}
@@ -282,7 +281,7 @@ func (a *Answer) processes(f Facts) {
 // fpgaDrivers are the drivers whose only users are the processes that have a node open. The stubs have no users.
 var fpgaDrivers = []string{"", "dfl-pci", "intel-fpga-pci", "pcieport", "pci-stub", "pci-pf-stub"}
 
-// function adds a function that leaves the node together with the card.
+// function adds a reason for a function that leaves the node together with the card.
 func (a *Answer) function(f Function, card string) {
 	with := short(f.Address) + " is pulled with the card"
 	if f.PhysFn != "" {
@@ -300,7 +299,7 @@ func (a *Answer) function(f Function, card string) {
 	}
 }
 
-// Numbers returns the numbers of all nodes of the card, each once: functions may share a node.
+// Numbers returns the numbers of all nodes of the card. Functions may share a node, but each number is returned once.
 func (c Card) Numbers() []sysfs.DeviceNumber {
 	var all []sysfs.DeviceNumber
 	for _, f := range c.Functions {

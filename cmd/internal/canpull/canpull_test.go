@@ -37,7 +37,7 @@ func write(t *testing.T, path, text string) {
 	must.Succeed(t, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644))
 }
 
-// function makes a PCI function with a driver that is not that of an FPGA.
+// function makes a PCI function with a driver that does not belong to an FPGA.
 func function(t *testing.T, sys, address, driver string) (dir string) {
 	t.Helper()
 	dir = filepath.Join(sys, "devices/pci0000:00", address)
@@ -114,7 +114,7 @@ func TestRead(t *testing.T) {
 	compare.Error(t, "an invalid number", `dfl-port.0/dev: found "rubbish"`, compare.ErrorOf(canpull.Read(n.Sys, address)))
 }
 
-// The BARs of a card count, because programs map them, also if a driver is bound.
+// The BARs of a card count even if a driver is bound, because programs map them.
 func TestBARs(t *testing.T) {
 	n := must.Value(simnode.New(t.TempDir()))(t)
 	b, err := simnode.BoardNamed("aws-f2")
@@ -202,7 +202,7 @@ func TestJudge(t *testing.T) {
 		}, canpull.No, []string{
 			"no: 3b:00.0 is not cordoned: a new pod can get it at any time: accelerator-device-plugin cordon 3b:00.0 --why TEXT"}},
 		{"cordoned just now", func(f *canpull.Facts) { f.Rows[0].Health = "healthy" }, canpull.No, []string{
-			"no: 3b:00.0 is cordoned, but still offered: check again in a second"}},
+			"no: 3b:00.0 is cordoned, but still advertised: check again in a second"}},
 		{"the cordon ends soon", func(f *canpull.Facts) { f.Rows[0].Cordon.Until = time.Now().Add(time.Minute) }, canpull.No, []string{
 			"no: the cordon of 3b:00.0 ends at TIME: accelerator-device-plugin cordon 3b:00.0 --why TEXT"}},
 		{"the cordon ends", func(f *canpull.Facts) { f.Rows[0].Cordon.Until = time.Now().Add(time.Hour) }, canpull.Yes, []string{
@@ -217,11 +217,11 @@ func TestJudge(t *testing.T) {
 		{"given according to the checkpoint", func(f *canpull.Facts) {
 			f.Given = map[string][]string{"3b:00.0-p1": {"5e0b"}, "3b:00.0": {"5e0b"}, "5e:00.0": {"77"}}
 		}, canpull.Unknown, []string{
-			"unknown: the kubelet's checkpoint gives the card to the pod with the UID 5e0b, which the kubelet does not name: the pod has ended, or only its init containers have the card, or the kubelet has just started: " +
+			"unknown: according to the kubelet's checkpoint, the pod with the UID 5e0b has the card, but the kubelet does not list this pod: the pod has ended, or only its init containers have the card, or the kubelet has just started: " +
 				"find the pod with kubectl get pods -A -o custom-columns=UID:.metadata.uid,NAMESPACE:.metadata.namespace,NAME:.metadata.name; if no pod has this UID, it has ended, and no longer counts"}},
 		{"given according to the checkpoint, and named", func(f *canpull.Facts) {
 			f.Given, f.Rows[0].Holder = map[string][]string{"3b:00.0": {"5e0b"}}, []string{"a/b/c"}
-		}, canpull.No, []string{"no: held by a/b/c: ask its owner to end it, or: kubectl --namespace a delete pod b"}},
+		}, canpull.No, []string{"no: in use by a/b/c: ask the pod's owner, or run: kubectl --namespace a delete pod b"}},
 		{"no checkpoint", func(f *canpull.Facts) { f.GivenErr = errors.New("none") }, canpull.Unknown, []string{
 			"unknown: the kubelet's checkpoint is not known: none: with --scan, set --kubelet-dir"}},
 		{"offered", func(f *canpull.Facts) { f.Rows[0].Cordon = nil }, canpull.No, []string{
@@ -233,23 +233,23 @@ func TestJudge(t *testing.T) {
 			f.Rows = append(f.Rows, row)
 		}, canpull.No, []string{
 			"no: 3b:00.0 is not cordoned: a new pod can get it at any time: accelerator-device-plugin cordon 3b:00.0 --why TEXT",
-			"no: held by default/job/main: ask its owner to end it, or: kubectl --namespace default delete pod job"}},
+			"no: in use by default/job/main: ask the pod's owner, or run: kubectl --namespace default delete pod job"}},
 		{"held under any name", func(f *canpull.Facts) {
 			f.Holders = map[string][]string{
 				"0000:3b:00.0": {"a/b/c"}, "3b:00.0-p1": {"d/e/f", "a/b/c"}, "5e:00.0": {"x/y/z"}, "7": {"x/y/z"}}
 		}, canpull.No, []string{
-			"no: held by a/b/c: ask its owner to end it, or: kubectl --namespace a delete pod b",
-			"no: held by d/e/f: ask its owner to end it, or: kubectl --namespace d delete pod e"}},
+			"no: in use by a/b/c: ask the pod's owner, or run: kubectl --namespace a delete pod b",
+			"no: in use by d/e/f: ask the pod's owner, or run: kubectl --namespace d delete pod e"}},
 		{"given out", func(f *canpull.Facts) { f.Rows[0].Held = &yes }, canpull.No, []string{
-			"no: 3b:00.0 was given to a container that the kubelet does not name yet: check again in a few seconds"}},
+			"no: 3b:00.0 was allocated to a container that the kubelet does not list yet: check again in a few seconds"}},
 		{"not known whether it is held", func(f *canpull.Facts) { f.Rows[0].Held = nil }, canpull.Unknown, []string{
-			"unknown: it is not known whether a container holds 3b:00.0: check again in a few seconds"}},
+			"unknown: it is unknown whether a container uses 3b:00.0: check again in a few seconds"}},
 		{"holders not known", func(f *canpull.Facts) {
 			f.HoldersErr, f.Rows[0].Held = "no kubelet", nil
 		}, canpull.Unknown, []string{
-			"unknown: the containers that hold the card are not known: no kubelet: check --pod-resources-socket and the kubelet"}},
+			"unknown: it is unknown which containers use the card: no kubelet: check --pod-resources-socket and the kubelet"}},
 		{"holders not known, DRA", func(f *canpull.Facts) { f.HoldersErr, f.DRA = "no kubelet", true }, canpull.Unknown, []string{
-			"unknown: the containers that hold the card are not known: no kubelet: " +
+			"unknown: it is unknown which containers use the card: no kubelet: " +
 				"check --pod-resources-socket, the kubelet, and claims.json in the --plugin-dir of the driver"}},
 		{"node in use", func(f *canpull.Facts) { f.Rows[0].Reasons = []string{"node-in-use"} }, canpull.No, []string{
 			"no: 3b:00.0 has a device node that a container with another device may open: delete the pod of the device that `devices` shows with removed-in-use or node-changed"}},
@@ -265,7 +265,7 @@ func TestJudge(t *testing.T) {
 			f.Card, f.CardErr = canpull.Card{}, fs.ErrNotExist
 			f.Rows[0].Holder = []string{"a/b/c"}
 		}, canpull.No, []string{
-			"no: held by a/b/c: ask its owner to end it, or: kubectl --namespace a delete pod b",
+			"no: in use by a/b/c: ask the pod's owner, or run: kubectl --namespace a delete pod b",
 			"unknown: no PCI device 0000:3b:00.0: file does not exist: " +
 				"the card has just left the node, or this command has another --sysfs-root than the daemon"}},
 		{"no card", func(f *canpull.Facts) {
@@ -278,7 +278,7 @@ func TestJudge(t *testing.T) {
 		}, canpull.No, []string{
 			"no: process 7 (job) in cri-1.scope has dfl-port.0 (245:0) open: end it",
 			"unknown: not all processes that have the card open are known: process 1: permission denied: " +
-				"run it as root on the node, or in a privileged pod; if it was, the node hides these processes from root, too: docs/service.md"}},
+				"run it as root on the node, or in a privileged pod; if it was, the node hides these processes even from root: docs/service.md"}},
 		{"confined", func(f *canpull.Facts) {
 			f.ProcessesErr = fmt.Errorf("%w is not root", procusers.ErrConfined)
 		}, canpull.Unknown, []string{"unknown: not all processes that have the card open are known: this process is not root: " +
@@ -301,7 +301,7 @@ func TestJudge(t *testing.T) {
 			f.Processes = []procusers.Process{{PID: 7, Command: "qemu", Devices: numbers("240:0")}}
 		}, canpull.No, []string{
 			"no: 5e:00.0 is not cordoned: a new pod can get it at any time: accelerator-device-plugin cordon 5e:00.0 --why TEXT",
-			"no: held by a/b/c: ask its owner to end it, or: kubectl --namespace a delete pod b",
+			"no: in use by a/b/c: ask the pod's owner, or run: kubectl --namespace a delete pod b",
 			"no: process 7 (qemu) has vfio/12 (240:0) open: end it",
 			"yes: 3b:00.1 is pulled with the card; its driver is vfio-pci: "}},
 		{"a network function", func(f *canpull.Facts) {
@@ -321,7 +321,7 @@ func TestJudge(t *testing.T) {
 			f.Rows[1].Holder = []string{"a/b/c"}
 		}, canpull.No, []string{
 			"no: 5e:00.0 is not cordoned: a new pod can get it at any time: accelerator-device-plugin cordon 5e:00.0 --why TEXT",
-			"no: held by a/b/c: ask its owner to end it, or: kubectl --namespace a delete pod b",
+			"no: in use by a/b/c: ask the pod's owner, or run: kubectl --namespace a delete pod b",
 			"yes: 5e:00.0 is pulled with the card as a virtual function: "}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -13,16 +13,16 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Card has all functions that leave the node when a card is pulled.
+// Card contains all functions that leave the node when a card is pulled.
 type Card struct {
 	Address   string     // of the function passed to [Read], or of its physical function
 	Functions []Function // in the order of their addresses
 }
 
-// Function is a PCI function, also a virtual one.
+// Function is a physical or virtual PCI function.
 type Function struct {
 	Address string
-	PhysFn  string // of a virtual function, else ""
+	PhysFn  string // of a virtual function, otherwise ""
 	Driver  string // "": none is bound
 	Nodes   []DeviceNode
 	BARs    []BAR // which programs may map through sysfs
@@ -113,7 +113,7 @@ func (f *Function) read(sys, link string) error {
 		err = f.addBARs(dir)
 	}
 	bound := strings.Contains(f.Driver, "vfio")
-	if err != nil || !bound && f.Driver != "" { // a group may be open after its function has been unbound
+	if err != nil || !bound && f.Driver != "" { // a process may still have the group open after its function was unbound
 		return err
 	}
 	group, err := target(dir + "/iommu_group")

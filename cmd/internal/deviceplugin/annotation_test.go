@@ -93,7 +93,7 @@ func (c *cluster) ask(mode string) {
 	c.api.Set(testNode, "uid-1", annotations)
 }
 
-// probe keeps no connection open, as a kubelet's probes.
+// probe keeps no connection open, like a kubelet's probes.
 var probe = http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
 
 // awaitGoroutines blocks until the number of goroutines is most or lower.
@@ -127,7 +127,7 @@ func (c *cluster) awaitGiven(when, resource, id string, nodes int) {
 	c.t.Helper()
 	patient.Await(c.t, when, func() error {
 		answer, err := c.kubelet.Allocate(c.t.Context(), resource, id)
-		if err == nil { // until the daemon has seen the allocation in the checkpoint, it may still come there
+		if err == nil { // until the daemon has seen the allocation in the checkpoint, the checkpoint may still be written
 			c.awaitAsked()
 			c.kubelet.End(resource, id)
 		}
@@ -138,10 +138,10 @@ func (c *cluster) awaitGiven(when, resource, id string, nodes int) {
 	})
 }
 
-// lose runs away, which makes the API server useless, and blocks until the daemon has tried again to reach it.
+// lose calls away, which makes the API server unusable, and blocks until the daemon has tried again to reach it.
 func (c *cluster) lose(when string, away func()) {
 	c.t.Helper()
-	tried := len(c.lines("api.retried")) // the loss was logged before
+	tried := len(c.lines("api.retried")) // attempts until now
 	away()
 	patient.Await(c.t, when, func() error {
 		if len(c.lines("api.retried")) == tried {
@@ -151,7 +151,7 @@ func (c *cluster) lose(when string, away func()) {
 	})
 }
 
-// bothCards has the offers of the two cards in each mode, without holders.
+// bothCards contains the lists of the two cards in each mode, without holders.
 var bothCards = map[string]offers{
 	"single":      {testResource: {"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true}},
 	"af":          {afAa: {"3b:00.0": true, "3b:00.0-p1": true}, afBb: {"5e:00.0": true}},
@@ -211,8 +211,8 @@ func TestAnnotation(t *testing.T) {
 	}
 }
 
-// A device that is held under a resource of the former mode stays in that resource, unhealthy, until it is
-// free. So does a device that was given out just before the mode changed.
+// A device that is held under a resource of the previous mode stays in that resource, unhealthy, until it is free. So
+// does a device that was allocated just before the mode changed.
 func TestAnnotationWithHeldDevices(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)

@@ -171,7 +171,7 @@ func TestDevicesAndWatchAgree(t *testing.T) {
 	}
 }
 
-// A device counts as held as soon as it is given out. watch prints a change of the holder alone.
+// A device counts as held as soon as it is allocated. watch also prints a change of the holder alone.
 func TestHeldAsSoonAsGiven(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, nil)
@@ -213,7 +213,8 @@ func TestHeldAsSoonAsGiven(t *testing.T) {
 	})
 }
 
-// The headline has the daemon's version and mode. With JSON and YAML it is on stderr, and with -o state it is omitted.
+// The headline shows the daemon's version and mode. With JSON and YAML it is on stderr, and with -o state it is
+// omitted.
 func TestHeadline(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "config.yaml")

@@ -16,7 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// injected has the nodes below /dev that the CDI spec gives, by device id. nil: there is no spec.
+// injected maps device ids to the nodes below /dev that the CDI spec gives them. nil: there is no spec.
 type injected map[string][]string
 
 // withCDI turns CDI on.
@@ -71,8 +71,8 @@ func (d *testDaemon) awaitSpec(when string, want injected) {
 	})
 }
 
-// A card returns with another number, so the container that holds it gets the new node if it is started again. The number stays
-// reserved for it after the card has left once more and the daemon has been restarted.
+// A card returns with another number, so the container that holds it gets the new node if it is started again. The
+// number stays reserved for the container after the card has left once more and the daemon has been restarted.
 func TestNodeOfRestartedContainer(t *testing.T) {
 	t.Parallel()
 	d := prepareDaemon(t, withCDI(t))
@@ -99,8 +99,8 @@ func TestNodeOfRestartedContainer(t *testing.T) {
 	d.awaitRefused("third card", testResource, "af:00.0", "node-in-use")
 }
 
-// The spec follows the mode. A device whose nodes no other device has is never missing during a change, because containers may
-// start at any time. The nodes of the ports of a card may be: its region has them, too.
+// The spec follows the mode. During a change it always contains each device that shares its nodes with no other device,
+// because containers may start at any time. The ports of a card may be missing, because its region has the same nodes.
 func TestCDIFollowsTheMode(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, withCDI(t))

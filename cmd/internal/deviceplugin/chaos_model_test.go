@@ -257,7 +257,7 @@ func (m *model) mayUnbind(states []portState, s portState) bool {
 	return !slices.ContainsFunc(states, func(o portState) bool { return o.unbound })
 }
 
-// otherOf returns the one of a and b that is not s.
+// otherOf returns a or b, whichever is not s.
 func otherOf(s, a, b string) string {
 	if s == a {
 		return b
@@ -270,8 +270,8 @@ func (m *model) plug(c simnode.Card) {
 	m.ports[c.Address] = slices.Repeat([]portState{{afu: c.AFUID}}, c.Ports)
 }
 
-// unplug pulls a card, after the daemon had the time to read its nodes: a holder may still open the nodes
-// that its device has lost, and the daemon must know them.
+// unplug pulls a card after the daemon has had time to read its nodes. A holder may still open the nodes that its
+// device has lost, and the daemon must know them.
 func (m *model) unplug(c simnode.Card) {
 	m.d.t.Helper()
 	for _, d := range m.devices() {
@@ -351,7 +351,7 @@ func (m *model) start(resource, id string) {
 	m.held[id] = h
 }
 
-// slot returns the card of a port, plugged or not, or a zero card if the device is no port.
+// slot returns the card of a port, plugged or not, or a zero card if the device is not a port.
 func (m *model) slot(id string) (found simnode.Card) {
 	address, _, _ := strings.Cut("0000:"+id, "-p")
 	if i := slices.IndexFunc(m.slots, func(c simnode.Card) bool { return c.Address == address }); i >= 0 {
@@ -375,8 +375,9 @@ func (m *model) releaseAll() {
 	}
 }
 
-// settle blocks until the kubelet has the lists that it must get, and the daemon has read the nodes and AFUs of all devices.
-// If a stream was cut during Allocate, the daemon has given out a device that the kubelet has not: it counts for the time of an admission.
+// settle blocks until the kubelet has the lists that it must get, and the daemon has read the nodes and AFUs of all
+// devices. If a stream was cut during Allocate, the daemon has allocated a device that the kubelet has not. Such a
+// device counts as in use for the time of an admission.
 func (m *model) settle(when string) {
 	m.d.t.Helper()
 	m.d.pods.Behave(simkubelet.PodBehaviour{})

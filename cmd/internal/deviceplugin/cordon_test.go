@@ -53,7 +53,7 @@ func TestCordon(t *testing.T) {
 			1, "cordon", "3b:00.0", absent, "--why", "x")
 	}
 	expect(`3b:00.0 cordoned by alice since TIME: replace the fan
-  3b:00.0 is out of service, held by default/job/main, which keeps it
+  3b:00.0 is out of service, still in use by default/job/main
   3b:00.0-p1 is out of service, free
 5e:00.0 cordoned by alice since TIME: replace the fan
   no device has this address now: the cordon applies to the next card in this slot
@@ -91,7 +91,7 @@ func TestCordon(t *testing.T) {
 	d.await("after a restart", health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true})
 
 	expect(`3b:00.0 cordoned by bob since TIME TIME: dust
-  3b:00.0 is out of service, held by default/job/main, which keeps it
+  3b:00.0 is out of service, still in use by default/job/main
   3b:00.0-p1 is out of service, free
 `, 0, "cordon", "3b:00.0", "--why", "dust", "--by", "bob", "--for", "500ms")
 	d.await("over by itself", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
@@ -152,7 +152,7 @@ func writeOwn(path, text string) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600))
 }
 
-// A state directory that is removed while the daemon runs is seen at once: by then it has neither the lock of the node
+// The daemon notices at once that its state directory was removed, because then it has neither the lock of the node
 // nor, in a pod, a place for cordons.
 func TestVanishedStateDir(t *testing.T) {
 	t.Parallel()

@@ -133,7 +133,7 @@ func (d *testDaemon) restartKubelet() {
 	d.startKubelet()
 }
 
-// health has the health of the devices in a list, by id; true: healthy.
+// health maps the ids of the devices in a list to their health; true: healthy.
 type health map[string]bool
 
 func told(l simkubelet.List) health {

@@ -22,7 +22,7 @@ import (
 // Timing changes intervals and timeouts that are not settings.
 type Timing func(*inventory.Config, *server.Config)
 
-// New returns a daemon that offers its devices as a device plugin. timing is nil outside tests.
+// New returns a daemon that advertises its devices as a device plugin. timing is nil outside tests.
 func New(version string, cfg config.Config, log *zap.Logger, counts *metrics.Metrics, timing Timing) *daemon.Daemon {
 	return &daemon.Daemon{
 		Program: "accelerator-device-plugin", Version: version, Kind: control.DevicePlugin, Config: cfg, Log: log, Metrics: counts,
@@ -68,7 +68,7 @@ func (p *plugin) Configure(ctx context.Context, cfg *inventory.Config) error {
 	source.Allocations, source.Alone = p.settings.Allocations, !cfg.HoldersUnknown
 	source.StateDir = p.cfg.StateDir // for a driver that follows
 	source.Confirm = min(holders.Confirm, cfg.HoldersInterval)
-	source.Refresh = func() bool { return p.Refresh() } // the inventory, which asks, is started after the server
+	source.Refresh = func() bool { return p.Refresh() } // in a func because the server, which the inventory asks, is set later
 	injected, err := holders.OpenInjected(p.cfg.StateDir)
 	if err != nil {
 		return fmt.Errorf("--state-dir: %w", err)
@@ -93,7 +93,7 @@ func (p *plugin) Start(_ context.Context, inv *inventory.Inventory) {
 	p.Server = server.New(p.settings, inv, p.log)
 }
 
-// Withdraw returns nil: the kubelet notices at once that the streams have ended, and offers no device.
+// Withdraw returns nil, because the kubelet notices at once that the streams have ended, and then advertises no device.
 func (p *plugin) Withdraw(context.Context) error { return nil }
 
 // Close closes the CDI spec. The last daemon on the node removes the file.

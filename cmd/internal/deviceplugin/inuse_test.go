@@ -47,7 +47,7 @@ func (d *testDaemon) hold(pod, resource string, ids ...string) {
 }
 
 // If a release without annotations gave a container two devices, each of them may have the nodes of both. Other devices
-// are not affected by that, and after the end of the container both are offered again.
+// are not affected by that, and after the end of the container both are advertised again.
 func TestTwoDevicesOfAnEarlierRelease(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, nil)

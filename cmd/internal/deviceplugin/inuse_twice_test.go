@@ -17,10 +17,11 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// The tests of this file try to get a second pod a device that a container has. Each of them once succeeded.
+// The tests in this file try to get a device for a second pod while a container has it. Each of these attempts once
+// succeeded.
 
-// refuses fails the test if the daemon gives out a device within this time, under any name but held. The kubelet itself
-// does not give out a device twice under one name.
+// refuses fails the test if the daemon allocates a device within this time, under any name except held. The kubelet
+// itself does not allocate a device twice under one name.
 func (d *testDaemon) refuses(lasts time.Duration, when, id, held string) {
 	d.t.Helper()
 	again := time.NewTicker(20 * time.Millisecond)
@@ -66,8 +67,8 @@ func (d *testDaemon) listDaemon() {
 	d.pods.Hold("kube-system", host, "main", "example.com/other", "0")
 }
 
-// inPodOrNot runs a test for a daemon in a pod, and for one that is no pod. The node has another pod in any case: a kubelet
-// that names no pod of the API server any more counts as one that does not know its pods.
+// inPodOrNot runs a test for a daemon in a pod, and for a daemon outside of a pod. The node always has another pod: a
+// kubelet that lists none of the API server's pods any more counts as one that does not know its pods.
 func inPodOrNot(t *testing.T, adjust func(*config.Config), run func(*testDaemon)) {
 	for name, isPod := range map[string]bool{"in a pod": true, "no pod": false} {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +84,7 @@ func inPodOrNot(t *testing.T, adjust func(*config.Config), run func(*testDaemon)
 	}
 }
 
-// The daemon is restarted with another name for its resources, while a pod has a device under the former name.
+// The daemon is restarted with another name for its resources, while a pod has a device under the old name.
 func TestHeldUnderAFormerName(t *testing.T) {
 	for _, test := range []struct {
 		name, mode, former string
@@ -107,7 +108,8 @@ func TestHeldUnderAFormerName(t *testing.T) {
 	}
 }
 
-// The same, and the kubelet's checkpoint is missing or cannot be read when the daemon starts. The kubelet still names the pod.
+// The daemon is restarted as in TestHeldUnderAFormerName, and the kubelet's checkpoint is missing or cannot be read
+// when it starts. The kubelet still names the pod.
 func TestHeldUnderAFormerNameWithoutCheckpoint(t *testing.T) {
 	for name, damage := range map[string]func(path string) error{
 		"missing":    func(string) error { return nil },
@@ -134,8 +136,9 @@ func TestHeldUnderAFormerNameWithoutCheckpoint(t *testing.T) {
 	}
 }
 
-// A daemon gives out a device and ends. The next one, with another name, is there before the kubelet has recorded that. With
-// the intervals of production, the device is withdrawn as soon as it has.
+// A daemon allocates a device and ends. The next daemon, which uses another name, starts before the kubelet has
+// recorded the allocation. With the intervals of production, the device is withdrawn as soon as the kubelet has
+// recorded it.
 func TestHeldByAnAllocationThatIsRecordedLate(t *testing.T) {
 	t.Parallel()
 	d := prepareDaemon(t, nil)
@@ -187,7 +190,8 @@ func TestNodeNumberInUseWhileTheKubeletKnowsNoPods(t *testing.T) {
 	})
 }
 
-// The kubelet is stopped for longer than the grace time. Meanwhile no container can end, and none can get a device.
+// The kubelet is stopped for longer than the grace time. During that time no container can end, and none can get a
+// device.
 func TestKubeletStoppedForTheGraceTime(t *testing.T) {
 	inPodOrNot(t, func(c *config.Config) { c.Mode, c.TombstoneGrace = "af", 500*time.Millisecond }, func(d *testDaemon) {
 		d.plug(cardA)
@@ -209,8 +213,8 @@ func TestKubeletStoppedForTheGraceTime(t *testing.T) {
 	})
 }
 
-// The node had the DRA driver before, and a pod still has a claim. The daemon, which is no pod, is started together with
-// the kubelet, whose first answers lack the pod.
+// The node ran the DRA driver before, and a pod still has a claim. The daemon, which does not run in a pod, is started
+// together with the kubelet, whose first answers lack the pod.
 func TestClaimThatAFreshKubeletDoesNotName(t *testing.T) {
 	t.Parallel()
 	d := prepareDaemon(t, nil)

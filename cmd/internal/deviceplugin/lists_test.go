@@ -55,7 +55,7 @@ func soundLists(t testing.TB) func(map[string]simkubelet.List) {
 	}
 }
 
-// offers has the lists of all resources, in a short form.
+// offers contains the lists of all resources, in a short form.
 type offers map[string]health
 
 // awaitOffers blocks until these are the newest lists of all resources with an open stream.

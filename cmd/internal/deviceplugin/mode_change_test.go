@@ -9,7 +9,7 @@ import (
 )
 
 // The mode changes while a container has a device, which pod-resources never names. Until the container has ended,
-// neither the device nor another one with the same node is given out.
+// neither the device nor another one with the same node is allocated.
 func TestNotGivenTwiceOverAModeChange(t *testing.T) {
 	type unit struct{ mode, resource, id string }
 	for _, test := range []struct {

@@ -25,7 +25,7 @@ const (
 	regionB = "fpga.intel.com/region-9346116da52d5ca8b06aa9a389ef7c8d"
 )
 
-// inMode is startDaemon in a mode, with short times for the server, too.
+// inMode is startDaemon in a mode. It also uses short times for the server.
 func inMode(t *testing.T, mode string, adjust func(*config.Config)) *testDaemon {
 	t.Helper()
 	d := prepareDaemon(t, func(c *config.Config) {
@@ -55,7 +55,7 @@ func (d *testDaemon) awaitAsked() {
 	d.do(d.pods.AwaitAsked(ctx, d.pods.Asked()+2)) // there is one request at a time
 }
 
-// awaitRefused blocks until Allocate of a device that is not offered returns an error with this text.
+// awaitRefused blocks until Allocate of a device that is not advertised returns an error with this text.
 func (d *testDaemon) awaitRefused(when, resource, id, why string) {
 	d.t.Helper()
 	patient.Await(d.t, when, func() error {
@@ -75,7 +75,7 @@ func nodesOf(names ...string) []string {
 	return nodes
 }
 
-// perMode has the resources, in each mode, of card A, with two ports, and card B, with one.
+// perMode lists the resources, in each mode, of card A with two ports, and card B with one.
 var perMode = []struct {
 	mode        string
 	a, b        string // their resources

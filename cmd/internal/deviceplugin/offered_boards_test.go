@@ -10,8 +10,8 @@ import (
 
 const boardsDir = "../../../testdata/sysfs/"
 
-// boards has the devices of boards in each mode, written by hand: what modes, rules and families make of them together. The
-// families' own tests read all boards.
+// boards lists the devices of boards in each mode, written by hand: the combined result of modes, rules and families.
+// The families' own tests read all boards.
 var boards = map[string]byMode{
 	"kernel-6.1-one-card":      pacWith(),
 	"kernel-6.1-thermal-alarm": pacWith("alarm-crit=temp1", "alarm-max=temp1"),
@@ -28,7 +28,7 @@ var boards = map[string]byMode{
 		region:      []offered{well("01:00.0", regionPAC, "dfl-port.1"), well("02:00.0", regionD5005, "dfl-port.0")},
 		regiondevel: []offered{well("01:00.0", regionPAC, "dfl-port.1", "dfl-fme.1"), well("02:00.0", regionD5005, "dfl-port.0", "dfl-fme.0")},
 	},
-	// Two AFUs on one card, which are two resources, and one region.
+	// Two AFUs on one card: two resources, and one region.
 	"dfl-two-ports": {
 		single:      []offered{well("0001:3b:00.0", testResource, "dfl-port.9"), well("0001:3b:00.0-p1", testResource, "dfl-port.10")},
 		af:          []offered{well("0001:3b:00.0", nlbOnPAC, "dfl-port.9"), well("0001:3b:00.0-p1", dmaOnPAC, "dfl-port.10")},
@@ -37,15 +37,15 @@ var boards = map[string]byMode{
 	},
 	"opae-one-card": opaeAt("82:00.0"),
 
-	// A port without AFU id has no name in mode af. A function without port is no device.
+	// A port without AFU id gets no name in mode af. A function without a port is not a device.
 	"dfl-multi-function": {
 		single:      []offered{well("17:00.0", testResource, "dfl-port.0")},
 		af:          []offered{well("17:00.0", notOffered, "dfl-port.0")},
 		region:      []offered{well("17:00.0", regionMulti, "dfl-port.0")},
 		regiondevel: []offered{well("17:00.0", regionMulti, "dfl-port.0", "dfl-fme.0")},
 	},
-	// A virtual function has no FME, and so is no region. Its port belongs to the FME of
-	// its physical function, if the link physfn leads to that.
+	// A virtual function has no FME, so it is not a region. Its port belongs to the FME of its physical function, if
+	// the link physfn leads there.
 	"kernel-6.1-virtual-function": withVirtual("02:00.0", notOffered),
 	"dfl-vf":                      withVirtual("03:00.0", nlbOnPAC),
 
@@ -55,7 +55,7 @@ var boards = map[string]byMode{
 		region:      []offered{well("01:00.0", regionPAC, "dfl-port.0", "dfl-port.1")},
 		regiondevel: []offered{well("01:00.0", regionPAC, "dfl-port.0", "dfl-port.1", "dfl-fme.0")},
 	},
-	// Of five functions one has a port, which has no AFU id.
+	// Only one of the five functions has a port, and the port has no AFU id.
 	"kernel-6.1-several-functions": {
 		single:      []offered{well("01:00.0", testResource, "dfl-port.0")},
 		af:          []offered{well("01:00.0", notOffered, "dfl-port.0")},
@@ -79,8 +79,8 @@ var boards = map[string]byMode{
 		region:      []offered{bad(well("01:00.0", notOffered, "dfl-port.0"), "fme-unbound")},
 		regiondevel: []offered{bad(well("01:00.0", notOffered, "dfl-port.0", "dfl-fme.0"), "fme-unbound")},
 	},
-	// Its AFU is all f, which gives no name, and a single scan has no former resource. The
-	// driver has kept the interface id that it read before the card died.
+	// Its AFU is all f, which gives no name, and a single scan knows no earlier resource. The driver has kept the
+	// interface id that it read before the card died.
 	"kernel-6.1-dead-card": {
 		single:      []offered{bad(well("01:00.0", testResource, "dfl-port.0"), "afu-dead", "fme-dead", "pci-gone")},
 		af:          []offered{bad(well("01:00.0", notOffered, "dfl-port.0"), "afu-dead", "fme-dead", "pci-gone")},
@@ -127,7 +127,7 @@ var notViable = bad(well("01:00.1", function, "vfio/6"), "group-not-viable=dfl-p
 
 func inEach(all ...offered) byMode { return byMode{all, all, all, all} }
 
-// inSingle returns the AWS card of the rig, which mode single offers, unhealthy if there are reasons.
+// inSingle returns the AWS card of the rig, which mode single advertises, unhealthy if there are reasons.
 func inSingle(reasons ...string) byMode {
 	is := func(resource string) []offered {
 		d := well("01:00.0", resource)
@@ -162,7 +162,7 @@ func pacWith(reasons ...string) byMode {
 	}
 }
 
-// withVirtual returns that card with a virtual function, which mode af offers under this name.
+// withVirtual returns that card with a virtual function, which mode af advertises under this name.
 func withVirtual(id, af string) byMode {
 	return byMode{
 		single:      []offered{well("01:00.0", testResource, "dfl-port.0"), well(id, testResource, "dfl-port.1")},
@@ -192,7 +192,7 @@ func TestOfferedBoards(t *testing.T) {
 	}
 }
 
-// unfold creates the tree of a board. A file whose read is an error is not in the tree.
+// unfold creates the tree of a board. It leaves out files whose read is an error.
 func unfold(t *testing.T, name string) (root string) {
 	t.Helper()
 	root = t.TempDir()
@@ -200,7 +200,7 @@ func unfold(t *testing.T, name string) (root string) {
 	return root
 }
 
-// Without nodes, no device is offered, and each device keeps its resource.
+// Without nodes, no device is advertised, and each device keeps its resource.
 func TestOfferedWithoutNodes(t *testing.T) {
 	t.Parallel()
 	root := unfold(t, "kernel-6.1-one-card")

@@ -30,8 +30,8 @@ func kept(id, resource string, nodes ...string) offered {
 	return heldBy(bad(well(id, resource, nodes...), "replaced-in-use"), job)
 }
 
-// heldCase is a board with devices that were given out: by us before a restart in another mode or with other
-// rules, or by another plugin.
+// heldCase is a board with devices that were allocated: by us before a restart in another mode or with other rules, or
+// by another plugin.
 type heldCase struct {
 	name, board, mode string
 	rules             string // in resources: []
@@ -63,7 +63,7 @@ var heldCases = []heldCase{
 	{"bad beside it", "kernel-6.1-port-unbound", "region", "", []holding{{testResource, "01:00.0"}},
 		[]offered{heldBy(bad(well("01:00.0", testResource, "dfl-port.0"), "driver-unbound", "replaced-in-use"), job)}},
 
-	// A card's id is that of its first port.
+	// A card has the same id as its first port.
 	{"region became af, two ports", "dfl-two-ports", "af", "", []holding{{regionPAC, "0001:3b:00.0"}},
 		[]offered{kept("0001:3b:00.0", regionPAC, "dfl-port.9"), well("0001:3b:00.0-p1", dmaOnPAC, "dfl-port.10")}},
 	{"af became region, two ports", "dfl-two-ports", "region", "", []holding{{dmaOnPAC, "0001:3b:00.0-p1"}},
@@ -72,7 +72,7 @@ var heldCases = []heldCase{
 	{"pulled, under the name of another mode", "kernel-6.1-no-driver", "single", "", []holding{{regionPAC, "01:00.0"}},
 		[]offered{heldBy(bad(well("01:00.0", regionPAC), "removed-in-use"), job)}},
 
-	// A claim on the DRA driver. Its device is on no list of the kubelet.
+	// A claim on the DRA driver. The kubelet does not list its device.
 	{"by a claim", "kernel-6.1-two-cards", "single", "", []holding{{draname.Driver, "pci-0000-02-00-0"}},
 		[]offered{well("01:00.0", testResource, "dfl-port.0"), heldBy(bad(well("02:00.0", draname.Driver, "dfl-port.1"), "held-other-api"), job)}},
 	{"by a claim in mode af", "kernel-6.1-one-card", "af", "", []holding{{draname.Driver, "pci-0000-01-00-0"}},
@@ -88,7 +88,7 @@ var heldCases = []heldCase{
 		[]offered{kept("01:00.0", testResource, "dfl-port.0")}},
 	{"a rule matches no more", "kernel-6.1-one-card", "single", "{name: example.com/nlb, match: {family: opae}}", []holding{{"example.com/nlb", "01:00.0"}},
 		[]offered{kept("01:00.0", "example.com/nlb", "dfl-port.0")}},
-	// Another plugin may have such a name, too. Its containers have the node.
+	// Another plugin may also use such a name. Its containers have the node.
 	{"a rule went", "kernel-6.1-one-card", "single", "", []holding{{"example.com/nlb", "01:00.0"}},
 		[]offered{bad(well("01:00.0", testResource, "dfl-port.0"), "node-in-use")}},
 
@@ -111,7 +111,7 @@ var heldCases = []heldCase{
 		[]offered{kept("01:00.0", testResource, "dfl-port.0")}},
 }
 
-// nodesOnBoards has the nodes that holders of a port were given, on any board.
+// nodesOnBoards lists the nodes that holders of a port were given, on any board.
 var nodesOnBoards = map[string][]string{
 	"01:00.0": {"dfl-port.0"}, "02:00.0": {"dfl-port.1"}, "0001:3b:00.0": {"dfl-port.9"}, "0001:3b:00.0-p1": {"dfl-port.10"},
 }

@@ -6,8 +6,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
-// Rules for resources, on a board in a mode. The first rule that matches gives a device its resource, the mode
-// gives it to the rest, and rules that apply to no device are listed.
+// Rules for resources, on a board in a mode. The first rule that matches gives a device its resource, and the mode
+// names the other devices. Rules that match no device are listed.
 func TestOfferedByRules(t *testing.T) {
 	for _, tt := range []struct {
 		name, board, mode string

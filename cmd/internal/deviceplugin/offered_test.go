@@ -41,7 +41,7 @@ const (
 	notOffered = ""
 )
 
-// offered is a device as `devices` prints it, with the fields that the kubelet gets, too.
+// offered is a device as `devices` prints it, with only those fields that the kubelet also gets.
 type offered struct {
 	ID, Resource, Health string
 	Reasons, DeviceNodes []string
@@ -64,7 +64,7 @@ func bad(d offered, reasons ...string) offered  { d.Health, d.Reasons = "unhealt
 // heldBy returns d, held by one container.
 func heldBy(d offered, holder string) offered { d.Holder = []string{holder}; return d }
 
-// byMode has the devices of a node in each mode.
+// byMode lists the devices of a node in each mode.
 type byMode struct{ single, af, region, regiondevel []offered }
 
 // check scans the node below root in every mode. Its devices are free.
@@ -103,7 +103,7 @@ func scan(t *testing.T, root string, cfg config.Config) control.State {
 	return state
 }
 
-// rowsOf returns the devices as the output in JSON has them.
+// rowsOf returns the devices as in the JSON output.
 func rowsOf(t *testing.T, state control.State) (rows []offered) {
 	t.Helper()
 	text, err := json.Marshal(state.Devices)

@@ -53,7 +53,7 @@ func median(all []time.Duration) time.Duration {
 	return all[len(all)/2]
 }
 
-// path has the parts that a hint passes: inventory, server, gRPC over a unix socket, a kubelet.
+// path contains the parts that a hint passes: inventory, server, gRPC over a unix socket, a kubelet.
 type path struct {
 	node      *simnode.Node
 	inventory *inventory.Inventory

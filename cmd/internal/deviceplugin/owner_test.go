@@ -19,8 +19,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// While a DRA driver owns the node, the daemon is alive and not ready. It has read nothing, and offers nothing. When
-// the driver has left, the daemon offers the devices.
+// While a DRA driver owns the node, the daemon is alive but not ready. It has read nothing, and advertises nothing.
+// When the driver has left, the daemon advertises the devices.
 func TestWaitsForTheOtherAPI(t *testing.T) {
 	t.Parallel()
 	d := prepareDaemon(t, nil)

@@ -132,7 +132,7 @@ func (n *churn) turn() {
 
 func (n *churn) afu() string { return []string{cardA.AFUID, cardB.AFUID}[n.random.IntN(2)] }
 
-// hold makes a pod hold an offered device.
+// hold makes a pod hold an advertised device.
 func (n *churn) hold() {
 	lists := n.d.lists()
 	for _, resource := range slices.Sorted(maps.Keys(lists)) {

@@ -20,7 +20,7 @@ import (
 )
 
 // Scan returns the devices as a daemon without a history sees them. If insist is true, a missing socket of the kubelet
-// is an error of the holders even if there are no devices.
+// counts as an error of the holders even if there are no devices.
 func Scan(ctx context.Context, cfg config.Config, insist bool) (control.State, error) {
 	policy := daemon.OfferNaming(cfg)
 	watched := daemon.Watching(cfg, metrics.New("scan"))
@@ -58,7 +58,7 @@ func ScanOnce(ctx context.Context, cfg config.Config, watched inventory.Config) 
 	watched.ResyncInterval, watched.HealthInterval = time.Hour, time.Hour // never: ScanOnce takes seconds
 	inv := inventory.New(watched, host, zap.NewNop())
 
-	// Longer than the read of a card may take. Only the list of a directory can block for so long.
+	// This is longer than the read of a card may take. Only listing a directory can block for so long.
 	ctx, cancel := context.WithTimeout(ctx, daemon.ReadTimeout+time.Second)
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error { return inv.Run(ctx) })

@@ -15,8 +15,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// The daemon shows the sensors of its cards in the metrics and at the socket, until the settings say otherwise. A card that
-// hangs affects neither the other card nor its own devices, and leaves the daemon able to end.
+// The daemon shows the sensors of its cards in the metrics and at the socket, until the settings say otherwise. If one
+// card hangs, neither the other card nor the devices of the first are affected, and the daemon can still end.
 func TestSensors(t *testing.T) {
 	t.Parallel()
 	d := prepareDaemon(t, func(c *config.Config) { c.SensorInterval = time.Second })
@@ -45,7 +45,7 @@ func TestSensors(t *testing.T) {
 	d.awaitSeries(`accelerator_sensor_temperature_celsius{card="3b:00.0",chip="",sensor="die"} 91.5`)
 	set("garbage")
 	d.awaitNoSeries(`accelerator_sensor_failures_total{card="3b:00.0"} 0`)
-	d.awaitSeries(`accelerator_sensor_temperature_celsius{card="3b:00.0",chip="",sensor="die"} 47`) // that of the FME
+	d.awaitSeries(`accelerator_sensor_temperature_celsius{card="3b:00.0",chip="",sensor="die"} 47`) // the value of the FME
 	d.awaitLine("sensors.failed", "0000:3b:00.0", "temp1_input", "garbage")
 	set("48500")
 	d.awaitLine("sensors.read", "0000:3b:00.0")

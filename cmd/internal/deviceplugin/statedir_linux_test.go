@@ -11,7 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
-// While the file system of the state directory hangs, cards are published and given out under their present names. What
+// While the file system of the state directory hangs, cards are published and allocated under their current names. What
 // must be written fails, and takes effect when the file system answers. The daemon ends in time.
 func TestStateDirHangs(t *testing.T) {
 	t.Parallel()

@@ -175,7 +175,7 @@ func (s *story) start() {
 	s.ended = cmd.Wait
 }
 
-// allocate calls Allocate as the kubelet does for a pod; the log has the answer.
+// allocate calls Allocate as the kubelet does for a pod. The log shows the answer.
 func (s *story) allocate(id string) {
 	_, _ = s.kubelet.Allocate(s.t.Context(), testResource, id)
 }
@@ -195,14 +195,14 @@ func (s *story) startKubelet() {
 	}
 }
 
-// begin begins a step; what is for the reader, and for the output of a failed test.
+// begin begins a step. The description what is for the reader, and for the output of a failed test.
 func (s *story) begin(what string) {
 	s.t.Log(what)
 	s.since = len(s.log.String())
 }
 
-// play changes the node while the program is stopped. The kernel needs microseconds for a change, but the
-// simulation so long that the daemon would read a part of it.
+// play changes the node while the program is stopped. The kernel needs only microseconds for a change. The simulation
+// needs so long that the daemon would see a part of the change.
 func (s *story) play(what string, change func() error) {
 	s.t.Helper()
 	s.begin(what)

@@ -49,9 +49,9 @@ func (d *testDaemon) awaitReady(when string) {
 	}
 }
 
-// In an upgrade that changes the names of devices, the new daemon is ready while the old one lives, and offers nothing.
-// When the old one has ended, it offers what is free. A held device stays with its pod. In an
-// upgrade that does not change them, both offer the devices, which are never away.
+// In an upgrade that changes the names of devices, the new daemon is ready while the old one runs, but advertises
+// nothing. When the old daemon has ended, the new one advertises the free devices. A held device stays with its pod. In
+// an upgrade that does not change the names, both daemons advertise the devices, which are never away.
 func TestUpgradeWithOtherNames(t *testing.T) {
 	card := offers{testResource: {"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true}}
 	for _, test := range []struct {
@@ -114,8 +114,8 @@ func TestUpgradeWithOtherNames(t *testing.T) {
 	}
 }
 
-// Two daemons never write the CDI spec in turn: the one that waits leaves the file of the other as it is, and replaces
-// it when it offers the devices.
+// Two daemons never write the CDI spec in turn. The daemon that waits leaves the other daemon's file as it is, and
+// replaces it when it advertises the devices.
 func TestUpgradeWithOtherNamesAndCDI(t *testing.T) {
 	t.Parallel()
 	old := prepareDaemon(t, withCDI(t))
@@ -143,7 +143,7 @@ func TestUpgradeWithOtherNamesAndCDI(t *testing.T) {
 	next.awaitSpec("both have ended", nil)
 }
 
-// The mode changes for both daemons of an upgrade. They go on with the former mode until one of them has ended.
+// The mode changes for both daemons of an upgrade. They keep the old mode until one of them has ended.
 func TestModeChangesInUpgrade(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)
@@ -173,8 +173,8 @@ func TestModeChangesInUpgrade(t *testing.T) {
 	compare.Values(t, "lines owner.unavailable", 0, len(next.lines("owner.unavailable"))+len(late.lines("owner.unavailable")))
 }
 
-// A daemon that does not know the mode of its node yet, because the API server does not answer, waits for the one that
-// does. It joins it when it knows the mode.
+// A daemon that does not know the mode of its node yet, because the API server does not answer, waits for the daemon
+// that does. When it knows the mode, it joins that daemon.
 func TestModeIsKnownLate(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)

@@ -31,15 +31,16 @@ type Proc struct {
 type Process struct {
 	PID     int
 	Command string // the name that the process has set for itself: at most 15 bytes of any kind
-	// Group is the last element of the longest path of its control groups. For a container it has the
-	// container's id, for a service it is the unit. "": not known.
+	// Group is the last element of the longest path of its control groups. For a container it contains the container's
+	// id, for a service it is the unit. "": not known.
 	Group   string
 	Devices []sysfs.DeviceNumber // in the order of the argument of Find
-	Files   []File               // the same
+	Files   []File               // in the order of the arguments of Find
 }
 
-// File is a file of sysfs, such as that of a BAR. Each network namespace has a sysfs with a device number of its own,
-// but the inode numbers are the same in all. The size excludes files of other file systems with this inode number.
+// File is a file of sysfs, such as the file of a BAR. Each network namespace has a sysfs with its own device number,
+// but the inode numbers are the same in all of them. The size excludes files of other file systems that have the same
+// inode number.
 type File struct{ Inode, Size uint64 }
 
 // FileAt returns the file at path.
@@ -59,7 +60,8 @@ func FileAt(path string) (File, error) {
 // include/linux/proc_ns.h.
 const hostNamespace = "pid:[4026531836]"
 
-// ErrConfined is wrapped by the errors of [Proc.SeesHost]: elsewhere on the host, another process may see all processes.
+// ErrConfined is wrapped by the errors of [Proc.SeesHost]. Another process on the host may still be able to see all
+// processes.
 var ErrConfined = errors.New("this process")
 
 // SeesHost returns an error unless this process can see all processes of the host.
@@ -83,8 +85,8 @@ func (p Proc) Find(ctx context.Context, devices []sysfs.DeviceNumber, files ...F
 	var first error
 	failed := 0
 	searched := map[int]bool{}
-	// New processes must be searched, too: a process may have started a child, which inherits its files,
-	// after it was searched itself, or before it ended without being searched.
+	// New processes must be searched as well: a process may have started a child, which inherits its files, after it
+	// was searched itself, or before it ended without being searched.
 	next := func() ([]int, error) {
 		pids, err := numbers(p.Root)
 		return slices.DeleteFunc(pids, func(pid int) bool { return searched[pid] }), err
@@ -142,7 +144,7 @@ func (p Proc) within(ctx context.Context, pid int, devices []sysfs.DeviceNumber,
 	}
 }
 
-// search searches one process. It returns the first error, after which devices may be missing.
+// search searches one process. It returns the first error; devices may be missing then.
 func (p Proc) search(pid int, devices []sysfs.DeviceNumber, files []File) (Process, error) {
 	process := Process{PID: pid}
 	dir := filepath.Join(p.Root, strconv.Itoa(pid))
@@ -182,7 +184,7 @@ func (p Proc) search(pid int, devices []sysfs.DeviceNumber, files []File) (Proce
 	return process, err
 }
 
-// found has the devices and the regular files of a process.
+// found contains the devices and the regular files of a process.
 type found struct {
 	devices map[sysfs.DeviceNumber]bool
 	files   map[File]bool
@@ -214,9 +216,9 @@ func numbersOf(dir string, seen found) (links int, err error) {
 	}
 }
 
-// add adds the character device or the regular file to which the link with the name in dir leads. It
-// requests no attributes: the kernel then returns type, numbers and size without asking a file server. So
-// a FUSE file system that refuses access by root is no error; no device can be open on it.
+// add adds the character device or the regular file to which the link with the name in dir leads. It requests no
+// attributes. So the kernel returns type, numbers and size without asking a file server, and a FUSE file system that
+// refuses access by root causes no error. No device can be open on it.
 func (f found) add(dir int, name string) error {
 	for {
 		var st unix.Statx_t

@@ -181,8 +181,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// The end of a process during the search is no error. The test uses a PID namespace with its own procfs,
-// because on some hosts not even root may read PID 1.
+// If a process ends during the search, that is not an error. The test uses a PID namespace with its own procfs, because
+// on some hosts not even root may read PID 1.
 func TestProcessesThatEnd(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root makes PID namespaces")

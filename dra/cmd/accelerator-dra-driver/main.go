@@ -57,9 +57,9 @@ Each setting has a flag (--resync-interval) and an environment variable
 --config (resyncInterval). Flags take precedence over variables, and variables
 over the file.
 
-The commands devices, watch, check, cordon, uncordon, forget and can-pull of
-accelerator-device-plugin connect to --socket, as with the device plugin. Its
-command logs reads the log of the driver.
+The commands of accelerator-device-plugin work with the driver as well: devices,
+watch, check, cordon, uncordon, forget and can-pull connect to --socket, and logs
+reads the driver's log.
 
 Exit codes: 0 success, 1 failure, 2 usage error.`
 

@@ -236,7 +236,7 @@ func TestRoles(t *testing.T) {
 	created := make(chan *corev1.Pod, 10) // of can-pull
 	s.runPods("accelerator-can-pull", func(p *corev1.Pod) (string, int32) {
 		created <- p.DeepCopy()
-		return `{"address":"0000:3b:00.0","answer":"no","reasons":[{"answer":"no","what":"held by a/b/c","do":"end it"}]}`, 1
+		return `{"address":"0000:3b:00.0","answer":"no","reasons":[{"answer":"no","what":"in use by a/b/c","do":"end it"}]}`, 1
 	})
 	s.must(s.Create(t.Context(), &rbacv1.RoleBinding{ // the authorizer of nodes, which this API server lacks, allows it
 		ObjectMeta: metav1.ObjectMeta{Namespace: pluginNamespace, Name: "kubelets"},
@@ -279,7 +279,7 @@ func TestRoles(t *testing.T) {
 		{long, []string{"cordon", "worker-1", "3b:00.0", "3b:00.0-p1", "--why", "--fan", "--for", "2h"}, 0, "3b:00.0 cordoned by longlonglonglonglonglonglonglon…"},
 		{long, []string{"uncordon", "worker-1", "3b:00.0", "3b:00.0-p1"}, 0, "ended: "},
 		{operate, []string{"logs", "worker-2"}, 0, "daemon stopped"},
-		{operate, []string{"can-pull", "worker-2", "3b:00.0"}, 1, "no\nheld by a/b/c: end it\n"},
+		{operate, []string{"can-pull", "worker-2", "3b:00.0"}, 1, "no\nin use by a/b/c: end it\n"},
 		{rita, []string{"report", "worker-2", "--file", dir + "/all"}, 0, dir + "/all"},
 		{operate, []string{"report", "worker-2", "--file", dir + "/some"}, 1, `node.json: you lack a right: nodes "worker-2" is forbidden: User "olga" cannot get resource "nodes" in API group "" at the cluster scope`},
 		{look, []string{"report", "worker-1", "--file", dir + "/less"}, 1, `plugin-1/scan.json: you lack a right: `},

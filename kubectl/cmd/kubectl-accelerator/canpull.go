@@ -23,11 +23,11 @@ func newCanPull(c *cluster) *cobra.Command {
 		Use:   "can-pull NODE CARD",
 		Short: "Check whether a card may be pulled out of a node",
 		Long: `Check whether a card may be pulled. Print yes, no or unknown, and one line for each
-reason, with a remedy. The exit code is 0 for yes, else 1.
+reason, with a remedy. The exit code is 0 for yes, and 1 otherwise.
 
 Only a pod that sees all processes of the node can answer, so the command starts one
-in the namespace of the plugin, and removes it. The pod is privileged, and has the
-plugin's image and settings. If the command is killed, the pod ends by itself.`,
+in the namespace of the plugin, and removes it afterwards. The pod is privileged, and
+uses the plugin's image and settings. If the command is killed, the pod ends by itself.`,
 		Example: `  kubectl accelerator can-pull worker-3 3b:00.0
   kubectl accelerator can-pull worker-3 3b:00.0 && echo pull`,
 		ValidArgsFunction: c.nodeAndCards(1),
@@ -81,7 +81,7 @@ plugin's image and settings. If the command is killed, the pod ends by itself.`,
 	}
 	cmd.Flags().StringVarP(&format, "output", "o", "", "output `format`: json (default: text)")
 	completeOutput(cmd, "json")
-	cmd.Flags().DurationVar(&limit, "timeout", 2*time.Minute, "the longest time to wait for the answer")
+	cmd.Flags().DurationVar(&limit, "timeout", 2*time.Minute, "how long to wait for the answer")
 	return cmd
 }
 

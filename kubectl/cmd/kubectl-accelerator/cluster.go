@@ -36,7 +36,7 @@ func (c *cluster) addFlags(flags *pflag.FlagSet) {
 	c.kube.AddFlags(flags)
 	flags.Lookup("namespace").Usage = "the namespace of the plugin's pods (default: all namespaces)"
 	flags.StringVarP(&c.selector, "selector", "l", fleet.Selector, "the labels of the plugin's pods, if the chart has nameOverride")
-	flags.DurationVar(&c.timeout, "node-timeout", 10*time.Second, "the longest time to wait for a node")
+	flags.DurationVar(&c.timeout, "node-timeout", 10*time.Second, "how long to wait for the answer of a node")
 }
 
 // fleet connects to the cluster.

@@ -22,9 +22,9 @@ func newCordon(c *cluster) *cobra.Command {
 		Use:   "cordon NODE CARD... --why TEXT",
 		Short: "Take cards or ports of a node out of service",
 		Long: `Take cards or ports of a node out of service at once: no new pod gets them. Pods that
-hold one keep it. CARD is a card with all its ports, such as 3b:00.0, or one port,
-such as 3b:00.0-p1. A cordon lasts until uncordon, or for the time of --for. The node
-records your user name, as the API server knows it.`,
+already use one keep it. CARD is a card with all its ports, such as 3b:00.0, or one
+port, such as 3b:00.0-p1. A cordon lasts until you run uncordon, or for the time given
+with --for. The node records your user name, as the API server knows it.`,
 		Example: `  kubectl accelerator cordon worker-3 3b:00.0 --why "replace the fan"
   kubectl accelerator cordon worker-3 3b:00.0-p1 --why "link errors, ticket 4711" --for 2h`,
 		Args:              nodeAndCards,
@@ -40,7 +40,7 @@ records your user name, as the API server knows it.`,
 		},
 	}
 	cmd.Flags().StringVar(&why, "why", "", "reason for the cordon, a `TEXT` of one line; required")
-	cmd.Flags().DurationVar(&during, "for", 0, "duration of the cordon, such as 2h (default: until uncordon)")
+	cmd.Flags().DurationVar(&during, "for", 0, "how long the cordon lasts, such as 2h (default: until uncordon)")
 	return cmd
 }
 
@@ -48,8 +48,8 @@ func newUncordon(c *cluster) *cobra.Command {
 	return &cobra.Command{
 		Use:   "uncordon NODE CARD...",
 		Short: "Put cards or ports of a node back into service",
-		Long: `End the cordons of cards or ports of a node. CARD is a card or a port, as in the
-command cordon. A healthy device is offered again at once.`,
+		Long: `Put cards or ports of a node back into service by ending their cordons. CARD is a card
+or a port, as for the command cordon. A healthy device is advertised again at once.`,
 		Example:           "  kubectl accelerator uncordon worker-3 3b:00.0",
 		Args:              nodeAndCards,
 		ValidArgsFunction: c.nodeAndCards(0),

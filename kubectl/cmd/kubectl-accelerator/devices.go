@@ -15,13 +15,14 @@ func newDevices(c *cluster) *cobra.Command {
 		Use:   "devices [NODE...]",
 		Short: "Print the FPGA devices of all nodes",
 		Long: `Print the FPGA devices of all nodes, or of each NODE: their health, the container
-that holds them, and the reasons if they are not healthy. A card that was present
-before and did not come back is listed with the reason "missing". With DRA, a reason
-"DeviceTaintRule/NAME" means that this rule of the cluster keeps pods away from it.
-A cordoned slot without a card is listed with the health "absent".
+that uses them, and the reasons if they are not healthy. A card that was present
+before and did not come back is listed with the reason "missing". With DRA, the reason
+"DeviceTaintRule/NAME" means that this rule of the cluster keeps pods away from the
+device. A cordoned slot without a card is listed with the health "absent".
 
-A node that does not answer is a row with health "unknown" and the reason, and makes
-the exit code 1. Unhealthy devices do not. HOLDER is "?" if the node does not know it.`,
+A node that does not answer is listed with the health "unknown" and the reason, and
+makes the exit code 1. Unhealthy devices do not change the exit code. HOLDER is "?" if
+the node does not know which container uses the device.`,
 		Example: `  kubectl accelerator devices
   kubectl accelerator devices --unhealthy
   kubectl accelerator devices worker-3 -o wide

@@ -51,10 +51,10 @@ func documented(t *testing.T) *simcluster.Cluster {
 			const cordoned = "3b:00.0 cordoned by jane since 2026-11-22 10:22: port shuts down, ticket 4711\n" // as the plugin prints it: TestCordon
 			switch args[1] {
 			case "cordon":
-				io.WriteString(stdout, cordoned+"  3b:00.0 is out of service, held by default/training-1/main, which keeps it\n  3b:00.0-p1 is out of service, free\n")
+				io.WriteString(stdout, cordoned+"  3b:00.0 is out of service, still in use by default/training-1/main\n  3b:00.0-p1 is out of service, free\n")
 				return 0
 			case "uncordon":
-				io.WriteString(stdout, "ended: "+cordoned+"  3b:00.0 is healthy, held by default/training-1/main, which keeps it\n  3b:00.0-p1 is unhealthy port-ap6, free\n")
+				io.WriteString(stdout, "ended: "+cordoned+"  3b:00.0 is healthy, in use by default/training-1/main\n  3b:00.0-p1 is unhealthy port-ap6, free\n")
 				return 0
 			}
 			return simcluster.NewNode(text).Run(ctx, args, stdout, stderr)
@@ -65,7 +65,7 @@ func documented(t *testing.T) *simcluster.Cluster {
 		next.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "accelerator-device-plugin", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}}}
 		next.Logs = []string{`{"address":"0000:3b:00.0","answer":"no","reasons":[
 			{"answer":"no","what":"3b:00.0 is not cordoned: a new pod can get it at any time","do":"accelerator-device-plugin cordon 3b:00.0 --why TEXT"},
-			{"answer":"no","what":"held by default/training-1/main","do":"ask its owner to end it, or: kubectl --namespace default delete pod training-1"}]}`}
+			{"answer":"no","what":"in use by default/training-1/main","do":"ask the pod's owner, or run: kubectl --namespace default delete pod training-1"}]}`}
 		c.Set(&next)
 	})
 	pending := simcluster.NewPod("worker-3", "kube-system", "fpga", "devicePlugin", nil)

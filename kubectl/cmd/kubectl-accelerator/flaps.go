@@ -17,17 +17,17 @@ func newFlaps(c *cluster) *cobra.Command {
 		Use:   "flaps [NODE...]",
 		Short: "Print the cards of all nodes that failed most",
 		Long: `Print the cards of all nodes, or of each NODE, whose health has changed or that were
-removed since a time, the worst first. The nodes remember this across restarts and
-upgrades of the plugin (docs/service.md, The ledger).
+removed within the time of --since, the worst first. The nodes remember these changes
+across restarts and upgrades of the plugin (docs/service.md, The ledger).
 
-  FAILURES  how often the card became unhealthy since then; "+" if there may be more,
-            because a node remembers the newest 20 changes of a card
+  FAILURES  how often the card became unhealthy in that time; "+" if there may be more,
+            because a node remembers only the newest 20 changes of a card
   TOTAL     all failures that the node has counted
   REMOVALS  how often the card was ever removed
-  LAST      the newest change of health or removal since then
-  HEALTH    that of the worst device of the card now; "absent" if it has none
-  REASONS   those of the changes since then, the most frequent first; the 6 in
-            power-throttled=6 is the value of the reason, and not a number of changes`,
+  LAST      the newest change of health or removal in that time
+  HEALTH    health of the card's worst device now; "absent" if the card has no device
+  REASONS   reasons of the changes in that time, the most frequent first; the 6 in
+            power-throttled=6 is the value of the reason, not a number of changes`,
 		Example: `  kubectl accelerator flaps
   kubectl accelerator flaps --since 12h
   kubectl accelerator flaps worker-3 worker-4 --since 30d -o wide

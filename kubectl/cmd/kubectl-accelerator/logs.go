@@ -20,7 +20,7 @@ func newLogs(c *cluster) *cobra.Command {
 		Use:   "logs NODE",
 		Short: "Print the history of the devices of a node, from the plugin's logs",
 		Long: `Print the history of the devices of a node in plain words: one line for each event.
-The command reads the logs of the plugin's pods on the node, also those from before
+The command reads the logs of the plugin's pods on the node, including those from before
 the last restart of a container. The logs of pods that no longer exist are not in the
 cluster: docs/logs.md shows how to keep them, and flaps prints what the node remembers.
 

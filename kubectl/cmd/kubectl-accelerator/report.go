@@ -38,14 +38,14 @@ func newReport(c *cluster) *cobra.Command {
 	var full bool
 	cmd := &cobra.Command{
 		Use:   "report NODE",
-		Short: "Write a file with all that helps to find a fault on a node",
-		Long: `Write a compressed tar file for the people who help you to find a fault: the devices,
+		Short: "Write a file that helps to find a fault on a node",
+		Long: `Write a compressed tar file for the people who help you find a fault: the devices,
 settings, history and logs of the plugin on the node, the state of its pods, and what
 the kubelet reports of the node. Nothing is written on the node, and no pod is started.
 
 The file contains no texts that people have written, no names of pods, namespaces and
 users, no environment variables and no annotations: only values of a known form, such
-as numbers and PCI addresses. --full leaves everything in. Read the file before you
+as numbers and PCI addresses. --full keeps everything. Read the file before you
 give it away.
 
 What cannot be read is listed in problems.txt and on stderr, and makes the exit code 1.`,
@@ -91,7 +91,7 @@ What cannot be read is listed in problems.txt and on stderr, and makes the exit 
 		},
 	}
 	cmd.Flags().StringVar(&name, "file", "", "`FILE` to write, which must not exist (default: accelerator-report-NODE-TIME.tar.gz)")
-	cmd.Flags().BoolVar(&full, "full", false, "leave names, texts, annotations and environment variables in")
+	cmd.Flags().BoolVar(&full, "full", false, "keep names, texts, annotations and environment variables in the file")
 	return cmd
 }
 

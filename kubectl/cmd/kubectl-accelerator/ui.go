@@ -25,7 +25,7 @@ func newUI(c *cluster) *cobra.Command {
 		Use:   "ui [NODE...]",
 		Short: "Show the cards of all nodes on a page in your browser",
 		Long: `Show the cards of all nodes, or of each NODE, on a page in your browser: which need
-attention, why, what to do, who holds them, and what has happened to them. The page
+attention, why, what to do, which pods use them, and what has happened to them. The page
 follows changes until you end the command with Ctrl-C.
 
 The command prints the address of the page, which is on this machine only. The address

@@ -44,21 +44,22 @@ func newKeep() *cobra.Command {
 	var s kept
 	cmd := &cobra.Command{
 		Use:   "keep --list FILE",
-		Short: "Keep a list of bitstreams in the store, as a service",
-		Long: `Keep a list of bitstreams in the store of this node. FILE has a reference in each line,
-REGISTRY/NAME[:TAG|@sha256:DIGEST]. Each is pulled at the start, and then checked at
-intervals, so a tag that moves brings another bitstream. A digest that is in the store is not
-asked for again. A change of FILE, and of the files with credentials, certificates and keys,
-needs no restart.
+		Short: "Keep a list of bitstreams in the store up to date, as a service",
+		Long: `Keep a list of bitstreams in the store of this node up to date. FILE contains one reference
+per line, REGISTRY/NAME[:TAG|@sha256:DIGEST]. Each bitstream is pulled at the start. Then the
+references are checked at intervals, so when a tag moves, its new bitstream is pulled. A
+digest that is in the store is not checked again. You can change FILE, and the files with
+credentials, certificates and keys, without a restart.
 
-A file of the store is replaced only if keep has installed it. Nothing is removed, unless
---gc-age or --gc-max-size is set. They remove only what keep has installed, if no reference
-has named it and no program has read it for that time, and no card has its AFU.
+keep replaces and removes only files that it has installed itself. It removes files only with
+--gc-age or --gc-max-size. A file can be removed if no reference has named it and no program
+has read it for the time of --gc-age, or for 24 h with --gc-max-size, and if no card has its
+AFU.
 
-The log has lines in JSON. With --once, keep tries each reference once and ends, with exit
-code 0 also if pulls have failed, so that a registry that is away stops nothing.
+The log is in JSON. With --once, keep tries each reference once, then exits. The exit code is
+0 even if pulls have failed, so that an unreachable registry does not block anything.
 
-Credentials and proxies are those of "accelerator-fpga pull".`,
+keep uses the same credentials and proxies as "accelerator-fpga pull".`,
 		Example: `  accelerator-fpga keep --list references.txt --once
   accelerator-fpga keep --list references.txt --interval 1h --http-address :9481`,
 		Args: cobra.NoArgs,
@@ -71,18 +72,18 @@ Credentials and proxies are those of "accelerator-fpga pull".`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&s.List, "list", "", "`file` with the references, one in each line; its directory is watched")
+	f.StringVar(&s.List, "list", "", "`file` with the references, one per line; keep notices changes")
 	f.StringVar(&s.store, "store", string(programming.DefaultStore), "`directory` with the bitstreams of this node")
-	f.DurationVar(&s.Interval, "interval", 10*time.Minute, "`time` between two checks of a reference; each wait differs by up to a quarter")
-	f.DurationVar(&s.Timeout, "timeout", time.Hour, "longest `time` of one pull")
-	f.BoolVar(&s.once, "once", false, "try each reference once, and end")
-	f.StringVar(&s.keyFile, "key", "", "`file` with public keys (PEM): want signatures of cosign by one of them")
-	f.StringVar(&s.caFile, "ca-file", "", "`file` with certificate authorities (PEM), besides those of the system")
-	f.BoolVar(&s.plain, "plain-http", false, "speak http with the registries, without any protection")
+	f.DurationVar(&s.Interval, "interval", 10*time.Minute, "`time` between two checks of a reference; each wait is varied by up to a quarter")
+	f.DurationVar(&s.Timeout, "timeout", time.Hour, "time `limit` for one pull")
+	f.BoolVar(&s.once, "once", false, "try each reference once, then exit")
+	f.StringVar(&s.keyFile, "key", "", "`file` with public keys (PEM); require a cosign signature by one of them")
+	f.StringVar(&s.caFile, "ca-file", "", "`file` with certificate authorities (PEM), in addition to the system's")
+	f.BoolVar(&s.plain, "plain-http", false, "use http instead of https, without any protection")
 	f.Int64Var(&s.MinFree, "min-free", 20, "`percentage` of the store's file system that must stay free")
-	f.DurationVar(&s.Collect.Age, "gc-age", 0, "remove files that were not needed for this `time`, at least 24h (0: never)")
-	f.Int64Var(&s.maxMiB, "gc-max-size", 0, "if the files of keep take more `MiB`, remove the oldest that were not needed for 24 h (0: no limit)")
-	f.StringVar(&s.sysfs, "sysfs-root", "/sys", "`directory` of sysfs, in which --gc looks for the AFUs of the cards")
+	f.DurationVar(&s.Collect.Age, "gc-age", 0, "remove files that have not been needed for this `time`, at least 24h (0: never)")
+	f.Int64Var(&s.maxMiB, "gc-max-size", 0, "if the files of keep take more `MiB`, remove the oldest that have not been needed for 24 h (0: no limit)")
+	f.StringVar(&s.sysfs, "sysfs-root", "/sys", "`directory` where sysfs is mounted, to find the AFUs that the cards have loaded")
 	f.StringVar(&s.address, "http-address", "", "`address` for /metrics, /healthz and /readyz (\"\": none)")
 	f.StringVar(&s.podName, "events-pod", "", "pod `NAMESPACE/NAME` that gets Kubernetes Events about failures (\"\": none are written)")
 	f.StringVar(&s.pod.UID, "events-pod-uid", "", "`uid` of that pod")

@@ -82,6 +82,7 @@ func newRoot() *cobra.Command {
 		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: "accelerator-fpga"},
 		Short:             "Bitstreams in OCI registries",
 		Long:              rootHelp,
+		Example:           "  accelerator-fpga pull registry.example.com/fpga/nlb:1.0",
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
@@ -111,11 +112,11 @@ type settings struct {
 
 func (s *settings) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&s.caFile, "ca-file", "", "`file` with certificate authorities (PEM) for the registry, besides those of the system")
-	f.BoolVar(&s.plain, "plain-http", false, "speak http with the registry, without any protection")
-	f.DurationVar(&s.timeout, "timeout", time.Hour, "longest `time` of the whole transfer")
+	f.StringVar(&s.caFile, "ca-file", "", "`file` with certificate authorities (PEM) for the registry, in addition to the system's")
+	f.BoolVar(&s.plain, "plain-http", false, "use http instead of https, without any protection")
+	f.DurationVar(&s.timeout, "timeout", time.Hour, "time `limit` for the whole transfer")
 	f.StringVarP(&s.output, "output", "o", "", "output `format`: json (default: text)")
-	f.BoolVarP(&s.quiet, "quiet", "q", false, "print nothing but errors")
+	f.BoolVarP(&s.quiet, "quiet", "q", false, "print only errors")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if s.output != "" && s.output != "json" {
 			return fmt.Errorf("--output: found %q, want json", s.output)

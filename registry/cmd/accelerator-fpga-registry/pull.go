@@ -24,19 +24,19 @@ func newPull() *cobra.Command {
 		Use:   "pull REGISTRY/NAME[:TAG|@sha256:DIGEST]",
 		Short: "Pull a bitstream from a registry into the store",
 		Long: `Pull a bitstream from an OCI registry, and install it in the store as
-"accelerator-fpga install" does. The bitstream must be what its manifest announces.
-Nothing is downloaded if the store has the same file already. A tag can be moved to
-another bitstream, a digest cannot. Without both, the tag is "latest".
+"accelerator-fpga install" does. The bitstream must match its manifest. Nothing is
+downloaded if the store has the same file already. A tag can be moved to another
+bitstream, but a digest always means the same one. The default is the tag "latest".
 
-With --key, or if the store has a file signers.pem, the manifest must have a signature
-of cosign by one of the keys in that file.
+With --key, or if the store contains a file signers.pem, the manifest must be signed by
+cosign with one of the keys in that file.
 
-A lost connection is continued, and so is the pull that was interrupted last. The command
-gives up if no byte arrives for 30 s, five times in a row. While a bitstream is installed,
-the store needs space for it twice.
+If the connection is lost, the command continues the download where it stopped. It also
+continues the pull that was interrupted last. It gives up if no byte arrives for 30 s,
+five times in a row. During the installation, the store needs space for two copies.
 
-Credentials are those of Docker: "docker login", or a config.json in the directory
-DOCKER_CONFIG. The variables HTTPS_PROXY, HTTP_PROXY and NO_PROXY name a proxy.`,
+The command uses Docker's credentials: from "docker login", or from a config.json in the
+directory DOCKER_CONFIG. You can set a proxy with HTTPS_PROXY, HTTP_PROXY and NO_PROXY.`,
 		Example: `  accelerator-fpga pull registry.example.com/fpga/nlb:1.0
   accelerator-fpga pull registry.example.com/fpga/nlb@sha256:d1ea5f34ffd6d5e16f1ab0ad1db6fd6a4b1cd0c18f2a1a4e23a2d4ac35fcd8f2
   accelerator-fpga pull --force registry.example.com/fpga/nlb:1.0                  replace an existing file
@@ -74,7 +74,7 @@ DOCKER_CONFIG. The variables HTTPS_PROXY, HTTP_PROXY and NO_PROXY name a proxy.`
 	}
 	s.addTo(cmd)
 	cmd.Flags().StringVar(&store, "store", string(programming.DefaultStore), "`directory` with the bitstreams of this node")
-	cmd.Flags().StringVar(&keyFile, "key", "", "`file` with public keys (PEM): want a signature of cosign by one of them")
+	cmd.Flags().StringVar(&keyFile, "key", "", "`file` with public keys (PEM); require a cosign signature by one of them")
 	cmd.Flags().BoolVar(&o.Force, "force", false, "replace an existing file")
 	return cmd
 }

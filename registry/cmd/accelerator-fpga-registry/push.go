@@ -17,10 +17,10 @@ func newPush() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "push FILE REGISTRY/NAME[:TAG]",
 		Short: "Push a bitstream to a registry",
-		Long: `Push a bitstream to an OCI registry, with its ids as annotations. The whole file is
-checked first, as "accelerator-fpga info" does. Without TAG, the tag is "latest". A
-registry that has the file already does not get it again. The command prints the digest,
-by which "accelerator-fpga pull" gets this bitstream and no other.
+		Long: `Push a bitstream to an OCI registry, with its ids as annotations. The command first
+checks the whole file, as "accelerator-fpga info" does. The default TAG is "latest". A
+file that the registry has already is not sent again. The command prints the digest, with
+which "accelerator-fpga pull" always gets exactly this bitstream.
 
 For credentials and proxies see "accelerator-fpga pull --help".`,
 		Example: `  accelerator-fpga push nlb_400.gbs registry.example.com/fpga/nlb:1.0
