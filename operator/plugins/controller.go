@@ -60,7 +60,7 @@ func Add(mgr ctrl.Manager, s Settings, log *zap.Logger) error {
 	for _, kind := range kinds {
 		mapping, err := mgr.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 		if meta.IsNoMatchError(err) {
-			continue // a kind of the Prometheus Operator, which is not installed; if it is installed later, the kind is watched after a restart
+			continue // a kind of the Prometheus Operator; if that is installed later, it is watched after a restart
 		} else if err != nil {
 			return err
 		}
