@@ -51,30 +51,30 @@ func New(registry prometheus.Registerer, version string, cache client.Reader) *M
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "accelerator_admission_requests_total",
-			Help: "Requests of API servers to admit a pod, by result: mapped, unchanged, denied, or failed. The pod is refused after denied and failed, whatever `failurePolicy` is.",
+			Help: "Requests from API servers to admit a pod, by result: mapped, unchanged, denied or failed. If the result is denied or failed, the pod is refused, whatever `failurePolicy` is.",
 		}, []string{"result"}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "accelerator_admission_duration_seconds",
-			Help: "Time from a request to its answer, without the network.", Buckets: buckets,
+			Help: "Time from a request to its answer, without the time on the network.", Buckets: buckets,
 			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 		}),
 		caExpiry: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "accelerator_webhook_ca_expiry_timestamp_seconds",
-			Help: "Time when the CA of the webhook expires. It is replaced four months earlier. Only the leader reports it, if the operator makes the certificates.",
+			Help: "Time when the CA of the webhook expires. It is replaced four months earlier. Only the leader reports it, and only if the operator makes the certificates.",
 		}, nil),
 	}
 	for _, r := range []Result{Mapped, Unchanged, Denied, Failed} {
 		m.requests.WithLabelValues(string(r))
 	}
 	registry.MustRegister(m.requests, m.duration, m.caExpiry, collector{cache, prometheus.NewDesc("accelerator_mappings",
-		"Mappings of all namespaces, by kind, and by their condition `Ready`. All replicas report the same.", []string{"kind", "ready"}, nil)})
+		"Mappings in all namespaces, by kind and by their condition `Ready`. All replicas report the same values.", []string{"kind", "ready"}, nil)})
 	return m
 }
 
 // Plugins registers the metric that counts the FpgaDevicePlugins in the cache.
 func Plugins(registry prometheus.Registerer, cache client.Reader) {
 	registry.MustRegister(pluginCollector{cache, prometheus.NewDesc("accelerator_device_plugins",
-		"FpgaDevicePlugins, by their condition `Available`. All replicas report the same. Only with `devicePlugins.enabled`.", []string{"available"}, nil)})
+		"FpgaDevicePlugins, by their condition `Available`. All replicas report the same values. The metric exists only with `devicePlugins.enabled`.", []string{"available"}, nil)})
 }
 
 // pluginCollector counts FpgaDevicePlugins.
