@@ -39,7 +39,7 @@ func (r *record) take() []string {
 	return lines
 }
 
-// Health is reported at each change and each 10 s, but not while the inventory hangs.
+// Health is reported at each change and every 10 s, but not while the inventory hangs.
 func TestHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil, "", claims{})

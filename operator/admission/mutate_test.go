@@ -381,7 +381,7 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
-// Mutate does not change its argument, which is the base of the patch.
+// Mutate does not modify its argument, which is the base of the patch.
 func TestMutateCopies(t *testing.T) {
 	raw := toJSON(t, admitted[0].pod)
 	p, err := admission.ParsePod(raw)

@@ -92,8 +92,9 @@ func TestOneOwner(t *testing.T) {
 	}
 }
 
-// In an upgrade that changes the mode, two drivers never write the slices in turn: the new one waits until the old one
-// has deleted its slices, and then publishes its own soon after. A device of a prepared claim stays with its pod.
+// In an upgrade that changes the mode, the two drivers never take turns in writing the slices. The new one waits until
+// the old one has deleted its slices, and then publishes its own soon after. A device of a prepared claim stays with
+// its pod.
 func TestUpgradeWithAnotherMode(t *testing.T) {
 	old := newRig(t)
 	plug(t, old.node, "pac-a10")
