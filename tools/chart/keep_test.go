@@ -59,8 +59,8 @@ func keeper(t *testing.T, values string, args ...string) []runtime.Object {
 	return objects(t, plugin.rendered(t, values, append(args, "--show-only", "templates/bitstreams.yaml")...))
 }
 
-// Without a list there is no object. With one, the objects of the daemon stay as they are, with each API, so that the daemon
-// is not replaced.
+// Without a list, there are no objects. With a list, the objects of the daemon stay as they are, for both APIs, so that
+// the daemon is not replaced.
 func TestKeepApart(t *testing.T) {
 	for _, values := range []string{"", "api: dra\n", "podMonitor: {enabled: true}\nevents: true\n"} {
 		with := plugin.rendered(t, values+kept, "--skip-tests")
@@ -99,8 +99,8 @@ func TestKeepListReplacesNoPod(t *testing.T) {
 	}
 }
 
-// The pod can write to the store and to nothing else, and has no privilege, no capability, no network of the host, and no
-// token unless it writes Events.
+// The pod can write only to the store. It has no privileges, no capabilities and no host network, and it has a token
+// only if it writes Events.
 func TestKeepLeastPrivilege(t *testing.T) {
 	for values, token := range map[string]bool{kept: false, everythingKept: true} {
 		all := keeper(t, values)
@@ -141,7 +141,7 @@ func TestKeepLeastPrivilege(t *testing.T) {
 	}
 }
 
-// The policies and selectors of the daemon do not select the pods of the bitstreams, and the other way round.
+// The policies and selectors of the daemon do not select the pods for the bitstreams, and vice versa.
 func TestKeepSelectors(t *testing.T) {
 	for _, api := range []string{"api: devicePlugin\n", "api: dra\n"} {
 		own := map[string]k8slabels.Selector{}

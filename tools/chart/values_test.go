@@ -13,8 +13,8 @@ import (
 // value is an entry of values.yaml with a description. standard is its default, as JSON.
 type value struct{ path, standard, meaning string }
 
-// readValues returns the values of the chart, in their order. A mapping without a description must
-// contain only values with one.
+// readValues returns the values of the chart, in their order. If a mapping has no description, all values in it must
+// have one.
 func (c chart) readValues(t *testing.T) []value {
 	t.Helper()
 	var document yaml.Node

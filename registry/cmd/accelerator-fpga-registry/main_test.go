@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// An error is one line on stderr, with the exit code 2 for a wrong command line, and otherwise 1.
+// An error is one line on stderr. The exit code is 2 for a wrong command line, and otherwise 1.
 func TestErrors(t *testing.T) {
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
 	broken := filepath.Join(t.TempDir(), "broken.gbs")

@@ -82,7 +82,8 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// What can be read is written and read again as the same, and can be checked, told and drawn whatever it says.
+// What can be read is the same after it is written and read again. It can be checked, described and drawn, whatever it
+// contains.
 func FuzzRead(f *testing.F) {
 	var file bytes.Buffer
 	w := soak.NewWriter(&file)
