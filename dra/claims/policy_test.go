@@ -26,7 +26,8 @@ type apiServer struct {
 	t *testing.T
 }
 
-// kinds has the objects that can have a configuration: the resource, the path, and the text with the configurations at %s.
+// kinds lists the objects that can have a configuration: the resource, the path, and the text, in which %s stands for
+// the configurations.
 var kinds = []struct{ resource, path, at, text string }{
 	{"resourceclaims", "/namespaces/default/resourceclaims", "spec.devices.config", `{"apiVersion":"resource.k8s.io/v1","kind":"ResourceClaim","metadata":{"name":%q},"spec":{"devices":{` +
 		`"requests":[{"name":"card","exactly":{"deviceClassName":"accelerator.b-com.com"}}],"config":[%s]}}}`},

@@ -145,7 +145,7 @@ func TestIdempotent(t *testing.T) {
 	r.unprepare(c)
 	r.prepare(again)
 	r.injects("uid-again-a-pci-0000-3b-00-0 dfl-port.0")
-	r.unprepare(c) // of the former uid
+	r.unprepare(c) // of the old uid
 	r.holds("3b:00.0 dfl-port.0 240:0")
 
 	// The claim was deallocated and allocated again without Unprepare: the old device may be in use.
@@ -209,7 +209,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// Settings of the claim take precedence over those of its classes, and later ones over earlier ones.
+// Settings of the claim take precedence over settings of its classes, and later settings over earlier ones.
 func TestPrecedence(t *testing.T) {
 	wrong := strings.Repeat("0", 32)
 	class := func(c resourceapi.DeviceAllocationConfiguration) resourceapi.DeviceAllocationConfiguration {

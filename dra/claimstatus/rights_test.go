@@ -29,7 +29,7 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
-// chartWith has the chart's objects with claimStatus.
+// chartWith contains the chart's objects with claimStatus.
 const chartWith = "../../tools/chart/testdata/plugin/dra-everything.golden"
 
 // At a real API server, with the permissions of the chart, the driver can write the devices of claims of its own node.

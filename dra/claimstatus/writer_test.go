@@ -216,7 +216,7 @@ func TestStatus(t *testing.T) {
 	})
 }
 
-// The time of a condition is that of the last change between True and False.
+// A condition has the time of its last change between True and False.
 func TestTransition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, port("3b:00.0", inventory.Healthy))

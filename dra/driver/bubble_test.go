@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// record has the times of calls since the last take.
+// record contains the times of calls since the last take.
 type record struct {
 	mu    sync.Mutex
 	start time.Time

@@ -206,7 +206,7 @@ func newSite(b *testing.B) *site {
 
 func nodeName(i int) string { return fmt.Sprintf("worker-%03d", i) }
 
-// withFailed returns the devices of a node, of which the first n are broken.
+// withFailed returns the devices of a node. The first n are broken.
 func withFailed(n int) []*inventory.Device {
 	var all []*inventory.Device
 	for i := range cards {

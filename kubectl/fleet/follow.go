@@ -207,8 +207,8 @@ func (f *Fleet) stream(ctx context.Context, t Target, line func([]byte) error) e
 		}
 	}, full: func() { cancel(errTooLarge) }}
 	// A command in a pod continues when its client is gone, so it must end by itself. The times differ, so that 1000
-	// commands do not end at once. If the node has died, the end of the command is never reported. So there is a timer
-	// here, too.
+	// commands do not end at once. If the node has died, the end of the command is never reported. So there is also a
+	// timer here.
 	during := f.lasting + rand.N(f.lasting/2)
 	over := time.AfterFunc(during+f.Limit, func() { cancel(errOver) })
 	defer over.Stop()

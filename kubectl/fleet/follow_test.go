@@ -20,7 +20,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// followed has the newest change of each node.
+// followed contains the newest change of each node.
 type followed struct {
 	t    *testing.T
 	stop func() error

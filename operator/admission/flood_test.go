@@ -117,7 +117,7 @@ type flooded struct {
 	after  int             // at the end
 }
 
-// attacker dials as the clients of a flood do: they are pods, so their address is not that of an API server.
+// attacker dials like the clients of a flood. They are pods, so they do not have the address of an API server.
 var attacker = net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 
 // flood sends bodies from clients for some time, and honest requests 20 times a second: on connections that are

@@ -148,7 +148,7 @@ func TestFewLines(t *testing.T) {
 	})
 }
 
-// Warnings have the order of the variables, and their number is bounded.
+// Warnings are in the order of the variables, and their number is limited.
 func TestWarnings(t *testing.T) {
 	parts := []string{domain + "/nlb0-pre=1"}
 	for i := range 7 {
@@ -524,7 +524,7 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// limited has the names in the limits of a container.
+// limited is a pod with the names in the limits of a container.
 type limited struct {
 	Resources struct {
 		Limits map[string]any `json:"limits"`

@@ -82,7 +82,7 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) (id types.UID, 
 	return req.UID, h.handleFrom(r.Context(), host, req), true
 }
 
-// refuse denies a request of which only the beginning was read.
+// refuse denies a request after reading only its beginning.
 func (h *Handler) refuse(w http.ResponseWriter, head []byte, code int32, reason error) {
 	w.Header().Set("Connection", "close") // the rest of the body is not read
 	found := uid.FindSubmatch(head)

@@ -224,7 +224,7 @@ type Target struct {
 	Real     bool     // the pod uses the resource name itself
 }
 
-// ErrUnknown is the error for a name for which there is no object.
+// ErrUnknown is the error for a name that no object has.
 var ErrUnknown = errors.New("found no " + KindFunction + " or " + KindRegion + " of that name in this namespace")
 
 // Find looks up a name, given without the domain.

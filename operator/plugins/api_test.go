@@ -533,7 +533,7 @@ func TestAPIServer(t *testing.T) {
 		}
 	}
 
-	// Objects of other owners are not changed: those of a release of Helm, or of the operator.
+	// Objects of other owners are not changed, for example objects of a Helm release, or of the operator.
 	c.must(c.Create(c.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: settings.Namespace, Name: "c" + suffix, Labels: map[string]string{"x": "y"}}}))
 	create("c", "nodeSelector: {fpga: c}")
 	c.condition("c", v1.ConditionAccepted, metav1.ConditionFalse, "ForeignObject", "ServiceAccount c"+suffix+": found with another owner")

@@ -38,7 +38,7 @@ func newSigner(t *testing.T) signer {
 	return signer{private, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: must.Value(x509.MarshalPKIXPublicKey(public))(t)})}
 }
 
-// sign adds a layer with a signature of the manifest, and n layers with signatures by nobody before it.
+// sign adds a layer with a signature of the manifest. Before it, it adds n layers with invalid signatures.
 func (r *registry) sign(t *testing.T, s signer, n int) *ocispec.Manifest {
 	t.Helper()
 	payload := fmt.Appendf(nil, `{"critical": {"image": {"docker-manifest-digest": %q}, "type": "cosign container image signature"}}`, digest.FromBytes(r.manifest))

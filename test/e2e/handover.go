@@ -27,8 +27,8 @@ const (
 	longestGap     = time.Second // between two samples, on a shared machine
 )
 
-// wholeCards is the name for those of the driver's devices that are cards with several ports, as in mode region. The
-// name for its other devices is draDriver.
+// wholeCards is the name for devices of the driver that are cards with several ports, as in mode region. The name for
+// its other devices is draDriver.
 const wholeCards = draDriver + "/card"
 
 // deviceNames is a set of names of devices, sorted.

@@ -17,7 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// options has the values of the flags.
+// options contains the values of the flags.
 type options struct {
 	bin, certManager, workload, dist, version, tree, out, releases string
 

@@ -32,7 +32,7 @@ func reportOf(ids string, nodes ...string) report {
 	return r
 }
 
-// pod returns a pod that requests n units of a resource, and holds them until it is deleted.
+// pod returns a pod that requests n devices of a resource, and holds them until it is deleted.
 func (s *scene) pod(name, resourceName string, n int64) *corev1.Pod {
 	none, grace, no := false, int64(1), false
 	return &corev1.Pod{
@@ -54,7 +54,7 @@ func restarting(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// units returns limits of n units of a resource.
+// units returns limits of n devices of a resource.
 func units(resourceName string, n int64) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceName(resourceName): *resource.NewQuantity(n, resource.DecimalSI)}
 }
@@ -64,7 +64,7 @@ func (s *scene) create(pod *corev1.Pod) {
 	must(s.Client.CoreV1().Pods(s.users).Create(s.ctx, pod, metav1.CreateOptions{}))
 }
 
-// user creates a pod that requests one unit of the story's resource.
+// user creates a pod that requests one device of the story's resource.
 func (s *scene) user(name string) { s.create(s.pod(name, s.resource, 1)) }
 
 // userGets is like user, and waits until the pod has this device and device node.

@@ -100,7 +100,7 @@ var settingOperations = map[string]operation{
 		}},
 }
 
-// another returns one of these values that is not the present one.
+// another returns a random one of these values that differs from present.
 func another(random *rand.Rand, present string, all ...string) string {
 	all = slices.DeleteFunc(slices.Clone(all), func(v string) bool { return v == present })
 	return all[random.IntN(len(all))]
@@ -146,7 +146,7 @@ func (s *soaking) setNaming(to naming) {
 	}
 }
 
-// readNaming sets the naming to that of the release.
+// readNaming sets the naming to the release's.
 func (a act) readNaming() {
 	out := a.must("helm", "get", "values", release, "--namespace", namespace, "--output", "json")
 	var values struct {

@@ -262,8 +262,8 @@ func heldTwice(s *scene) {
 	s.deletePods("user")
 }
 
-// answersTwice puts a stand-in in front of the kubelet's pod-resources API until end is called. Its answers are those
-// of the kubelet, except that a pod holds one more device.
+// answersTwice puts a stand-in in front of the kubelet's pod-resources API until end is called. It passes on the
+// kubelet's answers, but adds one more device to a pod.
 func (s *scene) answersTwice(pod, id string) (end func()) {
 	const socket = "/var/lib/kubelet/pod-resources/kubelet.sock"
 	kubelet := s.kubelet()

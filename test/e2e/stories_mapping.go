@@ -340,7 +340,7 @@ func mappingDenied(s *scene) {
 	}
 }
 
-// limits returns a function that makes a container request n units of one name only.
+// limits returns a function that makes a container request n devices of a single name.
 func limits(name, n string) func(*corev1.Container) {
 	return func(c *corev1.Container) {
 		c.Resources.Limits = corev1.ResourceList{corev1.ResourceName(domain + name): resource.MustParse(n)}

@@ -36,7 +36,7 @@ func (s *scene) crowdOf(name, resource string, n int) []string {
 	return names
 }
 
-// running returns those of these pods that are running.
+// running returns the names of those pods that are running.
 func (s *scene) running(names []string) ([]string, error) {
 	pods, err := s.Client.CoreV1().Pods(s.users).List(s.ctx, metav1.ListOptions{})
 	var found []string

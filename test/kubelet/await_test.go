@@ -12,7 +12,7 @@ import (
 // amounts are the resources that the kubelet advertises, by name.
 type amounts map[string]kubelet.Amount
 
-// only returns the amounts of a node whose only resource is that of the rig.
+// only returns the amounts of a node that has only the rig's resource.
 func (r *rig) only(capacity, allocatable int64) amounts {
 	return amounts{r.resource: {Capacity: capacity, Allocatable: allocatable}}
 }

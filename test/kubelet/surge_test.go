@@ -41,8 +41,8 @@ func (r *rig) sample(holds func(amounts) bool) (stop func() time.Duration) {
 	return stop
 }
 
-// startSecond starts a daemon beside the first one, and blocks until the kubelet has opened its
-// stream. number counts the daemons that were started beside another one, from 1.
+// startSecond starts a daemon next to the first one, and blocks until the kubelet has opened its stream. number counts
+// the daemons that were started in this way, from 1.
 func (r *rig) startSecond(number int) *kubelet.Daemon {
 	r.t.Helper()
 	second := r.startDaemon()

@@ -75,8 +75,8 @@ func (k *keeper) end(t *testing.T) int {
 	return k.ProcessState.ExitCode()
 }
 
-// A list is kept in the store. Its bitstreams are pulled, also after the list changes, with new credentials, and after
-// a tag has moved. What is in the store stays when the registry cannot be reached.
+// The bitstreams of a list are pulled into the store. They are also pulled after the list changes, after the
+// credentials change, and after a tag has moved. What is in the store stays when the registry cannot be reached.
 func TestKeep(t *testing.T) {
 	const vadd = "registry.example.com/fpga/vadd:1.0"
 	r := newRig(t)

@@ -86,7 +86,7 @@ func TestKeepApart(t *testing.T) {
 	}
 }
 
-// A change of the list, or of the files beside it, changes only the ConfigMap: no pod is replaced.
+// A change of the list, or of the other files in its ConfigMap, changes only the ConfigMap: no pod is replaced.
 func TestKeepListReplacesNoPod(t *testing.T) {
 	before := only[*appsv1.DaemonSet](t, keeper(t, kept))
 	after := only[*appsv1.DaemonSet](t, keeper(t, strings.ReplaceAll(kept, "]", ", registry.example.com/fpga/vadd:2]")))
@@ -176,7 +176,7 @@ func TestKeepSelectors(t *testing.T) {
 	}
 }
 
-// The name of the image is that of `make image`, whose first binary is the one that the DaemonSet starts.
+// The image has the name that `make image` gives it. Its first binary is the one that the DaemonSet starts.
 func TestKeepImage(t *testing.T) {
 	c := only[*appsv1.DaemonSet](t, keeper(t, kept)).Spec.Template.Spec.Containers[0]
 	name, _, _ := strings.Cut(c.Image, ":")

@@ -169,9 +169,9 @@ func TestEveryValueHasAnEffect(t *testing.T) {
 // change is another value of a key, in JSON, and other values that are set with it.
 type change struct{ to, beside string }
 
-// everyValueHasAnEffect renders the chart once more for each value, with a change of it.
+// everyValueHasAnEffect renders the chart again for each value, with this value changed.
 func (c chart) everyValueHasAnEffect(t *testing.T, changed map[string]change) {
-	rendered := map[string]string{} // by the values beside
+	rendered := map[string]string{} // by the values that are set in addition
 	for _, v := range c.readValues(t) {
 		to, ok := changed[v.path]
 		if !ok {

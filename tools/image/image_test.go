@@ -131,7 +131,8 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// The index has the name of the image in the chart, by which containerd and the kubelet refer to it.
+// The index contains the name that the image has in the chart. containerd and the kubelet refer to the image by this
+// name.
 func TestIndex(t *testing.T) {
 	dir, _, digest := written(t)
 	index, err := layout.ImageIndexFromPath(dir)

@@ -135,7 +135,7 @@ func (p publisher) published(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				var m ocispec.Manifest // this registry lists the type of the config as that of the artifact
+				var m ocispec.Manifest // this registry lists the config's type as the artifact's type
 				parse(t, data, &m)
 				attached[m.ArtifactType]++
 			}

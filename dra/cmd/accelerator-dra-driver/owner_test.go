@@ -37,8 +37,8 @@ func (r *rig) locked() bool {
 	return err == nil
 }
 
-// While a device plugin owns the node, the driver does not register and publishes nothing. The last driver that
-// stops deletes the slices. A driver that stops beside another one does not.
+// While a device plugin owns the node, the driver does not register and publishes nothing. The last driver that stops
+// deletes the slices. A driver that stops while another one is running leaves them.
 func TestOneOwner(t *testing.T) {
 	r := newRig(t)
 	plug(t, r.node, "pac-a10")

@@ -429,7 +429,7 @@ func TestProgramming(t *testing.T) {
 	r.published("free", device)
 }
 
-// The store of the hook is that of its arguments.
+// The hook's store is taken from its arguments.
 func TestProgrammingSettings(t *testing.T) {
 	cfg := config.Defaults()
 	if p := programmingOf(cfg); p != nil {

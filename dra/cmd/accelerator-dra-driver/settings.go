@@ -36,7 +36,7 @@ var withoutEffect = []string{
 	"resource-name", "resource-namespace", "accel-nbunits", "allocation-policy", "kubelet-dir", "node-annotation",
 }
 
-// usages contains the help texts that differ from those of the device plugin.
+// usages contains the help texts that differ from the device plugin's.
 var usages = map[string]string{
 	"cdi-dir":    "directory for the CDI spec, through which containers get their device nodes; empty: /var/run/cdi",
 	"kubeconfig": "kubeconfig file for the API server; empty: the pod's service account",

@@ -132,7 +132,7 @@ func cards(node, n int) []card {
 	return all
 }
 
-// fleetOf returns a cluster of nodes with cards, of which some need attention.
+// fleetOf returns a cluster of nodes with cards. Some cards need attention.
 func fleetOf(t *testing.T, nodes, perNode int) (*simcluster.Cluster, []*simcluster.Node) {
 	c := simcluster.Start(t)
 	all := make([]*simcluster.Node, nodes)
@@ -220,7 +220,7 @@ func TestBrowserFirstLook(t *testing.T) {
 	b.Is("missing cards", `document.querySelectorAll("#attention li").length`, "1")
 }
 
-// A change on one of 1000 nodes appears on the page, also in the details. BenchmarkUI limits the time.
+// A change on one of 1000 nodes appears on the page and in the details. BenchmarkUI limits the time.
 func TestBrowserManyNodes(t *testing.T) {
 	c, nodes := fleetOf(t, 1000, 8)
 	b := openPage(t, startUI(t, c.Kubeconfig(t)), 1280, 800, "dark")

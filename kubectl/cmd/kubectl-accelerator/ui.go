@@ -88,7 +88,7 @@ func beginnings(cmd *cobra.Command) [2]string {
 	return [2]string{"kubectl" + given(cmd, kube...), program + given(cmd, append(kube, "namespace", "selector")...)}
 }
 
-// given formats those of these flags that were set, for a shell.
+// given formats the given flags that were set, for a shell.
 func given(cmd *cobra.Command, names ...string) string {
 	var out strings.Builder
 	for _, name := range names {

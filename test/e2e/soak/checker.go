@@ -193,8 +193,8 @@ func (c *Checker) Add(line Line) []Wrong {
 }
 
 // advance sets the times up to which the samplers have looked. A sample that finds a new container began after the
-// container did. All containers that the sample did not find have their lines before that. Without any lines, a sampler
-// has looked at least up to Late ago.
+// container did. Containers that the sample did not find have had their lines before that. A sampler that writes no
+// lines is assumed to have looked up to Late ago.
 func (c *Checker) advance(line Line) {
 	c.looked, c.read = max(c.looked, c.now-c.limits.Late), max(c.read, c.now-c.limits.Late)
 	switch {

@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/soak"
 )
 
-// What is written can be read, also when the last line was cut.
+// What is written can be read, even if the last line was cut.
 func TestFile(t *testing.T) {
 	lines := []soak.Line{
 		{At: 0.5, Run: &soak.Run{Seed: 1<<64 - 1, Version: "1.0", Began: "2026-01-01T00:00:00Z"}},

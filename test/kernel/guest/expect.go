@@ -141,7 +141,7 @@ func (r *rig) quiet(ctx context.Context, duration string) error {
 // is not visible.
 func (r *rig) note(e story.Expectation, measured bool) {
 	if r.cause.name == "" || r.kubelet == nil || strings.Contains(e.Device, "-p") {
-		return // there is no way to tell the uevents of a card's other ports apart
+		return // the uevents of a card's other ports look the same
 	}
 	list, ok := firstMet(r.kubelet.since(r.cause.at, e.Resource), r.cause.at, e)
 	if !ok {

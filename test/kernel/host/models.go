@@ -82,7 +82,7 @@ var models = map[string]model{
 	"ofs-3fn":  {{device: 0xbcce, subsystem: 0x1771}, {device: 0xbcce, subsystem: 0x1771}, {device: 0xbcce, subsystem: 0x1771}},
 	// A card for xocl, with a management function, which has no driver, and the user function.
 	"u250": {{vendor: 0x10ee, device: 0x5004, subsystem: 0x000e}, {vendor: 0x10ee, device: 0x5005, subsystem: 0x000e, xrt: &u250}},
-	// An F2 card of AWS, with the application function, whose IDs are those of a cleared slot, and the management
+	// An F2 card of AWS, with the application function, which has the IDs of a cleared slot, and the management
 	// function.
 	"aws-f2": {{vendor: 0x1d0f, device: 0x9048, subsystem: 0x1d51}, {vendor: 0x1d0f, device: 0x9248, subsystem: 0x1d51}},
 	// Function 0 has the FME, and a port without an AFU and without the error feature. One of the other functions is a

@@ -125,5 +125,5 @@ func (f *function) answer(a access) (value uint64, ok bool) {
 	return 0, a.command == reset
 }
 
-// width limits a length in bytes to that of a register.
+// width limits a length in bytes to the length of a register.
 func width(n uint64) int { return int(min(n, 8)) }
