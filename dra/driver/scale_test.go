@@ -49,7 +49,7 @@ const (
 	cards  = 32 // of each node
 	rack   = 20 // nodes
 	rounds = 7  // of a rack that fails
-	// settled is the time after a step in which its last requests are sent, and counted as its own.
+	// settled is the time to wait after a step. Requests that are sent during this time still count for the step.
 	settled = 3 * time.Second
 	// account is the user of the drivers. It is the same as in the chart, so that the API server queues their requests
 	// in the same way.

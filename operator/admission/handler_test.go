@@ -524,7 +524,7 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// limited is a pod with the names in the limits of a container.
+// limited contains the names in the limits of a container.
 type limited struct {
 	Resources struct {
 		Limits map[string]any `json:"limits"`

@@ -82,7 +82,7 @@ func TestCollect(t *testing.T) {
 				}
 				r.cfg.Interval = 1000 * time.Hour
 				r.start()
-				must.Succeed(t, os.Chtimes(path(r), start, time.Time{})) // the bubble's clock differs from the clock of the file system
+				must.Succeed(t, os.Chtimes(path(r), start, time.Time{})) // the bubble's clock, not the file system's
 				r.pass(time.Hour + time.Minute)
 				r.relist(nlb)
 				r.events()

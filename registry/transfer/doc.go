@@ -17,6 +17,6 @@
 //
 // # What may block
 //
-// All methods block for the network until their context ends. A connection that transfers nothing for [Client.Stall] is
+// All methods wait for the network, at most until their context ends. A connection that transfers nothing for [Client.Stall] is
 // closed, and the client tries again.
 package transfer

@@ -26,8 +26,8 @@ type story struct {
 	run  func(*scene)
 }
 
-// needs contains the oldest minor version of Kubernetes 1 for a story. Stories that run on every cluster that can be
-// built are not listed.
+// needs contains the oldest minor version of Kubernetes 1 for a story. Stories that run on all supported versions are
+// not listed.
 var needs = map[string]int{
 	"dra-extended": 36, "dra-extended-stale": 36, "dra-families": 36, // DRAExtendedResource
 	"dra-break": taints, "dra-pulled": taints, "dra-tolerated": taints,

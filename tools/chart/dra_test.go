@@ -138,8 +138,8 @@ func TestNotesOfFinishClaims(t *testing.T) {
 	}
 }
 
-// With the longest directory of the kubelet that is accepted, the path of the driver's socket has 107
-// characters, the most that the kernel accepts. The helper of Kubernetes makes it of the pod's uid.
+// With the longest directory of the kubelet that is accepted, the path of the driver's socket has 107 characters, the
+// most that the kernel accepts. The helper of Kubernetes builds the path with the pod's uid.
 func TestLongestPath(t *testing.T) {
 	pod := only[*appsv1.DaemonSet](t, objects(t, plugin.rendered(t, "api: dra\nkubelet: {rootDir: /"+strings.Repeat("a", 30)+"}"))).Spec.Template.Spec
 	i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == "plugin" })

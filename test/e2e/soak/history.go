@@ -1,9 +1,9 @@
 // Package soak judges what happened in a soak, which runs random operations on a real cluster, with faults.
 //
 // The command e2e runs the operations, and writes a history: one line of JSON for each operation and each observation.
-// This package defines the lines. A [Checker] reads them, while they are written or later from the file, and nothing
-// else. So it knows what containers can open, what the node offers and what the simulated hardware is like, but not
-// what the daemon believes.
+// This package defines the lines. A [Checker] reads only these lines, either while they are written or later from the
+// file. So it knows what containers can open, what the node offers and what the simulated hardware is like. It does not
+// know what the daemon believes.
 package soak
 
 // Line is a line of a history. In addition to the time, exactly one field is set.

@@ -63,7 +63,7 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// parsed returns the stories in a directory and those below it, by the name of the file.
+// parsed returns the stories in a directory and its subdirectories, by file name.
 func parsed(t *testing.T, dir string) map[string]story.Story {
 	t.Helper()
 	files, err := filepath.Glob(dir + "/*.txt")
