@@ -4,7 +4,7 @@ package helm
 
 import "embed"
 
-// DevicePlugin has the chart in the directory accelerator-device-plugin.
+// DevicePlugin contains the chart in the directory accelerator-device-plugin.
 //
 // The prefix all: includes _helpers.tpl. Without it, names that begin with an underscore are left out.
 //

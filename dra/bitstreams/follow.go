@@ -20,29 +20,29 @@ import (
 )
 
 const (
-	// most is the largest number of bitstreams that are followed: eight slices.
+	// most is the largest number of bitstreams that are followed. They fill eight slices.
 	most = 512
-	// settle is the time without changes after which the store is read, as several files may be installed together.
+	// settle is how long the store must be unchanged before it is read: several files may be installed together.
 	settle = 200 * time.Millisecond
-	// interval is the longest time between two readings, as inotify may miss a change.
+	// interval is the longest time between two readings. It is needed because inotify may miss a change.
 	interval = time.Minute
 	// blind replaces interval while the store cannot be watched, for example because it does not exist yet.
 	blind = 10 * time.Second
-	// within is the longest time to read the store, which may be on a network file system that hangs.
+	// within limits how long a reading of the store may take. The store may be on a network file system that hangs.
 	within = 5 * time.Second
 )
 
-// Follower has the bitstreams of a store. Create it with [New], and run it once.
+// Follower follows the bitstreams of a store. Create it with [New], and run it once.
 type Follower struct {
 	store  programming.Store
 	log    *zap.Logger
 	disk   *privatedir.Turns
 	dirs   []string // the store, and the directories of interfaces in it
 	stored *latest.Value[[]programming.Stored]
-	failed string // the error that was logged
+	failed string // the error that was logged last
 }
 
-// New returns a Follower that has read the store. It blocks for 5 s at most.
+// New reads the store and returns a Follower. It blocks for at most 5 s.
 func New(store programming.Store, log *zap.Logger) *Follower {
 	f := &Follower{
 		store: store, log: log.Named("bitstreams"), disk: privatedir.NewTurns(string(store)), stored: latest.New[[]programming.Stored](nil),
@@ -51,8 +51,9 @@ func New(store programming.Store, log *zap.Logger) *Follower {
 	return f
 }
 
-// Latest returns the bitstreams, sorted, and a channel that is closed when they have changed. Those that can have no name
-// in the API are left out. While the store cannot be read, there are none: the hook could not read it, either.
+// Latest returns the bitstreams, sorted, and a channel that is closed when they have changed. Bitstreams that the API
+// has no valid name for are left out. While the store cannot be read, the list is empty, because the hook could not
+// read the store either.
 func (f *Follower) Latest() ([]programming.Stored, <-chan struct{}) { return f.stored.Load() }
 
 // Run follows the store until ctx ends. Then it returns nil.
@@ -61,7 +62,7 @@ func (f *Follower) Run(ctx context.Context) error {
 		dirs := f.dirs
 		watching, stop := context.WithCancel(ctx)
 		dirwatch.Run(watching, dirwatch.Config{
-			// A hidden file is no bitstream yet, and may be written to for an hour.
+			// A hidden file is not a bitstream yet. Somebody may be writing to it for an hour.
 			Dirs: dirs, Concerns: func(e notify.Event) bool { return !strings.HasPrefix(filepath.Base(e.Name), ".") },
 			Settle: settle, Interval: interval, Blind: blind, Log: f.log,
 		}, func() {
@@ -74,7 +75,7 @@ func (f *Follower) Run(ctx context.Context) error {
 	return nil
 }
 
-// content is what one reading of the store has found.
+// content is the result of reading the store once.
 type content struct {
 	dirs   []string
 	stored []programming.Stored
@@ -82,7 +83,7 @@ type content struct {
 
 func (f *Follower) content() (found content, err error) {
 	found.dirs = []string{string(f.store)}
-	entries, _ := os.ReadDir(string(f.store)) // Names has the error
+	entries, _ := os.ReadDir(string(f.store)) // Names returns the error
 	for _, e := range entries {
 		if id, err := programming.ParseID(e.Name()); err == nil && id == e.Name() && e.IsDir() {
 			found.dirs = append(found.dirs, filepath.Join(string(f.store), id)) // even if it is empty: a file is being copied

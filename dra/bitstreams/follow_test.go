@@ -24,8 +24,8 @@ const (
 	afu           = "d8424dc4a4a3c413f89e433683f9040b"
 )
 
-// The bitstreams are those of the store at any time: when a file or the directory of an interface appears or disappears, and
-// when the store itself does.
+// The followed bitstreams are always those in the store: when a file or the directory of an interface appears or
+// disappears, and when the store itself does.
 func TestFollow(t *testing.T) {
 	core, logs := eventtest.Observed(t)
 	store := t.TempDir() + "/store"
@@ -71,7 +71,7 @@ func TestFollow(t *testing.T) {
 	await(three, two, one)
 	const last = "ffffffffffffffffffffffffffffffff"
 	do(os.Mkdir(store+"/"+last, 0o755)) // its first file is being copied
-	add(region + "/0123abcd.aocx")      // can have no name in the API
+	add(region + "/0123abcd.aocx")      // has no valid name in the API
 	do(os.Remove(store + "/" + region + "/" + region + ".gbs"))
 	await(three, one)
 	began := time.Now()
@@ -94,7 +94,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// A download into the store, which may take an hour, delays nothing.
+// A download into the store, which may take an hour, does not delay anything.
 func TestDownload(t *testing.T) {
 	store := t.TempDir()
 	f := bitstreams.New(programming.Store(store), zap.NewNop())
@@ -133,7 +133,7 @@ func TestDownload(t *testing.T) {
 	}
 }
 
-// The slices of a node have a bound.
+// The number of slices of a node is limited.
 func TestMany(t *testing.T) {
 	core, logs := eventtest.Observed(t)
 	store := t.TempDir()
@@ -151,7 +151,7 @@ func TestMany(t *testing.T) {
 	}
 }
 
-// A store that hangs does not keep the driver from starting. It is read again when it answers.
+// A store that hangs does not keep the driver from starting. The store is read again when it answers.
 func TestHangs(t *testing.T) {
 	core, logs := eventtest.Observed(t)
 	store := privatedirtest.Dir(t)

@@ -28,12 +28,12 @@ import (
 )
 
 const (
-	// maxWait is how long Prepare waits for a device. The kubelet ends a call after 45 s, and tries again
-	// only 60 s or more after a failure.
+	// maxWait is how long Prepare waits for a device. The kubelet ends a call after 45 s, and after a failure it tries
+	// again only after 60 s or more.
 	maxWait = 30 * time.Second
-	// answerWithin is the time that Prepare keeps for the answer, after it has waited.
+	// answerWithin is the time that Prepare reserves for its answer after it has waited.
 	answerWithin = 5 * time.Second
-	// lockWithin is the longest wait for the lock, which another instance holds only for one write.
+	// lockWithin is the longest wait for the lock. Another instance holds the lock only for one write.
 	lockWithin = 3 * time.Second
 	// retry is the longest time between two attempts of Prepare. Without a newer snapshot, an attempt may
 	// succeed because another claim has been unprepared.
@@ -42,10 +42,10 @@ const (
 	recheck = 10 * time.Second
 )
 
-// The environment variables with the ids of the devices of a request, separated by commas, in the order of
-// the allocation. Both have the same value. If a container has several requests or claims, they have only
-// the devices of the last one, because CDI cannot join values. A container always has a variable that begins
-// with envDevice for each of its devices.
+// The environment variables that list the IDs of a request's devices, separated by commas, in the order of the
+// allocation. Both have the same value. If a container uses several requests or claims, these variables list only the
+// devices of the last one, because CDI cannot join values. In addition, a container gets one variable for each of its
+// devices. The variable's name begins with envDevice.
 const (
 	envUnits   = "ACCELERATOR_UNITS"
 	envDevices = "ACCELERATOR_DEVICES"
@@ -54,30 +54,30 @@ const (
 
 // Config is the configuration of [Claims]. All fields are required unless their comment allows otherwise.
 type Config struct {
-	Dir  string    // the driver's directory, which has the file with the claims
-	Boot string    // id of the boot, which differs after each restart of the node
-	Node string    // name of the node, which is that of its pool
-	Spec *cdi.Spec // of a kind that only claims use; the caller closes it
+	Dir  string    // the driver's directory, which contains the file with the claims
+	Boot string    // ID of the boot, which changes with each restart of the node
+	Node string    // name of the node and of its pool
+	Spec *cdi.Spec // the spec of a CDI kind that only claims use; the caller closes it
 	// HostSysRoot is the root of sysfs on the host.
 	HostSysRoot string
 	Devices     Devices
-	// Taints returns the taints that an unhealthy device has in its ResourceSlice.
+	// Taints returns the taints of an unhealthy device in its ResourceSlice.
 	Taints func(*inventory.Device) []resourceapi.DeviceTaint
-	// Elsewhere returns the devices that are held through the device plugin API, by id. It may block until its
-	// context ends. It is not required.
+	// Elsewhere is optional. It returns the devices that are held through the device plugin API, by ID. It may block
+	// until its context ends.
 	Elsewhere func(context.Context) map[string][]inventory.Holding
-	// Client and Named are not required. With both, Run unprepares the claims that the kubelet has forgotten. Named
-	// returns the names, in the API, of the devices of claims that the kubelet reports as held. It returns an error if the
-	// answer may lack some. It may block until its context ends.
+	// Client and Named are optional. If both are set, Run unprepares the claims that the kubelet has forgotten. Named
+	// returns the devices of all claims that the kubelet reports as held, by their names in the API. It returns an
+	// error if the kubelet's answer may be incomplete. It may block until its context ends.
 	Client kubernetes.Interface
 	Named  func(context.Context) (map[string]bool, error)
-	// Attributes returns the attributes that a device has in its ResourceSlice, for the metadata files of containers.
-	// Without it, containers get no such files.
+	// Attributes is optional. It returns the attributes of a device in its ResourceSlice, for the metadata files of
+	// containers. Without it, containers get no metadata files.
 	Attributes func(*inventory.Device) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
-	// Claimed remembers the nodes that the devices of prepared claims were given, by id, for a device plugin that takes
-	// the node over. It is not required.
+	// Claimed is optional. It stores the nodes that the devices of prepared claims were given, by device ID, for a
+	// device plugin that takes over the node.
 	Claimed func(ctx context.Context, nodes map[string][]string) error
-	// Programming is not required. Without it no device is programmed for a claim.
+	// Programming is optional. Without it, devices are never programmed for a claim.
 	Programming *Programming
 	Log         *zap.Logger
 	Metrics     *metrics.Metrics
@@ -94,25 +94,25 @@ type Claims struct {
 	cfg     Config
 	log     *zap.Logger
 	added   chan struct{}
-	changes *latest.Value[struct{}] // stored anew with each element of added
-	problem atomic.Pointer[error]   // of the newest check; nil: the spec is up to date
+	changes *latest.Value[struct{}] // replaced after each change of the claims on disk
+	problem atomic.Pointer[error]   // result of the newest check; nil: the spec is up to date
 
-	count atomic.Int32 // of prepared claims, as read or written last
+	count atomic.Int32 // prepared claims in the file, as of the last read or write
 	turn  sync.Map     // uid of a claim that this instance has prepared → its turn, an int
 
-	busy chan struct{} // has an element while a call uses the file or the fields below
-	// known has the claims that were read or written last; hasRead means that the file was read once.
+	busy chan struct{} // contains an element while a call uses the file or the fields below
+	// known lists the claims as they were last read or written. hasRead is true after the file was read once.
 	known   []record
 	hasRead bool
 	files   map[string]cdi.File // the mount of each metadata file, by the name of the file
 	turns   int                 // number of claims that this instance has prepared
-	// complete means that there has been a complete snapshot. Until then the spec is not changed, because the
-	// new one would lack the devices that have not been read yet.
+	// complete is true after the first complete snapshot. Until then the spec is not changed, because the new one would
+	// lack the devices that have not been read yet.
 	complete bool
 }
 
-// Open returns the claims in a directory, which it creates if needed. It does not read the file. If the file
-// is not valid, Ready and each call return the error.
+// Open returns the claims of a directory, and creates the directory if needed. It does not read the file. If the file
+// is not valid, Ready and all calls return the error.
 func Open(cfg Config) (*Claims, error) {
 	dir, err := privatedir.OpenDir(cfg.Dir, true)
 	if err != nil {
@@ -123,13 +123,12 @@ func Open(cfg Config) (*Claims, error) {
 	}, dir.Close()
 }
 
-// Prepare gives a claim all its devices of this driver, or none. For a claim that is already prepared, it
-// returns the same answer, and writes the CDI spec again if needed. While a device is unhealthy or prepared
-// for another claim, or not all devices of the node have been read, it waits up to 30 s, but returns before
-// the deadline of ctx.
+// Prepare gives a claim all its devices of this driver, or none. For a claim that is already prepared, it returns the
+// same answer, and rewrites the CDI spec if needed. Prepare waits up to 30 s while a device is unhealthy or prepared
+// for another claim, or while devices of the node have not been read yet. It returns before the deadline of ctx.
 //
-// If a device has left the node, Prepare returns an error at once, and records the claim as waiting, so that
-// [Claims.Holdings] has the device.
+// If a device has left the node, Prepare returns an error at once. It records the claim as waiting, so that
+// [Claims.Holdings] lists the device.
 func (c *Claims) Prepare(ctx context.Context, claim *resourceapi.ResourceClaim) kubeletplugin.PrepareResult {
 	began := time.Now()
 	r, err := newRequest(claim, c.cfg.Node, c.cfg.Programming != nil)
@@ -155,7 +154,7 @@ func (c *Claims) Prepare(ctx context.Context, claim *resourceapi.ResourceClaim) 
 	return kubeletplugin.PrepareResult{Devices: devices}
 }
 
-// await attempts the request at once, with each new snapshot, and each second, until it is served or refused.
+// await attempts the request at once, then with each new snapshot and once a second, until it is served or refused.
 func (c *Claims) await(ctx context.Context, r request) ([]kubeletplugin.Device, error) {
 	wait := maxWait
 	if deadline, ok := ctx.Deadline(); ok {
@@ -182,8 +181,8 @@ func (c *Claims) await(ctx context.Context, r request) ([]kubeletplugin.Device, 
 }
 
 // attempt serves or refuses the request. The error wraps errNotYet if a later attempt may succeed. before is a snapshot
-// for the checks without the lock. The devices, the CDI spec and the answer are those of one snapshot, which is newer or
-// the same.
+// for the checks that do not need the lock. The devices, the CDI spec and the answer come from one snapshot, which is
+// before or a newer one.
 func (c *Claims) attempt(ctx context.Context, r request, before inventory.Snapshot) (answer []kubeletplugin.Device, err error) {
 	if before.Awaiting {
 		return nil, notYet{errors.New("the kubelet has not reported yet which devices are in use through the device plugin API")}
@@ -221,9 +220,9 @@ func (c *Claims) attempt(ctx context.Context, r request, before inventory.Snapsh
 	return answer, err
 }
 
-// admit records the devices of a claim that has none. If a device has left the node, it records the claim as
-// waiting instead, and returns an error. problems has the results of [Claims.unprogrammable], and elsewhere those of
-// [Config.Elsewhere].
+// admit records the devices of a claim that has no record. If a device has left the node, it records the claim as
+// waiting instead, and returns an error. problems are the results of [Claims.unprogrammable], and elsewhere is the
+// result of [Config.Elsewhere].
 func (c *Claims) admit(ctx context.Context, dir *os.Root, r request, s inventory.Snapshot, problems []error, elsewhere map[string][]inventory.Holding) error {
 	claim, err := c.decide(r, s, problems, elsewhere)
 	if len(claim.Devices) == 0 {
@@ -237,7 +236,7 @@ func (c *Claims) admit(ctx context.Context, dir *os.Root, r request, s inventory
 	} else {
 		all[i] = claim
 	}
-	// The kubelet no longer waits for this call, and may have called Unprepare already.
+	// The kubelet no longer waits for this call, and may already have called Unprepare.
 	if canceled := context.Cause(ctx); canceled != nil {
 		return canceled
 	}
@@ -250,19 +249,19 @@ func (c *Claims) admit(ctx context.Context, dir *os.Root, r request, s inventory
 	return cmp.Or(err, failed)
 }
 
-// decide returns the record that the claim of a request gets: prepared, or waiting with an error. A claim that gets none
-// has no devices in it, and an error.
+// decide returns the record for the claim of a request: prepared, or waiting together with an error. If the claim must
+// not be recorded, it returns a record without devices, and an error.
 func (c *Claims) decide(r request, s inventory.Snapshot, problems []error, elsewhere map[string][]inventory.Holding) (record, error) {
 	for _, d := range r.Devices {
 		if held := elsewhere[d.id]; len(held) > 0 && !d.Admin {
-			// The inventory may have an older answer.
+			// The inventory's answer may be older.
 			return record{}, d.named(heldElsewhere(held[0]))
 		}
 	}
 	claim := r.record
 	given, gone, err := r.judge(s, c.cfg.Taints, problems)
 	if err != nil {
-		// A claim with admin access holds no device, so recording it would have no effect.
+		// A claim with admin access does not hold a device, so recording it would have no effect.
 		claim.Waiting, claim.Devices = true, slices.DeleteFunc(gone, func(d device) bool { return d.Admin })
 		return claim, err
 	}
@@ -293,7 +292,7 @@ func (c *Claims) answer(r request, s inventory.Snapshot) (answer []kubeletplugin
 			if err == nil {
 				_, err = c.hook(recorded, now)
 			}
-			if err == nil { // it was not usable when the spec was written
+			if err == nil { // the device was not usable when the spec was written
 				err = notYet{errors.New("is not in the CDI spec yet")}
 			}
 			return nil, d.named(err)
@@ -340,9 +339,9 @@ func (c *Claims) remove(dir *os.Root, i int, s inventory.Snapshot) error {
 	return c.write(dir, rest)
 }
 
-// Holdings returns the devices that claims hold, by device id, as [inventory.Config.Holders] does, without
-// the names of holders. A device for which a claim waits is held, too. A device with admin access alone is in the map, with
-// no holding.
+// Holdings returns the devices that claims hold, by device ID, for [inventory.Config.Holders]. The names of the holders
+// are not set. A device counts as held while a claim waits for it. A device that is used only with admin access is in
+// the map without a holding.
 func (c *Claims) Holdings(ctx context.Context) (map[string][]inventory.Holding, error) {
 	all, err := c.recorded(ctx)
 	if err != nil {
@@ -351,14 +350,14 @@ func (c *Claims) Holdings(ctx context.Context) (map[string][]inventory.Holding, 
 	held := map[string][]inventory.Holding{}
 	for _, r := range all {
 		for _, d := range r.Devices {
-			if d.Admin { // the kubelet names its pods, which hold nothing
+			if d.Admin { // the kubelet names its pods, but they do not hold the device
 				if _, known := held[d.id]; !known {
 					held[d.id] = nil
 				}
 				continue
 			}
-			// There is one holding for each device. A prepared claim takes precedence over waiting ones, which
-			// have no nodes.
+			// There is one holding for each device. A prepared claim takes precedence over waiting ones, which have no
+			// nodes.
 			if held[d.id] == nil || !r.Waiting {
 				held[d.id] = []inventory.Holding{{As: draname.Driver, Nodes: d.Nodes, Later: d.Later, Given: d.given(), AnyAFU: d.Wanted != ""}}
 			}
@@ -367,7 +366,7 @@ func (c *Claims) Holdings(ctx context.Context) (map[string][]inventory.Holding, 
 	return held, nil
 }
 
-// recorded returns the claims on disk. It needs no lock, because the file is replaced in one step.
+// recorded returns the claims on disk. It needs no lock, because the file is replaced atomically.
 func (c *Claims) recorded(ctx context.Context) ([]record, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
@@ -383,7 +382,7 @@ func (c *Claims) recorded(ctx context.Context) ([]record, error) {
 	return read(dir, c.cfg.Boot)
 }
 
-// Added returns a channel that has an element after the claims on disk have changed.
+// Added returns a channel that receives an element after the claims on disk have changed.
 func (c *Claims) Added() <-chan struct{} { return c.added }
 
 // Changed returns a channel that is closed after the claims on disk have changed.
@@ -392,11 +391,11 @@ func (c *Claims) Changed() <-chan struct{} {
 	return stale
 }
 
-// Prepared is a claim that is prepared.
+// Prepared describes a prepared claim.
 type Prepared struct {
 	UID, Namespace, Name string
 	Devices              []string // their ids, in the order of the allocation
-	// Turn differs if the claim was unprepared and prepared again in between.
+	// Turn changes when the claim is unprepared and prepared again.
 	Turn int
 }
 
@@ -421,7 +420,7 @@ func (c *Claims) Prepared(ctx context.Context) ([]Prepared, error) {
 func (c *Claims) Count() int { return int(c.count.Load()) }
 
 // Run keeps the CDI spec up to date with the claims and the newest snapshot, and unprepares the claims that the kubelet
-// has forgotten, until ctx ends. Then it returns nil. Before the first complete snapshot it does not change the spec.
+// has forgotten. It returns nil when ctx ends. Before the first complete snapshot it does not change the spec.
 func (c *Claims) Run(ctx context.Context) error {
 	var comparing sync.WaitGroup
 	defer comparing.Wait()
@@ -448,8 +447,8 @@ func (c *Claims) Ready() error {
 	return nil
 }
 
-// check reads the claims and writes the CDI spec. If the claims cannot be read, it uses those that were read
-// last, because it must withhold the nodes of a device that has left even then.
+// check reads the claims and writes the CDI spec. If the claims cannot be read, it uses those that were read last,
+// because it must still withhold the nodes of a device that has left.
 func (c *Claims) check(ctx context.Context) {
 	isRead := false
 	err := c.locked(ctx, func(dir *os.Root, s inventory.Snapshot) error {
@@ -464,13 +463,13 @@ func (c *Claims) check(ctx context.Context) {
 	c.note(err)
 	if c.hasRead {
 		if s := c.newest(); c.complete {
-			_ = c.cfg.Spec.Write(c.injected(c.known, s)) // the error of the claims has been logged
+			_ = c.cfg.Spec.Write(c.injected(c.known, s)) // the error of reading the claims has been logged
 		}
 	}
 }
 
-// update records the new nodes of prepared devices, and then writes the CDI spec, which may have only recorded nodes. It
-// logs the first error and the recovery. If the nodes cannot be recorded, the spec lacks the devices that have them.
+// update records the new nodes of prepared devices, and then writes the CDI spec, which may contain only recorded
+// nodes. It logs the first error and the recovery. If the nodes cannot be recorded, the spec omits their devices.
 // described is the error of the metadata files of all claims.
 func (c *Claims) update(ctx context.Context, dir *os.Root, s inventory.Snapshot) (described, err error) {
 	remembered := c.remember(ctx, dir, s)
@@ -480,9 +479,10 @@ func (c *Claims) update(ctx context.Context, dir *os.Root, s inventory.Snapshot)
 	return described, err
 }
 
-// remember records the nodes that the devices of prepared claims have got since Prepare. A container that starts again
-// gets these from the spec, and may open them until it ends, even if the device leaves again and the driver restarts. The
-// nodes are told first, so that a device plugin knows at least those that containers can get.
+// remember records the nodes that the devices of prepared claims have got since Prepare. A container that restarts gets
+// these nodes from the spec. It may have them open until it ends, even if the device leaves again and the driver
+// restarts. remember passes the nodes to [Config.Claimed] before it writes them, so that a device plugin knows at least
+// the nodes that containers can get.
 func (c *Claims) remember(ctx context.Context, dir *os.Root, s inventory.Snapshot) error {
 	all, changed := slices.Clone(c.known), false
 	for i, r := range all {
@@ -506,7 +506,7 @@ func (c *Claims) remember(ctx context.Context, dir *os.Root, s inventory.Snapsho
 	return c.write(dir, all)
 }
 
-// tell calls [Config.Claimed] for these claims.
+// tell passes the nodes of these claims to [Config.Claimed].
 func (c *Claims) tell(ctx context.Context, all []record) error {
 	if c.cfg.Claimed == nil {
 		return nil
@@ -522,15 +522,16 @@ func (c *Claims) tell(ctx context.Context, all []record) error {
 	return c.cfg.Claimed(ctx, nodes)
 }
 
-// newest returns the newest snapshot, and notes whether it is complete.
+// newest returns the newest snapshot, and sets c.complete if it is complete.
 func (c *Claims) newest() inventory.Snapshot {
 	s, _ := c.cfg.Devices.Latest()
 	c.complete = c.complete || s.Complete
 	return s
 }
 
-// apply writes the metadata files and the CDI spec for these claims. A file exists for as long as the spec has it.
-// described is the error of the files: on a full disk they cannot be written, but a claim can be unprepared.
+// apply writes the metadata files and the CDI spec for these claims. A metadata file exists for as long as the spec
+// mounts it. described is the error of the metadata files. It is returned separately because on a full disk the files
+// cannot be written, but a claim can still be unprepared.
 func (c *Claims) apply(dir *os.Root, all []record, s inventory.Snapshot) (described, err error) {
 	if !c.complete {
 		return nil, nil
@@ -561,7 +562,7 @@ func (c *Claims) injected(all []record, s inventory.Snapshot) []cdi.Device {
 		if r.Waiting {
 			continue
 		}
-		of := map[string][]string{} // request → ids of its devices
+		of := map[string][]string{} // request → IDs of its devices
 		for _, d := range r.Devices {
 			of[d.Request] = append(of[d.Request], d.id)
 		}
@@ -594,7 +595,7 @@ func (c *Claims) write(dir *os.Root, all []record) error {
 	if err == nil {
 		c.know(all)
 	}
-	c.signal() // also after an error, because the file may have been replaced
+	c.signal() // even after an error, because the file may have been replaced
 	return err
 }
 
@@ -606,8 +607,9 @@ func (c *Claims) signal() {
 	}
 }
 
-// locked calls work while no other call and no other instance changes the claims. known has the claims on
-// disk. The snapshot is the newest one: with an older one, the CDI spec could get nodes again that have been withdrawn.
+// locked calls work while no other call and no other instance can change the claims. During work, c.known lists the
+// claims on disk, and the snapshot is the newest one. With an older snapshot, nodes that have been withdrawn could
+// return to the CDI spec.
 func (c *Claims) locked(ctx context.Context, work func(*os.Root, inventory.Snapshot) error) error {
 	if err := c.enter(ctx); err != nil {
 		return err
@@ -649,7 +651,7 @@ func (c *Claims) know(all []record) {
 	c.count.Store(int32(prepared))
 }
 
-// enter blocks until no other call uses the file, or ctx ends.
+// enter blocks until no other call uses the file, or until ctx ends.
 func (c *Claims) enter(ctx context.Context) error {
 	select {
 	case c.busy <- struct{}{}:

@@ -21,13 +21,13 @@ const (
 )
 
 // AcceleratorConfig is the configuration for this driver in a claim or a DeviceClass. It is the value of
-// opaque.parameters in an element of the list config.
+// opaque.parameters in an element of the config list.
 type AcceleratorConfig struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// AFUID is the AFU with which the devices are programmed unless they have it already: 32 hexadecimal digits in
-	// upper or lower case, with all four dashes of a UUID or with none. [ParseConfig] returns it in lower case
-	// without dashes.
+	// AFUID is the AFU that the devices are programmed with unless they have it already. It consists of 32 hexadecimal
+	// digits in upper or lower case, with all four dashes of a UUID or with none. [ParseConfig] returns it in lower
+	// case without dashes.
 	AFUID string `json:"afuId"`
 }
 
@@ -37,8 +37,8 @@ var (
 	inventoryID = regexp.MustCompile(`^[0-9a-f]{32}$`)
 )
 
-// ParseConfig parses the opaque parameters of a configuration. Unknown and duplicate fields are errors,
-// because otherwise a misspelt field would be ignored, and the pod would run on another AFU than it needs.
+// ParseConfig parses the opaque parameters of a configuration. Unknown and duplicate fields are errors. Otherwise a
+// misspelt field would be ignored, and the pod would run on another AFU than it needs.
 func ParseConfig(raw []byte) (AcceleratorConfig, error) {
 	if len(raw) > resourceapi.OpaqueParametersMaxLength {
 		return AcceleratorConfig{}, fmt.Errorf("found %d bytes, want at most %d", len(raw), resourceapi.OpaqueParametersMaxLength)
@@ -64,8 +64,8 @@ func ParseConfig(raw []byte) (AcceleratorConfig, error) {
 	return c, nil
 }
 
-// unmarshal decodes one JSON value. Unknown fields, duplicate fields, names in another case and data after the
-// value are errors. The text of an error is shortened, because it has parts of the input.
+// unmarshal decodes one JSON value. Unknown fields, duplicate fields, names in another case and data after the value
+// are errors. The text of an error is shortened, because it quotes the input.
 func unmarshal(text []byte, into any) error {
 	strict, err := kjson.UnmarshalStrict(text, into)
 	if err == nil && len(strict) > 0 {
@@ -92,8 +92,8 @@ type setting struct {
 	config   AcceleratorConfig
 }
 
-// settingsOf returns the settings in a claim's allocation that are for this driver. A later one takes
-// precedence: those of the claim are after those of its classes.
+// settingsOf returns the settings for this driver in a claim's allocation. Later settings take precedence: the claim's
+// own settings follow those of its classes.
 func settingsOf(all []resourceapi.DeviceAllocationConfiguration) ([]setting, error) {
 	var ofClass, ofClaim []setting
 	for i, entry := range all {
@@ -119,8 +119,8 @@ func settingsOf(all []resourceapi.DeviceAllocationConfiguration) ([]setting, err
 	return append(ofClass, ofClaim...), nil
 }
 
-// afuFor returns the AFU that the devices of a request must have, or "" if any AFU will do. request is
-// REQUEST or REQUEST/SUBREQUEST. A setting for REQUEST applies to all its subrequests.
+// afuFor returns the AFU that the devices of a request must have, or "" if any AFU will do. request is REQUEST or
+// REQUEST/SUBREQUEST. A setting for REQUEST applies to all its subrequests.
 func afuFor(request string, all []setting) string {
 	main, _, _ := strings.Cut(request, "/")
 	for _, s := range slices.Backward(all) {

@@ -53,7 +53,7 @@ func TestCrash(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				// Until Unprepare, no other claim gets a device that may have been given.
+				// Until Unprepare, a device that may have been given to a container is not given to another claim.
 				thief := claimOf("thief", result("a", "5e:00.0"))
 				if tc.held {
 					r.refuseNow(thief, "is prepared for claim default/one")
@@ -105,7 +105,7 @@ func somePorts() (all []*inventory.Device) {
 
 func portID(i int) string { return strings.TrimSuffix(fmt.Sprintf("3b:00.0-p%d", i), "-p0") }
 
-// contender returns the claim pN, which wants device N and the next one: it competes with both neighbours.
+// contender returns the claim pN, which wants device N and the next one. So it competes with both neighbours.
 func contender(i int) *resourceapi.ResourceClaim {
 	return claimOf(fmt.Sprint("p", i), result("a", portID(i)), result("b", portID((i+1)%fourPorts)))
 }
@@ -114,8 +114,8 @@ type fixed struct{ inventory.Snapshot }
 
 func (f fixed) Latest() (inventory.Snapshot, <-chan struct{}) { return f.Snapshot, nil }
 
-// Two instances on one node, each with several calls at once: no device is given to two claims, and each
-// claim that is prepared is in the spec.
+// Two instances run on one node, and each handles several calls at once. No device is given to two claims, and each
+// prepared claim is in the spec.
 func TestTwoInstances(t *testing.T) {
 	r := newRig(t, somePorts()...)
 	instances := []*rig{r, r.peer()}
@@ -175,8 +175,8 @@ func TestTwoInstances(t *testing.T) {
 	}
 }
 
-// After a reboot no container runs, and drivers may number the nodes in another order. So no claim has a
-// device until it is prepared again; its devices are still held, without the former nodes.
+// After a reboot no container is running, and kernel drivers may number the nodes in another order. So no claim has a
+// device until it is prepared again. Its devices are still held, but without their old nodes.
 func TestReboot(t *testing.T) {
 	r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
 	one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))

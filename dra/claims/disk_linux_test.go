@@ -26,8 +26,8 @@ import (
 const good = `{"version": 1, "claims": [{"uid": "uid-one", "namespace": "default", "name": "one", "devices": [
 	{"request": "a", "device": "pci-0000-3b-00-0", "nodes": ["dfl-port.0", "240:0"]}]}]}`
 
-// A file that is not valid is an error of each call, which names the file and the remedy. It stays as it
-// is, and nodes are withheld nevertheless.
+// If the file is not valid, each call returns an error that contains the file and the remedy. The file is not changed,
+// and nodes are withheld nevertheless.
 func TestBadFile(t *testing.T) {
 	put := func(text string) func(*testing.T, string) {
 		return func(t *testing.T, path string) {
@@ -130,8 +130,8 @@ func TestBadDirectory(t *testing.T) {
 	r.holds("3b:00.0 dfl-port.0 240:0")
 }
 
-// Without a descriptor each call returns an error, and nothing changes. Not parallel: other tests would have
-// no descriptor either.
+// Without a free file descriptor, each call returns an error, and nothing changes. The test is not parallel, because
+// other tests would have no descriptors either.
 func TestOutOfDescriptors(t *testing.T) {
 	r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
 	one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
@@ -145,7 +145,7 @@ func TestOutOfDescriptors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for more := range uint64(12) { // each call needs some descriptors: it runs out at each of its steps
+	for more := range uint64(12) { // each call needs some descriptors, so it runs out of them at each of its steps
 		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: uint64(len(open)) - 1 + more, Max: limit.Max}); err != nil {
 			t.Fatal(err)
 		}
@@ -180,8 +180,8 @@ func TestOutOfDescriptors(t *testing.T) {
 	}
 }
 
-// fullIn is the variable with the directory in which the test binary prepares a claim, as a process without
-// room on the disk.
+// fullIn is the environment variable with the directory in which the test binary prepares a claim, as a process without
+// space on the disk.
 const fullIn = "CLAIMS_TEST_FULL_IN"
 
 func TestMain(m *testing.M) {
@@ -198,7 +198,7 @@ func full(dir string) error {
 	if err := errors.Join(syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit), syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1, Max: limit.Max})); err != nil {
 		return err
 	}
-	defer syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit) // for the profile of go test -cover
+	defer syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit) // needed for the profile of go test -cover
 	spec, err := cdi.Open(dir+"/cdi", kind, "/dev")
 	if err != nil {
 		return err
@@ -212,13 +212,13 @@ func full(dir string) error {
 		return err
 	}
 	one, two, gone := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0")), claimOf("gone", result("a", "af:00.0"))
-	fmt.Println(c.Prepare(context.Background(), one).Err) // prepared already
+	fmt.Println(c.Prepare(context.Background(), one).Err) // already prepared
 	fmt.Println(c.Prepare(context.Background(), two).Err)
 	fmt.Println(c.Prepare(context.Background(), gone).Err)
 	return c.Unprepare(context.Background(), objectOf(one)) // the only one
 }
 
-// On a full disk a claim that is prepared gets its answer, no other is prepared, and the last one can be
+// On a full disk, a prepared claim gets its answer, no other claim can be prepared, and the last claim can be
 // unprepared.
 func TestFullDisk(t *testing.T) {
 	r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
@@ -240,7 +240,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// The file is bounded: a claim that does not fit is refused, and the others stay.
+// The size of the file is limited. A claim that does not fit is refused, and the others stay.
 func TestBoundedFile(t *testing.T) {
 	d := port("3b:00.0", 0)
 	r := newRig(t, d, port("5e:00.0", 1))

@@ -9,71 +9,72 @@
 //
 // # The file
 //
-// The file claims.json in the driver's directory is the only state about claims. It is read at each use,
-// because another instance of the driver may run on the node during an upgrade. A write requires the flock on
-// claims.lock, and replaces the file with a rename. The directory and its files must belong to the driver's
-// user, and other users must not be able to write to them: see package privatedir. Without claims there is no
-// file.
+// The file claims.json in the driver's directory is the only state about claims. It is read at each use, because
+// another instance of the driver may run on the node during an upgrade. A write requires the flock on claims.lock, and
+// replaces the file with a rename. The directory and its files must belong to the driver's user, and other users must
+// not be able to write to them: see package privatedir. If there are no claims, the file does not exist.
 //
-// A file that is not valid, or that a newer driver has written, is never changed: each call returns an
-// error, because the driver does not know which devices are in use.
+// A file that is not valid, or that a newer driver has written, is never changed. All calls return an error then,
+// because the driver does not know which devices are in use.
 //
-// A claim in the file is prepared or waiting. A prepared claim has its devices. A waiting claim has none,
-// because one of its devices had left the node before Prepare, or the node was restarted. Because of its
-// record, the inventory lists a device that has left as unhealthy, so that it is tainted and the pod is
-// evicted instead of being stuck.
+// A claim in the file is either prepared or waiting. A prepared claim owns its devices. A waiting claim owns none: one
+// of its devices had left the node before Prepare, or the node was restarted. The record of a waiting claim makes the
+// inventory list a device that has left as unhealthy. So the device is tainted, and the pod is evicted instead of being
+// stuck.
 //
 // # Crashes
 //
-// Prepare writes the record with the device nodes, then the CDI spec, and then answers. Unprepare removes the CDI devices, and
-// then the record. So a claim that has CDI devices always has a record, and no other claim can get its devices. The
-// kubelet repeats a call that has not been answered: the next Prepare completes the first, or Unprepare
-// removes the record.
+// Prepare first writes the record with the device nodes, then the CDI spec, and then answers. Unprepare first removes
+// the CDI devices, and then the record. So a claim with CDI devices always has a record, and its devices cannot be
+// given to another claim. The kubelet repeats a call that was not answered: the next Prepare completes the first one,
+// or Unprepare removes the record.
 //
-// After a reboot all claims are waiting: their containers have ended, and devices may have other nodes, another
-// AFU or another health. The kubelet calls Prepare again for each pod that it starts.
+// After a reboot all claims are waiting: their containers have ended, and devices may have different nodes, another AFU
+// or another health. The kubelet calls Prepare again for each pod that it starts.
 //
 // # The CDI spec
 //
-// The spec has a CDI device for each device of a prepared claim, with the nodes that the device has in the
-// newest snapshot. If the device has left, or a reason withholds its nodes, the CDI device is missing: a
-// container that starts again would share a node with another container, or get another device. The spec is
-// written under the lock, so that an instance cannot overwrite it with an older list of claims.
+// For each device of a prepared claim, the spec defines a CDI device with the nodes that the device has in the newest
+// snapshot. If the device has left, or a reason withholds its nodes, the CDI device is left out. Otherwise a container
+// that restarts would share a node with another container, or get another device. The spec is written under the lock,
+// so that an instance cannot overwrite it with an older list of claims.
 //
-// The spec has only nodes that are in the record of the claim, and no node is in the records of two claims, even if
-// they have different devices. When a device gets other nodes, for example because its card was pulled and plugged in
-// again, they are recorded first. They stay in the record until the claim is unprepared, because the record is how the
-// inventory of the next driver learns that a container may have them open.
+// The spec contains only nodes that are in the record of the claim. No node is ever in the records of two claims, even
+// if the claims have different devices. When a device gets other nodes, for example because its card was pulled and
+// plugged in again, they are recorded first. The nodes stay in the record until the claim is unprepared. From the
+// record, the inventory of the next driver learns that a container may have them open.
 //
 // # Metadata files
 //
-// For each request of a prepared claim, the CDI spec mounts a file with the attributes of its devices into the containers
-// (KEP-5304). The files are in the directory metadata. Prepare creates them, and each write of the spec brings them up to
-// date and removes those that no device of the spec mounts. A file is replaced, so a container that runs keeps the one that
-// it was started with. The file also stores the name by which the pod has the claim, which is part of the mount's path.
+// For each request of a prepared claim, the CDI spec mounts a file with the attributes of its devices into the
+// containers (KEP-5304). The files are in the directory metadata. Prepare creates them. Each write of the spec brings
+// them up to date, and removes the files that are no longer mounted by any device. A file is replaced rather than
+// modified, so a running container keeps the file that it was started with. The file also stores the pod's name for the
+// claim, because this name is part of the path in the container.
 //
-// The files could also be written by the library of Kubernetes (kubeletplugin.EnableDeviceMetadata). They would then have
-// CDI devices of their own, whose names the kubelet stores: after the files are switched off, no container of a prepared
-// claim could start again. The files of forgotten claims would stay for ever, and a changed device would have to be
-// reported to the library by hand.
+// The files could also be written by the library of Kubernetes (kubeletplugin.EnableDeviceMetadata). But the library
+// gives them CDI devices of their own, and the kubelet stores the names of these devices. If the files were switched
+// off later, no container of a prepared claim could start again. The files of forgotten claims would stay forever, and
+// each changed device would have to be reported to the library.
 //
 // # Forgotten claims
 //
-// A kubelet that loses its state never calls Unprepare for the claims of running pods. So Run compares the file with the
-// API server, at the start and each hour. A claim that no pod can use any more, and whose devices the kubelet does not
-// name in two answers, is unprepared.
+// A kubelet that loses its state never calls Unprepare for the claims of running pods. So Run compares the file with
+// the API server at the start and once an hour. It unprepares a claim if no pod can use it any more, and if the kubelet
+// has not named its devices in two answers.
 //
 // # Programming
 //
-// A claim may require an AFU ([AcceleratorConfig]). Prepare checks that the store has its bitstream, and records the
-// AFU. The CDI devices of the claim then have the hook of accelerator-fpga, which programs them on the host before
-// each start of a container. This package programs nothing and opens no device. If programming is switched off
-// later, a device that has the AFU gets a CDI device without the hook, and a device with another AFU gets none.
+// A claim may require an AFU ([AcceleratorConfig]). Prepare checks that the store contains its bitstream, and records
+// the AFU. The CDI devices of the claim then include the hook of accelerator-fpga, which programs the device on the
+// host before each start of a container. This package does not program or open devices itself. If programming is
+// switched off later, a device that already has the AFU gets a CDI device without the hook. A device with another AFU
+// gets no CDI device.
 //
 // # What may block
 //
-// Every method except Added, Changed, Count and Ready accesses the disk. Run also asks the API server and the kubelet, in a
-// goroutine of its own, and holds the lock during one request of 2 s at most. Prepare also reads the store. It waits up to 30 s for
-// a device that is unhealthy, and for the first complete snapshot. It holds no lock while it reads the store or waits.
-// All methods are safe for concurrent use. Run is called once.
+// Every method except Added, Changed, Count and Ready accesses the disk. Run also asks the API server and the kubelet
+// in a goroutine of its own, and holds the lock during one request of at most 2 s. Prepare also reads the store. It
+// waits up to 30 s for a device that is unhealthy, and for the first complete snapshot. It does not hold the lock while
+// it reads the store or waits. All methods are safe for concurrent use. Run must be called only once.
 package claims

@@ -13,8 +13,8 @@ const (
 	MaxMetadata = maxMetadata
 )
 
-// Rewrite parses the text of a file and writes its claims to a directory. It returns an error of the text
-// and one of the write.
+// Rewrite parses the text of a file and writes its claims to a directory. It returns the errors of parsing and of
+// writing.
 func Rewrite(path string, text []byte) (parsing, writing error) {
 	c, err := parse(text)
 	if err != nil {
@@ -23,8 +23,7 @@ func Rewrite(path string, text []byte) (parsing, writing error) {
 	return nil, inDir(path, func(dir *os.Root) error { return write(dir, c.Boot, c.Claims) })
 }
 
-// Held returns the ids of the devices in the text of a file that are prepared for a claim, once for each
-// claim.
+// Held returns the IDs of the devices that are prepared for a claim in the text of a file, once for each claim.
 func Held(text []byte) (ids []string, err error) {
 	c, err := parse(text)
 	for _, r := range c.Claims {

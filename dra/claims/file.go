@@ -25,28 +25,27 @@ import (
 const (
 	fileName = "claims.json"
 	lockName = "claims.lock"
-	// maxFile is the largest size of the file in bytes. A claim with 32 devices, the most that the API allows,
-	// needs 6 kB.
+	// maxFile is the maximum size of the file in bytes. A claim with 32 devices, the most that the API allows, needs 6
+	// kB.
 	maxFile = 4 << 20
-	// formatVersion must be increased when the file gets a new field. A driver refuses a file of a newer
-	// version, because it would drop the new field when it writes the file. A file without the fields of version 2
-	// is written as version 1, so that an older driver can read it after a rollback.
+	// formatVersion must be increased when a field is added to the file. A driver refuses a file of a newer version,
+	// because it would drop the new field when it writes the file. A file that does not use the fields of version 2 is
+	// written as version 1, so that an older driver can read it after a rollback.
 	formatVersion = 2
 )
 
 const (
-	// noNode is between the Nodes and the Later of a device in the file. It is the name of no node, so drivers that do
-	// not know Later read such a file, too, and reserve all these nodes.
+	// noNode separates the Nodes and the Later of a device in the file. No node has this name, so drivers that do not
+	// know Later can read the file as well, and reserve all these nodes.
 	noNode = ""
-	// maxLater is the length of Later from which no more nodes are recorded. Drivers give small numbers again and again,
-	// so even a card that is pulled and plugged in all day has few different nodes.
+	// maxLater limits the length of Later: at this length no more nodes are recorded. Kernel drivers reuse small
+	// numbers, so even a card that is pulled and plugged in all day has few different nodes.
 	maxLater = 256
 )
 
-// content is the content of the file.
 type content struct {
 	Version int      `json:"version"`
-	Boot    string   `json:"boot,omitempty"` // id of the boot in which the file was written
+	Boot    string   `json:"boot,omitempty"` // ID of the boot in which the file was written
 	Claims  []record `json:"claims"`
 }
 
@@ -55,8 +54,8 @@ type record struct {
 	UID       string `json:"uid"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Waiting means that the claim is not prepared. Devices has its devices that had left the node, or those
-	// that it had before the node was restarted.
+	// Waiting means that the claim is not prepared. Devices lists the claim's devices that had left the node, or the
+	// devices that it had before the node was restarted.
 	Waiting bool     `json:"waiting,omitempty"`
 	Devices []device `json:"devices"` // in the order of the allocation
 }
@@ -64,27 +63,26 @@ type record struct {
 // device is one device of a claim.
 type device struct {
 	Request string `json:"request"` // REQUEST or REQUEST/SUBREQUEST
-	Name    string `json:"device"`  // its name in the API: pci-0000-3b-00-0
-	id      string // its id in snapshots: 3b:00.0; "" if the name is not valid
+	Name    string `json:"device"`  // the device's name in the API: pci-0000-3b-00-0
+	id      string // the device's ID in snapshots: 3b:00.0; "" if the name is not valid
 	Admin   bool   `json:"adminAccess,omitempty"`
-	// Nodes has the names and the numbers (MAJOR:MINOR) of the nodes that the device had at Prepare. In the file,
-	// noNode and Later follow.
+	// Nodes lists the names and the numbers (MAJOR:MINOR) of the nodes that the device had at Prepare. In the file,
+	// they are followed by noNode and Later.
 	Nodes []string `json:"nodes,omitempty"`
-	// Later has those of further nodes, which the device got while the claim was prepared, for example when its card was
-	// pulled and plugged in again. A container that was started again since was given them.
+	// Later lists further nodes, which the device got while the claim was prepared, for example when its card was
+	// pulled and plugged in again. Containers that have restarted since then were given these nodes.
 	Later []string `json:"-"`
-	// The other fields distinguish the device from another card in its slot. They have the values at
-	// Prepare.
+	// The other fields distinguish the device from another card in its slot. They are as they were at Prepare.
 	Family      string `json:"family,omitempty"`
 	PCIID       string `json:"pciId,omitempty"`
 	AFUID       string `json:"afuId,omitempty"`
 	InterfaceID string `json:"interfaceId,omitempty"`
-	// Wanted is the AFU that the device is programmed with before each start of a container; "": none. Since
-	// version 2.
+	// Wanted is the AFU that the device is programmed with before each start of a container, or "" if it is not
+	// programmed. The field was added in version 2.
 	Wanted string `json:"wantedAfuId,omitempty"`
 }
 
-// identified returns the device with its id.
+// identified returns the device with its ID set.
 func (d device) identified() device {
 	if id, ok := draname.ID(d.Name); ok {
 		d.id = id
@@ -92,14 +90,14 @@ func (d device) identified() device {
 	return d
 }
 
-// of returns the device with the nodes and the identity of d.
+// of returns d with the nodes and the identity of now.
 func (d device) of(now *inventory.Device) device {
 	d.Nodes = slices.Concat(now.Nodes, now.NodeNumbers)
 	d.Family, d.PCIID, d.AFUID, d.InterfaceID = now.Family, now.PCIID, now.AFUID, now.InterfaceID
 	return d
 }
 
-// fresh returns the names and numbers of the nodes of now that are not recorded for the device.
+// fresh returns the names and numbers of those nodes of now that are not recorded for d.
 func (d device) fresh(now *inventory.Device) []string {
 	return slices.DeleteFunc(slices.Concat(now.Nodes, now.NodeNumbers), func(node string) bool {
 		return slices.Contains(d.Nodes, node) || slices.Contains(d.Later, node)
@@ -119,7 +117,7 @@ func (r record) cdiName(d device) string {
 	return r.UID + "-" + strings.ReplaceAll(d.Request, "/", ".") + "-" + d.Name
 }
 
-// ids returns the ids of the claim's devices. It leaves out devices whose names are not valid.
+// ids returns the IDs of the claim's devices. It leaves out devices whose names are not valid.
 func (r record) ids() []string {
 	var ids []string
 	for _, d := range r.Devices {
@@ -148,11 +146,11 @@ func holder(all []record, name string) *record {
 	return nil
 }
 
-// mayGet returns an error if a claim must not be given these nodes, names and numbers, of its device d: another claim was
-// given one of them, or the record would have too many. Admin access does not count.
+// mayGet returns an error if a claim must not be given these nodes (names and numbers) of its device d. That is the
+// case if another claim was given one of them, or if the record would become too long. Admin access does not count.
 //
-// That other claim may have another device. During an upgrade that changes the mode, one driver prepares cards and the
-// other ports. After a card has left, its node may belong to another card, while a container still has it open.
+// The other claim may have another device. During an upgrade that changes the mode, one driver prepares cards and the
+// other one ports. And after a card has left, its node may belong to another card while a container still has it open.
 func (d device) mayGet(nodes []string, all []record, uid string) error {
 	for _, r := range all {
 		if r.Waiting || r.UID == uid {
@@ -198,8 +196,8 @@ func read(dir *os.Root, boot string) ([]record, error) {
 	return c.Claims, err
 }
 
-// write replaces the file, or removes it if there are no claims, which works even on a full disk. After an
-// error the file may have been replaced. The caller holds the lock.
+// write replaces the file. If there are no claims, it removes the file, which works even on a full disk. After an error
+// the file may have been replaced. The caller holds the lock.
 func write(dir *os.Root, boot string, all []record) error {
 	if len(all) == 0 {
 		return privatedir.RemoveFile(dir, fileName)
@@ -208,7 +206,7 @@ func write(dir *os.Root, boot string, all []record) error {
 	encoder := json.NewEncoder(&text)
 	encoder.SetIndent("", "  ")
 	stored := content{1, boot, slices.Clone(all)}
-	err := stored.check() // with a file that is not valid, the driver could prepare no claim
+	err := stored.check() // with a file that is not valid, the driver could not prepare any claim
 	for i, r := range all {
 		stored.Claims[i].Devices = slices.Clone(r.Devices)
 		for j, d := range r.Devices {
@@ -233,7 +231,7 @@ func write(dir *os.Root, boot string, all []record) error {
 	return err
 }
 
-// parse returns the content in the text of a file.
+// parse parses the text of a file.
 func parse(text []byte) (content, error) {
 	var found struct {
 		Version int `json:"version"`
@@ -264,9 +262,10 @@ func parse(text []byte) (content, error) {
 
 // check returns an error if a claim is not valid, or if two claims have the same device.
 //
-// Two claims that have the same node are no error, although this driver never makes the second of them. Older drivers
-// compared only devices. If parse refused their file, no claim of the node could be unprepared, so the two containers
-// would never end. The inventory withholds both devices (node-in-use), and no third claim gets the node.
+// Two claims that have the same node are not an error, although this driver never gives a node to a second claim. Older
+// drivers compared only devices. If parse refused their file, no claim of the node could be unprepared, so the pods of
+// both claims would never end. The inventory withholds both devices (node-in-use), and a third claim cannot get the
+// node.
 func (c content) check() error {
 	owners := map[string]int{} // name of a device → the claim that it is prepared for
 	for i, r := range c.Claims {
@@ -290,7 +289,7 @@ func (c content) check() error {
 	return nil
 }
 
-// check returns an error unless the record has the form of one that Prepare writes.
+// check returns an error unless Prepare could have written the record.
 func (r record) check() error {
 	for _, f := range []struct {
 		name, found, want string

@@ -20,23 +20,23 @@ import (
 )
 
 const (
-	// compareAfter is the time from the start to the first comparison. Before that, the kubelet registers the driver, and
-	// unprepares the claims of pods that ended while no driver ran.
+	// compareAfter is the time from the start to the first comparison. By then the kubelet has registered the driver,
+	// and has unprepared the claims of pods that ended while no driver ran.
 	compareAfter = 2 * time.Minute
-	// compareEvery is the time between two comparisons; up to a tenth is added, so that nodes that started together do not
-	// ask together. After a failure the time is compareAgain.
+	// compareEvery is the time between two comparisons. Up to a tenth is added, so that nodes that started together do
+	// not ask together. After a failure, compareAgain is used instead.
 	compareEvery = time.Hour
 	compareAgain = 10 * time.Minute
 	// confirmAfter is the time between the two questions to the kubelet.
 	confirmAfter = 5 * time.Minute
-	// getWithin is the longest time for one request to the API server, and getLocked while the lock is held: less than
-	// other calls wait for the lock.
+	// getWithin limits a request to the API server. getLocked limits a request that is made under the lock. It is
+	// shorter, because other calls wait for the lock.
 	getWithin = 10 * time.Second
 	getLocked = 2 * time.Second
 )
 
-// compareOften compares the claims with those of the API server, at the start and each hour, until ctx ends. It logs the
-// first of several failures in a row.
+// compareOften calls compare at the start and once an hour until ctx ends. Of several failures in a row, it logs only
+// the first one.
 func (c *Claims) compareOften(ctx context.Context) {
 	if c.cfg.Client == nil || c.cfg.Named == nil {
 		return
@@ -58,23 +58,26 @@ func (c *Claims) compareOften(ctx context.Context) {
 	}
 }
 
-// compare unprepares the claims that the kubelet has forgotten, which would keep their devices until the node restarts.
-// A kubelet forgets a claim if it loses its file dra_manager_state before the pod ends: it never calls Unprepare.
+// compare unprepares the claims that the kubelet has forgotten. Otherwise they would keep their devices until the node
+// restarts. A kubelet forgets a claim if it loses its file dra_manager_state before the pod ends. It then never calls
+// Unprepare.
 //
-// The API server and the kubelet must agree, because neither of them proves that no container has the device:
+// The API server and the kubelet must agree, because neither of them alone can prove that no container has the device:
 //
-//   - The API server knows that no pod of the node can get the claim any more. But a pod that was deleted by force has
-//     left the API server at once, while its containers still end.
-//   - The kubelet names the containers of all pods that it has not ended. But after it has lost its file it names no
-//     claim of a pod that still runs; then the API server has the claim, reserved for this pod.
+//   - The API server knows that no pod of the node can get the claim any more. But a pod that was deleted by force
+//     leaves the API server at once, while its containers may still be running.
+//   - The kubelet names the containers of all pods that it has not ended. But after it has lost its file, it does not
+//     name the claims of pods that are still running. In that case the API server still has the claim, reserved for the
+//     pod.
 //
-// A kubelet that knows the claim of a pod that was deleted by force calls Unprepare within a minute, by its DRA manager's
-// loop, or repeats it. So two answers that are confirmAfter apart show that it does not know the claim.
+// If the kubelet knows the claim of a pod that was deleted by force, its DRA manager calls Unprepare within a minute,
+// and repeats the call after a failure. So two answers without the claim, confirmAfter apart, show that the kubelet
+// does not know the claim.
 //
-// One case is left: a kubelet that has lost its file, a pod that was deleted by force since, and a container that cannot
-// be ended for confirmAfter. Neither of the two knows this container.
+// One case remains: the kubelet has lost its file, the pod was then deleted by force, and a container of the pod cannot
+// be ended within confirmAfter. Neither the API server nor the kubelet knows this container.
 //
-// After an error nothing is unprepared.
+// If the API server or the kubelet cannot be asked, compare returns an error and unprepares nothing.
 func (c *Claims) compare(ctx context.Context) error {
 	all, err := c.recorded(ctx)
 	if err != nil {
@@ -111,13 +114,14 @@ func (c *Claims) compare(ctx context.Context) error {
 	return err
 }
 
-// unused returns why no pod of this node can use a claim any more, according to the API server, or "".
+// unused returns the reason why, according to the API server, no pod of this node can use a claim any more. It returns
+// "" if a pod can.
 func (c *Claims) unused(ctx context.Context, r record, within time.Duration) (why string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	claim, err := c.cfg.Client.ResourceV1().ResourceClaims(r.Namespace).Get(ctx, r.Name, metav1.GetOptions{})
 	switch {
-	// An API server that does not serve claims answers 404, too, but not with an object.
+	// An API server that does not serve claims also answers 404, but not with a Status object.
 	case apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err):
 		return "the API server has no such claim", nil
 	case err != nil:
@@ -140,13 +144,13 @@ func (r record) allocated(claim *resourceapi.ResourceClaim, node string) bool {
 	})
 }
 
-// forget unprepares a claim, unless a pod can use it again. It asks the API server under the lock: a pod for which the
-// claim is reserved later needs a Prepare after this, by this instance or another one, and gets the devices anew.
+// forget unprepares a claim unless a pod can use it again. It asks the API server under the lock: if the claim is
+// reserved for a pod later, that pod needs a new Prepare, by this instance or another one.
 func (c *Claims) forget(ctx context.Context, r record) error {
 	return c.locked(ctx, func(dir *os.Root, s inventory.Snapshot) error {
 		i := indexOf(c.known, r.UID)
 		if i < 0 || c.known[i].Waiting != r.Waiting {
-			return nil // the kubelet knows it after all
+			return nil // the kubelet does know it
 		}
 		why, err := c.unused(ctx, r, getLocked)
 		if err != nil || why == "" {

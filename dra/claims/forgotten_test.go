@@ -33,7 +33,7 @@ type cluster struct {
 	onGet    func() // called with each request for a claim; may be nil
 }
 
-// newCluster returns a cluster in which one pod uses each of the claims, and which the rig compares its claims with.
+// newCluster returns a cluster in which one pod uses each of the claims. The rig compares its claims with this cluster.
 func newCluster(r *rig, claims ...*resourceapi.ResourceClaim) *cluster {
 	k := &cluster{Clientset: fake.NewClientset(), t: r.t, named: map[string]bool{}}
 	k.PrependReactor("get", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -77,7 +77,7 @@ func (k *cluster) name(devices ...string) {
 	})
 }
 
-// put stores a claim in place of any other one of its name.
+// put stores a claim in place of any other claim with its name.
 func (k *cluster) put(c *resourceapi.ResourceClaim) {
 	k.t.Helper()
 	k.remove(c)
@@ -174,7 +174,7 @@ func TestForgottenClaim(t *testing.T) {
 				got := r.lines()
 				for i, line := range got {
 					if name, rest, _ := strings.Cut(line, " "); name == "claim.unchecked" && rest != "" {
-						got[i] = name // its error is that of the case
+						got[i] = name // its error is the one of the case
 					}
 				}
 				if diff := cmp.Diff(lines, got); diff != "" {
@@ -185,8 +185,8 @@ func TestForgottenClaim(t *testing.T) {
 	}
 }
 
-// A device of a forgotten claim is free as soon as the claim is unprepared, seven minutes after the start of the driver.
-// The requests are few.
+// A device of a forgotten claim is free as soon as the claim is unprepared, seven minutes after the driver has started.
+// Few requests are needed.
 func TestForgottenClaimIsFreed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, port("3b:00.0", 0))
@@ -214,7 +214,7 @@ func TestForgottenClaimIsFreed(t *testing.T) {
 	})
 }
 
-// What happens between the two answers of the kubelet decides.
+// What counts is what happens between the two answers of the kubelet.
 func TestForgottenOrNot(t *testing.T) {
 	one := claimOf("one", result("a", "3b:00.0"))
 	for _, tc := range []struct {
@@ -255,7 +255,7 @@ func TestForgottenOrNot(t *testing.T) {
 	}
 }
 
-// After a failure, the next attempt follows after ten minutes, and the failure is logged once.
+// After a failure, the next attempt is made ten minutes later, and the failure is logged once.
 func TestCompareAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, port("3b:00.0", 0))
@@ -277,8 +277,9 @@ func TestCompareAgain(t *testing.T) {
 	})
 }
 
-// A claim that never got its devices, because one of them had left, is forgotten, too: its record keeps the device listed.
-// So is a claim with admin access. If the waiting claim is prepared meanwhile, it stays.
+// A claim that never got its devices, because one of them had left, can be forgotten as well: its record keeps the
+// device listed. The same applies to a claim with admin access. If the waiting claim is prepared in the meantime, it
+// stays.
 func TestForgottenWaitingClaim(t *testing.T) {
 	for _, prepared := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

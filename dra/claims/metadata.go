@@ -32,18 +32,18 @@ import (
 )
 
 const (
-	// metadataDir is the directory below that of the driver with the metadata files.
+	// metadataDir is the subdirectory of the driver's directory that contains the metadata files.
 	metadataDir = "metadata"
-	// maxMetadata is the largest size of a metadata file in bytes. One with 32 devices of 32 attributes, the most that the
-	// API allows, needs less.
+	// maxMetadata is the maximum size of a metadata file in bytes. The API allows at most 32 devices with 32 attributes
+	// each, which need less.
 	maxMetadata = 2 << 20
 )
 
-// metadataVersions are the versions in a metadata file, newest first. Consumers take the first that they know: those
-// that were built for Kubernetes 1.36 know v1alpha1 only.
+// metadataVersions are the API versions in a metadata file, newest first. Consumers use the first one that they know:
+// programs built for Kubernetes 1.36 know only v1alpha1.
 var metadataVersions = []schema.GroupVersion{metadatav1beta1.SchemeGroupVersion, metadatav1alpha1.SchemeGroupVersion}
 
-// metadataEncoders has an encoder for each of metadataVersions.
+// metadataEncoders contains an encoder for each of metadataVersions.
 var metadataEncoders = func() (all []runtime.Encoder) {
 	codecs := serializer.NewCodecFactory(install.NewScheme())
 	info, _ := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), runtime.ContentTypeJSON)
@@ -53,8 +53,8 @@ var metadataEncoders = func() (all []runtime.Encoder) {
 	return all
 }()
 
-// podClaimOf returns the name by which a pod has a claim that was made from a template, or "". Any user who may create
-// claims can write this annotation, and it becomes part of a path in the container.
+// podClaimOf returns the pod's name for a claim that was made from a template, or "". The annotation that it reads must
+// be checked: any user who may create claims can write it, and it becomes part of a path in the container.
 func podClaimOf(claim *resourceapi.ResourceClaim) string {
 	name := claim.Annotations[resourceapi.PodResourceClaimAnnotation]
 	if len(validation.IsDNS1123Label(name)) > 0 {
@@ -63,7 +63,8 @@ func podClaimOf(claim *resourceapi.ResourceClaim) string {
 	return name
 }
 
-// requests returns the names of the requests of a record, without those of subrequests, in the order of its devices.
+// requests returns the names of the requests of a record, in the order of its devices. The names of subrequests are cut
+// off.
 func (r record) requests() (names []string) {
 	for _, d := range r.Devices {
 		if name := resourceclaim.BaseRequestRef(d.Request); !slices.Contains(names, name) {
@@ -73,7 +74,8 @@ func (r record) requests() (names []string) {
 	return names
 }
 
-// metadataFile returns the name of the metadata file of a request. A uid and the name of a request have no dots.
+// metadataFile returns the name of the metadata file of a request. Neither a uid nor the name of a request contains a
+// dot.
 func (r record) metadataFile(request string) string { return r.UID + "." + request + ".json" }
 
 // describe writes the metadata files of a prepared claim. apply keeps them up to date.
@@ -105,8 +107,8 @@ func (c *Claims) describe(dir *os.Root, r request, s inventory.Snapshot) error {
 	return nil
 }
 
-// renew brings the existing metadata files of claims up to date, and stores their mounts. After an error, some files may
-// be out of date. A request without a file gets no mount, because only Prepare knows the path in the container.
+// renew brings the existing metadata files of claims up to date, and stores their mounts. After an error, some files
+// may be out of date. A request without a file gets no mount, because only Prepare knows the path in the container.
 func (c *Claims) renew(dir *os.Root, all []record, s inventory.Snapshot) error {
 	if c.cfg.Attributes == nil {
 		c.files = nil
@@ -160,7 +162,8 @@ func (c *Claims) rewrite(files *os.Root, r record, request string, was described
 	return next.write(files, r.metadataFile(request))
 }
 
-// sweep removes the metadata files that no CDI device mounts, for example those that a killed driver has left.
+// sweep removes the metadata files that are not mounted by any CDI device, for example files that a killed driver has
+// left.
 func (c *Claims) sweep(dir *os.Root) error {
 	if len(c.files) == 0 {
 		return dir.RemoveAll(metadataDir)
@@ -185,7 +188,7 @@ type described struct {
 	text []byte // nil: there is no valid file
 }
 
-// podClaim returns the name by which the pod has the claim, or "" if the claim was not made from a template.
+// podClaim returns the pod's name for the claim, or "" if the claim was not made from a template.
 func (m described) podClaim() string {
 	if m.PodClaimName == nil {
 		return ""
@@ -193,8 +196,8 @@ func (m described) podClaim() string {
 	return *m.PodClaimName
 }
 
-// readMetadata reads the metadata file of a request. It returns an empty result if there is no file, or if it is not one
-// that describe has written.
+// readMetadata reads the metadata file of a request. If there is no file, or if it was not written by describe, the
+// result is empty.
 func (r record) readMetadata(files *os.Root, request string) (described, error) {
 	text, err := privatedir.ReadFile(files, r.metadataFile(request), maxMetadata)
 	if errno := syscall.Errno(0); errors.As(err, &errno) && errno != syscall.ENOENT {
@@ -210,9 +213,9 @@ func (r record) readMetadata(files *os.Root, request string) (described, error) 
 	return was, nil
 }
 
-// metadataOf returns the metadata of a request now. A device that a container cannot be given at present keeps the
-// attributes that it had. The AFU of a device that is programmed for the claim is the one that it gets before the
-// container starts.
+// metadataOf returns the current metadata of a request. A device that cannot be given to a container at the moment
+// keeps its old attributes. For a device that is programmed for the claim, the AFU is the one that it will have when
+// the container starts.
 func (c *Claims) metadataOf(r record, request string, was described, s inventory.Snapshot) described {
 	next := described{DeviceMetadata: metadata.DeviceMetadata{
 		ObjectMeta:   metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name, UID: types.UID(r.UID), Generation: was.Generation},
@@ -242,8 +245,8 @@ func (c *Claims) metadataOf(r record, request string, was described, s inventory
 	return next
 }
 
-// encode returns the text of the file: an object for each of metadataVersions. Encoding cannot fail, because the types are
-// fixed; if it did, consumers would find an empty file.
+// encode returns the text of the file, with one object for each of metadataVersions. Encoding cannot fail, because the
+// types are fixed. If it did, consumers would find an empty file.
 func (m described) encode() []byte {
 	var text bytes.Buffer
 	for _, encoder := range metadataEncoders {
@@ -253,11 +256,12 @@ func (m described) encode() []byte {
 	return text.Bytes()
 }
 
-// write replaces the file. A container that runs keeps the file that it was started with, as a bind mount does. Nothing is
-// synced to the disk, which could take seconds while other claims wait: after a power loss all claims are prepared again.
+// write replaces the file. A running container keeps the file that it was started with, because it is bind-mounted.
+// Nothing is synced to the disk: that could take seconds while other claims wait, and after a power loss all claims are
+// prepared again anyway.
 func (m described) write(files *os.Root, name string) error {
 	next := name + ".new"
-	_ = files.Remove(next) // that of a killed process
+	_ = files.Remove(next) // left by a killed process
 	err := files.WriteFile(next, m.encode(), 0o600)
 	if err == nil {
 		err = files.Chmod(next, 0o644) // whatever the umask
@@ -272,7 +276,7 @@ func (m described) write(files *os.Root, name string) error {
 	return nil
 }
 
-// mounted reports whether the spec has the metadata files of all requests of a prepared claim.
+// mounted reports whether the spec mounts the metadata files of all requests of a prepared claim.
 func (c *Claims) mounted(uid string) bool {
 	r := c.known[indexOf(c.known, uid)]
 	return c.cfg.Attributes == nil || !slices.ContainsFunc(r.requests(), func(request string) bool {
@@ -281,8 +285,8 @@ func (c *Claims) mounted(uid string) bool {
 	})
 }
 
-// mounts returns the metadata file of the request of r.Devices[i], if this is the first device of the request: all CDI
-// devices of a request are given to the same containers.
+// mounts returns the metadata file of the request of r.Devices[i] if this is the first device of the request. One
+// device is enough, because all CDI devices of a request are given to the same containers.
 func (c *Claims) mounts(r record, i int) []cdi.File {
 	request := resourceclaim.BaseRequestRef(r.Devices[i].Request)
 	first := slices.IndexFunc(r.Devices, func(d device) bool { return resourceclaim.BaseRequestRef(d.Request) == request })

@@ -33,14 +33,14 @@ func describingRig(t testing.TB, devices ...*inventory.Device) *rig {
 	return r
 }
 
-// fromTemplate returns the claim as one that was made from a template for a pod that has it by this name.
+// fromTemplate returns the claim as if it had been made from a template, for a pod whose name for it is pod.
 func fromTemplate(c *resourceapi.ResourceClaim, pod string) *resourceapi.ResourceClaim {
 	c.Annotations = map[string]string{"resource.kubernetes.io/pod-claim-name": pod}
 	return c
 }
 
-// files returns what containers find: the metadata by the path in the container. Consumers read it with the library that
-// this uses, too. It also checks that the spec mounts all files in the driver's directory, read-only.
+// files returns what containers find: the metadata by its path in the container. It uses the same library with which
+// consumers read the metadata. It also checks that the spec mounts all files in the driver's directory read-only.
 func (r *rig) files() map[string]metadata.DeviceMetadata {
 	r.t.Helper()
 	var spec struct {
@@ -105,7 +105,7 @@ func (r *rig) describesAt(path string, generation int64, request string, devices
 	}
 }
 
-// A container finds the attributes of its devices, which are those of the slice, in a file for each request.
+// For each request, a container finds a file with the attributes of its devices, as they are in the slice.
 func TestMetadata(t *testing.T) {
 	a, b, c := port("3b:00.0", 0), port("3b:00.0-p1", 1), port("5e:00.0", 2)
 	for i, d := range []*inventory.Device{a, b, c} {
@@ -141,8 +141,8 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// A file follows its device for as long as the device can be given to a container, also after a restart of the driver. It
-// is written only when it changes.
+// A file follows its device for as long as the device can be given to a container, even after a restart of the driver.
+// It is written only when it changes.
 func TestMetadataFollows(t *testing.T) {
 	at := func(afu string) *inventory.Device { d := port("3b:00.0", 0); d.AFUID = afu; return d }
 	r := describingRig(t, at(afu), port("5e:00.0", 1))
@@ -165,7 +165,7 @@ func TestMetadataFollows(t *testing.T) {
 	r.prepare(two)
 	r.describesAt(path, 3, "a", at(stored2))
 
-	// The device leaves: the file stays, and a container that starts again needs the device anyway.
+	// The device leaves. The file stays, because a container that restarts needs the device anyway.
 	r.set(tombstone("3b:00.0", "removed-in-use"), port("5e:00.0", 1))
 	r.prepare(two)
 	if text := readFile(t, r.dir+"/metadata/uid-one.a.json"); !strings.Contains(text, stored2) || strings.Count(text, `"generation": 3`) != 2 {
@@ -196,8 +196,8 @@ func TestMetadataProgrammed(t *testing.T) {
 	r.describesAt(attributesDir+"/resourceclaims/one/b/accelerator.b-com.com-metadata.json", 1, "b", programmable("5e:00.0", 1, loaded))
 }
 
-// If the files are switched off, containers that start again start without them. If they are switched on again, only
-// claims that are prepared after that get them.
+// If the files are switched off, restarted containers get no files. If they are switched on again, only claims that are
+// prepared after that get files.
 func TestMetadataSwitched(t *testing.T) {
 	r := describingRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
 	one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
@@ -216,8 +216,8 @@ func TestMetadataSwitched(t *testing.T) {
 	r.describesAt(attributesDir+"/resourceclaims/one/a/accelerator.b-com.com-metadata.json", 1, "a", port("3b:00.0", 0))
 }
 
-// What a driver has left that was killed disappears with the next call, and what others have put into the directory is
-// neither believed nor mounted.
+// Files that a killed driver has left disappear with the next call. Files that others have put into the directory are
+// neither read nor mounted.
 func TestMetadataLeftovers(t *testing.T) {
 	const valid = `{"kind":"DeviceMetadata","apiVersion":"metadata.resource.k8s.io/v1beta1","metadata":{"name":"one","namespace":"default","uid":"uid-one","generation":7},"requests":[{"name":"a"}]}`
 	for _, tc := range []struct {
@@ -250,7 +250,7 @@ func TestMetadataLeftovers(t *testing.T) {
 			if err := tc.put(r.dir + "/metadata"); err != nil {
 				t.Fatal(err)
 			}
-			r.prepare(two) // as an update at any time
+			r.prepare(two) // as an update at any time does
 			r.files()      // compares the directory with the spec
 			r.prepare(one)
 			if text := readFile(t, r.dir+"/metadata/uid-one.a.json"); !strings.Contains(text, afu) || len(r.files()) != 2 {
@@ -266,7 +266,7 @@ func TestMetadataLeftovers(t *testing.T) {
 	}
 }
 
-// The annotation of a claim, which every user can write, never becomes a path.
+// The annotation of a claim, which any user can write, never becomes a path.
 func TestMetadataAnnotation(t *testing.T) {
 	for _, name := range []string{"", ".", "..", "../../etc", "/etc", "a/b", "a b", "fpga\n", "fpga\x00", "Fpga", "fpga.x", strings.Repeat("a", 64), strings.Repeat("a/", 1<<17)} {
 		r := describingRig(t, port("3b:00.0", 0))
@@ -299,7 +299,7 @@ func TestMetadataBounded(t *testing.T) {
 	}
 }
 
-// A directory that another user could change is not used. Without the files, the driver works nevertheless.
+// A directory that another user could change is not used. The driver works without the files.
 func TestMetadataBadDirectory(t *testing.T) {
 	r := describingRig(t, port("3b:00.0", 0))
 	c := claimOf("one", result("a", "3b:00.0"))
@@ -346,7 +346,8 @@ func TestMetadataOfOneClaim(t *testing.T) {
 	}
 }
 
-// If the files cannot be written, as on a full disk, a claim can be unprepared. Its file goes when that is over.
+// If the files cannot be written, for example on a full disk, a claim can still be unprepared. Its file is removed when
+// the files can be written again.
 func TestMetadataUnprepare(t *testing.T) {
 	r := describingRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
 	one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))

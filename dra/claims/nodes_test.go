@@ -31,8 +31,8 @@ func sharing(d *inventory.Device) *inventory.Device {
 	return d
 }
 
-// Two drivers run on a node during an upgrade, and the new one may have another mode. So they may name devices
-// differently that have a node in common. The second claim gets its device when the first one is unprepared.
+// Two drivers run on a node during an upgrade, and the new one may have another mode. So they may give different names
+// to devices that share a node. The second claim gets its device when the first one is unprepared.
 func TestNodeOfAnotherClaim(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
@@ -52,7 +52,7 @@ func TestNodeOfAnotherClaim(t *testing.T) {
 			one, two := claimOf("one", result("a", tc.first.ID)), claimOf("two", result("a", tc.second.ID))
 			old.prepare(one)
 			next := old.peer()
-			next.snapshots = newSnapshots() // of the other mode, without the claims of the former driver
+			next.snapshots = newSnapshots() // of the other mode, without the claims of the old driver
 			next.set(tc.second)
 			if tc.want != "" {
 				next.refuseNow(two, tc.want)
@@ -64,8 +64,8 @@ func TestNodeOfAnotherClaim(t *testing.T) {
 	}
 }
 
-// Drivers of former releases could prepare one node for two claims. Both can be unprepared, and no third claim gets the
-// node.
+// Drivers of earlier releases could prepare one node for two claims. Both claims can be unprepared, and no third claim
+// gets the node.
 func TestFileWithNodeOfTwoClaims(t *testing.T) {
 	r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
 	one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
@@ -82,8 +82,8 @@ func TestFileWithNodeOfTwoClaims(t *testing.T) {
 	r.prepare(three)
 }
 
-// A card that is pulled and plugged in again may have other nodes. A container that starts again gets these from the
-// spec, so they are recorded, and reserved after another removal, too, by the next driver.
+// A card that is pulled and plugged in again may have other nodes. A container that restarts gets these nodes from the
+// spec. So they are recorded, and the next driver reserves them as well after the card is pulled again.
 func TestNodesOfRestartedContainer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, port("3b:00.0", 0))
@@ -126,7 +126,7 @@ func TestNodesOfRestartedContainer(t *testing.T) {
 	})
 }
 
-// Prepare records new nodes, too, without Run.
+// Prepare also records new nodes, without Run.
 func TestNodesOfNextPod(t *testing.T) {
 	r := newRig(t, port("3b:00.0", 0))
 	one, watch := claimOf("one", result("a", "3b:00.0")), claimOf("watch", admin(result("a", "3b:00.0")))
@@ -145,7 +145,7 @@ func TestNodesOfNextPod(t *testing.T) {
 	r.holds("3b:00.0 dfl-port.4 240:4")
 }
 
-// The spec gives no container a node that is in the record of another claim.
+// The spec never gives a container a node that is in the record of another claim.
 func TestNewNodeOfAnotherClaim(t *testing.T) {
 	r := newRig(t, port("3b:00.0", 0), port("3b:00.0-p1", 1))
 	one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "3b:00.0-p1"))
@@ -191,7 +191,7 @@ func TestNodesCannotBeRecorded(t *testing.T) {
 	})
 }
 
-// A card that gets new nodes again and again fills no disk. In the end, the device is withheld.
+// A card that gets new nodes again and again does not fill the disk. In the end, the device is withheld.
 func TestTooManyNodes(t *testing.T) {
 	r := newRig(t, port("3b:00.0", 0))
 	c := claimOf("one", result("a", "3b:00.0"))
@@ -217,8 +217,9 @@ func TestTooManyNodes(t *testing.T) {
 	r.injects(devicesOf(c, "dfl-port.100")...)
 }
 
-// The nodes of prepared claims are remembered for a device plugin before a container can get them. A claim whose nodes cannot
-// be remembered is refused, but can be unprepared. A prepared claim gets no nodes that cannot be remembered.
+// The nodes of prepared claims are remembered for a device plugin before a container can get them. If the nodes of a
+// claim cannot be remembered, the claim is refused, but it can be unprepared. A prepared claim never gets nodes that
+// cannot be remembered.
 func TestClaimed(t *testing.T) {
 	r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
 	knows := func(want map[string][]string) {

@@ -88,8 +88,8 @@ func TestParseConfig(t *testing.T) {
 	}
 }
 
-// For any text: if it is a configuration, it has the AFU in the form of the inventory and can be written
-// and parsed again. The text of an error is bounded.
+// For any text: if it is a valid configuration, its AFU is returned in the form of the inventory, and can be written
+// and parsed again. The text of an error has a limited length.
 func FuzzParseConfig(f *testing.F) {
 	f.Add([]byte(`{"apiVersion":"accelerator.b-com.com/v1alpha1","kind":"AcceleratorConfig","afuId":"D8424DC4-A4A3-C413-F89E-433683F9040B"}`))
 	f.Add([]byte(`{"afuId":"` + afu + `","afuId":"` + afu + `"} {}`))
@@ -161,8 +161,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// For any text of the file: either it is an error, or no device has two owners, and the file that is written
-// again has the same claims and the same text the next time.
+// For any text of the file, either there is an error, or no device has two owners. A file that is written again
+// contains the same claims, and has the same text the next time.
 func FuzzParse(f *testing.F) {
 	whole, err := os.ReadFile("testdata/claims.json")
 	if err != nil {

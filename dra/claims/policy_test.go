@@ -26,7 +26,8 @@ type apiServer struct {
 	t *testing.T
 }
 
-// kinds has the objects that can have a configuration: the resource, the path, and the text with the configurations at %s.
+// kinds lists the objects that can have a configuration: the resource, the path, and the text, in which %s stands for
+// the configurations.
 var kinds = []struct{ resource, path, at, text string }{
 	{"resourceclaims", "/namespaces/default/resourceclaims", "spec.devices.config", `{"apiVersion":"resource.k8s.io/v1","kind":"ResourceClaim","metadata":{"name":%q},"spec":{"devices":{` +
 		`"requests":[{"name":"card","exactly":{"deviceClassName":"accelerator.b-com.com"}}],"config":[%s]}}}`},
@@ -114,8 +115,8 @@ func (s *apiServer) send(verb, path, body string) error {
 		Body([]byte(body)).Do(s.t.Context()).Error()
 }
 
-// A real API server with the chart's policy refuses a configuration when its object is created if and only if the driver
-// would refuse it, and says the same.
+// A real API server with the chart's policy refuses a configuration, when its object is created, exactly if the driver
+// would refuse it. The two messages are the same.
 func TestConfigPolicy(t *testing.T) {
 	s := newAPIServer(t)
 	old := configOf("accelerator.b-com.com", `{"afuId":"older than the policy"}`)
@@ -156,7 +157,7 @@ func TestConfigPolicy(t *testing.T) {
 		if err := s.create(i, "new"); err != nil {
 			t.Errorf("%s: without configurations: %v", k.resource, err)
 		}
-		// The costs of the expressions are bounded: the largest object is refused, and not with an error of the policy.
+		// The costs of the expressions are limited: the largest object is refused, but not with an error of the policy.
 		for _, parameters := range []string{
 			`{"a":1` + manyFields + `}`, `{"` + strings.Repeat("a", 10000) + `":1}`, strings.Replace(configs[0].raw, afu, strings.Repeat("a", 10000), 1), longFields,
 		} {
@@ -165,7 +166,7 @@ func TestConfigPolicy(t *testing.T) {
 				t.Errorf("%s: largest object: error %v", k.resource, err)
 			}
 		}
-		// Objects that are older than the policy can be changed elsewhere.
+		// Other parts of objects that are older than the policy can be changed.
 		if err := s.send("PATCH", k.path+"/old", `{"metadata":{"labels":{"a":"b"},"finalizers":["example.com/x"]}}`); err != nil {
 			t.Errorf("%s: label of an old object: %v", k.resource, err)
 		}
@@ -181,8 +182,8 @@ func TestConfigPolicy(t *testing.T) {
 		t.Errorf("class with a bad configuration: error %v, want it refused", err)
 	}
 
-	// The driver reads what the API server has stored: nothing of it that was created is refused later, except a field
-	// that is there twice.
+	// The driver reads what the API server has stored. It refuses nothing that could be created, except a field that
+	// occurs twice.
 	for _, tc := range configs {
 		body := fmt.Sprintf(kinds[0].text, "stored", configOf("accelerator.b-com.com", tc.raw))
 		if err := s.send("POST", kinds[0].path, body); err != nil {

@@ -78,7 +78,7 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// A claim whose devices are all of other drivers gets nothing, and leaves no trace.
+// A claim whose devices all belong to other drivers gets nothing, and leaves no trace.
 func TestPrepareNone(t *testing.T) {
 	r := newRig(t, port("3b:00.0", 0))
 	c := claimOf("one", result("a", "3b:00.0"))
@@ -88,8 +88,8 @@ func TestPrepareNone(t *testing.T) {
 	}
 }
 
-// The CDI devices of a claim have the nodes that several devices share. The record has only their own nodes. A device
-// whose nodes are withheld has no CDI device.
+// The CDI devices of a claim contain the nodes that several devices share. The record contains only their own nodes. A
+// device whose nodes are withheld has no CDI device.
 func TestSharedNodes(t *testing.T) {
 	group := func(id string, n int) *inventory.Device {
 		d := port(id, n)
@@ -107,7 +107,8 @@ func TestSharedNodes(t *testing.T) {
 	r.injects(own[0], shared[0], devicesOf(two, "dfl-port.3")[0])
 }
 
-// The CDI device of a device with files of the host and no node has these files. The record has no node.
+// A device may have files of the host but no node. Its CDI device contains these files, and the record contains no
+// node.
 func TestMounts(t *testing.T) {
 	d := port("00:1e.0", 1)
 	d.Nodes, d.NodeNumbers, d.Mounts = nil, nil, []string{"devices/pci0000:00/0000:00:1e.0/resource0"}
@@ -118,8 +119,8 @@ func TestMounts(t *testing.T) {
 	r.holds("00:1e.0")
 }
 
-// A second Prepare returns the same answer whatever the devices are like now, and makes the CDI devices
-// again, which a reboot removes. A claim that was created again under the same name is another claim.
+// A second Prepare returns the same answer, whatever the devices are like now. It makes the CDI devices again, because
+// a reboot removes them. If a claim is created again under the same name, it is another claim.
 func TestIdempotent(t *testing.T) {
 	r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
 	c := claimOf("one", result("a", "3b:00.0"), result("b", "5e:00.0"))
@@ -144,7 +145,7 @@ func TestIdempotent(t *testing.T) {
 	r.unprepare(c)
 	r.prepare(again)
 	r.injects("uid-again-a-pci-0000-3b-00-0 dfl-port.0")
-	r.unprepare(c) // of the former uid
+	r.unprepare(c) // of the old uid
 	r.holds("3b:00.0 dfl-port.0 240:0")
 
 	// The claim was deallocated and allocated again without Unprepare: the old device may be in use.
@@ -208,7 +209,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// Settings of the claim take precedence over those of its classes, and later ones over earlier ones.
+// Settings of the claim take precedence over settings of its classes, and later settings over earlier ones.
 func TestPrecedence(t *testing.T) {
 	wrong := strings.Repeat("0", 32)
 	class := func(c resourceapi.DeviceAllocationConfiguration) resourceapi.DeviceAllocationConfiguration {
@@ -272,8 +273,8 @@ func TestOneOwner(t *testing.T) {
 	r.injects(append(devicesOf(two, "dfl-port.1", "dfl-port.0"), devicesOf(watch2, "dfl-port.0", "dfl-port.0")...)...)
 }
 
-// A device that has left is refused, and its claim is recorded: the device stays listed, tainted, until the
-// pod is gone. When the device is back meanwhile, the claim gets it.
+// If a device has left, its claim is refused and recorded: the device stays listed with a taint until the pod is gone.
+// If the device returns in the meantime, the claim gets it.
 func TestGone(t *testing.T) {
 	unoffered := port("5e:00.0", 1)
 	unoffered.OfferedAs = ""
@@ -341,7 +342,7 @@ func TestWaitingClaims(t *testing.T) {
 	r.holds()
 }
 
-// A prepared claim whose device has left is refused when the kubelet asks again, at once.
+// A prepared claim whose device has left is refused at once when the kubelet asks again.
 func TestPreparedAndGone(t *testing.T) {
 	r := newRig(t, port("3b:00.0", 0))
 	c := claimOf("one", result("a", "3b:00.0"))
@@ -369,7 +370,7 @@ func TestUnprepareNames(t *testing.T) {
 	}
 }
 
-// A claim that was unprepared and prepared again can be told from one that was prepared all the time.
+// A claim that was unprepared and prepared again can be distinguished from one that was prepared all the time.
 func TestTurn(t *testing.T) {
 	r := newRig(t, port("3b:00.0", 0))
 	c := claimOf("one", result("a", "3b:00.0"))

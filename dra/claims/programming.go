@@ -12,18 +12,19 @@ import (
 	"b-com.com/accelerator-device-plugin/programming"
 )
 
-// Programming is the hook that programs the devices of claims, and its bitstreams. The runtime runs the hook on the
-// host before each start of a container. This package only checks that it can succeed.
+// Programming describes the hook that programs the devices of claims, and its bitstreams. The container runtime runs
+// the hook on the host before each start of a container. This package only checks that the hook can succeed.
 type Programming struct {
-	// Hook is accelerator-fpga on the host, and flags of its command hook that all claims have.
+	// Hook runs accelerator-fpga on the host. Its arguments are the flags of the subcommand hook that are the same for
+	// all claims.
 	Hook cdi.Hook
-	// Store is the store of the hook. It must have the same path here.
+	// Store is the store that the hook uses. It must have the same path here as on the host.
 	Store programming.Store
-	// Ports means that devices are ports. Otherwise they are cards, with all their ports.
+	// Ports is true if devices are ports. Otherwise they are cards with all their ports.
 	Ports bool
 }
 
-// errOff is the error of a device that must be programmed while programming is off.
+// errOff is the error for a device that must be programmed while programming is off.
 var errOff = errors.New("programming is off on this node (--programming-hook)")
 
 // check returns an error if the hook cannot program a device with an AFU.
@@ -38,8 +39,8 @@ func (p *Programming) check(now *inventory.Device, afu string) error {
 	return b.Close()
 }
 
-// unprogrammable returns an error for each device of a request that must have an AFU and cannot be programmed with
-// it, and nil for the others. It does not consider whether the device has the AFU already.
+// unprogrammable returns an error for each device of a request that must have an AFU but cannot be programmed with it,
+// and nil for the others. It does not consider whether the device already has the AFU.
 func (c *Claims) unprogrammable(r request, s inventory.Snapshot) []error {
 	problems := make([]error, len(r.Devices))
 	for i, d := range r.Devices {
@@ -55,7 +56,7 @@ func (c *Claims) unprogrammable(r request, s inventory.Snapshot) []error {
 			problems[i] = errOff
 		case afu == programming.OpenCL:
 			problems[i] = errors.New("the id belongs to all AOCX: name the hash of one of them")
-		case now == nil: // if a newer snapshot has the device, the next attempt checks it
+		case now == nil: // if a newer snapshot contains the device, the next attempt checks it
 			problems[i] = notYet{errors.New("the device has only just been found")}
 		default:
 			problems[i] = c.cfg.Programming.check(now, afu)
@@ -69,8 +70,8 @@ func otherAFU(now *inventory.Device, want string, err error) error {
 	return fmt.Errorf("has AFU %s, but the claim requests %s: %w", cmp.Or(now.AFUID, "none"), want, err)
 }
 
-// hook returns the hook of a device of a prepared claim, or nil if the device is not programmed. It returns an error
-// if programming was switched off since, and the device has another AFU.
+// hook returns the hook of a device of a prepared claim, or nil if the device is not programmed. It returns an error if
+// programming has been switched off and the device has another AFU.
 func (c *Claims) hook(d device, now *inventory.Device) (*cdi.Hook, error) {
 	p := c.cfg.Programming
 	switch {
@@ -79,7 +80,7 @@ func (c *Claims) hook(d device, now *inventory.Device) (*cdi.Hook, error) {
 	case p == nil:
 		return nil, otherAFU(now, d.Wanted, errOff)
 	}
-	// The id of port 0 is that of its card, for which the hook could choose another port.
+	// Port 0 has the same ID as its card, so with this ID the hook could choose another port.
 	name := d.id
 	if p.Ports && !strings.Contains(name, "-p") {
 		name += "-p0"

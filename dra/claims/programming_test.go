@@ -68,8 +68,7 @@ func programmable(id string, n int, afu string) *inventory.Device {
 	return d
 }
 
-// hooks expects these hooks in the spec: "CDI-NAME PATH ARG ARG". Those of devices without a hook have only
-// the name.
+// hooks expects these hooks in the spec: "CDI-NAME PATH ARG ARG". For a device without a hook, there is only the name.
 func (r *rig) hooks(want ...string) {
 	r.t.Helper()
 	var spec struct {
@@ -115,13 +114,14 @@ func configured(c *resourceapi.ResourceClaim, all ...resourceapi.DeviceAllocatio
 	return c
 }
 
-// The CDI device of a claim that requires an AFU has the hook, whether the device has the AFU already or not. The
-// name of port 0 distinguishes it from its card.
+// The CDI device of a claim that requires an AFU has the hook, whether or not the device already has the AFU. The name
+// of port 0 distinguishes the port from its card.
 func TestProgramming(t *testing.T) {
 	r := programmingRig(t, programmable("3b:00.0", 0, loaded), programmable("3b:00.0-p1", 1, loaded), programmable("5e:00.0", 2, loaded), programmable("af:00.0", 3, stored))
 	class := wantAFU(stored2)
 	class.Source = resourceapi.AllocationConfigSourceClass
-	// Request a has the AFU of its own configuration, b that of the claim for all requests. The configuration of the class is overruled.
+	// Request a has the AFU of its own configuration, and request b the AFU of the claim for all requests. The
+	// configuration of the class is overridden.
 	one := configured(claimOf("one", result("a", "3b:00.0"), result("a", "3b:00.0-p1"), result("b", "5e:00.0")), class, wantAFU(stored), wantAFU(stored2, "a"))
 	// Only the class has a configuration, for one request.
 	class.Requests = []string{"b"}
@@ -172,7 +172,7 @@ func TestProgramming(t *testing.T) {
 	}
 }
 
-// A claim without a configuration for a request gets no hook there. Its record can be read by older drivers, and
+// If a claim has no configuration for a request, its devices get no hook. Its record can be read by older drivers, and
 // another AFU means another device.
 func TestNotProgrammed(t *testing.T) {
 	r := programmingRig(t, programmable("3b:00.0", 0, loaded), programmable("5e:00.0", 1, loaded))
@@ -191,8 +191,8 @@ func TestNotProgrammed(t *testing.T) {
 	r.hooks("uid-two-a-pci-0000-3b-00-0", hooked("uid-two-b-pci-0000-5e-00-0", "5e:00.0-p0", stored))
 }
 
-// A device that cannot be programmed with the AFU is refused at once, and the error has the reason. A device that
-// has the AFU needs no bitstream.
+// A device that cannot be programmed with the AFU is refused at once, and the error contains the reason. A device that
+// already has the AFU needs no bitstream.
 func TestProgrammingRefused(t *testing.T) {
 	const other, open = "bfac4d851ee856fe8c95865ce1bbaa2d", bits.OpenCL
 	virtual := programmable("5e:00.1", 1, loaded)
@@ -258,8 +258,8 @@ func TestBitstreamInstalledLater(t *testing.T) {
 	r.hooks(hooked("uid-one-a-pci-0000-3b-00-0", "3b:00.0-p0", later))
 }
 
-// A failed programming leaves a device without an AFU. No claim gets the device while it is unhealthy. A claim gets it
-// while it is only degraded.
+// A failed programming leaves a device without an AFU. While the device is unhealthy, no claim gets it. While it is
+// only degraded, a claim gets it.
 func TestProgrammingFailed(t *testing.T) {
 	r := programmingRig(t)
 	c := configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored))
@@ -271,14 +271,14 @@ func TestProgrammingFailed(t *testing.T) {
 	r.prepare(c)
 	want := hooked("uid-one-a-pci-0000-3b-00-0", "3b:00.0-p0", stored)
 	r.hooks(want)
-	// The container is started again: the hook tries once more, also while the device is unhealthy.
+	// The container restarts: the hook tries again, even while the device is unhealthy.
 	r.set(sick(programmable("3b:00.0", 0, ""), "reprogramming", "programming-failed"))
 	r.prepare(c)
 	r.hooks(want)
 }
 
-// After programming was switched off, a container gets a device only if that has its AFU. After it was switched on,
-// claims that were prepared before stay as they are.
+// After programming was switched off, a container gets a device only if the device has the container's AFU. After it
+// was switched on again, claims that were prepared before stay as they are.
 func TestProgrammingSwitched(t *testing.T) {
 	r := programmingRig(t, programmable("3b:00.0", 0, loaded), programmable("5e:00.0", 1, stored))
 	on := r.programs
@@ -304,7 +304,7 @@ func TestProgrammingSwitched(t *testing.T) {
 	r.hooks("uid-before-b-pci-0000-5e-00-0")
 }
 
-// During an upgrade that turns programming on or off, two instances write the spec. None of them gives a container a
+// During an upgrade that turns programming on or off, two instances write the spec. Neither of them gives a container a
 // device that has another AFU and no hook.
 func TestProgrammingOfOneOfTwo(t *testing.T) {
 	r := programmingRig(t, programmable("3b:00.0", 0, loaded), programmable("5e:00.0", 1, stored), programmable("af:00.0", 2, loaded))
@@ -328,7 +328,7 @@ func TestProgrammingOfOneOfTwo(t *testing.T) {
 	}
 }
 
-// A file that a driver without programming has written: its claims stay prepared, and new ones are added.
+// A driver without programming has written the file. Its claims stay prepared, and new ones are added.
 func TestOldFile(t *testing.T) {
 	r := programmingRig(t, programmable("3b:00.0", 0, stored), programmable("5e:00.0", 1, loaded))
 	r.writeFile(`{"version": 1, "claims": [{"uid": "uid-one", "namespace": "default", "name": "one", "devices": [
@@ -368,7 +368,7 @@ func TestProgrammingOfMissing(t *testing.T) {
 	r.hooks(hooked("uid-one-a-pci-0000-3b-00-0", "3b:00.0-p0", stored))
 }
 
-// A device that appears during Prepare is checked like others, whenever it appears.
+// A device that appears during Prepare is checked like any other device, at whatever moment it appears.
 func TestAppearsDuringPrepare(t *testing.T) {
 	unknown := configured(claimOf("one", result("a", "3b:00.0")), wantAFU("bfac4d851ee856fe8c95865ce1bbaa2d"))
 	for _, tc := range []struct {
@@ -394,7 +394,7 @@ func TestAppearsDuringPrepare(t *testing.T) {
 						r.set(programmable("3b:00.0", 0, loaded))
 					}
 				}
-				// If it appears too late, it has left the node for this call.
+				// If it appears too late, this call treats it as having left the node.
 				if got := r.Prepare(t.Context(), tc.claim); got.Err == nil || !strings.Contains(got.Err.Error(), tc.want) && !strings.Contains(got.Err.Error(), "has left the node") {
 					t.Errorf("Prepare: found %v, %v, want an error with %q", got.Devices, got.Err, tc.want)
 				}
@@ -405,8 +405,8 @@ func TestAppearsDuringPrepare(t *testing.T) {
 	}
 }
 
-// A bitstream in a claim is the AFU of its devices, unless a configuration has another one. The claim holds no bitstream, so
-// several claims can have the same.
+// A bitstream in a claim determines the AFU of its devices, unless a configuration contradicts it. The claim does not
+// hold the bitstream, so several claims can have the same one.
 func TestBitstreamOfClaim(t *testing.T) {
 	r := programmingRig(t, programmable("3b:00.0", 0, loaded), programmable("5e:00.0", 1, loaded), programmable("af:00.0", 2, loaded))
 	bitstream := func(request, afu string) resourceapi.DeviceRequestAllocationResult {

@@ -15,21 +15,21 @@ import (
 	"b-com.com/accelerator-device-plugin/programming"
 )
 
-// request has the devices of this driver that are allocated to a claim. The Nodes of its devices are not set.
+// request describes a claim with its devices of this driver. The Nodes of the devices are not set.
 type request struct {
 	record
-	wants    []want // one for each of Devices
-	podClaim string // name by which the pod has the claim, if it was made from a template
+	wants    []want // one for each element of Devices
+	podClaim string // the pod's name for the claim, if the claim was made from a template
 }
 
-// want has the other requirements of the allocation for a device.
+// want contains the other requirements of the allocation for a device.
 type want struct {
 	afu         string // "": any
 	tolerations []resourceapi.DeviceToleration
 }
 
-// newRequest checks everything about a claim that does not depend on the state of the devices. If programs is
-// true, devices can be programmed for the claim.
+// newRequest checks everything about a claim that does not depend on the state of the devices. programs means that
+// devices can be programmed for the claim.
 func newRequest(claim *resourceapi.ResourceClaim, node string, programs bool) (request, error) {
 	r := request{record: record{UID: string(claim.UID), Namespace: claim.Namespace, Name: claim.Name}, podClaim: podClaimOf(claim)}
 	if claim.Status.Allocation == nil {
@@ -74,8 +74,8 @@ func newRequest(claim *resourceapi.ResourceClaim, node string, programs bool) (r
 	return r, r.check()
 }
 
-// bitstreamOf returns the AFU of the bitstream in an allocation, or "" if there is none. Bitstreams with admin access do not
-// count: unless its class excludes bitstreams, a claim with admin access to all devices gets every one of them.
+// bitstreamOf returns the AFU of the bitstream in an allocation, or "" if there is none. Bitstreams with admin access
+// do not count: a claim with admin access to all devices gets every bitstream, unless its class excludes them.
 func bitstreamOf(results []resourceapi.DeviceRequestAllocationResult) (found string, err error) {
 	for _, result := range results {
 		afu, ok := draname.BitstreamAFU(result.Device)
@@ -90,8 +90,8 @@ func bitstreamOf(results []resourceapi.DeviceRequestAllocationResult) (found str
 	return found, nil
 }
 
-// withoutCard returns an error if a request has a bitstream in place of a card, because its class selects all devices of the
-// driver: its container would start without the card.
+// withoutCard returns an error if a request was allocated a bitstream instead of a card. This happens if its class
+// selects all devices of the driver. The container would start without the card.
 func (r request) withoutCard(results []resourceapi.DeviceRequestAllocationResult, loads string) error {
 	if loads == "" {
 		return nil
@@ -106,15 +106,16 @@ func (r request) withoutCard(results []resourceapi.DeviceRequestAllocationResult
 	return nil
 }
 
-// same reports whether a record has the devices of the request.
+// same reports whether a record has the same devices as the request.
 func (r request) same(o record) bool {
 	return slices.EqualFunc(r.Devices, o.Devices, func(a, b device) bool {
 		return a.Request == b.Request && a.Name == b.Name && a.Admin == b.Admin
 	})
 }
 
-// sameAFUs returns an error if a record, which has the devices of the request, has other AFUs for them. A record
-// without AFUs is accepted for a device that has its AFU: an older driver wrote it, or one that programmed none.
+// sameAFUs returns an error if a record with the devices of the request has other AFUs for them. A record without an
+// AFU is accepted if the device has the AFU that it needs. Such a record was written by an older driver, or while
+// programming was off.
 func (r request) sameAFUs(was record, s inventory.Snapshot) error {
 	for i, d := range r.Devices {
 		before := was.Devices[i].Wanted
@@ -129,15 +130,15 @@ func (r request) sameAFUs(was record, s inventory.Snapshot) error {
 }
 
 var (
-	// errGone is the error of a device that is no longer listed.
+	// errGone is the error for a device that is no longer listed.
 	errGone = errors.New("has left the node")
-	// errNotOffered is the error of a device that is listed and not offered.
+	// errNotOffered is the error for a device that is listed but not advertised.
 	errNotOffered = errors.New("is no longer advertised, because the settings of this node have changed")
-	// errNotYet is wrapped by the errors for which Prepare waits.
+	// errNotYet is wrapped by errors after which Prepare waits and tries again.
 	errNotYet = errors.New("not yet")
 )
 
-// notYet is an error that wraps errNotYet, without its text.
+// notYet is an error that wraps errNotYet but does not show its text.
 type notYet struct{ error }
 
 func (notYet) Is(target error) bool { return target == errNotYet }
@@ -148,8 +149,7 @@ func (d device) named(err error) error {
 	return fmt.Errorf("device %s (%s) of request %s: %w", d.Name, d.id, d.Request, err)
 }
 
-// usable returns an error unless the nodes of d, a device in a snapshot or nil, may be given to a
-// container.
+// usable returns an error unless the nodes of d may be given to a container. d is a device in a snapshot, or nil.
 func usable(d *inventory.Device) error {
 	switch {
 	case d == nil, slices.Contains(d.Reasons, inventory.ReasonRemoved), slices.Contains(d.Reasons, inventory.ReasonRemovedInUse):
@@ -162,8 +162,8 @@ func usable(d *inventory.Device) error {
 	return nil
 }
 
-// heldElsewhere returns the error of a device that a container holds through the device plugin API. No toleration
-// helps: two containers would have the device.
+// heldElsewhere returns the error for a device that a container holds through the device plugin API. The error cannot
+// be tolerated, because two containers would have the device.
 func heldElsewhere(h inventory.Holding) error {
 	return notYet{fmt.Errorf("is in use as %s, through the device plugin API, by %s", h.As, cmp.Or(cut(strings.Join(h.Holders, ", ")), "a pod"))}
 }
@@ -173,11 +173,12 @@ func withheld(d *inventory.Device) bool {
 	return slices.ContainsFunc(d.Reasons, func(r string) bool { return inventory.ReasonOf(r).WithholdsNodes })
 }
 
-// reasons returns the reasons of a device for an error. The API server refuses Events of more than 1 kB.
+// reasons returns the reasons of a device for an error. The text is cut, because the API server refuses Events of more
+// than 1 kB.
 func reasons(d *inventory.Device) string { return cut(strings.Join(d.Reasons, ", ")) }
 
-// judge returns the devices of the request with their nodes. If some of them are not listed, or not offered,
-// it returns these as gone, with an error. taints returns the taints of a device. problems has an error for each
+// judge returns the devices of the request with their nodes. If some of them are not listed or not advertised, it
+// returns these as gone, with an error. taints returns the taints of a device. problems contains an error for each
 // device that cannot be programmed.
 func (r request) judge(s inventory.Snapshot, taints func(*inventory.Device) []resourceapi.DeviceTaint, problems []error) (given, gone []device, err error) {
 	var refused error
@@ -201,8 +202,8 @@ func (r request) judge(s inventory.Snapshot, taints func(*inventory.Device) []re
 	return given, gone, err
 }
 
-// refusal returns why the claim cannot be given the device now, or nil. It returns errGone or errNotOffered if now is not
-// a device that this node offers.
+// refusal returns the reason why the claim cannot be given the device now, or nil. It returns errGone or errNotOffered
+// if this node does not advertise the device.
 func (d device) refusal(now *inventory.Device, w want, taints func(*inventory.Device) []resourceapi.DeviceTaint, problem error) error {
 	if now != nil && now.OfferedAs == "" {
 		return errNotOffered
@@ -223,9 +224,9 @@ func (d device) refusal(now *inventory.Device, w want, taints func(*inventory.De
 
 // available returns an error if d, a device in a snapshot, must not be used by a claim without admin access.
 //
-// No toleration helps if an administrator has taken the device out of service: a tenant writes the tolerations of its
-// claims itself, and a cordoned card may be pulled at any moment. Both settings can change without a restart, so Prepare
-// waits as it does for an unhealthy device.
+// A device that an administrator has taken out of service stays unavailable, whatever the claim tolerates: tenants
+// write the tolerations of their claims themselves, and a cordoned card may be pulled at any moment. The settings and
+// cordons can change without a restart, so Prepare waits as it does for an unhealthy device.
 func available(d *inventory.Device, tolerations []resourceapi.DeviceToleration, taints func(*inventory.Device) []resourceapi.DeviceTaint) error {
 	switch {
 	case d.OfferedAs != draname.Driver:
@@ -240,8 +241,8 @@ func available(d *inventory.Device, tolerations []resourceapi.DeviceToleration, 
 	return nil
 }
 
-// tolerated reports whether there are taints and all of them are tolerated. No claim can tolerate an
-// unhealthy device without taints.
+// tolerated reports whether there are taints and all of them are tolerated. An unhealthy device without taints cannot
+// be tolerated.
 func tolerated(taints []resourceapi.DeviceTaint, tolerations []resourceapi.DeviceToleration) bool {
 	return len(taints) > 0 && !slices.ContainsFunc(taints, func(taint resourceapi.DeviceTaint) bool {
 		return !slices.ContainsFunc(tolerations, func(t resourceapi.DeviceToleration) bool { return resourceclaim.ToleratesTaint(t, taint) })

@@ -196,7 +196,7 @@ func wantAFU(id string, requests ...string) resourceapi.DeviceAllocationConfigur
 	return opaque(`{"apiVersion":"accelerator.b-com.com/v1alpha1","kind":"AcceleratorConfig","afuId":"`+id+`"}`, requests...)
 }
 
-// answer returns the answer for devices that are in the spec.
+// answer returns the expected answer for devices that are in the spec.
 func answer(c *resourceapi.ResourceClaim) kubeletplugin.PrepareResult {
 	var want kubeletplugin.PrepareResult
 	for _, r := range c.Status.Allocation.Devices.Results {
@@ -224,13 +224,13 @@ func (r *rig) prepare(c *resourceapi.ResourceClaim) {
 	}
 }
 
-// refuse expects that a claim gets no devices, and an error that begins with its name and has the text.
+// refuse expects that a claim gets no devices, and an error that begins with its name and contains want.
 func (r *rig) refuse(c *resourceapi.ResourceClaim, want string) {
 	r.t.Helper()
 	r.refuseWithin(time.Minute, c, want)
 }
 
-// refuseNow is refuse for a kubelet whose deadline leaves no time to wait.
+// refuseNow is like refuse, for a kubelet whose deadline leaves no time to wait.
 func (r *rig) refuseNow(c *resourceapi.ResourceClaim, want string) {
 	r.t.Helper()
 	r.refuseWithin(4*time.Second, c, want)
@@ -333,7 +333,7 @@ func (r *rig) writeFile(text string) {
 	}
 }
 
-// added reports whether Added has an element, and takes it.
+// added reports whether Added has an element, and removes it.
 func (r *rig) added() bool {
 	select {
 	case <-r.Added():

@@ -16,7 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Prepare waits for a device that is listed and not usable, and for the first complete snapshot.
+// Prepare waits for a device that is listed but not usable, and for the first complete snapshot.
 func TestWaits(t *testing.T) {
 	nodeless := sick(port("3b:00.0", 0), "node-missing")
 	nodeless.Nodes = nil
@@ -47,7 +47,7 @@ func TestWaits(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, tc.before...)
 				if tc.before == nil {
-					r.snapshots.Store(inventory.Snapshot{Devices: []*inventory.Device{port("3b:00.0", 5)}}) // of the former generation
+					r.snapshots.Store(inventory.Snapshot{Devices: []*inventory.Device{port("3b:00.0", 5)}}) // of the previous generation
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				if tc.limit > 0 {
@@ -85,8 +85,8 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// A device with a taint is given at once if the claim tolerates the taint, and with admin access. Its nodes
-// must be known and not withheld.
+// A device with a taint is given at once if the claim tolerates the taint, or has admin access. Its nodes must be known
+// and not withheld.
 func TestTolerations(t *testing.T) {
 	exists := func(effect resourceapi.DeviceTaintEffect) resourceapi.DeviceToleration {
 		return resourceapi.DeviceToleration{Key: "accelerator.b-com.com/unhealthy", Operator: resourceapi.DeviceTolerationOpExists, Effect: effect}
@@ -134,8 +134,8 @@ func TestTolerations(t *testing.T) {
 	}
 }
 
-// A device that an administrator has taken out of service is prepared for no claim, whatever the claim tolerates, but
-// with admin access. When the device is back in service, a claim that waits gets it.
+// A device that an administrator has taken out of service is never prepared for a claim, whatever the claim tolerates,
+// except with admin access. When the device is back in service, a waiting claim gets it.
 func TestOutOfService(t *testing.T) {
 	everything := result("a", "3b:00.0")
 	everything.Tolerations = []resourceapi.DeviceToleration{{Operator: resourceapi.DeviceTolerationOpExists}}
@@ -172,7 +172,7 @@ func TestOutOfService(t *testing.T) {
 	}
 }
 
-// A claim that is prepared keeps its device when the device is cordoned or excluded: its container can start again.
+// A prepared claim keeps its device when the device is cordoned or excluded. Its container can start again.
 func TestTakenOutOfService(t *testing.T) {
 	for _, reason := range []string{inventory.ReasonCordoned, inventory.ReasonExcluded} {
 		r := newRig(t, port("3b:00.0", 0))
@@ -184,7 +184,7 @@ func TestTakenOutOfService(t *testing.T) {
 	}
 }
 
-// A claim that waits delays no other claim. When its call ends, nothing is recorded.
+// A waiting claim does not delay other claims. When its call ends, nothing is recorded.
 func TestWaitingDelaysNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, sick(port("3b:00.0", 0), "pr-error"), port("5e:00.0", 1))
@@ -206,7 +206,7 @@ func TestWaitingDelaysNone(t *testing.T) {
 	})
 }
 
-// A call that the kubelet has given up records nothing: Unprepare may have been called already.
+// A call that the kubelet has given up records nothing, because Unprepare may already have been called.
 func TestCanceled(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -286,7 +286,7 @@ func (r *rig) start() (stop func()) {
 	return stop
 }
 
-// The spec follows the devices and the claims, once a snapshot has been complete.
+// The spec follows the devices and the claims after the first complete snapshot.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
@@ -382,7 +382,7 @@ func TestRunFindsClaimsOfPeer(t *testing.T) {
 			t.Error("Added: found an element, want none: nothing has changed")
 		}
 		p.prepare(two)
-		r.unprepare(one) // kubelet calls whichever instance it likes
+		r.unprepare(one) // the kubelet may call either instance
 		r.injects(devicesOf(two, "dfl-port.1")...)
 		p.unprepare(two)
 		r.injects()
@@ -390,7 +390,7 @@ func TestRunFindsClaimsOfPeer(t *testing.T) {
 	})
 }
 
-// An error is logged once, and so is the end of it. Meanwhile claims are refused, and nothing is lost.
+// An error is logged once, and so is the recovery. In between, claims are refused, and nothing is lost.
 func TestSpecCannotBeWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
@@ -438,7 +438,7 @@ func TestSpecCannotBeWritten(t *testing.T) {
 	})
 }
 
-// Before the first complete snapshot, Unprepare removes the record, and the first check the CDI device.
+// Before the first complete snapshot, Unprepare removes only the record. The first check removes the CDI device.
 func TestUnprepareEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
@@ -458,8 +458,8 @@ func TestUnprepareEarly(t *testing.T) {
 	})
 }
 
-// A pod that was deleted by force has its claim unprepared after the next claim of the device was
-// allocated.
+// The claim of a pod that was deleted by force is unprepared only after its device has been allocated to the next
+// claim.
 func TestForceDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, port("3b:00.0", 0))
@@ -474,8 +474,8 @@ func TestForceDeleted(t *testing.T) {
 	})
 }
 
-// A device that a pod holds through the device plugin API is prepared for no claim, whatever the claim tolerates and
-// although the newest snapshot may not show it yet. Admin access is possible. The error names the pod.
+// A device that a pod holds through the device plugin API is not prepared for any claim, whatever the claim tolerates,
+// and even if the newest snapshot does not show it yet. Admin access is possible. The error names the pod.
 func TestHeldElsewhere(t *testing.T) {
 	const as = "b-com.com/accelerator"
 	held := func() *inventory.Device {

@@ -1,14 +1,14 @@
-// Package claimstatus shows the devices of prepared claims in status.devices of their ResourceClaims (KEP-4817), so that
-// `kubectl get resourceclaim -o yaml` says which card a pod has, and how it is.
+// Package claimstatus shows the devices of prepared claims in status.devices of their ResourceClaims (KEP-4817), so
+// that `kubectl get resourceclaim -o yaml` shows which card a pod has, and whether the card is healthy.
 //
 //	w := claimstatus.New(claimstatus.Config{Client: client, Claims: claims, Devices: inventory, …})
 //	go w.Run(ctx)
 //
-// It is for people who read: nothing depends on it, so Prepare does not wait for it, and a write that fails is tried
-// again later. The goroutine of Run owns the state of a Writer. It is blocked while the API server does not answer, for
-// 10 s at most.
+// The status is only for people to read. Nothing depends on it, so Prepare does not wait for it, and a failed write is
+// retried later. The goroutine of Run owns the state of a Writer. While the API server does not answer, a request
+// blocks this goroutine for at most 10 s.
 //
-// Each prepared claim costs one write, and each change of its devices another one, but all changes of [interval] are
+// Each prepared claim costs one write, and each change of its devices another one. All changes within [interval] are
 // written together. After a restart of the driver, each claim costs a read instead. The API server removes the entries
 // when the claim is deallocated.
 package claimstatus

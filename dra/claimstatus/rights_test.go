@@ -29,11 +29,11 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
-// chartWith has the chart's objects with claimStatus.
+// chartWith contains the chart's objects with claimStatus.
 const chartWith = "../../tools/chart/testdata/plugin/dra-everything.golden"
 
-// At a real API server, with the rights of the chart, the driver writes the devices of claims of its own node, and nothing
-// else of any claim.
+// At a real API server, with the permissions of the chart, the driver can write the devices of claims of its own node.
+// It can change nothing else in any claim.
 func TestRights(t *testing.T) {
 	config := apiserver.Start(t)
 	admin := kubernetes.NewForConfigOrDie(config)
@@ -135,7 +135,7 @@ func TestRights(t *testing.T) {
 			t.Errorf("%s: error %v, want %q", tc.name, err, tc.want)
 		}
 	}
-	// The writer names the uid of the claim, so it does not write one that has replaced it.
+	// The writer sends the uid of the claim, so it cannot write to a claim that has replaced it.
 	_, err = as("node1").ResourceV1().ResourceClaims("default").ApplyStatus(t.Context(), apply.ResourceClaim("node1", "default").WithUID("another").
 		WithStatus(apply.ResourceClaimStatus()), metav1.ApplyOptions{FieldManager: draname.Driver, Force: true})
 	if !apierrors.IsInvalid(err) {

@@ -31,19 +31,20 @@ import (
 const (
 	// interval is the shortest time between two passes over the claims.
 	interval = 5 * time.Second
-	// pace is the shortest time between two requests, because the slices are written by the same client: a taint must not
+	// pace is the shortest time between two requests. The slices are written by the same client, and a taint must not
 	// wait for a status.
 	pace = 200 * time.Millisecond
 	// within is the longest time for one request.
 	within = 10 * time.Second
-	// again is the longest time after a failed pass, which doubles up to atMost. A driver without the rights asks that rarely.
+	// again is the time to wait after the first failed pass. The time doubles with each further failure, up to atMost,
+	// so a driver that lacks the permissions asks rarely.
 	again  = time.Minute
 	atMost = 30 * time.Minute
-	// longest is the length at which the message of a condition is cut.
+	// longest is the length to which the message of a condition is cut.
 	longest = 200
 )
 
-// The condition of a device, and its reasons.
+// The type of a device's condition, and its reasons.
 const (
 	conditionReady  = "Ready"
 	reasonHealthy   = "Healthy"
@@ -51,29 +52,28 @@ const (
 	reasonUnhealthy = "Unhealthy"
 )
 
-// shown are the attributes of a device in its status. With the longest values, they have a third of the 10 KiB that the
-// API server allows.
+// shown lists the attributes of a device that are copied to its status. With the longest values they take a third of
+// the 10 KiB that the API server allows.
 var shown = []resourceapi.QualifiedName{
 	"resource.kubernetes.io/pciBusID", "resource.kubernetes.io/numaNode", "family", "afuId", "interfaceId", "portId", "pciId", "vbnv", "serialNumber",
 }
 
-// Config has the parts of a [Writer]. All are required.
+// Config configures a [Writer]. All fields are required.
 type Config struct {
-	Node   string // name of the node, which is that of its pool
+	Node   string // name of the node and of its pool
 	Client kubernetes.Interface
 	Claims Claims
-	// Devices has the snapshots, usually an [inventory.Inventory].
+	// Devices returns the snapshots. It is usually an [inventory.Inventory].
 	Devices interface {
 		Latest() (inventory.Snapshot, <-chan struct{})
 	}
-	// Attributes returns the attributes that a device has in its ResourceSlice.
+	// Attributes returns the attributes of a device in its ResourceSlice.
 	Attributes func(*inventory.Device) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
 	Log        *zap.Logger
 }
 
-// Claims has the prepared claims, usually a [claims.Claims].
+// Claims returns the prepared claims. It is usually a [claims.Claims].
 type Claims interface {
-	// Prepared returns the claims that are prepared.
 	Prepared(context.Context) ([]claims.Prepared, error)
 	// Changed returns a channel that is closed when the claims have changed.
 	Changed() <-chan struct{}
@@ -86,21 +86,20 @@ type Writer struct {
 	cfg    Config
 	log    *zap.Logger
 	stored map[string]stored // by the uid of the claim
-	failed []string          // the uids of the claims that could not be written, the newest failure last
+	failed []string          // the uids of the claims that could not be written, sorted by the time of the failure
 }
 
-// stored is what the API server has of a claim.
+// stored is the status of a claim on the API server.
 type stored struct {
-	turn    int // of the claim; in another turn the claim may have been deallocated, which removes its devices
+	turn    int // of the claim; if it changes, the claim may have been deallocated, which clears its status
 	devices []resourceapi.AllocatedDeviceStatus
 }
 
-// New returns a Writer.
 func New(cfg Config) *Writer {
 	return &Writer{cfg: cfg, log: cfg.Log.Named("claimstatus"), stored: map[string]stored{}}
 }
 
-// Run writes until ctx ends. Then it returns nil.
+// Run writes the status of claims until ctx ends. Then it returns nil.
 func (w *Writer) Run(ctx context.Context) error {
 	retries := backoff.Backoff{First: again, Most: atMost}
 	var retry <-chan time.Time // nil: no claim has failed
@@ -139,25 +138,26 @@ func (w *Writer) Run(ctx context.Context) error {
 	}
 }
 
-// pass writes the status of each claim for which the API server has another one. It returns whether it asked the API
-// server, and the first error. A claim that failed is only tried again if retry is set, and only until the first error: the
-// cause may be the claim, for example a webhook of its namespace, or the API server.
+// pass writes the status of each claim whose status on the API server is outdated. It reports whether it asked the API
+// server, and returns the first error. A claim that failed before is tried again only if retry is set, and only until
+// the first error. The reason is that the cause may be either the claim, for example a webhook of its namespace, or the
+// API server.
 func (w *Writer) pass(ctx context.Context, s inventory.Snapshot, retry bool) (asked bool, failed error) {
 	prepared, err := w.cfg.Claims.Prepared(ctx)
 	if err != nil {
-		return false, nil // the claims log it, and tell when they have changed
+		return false, nil // the claims log it, and their channel closes when they have changed
 	}
 	maps.DeleteFunc(w.stored, func(uid string, was stored) bool {
 		return !slices.ContainsFunc(prepared, func(c claims.Prepared) bool { return c.UID == uid && c.Turn == was.turn })
 	})
-	var again []claims.Prepared // in the order of w.failed
+	var again []claims.Prepared // to try again, in the order of w.failed
 	for _, uid := range w.failed {
 		if i := slices.IndexFunc(prepared, func(c claims.Prepared) bool { return c.UID == uid }); i >= 0 {
 			again = append(again, prepared[i])
 		}
 	}
 	w.failed = nil
-	var newest []string // failures
+	var newest []string // new failures
 	try := func(c claims.Prepared) bool {
 		asked = true
 		err := w.write(ctx, c, s)
@@ -174,7 +174,7 @@ func (w *Writer) pass(ctx context.Context, s inventory.Snapshot, retry bool) (as
 	}
 	for _, c := range again {
 		switch {
-		case w.current(c, s): // its devices are again as they were
+		case w.current(c, s): // the devices are back in their old state
 		case retry:
 			retry = try(c)
 		default:
@@ -185,20 +185,20 @@ func (w *Writer) pass(ctx context.Context, s inventory.Snapshot, retry bool) (as
 	return asked, failed
 }
 
-// current reports whether the API server has the status of a claim.
+// current reports whether the status of a claim on the API server is up to date.
 func (w *Writer) current(c claims.Prepared, s inventory.Snapshot) bool {
 	was, known := w.stored[c.UID]
 	return known && same(was.devices, w.statusOf(c, s, was.devices))
 }
 
-// write writes the status of a claim unless the API server has it already.
+// write writes the status of a claim unless the API server already has it.
 func (w *Writer) write(ctx context.Context, c claims.Prepared, s inventory.Snapshot) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	api := w.cfg.Client.ResourceV1().ResourceClaims(c.Namespace)
 	known, asked := w.stored[c.UID]
 	was := known.devices
-	if !asked { // since the driver has started, or the claim was prepared
+	if !asked { // not since the driver started or the claim was prepared
 		claim, err := api.Get(ctx, c.Name, metav1.GetOptions{})
 		switch {
 		case ofClaim(err), err == nil && string(claim.UID) != c.UID:
@@ -220,7 +220,7 @@ func (w *Writer) write(ctx context.Context, c claims.Prepared, s inventory.Snaps
 		}
 		object := apply.ResourceClaim(c.Name, c.Namespace).WithUID(types.UID(c.UID)).WithStatus(status)
 		_, err := api.ApplyStatus(ctx, object, metav1.ApplyOptions{FieldManager: draname.Driver, Force: true})
-		if apierrors.IsInvalid(err) { // the API server answers this also if the account may not write the devices of this node
+		if apierrors.IsInvalid(err) { // also if the account may not write the devices of this node
 			w.log.Warn("status of a claim was refused", logevent.ClaimStatusFailed, logevent.Resource(draname.Driver), logevent.Claim(c.Namespace+"/"+c.Name), logevent.Err(err))
 		}
 		if err != nil && !ofClaim(err) {
@@ -231,17 +231,17 @@ func (w *Writer) write(ctx context.Context, c claims.Prepared, s inventory.Snaps
 	return nil
 }
 
-// ofClaim reports whether an error concerns one claim only, which has been deleted or replaced, or is no longer allocated.
+// ofClaim reports whether an error concerns only one claim, which was deleted or replaced, or is no longer allocated.
 // The claim is then not tried again until its devices change.
 func ofClaim(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsInvalid(err) }
 
-// statusOf returns the status of the devices of a claim. A condition keeps the time that it has in was unless it changes.
+// statusOf returns the status of the devices of a claim. A condition that has not changed keeps its time from was.
 func (w *Writer) statusOf(c claims.Prepared, s inventory.Snapshot, was []resourceapi.AllocatedDeviceStatus) []resourceapi.AllocatedDeviceStatus {
 	var all []resourceapi.AllocatedDeviceStatus
 	for _, id := range c.Devices {
 		name := draname.Device(id)
 		if slices.ContainsFunc(all, func(d resourceapi.AllocatedDeviceStatus) bool { return d.Device == name }) {
-			continue // a claim with admin access can have it twice
+			continue // a claim with admin access can contain a device twice
 		}
 		now := s.Device(id)
 		condition := metav1.Condition{Type: conditionReady, Status: metav1.ConditionTrue, Reason: reasonHealthy, LastTransitionTime: metav1.NewTime(time.Now().Truncate(time.Second))}
@@ -266,7 +266,7 @@ func (w *Writer) statusOf(c claims.Prepared, s inventory.Snapshot, was []resourc
 				}
 			}
 		}
-		raw, _ := json.Marshal(data) // of strings and numbers
+		raw, _ := json.Marshal(data) // cannot fail for strings and numbers
 		all = append(all, resourceapi.AllocatedDeviceStatus{
 			Driver: draname.Driver, Pool: w.cfg.Node, Device: name, Conditions: []metav1.Condition{condition}, Data: &runtime.RawExtension{Raw: raw},
 		})
@@ -275,7 +275,7 @@ func (w *Writer) statusOf(c claims.Prepared, s inventory.Snapshot, was []resourc
 	return all
 }
 
-// messageOf returns the reasons of a device, cut.
+// messageOf returns the reasons of a device, cut to the length longest.
 func messageOf(d *inventory.Device) string {
 	text := strings.Join(d.Reasons, ", ")
 	if len(text) > longest {
@@ -295,7 +295,8 @@ func valueOf(a resourceapi.DeviceAttribute) any {
 	return nil
 }
 
-// same reports whether two statuses have the same content, in any order. The API server may write JSON differently.
+// same reports whether two statuses have the same content, in any order. The JSON is compared by its value, because the
+// API server may format it differently.
 func same(a, b []resourceapi.AllocatedDeviceStatus) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(x resourceapi.AllocatedDeviceStatus) bool {
 		return !slices.ContainsFunc(b, func(y resourceapi.AllocatedDeviceStatus) bool {

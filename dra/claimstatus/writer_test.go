@@ -216,7 +216,7 @@ func TestStatus(t *testing.T) {
 	})
 }
 
-// The time of a condition is that of the last change between True and False.
+// A condition has the time of its last change between True and False.
 func TestTransition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, port("3b:00.0", inventory.Healthy))
@@ -249,7 +249,7 @@ func TestTransition(t *testing.T) {
 	})
 }
 
-// While the API server refuses a status, the driver asks rarely, and logs it once.
+// While the API server refuses a status, the driver asks rarely, and logs the refusal once.
 func TestFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, port("3b:00.0", inventory.Healthy))
@@ -282,8 +282,8 @@ func TestFailure(t *testing.T) {
 	})
 }
 
-// Claims whose status cannot be written, for example because of a webhook, delay no other claim. They are tried again, in
-// turn, and soon after that is over.
+// Claims whose status cannot be written, for example because of a webhook, do not delay other claims. They are tried
+// again in turn, and are written soon after the cause is gone.
 func TestSomeFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, port("3b:00.0", inventory.Healthy))
@@ -321,7 +321,7 @@ func TestSomeFail(t *testing.T) {
 	})
 }
 
-// A claim that is gone, or has been replaced, delays no other, and is not asked for again.
+// A claim that is gone or was replaced does not delay others, and is not asked for again.
 func TestGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, port("3b:00.0", inventory.Healthy))
@@ -339,7 +339,7 @@ func TestGone(t *testing.T) {
 	})
 }
 
-// A claim that was replaced while its devices were known is left alone, although it has the name of the old one.
+// A claim that was replaced while its devices were known is left alone, although the new claim has its name.
 func TestReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, port("3b:00.0", inventory.Healthy))
@@ -405,7 +405,7 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// The data of a device stays below the limit of the API server, whatever a card says.
+// The data of a device stays below the limit of the API server, whatever a card reports.
 func TestBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long := strings.Repeat("\x01", 64)

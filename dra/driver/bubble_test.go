@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// record has the times of calls since the last take.
+// record contains the times of calls since the last take.
 type record struct {
 	mu    sync.Mutex
 	start time.Time
@@ -39,7 +39,7 @@ func (r *record) take() []string {
 	return lines
 }
 
-// Health is reported at each change and each 10 s, but not while the inventory hangs.
+// Health is reported at each change and every 10 s, but not while the inventory hangs.
 func TestHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil, "", claims{})

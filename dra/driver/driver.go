@@ -33,47 +33,47 @@ import (
 	"b-com.com/accelerator-device-plugin/programming"
 )
 
-// Config has the parts of a [Driver]. All are required unless their comment allows otherwise.
+// Config configures a [Driver]. All fields are required unless their comment says otherwise.
 type Config struct {
-	Node      string // name of the node, which is also that of its pool
+	Node      string // name of the node and of its pool
 	Client    kubernetes.Interface
 	Inventory Inventory
 	Claims    Claims
 
-	// Stored is that of [draslices.Config].
+	// Stored is passed to [draslices.Config]. It is optional.
 	Stored func() ([]programming.Stored, <-chan struct{})
 
-	// Effect is the effect of the taint of a device that has failed, or whose holder has lost it:
-	// NoExecute, which evicts the holder, or NoSchedule.
+	// Effect is the effect of the taint of a device that has failed, or that its holder has lost. It is NoExecute,
+	// which evicts the holder, or NoSchedule.
 	Effect resourceapi.DeviceTaintEffect
-	// SysfsRoot is the root of sysfs, for the root complexes and drivers of cards.
+	// SysfsRoot is the root of sysfs. The root complexes and drivers of cards are read from it.
 	SysfsRoot string
 
-	// PodUID is the uid of the driver's pod. It is part of the names of sockets, so that a new driver can
-	// start before the old one ends. "": only one driver may run at a time.
+	// PodUID is the uid of the driver's pod. It is part of the names of sockets, so that a new driver can start before
+	// the old one ends. If it is "", only one driver may run at a time.
 	PodUID string
-	// PluginDir is the driver's directory, in which the kubelet finds the socket of its services. It is
-	// created if it does not exist.
+	// PluginDir is the driver's directory, where the kubelet finds the socket of its services. It is created if it does
+	// not exist.
 	PluginDir string
-	// RegistryDir is the kubelet's directory for the sockets by which plugins register.
+	// RegistryDir is the directory in which the kubelet looks for the registration sockets of plugins.
 	RegistryDir string
 
-	// Finish makes a driver that only unprepares claims, for a node that has changed to the device plugin API: it
-	// publishes nothing, and refuses Prepare.
+	// Finish makes a driver that only unprepares claims, for a node that has changed to the device plugin API. Such a
+	// driver publishes nothing, and refuses Prepare.
 	Finish bool
 
 	Log     *zap.Logger
 	Metrics *metrics.Metrics
 }
 
-// Inventory has the devices of the node, usually an [inventory.Inventory].
+// Inventory lists the devices of the node. It is usually an [inventory.Inventory].
 type Inventory interface {
 	Latest() (inventory.Snapshot, <-chan struct{})
 	// Alive returns nil if the snapshots are kept up to date. It may block until ctx ends.
 	Alive(ctx context.Context) error
 }
 
-// Claims prepares claims. Its methods are called concurrently, also for one claim.
+// Claims prepares claims. Its methods are called concurrently, even for the same claim.
 type Claims interface {
 	Prepare(context.Context, *resourceapi.ResourceClaim) kubeletplugin.PrepareResult
 	Unprepare(context.Context, kubeletplugin.NamespacedObject) error
@@ -83,7 +83,7 @@ type Claims interface {
 type Driver struct {
 	cfg       Config
 	log       *zap.Logger
-	helper    *kubeletplugin.Helper // set by Run before another goroutine uses it
+	helper    *kubeletplugin.Helper // set by Run before other goroutines use it
 	publisher *draslices.Publisher
 	state     *latest.Value[state]
 	handing   sync.Mutex // held while slices are handed to the helper
@@ -93,7 +93,7 @@ type Driver struct {
 	untainted  sync.Once
 	failed     chan error
 
-	calls    sync.RWMutex // held for reading by each call of the kubelet
+	calls    sync.RWMutex // each call of the kubelet holds it for reading
 	stopping bool
 }
 
@@ -107,8 +107,8 @@ func New(cfg Config) *Driver {
 	return d
 }
 
-// Run serves the kubelet and publishes slices until ctx ends. Then it returns nil. It does not delete the
-// slices, because another driver of the node may use them: see [Withdraw].
+// Run serves the kubelet and publishes slices until ctx ends. Then it returns nil. It does not delete the slices,
+// because another driver of the node may use them: see [Withdraw].
 func (d *Driver) Run(ctx context.Context) error {
 	if err := os.MkdirAll(d.cfg.PluginDir, 0o750); err != nil {
 		return err
@@ -127,7 +127,8 @@ func (d *Driver) Run(ctx context.Context) error {
 	d.helper = helper
 	tasks.Go(func() error { return d.fillCache(ctx) })
 	tasks.Go(func() error {
-		// The kubelet deletes the slices of a driver that was killed only if it had registered the driver.
+		// Publish only after the registration. If the driver is killed earlier, the kubelet would not delete its
+		// slices.
 		if !d.awaitRegistration(ctx) {
 			return nil
 		}
@@ -165,9 +166,9 @@ func (d *Driver) start(ctx context.Context) (*kubeletplugin.Helper, error) {
 	)
 }
 
-// fillCache makes the helper fill its cache of the API server, which takes a second, so that the cache is ready
-// when the first snapshot is. It hands over no pools, so the helper writes nothing. After the first publication
-// it does nothing: without pools, the helper would delete the slices.
+// fillCache makes the helper fill its cache of the API server. This takes a second, so it is done before the first
+// snapshot is ready. fillCache hands over no pools, so the helper writes nothing. After the first publication it does
+// nothing: without pools, the helper would delete the slices.
 func (d *Driver) fillCache(ctx context.Context) error {
 	d.handing.Lock()
 	defer d.handing.Unlock()
@@ -177,7 +178,7 @@ func (d *Driver) fillCache(ctx context.Context) error {
 	return d.hand(ctx, resourceslice.DriverResources{})
 }
 
-// publish stores the slices of the Publisher as the wanted ones, and hands them to the helper.
+// publish stores the slices of the Publisher as the wanted slices, and hands them to the helper.
 func (d *Driver) publish(ctx context.Context, r resourceslice.DriverResources) error {
 	d.handing.Lock()
 	defer d.handing.Unlock()
@@ -185,12 +186,12 @@ func (d *Driver) publish(ctx context.Context, r resourceslice.DriverResources) e
 	return d.hand(ctx, r)
 }
 
-// again hands the wanted slices to the helper once more.
+// again hands the wanted slices to the helper again.
 func (d *Driver) again(ctx context.Context) {
 	d.handing.Lock()
 	defer d.handing.Unlock()
 	s, _ := d.state.Load()
-	// An error is not possible: it would have ended the driver the first time.
+	// There cannot be an error: it would have ended the driver the first time.
 	_ = d.hand(ctx, resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{d.cfg.Node: {Slices: s.wanted}}})
 }
 
@@ -202,7 +203,7 @@ func (d *Driver) hand(ctx context.Context, r resourceslice.DriverResources) erro
 	return nil
 }
 
-// Again publishes the slices once more although they have not changed.
+// Again publishes the slices again although they have not changed.
 func (d *Driver) Again() { d.publisher.Again() }
 
 // Registered reports whether the kubelet has registered the driver.
@@ -226,7 +227,7 @@ func (d *Driver) awaitRegistration(ctx context.Context) bool {
 	}
 }
 
-// Streams returns the number of open streams of the health of devices.
+// Streams returns the number of open health streams.
 func (d *Driver) Streams() int { return int(d.streams.Load()) }
 
 var errNotRegistered = errors.New("not registered with the kubelet")
@@ -246,8 +247,8 @@ func (d *Driver) Ready() error {
 	return nil
 }
 
-// noteRegistration stores the kubelet's answer to the registration. The helper has it, too, but does not
-// protect it against concurrent use.
+// noteRegistration stores the kubelet's answer to the registration. The helper stores it as well, but does not protect
+// it against concurrent use.
 func (d *Driver) noteRegistration(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	if status, ok := request.(*registerapi.RegistrationStatus); ok {
 		d.registered.Store(status.PluginRegistered)
@@ -261,11 +262,11 @@ func (d *Driver) noteRegistration(ctx context.Context, request any, _ *grpc.Unar
 	return handle(ctx, request) // logs a refusal
 }
 
-// errStopping is the error of a call that arrives while the driver stops.
+// errStopping is returned for calls that arrive while the driver stops.
 var errStopping = errors.New("driver is stopping")
 
-// begin registers a call of the kubelet, and returns a function that must be called at its end. It returns
-// an error if the driver is stopping.
+// begin registers a call of the kubelet. It returns a function that must be called when the call ends, or an error if
+// the driver is stopping.
 func (d *Driver) begin() (end func(), err error) {
 	d.calls.RLock()
 	if d.stopping {
@@ -317,11 +318,11 @@ func each[C, R any](claims []C, f func(C) (types.UID, R)) map[types.UID]R {
 	return all
 }
 
-// taintsWithin is the longest time for the question whether the API server stores taints. After that it is assumed that it
-// does; HandleError hears if it does not.
+// taintsWithin limits how long storesTaints asks the API server. Without an answer, the driver assumes that the API
+// server stores taints. If it does not, HandleError learns this later.
 const taintsWithin = 5 * time.Second
 
-// storesTaints reports whether the API server stores taints, by the dry run of a write.
+// storesTaints finds out whether the API server stores taints, with a dry run of a write.
 func (d *Driver) storesTaints(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, taintsWithin)
 	defer cancel()
@@ -355,8 +356,8 @@ func (d *Driver) taintsUnsupported(err error) {
 func (d *Driver) HandleError(ctx context.Context, err error, message string) {
 	var dropped *resourceslice.DroppedFieldsError
 	switch {
-	case errors.Is(err, context.Canceled): // the driver stops
-	case errors.As(err, &dropped) && slices.Contains(dropped.DisabledFeatures(), "DRADeviceTaints"): // since the last start of the API server
+	case errors.Is(err, context.Canceled): // the driver is stopping
+	case errors.As(err, &dropped) && slices.Contains(dropped.DisabledFeatures(), "DRADeviceTaints"): // since it was last restarted
 		d.publisher.WithoutTaints()
 		d.taintsUnsupported(dropped)
 	case errors.Is(err, kubeletplugin.ErrRecoverable) && strings.HasPrefix(message, "device health"):
@@ -367,7 +368,7 @@ func (d *Driver) HandleError(ctx context.Context, err error, message string) {
 	default:
 		select {
 		case d.failed <- fmt.Errorf("%s: %w", message, err):
-		default: // the driver already ends
+		default: // the driver is already ending
 		}
 	}
 }

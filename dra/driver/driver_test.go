@@ -156,7 +156,7 @@ func TestKubelet(t *testing.T) {
 	}
 }
 
-// The driver is not ready when the kubelet refuses it.
+// The driver is not ready if the kubelet has refused it.
 func TestRefused(t *testing.T) {
 	r := newRig(t, newClient(), "", claims{})
 	r.start()
@@ -289,7 +289,7 @@ func TestHandleError(t *testing.T) {
 	}
 }
 
-// Sockets of killed drivers are removed. Those of others, and other files, stay.
+// Sockets of killed drivers are removed. Sockets of others, and other files, stay.
 func TestLeftovers(t *testing.T) {
 	r := newRig(t, newClient(), "new", claims{})
 	if err := os.Mkdir(r.dir+"/plugin", 0o750); err != nil {
@@ -364,7 +364,7 @@ func TestFillCacheAfterPublication(t *testing.T) {
 	}
 }
 
-// On an API server that drops taints, an unhealthy device is in no slice at any time.
+// On an API server that drops taints, an unhealthy device is never in a slice.
 func TestTaintsDropped(t *testing.T) {
 	client := newClient()
 	client.PrependReactor("*", "resourceslices", func(a clienttesting.Action) (bool, runtime.Object, error) {

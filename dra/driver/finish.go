@@ -13,10 +13,11 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
-// finish serves the kubelet while the API server has no slice of this node. It returns nil when ctx ends.
+// finish serves the kubelet whenever the API server has no slice of this node. It returns nil when ctx ends.
 //
-// While there are slices, a driver that publishes them runs, or was killed. In the second case the kubelet must delete
-// them, which it does 30 s after the last driver of this name has left. So this driver must not be registered then.
+// If there are slices, then the driver that publishes them is still running, or it was killed. If it was killed, the
+// kubelet must delete the slices. It does this 30 s after the last driver of this name has left, so this driver must
+// not be registered until then.
 func (d *Driver) finish(ctx context.Context) error {
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error { d.watch(ctx); return nil })
@@ -39,7 +40,7 @@ func (d *Driver) finish(ctx context.Context) error {
 	return tasks.Wait()
 }
 
-// serveKubelet serves the kubelet until there are slices again, or ctx ends.
+// serveKubelet serves the kubelet until there are slices again, or until ctx ends.
 func (d *Driver) serveKubelet(ctx context.Context) error {
 	helper, err := d.start(ctx)
 	if err != nil {
@@ -48,14 +49,14 @@ func (d *Driver) serveKubelet(ctx context.Context) error {
 	d.await(ctx, false)
 	helper.Stop()
 	d.registered.Store(false)
-	d.calls.Lock() // waits for the calls
+	d.calls.Lock() // wait for running calls
 	defer d.calls.Unlock()
 	d.stopping = ctx.Err() != nil
 	return nil
 }
 
-// await blocks until the API server has no slice of this node, or, if none is false, until it has one. It returns false
-// if ctx has ended.
+// await blocks until the API server has no slice of this node. If none is false, it blocks until there is a slice
+// instead. It returns false if ctx has ended.
 func (d *Driver) await(ctx context.Context, none bool) bool {
 	for {
 		s, stale := d.state.Load()
@@ -70,8 +71,8 @@ func (d *Driver) await(ctx context.Context, none bool) bool {
 	}
 }
 
-// finishing returns nil if the driver is ready: if it is registered, or if it waits for the end of existing slices,
-// because in an upgrade the driver that publishes them ends only after this one is ready.
+// finishing returns nil if the driver is ready. It is ready once it is registered. It is also ready while it waits for
+// existing slices to disappear: during an upgrade, the driver that publishes them ends only after this one is ready.
 func (d *Driver) finishing(s state) error {
 	switch {
 	case !s.listed:

@@ -14,13 +14,12 @@ const (
 	// healthInterval is the longest time between two reports of health. The kubelet considers the health of
 	// a device unknown 30 s after the last report.
 	healthInterval = 10 * time.Second
-	// aliveWithin is the time within which the inventory must answer.
+	// aliveWithin limits how long the inventory may take to answer.
 	aliveWithin = 2 * time.Second
 )
 
-// WatchHealthStatus implements [kubeletplugin.DRAPlugin]. It reports all devices with each snapshot,
-// and at least once in each healthInterval. While the inventory hangs it reports nothing, because the last
-// snapshot may be outdated.
+// WatchHealthStatus implements [kubeletplugin.DRAPlugin]. It reports all devices with each snapshot, and at least once
+// per healthInterval. While the inventory hangs, it reports nothing, because the last snapshot may be outdated.
 func (d *Driver) WatchHealthStatus(ctx context.Context, reports chan<- kubeletplugin.DeviceHealthReport) error {
 	end, err := d.begin()
 	if err != nil {

@@ -22,27 +22,28 @@ import (
 )
 
 const (
-	// missing is the time from the deletion of a slice to the first attempt to have it written again. Meanwhile the
-	// helper receives the deletion, too, and the other slices are deleted. The time doubles with each attempt.
+	// missing is the time from the deletion of a slice to the first attempt to restore it. By then the helper has seen
+	// the deletion as well, and the other slices have been deleted. The time doubles with each attempt.
 	missing = 50 * time.Millisecond
-	// differs is the longest time between two attempts. If no slice is missing, but the content differs, it is also the
-	// time to the first attempt: while two drivers run, their devices may differ for a while.
+	// differs is the longest time between two attempts. It is also the time to the first attempt if no slice is
+	// missing, but the content differs. While two drivers run, their devices may differ for a while.
 	differs = 30 * time.Second
-	// After maxAttempts attempts in a row, there is only one attempt in each attemptInterval: a slice may be
-	// deleted each time that it is written, for example if its node was created again with another uid.
+	// After maxAttempts attempts in a row, there is only one attempt per attemptInterval. This protects the API server
+	// if a slice is deleted each time that it is written, for example because its node was created again with another
+	// uid.
 	maxAttempts     = 20
 	attemptInterval = 10 * time.Second
 )
 
-// state has the wanted slices and those on the API server. It is immutable.
+// state contains the wanted slices and the slices on the API server. It is immutable.
 type state struct {
-	wanted []resourceslice.Slice                 // as published last; nil: nothing published yet
-	stored map[string]*resourceapi.ResourceSlice // of this driver and node, by name
+	wanted []resourceslice.Slice                 // as last published; nil: nothing published yet
+	stored map[string]*resourceapi.ResourceSlice // slices of this driver and node, by name
 	listed bool                                  // stored is complete
 }
 
-// byIndex returns the stored slices by the index with which their names begin. The wanted slice has the same
-// index. While two drivers run, there may be two slices of an index for a moment; it returns one of them.
+// byIndex returns the stored slices by the index at the beginning of their names. The wanted slice has the same index.
+// While two drivers run, there may be two slices of an index for a moment. byIndex then returns one of them.
 func (s state) byIndex() map[string]*resourceapi.ResourceSlice {
 	all := make(map[string]*resourceapi.ResourceSlice, len(s.stored))
 	for name, slice := range s.stored {
@@ -52,10 +53,10 @@ func (s state) byIndex() map[string]*resourceapi.ResourceSlice {
 	return all
 }
 
-// lacks reports whether there are fewer slices than wanted.
+// lacks reports whether the API server has fewer slices than wanted.
 func (s state) lacks() bool { return len(s.byIndex()) < len(s.wanted) }
 
-// current reports whether the stored slices have the devices of the wanted ones.
+// current reports whether the stored slices contain the same devices as the wanted ones.
 func (s state) current() bool {
 	found := s.byIndex()
 	if s.wanted == nil || len(found) != len(s.wanted) {
@@ -69,8 +70,8 @@ func (s state) current() bool {
 	return true
 }
 
-// watch follows the slices of this driver and node on the API server until ctx ends. While the server
-// does not answer, client-go tries again after a random time from 0.8 s to 30 s.
+// watch follows the slices of this driver and node on the API server until ctx ends. While the server does not answer,
+// client-go retries after a random time between 0.8 s and 30 s.
 func (d *Driver) watch(ctx context.Context) {
 	selector := selectorOf(d.cfg.Node)
 	client := d.cfg.Client.ResourceV1().ResourceSlices()
@@ -102,7 +103,7 @@ func (d *Driver) watch(ctx context.Context) {
 	informer.RunWithContext(ctx)
 }
 
-// selectorOf returns the field selector of the slices of this driver on a node.
+// selectorOf returns the field selector for the slices of this driver on a node.
 func selectorOf(node string) string {
 	return fields.Set{
 		resourceapi.ResourceSliceSelectorDriver: draname.Driver, resourceapi.ResourceSliceSelectorNodeName: node,
@@ -134,9 +135,9 @@ func (d *Driver) note(object any, deleted bool) {
 	}
 }
 
-// restore calls again, at intervals, while the API server does not have the wanted slices, until ctx ends.
-// Without restore, the helper would write deleted slices after 30 s, or after up to 1000 s if it could not
-// reach the API server for a long time.
+// restore calls again, at intervals, while the API server does not have the wanted slices. It returns when ctx ends.
+// Without restore, the helper would write deleted slices only after 30 s, or after up to 1000 s if it could not reach
+// the API server for a long time.
 func (d *Driver) restore(ctx context.Context, again func(context.Context)) {
 	attempts := rate.NewLimiter(rate.Every(attemptInterval), maxAttempts)
 	for wait := missing; ; {

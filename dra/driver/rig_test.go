@@ -87,7 +87,7 @@ func (c claims) Unprepare(ctx context.Context, claim kubeletplugin.NamespacedObj
 	return c.unprepare(ctx, claim)
 }
 
-// rig has a driver with real sockets.
+// rig is a driver with real sockets.
 type rig struct {
 	*testing.T
 	*driver.Driver

@@ -49,15 +49,16 @@ const (
 	cards  = 32 // of each node
 	rack   = 20 // nodes
 	rounds = 7  // of a rack that fails
-	// settled is the time after a step in which its last requests are sent, and counted as its own.
+	// settled is the time to wait after a step. Requests that are sent during this time still count for the step.
 	settled = 3 * time.Second
-	// account is the user of the drivers, as the chart's, so that the API server queues their requests alike.
+	// account is the user of the drivers. It is the same as in the chart, so that the API server queues their requests
+	// in the same way.
 	account = "system:serviceaccount:kube-system:accelerator-dra-driver"
 )
 
-// BenchmarkScale prints the table of docs/dra-reference.md: many drivers in one process, each with a node, a pool and a
-// connection of its own, at a real API server without kubelets, controllers and scheduler. The requests are
-// those of the audit log, and the bytes are those of the metrics of the API server and of etcd.
+// BenchmarkScale prints the table of docs/dra-reference.md. Many drivers run in one process, each with a node, a pool
+// and a connection of its own. They use a real API server, without kubelets, controllers and scheduler. The requests
+// are taken from the audit log, and the bytes from the metrics of the API server and of etcd.
 func BenchmarkScale(b *testing.B) {
 	log.SetLogger(logr.Discard())
 	apiserver.UseLogger(zap.NewNop())
@@ -205,7 +206,7 @@ func newSite(b *testing.B) *site {
 
 func nodeName(i int) string { return fmt.Sprintf("worker-%03d", i) }
 
-// withFailed returns the devices of a node, of which the first n are broken.
+// withFailed returns the devices of a node. The first n are broken.
 func withFailed(n int) []*inventory.Device {
 	var all []*inventory.Device
 	for i := range cards {
@@ -518,7 +519,7 @@ func (s *site) print() {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
 
-// kib returns a number of bytes as text. It is negative if the counter began again at 0.
+// kib formats a number of bytes. It is negative if the counter began again at 0.
 func kib(n float64) string {
 	if n < 0 {
 		return "not counted"

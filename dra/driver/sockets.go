@@ -16,12 +16,12 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// probeTimeout is the longest time for all sockets of a directory together.
+// probeTimeout limits how long the sockets of a directory are probed, all together.
 const probeTimeout = 500 * time.Millisecond
 
-// removeLeftovers removes the sockets that killed drivers have left in a directory: those with this prefix
-// and suffix that refuse a connection. A socket that accepts a connection belongs to a running driver. The
-// helper removes only a socket that has the name of its own.
+// removeLeftovers removes the sockets that killed drivers have left in a directory: the ones with this prefix and
+// suffix that refuse a connection. A socket that accepts a connection belongs to a running driver. The helper itself
+// removes only a socket that has its own name.
 func removeLeftovers(ctx context.Context, dir, prefix, suffix string, log *zap.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// withdrawAgain is the time between two requests of Withdraw for the list of slices.
+	// withdrawAgain is the time to wait before Withdraw lists the slices again.
 	withdrawAgain = 100 * time.Millisecond
-	// lateWrite is the time for which a write may still take effect after its request was cancelled.
+	// lateWrite is how long a write may still take effect after its request was cancelled.
 	lateWrite = time.Second
 )
 
-// Withdraw deletes the slices of this driver on a node, and returns nil once the API server has none. It tries
-// again after errors until ctx ends. settled is the result of [Driver.Settled], or true if no Driver has run.
+// Withdraw deletes the slices of this driver on a node, and returns nil once the API server has none. After an error it
+// tries again until ctx ends. settled is the result of [Driver.Settled], or true if no Driver has run.
 func Withdraw(ctx context.Context, client kubernetes.Interface, node string, settled bool) error {
 	began := time.Now()
 	for {
@@ -55,7 +55,7 @@ func deleteSlices(ctx context.Context, client kubernetes.Interface, node string)
 	return len(all.Items), nil
 }
 
-// Settled reports whether the API server has the newest slices, so that no write was cancelled when Run ended.
+// Settled reports whether the API server has the newest slices. If it does, no write was cancelled when Run ended.
 func (d *Driver) Settled() bool {
 	s, _ := d.state.Load()
 	return s.wanted == nil || s.current()

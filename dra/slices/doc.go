@@ -1,8 +1,8 @@
 // Package slices publishes the devices of a node as ResourceSlices.
 //
-// [Of] and [Health] are pure: they translate devices of the inventory for the API server and for the
-// kubelet. [Publisher] follows the snapshots of the inventory, and publishes the slices of a
-// snapshot if they differ from those published last.
+// [Of] and [Health] are pure: they translate devices of the inventory for the API server and for the kubelet.
+// [Publisher] follows the snapshots of the inventory, and publishes their slices when they differ from the ones that it
+// published last.
 //
 // The goroutine of [Publisher.Run] owns the state of a Publisher. It is blocked while [Config.Publish]
 // blocks. [Publisher.Again] and [Publisher.WithoutTaints] never block, and may be called by

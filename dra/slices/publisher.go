@@ -18,24 +18,24 @@ import (
 	"b-com.com/accelerator-device-plugin/programming"
 )
 
-// minInterval is the shortest time between two publications. A single change is not delayed. The changes
-// that follow within minInterval are published together.
+// minInterval is the shortest time between two publications. A single change is not delayed. Changes that follow within
+// minInterval are published together.
 const minInterval = 50 * time.Millisecond
 
-// Config has the parts of a [Publisher].
+// Config configures a [Publisher].
 type Config struct {
 	Options
-	// Devices has the snapshots, usually an [inventory.Inventory].
+	// Devices returns the snapshots. It is usually an [inventory.Inventory].
 	Devices interface {
 		Latest() (inventory.Snapshot, <-chan struct{})
 	}
-	// Stored returns the bitstreams of the node, and a channel that is closed when they have changed. It is not required.
+	// Stored is optional. It returns the bitstreams of the node, and a channel that is closed when they have changed.
 	Stored func() ([]programming.Stored, <-chan struct{})
-	// StoresTaints reports whether the API server stores taints. It is called once, before the first publication with a
-	// taint: a server that drops it would offer the device. It may block. It is not required.
+	// StoresTaints is optional. It reports whether the API server stores taints. It is called once, before the first
+	// publication with a taint, because a server that drops the taint would let the device be allocated. It may block.
 	StoresTaints func(context.Context) bool
-	// Publish starts to write the slices, and may return before they are written. It must not change
-	// them. If it returns an error, Run returns it.
+	// Publish starts to write the slices, and may return before they are written. It must not modify them. If it
+	// returns an error, Run returns this error.
 	Publish func(context.Context, resourceslice.DriverResources) error
 	Log     *zap.Logger
 	Metrics *metrics.Metrics
@@ -48,33 +48,32 @@ type Publisher struct {
 	asks *latest.Value[asked]
 }
 
-// asked has the requests of other goroutines.
+// asked contains what other goroutines have asked for.
 type asked struct {
 	again    int // number of calls of Again
 	noTaints bool
 }
 
-// NewPublisher returns a Publisher, which publishes nothing until it is run.
+// NewPublisher returns a Publisher. It publishes nothing until it is run.
 func NewPublisher(cfg Config) *Publisher {
 	return &Publisher{cfg: cfg, asks: latest.New(asked{noTaints: cfg.NoTaints})}
 }
 
-// Again publishes the newest slices once more, even if they have not changed. It is for slices that the API
-// server may no longer have.
+// Again publishes the newest slices again, even if they have not changed. Call it when the API server may have lost
+// them.
 func (p *Publisher) Again() {
 	p.asks.Update(func(a asked) asked { a.again++; return a })
 }
 
-// WithoutTaints leaves unhealthy devices out of the slices from now on, because the API server does not
-// store taints.
+// WithoutTaints leaves unhealthy devices out of the slices from now on. It is for API servers that do not store taints.
 func (p *Publisher) WithoutTaints() {
 	p.asks.Update(func(a asked) asked { a.noTaints = true; return a })
 }
 
-// Run publishes until ctx ends. Then it returns nil. The first publication waits for a complete
-// snapshot: with slices that lack devices, the devices of running pods would seem to be gone. It also waits until it is
-// known which devices are held through the device plugin API. After that Run publishes each change of the slices at
-// once, but not more often than once in minInterval.
+// Run publishes until ctx ends. Then it returns nil. The first publication waits for a complete snapshot. With an
+// incomplete one, the devices of running pods would seem to be gone. It also waits until it is known which devices are
+// held through the device plugin API. After that, Run publishes each change of the slices at once, but at most once per
+// minInterval.
 func (p *Publisher) Run(ctx context.Context) error {
 	var last *publication
 	known := p.cfg.StoresTaints == nil // whether the API server stores taints
@@ -92,7 +91,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 				if !p.cfg.StoresTaints(ctx) {
 					p.WithoutTaints()
 				}
-				continue // with the newest snapshot
+				continue // the snapshot may have changed in the meantime
 			}
 			if err := p.cfg.Publish(ctx, next.resources); err != nil {
 				if ctx.Err() != nil {
@@ -119,7 +118,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	}
 }
 
-// publication is the content of the slices at one time.
+// publication is the content of the slices at a certain time.
 type publication struct {
 	asked
 	snapshot  inventory.Snapshot
@@ -132,7 +131,7 @@ func (p *Publisher) next(s inventory.Snapshot, stored []programming.Stored, a as
 	return &publication{asked: a, snapshot: s, resources: Of(s.Devices, o)}
 }
 
-// equal reports whether there is no reason to publish p after last, which may be nil.
+// equal reports whether publishing p after last is unnecessary. last may be nil.
 func (p *publication) equal(last *publication) bool {
 	return last != nil && p.again == last.again && reflect.DeepEqual(p.resources, last.resources)
 }
@@ -148,7 +147,8 @@ func (p *publication) tainted() bool {
 	return false
 }
 
-// devices returns the devices in the slices by id, or by name if they are bitstreams, and the number of slices.
+// devices returns the devices in the slices, and the number of slices. The map's keys are device IDs, or names for
+// bitstreams.
 func (p *publication) devices() (byID map[string]resourceapi.Device, slices int) {
 	byID = map[string]resourceapi.Device{}
 	for _, pool := range p.resources.Pools {
@@ -166,8 +166,8 @@ func (p *publication) devices() (byID map[string]resourceapi.Device, slices int)
 	return byID, slices
 }
 
-// report logs a publication. The line has the devices that differ from the last publication, unless this is
-// the first one, or [Publisher.Again] asked for it.
+// report logs a publication. The log line lists the devices that differ from the last publication. For the first
+// publication, and after [Publisher.Again], these devices are left out.
 func (p *Publisher) report(last, next *publication) {
 	devices, count := next.devices()
 	var before map[string]resourceapi.Device

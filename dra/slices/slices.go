@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming"
 )
 
-// The attributes of a device. Those of the driver's own domain need no prefix.
+// The attributes of a device. Attributes of the driver's own domain need no prefix.
 const (
 	attributeDriver      = "driver"
 	attributeFamily      = "family"
@@ -29,34 +29,33 @@ const (
 	attributePCIID       = "pciId"
 	attributeMembers     = "members"
 	attributeDegraded    = "degraded"
-	attributeBitstream   = "bitstream" // of devices that are bitstreams
+	attributeBitstream   = "bitstream" // only of devices that are bitstreams
 )
 
-// fixed has the names of attributes that a family cannot set.
+// fixed lists the attributes that a family cannot set.
 var fixed = []string{attributeDriver, attributeFamily, attributeAFUID, attributeInterfaceID, attributePortID, attributePCIID, attributeMembers, attributeDegraded, attributeBitstream}
 
-// maxDevices is the largest number of devices in a slice. The API allows more if no device has a taint. With
-// a fixed number, a new taint never moves devices to other slices.
+// maxDevices is the maximum number of devices in a slice. The API allows more if no device has a taint. But with a
+// fixed number, a new taint never moves devices to other slices.
 const maxDevices = resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures
 
 // Options are the settings of [Of].
 type Options struct {
-	Node string // name of the node, which is also that of its pool
-	// Effect is the effect of the taint of a device that has failed, or whose holder has lost it:
-	// NoExecute evicts the holder. All other taints have the effect NoSchedule.
+	Node string // name of the node and of its pool
+	// Effect is the effect of the taint of a device that has failed, or that its holder has lost. NoExecute evicts the
+	// holder. All other taints have the effect NoSchedule.
 	Effect resourceapi.DeviceTaintEffect
-	// NoTaints means that the API server does not store taints. Unhealthy devices are left out
-	// instead.
+	// NoTaints means that the API server does not store taints. Unhealthy devices are left out of the slices instead.
 	NoTaints bool
-	// Bitstreams are published, too: those in the store of the node.
+	// Bitstreams are the bitstreams in the store of the node. They are published as devices, too.
 	Bitstreams []programming.Stored
-	// PCI returns the root complex of the card with this address, and the name of its driver. A result
-	// that is not known is "". It may be nil. [PCI] returns such a function.
+	// PCI returns the root complex and the driver's name of the card with this address, each of them "" if it is not
+	// known. PCI may be nil. The function [PCI] returns such a function.
 	PCI func(address string) (root, driver string)
 }
 
-// PCI returns a function that finds the root complexes and the drivers of cards in the sysfs tree at root.
-// It reads only links, so it does not wait for a card.
+// PCI returns a function that looks up the root complexes and the drivers of cards in the sysfs tree at root. The
+// function reads only links, so it never waits for a card.
 func PCI(root string) func(address string) (root, driver string) {
 	tree := deviceattribute.WithFSFromRoot(root)
 	return func(address string) (string, string) {
@@ -72,10 +71,10 @@ func PCI(root string) func(address string) (root, driver string) {
 	}
 }
 
-// Of returns the slices of the node with these devices. Devices without a name in the API are left
-// out, and so are those that the inventory does not offer. The pool of a node without devices has one
-// empty slice, which shows that the driver runs. Bitstreams follow in slices of their own: another bitstream never moves a
-// card to another slice.
+// Of returns the slices of the node with these devices. It leaves out devices that have no name in the API, and devices
+// that the inventory does not advertise. The pool of a node without devices consists of one empty slice, which shows
+// that the driver runs. Bitstreams follow in slices of their own, so a new bitstream never moves a card to another
+// slice.
 func Of(devices []*inventory.Device, o Options) resourceslice.DriverResources {
 	var published []resourceapi.Device
 	for _, d := range devices {
@@ -96,9 +95,10 @@ func Of(devices []*inventory.Device, o Options) resourceslice.DriverResources {
 	return resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{o.Node: pool}}
 }
 
-// bitstreams returns a device for each bitstream, which any number of claims can have at the same time. It has the
-// attribute interfaceId of the cards that it can be loaded into, so that a claim can require both to be the same. Of
-// several bitstreams with the same name, it returns the first one: with a name twice, no slice of the node is published.
+// bitstreams returns a device for each bitstream. Any number of claims can have it at the same time. Its attribute
+// interfaceId is the one of the cards that it can be loaded into, so a claim can require that both are equal. If
+// several bitstreams have the same name, only the first one is returned: if a name occurred twice, the API server would
+// refuse all slices of the node.
 func bitstreams(stored []programming.Stored) (devices []resourceapi.Device) {
 	names := map[string]bool{}
 	for _, b := range stored {
@@ -112,8 +112,8 @@ func bitstreams(stored []programming.Stored) (devices []resourceapi.Device) {
 	return devices
 }
 
-// Health returns the health of the devices for the kubelet. It includes the devices that [Of] leaves
-// out because the API server does not store taints.
+// Health returns the health of the devices for the kubelet. It includes the devices that [Of] leaves out because the
+// API server does not store taints.
 func Health(devices []*inventory.Device, node string) []kubeletplugin.DeviceHealth {
 	var all []kubeletplugin.DeviceHealth
 	for _, d := range devices {
@@ -140,8 +140,8 @@ func nameOf(d *inventory.Device) string {
 	return draname.Device(d.ID)
 }
 
-// Attributes returns the attributes of a device, without values that are not known, and without values that
-// the API server does not allow, because of which it would refuse the whole slice.
+// Attributes returns the attributes of a device. It leaves out values that are not known. It also leaves out values
+// that the API server does not allow, because they would make it refuse the whole slice.
 func (o Options) Attributes(d *inventory.Device) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
 	all := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
 	text := func(name resourceapi.QualifiedName, value string) {
@@ -183,8 +183,8 @@ func (o Options) Attributes(d *inventory.Device) map[resourceapi.QualifiedName]r
 	return all
 }
 
-// Taints returns the taint of a device, or none if it is not unhealthy. Its effect depends on Options.Effect
-// and on the reasons.
+// Taints returns the taint of a device, or none if the device is not unhealthy. The effect of the taint depends on
+// Options.Effect and on the reasons.
 func (o Options) Taints(d *inventory.Device) []resourceapi.DeviceTaint {
 	if d.Health != inventory.Unhealthy {
 		return nil
@@ -199,7 +199,7 @@ func (o Options) Taints(d *inventory.Device) []resourceapi.DeviceTaint {
 	return []resourceapi.DeviceTaint{taint}
 }
 
-// lost reports whether a reason means that the holder of a device has lost the card that it was given.
+// lost reports whether a reason means that the holder of a device has lost its card.
 func lost(reason string) bool {
 	switch reason {
 	case inventory.ReasonRemoved, inventory.ReasonRemovedInUse, inventory.ReasonReplacedInUse, inventory.ReasonNodeChanged:
@@ -208,7 +208,7 @@ func lost(reason string) bool {
 	return false
 }
 
-// labelValue converts a reason to the value of a label: recovering=removed to recovering.removed.
+// labelValue converts a reason to a label value: recovering=removed becomes recovering.removed.
 func labelValue(reason string) string {
 	const marks = "-_."
 	value := strings.Map(func(r rune) rune {

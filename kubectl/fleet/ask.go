@@ -11,17 +11,17 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// parallel is the largest number of nodes that are asked at once.
+// parallel is how many nodes are asked at the same time.
 const parallel = 64
 
 // Answer is the answer of a pod.
 type Answer struct {
 	Target
 	State State
-	Err   error // nil: State is the answer
+	Err   error // nil: State is valid
 }
 
-// Ask asks all targets for their state, several at once, and returns an answer for each, in their order.
+// Ask asks all targets for their state, several at a time. It returns an answer for each target, in the same order.
 func (f *Fleet) Ask(ctx context.Context, targets []Target) []Answer {
 	answers := make([]Answer, len(targets))
 	var mu sync.Mutex
@@ -39,11 +39,11 @@ func (f *Fleet) Ask(ctx context.Context, targets []Target) []Answer {
 			return nil
 		})
 	}
-	_ = group.Wait() // no function returns an error
+	_ = group.Wait() // the functions return no errors
 	return answers
 }
 
-// ask asks a pod. If that fails, the pod may have restarted, or another one may have replaced it, so ask tries once more.
+// ask asks a pod. If this fails, it tries once more: the pod may have restarted, or another pod may have replaced it.
 func (f *Fleet) ask(ctx context.Context, t Target) Answer {
 	ctx, cancel := context.WithTimeoutCause(ctx, f.Limit, errSlow{f.Limit})
 	defer cancel()
@@ -60,14 +60,15 @@ func (f *Fleet) ask(ctx context.Context, t Target) Answer {
 	return a
 }
 
-// isFinal reports whether it makes no sense to ask again after an error.
+// isFinal reports whether it is useless to ask again after an error.
 func isFinal(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, ErrRefused) || errors.Is(err, errNoPod) || errors.Is(err, errOlder)
 }
 
-// await waits until the release of a target has a running pod on the node, for some time. ok is false if it has none then.
+// await waits for some time until the release of a target has a running pod on the node. ok is false if there is still
+// none.
 func (f *Fleet) await(ctx context.Context, t Target) (again Target, ok bool) {
-	if t.Node == "" { // the scheduler has not found one
+	if t.Node == "" { // the scheduler has not found a node
 		return t, false
 	}
 	for range 4 {
@@ -88,7 +89,7 @@ func (f *Fleet) await(ctx context.Context, t Target) (again Target, ok bool) {
 		if again = targets[i]; again.Problem == nil {
 			return again, true
 		}
-		if t.Problem != nil { // it did not run before
+		if t.Problem != nil { // it was not running before
 			return t, false
 		}
 	}

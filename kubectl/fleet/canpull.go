@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 )
 
-// PullAnswer is what `accelerator-device-plugin can-pull -o json` prints.
+// PullAnswer is the output of `accelerator-device-plugin can-pull -o json`.
 type PullAnswer struct {
 	Address string       `json:"address"`
 	Answer  string       `json:"answer"` // yes, no or unknown
@@ -35,20 +35,20 @@ type PullReason struct {
 // Limits of the pod that CanPull creates.
 const (
 	maxAnswer    = 256 << 10        // bytes of its log
-	removeWithin = 10 * time.Second // longest time to create it, and to remove it
-	spareTime    = 30 * time.Second // for which it may run longer than f.Limit, if this program is killed
+	removeWithin = 10 * time.Second // for creating the pod, and for removing it
+	spareTime    = 30 * time.Second // added to f.Limit for the lifetime of the pod, in case this program is killed
 )
 
-// CanPull answers whether a card of a node may be pulled. Only a pod that sees the processes of the node can answer, so CanPull
-// creates one, waits for its answer for at most f.Limit, and removes it, also if ctx ends. tell is called with each new state
-// of the pod.
+// CanPull finds out whether a card of a node may be pulled. Only a pod that sees the processes of the node can answer
+// this. So CanPull creates such a pod, waits for its answer for at most f.Limit, and removes the pod, even if ctx ends.
+// tell is called with each new state of the pod.
 func (f *Fleet) CanPull(ctx context.Context, node, card string, tell func(string)) (a PullAnswer, err error) {
 	plugin, err := f.podOf(ctx, node)
 	if err != nil {
 		return a, err
 	}
 	pods, pod := f.client.Pods(plugin.Namespace), pullPod(plugin, card, f.Limit)
-	// Neither is interrupted: then it would not be known whether there is a pod.
+	// Creating and removing the pod are not interrupted. Otherwise it would not be known whether the pod exists.
 	always := func(do func(context.Context) error) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeWithin)
 		defer cancel()
@@ -58,7 +58,7 @@ func (f *Fleet) CanPull(ctx context.Context, node, card string, tell func(string
 	remove := metav1.NewDeleteOptions(0)
 	err = always(func(ctx context.Context) error {
 		created, err := pods.Create(ctx, pod, metav1.CreateOptions{})
-		if err == nil { // a pod with another UID is not ours
+		if err == nil { // from now on, delete only the pod with this UID
 			pod.UID, remove.Preconditions = created.UID, metav1.NewUIDPreconditions(string(created.UID))
 		}
 		return err
@@ -94,13 +94,13 @@ func (f *Fleet) CanPull(ctx context.Context, node, card string, tell func(string
 	if err != nil {
 		return a, fmt.Errorf("log of pod %s: %w", pod.Name, err)
 	}
-	if _, err := f.untilEnded(ctx, pod, tell); err != nil { // the log may be that of another pod
+	if _, err := f.untilEnded(ctx, pod, tell); err != nil { // the log may be from another pod
 		return a, fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
 	return parsePull(text, card, code)
 }
 
-// podOf returns the only pod of the plugin on a node. It need not run.
+// podOf returns the only pod of the plugin on a node. The pod need not be running.
 func (f *Fleet) podOf(ctx context.Context, node string) (*corev1.Pod, error) {
 	pods, err := f.list(ctx, []string{node})
 	if err != nil {
@@ -121,7 +121,7 @@ func (f *Fleet) podOf(ctx context.Context, node string) (*corev1.Pod, error) {
 	case !slices.ContainsFunc(found.Spec.Containers, isPlugin):
 		return nil, fmt.Errorf("%s: pod %s has no container %s", node, names[0], container)
 	case !slices.ContainsFunc(found.Spec.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil }):
-		// Anyone who may create a pod can give it these labels, but not everyone may mount directories of the node.
+		// Anyone who may create a pod can give it these labels. But not everyone may mount directories of the node.
 		return nil, fmt.Errorf("%s: pod %s has no directory of the node, so it is not that of the plugin: choose one with --namespace or --selector", node, names[0])
 	}
 	return &found, nil
@@ -129,7 +129,8 @@ func (f *Fleet) podOf(ctx context.Context, node string) (*corev1.Pod, error) {
 
 func isPlugin(c corev1.Container) bool { return c.Name == container }
 
-// untilEnded waits until a pod has ended, and returns the exit code of its container: 0 or 1, all else is an error.
+// untilEnded waits until a pod has ended, and returns the exit code of its container. The exit code is 0 or 1.
+// Everything else is an error.
 func (f *Fleet) untilEnded(ctx context.Context, pod *corev1.Pod, tell func(string)) (code int32, err error) {
 	last := "Pending"
 	for {
@@ -165,17 +166,17 @@ func (f *Fleet) untilEnded(ctx context.Context, pod *corev1.Pod, tell func(strin
 	}
 }
 
-// hopeless are the reasons for which a container waits until somebody corrects them.
+// hopeless lists the reasons for which a container waits until somebody fixes the cause.
 var hopeless = []string{"ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 
-// stateOf describes a pod. If it has an answer, end is not nil. It is an error if it will have none.
+// stateOf describes the state of a pod. end is set once the pod has an answer. err is set if it will never have one.
 func stateOf(p *corev1.Pod) (state string, end *corev1.ContainerStateTerminated, err error) {
 	state = string(p.Status.Phase)
 	if p.Status.Phase == corev1.PodPending && p.Status.StartTime == nil {
 		state += ", and the kubelet has not accepted it: is the node ready?"
 	}
 	for _, c := range p.Status.ContainerStatuses {
-		if c.Name != container { // added by a webhook
+		if c.Name != container { // containers that a webhook has added
 			continue
 		}
 		end, waiting := c.State.Terminated, c.State.Waiting
@@ -190,13 +191,14 @@ func stateOf(p *corev1.Pod) (state string, end *corev1.ContainerStateTerminated,
 			state += " " + Printable(waiting.Reason)
 		}
 	}
-	if p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded { // without a container
+	if p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded { // before a container started
 		return state, nil, fmt.Errorf("the node has refused or ended it: %s %s", Printable(p.Status.Reason), Printable(p.Status.Message))
 	}
 	return state, nil, nil
 }
 
-// parsePull parses the log of a pod. Lines on stderr may be before and after the answer. The exit code is 0 only for yes.
+// parsePull parses the log of a pod. Lines from stderr may precede and follow the answer. The exit code is 0 only for
+// yes.
 func parsePull(log []byte, card string, code int32) (a PullAnswer, err error) {
 	begin := 0
 	if !bytes.HasPrefix(log, []byte("{")) {
@@ -216,15 +218,16 @@ func parsePull(log []byte, card string, code int32) (a PullAnswer, err error) {
 	return a, nil
 }
 
-// pullPod returns a pod that runs can-pull on the node of a pod of the plugin: with its image, its settings and its directories,
-// which it cannot write to. It may see all processes, for which the runtime's profiles of AppArmor and SELinux must be off.
-// If nobody removes it, it ends by itself, and is removed with the pod of the plugin.
+// pullPod returns a pod that runs can-pull on the node of a pod of the plugin. It has the plugin's image, settings and
+// directories, and mounts the directories read-only. It may see all processes, so the runtime's profiles of AppArmor
+// and SELinux must be off for it. If nobody removes the pod, it ends by itself, and is deleted together with the pod of
+// the plugin.
 func pullPod(plugin *corev1.Pod, card string, limit time.Duration) *corev1.Pod {
 	of := plugin.Spec.Containers[slices.IndexFunc(plugin.Spec.Containers, isPlugin)]
 	var root int64
 	no, yes, seconds := false, true, int64((limit+spareTime)/time.Second)
 	c := corev1.Container{
-		Name: container, Image: of.Image, ImagePullPolicy: corev1.PullIfNotPresent, // the node has it
+		Name: container, Image: of.Image, ImagePullPolicy: corev1.PullIfNotPresent, // the node already has the image
 		Command:         []string{"accelerator-device-plugin", "can-pull", "--scan", "--output=json", "--", card},
 		SecurityContext: &corev1.SecurityContext{Privileged: &yes, RunAsUser: &root, RunAsGroup: &root, ReadOnlyRootFilesystem: &yes},
 	}
@@ -258,8 +261,8 @@ func pullPod(plugin *corev1.Pod, card string, limit time.Duration) *corev1.Pod {
 			volumes = append(volumes, v)
 		}
 		c.VolumeMounts = append(c.VolumeMounts, m)
-		if v.HostPath != nil && path.Clean(m.MountPath) == pods { // the directories beside it tell which pods have ended
-			directory, follow := corev1.HostPathDirectory, corev1.MountPropagationHostToContainer // follow: volumes of pods can be unmounted
+		if v.HostPath != nil && path.Clean(m.MountPath) == pods { // the directory beside it shows which pods ended
+			directory, follow := corev1.HostPathDirectory, corev1.MountPropagationHostToContainer // follow, so that volumes of pods can be unmounted
 			volumes = append(volumes, corev1.Volume{Name: "pods-of-the-node", VolumeSource: corev1.VolumeSource{
 				HostPath: &corev1.HostPathVolumeSource{Path: path.Join(path.Dir(path.Clean(v.HostPath.Path)), "pods"), Type: &directory}}})
 			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{
@@ -282,7 +285,7 @@ func pullPod(plugin *corev1.Pod, card string, limit time.Duration) *corev1.Pod {
 	}
 }
 
-// unlessCreated returns the type of a directory that must exist in place of one that would be created.
+// unlessCreated returns the type t, except that the directory must exist where t would make the kubelet create it.
 func unlessCreated(t *corev1.HostPathType) *corev1.HostPathType {
 	if directory := corev1.HostPathDirectory; t != nil && *t == corev1.HostPathDirectoryOrCreate {
 		return &directory

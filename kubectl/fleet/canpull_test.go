@@ -37,7 +37,7 @@ func waits(c *simcluster.Cluster, reason string) func(*simcluster.Pod) {
 	}
 }
 
-// Whatever happens to the pod, the answer is that of the pod or an error, and the pod is removed.
+// Whatever happens to the pod, the result is its answer or an error, and the pod is removed.
 func TestCanPull(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -126,7 +126,7 @@ func TestCanPull(t *testing.T) {
 	}
 }
 
-// The answer of a pod that has replaced the one that was created does not count, and that pod is not removed.
+// If another pod has replaced the created one, its answer does not count, and it is not removed.
 func TestCanPullReplaced(t *testing.T) {
 	c := simcluster.Start(t, simcluster.NewPod("n", "lab", "fpga", "devicePlugin", nil))
 	c.Kubelet(func(p *simcluster.Pod) {
@@ -140,7 +140,8 @@ func TestCanPullReplaced(t *testing.T) {
 	}
 }
 
-// A user who lacks a right is told which. Without the right to delete pods the pod stays, and ends by itself.
+// If a user lacks a permission, the error says which one. Without the permission to delete pods, the pod stays, and
+// ends by itself.
 func TestCanPullRights(t *testing.T) {
 	for right, want := range map[string]string{
 		"create pods":  `you lack a right: pods is forbidden: User "jane" cannot create resource "pods" in API group "" in the namespace "lab": the role accelerator-operate of docs/kubectl.md has it`,
@@ -165,7 +166,7 @@ func TestCanPullRights(t *testing.T) {
 	}
 }
 
-// Who has refused a pod, and why, is in the error, whatever the code of the refusal. No pod is left.
+// The error says who has refused a pod, and why, whatever the code of the refusal. No pod is left behind.
 func TestCanPullRefused(t *testing.T) {
 	for words, test := range map[string]struct {
 		code   int
@@ -187,7 +188,8 @@ func TestCanPullRefused(t *testing.T) {
 	}
 }
 
-// The pod has the image, the settings and the directories of the plugin's pod on the node, and can write to none of them.
+// The pod has the image, the settings and the directories of the plugin's pod on the node, but cannot write to the
+// directories.
 func TestPullPod(t *testing.T) {
 	directory, created := corev1.HostPathDirectory, corev1.HostPathDirectoryOrCreate
 	host := func(path string, t corev1.HostPathType) corev1.VolumeSource {
@@ -277,7 +279,8 @@ func TestPullPod(t *testing.T) {
 	}
 }
 
-// Whatever the log is, yes is only the complete answer about the card, and all its texts can be shown on a terminal.
+// Whatever the log contains, the answer is yes only if the log has the complete answer about the card. All texts can be
+// shown on a terminal.
 func FuzzParsePull(f *testing.F) {
 	f.Add([]byte(yes), int32(0))
 	f.Add([]byte("warning\n{\"address\":\"0000:3b:00.0\",\"answer\":\"no\",\"reasons\":[{\"what\":\"\\u001b\"}]}\n"), int32(1))

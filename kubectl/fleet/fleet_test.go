@@ -66,7 +66,7 @@ func ask(t *testing.T, f *fleet.Fleet, nodes ...string) string {
 	return summary(f.Ask(t.Context(), targets))
 }
 
-// A node that fails is an answer with the reason, and does not hide the others.
+// If a node fails, its answer is the reason, and the answers of other nodes are not hidden.
 func TestBadNodes(t *testing.T) {
 	plugin := func(node string, run simcluster.Command) *simcluster.Pod {
 		return simcluster.NewPod(node, "kube-system", "fpga", "devicePlugin", run)
@@ -189,7 +189,7 @@ nowhere : found no pod of the plugin on this node
 	}
 }
 
-// A pod that restarts, or is replaced, while it is asked is asked once more, and only once.
+// A pod that restarts or is replaced while it is asked is asked once more, and only once.
 func TestRestarts(t *testing.T) {
 	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
 	for _, test := range []struct {
@@ -231,7 +231,7 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
-// A user who lacks a right is told which, and nothing is asked twice.
+// If a user lacks a permission, the error says which one, and nothing is asked twice.
 func TestRights(t *testing.T) {
 	c := simcluster.Start(t, simcluster.NewPod("n", "kube-system", "fpga", "dra", simcluster.Prints(state("3b:00.0"))))
 	c.Deny("create pods/exec")
@@ -246,7 +246,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// 64 nodes are asked at once, not more, and all are asked.
+// At most 64 nodes are asked at once, and in the end all are asked.
 func TestParallel(t *testing.T) {
 	var mu sync.Mutex
 	now, most, full := 0, 0, make(chan struct{})

@@ -14,23 +14,24 @@ import (
 )
 
 const (
-	relistPace = 2 * time.Second  // least time between two lists of pods
-	retryMost  = 30 * time.Second // longest time before a node is asked again
-	retryFinal = 5 * time.Minute  // after an error that a new pod or the administrator ends
+	relistPace = 2 * time.Second  // shortest time between two lists of pods
+	retryMost  = 30 * time.Second // longest time before a failed node is asked again
+	retryFinal = 5 * time.Minute  // the same, after an error that only a new pod or the administrator can fix
 )
 
 // Change is a change in a fleet.
 type Change struct {
-	Key    string // of a release on a node; "": Err is the reason why the pods are not known, or nil
+	Key    string // identifies a release on a node; "": Err is the reason why the pods are not known, or nil
 	Answer        // the newest answer, or an error
-	Gone   bool   // the node has no pod of this release any more
+	Gone   bool   // the node no longer has a pod of this release
 }
 
-// Follow reports the answer of each release on these nodes, or on all nodes if none is named, and each change of it, until ctx
-// ends. It returns an error if the pods cannot be listed at first. report is called by several goroutines at once.
+// Follow reports the answer of each release on these nodes, and each change of the answer, until ctx ends. If nodes is
+// empty, it follows all nodes. If the pods cannot be listed at the start, it returns an error. report is called by
+// several goroutines at once.
 //
-// In each pod a command waits for changes. While there are none, it costs a node next to nothing, and the API server
-// an idle connection.
+// In each pod, a command waits for changes. As long as there are none, the command costs the node next to nothing, and
+// the API server an idle connection.
 func (f *Fleet) Follow(ctx context.Context, nodes []string, report func(Change)) error {
 	targets, err := f.Targets(ctx, nodes...)
 	if err != nil {
@@ -52,7 +53,7 @@ func (f *Fleet) Follow(ctx context.Context, nodes []string, report func(Change))
 			case old == nil:
 				report(Change{Key: key, Answer: Answer{Target: t, Err: ErrAsked}})
 			case old.ready == t.ready && fmt.Sprint(old.Target, old.Problem) == fmt.Sprint(t, t.Problem):
-				continue // if it is no longer ready, the node may have died: a new connection shows that sooner
+				continue // unchanged; a change of readiness counts, because the node may have died
 			default:
 				old.stop()
 			}
@@ -88,7 +89,7 @@ func (f *Fleet) Follow(ctx context.Context, nodes []string, report func(Change))
 	}
 }
 
-// ErrAsked is the error of a node that has not answered yet.
+// ErrAsked is the error for a node that has not answered yet.
 var ErrAsked = errors.New("not answered yet")
 
 // follower follows a pod.
@@ -102,7 +103,7 @@ type follower struct {
 	report  func(Change)
 }
 
-// stop ends it. It reports nothing afterwards.
+// stop ends the follower. After stop, it reports nothing.
 func (o *follower) stop() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -118,8 +119,8 @@ func (o *follower) answer(state State, err error) {
 	}
 }
 
-// follow reports the changes of a pod until ctx ends. It waits for one of the slots before each command, until the first
-// answer, and raises failed if a command fails, until it has failed often.
+// follow reports the changes of a pod until ctx ends. Each command occupies one of the slots until its first answer. If a
+// command fails, follow signals failed, unless the command has already failed often.
 func (f *Fleet) follow(ctx context.Context, o *follower, slots, failed chan struct{}) {
 	if o.Problem != nil {
 		o.answer(State{}, o.Problem)
@@ -145,7 +146,7 @@ func (f *Fleet) follow(ctx context.Context, o *follower, slots, failed chan stru
 		})
 		free()
 		lived := time.Since(began)
-		if ctx.Err() != nil || err == nil && lived >= f.lasting { // its time is over
+		if ctx.Err() != nil || err == nil && lived >= f.lasting { // the command's time is over
 			continue
 		}
 		wait, report := past.failed(err, answered.Load(), lived, f.pause)
@@ -165,15 +166,16 @@ func (f *Fleet) follow(ctx context.Context, o *follower, slots, failed chan stru
 	}
 }
 
-// attempts is what a follower knows of its earlier commands.
+// attempts records how the earlier commands of a follower ended.
 type attempts struct {
-	answered bool // once
-	failures int  // since a command has run for some time
+	answered bool // at least once
+	failures int  // since a command last ran for some time
 }
 
-// failed counts a command that has failed, and returns the time until the next one, and whether to report the error. The first
-// failure after an answer is not reported, because the pod may only have restarted. The time grows although the pod answers each
-// time: a command whose connection is lost stays in the pod until its time is over, and there must not be many.
+// failed counts a command that has failed. It returns the time until the next command, and whether to report the error.
+// The first failure after an answer is not reported, because the pod may simply have restarted. The time grows even if
+// the pod answers each time: a command that has lost its connection stays in the pod until its time is over, and there
+// must not be many of them.
 func (a *attempts) failed(err error, answered bool, lived, first time.Duration) (wait time.Duration, report bool) {
 	a.answered = a.answered || answered
 	if answered && lived >= retryMost {
@@ -191,7 +193,8 @@ var (
 	errOver  = errors.New("the time of the command is over")
 )
 
-// stream runs watch -o state in a pod, and calls f with each line, until the command or ctx ends, or f returns an error.
+// stream runs watch -o state in a pod, and calls line with each line. It returns when the command or ctx ends, or when
+// line returns an error.
 func (f *Fleet) stream(ctx context.Context, t Target, line func([]byte) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -203,8 +206,9 @@ func (f *Fleet) stream(ctx context.Context, t Target, line func([]byte) error) e
 			cancel(err)
 		}
 	}, full: func() { cancel(errTooLarge) }}
-	// A command in a pod goes on when its client has gone, so it must end by itself. The times differ, so that 1000 commands
-	// do not end at once. If the node has died, nothing tells that it has ended.
+	// A command in a pod continues when its client is gone, so it must end by itself. The times differ, so that 1000
+	// commands do not end at once. If the node has died, the end of the command is never reported. So there is also a
+	// timer here.
 	during := f.lasting + rand.N(f.lasting/2)
 	over := time.AfterFunc(during+f.Limit, func() { cancel(errOver) })
 	defer over.Stop()
@@ -221,13 +225,13 @@ func (f *Fleet) stream(ctx context.Context, t Target, line func([]byte) error) e
 
 // lines calls a function with each line that is written to it.
 type lines struct {
-	kept bytes.Buffer // of a line without an end
+	kept bytes.Buffer // the beginning of a line that is not complete
 	most int
 	line func([]byte)
-	full func() // called when a line is longer than most
+	full func() // called when a line is longer than most bytes
 }
 
-// Write returns no error, because the executor would log it.
+// Write never returns an error, because the executor would log it.
 func (l *lines) Write(p []byte) (int, error) {
 	n := len(p)
 	for {
@@ -242,7 +246,7 @@ func (l *lines) Write(p []byte) (int, error) {
 		}
 		l.kept.Write(p[:i])
 		l.line(l.kept.Bytes())
-		l.kept = bytes.Buffer{} // its memory is not needed until the next line
+		l.kept = bytes.Buffer{} // free the memory until the next line
 		p = p[i+1:]
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// followed has the newest change of each node.
+// followed contains the newest change of each node.
 type followed struct {
 	t    *testing.T
 	stop func() error
@@ -98,7 +98,7 @@ func one(id string) string {
 	return fmt.Sprintf(`{"version":"v1","api":"dra","devices":[{"id":%q,"health":"healthy"}],"cards":[]}`, id)
 }
 
-// A change on a node is reported without a question. Pods that come, go and are replaced are followed, too.
+// A change on a node is reported without asking the node. Pods that come, go and are replaced are followed as well.
 func TestFollow(t *testing.T) {
 	first := simcluster.NewNode(one("3b:00.0"))
 	c := simcluster.Start(t, simcluster.NewPod("worker-1", "lab", "fpga", "dra", first.Run))
@@ -134,8 +134,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// A command that has run for its time is repeated, also if it does not end. One failure after an answer, such as a restart, is no
-// error of the node.
+// A command whose time is over is repeated, even if it has not ended. A single failure after an answer, for example
+// because of a restart, is not an error of the node.
 func TestFollowRepeats(t *testing.T) {
 	var runs atomic.Int64
 	c := simcluster.Start(t, simcluster.NewPod("worker-1", "lab", "fpga", "dra", func(ctx context.Context, args []string, stdout, _ io.Writer) int {
@@ -159,7 +159,8 @@ func TestFollowRepeats(t *testing.T) {
 	f.mu.Unlock()
 }
 
-// Commands whose connection is lost stay in the pod for minutes, so a pod that fails after each answer is asked less and less.
+// Commands that have lost their connection stay in the pod for minutes. So a pod that fails after each answer is asked
+// less and less often.
 func TestFollowAttempts(t *testing.T) {
 	lost, refused := errors.New("connection lost"), fmt.Errorf("%w: exec", fleet.ErrRefused)
 	var a fleet.Attempts
@@ -188,7 +189,8 @@ func TestFollowAttempts(t *testing.T) {
 	}
 }
 
-// A lost right is reported at once. If a pod is no longer ready, its node may have died, and the connection would not tell.
+// The loss of a permission is reported at once. If a pod is no longer ready, its node may have died, and the connection
+// would not show this.
 func TestFollowLostNodes(t *testing.T) {
 	ends := make(chan struct{})
 	var hangs atomic.Bool
@@ -268,7 +270,7 @@ func flood(ctx context.Context, stdout io.Writer) int {
 	return 0
 }
 
-// If the pods can no longer be listed, that is reported, and the nodes are followed as before.
+// If the pods can no longer be listed, this is reported, and the nodes are followed as before.
 func TestFollowTrouble(t *testing.T) {
 	node := simcluster.NewNode(one("3b:00.0"))
 	ends := make(chan struct{})

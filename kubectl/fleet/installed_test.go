@@ -15,8 +15,8 @@ import (
 	"b-com.com/accelerator-device-plugin/kubectl/fleet"
 )
 
-// The pods of all daemons that the charts, the manifests and the operator install are found, and have the container. Those that
-// keep bitstreams are not found: they know no card.
+// The pods of all daemons that the charts, the manifests and the operator install are found, and have the expected
+// container. Pods that keep bitstreams are not found, because they know no cards.
 func TestInstalled(t *testing.T) {
 	selector, err := labels.Parse(fleet.Selector)
 	if err != nil {

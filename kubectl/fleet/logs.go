@@ -13,11 +13,11 @@ import (
 // Log is the log of a container of the plugin.
 type Log struct {
 	Namespace, Pod string
-	Previous       bool // of the container before its last restart
+	Previous       bool // the log is from before the container's last restart
 }
 
-// Logs returns the logs of all pods on a node, the oldest pod first. The API server has the log of a container and of the one
-// before its last restart, as long as the pod exists.
+// Logs returns the logs of all pods on a node, starting with the oldest pod. As long as a pod exists, the API server
+// has the log of its container, and the log from before the container's last restart.
 func (f *Fleet) Logs(ctx context.Context, node string) ([]Log, error) {
 	pods, err := f.list(ctx, []string{node})
 	if err != nil {

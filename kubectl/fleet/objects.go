@@ -9,26 +9,26 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Pods returns all pods of the plugin on a node, also those that have ended.
+// Pods returns all pods of the plugin on a node, including pods that have ended.
 func (f *Fleet) Pods(ctx context.Context, node string) ([]corev1.Pod, error) {
 	return f.list(ctx, []string{node})
 }
 
-// Object returns the JSON of the object at a path of the API server, such as /api/v1/nodes/worker-3, or of the list that the
-// parameters select.
+// Object returns the JSON of the object at a path of the API server, such as /api/v1/nodes/worker-3, or of the list
+// that the parameters select.
 func (f *Fleet) Object(ctx context.Context, path string, parameters map[string]string) ([]byte, error) {
 	request := f.client.RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json")
 	for name, value := range parameters {
 		request.Param(name, value)
 	}
 	result := request.Do(ctx)
-	if err := result.Error(); err != nil { // that of Raw lacks the words of the API server
+	if err := result.Error(); err != nil { // the error of Raw omits the message of the API server
 		return nil, refusal(err)
 	}
 	return result.Raw()
 }
 
-// TargetOf returns the pod as a target. ok is false if it has ended, or has no devices.
+// TargetOf returns the pod as a target. ok is false if the pod has ended, or has no devices.
 func TargetOf(p *corev1.Pod) (t Target, ok bool) {
 	targets := choose([]corev1.Pod{*p})
 	if len(targets) == 0 {
@@ -37,7 +37,7 @@ func TargetOf(p *corev1.Pod) (t Target, ok bool) {
 	return targets[0], true
 }
 
-// IsDRA reports whether a pod is one of the DRA driver, also if the chart was installed with nameOverride.
+// IsDRA reports whether a pod belongs to the DRA driver, even if the chart was installed with nameOverride.
 func IsDRA(p corev1.Pod) bool {
 	return strings.HasSuffix(p.Labels["app.kubernetes.io/name"], "-dra") || slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool {
 		return len(c.Command) > 0 && path.Base(c.Command[0]) == "accelerator-dra-driver"

@@ -17,37 +17,37 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 )
 
-// Limits for the output of a command, in bytes. The state of a node with 10000 units has 5 MB.
+// Limits for the output of a command, in bytes. The state of a node with 10000 devices takes 5 MB.
 const (
 	maxOutput = 8 << 20
 	maxStderr = 4 << 10
 )
 
-// Failed is the error of a command that has run, and failed.
+// Failed is the error of a command that has run and failed.
 type Failed struct {
 	Code   int    // its exit code
-	Stderr string // at most 4 KiB of it
+	Stderr string // at most its first 4 KiB
 }
 
 func (f *Failed) Error() string {
-	text, _, _ := strings.Cut(strings.TrimSpace(f.Stderr), "\nRun '") // a hint at --help
+	text, _, _ := strings.Cut(strings.TrimSpace(f.Stderr), "\nRun '") // cut the hint at --help
 	return cmp.Or(strings.TrimPrefix(text, "accelerator-device-plugin: "), fmt.Sprintf("exit code %d without a message", f.Code))
 }
 
-// Run runs accelerator-device-plugin with arguments in a pod, until it ends or ctx ends, and returns its output. The error is a
-// *[Failed] if the command fails.
+// Run runs accelerator-device-plugin with arguments in a pod until the command or ctx ends, and returns its output. If
+// the command fails, the error is a *[Failed].
 func (f *Fleet) Run(ctx context.Context, t Target, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stdout := &limited{most: maxOutput, full: func() { cancel(errTooLarge) }}
 	err := f.run(ctx, t, stdout, args...)
-	if ctx.Err() != nil { // the output may still be written
+	if ctx.Err() != nil { // the output may still be written to
 		return nil, err
 	}
 	return stdout.kept.Bytes(), err
 }
 
-// run is Run, and writes the output.
+// run is like Run, but writes the output to stdout.
 func (f *Fleet) run(ctx context.Context, t Target, stdout io.Writer, args ...string) error {
 	executor, err := f.executor(t, args)
 	if err != nil {
@@ -55,7 +55,7 @@ func (f *Fleet) run(ctx context.Context, t Target, stdout io.Writer, args ...str
 	}
 	stderr := &limited{most: maxStderr, full: func() {}}
 	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: frugal{stdout}, Stderr: frugal{stderr}})
-	if ctx.Err() != nil { // the streams may still be written
+	if ctx.Err() != nil { // the streams may still be written to
 		return context.Cause(ctx)
 	}
 	if exit, ok := errors.AsType[utilexec.ExitError](err); ok {
@@ -64,8 +64,8 @@ func (f *Fleet) run(ctx context.Context, t Target, stdout io.Writer, args ...str
 	return refusal(err)
 }
 
-// executor returns the executor for a command in a pod. As kubectl does, it uses a websocket, and SPDY if a proxy or the
-// API server knows none.
+// executor returns the executor for a command in a pod. Like kubectl, it uses a websocket, and falls back to SPDY if a
+// proxy or the API server does not support websockets.
 func (f *Fleet) executor(t Target, args []string) (remotecommand.Executor, error) {
 	url := f.client.RESTClient().Post().Resource("pods").Namespace(t.Namespace).Name(t.Pod).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{
@@ -86,7 +86,7 @@ func (f *Fleet) executor(t Target, args []string) (remotecommand.Executor, error
 
 var errTooLarge = fmt.Errorf("its answer has more than %d MiB, and is not that of the plugin", maxOutput>>20)
 
-// frugal is a writer to which io.Copy copies with a small buffer, because that buffer stays while a command runs.
+// frugal is a writer that io.Copy fills with a small buffer. The buffer exists for as long as a command runs.
 type frugal struct{ io.Writer }
 
 func (f frugal) ReadFrom(r io.Reader) (int64, error) {
@@ -97,10 +97,10 @@ func (f frugal) ReadFrom(r io.Reader) (int64, error) {
 type limited struct {
 	kept bytes.Buffer // not embedded: io.Copy would use its ReadFrom, which has no limit
 	most int
-	full func() // called when there is more
+	full func() // called when there is more to write
 }
 
-// Write returns no error, because the executor would log it.
+// Write never returns an error, because the executor would log it.
 func (l *limited) Write(p []byte) (int, error) {
 	if rest := l.most - l.kept.Len(); len(p) > rest {
 		l.kept.Write(p[:rest])
@@ -110,25 +110,26 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.kept.Write(p)
 }
 
-// ErrRefused is wrapped by the error of a user who lacks a right, or whom a policy refuses. The text of that names the verb, the
-// resource and the namespace, or says what the policy says.
+// ErrRefused is wrapped by the error for a user who lacks a permission, or whose request a policy refuses. The text of
+// the error contains the verb, the resource and the namespace, or the message of the policy.
 var ErrRefused = errors.New("you lack a right")
 
-// refusers are who else refuses a request, by what the API server says.
+// refusers lists who else can refuse a request, by what the API server's message contains.
 var refusers = []struct{ says, who string }{
 	{"violates PodSecurity ", "Pod Security admission, by the labels of the namespace"},
 	{" quota: ", "a quota of the namespace"}, // exceeded quota, failed quota
 	{"admission webhook ", "a policy"},
 }
 
-// refusal wraps ErrRefused if the API server refuses a request. Its answer to an exec is only a text.
+// refusal wraps ErrRefused if the API server has refused a request. For an exec, the API server's answer is only a
+// text.
 func refusal(err error) error {
 	if err == nil {
 		return nil
 	}
 	text := strings.TrimPrefix(err.Error(), "unable to upgrade connection: ")
 	forbidden := apierrors.IsForbidden(err) || strings.Contains(text, " is forbidden: ")
-	if before, message, ok := strings.Cut(text, " denied request: "); ok { // what the user needs comes first
+	if before, message, ok := strings.Cut(text, " denied request: "); ok { // put what the user needs first
 		_, policy, _ := strings.Cut(before, " is forbidden: ")
 		return fmt.Errorf("%w: %s (refused by a policy: %s)", ErrRefused, message, policy)
 	}

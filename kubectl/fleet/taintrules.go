@@ -13,10 +13,10 @@ import (
 // driver is the name of the DRA driver in the API.
 const driver = "accelerator.b-com.com"
 
-// TaintRules returns the cluster's DeviceTaintRules that keep pods away from devices, or none if the API server has no such
-// rules.
+// TaintRules returns the cluster's DeviceTaintRules that keep pods away from devices. If the API server does not know
+// such rules, it returns none.
 func (f *Fleet) TaintRules(ctx context.Context) ([]resourceapi.DeviceTaintRule, error) {
-	for _, version := range []string{"v1", "v1beta2"} { // they have the same fields; Kubernetes 1.36 has only the second one
+	for _, version := range []string{"v1", "v1beta2"} { // same fields; Kubernetes 1.36 serves only v1beta2
 		text, err := f.Object(ctx, "/apis/resource.k8s.io/"+version+"/devicetaintrules", nil)
 		if apierrors.IsNotFound(err) {
 			continue
@@ -33,7 +33,7 @@ func (f *Fleet) TaintRules(ctx context.Context) ([]resourceapi.DeviceTaintRule, 
 	return nil, nil
 }
 
-// Tainted reports whether a rule taints the device with an id of a node, so that new pods do not get it.
+// Tainted reports whether a rule taints the device with this ID on a node, so that new pods do not get it.
 func Tainted(rule *resourceapi.DeviceTaintRule, node, id string) bool {
 	if strings.Count(id, ":") == 1 {
 		id = "0000:" + id

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Selector selects the pods of the device plugin and of the DRA driver by the labels of the charts.
+// Selector selects the pods of the device plugin and of the DRA driver by the labels that the charts set.
 const Selector = "app.kubernetes.io/name in (accelerator-device-plugin,accelerator-device-plugin-dra)"
 
 // container is the name of the container in all these pods.
@@ -26,22 +26,23 @@ const container = "accelerator-device-plugin"
 
 // Fleet asks the pods of a cluster. Create it with [New], and set the exported fields before its first use.
 type Fleet struct {
-	Limit    time.Duration         // longest time for a node
-	History  bool                  // keep the cards of answers, which need most of the memory
-	Progress func(done, total int) // called after each node, by one goroutine at a time; nil: not called
+	Limit    time.Duration         // how long to wait for a node
+	History  bool                  // keep the cards in answers; they take most of the memory
+	Progress func(done, total int) // called after each answer, by one goroutine at a time; may be nil
 
-	pause               time.Duration // before a pod is asked again
+	pause               time.Duration // before a failed pod is asked again
 	relist              time.Duration // between two lists of pods, if no command fails
-	lasting             time.Duration // least time for which a command follows a pod; some take half as long again
+	lasting             time.Duration // how long a command follows a pod; up to half as long again is added
 	config              *rest.Config
 	client              corev1client.CoreV1Interface
 	namespace, selector string
 }
 
-// New returns a Fleet of the pods in a namespace ("": in all) that a label selector selects ("": [Selector]).
+// New returns a Fleet of the pods in a namespace that a label selector selects. If namespace is "", it uses all
+// namespaces. If selector is "", it uses [Selector].
 func New(config *rest.Config, namespace, selector string) (*Fleet, error) {
 	config = rest.CopyConfig(config)
-	config.QPS = -1 // each command sends few requests
+	config.QPS = -1 // no limit, because each command sends only few requests
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	client, err := corev1client.NewForConfig(config)
@@ -55,10 +56,10 @@ func New(config *rest.Config, namespace, selector string) (*Fleet, error) {
 type Target struct {
 	Node      string
 	Namespace string
-	Pod       string // "": there is none
-	Problem   error  // the reason why the pod cannot be asked; nil: it can
+	Pod       string // "": the release has no pod on the node
+	Problem   error  // reason why the pod cannot be asked; nil: it can
 
-	release string // its DaemonSet
+	release string // name of the DaemonSet
 	ready   bool
 }
 
@@ -72,8 +73,8 @@ func (t Target) String() string {
 
 var errNoPod = errors.New("found no pod of the plugin on this node")
 
-// Targets returns the pods of these nodes, or of all nodes if none is named, sorted by node. A named node without a pod is a
-// Target with a Problem. If there is no pod at all, and no node is named, that is an error.
+// Targets returns the pods of these nodes, or of all nodes if none is given, sorted by node. If a given node has no
+// pod, it becomes a Target with a Problem. If no node is given and there is no pod at all, Targets returns an error.
 func (f *Fleet) Targets(ctx context.Context, nodes ...string) ([]Target, error) {
 	pods, err := f.list(ctx, nodes)
 	if err != nil {
@@ -113,7 +114,7 @@ func (f *Fleet) list(ctx context.Context, nodes []string) ([]corev1.Pod, error) 
 	}), nil
 }
 
-// choose returns one pod of each release on each node: if possible one that is ready, and then the newest.
+// choose returns one pod for each release on each node. It prefers a pod that is ready, and then the newest one.
 func choose(pods []corev1.Pod) []Target {
 	chosen := make(map[[2]string]*corev1.Pod)
 	for i := range pods {
@@ -150,7 +151,8 @@ func target(p *corev1.Pod) Target {
 	return t
 }
 
-// releaseOf returns the DaemonSet of a pod. A pod in another namespace can only pretend to belong to it.
+// releaseOf returns the DaemonSet of a pod. The namespace is part of it, because a pod in another namespace can only
+// pretend to belong to the DaemonSet.
 func releaseOf(p *corev1.Pod) string {
 	if owner := metav1.GetControllerOf(p); owner != nil {
 		return p.Namespace + "/" + string(owner.UID)
@@ -169,7 +171,7 @@ func isReady(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
 }
 
-// better reports whether pod a is to be asked rather than pod b.
+// better reports whether pod a should be asked rather than pod b.
 func better(a, b *corev1.Pod) bool {
 	rank := func(p *corev1.Pod) int {
 		n := 0

@@ -10,11 +10,11 @@ import (
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 )
 
-// maxUser is the largest number of characters in a name that the plugin accepts.
+// maxUser is the largest number of characters that the plugin accepts in a name.
 const maxUser = 64
 
-// User returns the name of the user as the API server knows it, in the form that the plugin accepts: without the middle if it
-// is too long.
+// User returns the user's name as the API server knows it, in the form that the plugin accepts. If the name is too
+// long, its middle is cut out.
 func (f *Fleet) User(ctx context.Context) (string, error) {
 	client, err := authenticationclient.NewForConfig(f.config)
 	if err != nil {

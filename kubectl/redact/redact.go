@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// Removed is in place of a text that is not in the bundle.
+// Removed replaces a text that is left out of the bundle.
 const Removed = "(removed)"
 
 // Redactor redacts the parts of one bundle.
@@ -40,10 +40,10 @@ func (r *Redactor) Alias(kind, name string) string {
 	return r.aliases[key]
 }
 
-// Shape returns what is kept of a JSON value. ok is false if that is nothing.
+// Shape returns what is kept of a JSON value. ok is false if nothing is kept.
 type Shape func(r *Redactor, v any) (kept any, ok bool)
 
-// JSON returns what is kept of a JSON text. The error does not quote it.
+// JSON returns what is kept of a JSON text. An error does not quote the text.
 func (r *Redactor) JSON(shape Shape, text []byte) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -58,7 +58,7 @@ func (r *Redactor) JSON(shape Shape, text []byte) ([]byte, error) {
 
 var errNotJSON = errors.New("its text cannot be parsed, so it could not be redacted")
 
-// anyOf keeps what the first of several shapes keeps.
+// anyOf keeps what the first matching shape keeps.
 func anyOf(shapes ...Shape) Shape {
 	return func(r *Redactor, v any) (any, bool) {
 		var last any
@@ -93,7 +93,7 @@ func object(keys map[string]Shape) Shape {
 	}
 }
 
-// mapping keeps the entries whose key keeps this form.
+// mapping keeps the entries whose keys have this form.
 func mapping(key, value Shape) Shape {
 	return func(r *Redactor, v any) (any, bool) {
 		from, ok := v.(map[string]any)
@@ -129,7 +129,7 @@ func list(of Shape) Shape {
 	}
 }
 
-// text keeps texts that a pattern matches completely, and empty ones.
+// text keeps texts that a pattern matches completely, and empty texts.
 func text(pattern string) Shape {
 	re := regexp.MustCompile(`^(?:` + pattern + `)$`)
 	return func(_ *Redactor, v any) (any, bool) {
@@ -141,7 +141,7 @@ func text(pattern string) Shape {
 	}
 }
 
-// words keeps these texts.
+// words keeps only these texts.
 func words(all ...string) Shape {
 	return func(_ *Redactor, v any) (any, bool) {
 		s, ok := v.(string)
@@ -152,7 +152,7 @@ func words(all ...string) Shape {
 	}
 }
 
-// alias replaces names.
+// alias replaces names with aliases.
 func alias(kind string) Shape {
 	return func(r *Redactor, v any) (any, bool) {
 		s, ok := v.(string)
@@ -188,7 +188,7 @@ func boolean(_ *Redactor, v any) (any, bool) {
 	return v, ok || v == nil
 }
 
-// Phrases returns the phrases in the text of an error that say what is wrong, and [Removed] for the rest.
+// Phrases keeps the phrases in an error's text that say what is wrong, and replaces the rest with [Removed].
 func Phrases(text string) string {
 	var found []string
 	for _, p := range phrases {
@@ -212,7 +212,8 @@ func phrasesOf(_ *Redactor, v any) (any, bool) {
 	return s, ok
 }
 
-// Log returns what is kept of a log of the daemon: its lines, and of the report of a crash the positions in the code.
+// Log returns what is kept of a log of the daemon: log lines as their shape allows, and the positions in the code from
+// the report of a crash.
 func (r *Redactor) Log(log []byte) []byte {
 	var out bytes.Buffer
 	lost := 0

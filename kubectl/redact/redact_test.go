@@ -93,7 +93,7 @@ func parse(t *testing.T, text string) (v any) {
 	return v
 }
 
-// Of a log, lines of the daemon and positions in the code are kept.
+// From a log, log lines of the daemon and positions in the code are kept.
 func TestLog(t *testing.T) {
 	got := redact.New("worker-3").Log([]byte(`{"level":"info","time":"2026-11-22T18:36:28.487145183Z","message":"hunter2-s3cr3t","event":"device.held","device":"5e:00.0","holders":["hunter2-s3cr3t/b/c"],"why":"hunter2-s3cr3t","lasted_ms":2.5,"key":"hunter2-s3cr3t"}
 {"level":"info","event":"hunter2-s3cr3t"}
@@ -129,7 +129,7 @@ goroutine 7 [running]:
 	}
 }
 
-// The shapes have all keys of the program. A new key needs a decision.
+// The shapes contain all keys that the program uses. For a new key, somebody has to decide.
 func TestKeys(t *testing.T) {
 	keys := func(v any) (all []string) {
 		for f := range reflect.TypeOf(v).Fields() {
@@ -166,7 +166,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// Whatever is in a part, no text of it comes through in place of a value, or behind one.
+// Whatever a part contains, none of its text comes through, neither in place of a value nor behind one.
 func FuzzRedact(f *testing.F) {
 	f.Add([]byte(`{"version":"0.3.0","devices":[{"id":"3b:00.0","reasons":["port-ap6"],"holder":["a/b/c"]}],"cards":[{"card":"3b:00.0"}]}`), false)
 	f.Add([]byte(`{"level":"info","time":"2026-11-22T18:36:28Z","event":"device.held","holders":["a/b/c"],"error":"x"}`), true)
@@ -200,7 +200,7 @@ func FuzzRedact(f *testing.F) {
 	})
 }
 
-// poison replaces all texts and unknown keys by the secret, or adds it to them.
+// poison replaces all texts and unknown keys with the secret, or appends it to them.
 func poison(v any, behind bool) any {
 	switch v := v.(type) {
 	case string:

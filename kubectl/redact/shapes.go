@@ -17,7 +17,7 @@ const (
 )
 
 var (
-	id      = text(pciForm + `(-p[0-9])?|[0-9]{1,5}`) // of a device; a unit has a number
+	id      = text(pciForm + `(-p[0-9])?|[0-9]{1,5}`) // of a device; the devices of mode pool have a number
 	ids     = list(anyOf(id, text(`and [0-9]{1,9} more`)))
 	pci     = text(pciForm)
 	pciIDs  = text(`[0-9a-f]{4}(:[0-9a-f]{4})?`)
@@ -29,7 +29,7 @@ var (
 	mode    = words("single", "af", "region", "regiondevel", "pool")
 	api     = words("devicePlugin", "dra")
 	release = text(`v?[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}(-dev|-rc\.[0-9]{1,4})?(\+([0-9a-f]{7,40}|dirty|[0-9a-f]{7,40}\.dirty))?|` +
-		// Up to 0.2.0, the output of git describe.
+		// Up to version 0.2.0, the version was the output of git describe.
 		`v?[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}(-[0-9]{1,6}-g[0-9a-f]{7,40})?(-dirty)?|[0-9a-f]{7,40}(-dirty)?|\(devel\)`)
 	names   = strings.Join(docs.Names(), "|")
 	reason  = text(`((` + names + `)=)?(` + names + `)(=[A-Za-z0-9_.:/-]{1,60})?`)
@@ -40,7 +40,7 @@ var (
 	seconds = text(`([0-9]{1,9}(\.[0-9]{1,9})?(ns|us|µs|ms|s|m|h)){1,6}`)
 )
 
-// offered keeps the names of resources that the program chooses. Those that an administrator has chosen get an alias.
+// offered keeps resource names that the program chooses. A name that an administrator has chosen gets an alias.
 func offered(r *Redactor, v any) (any, bool) {
 	if name, _ := v.(string); chosen.MatchString(name) {
 		return name, true
@@ -90,7 +90,7 @@ var State = object(map[string]Shape{
 	})),
 })
 
-// settings are the keys of the files of settings, except those whose values may be of any form, such as paths.
+// settings lists the keys of the settings files, except keys whose values can have any form, such as paths.
 var settings = func() map[string]Shape {
 	all := map[string]Shape{
 		"families": anyOf(list(family), text(`((dfl|opae|vfio|xrt|aws)(, ?)?){1,5}`)), "mode": mode, "allocationPolicy": words("packed", "spread"),
@@ -116,7 +116,8 @@ var (
 	numbers  = []string{"accelNbunits", "resyncInterval", "healthInterval", "recoveryHold", "tombstoneGrace", "reprogramTimeout", "flapLimit", "flapWindow", "sensorInterval"}
 )
 
-// Settings is the shape of a file of settings. Of the entries for single nodes, it keeps that of the bundle's node.
+// Settings is the shape of a settings file. Of the entries for single nodes, it keeps only the one for the bundle's
+// node.
 func Settings(r *Redactor, v any) (any, bool) {
 	all := map[string]Shape{"nodes": mapping(func(r *Redactor, name any) (any, bool) {
 		if name == r.node {
@@ -133,7 +134,7 @@ func Settings(r *Redactor, v any) (any, bool) {
 // ConfigMap is the shape of a ConfigMap with files of settings.
 var ConfigMap = object(map[string]Shape{"data": object(map[string]Shape{"config.yaml": yamlText(Settings), "overrides.yaml": yamlText(Settings)})})
 
-// logLine is the shape of a line of the log: docs/log-events.md. Its message is not needed, because the event says the same.
+// logLine is the shape of a log line: docs/log-events.md. The message is left out, because the event says the same.
 var logLine = func() Shape {
 	all := map[string]Shape{
 		"time": when, "level": words("debug", "info", "warn", "error"), "event": event,
@@ -156,7 +157,7 @@ var logLine = func() Shape {
 	return object(all)
 }()
 
-// Why a container waits or has ended.
+// The reasons why a container waits or has ended.
 var why = words("CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName", "ContainerCreating", "PodInitializing",
 	"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "OOMKilled", "Error", "Completed", "ContainerCannotRun", "StartError",
 	"DeadlineExceeded", "Evicted", "NodeAffinity", "OutOfpods", "OutOfcpu", "OutOfmemory", "UnexpectedAdmissionError", "NodeLost", "Terminated")
@@ -179,7 +180,6 @@ var (
 	})
 )
 
-// Pod is the shape of a pod of the plugin.
 var Pod = object(map[string]Shape{
 	"metadata": object(map[string]Shape{"uid": alias("pod"), "creationTimestamp": when, "deletionTimestamp": when}),
 	"spec": object(map[string]Shape{
@@ -223,7 +223,7 @@ var Node = func() Shape {
 
 // Slices is the shape of the list of a node's ResourceSlices.
 var Slices = func() Shape {
-	device := map[string]Shape{ // without attributes, which the state of the daemon has, too
+	device := map[string]Shape{ // without attributes, because the daemon's state contains them as well
 		"name": text(`pci-[0-9a-f]{4,8}-[0-9a-f]{2}-[0-9a-f]{2}-[0-7](-p[0-9])?`),
 		"taints": list(object(map[string]Shape{
 			"key": words(driver + "/unhealthy"), "effect": words("NoSchedule", "NoExecute", "None"), "timeAdded": when,
@@ -239,7 +239,7 @@ var Slices = func() Shape {
 	}))})
 }()
 
-// phrases are the parts of error texts that are kept.
+// phrases lists the parts of error texts that are kept.
 var phrases = []string{
 	"address already in use", "bad file descriptor", "broken pipe", "cannot allocate memory", "connection refused", "connection reset by peer", "context canceled",
 	"deadline exceeded", "device or resource busy", "file exists", "free", "input/output error", "invalid argument", "i/o timeout", "is a directory", "is not a directory",

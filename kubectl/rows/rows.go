@@ -13,12 +13,13 @@ import (
 	"b-com.com/accelerator-device-plugin/kubectl/fleet"
 )
 
-// Row is a device or a card of a node, with the keys that the node gives it, and node, namespace, pod, version and api. If a
-// node has not answered, it has a row with the key error instead.
+// Row is a device or a card of a node. It has the keys that the node sends, and in addition node, namespace, pod,
+// version and api. If a node has not answered, its only row has the key error instead.
 type Row = map[string]any
 
-// Devices returns the devices of all answers, and the empty slots that are cordoned, with the health "absent": with unhealthy,
-// only those that are not healthy, or that a rule taints. Such a device has the key taintRules, with the names of the rules.
+// Devices returns the devices of all answers. It also returns the empty slots that are cordoned, with the health
+// "absent". If unhealthy is true, it returns only devices that are not healthy, or that a rule taints. A tainted device
+// has the key taintRules with the names of the rules.
 func Devices(answers []fleet.Answer, rules []resourceapi.DeviceTaintRule, unhealthy bool) []Row {
 	var all []Row
 	for _, a := range answers {
@@ -46,7 +47,7 @@ func Devices(answers []fleet.Answer, rules []resourceapi.DeviceTaintRule, unheal
 func isEmpty(answers []fleet.Answer, node, cordoned string) bool {
 	return !slices.ContainsFunc(answers, func(a fleet.Answer) bool {
 		return a.Node == node && slices.ContainsFunc(a.State.Devices, func(d Row) bool {
-			c, _ := d["cordon"].(map[string]any) // of an IOMMU group, it may name another function
+			c, _ := d["cordon"].(map[string]any) // in an IOMMU group, the cordon may name another function
 			return d["id"] == cordoned || text(d["id"])+"-p0" == cordoned || strings.HasPrefix(text(d["id"]), cordoned+"-p") || c != nil && c["device"] == cordoned
 		})
 	})
@@ -66,15 +67,16 @@ func taints(r Row, rules []resourceapi.DeviceTaintRule) {
 	}
 }
 
-// Flaps returns the cards whose health has changed since a time, or that were removed since then or at a time that is not
-// known, those with most failures first. They have the keys of the ledger, and
+// Flaps returns the cards whose health has changed since a certain time. It also returns cards that were removed since
+// then, or whose time of removal is not known. The cards with the most failures come first. In addition to the keys of
+// the ledger, each row contains:
 //
-//   - failuresSince: the number of failures since then, which are changes to unhealthy
-//   - moreFailures: true if there may be more, because the ledger keeps only the newest changes
-//   - changes, more: the same of all changes
+//   - failuresSince: the number of failures since then, that is, of changes to unhealthy
+//   - moreFailures: true if there may have been more, because the ledger keeps only the newest changes
+//   - changes, more: the same for all changes
 //   - last: the time of the newest change or removal
-//   - reasons: those of the changes since then, the most frequent first
-//   - health: the worst health of its devices now
+//   - reasons: the reasons of the changes since then, the most frequent first
+//   - health: the worst health that one of its devices has now
 func Flaps(answers []fleet.Answer, since time.Time) []Row {
 	var cards, failed []Row
 	for _, a := range answers {
@@ -109,8 +111,8 @@ func of(a fleet.Answer, object map[string]any) Row {
 	return r
 }
 
-// history adds what has happened to a card since a time. The node marks the changes of ports that count. An older one, which
-// does not count failures, marks none: there, those at the same time count once.
+// history adds what has happened to a card since a certain time. The node marks the changes of ports that count. An
+// older node, which does not count failures, marks none. For such a node, several changes at the same time count once.
 func history(r Row, since time.Time) {
 	var newest time.Time
 	if at, err := time.Parse(time.RFC3339Nano, text(r["lastRemoved"])); err == nil && !at.Before(since) {
@@ -124,7 +126,7 @@ func history(r Row, since time.Time) {
 		change, _ := v.(map[string]any)
 		at, err := time.Parse(time.RFC3339Nano, text(change["time"]))
 		if err != nil || at.Before(since) {
-			more = more && i > 0 // the older ones are older still
+			more = more && i > 0 // the list begins with the newest, so all others are older
 			continue
 		}
 		if at.After(newest) {
@@ -158,7 +160,7 @@ func history(r Row, since time.Time) {
 	r["reasons"] = list
 }
 
-// worst returns the worst health of the devices of a card, or "absent" if it has none.
+// worst returns the worst health of a card's devices, or "absent" if it has none.
 func worst(devices []map[string]any, card string) string {
 	order := []string{"absent", "healthy", "degraded", "unhealthy"}
 	found := 0
@@ -180,8 +182,8 @@ func number(v any) int64 {
 	return n
 }
 
-// Notes returns remarks on the answers for a person: nodes whose answers are not complete, nodes with several releases, and
-// nodes with an older version than mine.
+// Notes returns remarks on the answers for people: which nodes sent incomplete answers, have several releases, or run
+// an older version than mine.
 func Notes(answers []fleet.Answer, mine string) []string {
 	nodes := map[string][]string{}
 	pods := map[string][]string{}
@@ -211,7 +213,7 @@ func Notes(answers []fleet.Answer, mine string) []string {
 	return notes
 }
 
-// Silent returns the nodes that have not answered as one text, or "" if all have.
+// Silent lists the nodes that have not answered as one text. It returns "" if all have answered.
 func Silent(answers []fleet.Answer) string {
 	var nodes []string
 	for _, a := range answers {
@@ -222,7 +224,7 @@ func Silent(answers []fleet.Answer) string {
 	return names(nodes)
 }
 
-// names returns the first few names as one text.
+// names lists the first few names as one text.
 func names(all []string) string {
 	const most = 5
 	slices.Sort(all)

@@ -22,7 +22,7 @@ func key(title, name string) Column {
 	return Column{title, func(r Row) string { return Text(r[name]) }}
 }
 
-// Columns of the tables. The last one can be long.
+// The columns of the tables. The last column of each table may be long.
 var (
 	DeviceColumns = []Column{key("NODE", "node"), key("ID", "id"), health, {"HOLDER", Holder}, key("RESOURCE", "resource"), reasons}
 	WideDevices   = []Column{
@@ -61,7 +61,7 @@ var (
 	pod = Column{"POD", func(r Row) string { return strings.Trim(Text(r["namespace"])+"/"+Text(r["pod"]), "/") }}
 )
 
-// Holder returns the containers that hold a device, as the command devices of the daemon prints them.
+// Holder returns the containers that hold a device, in the format of the command devices of the daemon.
 func Holder(r Row) string {
 	switch {
 	case r["error"] != nil:
@@ -98,7 +98,7 @@ func last(r Row) string {
 	return at.Local().Format("2006-01-02 15:04")
 }
 
-// Text returns a JSON value as the text of a cell.
+// Text formats a JSON value for a cell.
 func Text(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -119,7 +119,7 @@ func Text(v any) string {
 	return fmt.Sprint(v)
 }
 
-// Print prints a table, with terminal colours if colour is true. Without rows, it prints nothing.
+// Print prints a table, with terminal colours if colour is true. It prints nothing if there are no rows.
 func Print(w io.Writer, all []Row, columns []Column, colour bool) error {
 	if len(all) == 0 {
 		return nil

@@ -14,35 +14,35 @@ import (
 )
 
 const (
-	recent = 7 * 24 * time.Hour // time within which changes of health are counted
-	linger = 30 * time.Second   // time from the last page that is closed until nodes are not followed any more
-	retry  = 5 * time.Second    // time until nodes are followed again after an error
+	recent = 7 * 24 * time.Hour // how far back changes of health are counted
+	linger = 30 * time.Second   // how long nodes are followed after the last page was closed
+	retry  = 5 * time.Second    // how long to wait after an error before following nodes again
 )
 
-// Board has the newest answer of each node. It is safe for concurrent use. Set Kubectl before its first use.
+// Board contains the newest answer of each node. It is safe for concurrent use. Set Kubectl before its first use.
 type Board struct {
-	Kubectl [2]string // the beginning of commands that the page shows: of kubectl, and of kubectl accelerator, for this cluster
+	Kubectl [2]string // how the commands on the page begin: of kubectl, and of kubectl accelerator
 
 	cluster string
 
 	mu      sync.Mutex
 	version int
 	changed chan struct{} // closed when version changes
-	trouble string        // the reason why the pods are not known
+	trouble string        // reason why the pods are not known
 	nodes   map[string]*entry
-	viewers int           // pages that are open
+	viewers int           // number of open pages
 	looked  chan struct{} // closed when viewers changes
 }
 
 // entry is a release on a node.
 type entry struct {
-	version int // when it changed
+	version int // version in which it last changed
 	gone    bool
 	node    node
 	details json.RawMessage
 }
 
-// node is what the page knows of each node.
+// node is what the page shows of each node.
 type node struct {
 	Key     string   `json:"key"`
 	Node    string   `json:"node"`
@@ -50,7 +50,7 @@ type node struct {
 	Version string   `json:"version"`
 	API     string   `json:"api"`
 	Asked   bool     `json:"asked"` // it has not answered yet
-	Error   string   `json:"error"` // the reason why devices, version and API are those of an earlier answer
+	Error   string   `json:"error"` // reason why devices, version and API are from an earlier answer
 	Notes   []string `json:"notes"`
 	Devices []device `json:"devices"`
 }
@@ -63,8 +63,8 @@ type device struct {
 	Reasons []string `json:"reasons"`
 	Holder  string   `json:"holder"`
 	Cordon  string   `json:"cordon"`  // who, and why
-	Changes int64    `json:"changes"` // of the health of its card, in the last days
-	More    bool     `json:"more"`    // there may be more
+	Changes int64    `json:"changes"` // health changes of its card in the last days
+	More    bool     `json:"more"`    // there may have been more changes
 }
 
 // NewBoard returns the board of a cluster.
@@ -72,8 +72,8 @@ func NewBoard(cluster string) *Board {
 	return &Board{Kubectl: [2]string{"kubectl", "kubectl accelerator"}, cluster: fleet.Printable(cluster), changed: make(chan struct{}), looked: make(chan struct{}), nodes: map[string]*entry{}}
 }
 
-// Follow runs follow while a page is open, until ctx ends, and puts the changes that it reports on the board. It runs follow
-// again some time after it has failed.
+// Follow runs follow while a page is open, until ctx ends. It puts the changes that follow reports on the board. If
+// follow fails, it is run again after some time.
 func (b *Board) Follow(ctx context.Context, follow func(context.Context, func(fleet.Change)) error) {
 	for b.await(ctx, true, 0) {
 		following, cancel := context.WithCancel(ctx)
@@ -97,7 +97,8 @@ func (b *Board) Follow(ctx context.Context, follow func(context.Context, func(fl
 	}
 }
 
-// await waits until a page has been open, or none has been open, for some time. It returns false if ctx ends.
+// await waits until at least one page (if open is true) or no page (if open is false) has been open for some time. It
+// returns false if ctx ends.
 func (b *Board) await(ctx context.Context, open bool, during time.Duration) bool {
 	for {
 		b.mu.Lock()
@@ -117,7 +118,7 @@ func (b *Board) await(ctx context.Context, open bool, during time.Duration) bool
 	}
 }
 
-// look counts pages that are opened, or with a negative number closed.
+// look adds n to the number of open pages. n is negative when pages are closed.
 func (b *Board) look(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -126,7 +127,7 @@ func (b *Board) look(n int) {
 	b.looked = make(chan struct{})
 }
 
-// forget forgets which nodes there are, but not their devices.
+// forget forgets which nodes exist, but not their devices.
 func (b *Board) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -136,14 +137,14 @@ func (b *Board) forget() {
 	b.touch()
 }
 
-// touch makes a new version.
+// touch begins a new version.
 func (b *Board) touch() {
 	b.version++
 	close(b.changed)
 	b.changed = make(chan struct{})
 }
 
-// Report takes a change. It does not block.
+// Report applies a change to the board. It does not block.
 func (b *Board) Report(c fleet.Change) {
 	next := &entry{gone: c.Gone}
 	if !c.Gone && c.Key != "" {
@@ -197,9 +198,9 @@ func summary(c fleet.Change) (node, json.RawMessage) {
 		d.More = changes[d.Card]["more"] == true
 		n.Devices = append(n.Devices, d)
 	}
-	// Sensors are not followed: their values are those of the node's last answer.
+	// Sensors are not followed. Their values are from the node's last answer.
 	details, err := json.Marshal(map[string]any{"devices": c.State.Devices, "cards": c.State.Cards, "at": time.Now().UTC().Format(time.RFC3339)})
-	if err != nil { // a value that was JSON
+	if err != nil { // cannot happen: the value was JSON
 		n.Error = err.Error()
 	}
 	return n, details
@@ -209,13 +210,14 @@ func summary(c fleet.Change) (node, json.RawMessage) {
 type update struct {
 	Cluster string    `json:"cluster"`
 	Kubectl [2]string `json:"kubectl"`
-	All     bool      `json:"all"` // Nodes are all nodes, and not only those that have changed
+	All     bool      `json:"all"` // Nodes lists all nodes, not only those that have changed
 	Trouble string    `json:"trouble"`
 	Nodes   []node    `json:"nodes"`
 	Gone    []string  `json:"gone"`
 }
 
-// since returns what has changed since a version, the version now, and a channel that closes when it is stale.
+// since returns what has changed since a version, the current version, and a channel that is closed when there is a
+// newer one.
 func (b *Board) since(version int) (update, int, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

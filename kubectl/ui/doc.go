@@ -6,13 +6,14 @@
 //
 // # Who may read it
 //
-// Every program on the machine can connect to the address, also a page of another site in the user's browser. So each path
-// begins with a random token, and [Handler] refuses requests with another Host or with a foreign Origin. It only reads. The
-// page loads nothing from elsewhere, and shows what nodes answer only as text.
+// Every program on the machine can connect to the address, and so can a page of another site in the user's browser. So
+// each path begins with a random token, and [Handler] refuses requests with another Host or with a foreign Origin. It
+// never changes anything. The page does not load anything from other hosts, and it shows what nodes answer only as
+// text.
 //
 // # How it follows changes
 //
-// [Board] keeps the newest answer of each node. The page gets the changes as server-sent events, at most four times a second,
-// and asks for the details of a node when it shows them. While no page is open, or only in a tab that is not shown, the nodes
-// are not followed. A slow page skips answers, and always gets the newest one.
+// [Board] keeps the newest answer of each node. The page receives the changes as server-sent events, at most four times
+// per second, and asks for the details of a node when it shows them. The nodes are not followed while no page is open,
+// or while all pages are in hidden tabs. A slow page skips answers, but always gets the newest one.
 package ui

@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/pipes"
 )
 
-// Nodes are followed while a page is open, and 30 s longer. After an error, they are followed again.
+// Nodes are followed while a page is open, and for 30 s after that. After an error, they are followed again.
 func TestFollowsWhileOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		board := ui.NewBoard("lab")
@@ -92,7 +92,7 @@ func TestFollowsWhileOpen(t *testing.T) {
 	})
 }
 
-// Other users of the machine can connect to the address. Their connections end soon, and the page goes on.
+// Other users of the machine can connect to the address. Their connections are soon closed, and the page keeps working.
 func TestStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		listener := pipes.Listen(10)

@@ -97,7 +97,7 @@ func TestWhoMayRead(t *testing.T) {
 	}
 }
 
-// The files of the page load nothing from elsewhere, and parse no HTML.
+// The files of the page load nothing from other hosts, and do not parse HTML.
 func TestPageFiles(t *testing.T) {
 	handler := ui.Handler(ui.NewBoard(""), host, token)
 	for _, name := range []string{"", "page.js", "style.css", "icon.svg"} {
@@ -115,7 +115,7 @@ func TestPageFiles(t *testing.T) {
 	}
 }
 
-// events connects to the events of a board, and returns a function that returns the next one.
+// events connects to the events of a board. It returns a function that returns the next event.
 func events(t *testing.T, board *ui.Board) func() map[string]any {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
@@ -154,7 +154,8 @@ func events(t *testing.T, board *ui.Board) func() map[string]any {
 	}
 }
 
-// The first event has all nodes, and each later one what has changed. The devices of a node that fails stay, with its error.
+// The first event contains all nodes, and each later event what has changed. If a node fails, its devices stay,
+// together with the error.
 func TestEvents(t *testing.T) {
 	board := ui.NewBoard("lab")
 	board.Report(change(t, "worker-1", state))
@@ -198,7 +199,7 @@ func TestEvents(t *testing.T) {
 	expect("a node that is gone", event(false, "", []any{}, []any{"worker-2/fpga"}))
 }
 
-// What a node answers reaches the page only inside of JSON, also on the way to a browser that would guess the type.
+// What a node answers reaches the page only inside JSON, even if a browser guesses the content type.
 func TestHostileNode(t *testing.T) {
 	board := ui.NewBoard("</script><script>alert(1)</script>")
 	evil := `<img src=x onerror=alert(1)></script>\u0000\u001b[31m\u202e\n\ndata: {}\n\n`

@@ -30,7 +30,7 @@ import (
 
 var floodFor = flag.Duration("flood", time.Minute, "time of each flood of BenchmarkFlood")
 
-// floodServer is the variable that makes the test's program a webhook.
+// floodServer is the environment variable that turns the test binary into a webhook.
 const floodServer = "ADMISSION_FLOOD_SERVER"
 
 func TestMain(m *testing.M) {
@@ -64,8 +64,8 @@ func serveFlooded() error {
 	return httpd.ServeBodies(ctx, tls.NewListener(listener, &tls.Config{Certificates: trust.TLS.Certificates}), handler, zap.NewNop())
 }
 
-// fill returns an AdmissionReview of about size bytes that begins and ends with the two parts of pattern, which
-// has %s between them, and repeats a text in between.
+// fill returns an AdmissionReview of about size bytes. It begins and ends with the two parts of pattern, which are
+// separated by %s, and repeats a text in between.
 func fill(size int, pattern, repeated string) []byte {
 	body := `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"bad","resource":{"version":"v1","resource":"pods"},"operation":"CREATE","namespace":"lab",`
 	before, after, _ := strings.Cut(body+pattern+"}}", "%s")
@@ -108,7 +108,7 @@ func worst(size int) map[string][]byte {
 	}
 }
 
-// flooded is what an honest client and the process of the webhook met in a flood.
+// flooded is how an honest client and the process of the webhook fared in a flood.
 type flooded struct {
 	times  []time.Duration // of the honest client's requests, sorted
 	failed int             // of them, those without the expected answer
@@ -117,7 +117,7 @@ type flooded struct {
 	after  int             // at the end
 }
 
-// attacker dials as the clients of a flood do: they are pods, so their address is not that of an API server.
+// attacker dials like the clients of a flood. They are pods, so they do not have the address of an API server.
 var attacker = net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 
 // flood sends bodies from clients for some time, and honest requests 20 times a second: on connections that are
@@ -234,8 +234,8 @@ func peak(t testing.TB, pid int) int {
 
 func (f flooded) at(share float64) time.Duration { return f.times[int(share*float64(len(f.times)-1))] }
 
-// BenchmarkFlood floods a webhook in a process of its own from 64 clients with each of the worst bodies, and with
-// clients that send slowly, then from 120 and 200 clients. The last columns are of an honest client that asks 20 times a
+// BenchmarkFlood floods a webhook in a separate process from 64 clients with each of the worst bodies, and with clients
+// that send slowly, and then from 120 and 200 clients. The last columns are for an honest client that asks 20 times a
 // second.
 func BenchmarkFlood(b *testing.B) {
 	run := func(name string, clients int, kept bool, send func(http.RoundTripper, string)) {
@@ -283,7 +283,7 @@ func BenchmarkFlood(b *testing.B) {
 	})
 }
 
-// slowly returns a function that sends a request of a size, of which the last byte does not come.
+// slowly returns a function that sends a request of this size, except for the last byte.
 func slowly(size int) func(http.RoundTripper, string) {
 	return func(c http.RoundTripper, url string) {
 		reader, writer := io.Pipe()

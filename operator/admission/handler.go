@@ -21,18 +21,18 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/metrics"
 )
 
-// maxWarnings bounds the warnings for the creator of a pod. The API server sends at most 4096 characters.
+// maxWarnings limits the warnings for the creator of a pod. The API server passes on at most 4096 characters.
 const maxWarnings = 5
 
 // maxNamespace is the length of the longest name of a namespace.
 const maxNamespace = 63
 
-// lines is the number of lines that are logged in a second, for each message: any pod that reaches the webhook can cause
-// them.
+// lines is how often each message may be logged per second. The limit is needed because any pod that reaches the
+// webhook can cause these messages.
 const lines = 10
 
-// Handler answers the API server's requests for new pods. As an [http.Handler] it bounds the memory that all
-// requests take together, if [httpd.ServeBodies] serves it.
+// Handler answers the API server's requests for new pods. As an [http.Handler] that is served by [httpd.ServeBodies],
+// it limits the memory that all requests use together.
 type Handler struct {
 	cache, live client.Reader
 	turns       turns
@@ -41,9 +41,9 @@ type Handler struct {
 	log         *zap.Logger
 }
 
-// NewHandler returns a handler that gives pods resources in the domain. It reads mappings from a
-// cache. The cache may lack a mapping that was applied together with the pod: if a name is missing,
-// the handler reads once from live, which reads from the API server, unless it has done so too often.
+// NewHandler returns a handler that gives pods resources in the domain. It reads mappings from cache. The cache may not
+// yet contain a mapping that was applied together with the pod. So if a name is missing, the handler reads once from
+// live, which asks the API server, unless it has done so too often.
 func NewHandler(cache, live client.Reader, domain string, m *metrics.Metrics, log *zap.Logger) *Handler {
 	few := zap.WrapCore(func(c zapcore.Core) zapcore.Core { return zapcore.NewSamplerWithOptions(c, time.Second, lines, 0) })
 	return &Handler{cache, live, newTurns(), domain, m, log.WithOptions(few)}
@@ -56,7 +56,7 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.R
 	return h.handleFrom(ctx, "", req)
 }
 
-// handleFrom answers a request of a client with an address.
+// handleFrom answers a request of the client with the address host.
 func (h *Handler) handleFrom(ctx context.Context, host string, req admission.Request) admission.Response {
 	begin := time.Now()
 	resp := h.handle(ctx, host, req)
@@ -64,7 +64,7 @@ func (h *Handler) handleFrom(ctx context.Context, host string, req admission.Req
 	return resp
 }
 
-// result returns the result for the metrics.
+// result classifies a response for the metrics.
 func result(resp admission.Response) metrics.Result {
 	switch {
 	case len(resp.Patches) > 0:
@@ -83,7 +83,7 @@ func (h *Handler) handle(ctx context.Context, host string, req admission.Request
 			req.Operation, req.Resource.String(), req.SubResource, req.Namespace))
 	}
 	decode, within := h.turns.forSize(len(req.Object.Raw))
-	// A server that stops cancels its requests, and then waits for their answers.
+	// A server that stops cancels its requests, but then waits for their answers. So answer them anyway.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 	defer cancel()
 	resp, unknown := h.decide(ctx, decode, host, req, func() (*mapping.Table, error) { return h.table(ctx, h.cache, req.Namespace) })
@@ -94,13 +94,13 @@ func (h *Handler) handle(ctx context.Context, host string, req admission.Request
 	if err != nil {
 		return h.failed(http.StatusInternalServerError, unknown, err)
 	}
-	// The pod is decoded again, because until now it would have taken memory.
+	// Decode the pod again. It was not kept, because it would have used memory while the API server was asked.
 	resp, _ = h.decide(ctx, decode, host, req, func() (*mapping.Table, error) { return table, nil })
 	return resp()
 }
 
-// decide decodes a pod when it is its turn. It returns a function that logs and returns the answer. If the table
-// lacks a name that the pod requests, it also returns the pod's own name, for the log.
+// decide decodes a pod when it is the pod's turn. It returns a function that logs and returns the answer. If the pod
+// requests a name that the table does not contain, it also returns the pod's own name, for the log.
 func (h *Handler) decide(ctx context.Context, decode *turn, host string, req admission.Request, table func() (*mapping.Table, error)) (resp func() admission.Response, unknown string) {
 	failed := func(code int32, object string, err error) (func() admission.Response, string) {
 		return func() admission.Response { return h.failed(code, object, err) }, ""
@@ -119,7 +119,7 @@ func (h *Handler) decide(ctx context.Context, decode *turn, host string, req adm
 	if !requests(pod, h.domain) {
 		return func() admission.Response { return admission.Allowed("") }, ""
 	}
-	// The API server generates the names of most pods after admission.
+	// The API server generates the names of most pods only after admission.
 	name := pod.Metadata.Name
 	if name == "" {
 		name = pod.Metadata.GenerateName + "*"
@@ -158,7 +158,7 @@ func (h *Handler) failed(code int32, object string, err error) admission.Respons
 	return admission.Errored(code, err)
 }
 
-// short returns at most 1000 bytes of an error, which may quote the request.
+// short cuts the text of an error to 1000 bytes, because the text may quote the request.
 func short(err error) string {
 	text := err.Error()
 	return text[:min(len(text), 1000)]
@@ -177,8 +177,8 @@ func (h *Handler) table(ctx context.Context, reader client.Reader, namespace str
 	return mapping.NewTable(h.domain, functions.Items, regions.Items), nil
 }
 
-// liveTable reads the mappings of a namespace from the API server, when no other request reads those, and fewer than
-// liveLimit read others.
+// liveTable reads the mappings of a namespace from the API server. It waits while another request reads the mappings of
+// this namespace, or while liveLimit other requests are reading.
 func (h *Handler) liveTable(ctx context.Context, namespace string) (*mapping.Table, error) {
 	leave, err := h.turns.namespaces.enter(ctx, namespace)
 	if err != nil {

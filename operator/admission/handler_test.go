@@ -118,8 +118,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// Any pod that reaches the webhook can cause lines. At most ten of each message are written in a second, and they are
-// short.
+// Any pod that reaches the webhook can cause log lines. At most ten lines of each message are written per second, and
+// they are short.
 func TestFewLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zap.InfoLevel)
@@ -148,7 +148,7 @@ func TestFewLines(t *testing.T) {
 	})
 }
 
-// Warnings have the order of the variables, and their number is bounded.
+// Warnings are in the order of the variables, and their number is limited.
 func TestWarnings(t *testing.T) {
 	parts := []string{domain + "/nlb0-pre=1"}
 	for i := range 7 {
@@ -176,7 +176,7 @@ func review(t testing.TB, req ctrladmission.Request) []byte {
 	return raw
 }
 
-// post returns the answer to a body. An answer without a review has an HTTP status that is no success.
+// post returns the answer to a body. If the answer contains no review, its HTTP status is not a success.
 func post(h http.Handler, body []byte) (admissionv1.AdmissionReview, error) {
 	r := httptest.NewRequest(http.MethodPost, "/pods", bytes.NewReader(body))
 	w := httptest.NewRecorder()
@@ -224,7 +224,7 @@ func TestHuge(t *testing.T) {
 	}
 }
 
-// A request that is no AdmissionReview has no uid to answer to, so its HTTP status is an error.
+// A request that is not an AdmissionReview has no uid for an answer, so the HTTP status is an error.
 func TestNoReview(t *testing.T) {
 	h := webhook(t)
 	good := review(t, request("lab", toJSON(t, admitted[0].pod)))
@@ -274,8 +274,9 @@ func from(h http.Handler, host string, body io.Reader, size int, w http.Response
 	return time.Since(begin)
 }
 
-// While a large request does not arrive, others of its address, and those for which there is no room, are denied
-// after half a second. The others are answered at once, and all of them until it has sent 64 KiB.
+// While a large request does not arrive, other requests from its address, and those for which there is no room, are
+// denied after half a second. All remaining requests are answered at once. Before the large request has sent 64 KiB,
+// all requests are answered.
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := webhook(t)
@@ -311,7 +312,8 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// A request of which the rest does not arrive is denied if its uid has arrived, whatever the failurePolicy is.
+// If the rest of a request does not arrive, it is denied, whatever the failurePolicy is, provided that its uid has
+// arrived.
 func TestSlow(t *testing.T) {
 	small, large := sized(t, 1), sized(t, 1<<20)
 	for _, tc := range []struct {
@@ -346,7 +348,7 @@ func (u unread) Write(b []byte) (int, error) {
 	return u.ResponseRecorder.Write(b)
 }
 
-// A client that does not read the answer to a large request does not keep others out.
+// A client that does not read the answer to a large request does not block other clients.
 func TestUnreadAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := webhook(t)
@@ -406,8 +408,8 @@ func TestFewWait(t *testing.T) {
 	}
 }
 
-// An address that sends many pods does not keep those of another one from being decoded: its own last one is denied,
-// and the pod of the other one is decoded in turn.
+// An address that sends many pods does not keep the pods of another address from being decoded. Its own last pod is
+// denied, and the pod of the other address is decoded in turn.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		proceed := make(chan struct{})
@@ -465,7 +467,7 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// The user chooses the size of a pod. Its request takes at most four times the bytes of its JSON.
+// The user chooses the size of a pod. Handling it takes at most four times the bytes of its JSON.
 func TestMemory(t *testing.T) {
 	h := newHandler(t, objects()...)
 	raw := toJSON(t, admitted[0].pod)
@@ -522,14 +524,14 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// limited has the names in the limits of a container.
+// limited contains the names in the limits of a container.
 type limited struct {
 	Resources struct {
 		Limits map[string]any `json:"limits"`
 	} `json:"resources"`
 }
 
-// Each request gets one answer. In an admitted pod, all names of the domain are those of resources.
+// Each request gets exactly one answer. In an admitted pod, all names of the domain are names of resources.
 func FuzzReview(f *testing.F) {
 	for _, tc := range admitted {
 		f.Add(review(f, request(tc.namespace, toJSON(f, tc.pod))))
@@ -584,8 +586,8 @@ func FuzzReview(f *testing.F) {
 	})
 }
 
-// The request for a pod may arrive before the cache has the mapping that was applied with it. The
-// handler then reads once from the API server, and only if the cache lacks a name.
+// The request for a pod may arrive before the cache contains the mapping that was applied with it. The handler then
+// reads once from the API server. It does this only if a name is missing in the cache.
 func TestLiveRead(t *testing.T) {
 	lists := 0
 	var deadline time.Time
@@ -627,9 +629,9 @@ func TestLiveRead(t *testing.T) {
 	}
 }
 
-// Requests with unknown names read from the API server at most five times at once for each namespace, and then twice a
-// second; for all together twenty times, and then ten times a second. The others are denied: they are answered from the
-// cache. Invented namespaces are forgotten.
+// Requests with unknown names may read from the API server at most five times at once per namespace, and then twice a
+// second. For all namespaces together, it is twenty times, and then ten times a second. The other requests are answered
+// from the cache, and so denied. Invented namespaces are forgotten.
 func TestLiveRate(t *testing.T) {
 	for _, tc := range []struct {
 		name              string
@@ -664,7 +666,8 @@ func TestLiveRate(t *testing.T) {
 	}
 }
 
-// A namespace whose pods have many unknown names, and whose mappings are read slowly, does not take the reads of others.
+// If the pods of a namespace have many unknown names, and its mappings are read slowly, this does not use up the reads
+// of other namespaces.
 func TestLiveShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		empty := fake.NewClientBuilder().WithScheme(testScheme(t)).Build()
@@ -694,7 +697,8 @@ func TestLiveShares(t *testing.T) {
 	})
 }
 
-// At most four requests read from the API server at a time, one of each namespace. The others wait for a bounded time.
+// At most four requests read from the API server at a time, and one of each namespace. The others wait for a limited
+// time.
 func TestLiveLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reading, of, most := 0, map[string]int{}, 0

@@ -14,25 +14,26 @@ import (
 )
 
 const (
-	// maxBody bounds a request, in bytes. An API server accepts pods of 3 MiB, and etcd of 1.5 MiB.
+	// maxBody limits a request, in bytes. An API server accepts pods of up to 3 MiB, and etcd stores up to 1.5 MiB.
 	maxBody = 3 << 20
-	// smallBody is the size up to which a request is received at once: nearly every pod has a smaller one. Each
-	// connection has at most one such request. Of a larger one, as much is received before it waits for its turn.
+	// smallBody is the size up to which a request is received at once. Nearly all pods are smaller. Each connection has
+	// at most one such request. Of a larger request, only the first smallBody bytes are received before it waits for
+	// its turn.
 	smallBody = 64 << 10
-	// maxLarge bounds the bytes of all larger requests that are received or handled at the same time.
+	// maxLarge limits the total size of all larger requests that are received or handled at the same time.
 	maxLarge = maxBody
-	// headBytes is the part of a refused request that is read for its uid.
+	// headBytes is how much of a refused request is read to find its uid.
 	headBytes = 1 << 10
 	// largeWithin is how long a large request waits for its turn, and then for the rest of its bytes.
 	largeWithin = 500 * time.Millisecond
 	// decodeTiny, decodeSmall and decodeLarge are the numbers of pods that are decoded at the same time. A decoded pod
-	// can take twenty times the memory of its JSON. Pods up to tinyBody do not wait for larger ones.
+	// can take twenty times the memory of its JSON. Pods of up to tinyBody bytes do not wait for larger ones.
 	tinyBody    = 16 << 10
 	decodeTiny  = 4
 	decodeSmall = 2
 	decodeLarge = 1
-	// waitTiny and wait are the numbers of pods that wait for that. Their connections are not closed to make room for
-	// others, so they must not be all connections of [httpd.ServeBodies].
+	// waitTiny and wait are the numbers of pods that may wait to be decoded. The connections of waiting pods are not
+	// closed to make room for others, so these pods must not use up all connections of [httpd.ServeBodies].
 	waitTiny = 64
 	wait     = 16
 )
@@ -43,13 +44,13 @@ var (
 	errLarge = fmt.Errorf("the request for the pod is too large, want at most %d bytes", maxBody)
 )
 
-// listTimeout bounds the time that a request waits for mappings, from the cache and from the API
-// server. It is shorter than the webhook's timeout, so that the API server receives the reason.
+// listTimeout limits how long a request waits for mappings from the cache and from the API server. It is shorter than
+// the webhook's timeout, so that the API server receives the reason.
 const listTimeout = 3 * time.Second
 
-// liveLimit is the number of requests that may read from the API server at the same time, liveRate how many
-// may do so in a second, and liveBurst how many at once. Each pod with an unknown name causes such a read.
-// shareRate and shareBurst are the same for the pods of one namespace, of which one reads at a time.
+// Each pod with an unknown name causes a read from the API server. liveLimit is the number of requests that may do this
+// at the same time, liveRate how many may do it per second, and liveBurst how many may do it at once. shareRate and
+// shareBurst are the rate and the burst for the pods of one namespace. Only one pod of a namespace reads at a time.
 const (
 	liveLimit  = 4
 	liveRate   = 10
@@ -60,12 +61,12 @@ const (
 
 // turns limits the memory that requests take.
 type turns struct {
-	bytes              *semaphore.Weighted // of large requests, until their answers are known
-	hosts              *queues             // of large requests, by address
-	tiny, small, large *turn               // pods that are decoded
-	live               *shares             // reads from the API server
+	bytes              *semaphore.Weighted // total size of large requests, until their answers are known
+	hosts              *queues             // for large requests, by address
+	tiny, small, large *turn               // for decoding pods
+	live               *shares             // for reads from the API server
 	reading            *semaphore.Weighted // requests that read from the API server
-	namespaces         *queues             // of these requests, by namespace
+	namespaces         *queues             // for these requests, by namespace
 }
 
 func newTurns() turns {
@@ -76,7 +77,7 @@ func newTurns() turns {
 	}
 }
 
-// forSize returns the turn to decode a pod, and how long its request may take.
+// forSize returns the turn for decoding a pod of this size, and how long its request may take.
 func (t *turns) forSize(pod int) (*turn, time.Duration) {
 	switch {
 	case pod <= tinyBody:
@@ -87,7 +88,7 @@ func (t *turns) forSize(pod int) (*turn, time.Duration) {
 	return t.large, largeWithin
 }
 
-// receive waits until there is room for a large request, and returns a function that makes the room free again.
+// receive waits until there is room for a large request. It returns a function that releases the room.
 func (t *turns) receive(ctx context.Context, host string, size int) (release func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, largeWithin)
 	defer cancel()
@@ -105,26 +106,27 @@ func (t *turns) receive(ctx context.Context, host string, size int) (release fun
 	}, nil
 }
 
-// turn bounds the pods that are decoded at the same time, and those that wait for it. Of those that wait, the next one
-// of each address is decoded in turn, so an address with many of them delays another one by one pod only.
+// turn limits how many pods are decoded at the same time, and how many wait. Waiting pods are decoded round robin by
+// address, so an address with many pods delays a pod of another address by one pod only.
 type turn struct {
 	mu      sync.Mutex
 	free    int // how many more may be decoded now
 	room    int // how many may wait
-	round   int // of the last one that waited and is decoded
+	round   int // round of the waiting request that was admitted last
 	waiting []*waiter
 }
 
-// waiter is a request that waits. In each round one request of each address is decoded.
+// waiter is a request that waits. In each round, one request of each address is admitted.
 type waiter struct {
 	host  string
 	round int
-	done  chan error // nil: it is decoded
+	done  chan error // receives nil when it is this request's turn
 }
 
 func newTurn(now, wait int) *turn { return &turn{free: now, room: wait} }
 
-// acquire waits. If too many wait, one of them fails at once: of the address that has the most, the last one.
+// acquire waits for a turn. If too many requests are waiting, the last request of the address with the most requests
+// fails at once.
 func (t *turn) acquire(ctx context.Context, host string) error {
 	t.mu.Lock()
 	if t.free > 0 {
@@ -184,8 +186,8 @@ func (t *turn) release() {
 	next.done <- nil
 }
 
-// queues admits one request of each name at a time: so the requests of one client, or one namespace, are in the queue of
-// all only once.
+// queues admits one request of each name at a time. So a client or a namespace can have only one request in the common
+// queue.
 type queues struct {
 	mu sync.Mutex
 	of map[string]*queue
@@ -193,12 +195,12 @@ type queues struct {
 
 type queue struct {
 	turn  *semaphore.Weighted
-	users int // requests that have the turn or wait for it
+	users int // requests that have the turn or are waiting for it
 }
 
 func newQueues() *queues { return &queues{of: map[string]*queue{}} }
 
-// enter waits for the turn of a name. The function that it returns ends the turn.
+// enter waits for the turn of a name. It returns a function that ends the turn.
 func (q *queues) enter(ctx context.Context, name string) (leave func(), err error) {
 	q.mu.Lock()
 	one := q.of[name]
@@ -225,21 +227,22 @@ func (q *queues) enter(ctx context.Context, name string) (leave func(), err erro
 	}, nil
 }
 
-// shares limits how often all namespaces together, and each of them, may do something.
+// shares limits how often something may be done, by all namespaces together and by each of them.
 type shares struct {
 	mu  sync.Mutex
 	all *rate.Limiter
-	of  map[string]*rate.Limiter // of the namespaces that did so a short time ago
+	of  map[string]*rate.Limiter // only namespaces that used their share recently
 }
 
 func newShares() *shares {
 	return &shares{all: rate.NewLimiter(liveRate, liveBurst), of: map[string]*rate.Limiter{}}
 }
 
-// allow reports whether a namespace may do it now. A namespace that has used up its share takes nothing of the others'.
+// allow reports whether a namespace may do it now. A namespace that has used up its share does not reduce the shares of
+// the others.
 //
-// Anyone can invent namespaces. Only those that were allowed are in the map, until their share is whole again:
-// liveBurst + liveRate*shareBurst/shareRate at most.
+// Anyone can invent namespaces. So the map contains only namespaces that were allowed, until their share is restored.
+// These are at most liveBurst + liveRate*shareBurst/shareRate.
 func (s *shares) allow(namespace string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

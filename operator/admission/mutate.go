@@ -13,23 +13,23 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/mapping"
 )
 
-// The prefixes of the variables that the hook reads. Variables with these prefixes are reserved.
+// The prefixes of the variables that the hook reads. All variables with these prefixes are reserved.
 const (
 	varRegion = "FPGA_REGION"
 	varAFU    = "FPGA_AFU"
 )
 
-// maxUnits bounds the units of all containers of a pod, and with them the size of a patch. No
-// node has that many cards.
+// maxUnits limits the devices that all containers of a pod request, and so the size of the patch. No node has that many
+// cards.
 const maxUnits = 1024
 
-// maxVariables bounds the variables that are removed from a container. For each of them, the API
-// server moves all others.
+// maxVariables limits the variables that are removed from a container. For each removed variable, the API server moves
+// all others.
 const maxVariables = 2 * maxUnits
 
-// Mutate returns a copy of the pod in which resources replace the names, with the variables by
-// which the hook programs cards. An error is the reason to deny the pod: it names the container
-// and the resource.
+// Mutate returns a copy of the pod in which the names are replaced with resources, and adds the variables that tell the
+// hook how to program the cards. A returned error is the reason to deny the pod. It contains the container and the
+// resource.
 //
 // Mutate is idempotent.
 func Mutate(pod *Pod, table *mapping.Table) (*Pod, error) {
@@ -50,10 +50,10 @@ func Mutate(pod *Pod, table *mapping.Table) (*Pod, error) {
 	return pod, nil
 }
 
-// pair has the interface of a card and the AFU that the card is programmed with.
+// pair is the interface of a card, and the AFU that the card is programmed with.
 type pair struct{ iface, afu string }
 
-// mutate changes one container, and returns the number of its units.
+// mutate changes one container, and returns the number of devices that it requests.
 func mutate(c *Container, table *mapping.Table) (total int64, err error) {
 	requested, err := units(c, table.Domain())
 	if err != nil {
@@ -69,10 +69,10 @@ func mutate(c *Container, table *mapping.Table) (total int64, err error) {
 		return 0, fmt.Errorf("found %d variables %s… and %s…, want at most %d", ours, varRegion, varAFU, maxVariables)
 	}
 	var (
-		modes  mapping.Modes        // modes of the nodes that offer all names so far
+		modes  mapping.Modes        // modes of the nodes that advertise all names so far
 		first  string               // the first name
-		wanted = map[string]int64{} // units by resource
-		free   = map[string]int64{} // of these, the units that the container requests by the resource's name
+		wanted = map[string]int64{} // devices by resource
+		free   = map[string]int64{} // the part of wanted that the container requests by resource name
 		pairs  []pair
 	)
 	for _, name := range slices.Sorted(maps.Keys(requested)) {
@@ -104,7 +104,7 @@ func mutate(c *Container, table *mapping.Table) (total int64, err error) {
 	return total, nil
 }
 
-// units returns the units of the domain that a container requests, by name.
+// units returns how many devices of the domain a container requests, by name.
 func units(c *Container, domain string) (map[string]int64, error) {
 	found := map[string]int64{}
 	for _, in := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
@@ -129,7 +129,7 @@ func units(c *Container, domain string) (map[string]int64, error) {
 	return found, nil
 }
 
-// shown returns a quantity as text, or "none".
+// shown formats a quantity, or returns "none".
 func shown(q resource.Quantity, has bool) string {
 	if !has {
 		return "none"
@@ -137,13 +137,13 @@ func shown(q resource.Quantity, has bool) string {
 	return q.String()
 }
 
-// inDomain reports whether a resource has the domain.
+// inDomain reports whether a resource belongs to the domain.
 func inDomain(name corev1.ResourceName, domain string) bool {
 	rest, ok := strings.CutPrefix(string(name), domain)
 	return ok && strings.HasPrefix(rest, "/")
 }
 
-// replace puts the wanted resources in place of the requested names.
+// replace replaces the requested names in the list with the wanted resources.
 func replace(list corev1.ResourceList, requested, wanted map[string]int64) {
 	for name := range requested {
 		if _, stays := wanted[name]; !stays {
@@ -162,8 +162,8 @@ func reserved(name string) bool {
 	return strings.HasPrefix(name, varRegion) || strings.HasPrefix(name, varAFU)
 }
 
-// kept returns the pairs of a container that stay, in their order. Each pair is for a unit that the
-// container requests by the name of the resource, and names a function of the namespace.
+// kept returns the pairs of a container that stay, in their order. A pair stays if it names a function of the
+// namespace, and if the container requests a device for it by resource name.
 func kept(env []corev1.EnvVar, table *mapping.Table, free map[string]int64) []pair {
 	afus := map[string]string{}
 	for _, v := range env {
@@ -183,8 +183,8 @@ func kept(env []corev1.EnvVar, table *mapping.Table, free map[string]int64) []pa
 	return pairs
 }
 
-// setPairs replaces the reserved variables by numbered pairs. Other variables keep their order,
-// because they may refer to earlier ones.
+// setPairs replaces the reserved variables with numbered pairs. The other variables keep their order, because they may
+// refer to earlier ones.
 func setPairs(c *Container, pairs []pair) {
 	var env []corev1.EnvVar
 	for _, v := range c.Env {

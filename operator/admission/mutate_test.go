@@ -211,7 +211,7 @@ const (
 	unknown = `found no AcceleratorFunction or FpgaRegion of that name in this namespace; ` + known
 )
 
-// denied has pods with the reasons of their denial.
+// denied contains pods with the reasons why they are denied.
 var denied = []struct{ name, namespace, pod, want string }{
 	{"unknown name", "", pod(container("a"), container("c", domain+"/nlb4=1")), `container "c": resource "fpga.intel.com/nlb4": ` + unknown},
 	{"unknown name in an init container", "", pod(container("a")) + "\n  initContainers:" + container("i", domain+"/nlb4=1"), `init container "i": resource "fpga.intel.com/nlb4": ` + unknown},
@@ -381,7 +381,7 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
-// Mutate does not change its argument, which is the base of the patch.
+// Mutate does not modify its argument, which is the base of the patch.
 func TestMutateCopies(t *testing.T) {
 	raw := toJSON(t, admitted[0].pod)
 	p, err := admission.ParsePod(raw)

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// patch returns the operations that change one pod into the other, and the user's variables that
-// they remove. It compares only resources and env, and removes variables by their index: so
-// unknown fields of a newer Kubernetes stay, also in the other variables.
+// patch returns the operations that turn one pod into the other, and lists the user's variables that they remove. It
+// compares only resources and env, and removes variables by their index. So fields that only a newer Kubernetes knows
+// stay, even in the remaining variables.
 func patch(before, after *Pod) (ops []jsonpatch.Operation, dropped []string) {
 	to := after.lists()
 	for l, from := range before.lists() {
@@ -33,7 +33,7 @@ func patch(before, after *Pod) (ops []jsonpatch.Operation, dropped []string) {
 	return ops, dropped
 }
 
-// patchResources returns the operations that change a list of resources at a path.
+// patchResources returns the operations that change the resource list at a path.
 func patchResources(path string, before, after corev1.ResourceList) (ops []jsonpatch.Operation) {
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		if _, stays := after[name]; !stays {

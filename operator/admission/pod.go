@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// Pod has the fields of a pod that admission reads. Other fields are not decoded: a [corev1.Pod] can
-// take a hundred times the memory of its JSON, whose size the user chooses.
+// Pod contains the fields of a pod that admission reads. Other fields are not decoded, because a [corev1.Pod] can take
+// a hundred times the memory of its JSON, and the user chooses the size of the JSON.
 type Pod struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -22,12 +22,12 @@ type Pod struct {
 		GenerateName string `json:"generateName"`
 	} `json:"metadata"`
 	Spec struct {
-		InitContainers containers `json:"initContainers"` // with sidecars
+		InitContainers containers `json:"initContainers"` // including sidecars
 		Containers     containers `json:"containers"`
 	} `json:"spec"`
 }
 
-// Container has the fields of a container that admission reads.
+// Container contains the fields of a container that admission reads.
 type Container struct {
 	Name      string          `json:"name"`
 	Env       []corev1.EnvVar `json:"env"`
@@ -39,8 +39,8 @@ type resources struct {
 	Requests corev1.ResourceList `json:"requests"`
 }
 
-// maxToken bounds a name or a quantity in resources, in bytes of JSON. A name has at most 317 characters. To decode
-// a quantity with a million digits takes tens of MiB.
+// maxToken limits a name or a quantity in resources, in bytes of JSON. A name has at most 317 characters. Decoding a
+// quantity with a million digits takes tens of MiB.
 const maxToken = 512
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -52,12 +52,12 @@ func (r *resources) UnmarshalJSON(data []byte) error {
 			return fmt.Errorf("too long %w: found more than %d bytes in a name or quantity of a resource", errElements, maxToken)
 		}
 	}
-	type plain resources // without this method
+	type plain resources // the same type without this method
 	return json.Unmarshal(data, (*plain)(r))
 }
 
-// maxElements bounds the elements of a list of containers: all members of objects and elements of lists in it. The
-// largest sensible pods have some thousands.
+// maxElements limits the elements of a list of containers, counting all members of objects and elements of lists in it.
+// The largest realistic pods have a few thousand.
 const maxElements = 1 << 15
 
 var errElements = errors.New("elements in a list of containers")
@@ -75,10 +75,10 @@ func (c *containers) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*[]Container)(c))
 }
 
-// checkElements returns an error if valid JSON has too many elements, or null as an element of a list, which an
-// API server never sends.
+// checkElements returns an error if valid JSON has too many elements, or if null is an element of a list. API servers
+// never send such a null.
 func checkElements(data []byte) error {
-	count, last := 0, byte(0) // last is the last byte that is no space
+	count, last := 0, byte(0) // last is the last byte that is not a space
 	for i := 0; i < len(data); i++ {
 		switch b := data[i]; b {
 		case ' ', '\t', '\r', '\n':
@@ -105,7 +105,7 @@ func checkElements(data []byte) error {
 	return nil
 }
 
-// ParsePod returns the pod of a request.
+// ParsePod parses the pod of a request.
 func ParsePod(raw []byte) (*Pod, error) {
 	var p Pod
 	if err := json.Unmarshal(raw, &p); err != nil {
@@ -117,7 +117,7 @@ func ParsePod(raw []byte) (*Pod, error) {
 	return &p, nil
 }
 
-// clone returns a copy of a pod. The copy shares the variables of the pod.
+// clone returns a copy of a pod. The copy shares its variables with the pod.
 func (p *Pod) clone() *Pod {
 	c := *p
 	for _, list := range []*containers{&c.Spec.InitContainers, &c.Spec.Containers} {
@@ -137,7 +137,7 @@ type list struct {
 	containers []Container
 }
 
-// lists returns the lists of containers. Ephemeral containers have no resources.
+// lists returns the lists of containers. Ephemeral containers are left out, because they have no resources.
 func (p *Pod) lists() []list {
 	return []list{
 		{"init container", "/spec/initContainers", p.Spec.InitContainers},

@@ -21,8 +21,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/httpd"
 )
 
-// ServeHTTP answers an AdmissionReview. Requests that are too large, and those for which there is no room, are
-// denied, whatever the failurePolicy is. So are those that do not arrive in time, if their uid is known.
+// ServeHTTP answers an AdmissionReview. If a request is too large, or there is no room for it, it is denied even if
+// failurePolicy is Ignore. So is a request that does not arrive in time, if its uid is known.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -48,8 +48,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// review reads a request and handles it. It returns false if the answer is written. A large request takes room only
-// after its first bytes have come, and until the answer is known: its client may send or read nothing.
+// review reads a request and handles it. It returns false if it has already written the answer. A large request
+// occupies room only after its first bytes have arrived, and only until its answer is known, because a client might not
+// send or read anything.
 func (h *Handler) review(w http.ResponseWriter, r *http.Request) (id types.UID, resp admission.Response, ok bool) {
 	size := int(r.ContentLength)
 	body := make([]byte, min(size, smallBody))
@@ -81,7 +82,7 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) (id types.UID, 
 	return req.UID, h.handleFrom(r.Context(), host, req), true
 }
 
-// refuse denies a request of which only the head was read.
+// refuse denies a request after reading only its beginning.
 func (h *Handler) refuse(w http.ResponseWriter, head []byte, code int32, reason error) {
 	w.Header().Set("Connection", "close") // the rest of the body is not read
 	found := uid.FindSubmatch(head)
@@ -113,8 +114,8 @@ func (h *Handler) answer(w http.ResponseWriter, id types.UID, resp admission.Res
 
 var reviewType = metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}
 
-// parseReview returns the request of an AdmissionReview, with the fields that Handle reads. The others are not
-// decoded: lists of the user's groups, for instance, can take many times the memory of their JSON.
+// parseReview returns the request of an AdmissionReview, with only the fields that Handle reads. The other fields are
+// not decoded. For example, the list of the user's groups can take many times the memory of its JSON.
 func parseReview(body []byte) (admission.Request, error) {
 	var review struct {
 		metav1.TypeMeta `json:",inline"`
@@ -136,15 +137,15 @@ func parseReview(body []byte) (admission.Request, error) {
 			review.APIVersion, review.Kind, review.Request != nil)
 	}
 	r := review.Request
-	if !validUID.MatchString(string(r.UID)) { // the answer repeats it
+	if !validUID.MatchString(string(r.UID)) { // the answer repeats the uid
 		return admission.Request{}, fmt.Errorf("request.uid: found %.80q, want 1 to 64 letters, digits and hyphens", r.UID)
 	}
 	return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{UID: r.UID, Resource: r.Resource, SubResource: r.SubResource,
 		Namespace: r.Namespace, Operation: r.Operation, Object: runtime.RawExtension{Raw: r.Object}}}, nil
 }
 
-// uid matches the uid of a request. An API server writes it as the first field of the request, so nothing that a
-// user chooses is before it.
+// uid matches the uid of a request. An API server writes the uid as the first field of the request, so no user input
+// precedes it.
 var (
 	uid      = regexp.MustCompile(`"request":\{"uid":"([-0-9A-Za-z]{1,64})"`)
 	validUID = regexp.MustCompile(`^[-0-9A-Za-z]{1,64}$`)

@@ -106,8 +106,8 @@ func documents(t *testing.T, raw []byte) (all []map[string]any) {
 	}
 }
 
-// generated checks that the CRDs and the methods of the types in a directory are up to date.
-// CONTROLLER_GEN, set by the Makefile, is the command.
+// generated checks that the CRDs and the methods of the types in a directory are up to date. The Makefile sets
+// CONTROLLER_GEN to the command.
 func generated(t *testing.T, types string, kinds int) {
 	t.Helper()
 	generator := strings.Fields(os.Getenv("CONTROLLER_GEN"))

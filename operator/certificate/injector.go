@@ -22,7 +22,7 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/metrics"
 )
 
-// caOverlap is how long a CA is trusted after it has been replaced.
+// caOverlap is how long a CA is trusted after it was replaced.
 const caOverlap = 10 * time.Minute
 
 // Injector writes the CA of a Secret to all webhooks of a MutatingWebhookConfiguration.
@@ -33,12 +33,12 @@ type Injector struct {
 	Metrics       *metrics.Metrics
 	Log           *zap.Logger
 
-	current *x509.Certificate // the CA at the last call of Reconcile
+	current *x509.Certificate // the CA as of the last call of Reconcile
 	since   time.Time         // time of the first call of Reconcile with this CA
 }
 
-// SetupWithManager registers Reconcile with the manager, for each change of the two objects. The
-// manager's cache should have no other objects of these kinds.
+// SetupWithManager registers Reconcile with the manager, for changes of the Secret and of the configuration. The
+// manager's cache should not contain any other objects of these kinds.
 func (i *Injector) SetupWithManager(mgr ctrl.Manager) error {
 	requests := []reconcile.Request{{NamespacedName: types.NamespacedName{Name: i.Configuration}}}
 	return ctrl.NewControllerManagedBy(mgr).Named("ca").For(&admissionv1.MutatingWebhookConfiguration{}).
@@ -58,7 +58,7 @@ func (i *Injector) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	}
 	all := authorities(secret.Data[corev1.TLSCertKey])
 	if len(all) == 0 {
-		return reconcile.Result{}, nil // the authority makes another one, and Reconcile is called again
+		return reconcile.Result{}, nil // the authority makes another one, which triggers Reconcile
 	}
 	now := time.Now()
 	if i.current == nil || !i.current.Equal(all[0]) {
@@ -67,14 +67,13 @@ func (i *Injector) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	}
 	rest := max(0, i.since.Add(caOverlap).Sub(now))
 
-	// A patch keeps the fields of a newer Kubernetes. It contains the resource version that was
-	// read: if the object was written in between, the API server refuses the patch, and it is tried
-	// again.
+	// A patch keeps fields that only a newer Kubernetes knows. It contains the resource version that was read. If the
+	// object was changed in the meantime, the API server refuses the patch, and Reconcile is called again.
 	//
-	// The API server records the operator as the owner of caBundle alone, by an update. So Helm,
-	// which applies the other fields, has no conflict and does not reset caBundle. Server-side
-	// apply is not possible: Helm could then not remove or rename a webhook, because the operator's
-	// fields, the name and caBundle, would stay without the required fields.
+	// The API server records the operator as the owner of caBundle alone, with the operation Update. So Helm, which
+	// applies the other fields, gets no conflict and does not reset caBundle. Server-side apply would not work: when
+	// Helm removed or renamed a webhook, the operator's fields (the name and caBundle) would stay, without the required
+	// fields.
 	before := configuration.DeepCopy()
 	count := 0
 	for n := range configuration.Webhooks {
@@ -99,8 +98,8 @@ func (i *Injector) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	return result, nil
 }
 
-// bundle returns a caBundle and the number of its CAs: the current CA first, then, if keep is true,
-// those of the previous caBundle that have not expired.
+// bundle returns a caBundle and the number of its CAs. The current CA comes first. If keep is true, it is followed by
+// the CAs of the previous caBundle that have not expired.
 func bundle(current *x509.Certificate, before []byte, keep bool, now time.Time) ([]byte, int) {
 	all := []*x509.Certificate{current}
 	if keep {
@@ -112,7 +111,7 @@ func bundle(current *x509.Certificate, before []byte, keep bool, now time.Time) 
 	}
 	var text bytes.Buffer
 	for _, ca := range all {
-		_ = pem.Encode(&text, &pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}) // a Buffer returns no error
+		_ = pem.Encode(&text, &pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}) // writing to a Buffer cannot fail
 	}
 	return text.Bytes(), len(all)
 }

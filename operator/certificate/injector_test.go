@@ -58,7 +58,7 @@ func TestBundle(t *testing.T) {
 	}
 }
 
-// The new caBundle begins with the current CA, for all old ones. A second call does not change it.
+// For all old caBundles, the new one begins with the current CA. A second call does not change it.
 func FuzzBundle(f *testing.F) {
 	// The CAs are the same in each process of the fuzzer.
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -203,7 +203,7 @@ func TestNoCA(t *testing.T) {
 	})
 }
 
-// A change of another client between read and write is not lost.
+// A change that another client makes between read and write is not lost.
 func TestConflict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := newCA(t, 24*time.Hour)

@@ -180,7 +180,7 @@ func TestPolicy(t *testing.T) {
 			}
 		})
 	}
-	// The operator creates its own Secret, and no other one.
+	// The operator can create its own Secret, and no other.
 	create := func(name string, kind corev1.SecretType) error {
 		return operator.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: secretName.Namespace, Name: name,
 			Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"}}, Type: kind})
@@ -201,7 +201,8 @@ func TestPolicy(t *testing.T) {
 		t.Errorf("an administrator changes the webhook: %v", err)
 	}
 
-	// A first CA, and its renewal. The operator may not get the Secret, only watch it, so its cache is the administrator's here.
+	// Inject a first CA, and then its renewal. The operator may only watch the Secret, not get it, so here it reads
+	// through the administrator.
 	i := certificate.Injector{Client: reading{operator, admin}, Configuration: name.Name, Secret: types.NamespacedName{Namespace: secretName.Namespace, Name: own}, Log: zap.NewNop()}
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: i.Secret.Namespace, Name: i.Secret.Name}}
 	first, second := newCA(t, 24*time.Hour), newCA(t, 24*time.Hour)

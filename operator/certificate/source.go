@@ -20,7 +20,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// leafOverlap is how long a certificate is served after a new one was made.
+// leafOverlap is how long the previous certificate is served after a new one was made.
 const leafOverlap = time.Minute
 
 // retryInterval is the time between two attempts to make a certificate while there is no CA.
@@ -33,18 +33,18 @@ type Source struct {
 	log    *zap.Logger
 
 	mu       sync.Mutex
-	previous *tls.Certificate // the certificate that was served when the newest was made, or nil
+	previous *tls.Certificate // the certificate that was served when the newest one was made, or nil
 }
 
-// NewSource returns a source of certificates for a DNS name. Their CA is in a Secret, which the
-// source makes if it is missing.
+// NewSource returns a source of certificates for a DNS name. Their CA is stored in a Secret, which the source creates
+// if it is missing.
 func NewSource(config *rest.Config, secret types.NamespacedName, dnsName string, log *zap.Logger) *Source {
 	return newSource(&authority.DynamicAuthority{
 		RESTConfig: config, SecretNamespace: secret.Namespace, SecretName: secret.Name, CommonName: "accelerator-operator",
 	}, secret, dnsName, log)
 }
 
-// newSource returns a source whose certificates a signs.
+// newSource returns a source whose certificates are signed by a.
 func newSource(a servertls.Authority, secret types.NamespacedName, dnsName string, log *zap.Logger) *Source {
 	s := &Source{object: "Secret/" + secret.String(), log: log}
 	s.source = &servertls.DynamicSource{DNSNames: []string{dnsName}, Authority: signer{a, s}, RetryInterval: retryInterval}
@@ -57,10 +57,10 @@ func (s *Source) Start(ctx context.Context) error {
 	return s.source.Start(logr.NewContext(ctx, ctrl.Log.V(1)))
 }
 
-// NeedLeaderElection implements [manager.LeaderElectionRunnable]: each replica serves.
+// NeedLeaderElection implements [manager.LeaderElectionRunnable]. It returns false because every replica serves.
 func (s *Source) NeedLeaderElection() bool { return false }
 
-// signer records the served certificate when a new one is signed.
+// signer signs certificates. When it signs a new one, it records the certificate that was served until then.
 type signer struct {
 	servertls.Authority
 	*Source
@@ -80,8 +80,8 @@ func (s signer) Sign(template *x509.Certificate) (*x509.Certificate, error) {
 	return leaf, nil
 }
 
-// GetCertificate returns the certificate to serve, or an error if there is none yet. It has the
-// signature of the field of [tls.Config].
+// GetCertificate returns the certificate to serve, or an error if there is none yet. It can be used as the field of
+// this name in [tls.Config].
 func (s *Source) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	newest, err := s.source.GetCertificate(hello)
 	if err != nil {
@@ -100,8 +100,8 @@ func choose(previous, newest *tls.Certificate, now time.Time) *tls.Certificate {
 	return previous
 }
 
-// Trusted returns an error unless the caBundle of each webhook of the configuration contains a CA of
-// the served certificate.
+// Trusted returns an error unless the caBundle of each webhook in the configuration contains a CA of the served
+// certificate.
 func (s *Source) Trusted(configuration *admissionv1.MutatingWebhookConfiguration) error {
 	served, err := s.GetCertificate(nil)
 	if err != nil {

@@ -135,7 +135,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// A name of two objects stands for no resource, until one of them is deleted.
+// A name that two objects have does not stand for a resource until one of the objects is deleted.
 func TestAmbiguousName(t *testing.T) {
 	f := &v2.AcceleratorFunction{ObjectMeta: named("lab", "n"), Spec: v2.AcceleratorFunctionSpec{InterfaceID: iface, AfuID: afu, Mode: "af"}}
 	r := &v2.FpgaRegion{ObjectMeta: named("lab", "n"), Spec: v2.FpgaRegionSpec{InterfaceID: iface}}

@@ -14,7 +14,7 @@ import (
 // Modes is a set of modes of nodes.
 type Modes uint8
 
-// The modes of nodes that offer the resources.
+// The modes of the nodes that advertise the resources.
 const (
 	AF          Modes = 1 << iota // ports that have an AFU
 	Region                        // cards that are programmed before the container starts
@@ -38,23 +38,22 @@ const (
 	KindRegion   = "FpgaRegion"
 )
 
-// Mapping has the resource that the name of one object stands for, or the problem.
+// Mapping describes the resource that an object's name stands for, or the problem.
 type Mapping struct {
 	Kind      string
-	Name      string // of the object
-	Mode      Modes  // one mode
+	Name      string // name of the object
+	Mode      Modes  // a single mode
 	Interface string
 	AFU       string // "" for an FpgaRegion
 
-	// Resource is the resource that the name stands for, with its domain. It is "" if Problem
-	// is set.
+	// Resource is the resource that the name stands for, including its domain. It is "" if Problem is set.
 	Resource string
 	Problem  *Problem
 }
 
-// Problem is the reason why a name stands for no resource.
+// Problem is the reason why a name does not stand for a resource.
 type Problem struct {
-	Reason  string // of the condition: one word
+	Reason  string // reason of the condition: one word
 	Message string
 }
 
@@ -72,7 +71,7 @@ func problem(reason, format string, args ...any) *Problem {
 	return &Problem{reason, fmt.Sprintf(format, args...)}
 }
 
-// OfFunction returns the mapping of an AcceleratorFunction, with a resource in the domain.
+// OfFunction returns the mapping of an AcceleratorFunction. Its resource belongs to the domain.
 func OfFunction(domain string, f *v2.AcceleratorFunction) Mapping {
 	m := Mapping{Kind: KindFunction, Name: f.Name, Interface: f.Spec.InterfaceID, AFU: f.Spec.AfuID}
 	var name string
@@ -86,7 +85,7 @@ func OfFunction(domain string, f *v2.AcceleratorFunction) Mapping {
 	}
 	switch {
 	case m.Mode == 0:
-		// Intel's schema accepts each mode that begins with af or ends with region.
+		// Intel's schema accepts all modes that begin with af or end with region.
 		m.Problem = problem(InvalidMode, "mode: found %.40q, want %q or %q", f.Spec.Mode, v2.ModeAF, v2.ModeRegion)
 	case !isCard(m.Interface):
 		m.Problem = badInterface(m.Interface)
@@ -120,7 +119,7 @@ func badInterface(id string) *Problem {
 // name sets the resource, unless pods cannot request the object by its name.
 func (m *Mapping) name(domain, name string) {
 	switch {
-	case len(m.Name) > 63: // the API server refuses all other names that are invalid in a resource
+	case len(m.Name) > 63: // the API server refuses all other names that cannot be part of a resource name
 		m.Problem = problem(InvalidName, "name: found %d characters, want at most 63: it is part of the name of a resource", len(m.Name))
 	case isResource(m.Name) && m.Name != name:
 		m.Problem = problem(InvalidName, "name: found that of another resource, want another name; this object stands for %s", name)
@@ -129,32 +128,31 @@ func (m *Mapping) name(domain, name string) {
 	}
 }
 
-// isResource reports whether a name has the form of a resource in modes region and regiondevel.
-// Resources of mode af have capitals in practice (base64), so no object can have their names.
+// isResource reports whether a name has the form of a resource in the modes region and regiondevel. Resources of mode
+// af contain base64, and so in practice capital letters, which the name of an object cannot contain.
 func isResource(name string) bool {
 	id, ok := strings.CutPrefix(name, "region-")
 	return ok && names.IsID(id)
 }
 
-// isCard reports whether a card may have the id. The id of a card that does not answer is read as
-// all f.
+// isCard reports whether a card may have this ID. If a card does not answer, its ID is read as all f.
 func isCard(id string) bool { return names.IsID(id) && strings.Trim(id, "f") != "" }
 
-// isBitstream reports whether the hook accepts the id of a bitstream.
+// isBitstream reports whether the hook accepts this ID of a bitstream.
 func isBitstream(id string) bool {
 	return len(id) >= 8 && len(id) <= 40 && strings.Trim(id, "0123456789abcdef") == "" && strings.Trim(id, "f") != ""
 }
 
-// Table has the mappings of one namespace.
+// Table contains the mappings of one namespace.
 type Table struct {
 	domain    string
 	functions []v2.AcceleratorFunction
 	regions   []v2.FpgaRegion
-	all       func() []Mapping // derives the mappings at its first call: most pods need one mapping
+	all       func() []Mapping // derives the mappings when it is first called, because most pods need only one mapping
 }
 
-// NewTable returns the table of the objects of one namespace, with resources in the domain. The
-// objects must not change while the table is used.
+// NewTable returns the table for the objects of one namespace, with resources in the domain. The objects must not
+// change while the table is in use.
 func NewTable(domain string, functions []v2.AcceleratorFunction, regions []v2.FpgaRegion) *Table {
 	t := &Table{domain: domain, functions: functions, regions: regions}
 	t.all = sync.OnceValue(func() []Mapping { return t.derive(func(string) bool { return true }) })
@@ -176,7 +174,7 @@ func (t *Table) derive(wanted func(name string) bool) (all []Mapping) {
 	return all
 }
 
-// ofResource returns the mappings that stand for a resource. The name is without the domain.
+// ofResource returns the mappings that stand for a resource. The name is given without the domain.
 func (t *Table) ofResource(name string) (all []Mapping) {
 	if !names.Ours(name) {
 		return nil
@@ -193,10 +191,10 @@ func (t *Table) ofResource(name string) (all []Mapping) {
 // Domain returns the domain of the resources.
 func (t *Table) Domain() string { return t.domain }
 
-// maxNames bounds the list of names in an error.
+// maxNames limits the list of names in an error.
 const maxNames = 20
 
-// Known returns the names that pods can request, as the end of an error.
+// Known lists the names that pods can request, worded as the end of an error.
 func (t *Table) Known() string {
 	objects := map[string]int{}
 	for _, m := range t.all() {
@@ -218,21 +216,20 @@ func (t *Table) Known() string {
 	return "usable names: " + strings.Join(all, ", ")
 }
 
-// Target is the meaning of a name in a pod.
+// Target describes what a name in a pod stands for.
 type Target struct {
 	Resource string
 	Modes    Modes
-	Function *Mapping // the function that each unit is programmed with; nil if there is none
-	Real     bool     // the pod uses the name of the resource itself
+	Function *Mapping // the function that each device is programmed with; nil if there is none
+	Real     bool     // the pod uses the resource name itself
 }
 
 // ErrUnknown is the error for a name that no object has.
 var ErrUnknown = errors.New("found no " + KindFunction + " or " + KindRegion + " of that name in this namespace")
 
-// Find returns the meaning of a name without the domain.
+// Find looks up a name, given without the domain.
 func (t *Table) Find(name string) (Target, error) {
-	// The name of a resource takes precedence, so that the second mutation of a pod does not
-	// change it.
+	// Resource names take precedence, so that mutating a pod again does not change it.
 	if all := t.ofResource(name); all != nil {
 		target := Target{Resource: t.domain + "/" + name, Real: true}
 		for _, m := range all {
@@ -256,8 +253,8 @@ func (t *Table) Find(name string) (Target, error) {
 	return target, nil
 }
 
-// Allows reports whether a pod of the namespace may have cards of an interface programmed with
-// an AFU: a function in mode region names both.
+// Allows reports whether a pod of the namespace may have cards of an interface programmed with an AFU. It may if a
+// function in mode region contains both.
 func (t *Table) Allows(iface, afu string) bool {
 	name, ok := names.Region(iface)
 	return ok && slices.ContainsFunc(t.ofResource(name), func(m Mapping) bool {

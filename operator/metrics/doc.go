@@ -1,8 +1,6 @@
-// Package metrics has the metrics of the operator for Prometheus, beside those of
-// controller-runtime. Each is declared here, once. A scrape gives the table of
-// docs/mappings.md (`go test ./metrics -update`).
+// Package metrics defines the operator's Prometheus metrics, in addition to those of controller-runtime. The table in
+// docs/mappings.md is generated from a scrape (`go test ./metrics -update`).
 //
-// Mappings and FpgaDevicePlugins are counted in the cache at the time of a scrape, which waits at
-// most a second until the cache has been filled. The methods of a nil *Metrics do nothing.
-// All methods are safe for concurrent use.
+// Mappings and FpgaDevicePlugins are counted in the cache at the time of a scrape. The scrape waits at most a second
+// for the cache to be filled. The methods of a nil *Metrics do nothing. All methods are safe for concurrent use.
 package metrics

@@ -15,10 +15,10 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/mapping"
 )
 
-// Result is the result of a request.
+// Result is the result of an admission request.
 type Result string
 
-// Results of requests.
+// Results of admission requests.
 const (
 	Mapped    Result = "mapped"
 	Unchanged Result = "unchanged"
@@ -26,18 +26,17 @@ const (
 	Failed    Result = "failed"
 )
 
-// Metrics has the metrics that are set from outside of this package.
+// Metrics contains the metrics that other packages set.
 type Metrics struct {
 	requests *prometheus.CounterVec
 	duration prometheus.Histogram
 	caExpiry *prometheus.GaugeVec
 }
 
-// buckets are the upper bounds of the classic buckets, in seconds. A request waits at most three
-// seconds for mappings.
+// buckets are the upper bounds of the classic buckets, in seconds. A request waits at most three seconds for mappings.
 var buckets = []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .25, .5, 1, 2, 3, 5}
 
-// New registers the metrics and returns them. The cache has the mappings. If it is nil, New registers
+// New registers the metrics and returns them. It counts the mappings in the cache. If the cache is nil, New registers
 // only the metric of the version, and returns nil.
 func New(registry prometheus.Registerer, version string, cache client.Reader) *Metrics {
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -52,30 +51,30 @@ func New(registry prometheus.Registerer, version string, cache client.Reader) *M
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "accelerator_admission_requests_total",
-			Help: "Requests of API servers to admit a pod, by result: mapped, unchanged, denied, or failed. The pod is refused after denied and failed, whatever `failurePolicy` is.",
+			Help: "Requests from API servers to admit a pod, by result: mapped, unchanged, denied or failed. If the result is denied or failed, the pod is refused, whatever `failurePolicy` is.",
 		}, []string{"result"}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "accelerator_admission_duration_seconds",
-			Help: "Time from a request to its answer, without the network.", Buckets: buckets,
+			Help: "Time from a request to its answer, without the time on the network.", Buckets: buckets,
 			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 		}),
 		caExpiry: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "accelerator_webhook_ca_expiry_timestamp_seconds",
-			Help: "Time when the CA of the webhook expires. It is replaced four months earlier. Only the leader reports it, if the operator makes the certificates.",
+			Help: "Time when the CA of the webhook expires. It is replaced four months earlier. Only the leader reports it, and only if the operator makes the certificates.",
 		}, nil),
 	}
 	for _, r := range []Result{Mapped, Unchanged, Denied, Failed} {
 		m.requests.WithLabelValues(string(r))
 	}
 	registry.MustRegister(m.requests, m.duration, m.caExpiry, collector{cache, prometheus.NewDesc("accelerator_mappings",
-		"Mappings of all namespaces, by kind, and by their condition `Ready`. All replicas report the same.", []string{"kind", "ready"}, nil)})
+		"Mappings in all namespaces, by kind and by their condition `Ready`. All replicas report the same values.", []string{"kind", "ready"}, nil)})
 	return m
 }
 
-// Plugins registers the metric of FpgaDevicePlugins, which the cache has.
+// Plugins registers the metric that counts the FpgaDevicePlugins in the cache.
 func Plugins(registry prometheus.Registerer, cache client.Reader) {
 	registry.MustRegister(pluginCollector{cache, prometheus.NewDesc("accelerator_device_plugins",
-		"FpgaDevicePlugins, by their condition `Available`. All replicas report the same. Only with `devicePlugins.enabled`.", []string{"available"}, nil)})
+		"FpgaDevicePlugins, by their condition `Available`. All replicas report the same values. The metric exists only with `devicePlugins.enabled`.", []string{"available"}, nil)})
 }
 
 // pluginCollector counts FpgaDevicePlugins.
@@ -86,7 +85,7 @@ type pluginCollector struct {
 
 func (c pluginCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
 
-// Collect sends no series if the cache has not been filled within a second.
+// Collect sends nothing if the cache has not been filled within a second.
 func (c pluginCollector) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -126,7 +125,7 @@ type collector struct {
 
 func (c collector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
 
-// Collect sends no series if the cache has not been filled within a second.
+// Collect sends nothing if the cache has not been filled within a second.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -84,7 +84,7 @@ func TestPlugins(t *testing.T) {
 	}
 }
 
-// Without a cache the only metric is that of the version.
+// Without a cache, the only metric is the version.
 func TestWithoutMappings(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m := metrics.New(registry, "v1.2.3", nil)

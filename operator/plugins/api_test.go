@@ -295,7 +295,7 @@ func values(t *testing.T, v map[string]any) *runtime.RawExtension {
 
 const suffix = "-accelerator-device-plugin"
 
-// foreignRoles checks that the operator can neither change nor delete the roles of others.
+// foreignRoles checks that the operator can neither change nor delete roles that belong to others.
 func (c *apiServer) foreignRoles() {
 	c.t.Helper()
 	rule := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list"}}} // which the operator may grant
@@ -325,7 +325,7 @@ func (c *apiServer) foreignRoles() {
 			c.t.Errorf("%s: error %v, want it refused", name, err)
 		}
 	}
-	// A thief of the operator's token can name any owner.
+	// Whoever steals the operator's token can name any owner.
 	owned := metav1.ObjectMeta{Name: "owned", OwnerReferences: []metav1.OwnerReference{{APIVersion: v1.GroupVersion.String(), Kind: v1.KindFpgaDevicePlugin, Name: "a", UID: "u"}}}
 	labeled := owned
 	labeled.Name, labeled.Labels = "labeled", map[string]string{"rbac.authorization.k8s.io/aggregate-to-view": "true"}
@@ -345,7 +345,7 @@ func (c *apiServer) foreignRoles() {
 		}
 	}
 	c.must(c.operator.Create(c.ctx, to(rbacv1.Subject{Kind: "ServiceAccount", Namespace: settings.Namespace, Name: "a-accelerator-device-plugin"})))
-	// Labels that an administrator adds do not keep the operator from repairs.
+	// Labels that an administrator adds do not keep the operator from repairing an object.
 	c.must(c.Patch(c.ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "owned"}}, label))
 	c.must(c.operator.Patch(c.ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "owned"}}, client.RawPatch(types.MergePatchType, []byte(`{"rules":[]}`))))
 	for _, o := range []client.Object{&rbacv1.ClusterRoleBinding{ObjectMeta: owned}, &rbacv1.ClusterRole{ObjectMeta: owned}} {
@@ -372,8 +372,8 @@ func TestAPIServer(t *testing.T) {
 	c.condition("a", v1.ConditionAvailable, metav1.ConditionFalse, "RollingOut", "")
 	c.exists(daemonSet, "a"+suffix, true)
 
-	// One with bitstreams has a second DaemonSet, and its account the right to write Events. The status is that of the plugin,
-	// also if the name of the second DaemonSet is the first in the order of names, as after it was cut.
+	// A plugin with bitstreams has a second DaemonSet, and its account may write Events. The status is the plugin's,
+	// even if the name of the second DaemonSet sorts first, which happens after the name was cut.
 	long := strings.Repeat("b", 40)
 	create(long, "{nodeSelector: {fpga: long}, values: {events: true, bitstreams: {references: [registry.example.com/fpga/nlb:1.0]}}}")
 	c.condition(long, v1.ConditionAccepted, metav1.ConditionTrue, "Applied", "")
@@ -496,7 +496,7 @@ func TestAPIServer(t *testing.T) {
 	c.edit("a", func(p *v1.FpgaDevicePlugin) { p.Spec.Values = nil })
 	c.condition("a", v1.ConditionAccepted, metav1.ConditionTrue, "Applied", "")
 
-	// A kind for which the cluster has no CRD.
+	// A kind whose CRD does not exist in the cluster.
 	c.edit("a", func(p *v1.FpgaDevicePlugin) {
 		p.Spec.Values = values(t, map[string]any{"podMonitor": map[string]any{"enabled": true}})
 	})
@@ -504,7 +504,7 @@ func TestAPIServer(t *testing.T) {
 	c.edit("a", func(p *v1.FpgaDevicePlugin) { p.Spec.Values = nil })
 	c.condition("a", v1.ConditionAccepted, metav1.ConditionTrue, "Applied", "")
 
-	// Two objects for the same nodes, created in the same second: the first in the order of names wins.
+	// Two objects for the same nodes were created in the same second: the one whose name sorts first wins.
 	create("b", "nodeSelector: {fpga: a}")
 	c.condition("b", v1.ConditionAccepted, metav1.ConditionFalse, "SameNodes", "node selector of a")
 	c.edit("a", func(p *v1.FpgaDevicePlugin) {
@@ -533,7 +533,7 @@ func TestAPIServer(t *testing.T) {
 		}
 	}
 
-	// Objects of other owners are not changed: those of a release of Helm, or of the operator.
+	// Objects of other owners are not changed, for example objects of a Helm release, or of the operator.
 	c.must(c.Create(c.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: settings.Namespace, Name: "c" + suffix, Labels: map[string]string{"x": "y"}}}))
 	create("c", "nodeSelector: {fpga: c}")
 	c.condition("c", v1.ConditionAccepted, metav1.ConditionFalse, "ForeignObject", "ServiceAccount c"+suffix+": found with another owner")
@@ -570,7 +570,7 @@ func TestAPIServer(t *testing.T) {
 		t.Errorf("generations of objects that did not change (-want +got):\n%s", diff)
 	}
 
-	// Devices that flap on many nodes do not cause one reconciliation each.
+	// Devices that flap on many nodes do not each cause a reconciliation.
 	for i := range 20 {
 		c.must(c.Create(c.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "flaps" + strconv.Itoa(i)}}))
 	}

@@ -51,8 +51,8 @@ func (c *apiServer) token(account string, pod *corev1.Pod) string {
 	return token.Status.Token
 }
 
-// nodeCondition checks that the daemon can write its condition with the rights that the operator grants, and no other node
-// and condition.
+// nodeCondition checks that with the permissions that the operator grants, the daemon can write its condition, but not
+// another condition or the condition of another node.
 func (c *apiServer) nodeCondition() {
 	c.t.Helper()
 	t, name := c.t, "condition"
@@ -121,12 +121,12 @@ func (c *apiServer) nodeCondition() {
 	if err := here.Apply("here", ours); !errors.Is(err, apiserver.ErrExists) { // it belongs to another program
 		t.Errorf("condition of the kubelet: error %v, want a conflict", err)
 	}
-	// What another program writes to this condition does not stay.
+	// If another program writes to this condition, the daemon replaces the value.
 	c.must(c.Status().Patch(c.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "here"}}, client.RawPatch(types.JSONPatchType,
 		[]byte(`[{"op":"replace","path":"/status/conditions/1/status","value":"Unknown"},`+
 			`{"op":"add","path":"/status/conditions/-","value":{"type":"DiskPressure","status":"False"}}]`))))
 	c.must(here.Apply("here", want))
-	// A kubelet that finds its condition twice would update only the first one.
+	// If a kubelet found its condition twice, it would update only the first one.
 	twice := client.RawPatch(types.JSONPatchType, []byte(`[{"op":"copy","from":"/status/conditions/0","path":"/status/conditions/-"}]`))
 	config := rest.AnonymousClientConfig(c.config)
 	config.BearerToken = c.token(name+suffix, pods["here"])

@@ -33,16 +33,16 @@ import (
 
 const (
 	chartName = "accelerator-device-plugin"
-	intelName = "intel-fpga-plugin" // of Intel's image
+	intelName = "intel-fpga-plugin" // the last part of the path of Intel's image
 
-	// debugLevel is the lowest logLevel that means debug. Intel's plugin logs with klog, whose level
-	// for debugging is 4.
+	// debugLevel is the lowest logLevel that means debug. Intel's plugin logs with klog, where level 4 is for
+	// debugging.
 	debugLevel = 4
 
 	// manager is the field manager of the objects, and the value of their label managed-by.
 	manager = "accelerator-operator"
 
-	// nodeCondition is the type of the condition in the policy of the operator's chart.
+	// nodeCondition is the type of the node condition that the policy of the operator's chart allows.
 	nodeCondition = "accelerator.b-com.com/CardsHealthy"
 
 	labelManagedBy = "app.kubernetes.io/managed-by"
@@ -52,9 +52,9 @@ const (
 
 // Settings of a [Renderer].
 type Settings struct {
-	Version   string // of the operator, and the tag of images without tag and digest
+	Version   string // version of the operator, and the tag of images that have neither a tag nor a digest
 	Image     string // REPOSITORY[:TAG][@DIGEST]; used if spec.image is empty or Intel's
-	Namespace string // of the objects
+	Namespace string // namespace of the objects
 }
 
 // Renderer renders the chart of the plugin. It is safe for concurrent use.
@@ -64,7 +64,7 @@ type Renderer struct {
 	cluster  *common.Capabilities
 }
 
-// NewRenderer returns a Renderer of the embedded chart.
+// NewRenderer returns a Renderer for the embedded chart.
 func NewRenderer(s Settings) (*Renderer, error) {
 	var files []*archive.BufferedFile
 	err := fs.WalkDir(helm.DevicePlugin, chartName, func(name string, entry fs.DirEntry, err error) error {
@@ -88,8 +88,8 @@ func NewRenderer(s Settings) (*Renderer, error) {
 	return &Renderer{s, c, cluster}, nil
 }
 
-// Render returns the objects that install the plugin of p, in the order in which they must be
-// applied. An error means that the chart refuses the spec. It contains the key of the value.
+// Render returns the objects that install the plugin of p, in the order in which they must be applied. An error means
+// that the chart refuses the spec. The error contains the key of the refused value.
 func (r *Renderer) Render(ctx context.Context, p *v1.FpgaDevicePlugin) ([]*unstructured.Unstructured, error) {
 	values, err := r.values(p)
 	if err != nil {
@@ -115,8 +115,8 @@ func (r *Renderer) Render(ctx context.Context, p *v1.FpgaDevicePlugin) ([]*unstr
 		if err := yaml.Unmarshal([]byte(m.Content), &u.Object); err != nil {
 			return nil, fmt.Errorf("%s: %w", m.Name, err)
 		}
-		// No policy could limit the right to write policies. So the operator's chart has the one for node conditions, which
-		// applies to the accounts of all plugins.
+		// If the operator could write policies, no other policy could limit it. So the operator's chart contains the
+		// policy for node conditions. It applies to the accounts of all plugins.
 		if strings.HasPrefix(u.GetKind(), "ValidatingAdmissionPolicy") {
 			continue
 		}
@@ -132,8 +132,8 @@ func (r *Renderer) Render(ctx context.Context, p *v1.FpgaDevicePlugin) ([]*unstr
 	return objects, nil
 }
 
-// normalize removes the empty lists and maps that the API server does not store. Otherwise each apply
-// would be a change, and the watch of the controller would cause the next apply.
+// normalize removes the empty lists and maps that the API server does not store. Otherwise each apply would be a
+// change, and the controller's watch would trigger the next apply.
 func normalize(u *unstructured.Unstructured) error {
 	typed, err := scheme.Scheme.New(u.GroupVersionKind())
 	if runtime.IsNotRegisteredError(err) {
@@ -153,8 +153,8 @@ func normalize(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// leaveOut removes from an object the empty lists and maps that the stored object does not have.
-// Other fields stay, also false: applying it resets a changed field.
+// leaveOut removes from an object the empty lists and maps that the stored object does not have. Other fields stay,
+// even if they are false, because applying them resets a field that was changed.
 func leaveOut(object, stored any) {
 	switch o := object.(type) {
 	case map[string]any:
@@ -176,7 +176,7 @@ func leaveOut(object, stored any) {
 	}
 }
 
-// values returns the values of the chart that p sets: those of its fields, overridden by spec.values.
+// values returns the chart values for p: the values of its fields, overridden by spec.values.
 func (r *Renderer) values(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	values, err := specValues(p)
 	if err != nil {
@@ -216,7 +216,7 @@ func (r *Renderer) values(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 		config["mode"] = p.Spec.Mode
 	}
 	if p.Spec.Mode == "region" {
-		// Intel's plugin installs its hook in this mode.
+		// Like Intel's plugin, install the hook in this mode.
 		fields["programming"] = map[string]any{"enabled": true}
 	}
 	if p.Spec.LogLevel >= debugLevel {
@@ -241,9 +241,9 @@ func (r *Renderer) values(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	return values, readable(values)
 }
 
-// readable returns an error if a string among values has a character that is special in YAML. The
-// chart indents a string only after line feeds, but in YAML other characters also end a line. Helm's
-// toYaml returns an empty string for a string with a control character.
+// readable returns an error if a string in values contains a character that is special in YAML. The chart indents a
+// string only after line feeds, but in YAML other characters also end a line. And Helm's toYaml returns an empty string
+// for a string with a control character.
 func readable(values map[string]any) error {
 	raw, err := json.Marshal(values)
 	if err != nil {
@@ -269,7 +269,7 @@ func specValues(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	if p.Spec.Values == nil {
 		return map[string]any{}, nil
 	}
-	// Decoded as JSON: read as YAML, the same text may differ or be invalid. UseNumber keeps the
+	// Decode it as JSON, because the same text may mean something else or be invalid in YAML. UseNumber keeps the
 	// spelling of numbers.
 	d := json.NewDecoder(bytes.NewReader(p.Spec.Values.Raw))
 	d.UseNumber()
@@ -280,8 +280,8 @@ func specValues(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	return values, nil
 }
 
-// image returns the values of an image. An empty reference, or Intel's, is replaced by the
-// operator's default.
+// image returns the chart values for an image. An empty reference, or a reference to Intel's image, is replaced with
+// the operator's default.
 func (r *Renderer) image(reference string) map[string]any {
 	if repository, _, _ := splitImage(reference); repository == "" || isIntels(repository) {
 		reference = r.settings.Image
@@ -304,29 +304,29 @@ func isIntels(repository string) bool {
 	return repository[strings.LastIndexByte(repository, '/')+1:] == intelName
 }
 
-// refusal returns an error of Helm in one line, without its introduction and file names.
+// refusal rewrites an error of Helm as one line, without its introduction and file names.
 func refusal(err error) error {
 	text := err.Error()
-	// An error of the schema: a line of introduction, the chart's name, and one line for each key.
+	// An error of the schema consists of an introduction, the chart's name, and one line for each key.
 	if strings.Contains(text, "\n- at '") {
 		var lines []string
 		for line := range strings.Lines(text) {
 			if line, ok := strings.CutPrefix(strings.TrimSpace(line), "- at "); ok {
-				// '/image/tag': got number, want string
+				// for example '/image/tag': got number, want string
 				pointer, problem, _ := strings.Cut(strings.TrimPrefix(line, "'"), "': ")
 				lines = append(lines, "values"+strings.NewReplacer("/", ".", "~1", "/", "~0", "~").Replace(pointer)+": "+problem)
 			}
 		}
 		return errors.New(strings.Join(lines, "; "))
 	}
-	// An error of a template: execution error at (FILE:LINE:COLUMN): SENTENCE
+	// An error of a template has the form: execution error at (FILE:LINE:COLUMN): SENTENCE
 	if place, sentence, ok := strings.Cut(text, "): "); ok && strings.HasPrefix(place, "execution error at (") {
 		return errors.New("values: " + sentence)
 	}
 	return fmt.Errorf("values: %w", err)
 }
 
-// nodeSelector returns the labels that a node of p must have, even if the chart refuses the spec.
+// nodeSelector returns the labels that the nodes of p must have, even if the chart refuses the spec.
 func nodeSelector(p *v1.FpgaDevicePlugin) map[string]string {
 	values, err := specValues(p)
 	override, ok := values["nodeSelector"]
@@ -346,7 +346,7 @@ func nodeSelector(p *v1.FpgaDevicePlugin) map[string]string {
 	return labels
 }
 
-// overlap reports whether a node can match a selector of a and a selector of b.
+// overlap reports whether a node can match both a selector in a and a selector in b.
 func overlap(a, b []map[string]string) bool {
 	for _, a := range a {
 		if slices.ContainsFunc(b, func(b map[string]string) bool { return !disjoint(a, b) }) {
@@ -366,7 +366,7 @@ func disjoint(a, b map[string]string) bool {
 	return false
 }
 
-// offers returns a function that reports whether a plugin with these values can offer a resource.
+// offers returns a function that reports whether a plugin with these values can advertise a resource.
 func (r *Renderer) offers(values map[string]any) (func(resource string) bool, error) {
 	all, err := util.CoalesceValues(r.chart, values)
 	if err != nil {

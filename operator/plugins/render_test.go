@@ -180,7 +180,8 @@ func TestValuesOverride(t *testing.T) {
 	}
 }
 
-// An object can make the hook program a card at each start; an annotation that can select mode regiondevel does so, too.
+// An object can make the hook program a card at each start. An annotation that can select mode regiondevel does so,
+// too.
 func TestProgrammingAlways(t *testing.T) {
 	for spec, want := range map[string]bool{
 		"{mode: region}": false, "{mode: region, values: {programming: {always: true}}}": true,
@@ -222,7 +223,7 @@ func must[T any](value T, err error) func(testing.TB) T {
 	}
 }
 
-// Values are data: no string among them is run as a template, or ends its line in the manifests.
+// Values are data: no string in them is run as a template, or ends its line in the manifests.
 func TestInjection(t *testing.T) {
 	r := newRenderer(t)
 	count := func() int {
@@ -309,8 +310,8 @@ func TestName(t *testing.T) {
 	}
 }
 
-// All kinds in the templates are rendered with the values of everything, and are watched, except those
-// of the DRA driver and of values that are refused.
+// All kinds in the templates are rendered with the values in everything, and are watched. Exceptions are the kinds of
+// the DRA driver, and kinds that need values which are refused.
 func TestKinds(t *testing.T) {
 	r := newRenderer(t)
 	templates := map[string]bool{}
@@ -432,7 +433,7 @@ func FuzzSplitImage(f *testing.F) {
 	})
 }
 
-// everything has values with which the chart renders objects of all its kinds.
+// everything contains values with which the chart renders objects of all its kinds.
 const everything = `
 image: {repository: a, tag: b}
 imagePullSecrets: [{name: a}]

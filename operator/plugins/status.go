@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/api/v1"
 )
 
-// Reasons of the condition Available, beside those of Accepted.
+// Reasons of the condition Available, in addition to those of Accepted.
 const (
 	reasonReady       = "Ready"
 	reasonNoNodes     = "NoNodes"
@@ -27,8 +27,8 @@ const (
 	reasonPodsWaiting = "PodsWaiting"
 )
 
-// publish writes the status of p if it changed, and records the conditions that changed. refused is
-// nil, or the reason why the objects of p are not applied.
+// publish writes the status of p if it has changed, and records the conditions that changed. refused is the reason why
+// the objects of p are not applied, or nil.
 func (r *reconciler) publish(ctx context.Context, before, p *v1.FpgaDevicePlugin, reason string, refused error) error {
 	daemonSet, err := r.daemonSet(ctx, p)
 	if err != nil {
@@ -83,7 +83,8 @@ func (r *reconciler) publish(ctx context.Context, before, p *v1.FpgaDevicePlugin
 	return nil
 }
 
-// record logs a condition that changed, and creates a Kubernetes Event. If p is not accepted, Available only repeats why.
+// record logs a condition that changed, and creates a Kubernetes Event for it. While p is not accepted, it ignores
+// Available, which only repeats the reason.
 func (r *reconciler) record(p *v1.FpgaDevicePlugin, was *metav1.Condition, c metav1.Condition) {
 	applied := c.Type == v1.ConditionAccepted && was != nil && was.ObservedGeneration != c.ObservedGeneration
 	repeats := c.Type == v1.ConditionAvailable && meta.IsStatusConditionFalse(p.Status.Conditions, v1.ConditionAccepted)
@@ -158,8 +159,8 @@ func nodeNames(pods []corev1.Pod) []string {
 	return slices.Compact(names)
 }
 
-// devices returns the number of devices on nodes, and the number of unhealthy ones. Kubelets publish
-// all devices as capacity, and the healthy ones as allocatable.
+// devices returns the number of devices on nodes, and how many of them are unhealthy. Kubelets publish all devices as
+// capacity, and the healthy ones as allocatable.
 func (r *reconciler) devices(ctx context.Context, p *v1.FpgaDevicePlugin, nodes []string) (all, unhealthy int64, err error) {
 	values, err := r.renderer.values(p)
 	if err != nil {

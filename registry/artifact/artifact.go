@@ -13,10 +13,11 @@ import (
 	"b-com.com/accelerator-device-plugin/programming"
 )
 
-// Type is the artifact type of a bitstream. The media type of its only layer is Type with the format: Type + ".gbs".
+// Type is the artifact type of a bitstream. A manifest has a single layer, whose media type is Type followed by the
+// format: Type + ".gbs".
 const Type = "application/vnd.b-com.accelerator.bitstream.v1"
 
-// The annotations of a manifest. The hash and the board are those of an AOCX.
+// The annotations of a manifest. Only the manifest of an AOCX has the hash and the board.
 const (
 	prefix      = "com.b-com.accelerator."
 	interfaceID = prefix + "interface-id"
@@ -26,10 +27,10 @@ const (
 	board       = prefix + "board"
 )
 
-// MaxManifest is the largest size of a manifest, in bytes. Those of [Description.Manifest] have about 1 KiB.
+// MaxManifest is the maximum size of a manifest, in bytes. [Description.Manifest] returns about 1 KiB.
 const MaxManifest = 64 << 10
 
-// Description is what a manifest says about its bitstream.
+// Description describes a bitstream as its manifest does.
 type Description struct {
 	Format, InterfaceID, AFUID string // as in programming.Bitstream
 	Hash, Board                string // of an AOCX
@@ -42,7 +43,7 @@ func Describe(b *programming.Bitstream, file digest.Digest, size int64) Descript
 	return Description{b.Format, b.InterfaceID, b.AFUID, b.Hash, b.Board, file, size}
 }
 
-// ID returns the id by which a pod selects the bitstream.
+// ID returns the ID by which a pod selects the bitstream.
 func (d Description) ID() string { return cmp.Or(d.Hash, d.AFUID) }
 
 // Layer returns the descriptor of the file.
@@ -50,8 +51,8 @@ func (d Description) Layer() ocispec.Descriptor {
 	return ocispec.Descriptor{MediaType: Type + "." + d.Format, Digest: d.File, Size: d.Size}
 }
 
-// Manifest returns the manifest. title is the name that other tools give the file. The same bitstream with the same
-// title always gives the same manifest.
+// Manifest returns the manifest. title is the name that other tools give the file. The result depends only on the
+// bitstream and the title.
 func (d Description) Manifest(title string) ([]byte, error) {
 	layer := d.Layer()
 	layer.Annotations = map[string]string{ocispec.AnnotationTitle: title}
@@ -65,7 +66,7 @@ func (d Description) Manifest(title string) ([]byte, error) {
 	}, "", "  ")
 }
 
-// Parse parses a manifest. It returns an error unless the manifest is that of one bitstream.
+// Parse parses a manifest. It returns an error unless the manifest describes exactly one bitstream.
 func Parse(text []byte) (Description, error) {
 	var m ocispec.Manifest
 	if err := json.Unmarshal(text, &m); err != nil {
@@ -109,7 +110,7 @@ func Parse(text []byte) (Description, error) {
 	return d, nil
 }
 
-// Check returns an error unless the bitstream is what the manifest announces.
+// Check returns an error unless the bitstream matches its description in the manifest.
 func (d Description) Check(b *programming.Bitstream) error {
 	for _, part := range []struct{ name, announced, found string }{
 		{format, d.Format, b.Format}, {interfaceID, d.InterfaceID, b.InterfaceID}, {afuID, d.AFUID, b.AFUID},

@@ -71,7 +71,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A manifest that is accepted describes a bitstream, and writing and parsing it again changes nothing.
+// A manifest that is accepted describes a bitstream. Writing and parsing it again changes nothing.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(golden))
 	f.Add([]byte(`{"schemaVersion": 2, "layers": [{}], "annotations": {"com.b-com.accelerator.format": "gbs"}}`))

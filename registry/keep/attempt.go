@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/registry/transfer"
 )
 
-// attempt pulls the bitstream of a reference if the store lacks it.
+// attempt pulls the bitstream of a reference if the store does not have it.
 func (k *Keeper) attempt(ctx context.Context, e *entry) (result string, err error) {
 	if err := k.open(); err != nil {
 		return Failed, err
@@ -28,12 +28,12 @@ func (k *Keeper) attempt(ctx context.Context, e *entry) (result string, err erro
 	have := k.record.References[e.state.Reference]
 	k.mu.Unlock()
 	intact := have.Path != "" && k.intact(have)
-	if _, err := e.ref.Digest(); err == nil && intact { // a digest never names anything else
+	if _, err := e.ref.Digest(); err == nil && intact { // a digest always names the same content
 		return Unchanged, nil
 	}
 	said := time.Now()
 	log := k.cfg.Log.With(logevent.Reference(e.state.Reference))
-	say := func(text func() string) { // a registry that cuts each connection must not fill the log
+	say := func(text func() string) { // if a registry cuts each connection, this must not fill the log
 		if time.Since(said) > 10*time.Second {
 			said = time.Now()
 			log.Info("pull in progress", logevent.BitstreamProgress, logevent.Reason(text()))
@@ -67,7 +67,7 @@ func (k *Keeper) attempt(ctx context.Context, e *entry) (result string, err erro
 	k.mu.Lock()
 	e.part = transfer.PartName(d)
 	k.mu.Unlock()
-	leave := func() {} // lets others install a file at path
+	leave := func() {} // lets other goroutines install a file at path
 	pinned := e.ref
 	pinned.Reference = manifest.String()
 	p, err := client.Pull(ctx, pinned, k.cfg.Store, transfer.Options{
@@ -94,8 +94,9 @@ func (k *Keeper) attempt(ctx context.Context, e *entry) (result string, err erro
 	return Unchanged, nil
 }
 
-// replaceable returns the digest of the file at path, or "" if there is none. It returns an error if the file is neither the
-// wanted one nor one that keep has installed, or if another reference names another content for the same path.
+// replaceable returns the digest of the file at path, or "" if there is no file. It returns an error if the file is
+// neither the wanted one nor installed by keep. It also returns an error if another reference of the list names
+// different content for the same path.
 func (k *Keeper) replaceable(e *entry, path string, d artifact.Description) (sum digest.Digest, err error) {
 	sum, _, err = k.sum(d.InterfaceID, d.ID())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -120,10 +121,11 @@ func (k *Keeper) replaceable(e *entry, path string, d artifact.Description) (sum
 	return sum, nil
 }
 
-// announce records that the file at path is about to be replaced, if that is still allowed. It is called when the content is
-// complete: what a registry only announces must not make keep believe that it has installed a file.
+// announce records that the file at path is about to be replaced, if this is still allowed. It must be called only when
+// the content is complete. Otherwise a registry that announces some content could make keep believe that it has
+// installed it.
 func (k *Keeper) announce(e *entry, path string, d artifact.Description) error {
-	if _, err := k.replaceable(e, path, d); err != nil { // somebody may have installed a file meanwhile
+	if _, err := k.replaceable(e, path, d); err != nil { // somebody may have installed a file in the meantime
 		return err
 	}
 	k.mu.Lock()
@@ -137,9 +139,10 @@ func (k *Keeper) announce(e *entry, path string, d artifact.Description) error {
 	return k.save()
 }
 
-// reserveSpace returns an error unless the file system has space for a bitstream, twice while it is installed, beside those
-// that are being pulled, and MinFree is left then. With less, the kubelet would evict pods, and a tag that moves all the time
-// would fill the disk of the node.
+// reserveSpace reserves space for a bitstream on the file system. It returns an error unless the space suffices and
+// MinFree is left. The bitstream needs its size twice while it is installed, and so do the others that are being
+// pulled. With less free space, the kubelet would evict pods. And a tag that keeps moving would fill the disk of the
+// node.
 func (k *Keeper) reserveSpace(size int64) (free func(), err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -158,7 +161,7 @@ func (k *Keeper) reserveSpace(size int64) (free func(), err error) {
 	}, nil
 }
 
-// Space returns the free and the total bytes of the file system of a directory.
+// Space returns the free and the total number of bytes of a directory's file system.
 func Space(dir string) (free, total int64, err error) {
 	var at syscall.Statfs_t
 	if err := syscall.Statfs(dir, &at); err != nil {
@@ -167,7 +170,7 @@ func Space(dir string) (free, total int64, err error) {
 	return int64(at.Bavail) * int64(at.Bsize), int64(at.Blocks) * int64(at.Bsize), nil
 }
 
-// installed records that the reference has the file at path.
+// installed records that the file at path belongs to the reference.
 func (k *Keeper) installed(e *entry, path string, manifest digest.Digest, d artifact.Description, byUs bool) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -176,7 +179,7 @@ func (k *Keeper) installed(e *entry, path string, manifest digest.Digest, d arti
 	} else {
 		delete(k.record.Files, path) // somebody else has installed this content
 	}
-	if k.entries[e.state.Reference] == e { // still in the list
+	if k.entries[e.state.Reference] == e { // it is still in the list
 		k.record.References[e.state.Reference] = named{manifest, path, d.File}
 	}
 	return k.save()
@@ -216,12 +219,12 @@ func (k *Keeper) close() {
 	}
 }
 
-// update records which files the references on the list name. k.mu is held.
+// update records which files the references on the list name. The caller holds k.mu.
 func (k *Keeper) update() {
 	k.record.update(func(reference string) bool { return k.entries[reference] != nil }, time.Now())
 }
 
-// save writes the record if it has changed. k.mu is held.
+// save writes the record if it has changed. The caller holds k.mu.
 func (k *Keeper) save() error {
 	k.update()
 	text, err := k.record.text()
@@ -241,7 +244,8 @@ func (k *Keeper) save() error {
 	return nil
 }
 
-// reserve waits until no file is installed or removed at a path. Nothing is downloaded until release, so the wait is short.
+// reserve waits until no file is being installed or removed at a path. Nothing is downloaded before release is called,
+// so the wait is short.
 func (k *Keeper) reserve(ctx context.Context, path string) (release func(), err error) {
 	for {
 		k.mu.Lock()
@@ -266,7 +270,8 @@ func (k *Keeper) reserve(ctx context.Context, path string) (release func(), err 
 	}
 }
 
-// intact reports whether the store has the file. The file is read only if it has changed since the last time.
+// intact reports whether the store still has the file. It reads the file only if the file has changed since the last
+// time.
 func (k *Keeper) intact(n named) bool {
 	info, err := os.Lstat(filepath.Join(string(k.cfg.Store), n.Path))
 	if err != nil {
@@ -289,14 +294,14 @@ func (k *Keeper) intact(n named) bool {
 	return sum == n.File
 }
 
-// same reports whether a file is unchanged. Its ctime changes with its content, owner and mode.
+// same reports whether a file is unchanged. The ctime of a file changes with its content, owner and mode.
 func same(a, b fs.FileInfo) bool {
 	at, ok := a.Sys().(*syscall.Stat_t)
 	bt, ok2 := b.Sys().(*syscall.Stat_t)
 	return ok && ok2 && os.SameFile(a, b) && a.Size() == b.Size() && at.Ctim == bt.Ctim
 }
 
-// sum returns the digest of a bitstream in the store, and its file as it was before it was read.
+// sum returns the digest of a bitstream in the store, and the file's metadata from before it was read.
 func (k *Keeper) sum(interfaceID, id string) (digest.Digest, fs.FileInfo, error) {
 	b, err := k.cfg.Store.Lookup(interfaceID, id)
 	if err != nil {

@@ -18,19 +18,23 @@ import (
 	"b-com.com/accelerator-device-plugin/registry/transfer"
 )
 
-// Collect says which files that no reference names are removed. The zero value removes none.
+// Collect defines which files are removed when no reference names them any more. The zero value removes none.
 type Collect struct {
-	Age     time.Duration // after which they are removed; at least MinAge, or 0: never
-	MaxSize int64         // bytes of all files of keep; if they have more, the oldest ones are removed after MinAge; 0: no limit
-	// Loaded returns the AFU ids of the cards of the node. With an error nothing is removed.
+	// Age is the time after which files are removed. It must be at least MinAge. With 0, age does not matter.
+	Age time.Duration
+	// MaxSize limits the total size of the files of keep, in bytes. Above it, the oldest ones are removed after MinAge. 0
+	// means no limit.
+	MaxSize int64
+	// Loaded returns the AFU IDs of the cards of the node. If it returns an error, nothing is removed.
 	Loaded func() ([]string, error)
 }
 
-// MinAge is the shortest time for which a file stays when no reference names it. A pod that was scheduled because of the
-// file starts meanwhile. File systems that are mounted with relatime know the time of the last access to a day.
+// MinAge is the shortest time for which a file stays after no reference names it any more. In this time, a pod that was
+// scheduled because of the file can start. Also, on a file system that is mounted with relatime, the time of the last
+// access is up to a day old.
 const MinAge = 24 * time.Hour
 
-// collectAll collects every hour until ctx ends. The first hour passes because the clock may be wrong after a boot.
+// collectAll collects every hour until ctx ends. It skips the first hour, because the clock may be wrong after a boot.
 func (k *Keeper) collectAll(ctx context.Context) {
 	for backoff.Wait(ctx, time.Hour) {
 		if err := k.collect(ctx); err != nil && ctx.Err() == nil {
@@ -39,8 +43,8 @@ func (k *Keeper) collectAll(ctx context.Context) {
 	}
 }
 
-// collect removes what pulls have left that will not be continued, and files as [Collect] says. It goes on after an error,
-// because a full disk is one.
+// collect removes what is left of pulls that will not be continued, and files according to [Collect]. It continues
+// after an error, because the error may be a full disk.
 func (k *Keeper) collect(ctx context.Context) error {
 	if err := k.open(); err != nil {
 		return err
@@ -55,7 +59,7 @@ func (k *Keeper) collect(ctx context.Context) error {
 			delete(k.record.Files, path) // it was removed by hand, or never installed
 		}
 	}
-	errs := errors.Join(transfer.RemoveParts(k.cfg.Store, parts...), k.save()) // save also notes which files are not named any more
+	errs := errors.Join(transfer.RemoveParts(k.cfg.Store, parts...), k.save()) // save also records since when files are not named
 	files := maps.Clone(k.record.Files)
 	k.mu.Unlock()
 	rule := k.cfg.Collect
@@ -83,7 +87,7 @@ func (k *Keeper) collect(ctx context.Context) error {
 		if reason == "" {
 			continue
 		}
-		loaded, err := rule.Loaded() // each time, because removing many takes a while
+		loaded, err := rule.Loaded() // ask each time, because removing many files takes a while
 		if err != nil {
 			return errors.Join(errs, err)
 		}
@@ -99,7 +103,7 @@ func (k *Keeper) collect(ctx context.Context) error {
 	return errs
 }
 
-// idle returns the time for which no reference has named a file and no program has read it.
+// idle returns how long a file has neither been named by a reference nor read by a program.
 func (k *Keeper) idle(path string, f file) (time.Duration, error) {
 	idle := time.Since(f.Unnamed)
 	info, err := os.Lstat(filepath.Join(string(k.cfg.Store), path))
@@ -114,8 +118,8 @@ func (k *Keeper) idle(path string, f file) (time.Duration, error) {
 	return idle, nil
 }
 
-// remove removes a file that keep has installed, unless a reference names it again or its content is another one. If it was
-// removed, and the error is not nil, the record does not say so yet.
+// remove removes a file that keep has installed, unless a reference names it again or its content has changed. If it
+// returns true and an error, the file was removed, but the record does not say so yet.
 func (k *Keeper) remove(ctx context.Context, path string, f file, reason string) (removed bool, err error) {
 	release, err := k.reserve(ctx, path)
 	if err != nil {
@@ -143,7 +147,7 @@ func (k *Keeper) remove(ctx context.Context, path string, f file, reason string)
 	return true, k.save()
 }
 
-// unlink removes a file of the store. A program that has it open goes on reading it.
+// unlink removes a file from the store. A program that has the file open can continue to read it.
 func (k *Keeper) unlink(path string) error {
 	store, err := privatedir.OpenDir(string(k.cfg.Store), false)
 	if err != nil {

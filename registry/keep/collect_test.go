@@ -20,8 +20,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// Only files that keep has installed are removed, and only if nothing has named or read them for the time, and no card has
-// their AFU.
+// Only files that keep has installed are removed. They are removed only if for the configured time no reference has
+// named them and no program has read them, and if no card has their AFU.
 func TestCollect(t *testing.T) {
 	const day = 24 * time.Hour
 	path := func(r *rig) string { return filepath.Join(string(r.cfg.Store), vaddPath) }
@@ -82,7 +82,7 @@ func TestCollect(t *testing.T) {
 				}
 				r.cfg.Interval = 1000 * time.Hour
 				r.start()
-				must.Succeed(t, os.Chtimes(path(r), start, time.Time{})) // the test's time is not that of the file system
+				must.Succeed(t, os.Chtimes(path(r), start, time.Time{})) // the bubble's clock, not the file system's
 				r.pass(time.Hour + time.Minute)
 				r.relist(nlb)
 				r.events()
@@ -110,14 +110,14 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// What a pull has left stays while that pull may continue, and only then: a registry that moves a tag each time fills no disk,
-// also if another reference never succeeds.
+// What a pull has left stays only as long as this pull may continue. So a registry that moves a tag each time does not
+// fill the disk, even if another reference never succeeds.
 func TestParts(t *testing.T) {
 	story(t, func(r *rig) {
 		r.during = func(context.Context, registry.Reference) error { return errors.New("lost") }
 		r.fail[vadd] = errors.New("away")
 		r.start()
-		must.Succeed(t, os.WriteFile(filepath.Join(string(r.cfg.Store), ".pull-0123.gbs"), nil, 0o600)) // of a former process
+		must.Succeed(t, os.WriteFile(filepath.Join(string(r.cfg.Store), ".pull-0123.gbs"), nil, 0o600)) // of an earlier process
 		part := filepath.Join(string(r.cfg.Store), transfer.PartName(must.Value(r.describe(must.Value(r.file(must.Value(transfer.ParseReference(nlb))(t)))(t)))(t)))
 		r.pass(10 * time.Hour)
 		must.Value(os.Stat(part))(t)
@@ -134,7 +134,7 @@ func TestParts(t *testing.T) {
 	}, nlb, vadd)
 }
 
-// A record that cannot be written, as on a full disk, does not keep the disk full.
+// Even if the record cannot be written because the disk is full, files are removed.
 func TestCollectFullDisk(t *testing.T) {
 	story(t, func(r *rig) {
 		r.cfg.Collect.Age = 24 * time.Hour
@@ -183,8 +183,8 @@ func TestRemovedByHand(t *testing.T) {
 	}, nlb, vadd)
 }
 
-// A file that could be removed, but has the AFU that a card gets at that time, is opened by the hook before: it can read it
-// to the end.
+// A file may be removed just when a card gets its AFU. The hook has opened the file before, so it can read it to the
+// end.
 func TestCollectOpenFile(t *testing.T) {
 	story(t, func(r *rig) {
 		r.cfg.Collect.Age = 24 * time.Hour

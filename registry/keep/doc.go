@@ -1,5 +1,5 @@
-// Package keep keeps a list of references in the store of a node. Each reference is pulled, and then checked at intervals,
-// in a goroutine of its own, so one that fails delays no other.
+// Package keep keeps the bitstreams of a list of references in the store of a node. Each reference is pulled, and then
+// checked at intervals. It has its own goroutine, so a reference that fails does not delay the others.
 //
 //	k, err := keep.New(cfg)    // reads the list
 //	err = k.Run(ctx)           // until ctx ends; follows the list
@@ -7,18 +7,20 @@
 //
 // # What it changes in the store
 //
-// A file is replaced only if keep has installed it, and removed only if, beside that, collecting is turned on, no reference
-// has named it for a time, and no card has its AFU. Replacing is a rename, and a program that has the file open, such as
-// the hook, goes on with the old content, also after a removal. Files that others have installed are never touched.
+// A file is replaced only if keep has installed it. It is removed only if, in addition, collecting is turned on, no
+// reference has named the file for a time, and no card has its AFU. A file is replaced by a rename. So a program that
+// has the file open, such as the hook, continues with the old content, even after a removal. Files that others have
+// installed are never touched.
 //
 // # State
 //
-// The file .keep.json of the store records which file each reference has, and which files were installed by keep. It is
-// written before a file is installed, and after. It is read strictly: if it cannot be understood, each reference fails
-// with an error that names it, and nothing is changed. The lock .keep.lock is held until the process ends, so the file has
-// one writer. A [Keeper] has one mutex for its state, which is never held while it waits for the network.
+// The file .keep.json in the store records which file belongs to each reference, and which files keep has installed. It
+// is written before and after a file is installed. It is read strictly: if it cannot be understood, nothing is changed,
+// and each reference fails with an error that names the file. The process holds the lock .keep.lock until it ends, so
+// the file has only one writer. A [Keeper] protects its state with one mutex, which is never held while it waits for
+// the network.
 //
 // # What may block
 //
-// Each attempt blocks for the network for at most [Config.Timeout], and for the file system.
+// Each attempt waits for the network for at most [Config.Timeout], and for the file system.
 package keep

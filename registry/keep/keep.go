@@ -26,25 +26,25 @@ import (
 	"b-com.com/accelerator-device-plugin/registry/transfer"
 )
 
-// Registry has the methods of [transfer.Client] that are used.
+// Registry contains the methods of [transfer.Client] that keep uses.
 type Registry interface {
 	Resolve(context.Context, registry.Reference) (artifact.Description, digest.Digest, error)
 	Pull(context.Context, registry.Reference, programming.Store, transfer.Options) (transfer.Pulled, error)
 }
 
-// Config has the settings of a [Keeper].
+// Config contains the settings of a [Keeper].
 type Config struct {
-	List     string // path of the file with the references: [ReadList]
+	List     string // path of the file with the references: see [ReadList]
 	Store    programming.Store
-	Interval time.Duration // between two checks of a reference with a tag
-	Timeout  time.Duration // of one attempt
-	// Open returns the client for one attempt, which reports what it does, and the keys: [transfer.Options]. It reads the
-	// files with credentials, authorities and keys again, because they may have been replaced.
+	Interval time.Duration // between two checks of a reference that is a tag
+	Timeout  time.Duration // limit for one attempt
+	// Open returns the client for one attempt, and the keys for [transfer.Options]. The client reports what it does.
+	// Open reads the files with credentials, authorities and keys each time, because they may have been replaced.
 	Open    func(log func(text string), progress func(done, total int64)) (Registry, signature.Keys, error)
 	Space   func(dir string) (free, total int64, err error) // [Space]
-	MinFree int64                                           // percentage of the file system that stays free
+	MinFree int64                                           // percentage of the file system that must stay free
 	Collect Collect
-	Changed func(State) // is called when a reference was installed, fails, or succeeds after a failure; it must not block
+	Changed func(State) // called when a reference was installed, fails, or succeeds after a failure; must not block
 	Log     *zap.Logger
 }
 
@@ -58,11 +58,11 @@ const (
 // State is the state of a reference.
 type State struct {
 	Reference string
-	Present   bool      // the store has the bitstream that the reference named last
-	Path      string    // of that bitstream, in the store
-	Digest    string    // of its manifest
+	Present   bool      // the store contains the bitstream that the reference named last
+	Path      string    // path of this bitstream in the store
+	Digest    string    // digest of its manifest
 	Checked   time.Time // end of the last attempt that did not fail
-	Result    string    // of the last attempt; "": there was none
+	Result    string    // of the last attempt; "": there was none yet
 	Error     string    // of the last attempt
 }
 
@@ -72,12 +72,12 @@ type Keeper struct {
 
 	mu      sync.Mutex
 	entries map[string]*entry        // by reference
-	busy    map[string]chan struct{} // paths at which a file is installed or removed; closed at the end
+	busy    map[string]chan struct{} // by path at which a file is being installed or removed; closed at the end
 	seen    map[string]seen          // by path
 	counts  map[string]int           // of attempts, by result
-	pulling int64                    // bytes that running pulls may need
-	lock    *privatedir.Lock         // nil: not opened yet
-	record  *record                  // nil: not opened yet
+	pulling int64                    // bytes that running pulls may still need
+	lock    *privatedir.Lock         // nil: not locked yet
+	record  *record                  // nil: not read yet
 	saved   string                   // text of the record in the store; "": not known
 }
 
@@ -85,7 +85,7 @@ type Keeper struct {
 type entry struct {
 	ref   registry.Reference
 	state State
-	part  string // the file in the store that the last pull may have left
+	part  string // the file that the last pull may have left in the store
 	end   context.CancelFunc
 }
 
@@ -95,7 +95,7 @@ type seen struct {
 	digest digest.Digest
 }
 
-// New returns a Keeper that has read the list.
+// New reads the list and returns a Keeper.
 func New(cfg Config) (*Keeper, error) {
 	refs, err := ReadList(cfg.List)
 	if err != nil {
@@ -108,17 +108,17 @@ func New(cfg Config) (*Keeper, error) {
 	return k, nil
 }
 
-// Run keeps the references, and follows changes of the list, until ctx ends. Then it returns nil.
+// Run keeps the bitstreams of the references, and follows changes of the list, until ctx ends. Then it returns nil.
 func (k *Keeper) Run(ctx context.Context) error {
 	return k.run(ctx, func(changed func()) {
 		dirwatch.Run(ctx, dirwatch.Config{
-			Dirs: []string{filepath.Dir(k.cfg.List)}, Concerns: func(notify.Event) bool { return true }, // of a ConfigMap, a link is replaced
+			Dirs: []string{filepath.Dir(k.cfg.List)}, Concerns: func(notify.Event) bool { return true }, // a ConfigMap's volume replaces a link
 			Settle: 200 * time.Millisecond, Interval: time.Minute, Blind: 10 * time.Second, Log: k.cfg.Log,
 		}, changed)
 	})
 }
 
-// run is Run. watch calls its argument when the list may have changed, until ctx ends.
+// run implements Run. watch calls its argument when the list may have changed, until ctx ends.
 func (k *Keeper) run(ctx context.Context, watch func(changed func())) error {
 	defer k.close()
 	var running sync.WaitGroup
@@ -150,7 +150,8 @@ func (k *Keeper) run(ctx context.Context, watch func(changed func())) error {
 	return nil
 }
 
-// replace makes these references those of the list. It ends the attempts of others, and returns the new entries.
+// replace replaces the list with these references. It ends the attempts for references that are no longer listed, and
+// returns the new entries.
 func (k *Keeper) replace(refs []registry.Reference) (added []*entry) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -192,10 +193,10 @@ func (k *Keeper) follow(ctx context.Context, e *entry) {
 	interval := k.cfg.Interval
 	wait := backoff.Backoff{First: 15 * time.Second, Most: min(interval, 10*time.Minute)}
 	for {
-		next := wait.Next() // if it fails
+		next := wait.Next() // in case it fails
 		if k.try(ctx, e, next) {
 			wait.Reset()
-			next = interval*3/4 + rand.N(interval/2) // not all nodes at once
+			next = interval*3/4 + rand.N(interval/2) // varies, so that not all nodes ask at once
 		}
 		if !backoff.Wait(ctx, next) {
 			return
@@ -203,15 +204,15 @@ func (k *Keeper) follow(ctx context.Context, e *entry) {
 	}
 }
 
-// try makes an attempt for a reference, and reports whether it has succeeded. next is the time until the next one if it has
-// not; 0: there is none.
+// try makes an attempt for a reference, and reports whether it has succeeded. next is the time until the next attempt
+// if this one fails, or 0 if there is none.
 func (k *Keeper) try(ctx context.Context, e *entry, next time.Duration) bool {
 	began := time.Now()
 	attempt, cancel := context.WithTimeoutCause(ctx, k.cfg.Timeout, fmt.Errorf("not done after %s", k.cfg.Timeout))
 	defer cancel()
 	result, err := k.attempt(attempt, e)
 	if ctx.Err() != nil {
-		return false // it was removed from the list, or the program ends
+		return false // the reference was removed from the list, or the program ends
 	}
 	k.mu.Lock()
 	var now named
@@ -259,7 +260,7 @@ func (k *Keeper) try(ctx context.Context, e *entry, next time.Duration) bool {
 	return err == nil
 }
 
-// States returns the states of the references, sorted, and the numbers of attempts by result.
+// States returns the states of the references, sorted, and the number of attempts by result.
 func (k *Keeper) States() ([]State, map[string]int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -272,7 +273,7 @@ func (k *Keeper) States() ([]State, map[string]int) {
 	return all, counts
 }
 
-// Ready returns an error until there was an attempt for each reference of the list.
+// Ready returns an error until there has been an attempt for each reference of the list.
 func (k *Keeper) Ready(context.Context) error {
 	all, _ := k.States()
 	for _, s := range all {

@@ -49,8 +49,8 @@ func TestIntervals(t *testing.T) {
 
 func sorted(all []string) []string { slices.Sort(all); return all }
 
-// References that fail are tried again after waits that grow to the interval. They delay no other reference, also if the
-// registry never answers.
+// References that fail are tried again, after waits that grow up to the interval. They do not delay other references,
+// even if the registry never answers.
 func TestFailures(t *testing.T) {
 	story(t, func(r *rig) {
 		const hangs, fails = "slow.example.com/a:1", "gone.example.com/b:1"
@@ -91,8 +91,8 @@ func TestFailures(t *testing.T) {
 	})
 }
 
-// A tag that moves to other content replaces the file in one step: a program that has opened the old file, as the hook does
-// before it programs a card, goes on with the old content. A tag that moves to another AFU leaves the old file.
+// A tag that moves to other content replaces the file atomically. A program that has opened the old file, as the hook
+// does before it programs a card, continues with the old content. A tag that moves to another AFU leaves the old file.
 func TestMovedTag(t *testing.T) {
 	story(t, func(r *rig) {
 		r.start()
@@ -113,7 +113,7 @@ func TestMovedTag(t *testing.T) {
 	}, nlb)
 }
 
-// A file that another has installed is never replaced. One with the same content counts as present.
+// A file that somebody else has installed is never replaced. If it has the same content, it counts as present.
 func TestForeignFile(t *testing.T) {
 	story(t, func(r *rig) {
 		byHand := gbs(bits.AFU, "by hand")
@@ -139,8 +139,8 @@ func TestForeignFile(t *testing.T) {
 	}, nlb, vadd)
 }
 
-// What a registry only announces gives keep no right to a file: neither one that somebody installs later, nor one that replaces
-// a file of keep while a pull is running.
+// What a registry only announces does not entitle keep to replace a file. This applies to a file that somebody installs
+// later, and to a file that replaces one of keep's files during a pull.
 func TestForeignFileMeanwhile(t *testing.T) {
 	story(t, func(r *rig) {
 		lost := func(context.Context, registry.Reference) error { return errors.New("lost") }
@@ -168,7 +168,7 @@ func TestForeignFileMeanwhile(t *testing.T) {
 	}, nlb)
 }
 
-// Two references for one file with different contents do not replace each other's file.
+// If two references name the same file with different contents, they do not replace each other's file.
 func TestConflict(t *testing.T) {
 	story(t, func(r *rig) {
 		const again = "other.example.com/nlb:2.0"
@@ -186,7 +186,7 @@ func TestConflict(t *testing.T) {
 	}, nlb)
 }
 
-// A pull that says something each second has a line every ten seconds.
+// A pull that reports something every second is logged every ten seconds.
 func TestProgress(t *testing.T) {
 	story(t, func(r *rig) {
 		r.during = func(ctx context.Context, _ registry.Reference) error {
@@ -204,7 +204,7 @@ func TestProgress(t *testing.T) {
 	}, nlb)
 }
 
-// A registry that announces the bitstream of another one, and never sends it, delays that one not.
+// A registry that announces another registry's bitstream, and never sends it, does not delay the other registry.
 func TestAnnouncedOnly(t *testing.T) {
 	story(t, func(r *rig) {
 		const again = "other.example.com/nlb:2.0"
@@ -226,7 +226,7 @@ func TestAnnouncedOnly(t *testing.T) {
 	}, nlb)
 }
 
-// A change of the list takes effect at once. One that is not valid changes nothing.
+// A change of the list takes effect at once. An invalid list changes nothing.
 func TestList(t *testing.T) {
 	story(t, func(r *rig) {
 		r.start()
@@ -254,7 +254,7 @@ func TestList(t *testing.T) {
 	}, nlb)
 }
 
-// After a restart, the record tells which files are there and whose they are, also while the registry is away.
+// After a restart, the record shows which files exist and whose they are, even while the registry cannot be reached.
 func TestRestart(t *testing.T) {
 	story(t, func(r *rig) {
 		r.start()
@@ -265,7 +265,7 @@ func TestRestart(t *testing.T) {
 		compare.Equal(t, "requests for the digest", 0, len(r.asked[pinned]))
 		r.stop()
 
-		// A process that ended between the installation and the record.
+		// A process ended after the installation but before it was recorded.
 		r.list(nlb)
 		moved := gbs(bits.AFU, "moved")
 		r.fail, r.names[nlb], r.after = nil, moved, errors.New("killed")
@@ -274,7 +274,7 @@ func TestRestart(t *testing.T) {
 		r.names[nlb], r.after = gbs(bits.AFU, "again"), nil
 		compare.Values(t, "results", map[string]string{nlb: "installed, present"}, r.once())
 
-		// A file that has changed in the store.
+		// A file in the store has changed.
 		must.Succeed(t, os.Remove(filepath.Join(string(r.cfg.Store), nlbPath)))
 		compare.Values(t, "results", map[string]string{nlb: "installed, present"}, r.once())
 	}, nlb, pinned)
@@ -306,7 +306,7 @@ func TestDistrust(t *testing.T) {
 	}, nlb)
 }
 
-// Once tries each reference once. A failure, also one that hangs, is no error.
+// Once tries each reference once. A failed or hanging attempt is not an error.
 func TestOnce(t *testing.T) {
 	story(t, func(r *rig) {
 		r.fail[vadd] = errHang
@@ -329,7 +329,7 @@ func TestSpace(t *testing.T) {
 		free = 0
 		compare.Equal(t, "result when it is there", "unchanged, present", r.once()[nlb])
 	}, nlb)
-	// Each of two fits, but not both at the same time.
+	// Each of the two bitstreams fits, but not both at the same time.
 	story(t, func(r *rig) {
 		r.cfg.MinFree = 0
 		r.cfg.Space = func(string) (int64, int64, error) { return 3 * int64(len(vaddFile)), 100 << 20, nil }

@@ -20,18 +20,18 @@ const (
 	lockName      = ".keep.lock"
 	recordVersion = 1
 	largestRecord = 1 << 20
-	mostFiles     = 1000 // that keep has installed; each takes about 500 bytes of the record
+	mostFiles     = 1000 // files that keep has installed; each takes about 500 bytes of the record
 	mostNamed     = 500  // references; each takes at most 900 bytes
 )
 
 // record is the content of the record.
 type record struct {
 	Version    int              `json:"version"`
-	References map[string]named `json:"references"` // by reference, also some that are no longer listed
-	Files      map[string]file  `json:"files"`      // that keep has installed, by path in the store: INTERFACE/ID.FORMAT
+	References map[string]named `json:"references"` // by reference, including some that are no longer listed
+	Files      map[string]file  `json:"files"`      // files that keep has installed, by path in the store: INTERFACE/ID.FORMAT
 }
 
-// named is what a reference named when it was pulled or checked last.
+// named is the bitstream that a reference named when it was last pulled or checked.
 type named struct {
 	Manifest digest.Digest `json:"manifest"`
 	Path     string        `json:"path"` // in the store
@@ -44,9 +44,9 @@ type file struct {
 	ID          string        `json:"id"`
 	AFUID       string        `json:"afuId"`
 	Digest      digest.Digest `json:"digest"`
-	Next        digest.Digest `json:"next,omitempty"` // of the file that is about to replace it, or was when the process ended
+	Next        digest.Digest `json:"next,omitempty"` // digest of a file that is about to replace this one, or was when the process ended
 	Size        int64         `json:"size"`
-	Unnamed     time.Time     `json:"unnamed,omitzero"` // since then no reference of the list names it; zero: one does
+	Unnamed     time.Time     `json:"unnamed,omitzero"` // since then no reference on the list has named the file; zero: one does
 }
 
 // has reports whether keep has installed the file with this content.
@@ -56,7 +56,7 @@ func newRecord() *record {
 	return &record{Version: recordVersion, References: map[string]named{}, Files: map[string]file{}}
 }
 
-// readRecord returns the record of the store, which is empty if there is no file.
+// readRecord returns the record of the store. The record is empty if the file does not exist.
 func readRecord(dir *os.Root) (*record, error) {
 	text, err := privatedir.ReadFile(dir, recordName, largestRecord)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -78,8 +78,9 @@ func readRecord(dir *os.Root) (*record, error) {
 	return r, nil
 }
 
-// update notes since when files are not named. What a reference that is not listed has named is remembered while the file is
-// there: if it is listed again, the file stays even if the registry is away.
+// update records since when files are not named. It also remembers which file a reference named that is no longer
+// listed, for as long as the file exists: if the reference is listed again, the file stays even if the registry cannot
+// be reached.
 func (r *record) update(listed func(reference string) bool, now time.Time) {
 	paths := map[string]bool{}
 	for reference, n := range r.References {

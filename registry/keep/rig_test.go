@@ -209,7 +209,7 @@ func (r *rig) install(file []byte) {
 	must.Value(r.cfg.Store.Install(r.t.Context(), b, programming.InstallOptions{Force: true}))(r.t)
 }
 
-// events returns the events of the log with their errors, without those of level debug, and forgets them.
+// events returns the events of the log with their errors, except events of level debug, and forgets them.
 func (r *rig) events() []string {
 	var all []string
 	for _, line := range r.logs.TakeAll() {
@@ -232,7 +232,7 @@ func (r *rig) set(change func()) {
 
 var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // of the time in a bubble
 
-// Resolve implements keep.Registry. The digest of a manifest is that of the file and its reference's name.
+// Resolve implements keep.Registry. The digest of a manifest depends on the file and on the name of its reference.
 func (r *rig) Resolve(ctx context.Context, ref registry.Reference) (artifact.Description, digest.Digest, error) {
 	r.mu.Lock()
 	name := ref.String()

@@ -1,6 +1,6 @@
-// Package signature verifies signatures of cosign with public keys: those beside an image ("simple signing"), and
-// sigstore's bundles. It speaks to no registry, opens no file, and owns no state.
+// Package signature verifies signatures of cosign with public keys, in both forms: signatures next to an image ("simple
+// signing"), and sigstore's bundles. It does not connect to registries, opens no files, and owns no state.
 //
-// It verifies that the holder of a key has signed the digest of a manifest, and nothing else: neither certificates nor
-// transparency logs. The standard library suffices for that.
+// The package verifies that the holder of a key has signed the digest of a manifest. It does not verify anything else,
+// neither certificates nor transparency logs. The standard library suffices for this.
 package signature

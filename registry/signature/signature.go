@@ -17,25 +17,25 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// Media types. Simple is a layer of the manifest with the tag of [Tag], Bundle a layer of a referrer, and its artifact
-// type.
+// Media types. A layer of type Simple is in the manifest that has the tag of [Tag]. Bundle is the type of a layer of a
+// referrer, and the referrer's artifact type.
 const (
 	Simple = "application/vnd.dev.cosign.simplesigning.v1+json"
 	Bundle = "application/vnd.dev.sigstore.bundle.v0.3+json"
 )
 
-// Annotation of a layer of type [Simple] with its signature in base64.
+// Annotation is the annotation of a layer of type [Simple] that contains its signature in base64.
 const Annotation = "dev.cosignproject.cosign/signature"
 
-// Tag returns the tag with the signatures of a manifest.
+// Tag returns the tag under which a manifest's signatures are stored.
 func Tag(manifest digest.Digest) string {
 	return manifest.Algorithm().String() + "-" + manifest.Encoded() + ".sig"
 }
 
-// Keys are public keys. A signature by one of them suffices.
+// Keys are public keys. One of them must match a signature.
 type Keys []crypto.PublicKey
 
-// ParseKeys parses one or more public keys in PEM, such as cosign.pub.
+// ParseKeys parses one or more public keys in PEM, such as the file cosign.pub.
 func ParseKeys(text []byte) (Keys, error) {
 	var keys Keys
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
@@ -64,7 +64,7 @@ func ParseKeys(text []byte) (Keys, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("found no public key in PEM, want one or more")
 	}
-	if lines := bytes.Count(text, []byte("-----BEGIN ")); lines != len(keys) { // package pem skips a damaged block
+	if lines := bytes.Count(text, []byte("-----BEGIN ")); lines != len(keys) { // package pem skips damaged blocks
 		return nil, fmt.Errorf("found %d lines with BEGIN, want %d, one for each public key: a block is damaged", lines, len(keys))
 	}
 	return keys, nil
@@ -92,7 +92,8 @@ func (keys Keys) signed(message, signature []byte) bool {
 
 var errKey = errors.New("found a signature by another key, or a changed one")
 
-// VerifySimple returns an error unless one of the keys has signed the payload, and the payload names the manifest.
+// VerifySimple returns an error unless one of the keys has signed the payload, and the payload contains the digest of
+// the manifest.
 func (keys Keys) VerifySimple(payload, signature []byte, manifest digest.Digest) error {
 	if !keys.signed(payload, signature) {
 		return errKey
@@ -114,8 +115,8 @@ func (keys Keys) VerifySimple(payload, signature []byte, manifest digest.Digest)
 	return nil
 }
 
-// VerifyBundle returns an error unless one of the keys has signed the statement in the bundle, and the statement names
-// the manifest.
+// VerifyBundle returns an error unless one of the keys has signed the statement in the bundle, and the statement
+// contains the digest of the manifest.
 func (keys Keys) VerifyBundle(bundle []byte, manifest digest.Digest) error {
 	const payloadType, predicate = "application/vnd.in-toto+json", "https://sigstore.dev/cosign/sign/v1"
 	var b struct {

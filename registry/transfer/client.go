@@ -27,23 +27,23 @@ import (
 	"b-com.com/accelerator-device-plugin/registry/artifact"
 )
 
-// Client is a client for one command. Its fields do not change while a method runs.
+// Client is a client for one command. Its fields must not change while a method runs.
 type Client struct {
 	Roots      *x509.CertPool      // the certificate authorities; nil: those of the system
-	PlainHTTP  bool                // speak http with the registry
+	PlainHTTP  bool                // use http for the registry
 	Credential auth.CredentialFunc // nil: none
 	UserAgent  string
-	Stall      time.Duration           // after which a connection without any byte is given up
-	Log        func(text string)       // prints a line about what takes time
-	Progress   func(done, total int64) // is called for each part of a file
+	Stall      time.Duration           // a connection is given up after this time without any byte
+	Log        func(text string)       // prints a line about something that takes time
+	Progress   func(done, total int64) // called for each part of a file
 
-	dial func(ctx context.Context, network, address string) (net.Conn, error) // of tests; nil: the network
+	dial func(ctx context.Context, network, address string) (net.Conn, error) // set by tests; nil: the network
 }
 
-// DockerCredentials returns the credentials of Docker's configuration, which may call helpers. A missing configuration
-// has none.
+// DockerCredentials returns the credentials from Docker's configuration, which may call helper programs. If there is no
+// configuration, there are no credentials.
 func DockerCredentials() (auth.CredentialFunc, error) {
-	if os.Getenv("DOCKER_CONFIG") == "" && os.Getenv("HOME") == "" { // as for services
+	if os.Getenv("DOCKER_CONFIG") == "" && os.Getenv("HOME") == "" { // as in a service
 		return nil, nil
 	}
 	store, err := credentials.NewStoreFromDocker(credentials.StoreOptions{})
@@ -70,9 +70,10 @@ func (c *Client) repository(ref registry.Reference) *remote.Repository {
 	base := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: c.dial,
 		TLSClientConfig: &tls.Config{RootCAs: c.Roots}, ForceAttemptHTTP2: true,
-		// The digest is that of the bytes as they are sent.
+		// The digest is that of the bytes as they are sent, so they must not be compressed.
 		DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
-		// Many pulls of a process that runs for months: they leave no connections, and buffer little if the disk is slow.
+		// A process that runs for months makes many pulls. So do not leave connections open, and buffer little if the
+		// disk is slow.
 		IdleConnTimeout: 30 * time.Second, HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 1 << 20},
 	}
 	return &remote.Repository{
@@ -106,11 +107,11 @@ func (c *Client) manifest(ctx context.Context, repo *remote.Repository, referenc
 	return text, desc, err
 }
 
-// mostFailures is the number of attempts that may fail one after the other without any progress.
+// mostFailures is the number of failed attempts in a row, without any progress, after which the client gives up.
 const mostFailures = 5
 
-// attempts calls f until it succeeds, ctx ends, or its error is one that another attempt would not change. f reports whether
-// it has made progress.
+// attempts calls f until it succeeds, ctx ends, or it returns an error that another attempt would not change. f reports
+// whether it has made progress.
 func (c *Client) attempts(ctx context.Context, f func() (progress bool, err error)) error {
 	wait := backoff.Backoff{First: time.Second, Most: 10 * time.Second}
 	failures, begun := 0, false
@@ -137,7 +138,7 @@ func (c *Client) attempts(ctx context.Context, f func() (progress bool, err erro
 	}
 }
 
-// temporary reports whether another attempt may succeed. A registry or a proxy that cannot be reached is tried again only
+// temporary reports whether another attempt may succeed. If a registry or a proxy cannot be reached, this is true only
 // if it could be reached before.
 func temporary(err error, begun bool) bool {
 	if answer, ok := errors.AsType[*errcode.ErrorResponse](err); ok {
@@ -150,7 +151,7 @@ func temporary(err error, begun bool) bool {
 		return false
 	}
 	if begun {
-		return true // a proxy that refuses CONNECT gives an error without a type
+		return true // if a proxy refuses CONNECT, the error has no type
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Op == "read" || op.Op == "write"
@@ -159,7 +160,7 @@ func temporary(err error, begun bool) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(err.Error(), "http2: ") || strings.Contains(err.Error(), "stream error: ")
 }
 
-// plain returns err without the address of the request, which is long, and without details that only programs read.
+// plain returns err without the address of the request, which is long, and without details that only programs need.
 func plain(err error) error {
 	if request, ok := errors.AsType[*url.Error](err); ok {
 		return request.Err
@@ -175,7 +176,7 @@ func plain(err error) error {
 	return errors.New(text)
 }
 
-// Explain adds to an error of the client what a user can do about it.
+// Explain adds to an error of the client what the user can do about it.
 func Explain(ref registry.Reference, err error) error {
 	status := 0
 	if answer, ok := errors.AsType[*errcode.ErrorResponse](err); ok {

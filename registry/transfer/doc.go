@@ -2,21 +2,21 @@
 //
 // # Trust
 //
-// The registry, the network and the artifact may be hostile. A [Client] speaks https only, except with the registry
-// itself if PlainHTTP is set. It sends credentials to the registry, and to a token server in the same domain. Everything
-// that it reads is limited in size, and compared with its digest. A bitstream is installed by
-// [programming.Store.Install], which checks it in the same way as a local file. If the store has a file signers.pem, only
-// what the holder of one of its keys has signed is installed.
+// The registry, the network and the artifact may be hostile. A [Client] uses only https, except for the registry itself
+// if PlainHTTP is set. It sends credentials to the registry, and to a token server in the same domain. Everything that
+// it reads is limited in size, and compared with its digest. A bitstream is installed with [programming.Store.Install],
+// which checks it in the same way as a local file. If the store contains a file signers.pem, a bitstream is installed
+// only if it was signed with one of the file's keys.
 //
 // # State
 //
-// A pull keeps the part that it has downloaded in a file .pull-… of the store, and continues it after a
-// lost connection, or when it is called again. It removes the file when it has succeeded, or when continuing is useless.
-// The file is locked while a pull uses it, so pulls of the same file wait for each other. Without [Options.KeepParts], a pull
-// removes what others have left, so that there is one such file at most.
+// A pull stores what it has downloaded in a file .pull-… in the store. After a lost connection, or when the pull is
+// started again, it continues there. It removes the file when it has succeeded, or when continuing is useless. The pull
+// locks the file, so pulls of the same file wait for each other. Without [Options.KeepParts], a pull removes what other
+// pulls have left, so that there is at most one such file.
 //
 // # What may block
 //
-// All methods block for the network until their context ends. A connection on which no byte moves for [Client.Stall] is
-// given up, and tried again.
+// All methods wait for the network, at most until their context ends. A connection that transfers nothing for [Client.Stall] is
+// closed, and the client tries again.
 package transfer

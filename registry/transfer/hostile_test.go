@@ -29,7 +29,7 @@ func opencl(file []byte) artifact.Description {
 	return d
 }
 
-// A hostile registry gets an error in one attempt. It puts nothing into the store, and no file beside it.
+// With a hostile registry, a pull fails at the first attempt. Nothing is put into the store, and no file outside it.
 func TestHostileRegistry(t *testing.T) {
 	manifest := string(must.Value(described(good).Manifest("nlb.gbs"))(t))
 	one := func(old, new string) string {
@@ -185,7 +185,8 @@ func accept(w http.ResponseWriter, req *http.Request, location string) {
 	}
 }
 
-// A registry that does not take an upload is given up after 30 s, and one that checks it after 5 minutes.
+// A registry that does not accept the data of an upload is given up after 30 s. A registry that has received it and
+// checks it is given up after 5 minutes.
 func TestPushStalls(t *testing.T) {
 	for _, test := range []struct {
 		name        string
@@ -221,7 +222,7 @@ func TestPushStalls(t *testing.T) {
 	}
 }
 
-// A registry cannot send an upload elsewhere.
+// A registry cannot redirect an upload to another host.
 func TestHostilePush(t *testing.T) {
 	for _, test := range []struct{ name, upload, manifest, want string }{
 		{"good", "/upload", "", ""},
@@ -247,7 +248,7 @@ func TestHostilePush(t *testing.T) {
 	}
 }
 
-// Each attempt of a registry that fails is in the log. A pull gives up after five that brought nothing.
+// Each failed attempt is logged. A pull gives up after five attempts without progress.
 func TestFailingRegistry(t *testing.T) {
 	for _, test := range []struct {
 		name     string

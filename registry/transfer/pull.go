@@ -30,23 +30,23 @@ import (
 // Pulled is the result of a pull.
 type Pulled struct {
 	Path      string
-	Bitstream *programming.Bitstream // closed
-	Digest    digest.Digest          // of the manifest
-	Installed bool                   // false: the store had the same file already
+	Bitstream *programming.Bitstream // already closed
+	Digest    digest.Digest          // digest of the manifest
+	Installed bool                   // false: the store already had the file
 }
 
-// Options are those of [Client.Pull].
+// Options are the options of [Client.Pull].
 type Options struct {
 	Force     bool           // replace another file in the store
-	Keys      signature.Keys // one of them must have signed the manifest; nil: no matter who
-	KeepParts bool           // leave what other pulls have downloaded; else it is removed, unless they are running
-	// Ready is called when the file is complete and has the announced digest, just before it is installed. With an error it
-	// is not installed. nil: nothing is called.
+	Keys      signature.Keys // one of them must have signed the manifest; nil: no signature is needed
+	KeepParts bool           // keep what other pulls have downloaded; otherwise it is removed, except for running pulls
+	// Ready is called just before the file is installed, when it is complete and has the announced digest. If it
+	// returns an error, the file is not installed. Ready may be nil.
 	Ready func() error
 }
 
-// Resolve returns what the manifest of a reference announces, and the digest of the manifest. It changes nothing, and
-// checks no signature.
+// Resolve returns the description in the manifest of a reference, and the digest of the manifest. It changes nothing,
+// and does not check signatures.
 func (c *Client) Resolve(ctx context.Context, ref registry.Reference) (artifact.Description, digest.Digest, error) {
 	text, manifest, err := c.manifest(ctx, c.repository(ref), ref.Reference)
 	if err != nil {
@@ -152,8 +152,8 @@ func removeParts(dir *os.Root, except ...string) error {
 	return nil
 }
 
-// stored returns the closed bitstream if the store has the same file already, or nil. It returns an error if the store has
-// another file.
+// stored returns the closed bitstream if the store already has the same file, and nil if it has none. If the store has
+// another file, it returns an error.
 func stored(ctx context.Context, store programming.Store, d artifact.Description) (*programming.Bitstream, error) {
 	b, err := store.Lookup(d.InterfaceID, d.ID())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -184,15 +184,15 @@ type part struct {
 	file *os.File
 	size int64     // of the file
 	hash hash.Hash // of the file
-	old  bool      // an earlier pull has written a part of the file
-	keep bool      // for the next pull
+	old  bool      // an earlier pull has written the beginning of the file
+	keep bool      // keep the file for the next pull
 }
 
 const partPrefix = ".pull-"
 
-// PartName returns the name of the file in the store that a pull downloads to. Two pulls have the same one only if they
-// install the same file under the same name: a manifest can announce the file of any other bitstream, and its registry send
-// something else.
+// PartName returns the name of the file in the store that a pull downloads to. Two pulls use the same name only if they
+// install the same file under the same ID. The digest of the file alone would not be enough: a manifest can announce
+// the file of any other bitstream, and its registry can then send something else.
 func PartName(d artifact.Description) string {
 	return partPrefix + digest.FromString(d.InterfaceID+" "+d.ID()+" "+d.File.String()).Encoded() + "." + d.Format
 }
@@ -239,7 +239,7 @@ func (p *part) close() {
 	p.lock.Release()
 }
 
-// explain decides whether the next pull can continue the download that ended with err.
+// explain decides whether the next pull can continue the download that has ended with err.
 func (p *part) explain(ctx context.Context, err error) error {
 	if p.size > 0 && (ctx.Err() != nil || temporary(err, true)) {
 		p.keep = true
@@ -248,7 +248,7 @@ func (p *part) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// download completes the file, and compares it with its digest.
+// download completes the file, and checks its digest.
 func (c *Client) download(ctx context.Context, repo *remote.Repository, p *part) error {
 	for {
 		err := c.attempts(ctx, func() (bool, error) {
@@ -266,7 +266,7 @@ func (c *Client) download(ctx context.Context, repo *remote.Repository, p *part)
 		if !p.old {
 			return fmt.Errorf("file: found digest %s, want %s", sum, p.File)
 		}
-		// The end of the old part may be missing on the disk after a power loss.
+		// After a power loss, the end of the old part may be missing on the disk.
 		c.Log("the file of an earlier pull is damaged: starting again")
 		if err := p.restart(); err != nil {
 			return err
@@ -274,7 +274,7 @@ func (c *Client) download(ctx context.Context, repo *remote.Repository, p *part)
 	}
 }
 
-// fetch downloads from the end of the file on.
+// fetch continues the download at the end of the file.
 func (c *Client) fetch(ctx context.Context, repo *remote.Repository, p *part) error {
 	if p.size == p.Size {
 		return nil
@@ -297,7 +297,8 @@ func (c *Client) fetch(ctx context.Context, repo *remote.Repository, p *part) er
 	return err
 }
 
-// blob returns a reader for the rest of a blob. (Blobs().Fetch would first get all of it.)
+// blob returns a reader for the rest of a blob. It does not use Blobs().Fetch, which would first request the whole
+// blob.
 func blob(ctx context.Context, repo *remote.Repository, of digest.Digest, from int64) (io.ReadCloser, error) {
 	address := url.URL{Scheme: "https", Host: repo.Reference.Host(), Path: "/v2/" + repo.Reference.Repository + "/blobs/" + of.String()}
 	if repo.PlainHTTP {
@@ -317,7 +318,7 @@ func blob(ctx context.Context, repo *remote.Repository, of digest.Digest, from i
 	}
 	switch {
 	case resp.StatusCode == http.StatusPartialContent && from > 0 && strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", from)):
-	case resp.StatusCode == http.StatusOK: // all of it
+	case resp.StatusCode == http.StatusOK: // the whole blob
 		var n int64
 		if n, err = io.CopyN(io.Discard, resp.Body, from); errors.Is(err, io.EOF) {
 			err = fmt.Errorf("file: found %d bytes, want more than %d", n, from)

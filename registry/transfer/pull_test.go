@@ -96,7 +96,7 @@ func half(then func(r *http.Request)) func(http.ResponseWriter, *http.Request) b
 	}
 }
 
-// The next pull continues one that was interrupted. If its file is damaged, it starts again.
+// An interrupted pull is continued by the next one. If its file is damaged, the next pull starts again.
 func TestPullInterrupted(t *testing.T) {
 	for name, damage := range map[string]func(text []byte) []byte{
 		"intact": func(text []byte) []byte { return text },
@@ -125,7 +125,7 @@ func TestPullInterrupted(t *testing.T) {
 	}
 }
 
-// A registry or a proxy that is gone in the middle of a file is tried five times. The next pull continues.
+// If a registry or a proxy disappears in the middle of a file, a pull tries five times. The next pull continues.
 func TestPullGone(t *testing.T) {
 	for _, lost := range []error{
 		&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, &net.OpError{Op: "proxyconnect", Err: syscall.ECONNREFUSED},
@@ -178,7 +178,8 @@ func TestInstallInterrupted(t *testing.T) {
 	})
 }
 
-// A registry that answers a request for the rest of a file with something else gets an error, and leaves nothing behind.
+// If a registry answers a request for the rest of a file with something else, the pull fails, and leaves nothing
+// behind.
 func TestPullRangeLies(t *testing.T) {
 	rest := fmt.Sprintf("bytes %d-", len(good)/2)
 	for _, test := range []struct {
@@ -214,7 +215,7 @@ func TestPullRangeLies(t *testing.T) {
 	}
 }
 
-// A connection without any byte is given up after 30 s, wherever it stalls.
+// A connection on which nothing is transferred is given up after 30 s, wherever it stalls.
 func TestPullStalls(t *testing.T) {
 	hang := func(req *http.Request) { <-req.Context().Done() }
 	for name, test := range map[string]struct {
@@ -257,7 +258,7 @@ func TestPullStalls(t *testing.T) {
 	}
 }
 
-// A slow registry is no stalled one, and --timeout ends the pull.
+// A slow registry does not count as stalled. --timeout ends the pull.
 func TestPullDrips(t *testing.T) {
 	reg := newRegistry(t, described(good), good)
 	reg.serve = func(w http.ResponseWriter, req *http.Request) bool {
@@ -371,8 +372,8 @@ func TestSameDomain(t *testing.T) {
 	}
 }
 
-// A pull waits only for another one of the same file, until its context ends. It removes what others have left, unless it is
-// told to leave it, or they are running. So does RemoveParts.
+// A pull waits only for another pull of the same file, until its context ends. Unless it is told otherwise, it removes
+// what other pulls have left, but not if they are running. RemoveParts does the same.
 func TestParts(t *testing.T) {
 	reg := newRegistry(t, described(good), good)
 	reg.run(t, true, func(t *testing.T, r *rig) {
@@ -404,7 +405,8 @@ func TestParts(t *testing.T) {
 	})
 }
 
-// A manifest that announces the file of another bitstream cannot change what the pull of that one downloads at the same time.
+// A manifest that announces the file of another bitstream cannot change what the pull of this other bitstream downloads
+// at the same time.
 func TestPullsOfOneFile(t *testing.T) {
 	ours, theirs := described(good), described(good)
 	theirs.AFUID = bits.OtherAFU

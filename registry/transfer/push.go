@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/registry/artifact"
 )
 
-// Push pushes a bitstream, and returns the digest of its manifest. A registry that has the file already does not get it
+// Push pushes a bitstream, and returns the digest of its manifest. If the registry already has the file, it is not sent
 // again.
 func (c *Client) Push(ctx context.Context, ref registry.Reference, b *programming.Bitstream) (digest.Digest, error) {
 	file, err := digest.FromReader(b.Content())
@@ -51,7 +51,7 @@ func (c *Client) Push(ctx context.Context, ref registry.Reference, b *programmin
 	})
 }
 
-// counted is a reader that shows how much was read.
+// counted is a reader that reports how much was read.
 type counted struct {
 	io.Reader
 	done, total int64

@@ -41,7 +41,8 @@ func described(file []byte) artifact.Description {
 	return artifact.Description{Format: programming.GBS, InterfaceID: bits.Interface, AFUID: bits.AFU, File: digest.FromBytes(file), Size: int64(len(file))}
 }
 
-// registry is a registry with one artifact, which may be hostile. It runs in memory, so that time is that of synctest.
+// registry is a registry with one artifact, which may be hostile. It runs in memory, so that synctest controls the
+// time.
 type registry struct {
 	manifest  []byte
 	file      []byte

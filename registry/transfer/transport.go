@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// lost is the error of a connection that stalled, or that broke while a body was transferred. Trying again may help.
+// lost is the error for a connection that stalled, or that broke while a body was transferred. Trying again may help.
 type lost struct{ error }
 
 func (l lost) Unwrap() error { return l.error }
 
-// transport refuses requests that would reveal credentials or content, and ends those that stall.
+// transport refuses requests that would reveal credentials or content, and ends requests that stall.
 type transport struct {
 	base  http.RoundTripper
 	host  string // of the registry, without its port
-	plain bool   // http is allowed with this host
+	plain bool   // http is allowed for this host
 	stall time.Duration
 }
 
@@ -50,13 +50,13 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// cause returns the reason for which the context ended, or err.
+// cause returns the reason why the context ended. If it has not ended, cause returns err.
 func cause(ctx context.Context, err error) error {
 	return cmp.Or(context.Cause(ctx), err)
 }
 
-// check returns an error for a request that is not allowed. Requests come from the user's reference, from redirects, and
-// from the challenges by which a registry names its token server.
+// check returns an error if a request is not allowed. Requests come from the user's reference, from redirects, and from
+// the challenges in which a registry names its token server.
 func (t transport) check(req *http.Request) error {
 	host := req.URL.Hostname()
 	if req.URL.Scheme != "https" && !(req.URL.Scheme == "http" && t.plain && strings.EqualFold(host, t.host)) {
@@ -69,8 +69,8 @@ func (t transport) check(req *http.Request) error {
 	return nil
 }
 
-// sameDomain reports whether a host is the registry, below it, or in its parent domain, as auth.example.com is for
-// registry.example.com.
+// sameDomain reports whether host is the registry, a subdomain of it, or in its parent domain. For example,
+// auth.example.com is in the parent domain of registry.example.com.
 func sameDomain(host, registry string) bool {
 	host, registry = strings.ToLower(host), strings.ToLower(registry)
 	_, parent, _ := strings.Cut(registry, ".")
@@ -81,7 +81,8 @@ func sameDomain(host, registry string) bool {
 		strings.Contains(parent, ".") && (host == parent || strings.HasSuffix(host, "."+parent))
 }
 
-// upload is the body of a PUT. (A POST, for a token, is small.) Its timer ends the request if the connection does not take what was read.
+// upload is the body of a PUT. (A POST, for a token, is small.) If the connection does not accept the data, its timer
+// ends the request.
 type upload struct {
 	io.ReadCloser
 	timer *time.Timer
@@ -91,14 +92,14 @@ type upload struct {
 func (u upload) Read(p []byte) (int, error) {
 	n, err := u.ReadCloser.Read(p)
 	limit := u.stall
-	if err != nil { // the end: a registry may check a large file before it answers
+	if err != nil { // at the end, a registry may check a large file before it answers
 		limit *= 10
 	}
 	u.timer.Reset(limit)
 	return n, err
 }
 
-// answer is the body of an answer. Its timer ends the request if a read takes too long.
+// answer is the body of an answer. If a read takes too long, its timer ends the request.
 type answer struct {
 	io.ReadCloser
 	timer  *time.Timer

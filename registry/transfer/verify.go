@@ -20,10 +20,11 @@ import (
 	"b-com.com/accelerator-device-plugin/registry/signature"
 )
 
-// SignersFile is the file of a store with the public keys, in PEM, of those who may sign what is pulled into the store.
+// SignersFile is a file in the store. It contains the public keys, in PEM, of those who may sign bitstreams for the
+// store.
 const SignersFile = "signers.pem"
 
-// signers returns the keys in the store's [SignersFile], or nil if there is none.
+// signers returns the keys in the store's [SignersFile], or nil if the file does not exist.
 func signers(dir *os.Root) (signature.Keys, error) {
 	text, err := privatedir.ReadFile(dir, SignersFile, 64<<10)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -38,10 +39,11 @@ func signers(dir *os.Root) (signature.Keys, error) {
 	return keys, nil
 }
 
-// mostSignatures is the largest number of signatures of a manifest that are looked at.
+// mostSignatures is how many signatures a manifest may have. With more, it is refused.
 const mostSignatures = 20
 
-// verify returns an error unless there is a signature of the manifest by one of the keys. where names them in the error.
+// verify returns an error unless one of the keys has signed the manifest. where says in the error where the keys come
+// from.
 func (c *Client) verify(ctx context.Context, repo *remote.Repository, manifest ocispec.Descriptor, keys signature.Keys, where string) error {
 	layers, err := c.signatures(ctx, repo, manifest)
 	if err != nil {
@@ -69,7 +71,7 @@ func (c *Client) verify(ctx context.Context, repo *remote.Repository, manifest o
 	return fmt.Errorf("signature of %s: %w, want one by a key in %s: cosign sign --key", manifest.Digest, reason, where)
 }
 
-// signatures returns the layers with the signatures of a manifest, in both forms.
+// signatures returns the layers that contain the signatures of a manifest, in both forms.
 func (c *Client) signatures(ctx context.Context, repo *remote.Repository, manifest ocispec.Descriptor) (layers []ocispec.Descriptor, err error) {
 	add := func(text []byte, mediaType string) error {
 		var m ocispec.Manifest

@@ -38,7 +38,7 @@ func newSigner(t *testing.T) signer {
 	return signer{private, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: must.Value(x509.MarshalPKIXPublicKey(public))(t)})}
 }
 
-// sign adds a layer with a signature of the manifest, and n layers with signatures by nobody before it.
+// sign adds a layer with a signature of the manifest. Before it, it adds n layers with invalid signatures.
 func (r *registry) sign(t *testing.T, s signer, n int) *ocispec.Manifest {
 	t.Helper()
 	payload := fmt.Appendf(nil, `{"critical": {"image": {"docker-manifest-digest": %q}, "type": "cosign container image signature"}}`, digest.FromBytes(r.manifest))
@@ -70,7 +70,7 @@ func (r *registry) bundle(t *testing.T, s signer, n int) {
 	r.referrers = must.Value(json.Marshal(ocispec.Index{MediaType: ocispec.MediaTypeImageIndex, Manifests: slices.Repeat([]ocispec.Descriptor{referrer}, n)}))(t)
 }
 
-// A pull that wants a signature installs nothing without one, and asks for no file.
+// A pull that requires a signature installs nothing without one, and does not even request the file.
 func TestSignature(t *testing.T) {
 	ours, theirs := newSigner(t), newSigner(t)
 	const want = "found a signature by another key, or a changed one, want one by a key in "
@@ -149,9 +149,9 @@ func TestSignature(t *testing.T) {
 	}
 }
 
-// The signatures in testdata were made by cosign 3.1.3 with a key of cosign generate-key-pair, in a registry to which
-// accelerator-fpga has pushed: one with cosign sign --key cosign.key --tlog-upload=false --use-signing-config=false, which
-// is a bundle, and one with --new-bundle-format=false, too.
+// The signatures in testdata were made by cosign 3.1.3, with a key from cosign generate-key-pair, in a registry to
+// which accelerator-fpga had pushed. One was made with cosign sign --key cosign.key --tlog-upload=false
+// --use-signing-config=false, and is a bundle. The other one was made with --new-bundle-format=false in addition.
 func TestCosign(t *testing.T) {
 	const dir = "testdata/cosign"
 	key := must.Value(signature.ParseKeys(must.Value(os.ReadFile(dir + "/cosign.pub"))(t)))(t)
@@ -200,7 +200,7 @@ func TestCosign(t *testing.T) {
 	}
 }
 
-// Who can write to the file with the keys could choose the signers.
+// Whoever can write to the file with the keys could choose the signers.
 func TestSignersRefused(t *testing.T) {
 	ours := newSigner(t)
 	reg := newRegistry(t, described(good), good)

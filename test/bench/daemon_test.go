@@ -199,8 +199,8 @@ func idle(b *testing.B, devices int, cards []simnode.Card, more ...string) {
 	b.ReportMetric(d.resident(b), "MiB")
 }
 
-// BenchmarkScrape measures memory after scrapes, and the processor time of a scrape. The interval is
-// 3 s, shorter than in production, which leaves less time for garbage collection.
+// BenchmarkScrape measures memory after scrapes, and the processor time of a scrape. The interval of 3 s is shorter
+// than in production, and leaves less time for garbage collection.
 func BenchmarkScrape(b *testing.B) {
 	pid := os.Getpid() // an address that no other process uses
 	address := fmt.Sprintf("127.%d.%d.%d:9480", pid>>16, pid>>8&0xff, pid&0xff)
@@ -225,8 +225,8 @@ func BenchmarkScrape(b *testing.B) {
 	b.ReportMetric(d.resident(b), "MiB")
 }
 
-// BenchmarkHook measures a hook from exec to exit, on a node with 32 cards, for a container whose
-// two cards have their AFUs already. The hook's log is a file on disk.
+// BenchmarkHook measures a hook from exec to exit, on a node with 32 cards, for a container whose two cards already
+// have their AFUs. The hook's log is a file on disk.
 func BenchmarkHook(b *testing.B) {
 	bundle := b.TempDir()
 	node := plug(b, bundle, cards(ports))

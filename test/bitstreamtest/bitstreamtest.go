@@ -8,7 +8,7 @@ import (
 	"fmt"
 )
 
-// Ids for tests: an interface, two AFUs, and the common AFU of all AOCX.
+// IDs for tests: an interface, two AFUs, and the AFU that all AOCX have.
 const (
 	Interface = "ce48969398f05f33946d560708be108a"
 	AFU       = "d8424dc4a4a3c413f89e433683f9040b"
@@ -35,7 +35,7 @@ func GBS(metadata string, raw []byte) []byte {
 	return Header(uint32(len(metadata)), append([]byte(metadata), raw...))
 }
 
-// Header returns a GBS that claims to have metadata of this length.
+// Header returns a GBS whose header announces metadata of this length.
 func Header(length uint32, rest []byte) []byte {
 	return append(binary.LittleEndian.AppendUint32([]byte("XeonFPGA\xb7GBSv001"), length), rest...)
 }
@@ -46,16 +46,16 @@ type Section struct {
 	Data  []byte
 	Type  uint32 // 0: SHT_PROGBITS
 	Flags uint64
-	// Size and Offset, if not 0, replace the true ones in the section table.
+	// Size and Offset replace the true ones in the section table, unless they are 0.
 	Size, Offset uint64
 }
 
-// ELF returns an ELF64 file in little-endian order, as aocl makes it.
+// ELF returns a little-endian ELF64 file, like those that aocl makes.
 func ELF(sections ...Section) []byte {
 	return elf(binary.LittleEndian, true, sections)
 }
 
-// ELFVariants returns the same sections as ELF64 and ELF32 in both orders.
+// ELFVariants returns the same sections as ELF64 and ELF32, each in both byte orders.
 func ELFVariants(sections ...Section) map[string][]byte {
 	return map[string][]byte{
 		"ELF64 little-endian": elf(binary.LittleEndian, true, sections),
@@ -131,12 +131,12 @@ func elf(order binary.AppendByteOrder, wide bool, sections []Section) []byte {
 	return append(append(head, body...), table...)
 }
 
-// AOCX returns an AOCX with a GBS in it.
+// AOCX returns an AOCX that contains a GBS.
 func AOCX(hash, board string, gbs []byte) []byte {
 	return AOCXOf(hash, board, Gzip(gbs))
 }
 
-// AOCXOf returns an AOCX with gz in the place of the compressed GBS.
+// AOCXOf returns an AOCX that contains gz instead of a compressed GBS.
 func AOCXOf(hash, board string, gz []byte) []byte {
 	return ELF(
 		Section{Name: ".acl.board", Data: []byte(board)},

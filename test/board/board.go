@@ -15,9 +15,8 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// Unfold writes the tree of the board in file below root, an existing directory. Two boards can have
-// the same root: their directories are merged and files overwritten. A link that already exists is an
-// error.
+// Unfold writes the tree of the board in file below root, an existing directory. Two boards can share a root: their
+// directories are merged, and files are overwritten. It is an error if a link already exists.
 func Unfold(root, file string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -29,7 +28,7 @@ func Unfold(root, file string) error {
 	return nil
 }
 
-// UnfoldText is Unfold for the text of a board.
+// UnfoldText is like [Unfold], but takes the text of a board.
 func UnfoldText(root string, board []byte) error {
 	r, err := os.OpenRoot(root)
 	if err != nil {
@@ -54,13 +53,13 @@ func UnfoldText(root string, board []byte) error {
 	return nil
 }
 
-// remark matches a line in the head of a board that `make fixtures` recorded. Such a line describes a file that
-// cannot be text (docs/testing.md).
+// remark matches a line at the head of a board that `make fixtures` recorded. The line describes a file that cannot be
+// stored as text (docs/testing.md).
 var remark = regexp.MustCompile(`(?m)^  (sys/\S+) (answers|begins|does not answer) ?(.*)$`)
 
-// UnfoldRecorded is [Unfold] for a recorded board. It also makes the files that the head of the board
-// describes: binary files, and a FIFO for each file whose read does not return. It returns the names of the
-// errors of the files whose read fails, by their paths below root; such a file is not made.
+// UnfoldRecorded is like [Unfold], but also makes the files that the head of a recorded board describes: binary files,
+// and a FIFO for each file that hangs when it is read. Files whose reads fail are not made. It returns the names of
+// their errors, by their paths below root.
 func UnfoldRecorded(root, file string) (failing map[string]string, err error) {
 	if err := Unfold(root, file); err != nil {
 		return nil, err

@@ -14,11 +14,11 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// binaries is the directory of the built program, or "" if no test has needed it.
+// binaries is the directory of the built program, or "" if no test has needed the program yet.
 var binaries string
 
-// built builds the program once for all tests of a process, with the flags of make build, so that both compile each
-// package only once.
+// built builds the program once for all tests of a process. It uses the flags of make build, so that each package is
+// compiled only once for both.
 var built = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp(patient.Disk, "adp-bin")
 	if err != nil {
@@ -35,7 +35,7 @@ var built = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// Run runs the tests of a package that uses [Command] with [patient.Main].
+// Run runs the tests of a package that uses [Command], with [patient.Main].
 func Run(m *testing.M) int {
 	code := patient.Main(m)
 	if binaries != "" {
@@ -44,8 +44,8 @@ func Run(m *testing.M) int {
 	return code
 }
 
-// Command returns the program with arguments. The environment replaces the defaults of settings that name a file or
-// an address of this machine, which a kubelet or another daemon may use.
+// Command returns a command that runs the program with arguments. Its environment replaces the defaults of settings
+// that name a file or an address on this machine, because a kubelet or another daemon may be using them.
 func Command(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	path := must.Value(built())(t)

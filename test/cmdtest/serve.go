@@ -19,13 +19,13 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// Running is the program as a daemon.
+// Running is the program running as a daemon.
 type Running struct {
 	*exec.Cmd
 	T     *testing.T
-	lines chan map[string]any // its log; closed at its end
-	Early []map[string]any    // lines that were not awaited yet
-	bad   []string            // output that is not a line of the log
+	lines chan map[string]any // its log; closed when it ends
+	Early []map[string]any    // lines that were read before they were awaited
+	bad   []string            // output that is not a log line
 }
 
 // Serve starts the daemon on a simulated node with a kubelet.
@@ -42,7 +42,7 @@ func Serve(t *testing.T, more ...string) (*Running, *simnode.Node, *simkubelet.K
 	}, more...)
 	r := &Running{Cmd: Command(t, args...), T: t, lines: make(chan map[string]any, 10_000)}
 	read, write := io.Pipe()
-	r.Stdout, r.Stderr = write, write // both, because neither may have anything but lines of the log
+	r.Stdout, r.Stderr = write, write // both, because both must contain only log lines
 	must.Succeed(t, r.Start())
 	go func() {
 		defer close(r.lines)
@@ -62,7 +62,7 @@ func Serve(t *testing.T, more ...string) (*Running, *simnode.Node, *simkubelet.K
 
 func (r *Running) end(log io.Closer) {
 	r.Process.Kill()
-	r.Wait() // it returns an error, because the program was killed
+	r.Wait() // returns an error, because the program was killed
 	log.Close()
 	for range r.lines {
 	}

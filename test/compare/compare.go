@@ -1,5 +1,5 @@
-// Package compare compares what a test wants with what it got, and fails the test if they differ. The test goes on. It
-// is for tests only.
+// Package compare compares what a test wants with what it got. If they differ, it reports an error, and the test
+// continues. The package is for tests only.
 package compare
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Values compares whole values, and shows their difference. what names them: "log", "answer of the hook".
+// Values compares whole values, and shows their difference. what describes them: "log", "answer of the hook".
 func Values(t testing.TB, what string, want, got any, options ...cmp.Option) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, options...); diff != "" {
@@ -43,7 +43,7 @@ func Empty(t testing.TB, what string, got any) {
 	}
 }
 
-// Error checks that there is an error, and that its text contains a part; "": any error.
+// Error checks that there is an error, and that its text contains part. If part is "", any error will do.
 func Error(t testing.TB, what, part string, err error) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), part) {
@@ -51,7 +51,7 @@ func Error(t testing.TB, what, part string, err error) {
 	}
 }
 
-// Outcome checks that there is no error if part is "", and otherwise what [Error] checks.
+// Outcome checks that there is no error if part is "". Otherwise it checks the same as [Error].
 func Outcome(t testing.TB, what, part string, err error) {
 	t.Helper()
 	if part == "" {
@@ -61,7 +61,7 @@ func Outcome(t testing.TB, what, part string, err error) {
 	Error(t, what, part, err)
 }
 
-// ErrorOf returns the error of a call that returns a value, too.
+// ErrorOf returns the error of a call that also returns a value.
 func ErrorOf[T any](_ T, err error) error { return err }
 
 // ErrorIs checks that an error is, or wraps, another one.

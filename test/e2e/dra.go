@@ -25,13 +25,13 @@ const (
 	// draImage is the image of the driver.
 	draImage = "accelerator-dra-driver"
 
-	// The kubelet's directories for the driver. The first one has the prepared claims.
+	// The kubelet's directories for the driver. The first one contains the prepared claims.
 	draPlugin   = "/var/lib/kubelet/plugins/" + draDriver
 	draRegistry = "/var/lib/kubelet/plugins_registry"
 )
 
-// installDRA installs the chart with the DRA driver, and returns when the driver is ready. At the end of
-// the story no claim may be left on the node.
+// installDRA installs the chart with the DRA driver, and returns when the driver is ready. At the end of the story, it
+// checks that no claim is left on the node.
 func (s *scene) installDRA(values ...string) {
 	s.install(s.draValues(values...)...)
 	s.cleanups = append(s.cleanups, s.removeClaims)
@@ -42,13 +42,13 @@ func (s *scene) draValues(values ...string) []string {
 	return append([]string{"api=dra", "config.cdiDir=" + specs}, values...)
 }
 
-// removeClaims deletes Deployments, pods and claims of the story, in this order, and checks that the driver
-// has removed what it prepared.
+// removeClaims deletes the Deployments, pods and claims of the story, in this order. Then it checks that the driver has
+// removed what it prepared.
 func (s *scene) removeClaims() {
 	all := metav1.ListOptions{}
 	s.check(s.Client.AppsV1().Deployments(s.users).DeleteCollection(s.ctx, metav1.DeleteOptions{}, all))
 	await(s, "pods left", func() (int, error) {
-		// Pods of a ReplicaSet that is not deleted yet are replaced.
+		// If a ReplicaSet has not been deleted yet, it replaces its pods.
 		if err := s.Client.CoreV1().Pods(s.users).DeleteCollection(s.ctx, metav1.DeleteOptions{}, all); err != nil {
 			return -1, err
 		}
@@ -82,8 +82,8 @@ func (s *scene) healCard(address string) time.Time {
 	return s.hardware(func(n *simnode.Node) error { return n.Heal(address) })
 }
 
-// plugCard plugs a card with some ports and an AFU into a NUMA node, -1 for none, and returns the time
-// just before that.
+// plugCard plugs in a card with some ports and an AFU, and returns the time just before that. numa is the card's NUMA
+// node, or -1 for none.
 func (s *scene) plugCard(address string, ports, numa int, afu string) time.Time {
 	return s.hardware(func(n *simnode.Node) error {
 		return n.Plug(simnode.Card{Address: address, Ports: ports, AFUID: afu, InterfaceID: interfaceID, NUMANode: numa})
@@ -103,11 +103,11 @@ func deviceName(id string) string {
 	return "pci-" + strings.NewReplacer(":", "-", ".", "-").Replace(id)
 }
 
-// offered is the set of devices in slices: name to REASON:EFFECT of its taint, or "" without a taint. The
-// reason of recovering.CAUSE is recovering.
+// offered is the set of devices in slices. It maps a name to REASON:EFFECT of the device's taint, or to "" if there is
+// none. For the reason recovering.CAUSE, REASON is recovering.
 type offered map[string]string
 
-// offer returns the offered devices with these ids, without a taint.
+// offer returns the devices with these IDs as offered devices without a taint.
 func offer(ids ...string) offered {
 	devices := offered{}
 	for _, id := range ids {
@@ -116,7 +116,7 @@ func offer(ids ...string) offered {
 	return devices
 }
 
-// with returns the devices and one more, or one with another taint.
+// with returns a copy of the devices with another one, or with another taint for one of them.
 func (o offered) with(id, taint string) offered {
 	o = maps.Clone(o)
 	o[deviceName(id)] = taint
@@ -151,8 +151,8 @@ type published struct {
 	*record[*resourceapi.ResourceSlice]
 }
 
-// shows waits until the slices have exactly these devices, and returns the first time at or after since. If slices have no
-// taints, the devices that should have one must be missing.
+// shows waits until the slices contain exactly these devices, and returns the first time at or after since at which
+// they did. If slices have no taints, devices with a taint must be missing instead.
 func (p published) shows(since time.Time, want offered) time.Time {
 	if p.s.minor < taints {
 		want = maps.Clone(want)
@@ -165,15 +165,15 @@ func (p published) shows(since time.Time, want offered) time.Time {
 	})
 }
 
-// taints waits until a device has a taint with the effect NoExecute, and returns the first time at or after
-// since.
+// taints waits until a device has a taint with the effect NoExecute, and returns the first time at or after since at
+// which it had.
 func (p published) taints(since time.Time, id string) time.Time {
 	return p.until(p.s, "taint of "+id, since, func(slices map[string]*resourceapi.ResourceSlice) bool {
 		return strings.HasSuffix(devices(slices)[deviceName(id)], ":NoExecute")
 	})
 }
 
-// keep checks that all states since a time have these devices without a taint, and returns the number of
+// keep checks that the slices have had these devices without a taint all the time since then, and returns the number of
 // states.
 func (p published) keep(since time.Time, want offered) int {
 	states := p.since(p.s, since)
@@ -196,7 +196,7 @@ type podRecord struct {
 	*record[*corev1.Pod]
 }
 
-// runs waits until a pod runs, and returns the first time at or after since.
+// runs waits until a pod is running, and returns the first time at or after since at which it was.
 func (p podRecord) runs(since time.Time, name string) time.Time {
 	return p.until(p.s, "pod "+name+" that runs", since, func(pods map[string]*corev1.Pod) bool {
 		pod, ok := pods[name]
@@ -204,7 +204,8 @@ func (p podRecord) runs(since time.Time, name string) time.Time {
 	})
 }
 
-// marked waits until a pod is marked for deletion or gone, and returns the first time at or after since.
+// marked waits until a pod is marked for deletion or gone, and returns the first time at or after since at which it
+// was.
 func (p podRecord) marked(since time.Time, name string) time.Time {
 	return p.until(p.s, "pod "+name+" that is marked for deletion", since, func(pods map[string]*corev1.Pod) bool {
 		pod, ok := pods[name]
@@ -212,25 +213,25 @@ func (p podRecord) marked(since time.Time, name string) time.Time {
 	})
 }
 
-// gone waits until a pod is gone, and returns the first time at or after since.
+// gone waits until a pod is gone, and returns the first time at or after since at which it was.
 func (p podRecord) gone(since time.Time, name string) time.Time {
 	return p.until(p.s, "pod "+name+" that is gone", since, func(pods map[string]*corev1.Pod) bool {
 		return pods[name] == nil
 	})
 }
 
-// times are durations of several rounds.
+// times are the durations of several rounds.
 type times []time.Duration
 
-// String returns median and maximum.
+// String returns the median and the maximum.
 func (t times) String() string {
 	return fmt.Sprintf("median %d ms, max %d ms of %d", t.median().Milliseconds(), slices.Max(t).Milliseconds(), len(t))
 }
 
 func (t times) median() time.Duration { return slices.Sorted(slices.Values(t))[len(t)/2] }
 
-// measured prints times as a step, and the aim for their median; 0 is none. A median above the aim is no failure, because
-// the machine may be busy.
+// measured prints times as a step, with the aim for their median. An aim of 0 means none. If the median is above the
+// aim, the story does not fail, because the machine may be busy.
 func (s *scene) measured(name string, t times, aim time.Duration) {
 	text := ""
 	switch {
@@ -242,7 +243,7 @@ func (s *scene) measured(name string, t times, aim time.Duration) {
 	s.step("  %s: %v%s", name, t, text)
 }
 
-// request returns a request for n devices for which a CEL expression is true; "" selects all devices.
+// request returns a request for n devices that match a CEL expression. "" matches all devices.
 func request(name string, n int64, expression string) resourceapi.DeviceRequest {
 	exactly := &resourceapi.ExactDeviceRequest{DeviceClassName: draDriver, Count: n}
 	if expression != "" {
@@ -256,13 +257,13 @@ func one() resourceapi.DeviceClaim {
 	return resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{request("card", 1, "")}}
 }
 
-// selects returns the devices of a claim for one device for which a CEL expression is true.
+// selects returns a request for one device that matches a CEL expression.
 func selects(expression string) resourceapi.DeviceClaim {
 	return resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{request("card", 1, expression)}}
 }
 
-// tolerating returns the devices of a claim for one device, whose pods are not evicted because of taints. In
-// Kubernetes 1.37 a toleration without an effect does not prevent that.
+// tolerating returns a request for one device that tolerates its taints, so that its pods are not evicted. In
+// Kubernetes 1.37, a toleration without an effect does not prevent the eviction.
 func tolerating() resourceapi.DeviceClaim {
 	devices := one()
 	devices.Requests[0].Exactly.Tolerations = []resourceapi.DeviceToleration{
@@ -334,7 +335,7 @@ func (s *scene) deleteClaimed(names ...string) {
 	}, 0)
 }
 
-// draReport returns the report of a container with these devices of one request, and their device nodes.
+// draReport returns the report of a container with these devices of a single request, and with their device nodes.
 func draReport(ids string, nodes ...string) report {
 	r := reportOf(ids, nodes...)
 	for _, id := range strings.Split(ids, ",") {
@@ -343,8 +344,8 @@ func draReport(ids string, nodes ...string) report {
 	return r
 }
 
-// hasDevices is [scene.hasReport] for a container with several requests or claims: it has the variables
-// ACCELERATOR_UNITS and ACCELERATOR_DEVICES of one of them only.
+// hasDevices is [scene.hasReport] for a container with several requests or claims. Its variables ACCELERATOR_UNITS and
+// ACCELERATOR_DEVICES contain the devices of only one of them.
 func (s *scene) hasDevices(name string, want report) {
 	s.reachesPhase(name, corev1.PodRunning)
 	some := func(r report, err error) (report, error) {
@@ -357,8 +358,8 @@ func (s *scene) hasDevices(name string, want report) {
 	await(s, "report of pod "+name, func() (report, error) { return some(s.lastReport(name, "main")) }, want)
 }
 
-// cannotPrepare waits until the kubelet reports, in an event of the pod, that a claim could not be prepared. It returns
-// the message, which must contain all texts.
+// cannotPrepare waits until the kubelet reports in an event of the pod that a claim could not be prepared. It returns
+// the event's message, which must contain all these texts.
 func (s *scene) cannotPrepare(name string, texts ...string) string {
 	message := ""
 	await(s, "event of pod "+name, func() (bool, error) {
@@ -373,9 +374,9 @@ func (s *scene) cannotPrepare(name string, texts ...string) string {
 	return message
 }
 
-// unprepared returns the kubelet's events about claims that could not be prepared, of a pod, or of all pods for
-// "". It omits a race of Kubernetes 1.37: the kubelet asks for the claim of a new pod before the API server's node
-// authorizer has seen that the pod is bound to the node. The kubelet tries again at the next sync.
+// unprepared returns the kubelet's events about claims that could not be prepared, for a pod, or for all pods if pod is
+// "". It omits events of a race in Kubernetes 1.37: the kubelet may ask for the claim of a new pod before the API
+// server's node authorizer knows that the pod is bound to the node. The kubelet tries again at the next sync.
 func (s *scene) unprepared(pod string) ([]corev1.Event, error) {
 	selector := "reason=FailedPrepareDynamicResources"
 	if pod != "" {
@@ -387,8 +388,8 @@ func (s *scene) unprepared(pod string) ([]corev1.Event, error) {
 	}), err
 }
 
-// claimHealth waits until pod status has this health of the devices of a pod's claims, by id. Older versions of Kubernetes
-// must have none there.
+// claimHealth waits until a pod's status shows this health for the devices of its claims, by ID. Older versions of
+// Kubernetes must not show any.
 func (s *scene) claimHealth(name string, want map[string]string) {
 	byName := map[string]string{}
 	if s.minor < taints {
@@ -460,8 +461,8 @@ func (s *scene) allocated(claim string) ([]string, error) {
 	return names, nil
 }
 
-// apiRequests returns the number of requests for slices and claims that the API server has answered, watches
-// excepted, by verb and resource.
+// apiRequests returns the number of requests for slices and claims that the API server has answered, by verb and
+// resource, without watches.
 func (s *scene) apiRequests() map[string]string {
 	text := must(s.Client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(s.ctx))
 	found := map[string]string{}

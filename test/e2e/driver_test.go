@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Names are valid in resources and as file names, and differ.
+// The names of stories differ, and are valid in resources and as file names.
 func TestStories(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range stories {

@@ -19,40 +19,41 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// All names are sampled every sampleInterval. The kubelet's pods are listed with each podsEvery-th sample,
-// because the kubelet serves 100 calls a second to all clients of its pod-resources API, also to the daemon.
+// All names are sampled every sampleInterval. The kubelet's pods are listed only with each podsEvery-th sample, because
+// the kubelet serves only 100 calls a second to all clients of its pod-resources API together, including the daemon.
 const (
 	sampleInterval = 20 * time.Millisecond
 	podsEvery      = 5
-	longestGap     = time.Second // between two samples, on a machine that is shared
+	longestGap     = time.Second // between two samples, on a shared machine
 )
 
-// wholeCards is the name of the driver's devices that are cards with several ports, as in mode region. The name of its
-// other devices is draDriver.
+// wholeCards is the name for devices of the driver that are cards with several ports, as in mode region. The name for
+// its other devices is draDriver.
 const wholeCards = draDriver + "/card"
 
 // deviceNames is a set of names of devices, sorted.
 type deviceNames []string
 
-// offers says which devices each name could give to a pod, if no pod had them: name of a resource, or of the driver, to
-// devices. This is more than the free devices, because it includes those that a pod holds under the same name. Names
-// without devices are left out.
+// offers maps a name, of a resource or of the driver, to the devices that it could give to a pod if no pod had any
+// device. These are more than the free devices, because they include devices that a pod holds under the same name.
+// Names without devices are left out.
 type offers map[string]deviceNames
 
-// glimpse is one sample. The devices of a resource are healthy in the list of the kubelet's device manager
-// (GetAllocatableResources of pod-resources). Those of the driver are in a ResourceSlice without a taint, read from the
-// API server by a list without a resource version.
+// glimpse is one sample. The devices of a resource are those that the kubelet's device manager lists as healthy
+// (GetAllocatableResources of pod-resources). The devices of the driver are those without a taint in ResourceSlices.
+// They are read from the API server with a list without a resource version.
 type glimpse struct {
 	at     time.Time
 	offers offers
-	nodes  map[string][]string // device nodes inside of containers, as MAJOR:MINOR, to the names of their pods
+	nodes  map[string][]string // numbers (MAJOR:MINOR) of device nodes inside containers, to the names of the pods
 }
 
-// held has the pods that hold devices, as the kubelet lists them: name to device to pod.
+// held lists the pods that hold devices, as the kubelet reports them: name to device to pod.
 type held map[string]map[string]string
 
-// noSlices waits until the kubelet has deleted the slices of an earlier story, whose release was uninstalled with the
-// rights of its driver. A story begins without the state directory, so the daemons do not know of these slices.
+// noSlices waits until the kubelet has deleted the slices of an earlier story that uninstalled its release, and with it
+// the permissions of the driver. A story begins without the state directory, so the daemons do not know about these
+// slices.
 func (s *scene) noSlices() {
 	await(s, "slices of an earlier story", func() (int, error) {
 		all, err := s.Client.ResourceV1().ResourceSlices().List(s.ctx, metav1.ListOptions{})
@@ -60,8 +61,8 @@ func (s *scene) noSlices() {
 	}, 0)
 }
 
-// portsOf returns the ports that a device has under a name: a card in mode region has all its ports. The cards of the
-// stories have at most two.
+// portsOf returns the ports of a device under a name. A card in mode region has all its ports. The cards of the stories
+// have at most two.
 func portsOf(name, device string) deviceNames {
 	if name == wholeCards || strings.Contains(name, "/region-") {
 		return deviceNames{device, device + "-p1"}
@@ -69,10 +70,10 @@ func portsOf(name, device string) deviceNames {
 	return deviceNames{device}
 }
 
-// judge returns what is wrong with a sample. No port must be offered under two names at once, whether it is held or not.
-// A port that is held under one name must not be offered under another one, or be held again. No device node must be
-// inside of two pods. before and after are the newest lists of pods around the sample: a device counts as held if both
-// have it. The list of pods has one name only for the devices of the driver.
+// judge returns what is wrong with a sample. A port must not be offered under two names at once, whether it is held or
+// not. A port that is held under one name must neither be offered nor held under another one. A device node must not be
+// inside two pods. before and after are the newest lists of pods around the sample. A device counts as held if it is in
+// both lists. In these lists, all devices of the driver have the same name.
 func judge(sample glimpse, before, after held) []string {
 	var wrong []string
 	offered, holds := map[string]string{}, map[string]string{} // port to name; port to pod and name
@@ -112,9 +113,9 @@ func judge(sample glimpse, before, after held) []string {
 // sampler samples all names until the end of the story.
 type sampler struct {
 	resources []string
-	inSlices  bool          // slices are sampled, too
-	awayLimit time.Duration // longest time for which a free port may be offered under no name; 0: no limit
-	outage    bool          // the story restarts the kubelet, so samples are missing
+	inSlices  bool          // also sample slices
+	awayLimit time.Duration // longest time for which a free port may not be offered under any name; 0: no limit
+	outage    bool          // the story restarts the kubelet, so samples may be missing
 
 	s     *scene
 	stop  func()
@@ -127,20 +128,20 @@ type sampler struct {
 	count    int
 	gap      time.Duration
 	failed   int   // samples that could not be read
-	err      error // the first of them
+	err      error // the first error
 	states   []glimpse
 	pending  []glimpse // since the last list of pods
-	most     int       // most pods that had a device node at once
+	most     int       // largest number of pods that had a device node at the same time
 	wrong    []string
 	absences absences
 }
 
-// sampleBoth samples both APIs, with the story's resource.
+// sampleBoth samples both APIs, the device plugin API with the story's resource.
 func (s *scene) sampleBoth() *sampler {
 	return s.sample(&sampler{resources: []string{s.resource}, inSlices: true})
 }
 
-// sample starts a sampler. The cards are plugged already.
+// sample starts a sampler. The cards must already be plugged in.
 func (s *scene) sample(w *sampler) *sampler {
 	ctx, cancel := context.WithCancel(s.ctx)
 	w.s, w.began, w.inside, w.absences = s, time.Now(), insides{}, absences{ports: s.ports()}
@@ -230,7 +231,7 @@ func (w *sampler) take(ctx context.Context, kubelet podresources.PodResourcesLis
 	w.pending, w.held = nil, now
 }
 
-// listed returns the devices of the resources that the kubelet's device manager has as healthy.
+// listed returns the devices that the kubelet's device manager lists as healthy, by resource.
 func (w *sampler) listed(ctx context.Context, kubelet podresources.PodResourcesListerClient) (offers, error) {
 	all, err := kubelet.GetAllocatableResources(ctx, &podresources.AllocatableResourcesRequest{})
 	if err != nil {
@@ -248,7 +249,7 @@ func (w *sampler) listed(ctx context.Context, kubelet podresources.PodResourcesL
 	return found, nil
 }
 
-// untainted returns the devices of the driver's slices that no taint keeps from new pods.
+// untainted returns the devices in the driver's slices that no taint keeps from new pods.
 func (s *scene) untainted(ctx context.Context) (offers, error) {
 	all, err := s.Client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{
 		FieldSelector: "spec.driver=" + draDriver + ",spec.nodeName=" + cluster.NodeName,
@@ -270,7 +271,8 @@ func (s *scene) untainted(ctx context.Context) (offers, error) {
 	return found, nil
 }
 
-// formOf returns wholeCards for a card with several ports, which has no single AFU, and draDriver for other devices.
+// formOf returns the name for a device of the driver: wholeCards for a card with several ports, which has no single
+// AFU, and draDriver for all others.
 func formOf(device resourceapi.Device) string {
 	if _, ok := device.Attributes["afuId"]; ok {
 		return draDriver
@@ -312,8 +314,8 @@ func (w *sampler) holders(ctx context.Context, kubelet podresources.PodResources
 	return h, nil
 }
 
-// reaches waits until the list of the story's resource and the slices have these devices, and returns the time of the
-// first such sample at or after since.
+// reaches waits until the story's resource and the slices offer these devices, and returns the time of the first such
+// sample at or after since.
 func (w *sampler) reaches(since time.Time, list, inSlices deviceNames) time.Time {
 	return w.shows(since, w.both(list, inSlices))
 }
@@ -346,7 +348,7 @@ func (w *sampler) shows(since time.Time, want offers) time.Time {
 	return at
 }
 
-// since returns the different states from a time on, the one at that time included.
+// since returns the different states from a time on, including the state at that time.
 func (w *sampler) since(t time.Time) []glimpse {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -362,7 +364,7 @@ func (w *sampler) since(t time.Time) []glimpse {
 
 func (o offers) equal(other offers) bool { return maps.EqualFunc(o, other, slices.Equal) }
 
-// String returns the devices of each name, which is abbreviated.
+// String returns the devices of each name. The names are abbreviated.
 func (o offers) String() string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(o)) {
@@ -371,7 +373,7 @@ func (o offers) String() string {
 	return strings.Join(all, " | ")
 }
 
-// problem returns an error if a sample was wrong, or too many could not be read.
+// problem returns an error if a sample was wrong, or if too many samples could not be read.
 func (w *sampler) problem() error {
 	switch {
 	case len(w.wrong) > 0:
@@ -382,7 +384,8 @@ func (w *sampler) problem() error {
 	return nil
 }
 
-// end ends the sampler, prints its numbers, and ends the story if a sample was wrong, or if it slept.
+// end ends the sampler and prints its numbers. It ends the story if a sample was wrong, or if the sampler slept for too
+// long.
 func (w *sampler) end() {
 	w.stop()
 	took := time.Since(w.began)

@@ -53,8 +53,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// Each letter is a sample, one second after the other: o: offered; h: held and offered; x: held, and not offered; n: held, as
-// only its device node shows; a blank: away.
+// Each letter is a sample, one second after the previous one. o: offered. h: held and offered. x: held and not offered.
+// n: held, but only its device node shows it. A blank: away.
 func TestAbsences(t *testing.T) {
 	for name, tt := range map[string]struct {
 		samples     string

@@ -14,8 +14,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// insides has the device nodes inside of the containers that run the workload, by the process. They do not change while
-// it runs.
+// insides contains the device nodes inside the containers that run the workload, by process. They do not change while
+// the process runs.
 type insides map[string]inside
 
 type inside struct {
@@ -23,8 +23,8 @@ type inside struct {
 	nodes []string // MAJOR:MINOR
 }
 
-// read returns the device nodes inside of all containers, to the names of the pods, sorted. It reads the containers' own
-// /dev, so init containers count too, and so do containers that the kubelet does not know.
+// read returns a map from the device nodes inside all containers to the names of the pods, sorted. It reads /dev in the
+// containers themselves, so it also sees init containers, and containers that the kubelet does not know.
 func (all insides) read() map[string][]string {
 	var running []string
 	for _, pid := range cluster.PodProcesses() {
@@ -36,7 +36,7 @@ func (all insides) read() map[string][]string {
 		in, ok := all[pid]
 		if !ok {
 			if in, ok = look(pid); !ok {
-				continue // it has ended, or is not started yet
+				continue // it has ended, or has not started yet
 			}
 			all[pid] = in
 		}
@@ -52,8 +52,8 @@ func (all insides) read() map[string][]string {
 	return found
 }
 
-// look returns what is inside of the container of a process, if that runs the workload with an argument. Without one it
-// is a sandbox, and another program may be the runtime, which has not entered the container yet.
+// look returns what is inside the container of a process that runs the workload with an argument. Without an argument,
+// the process is a sandbox. If it runs another program, it may be the runtime, which has not entered the container yet.
 func look(pid string) (inside, bool) {
 	dir := filepath.Join("/proc", pid)
 	command, err := os.ReadFile(filepath.Join(dir, "cmdline"))
@@ -92,18 +92,18 @@ func podsWith(nodes map[string][]string) int {
 	return len(pods)
 }
 
-// absences measures for how long ports are offered under no name.
+// absences measures for how long ports are not offered under any name.
 type absences struct {
 	ports   map[string]string // number of the device node to port
 	offered map[string]time.Time
-	held    map[string]time.Time // by a pod: the newest sample
+	held    map[string]time.Time // by a pod: time of the newest sample
 	last    time.Time            // newest sample
 
 	free  longest // of ports that no pod held
-	after longest // of other ports: since their pod has ended
+	after longest // of other ports: since their pod ended
 }
 
-// longest has the number of times, and the longest one.
+// longest counts absences, and contains the longest one.
 type longest struct {
 	count int
 	most  time.Duration
@@ -121,10 +121,10 @@ func (l longest) String() string {
 	return fmt.Sprintf("at most %.2f s of %d", l.most.Seconds(), l.count)
 }
 
-// note notes a sample, and returns what is wrong: a port that no pod held and that was away for more than the limit, and a
-// port that was not offered [soon] after its pod had ended. A port counts as held if the newest list of pods before the
-// sample has it or another port of its card, which may be offered as a whole, or if one of their device nodes is inside of a
-// container.
+// note notes a sample, and returns what is wrong. A port that no pod held must not be away for more than the limit. A
+// port must be offered [soon] after its pod has ended. A port counts as held in three cases: the newest list of pods
+// before the sample contains the port; it contains another port of its card, which may be offered as a whole; or one of
+// their device nodes is inside a container.
 func (a *absences) note(sample glimpse, before held, limit time.Duration) (wrong []string) {
 	if a.offered == nil {
 		a.offered, a.held = map[string]time.Time{}, map[string]time.Time{}

@@ -17,7 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// options has the values of the flags.
+// options contains the values of the flags.
 type options struct {
 	bin, certManager, workload, dist, version, tree, out, releases string
 
@@ -92,7 +92,7 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	// Deferred, so that a panic also removes the cluster.
+	// Deferred, so that the cluster is removed even after a panic.
 	defer func() {
 		end := times.begin("cluster down")
 		fmt.Println("== cluster down")
@@ -118,7 +118,7 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("version of the API server: %w", err)
 	}
-	// Stories apart run while another one waits, and those that are left at the end.
+	// The stories in apart run while another one waits. Those that are left run at the end.
 	isApart := func(s story) bool { return slices.Contains(apart, s.name) }
 	others := slices.DeleteFunc(slices.Clone(chosen), func(s story) bool { return !isApart(s) })
 	chosen = slices.DeleteFunc(chosen, isApart)
@@ -148,8 +148,8 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	return failed, nil
 }
 
-// importImages imports the images of the tree to the node as in docs/install.md, and the images of
-// the pods and of cert-manager. The next version of an image is the same image under another tag.
+// importImages imports the images of the tree into the node as in docs/install.md, and the images of the pods and of
+// cert-manager. The next version of an image is the same image under another tag.
 func importImages(ctx context.Context, c *cluster.Cluster, o options) error {
 	others := filepath.Join(o.out, "images.tar")
 	defer os.Remove(others)
@@ -173,9 +173,8 @@ func importImages(ctx context.Context, c *cluster.Cluster, o options) error {
 	return nil
 }
 
-// keep prints how to use and how to end the cluster, and waits for a signal. It prints the id of
-// this process because make forwards SIGTERM, but not SIGINT. The SIGINT of Ctrl-C reaches all
-// processes of the terminal.
+// keep prints how to use and how to end the cluster, and waits for a signal. It prints the PID of this process because
+// make forwards SIGTERM, but not SIGINT. The SIGINT of Ctrl-C reaches all processes of the terminal.
 func keep(ctx context.Context, c *cluster.Cluster, o options) {
 	fmt.Printf("== the cluster runs until Ctrl-C, or until: kill %d (kill -INT of make does not end it)\n"+
 		"  export KUBECONFIG=%s CONTAINERD_ADDRESS=%s CONTAINERD_NAMESPACE=k8s.io PATH=%s:$PATH\n",

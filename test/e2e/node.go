@@ -13,8 +13,7 @@ import (
 // simulated is the directory of the simulated node.
 const simulated = cluster.Root + "/node"
 
-// simulate runs the command simulate of the binary in the image on the simulated node, and returns its
-// output.
+// simulate runs the command simulate of the binary in the image on the simulated node, and returns its output.
 func (s *scene) simulate(args ...string) string {
 	program := filepath.Join(s.dist, "bin_"+runtime.GOARCH, "accelerator-device-plugin")
 	out, err := exec.CommandContext(s.ctx, program, append([]string{"simulate", simulated}, args...)...).Output()

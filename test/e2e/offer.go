@@ -12,8 +12,8 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// amount has the capacity and allocatable of a resource in a node's status, -1 if the resource is
-// not there.
+// amount is the capacity and the allocatable number of a resource in a node's status. Both are -1 if the resource is
+// not listed.
 type amount struct{ Capacity, Allocatable int64 }
 
 // advertised returns the amount of a resource in the node's status.
@@ -32,12 +32,12 @@ func (s *scene) advertised(resource string) (amount, error) {
 	return amount{count(node.Status.Capacity), count(node.Status.Allocatable)}, nil
 }
 
-// offers waits until the node advertises this amount of a resource, and returns the time that took.
+// offers waits until the node advertises this amount of a resource, and returns how long that took.
 func (s *scene) offers(resource string, capacity, allocatable int64) time.Duration {
 	return await(s, "node status of "+resource, func() (amount, error) { return s.advertised(resource) }, amount{capacity, allocatable})
 }
 
-// offersSoon is [scene.offers] after the end of a pod that held a device. The story fails if it takes
+// offersSoon is like [scene.offers], for use after the end of a pod that held a device. The story fails if it takes
 // longer than [soon].
 func (s *scene) offersSoon(resource string, capacity, allocatable int64) {
 	if took := s.offers(resource, capacity, allocatable); took > soon {
@@ -45,8 +45,8 @@ func (s *scene) offersSoon(resource string, capacity, allocatable int64) {
 	}
 }
 
-// soon is the longest time for which a device may count as held after its pod has ended: the daemon
-// lists the pods of the kubelet every 10 s.
+// soon is the longest time for which a device may count as held after its pod has ended. The daemon lists the kubelet's
+// pods every 10 s.
 const soon = 15 * time.Second
 
 // kubelet returns a client of the kubelet's pod-resources API.
@@ -56,18 +56,18 @@ func (s *scene) kubelet() podresources.PodResourcesListerClient {
 	return podresources.NewPodResourcesListerClient(connection)
 }
 
-// samples has the counts of samples of a resource that were taken during an action.
+// samples counts the samples of a resource that were taken during an action.
 type samples struct {
 	Node, Kubelet count // node status every 100 ms, device manager every 20 ms
 }
 
 // count counts samples.
 type count struct {
-	All, Less int           // number of samples, and of those with less than all devices
-	Gap       time.Duration // the longest time with less than all devices
+	All, Less int           // number of samples, and how many of them had less than all devices
+	Gap       time.Duration // longest time with less than all devices
 }
 
-// sampled calls do, and in the meantime samples whether this number of devices is allocatable.
+// sampled calls do, and samples meanwhile whether this number of devices is allocatable.
 func (s *scene) sampled(want int64, do func()) samples {
 	var seen samples
 	kubelet := s.kubelet()
@@ -82,7 +82,7 @@ func (s *scene) sampled(want int64, do func()) samples {
 	return seen
 }
 
-// always is sampled, and ends the story if a sample has another number of devices.
+// always is like sampled, but ends the story if a sample shows another number of devices.
 func (s *scene) always(want int64, do func()) {
 	seen := s.sampled(want, do)
 	if seen.Kubelet.All == 0 || seen.Kubelet.Less+seen.Node.Less > 0 {
@@ -94,7 +94,7 @@ func (s *scene) always(want int64, do func()) {
 // sample calls read at an interval until the context ends, and counts the values.
 func sample(ctx context.Context, every time.Duration, want int64, read func() (int64, error)) count {
 	var c count
-	var since time.Time // begin of this gap
+	var since time.Time // when this gap began
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -140,8 +140,8 @@ func (s *scene) allocatableOf(ctx context.Context, kubelet podresources.PodResou
 	return n, nil
 }
 
-// heldDevices returns the devices of the story's resource that containers of the story hold, as the
-// kubelet lists them: POD/CONTAINER to sorted ids.
+// heldDevices returns the devices of the story's resource that containers of the story hold, as the kubelet lists them:
+// POD/CONTAINER to sorted IDs.
 func (s *scene) heldDevices(kubelet podresources.PodResourcesListerClient) (map[string][]string, error) {
 	list, err := kubelet.List(s.ctx, &podresources.ListPodResourcesRequest{})
 	if err != nil {

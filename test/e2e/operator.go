@@ -52,9 +52,9 @@ func (s *scene) helmOperator(command string, args ...string) (string, error) {
 	return s.Run(s.ctx, "helm", append([]string{command, operator, s.packaged(operator), "--namespace", operatorNamespace, "--wait", "--timeout", "1m"}, args...)...)
 }
 
-// removeOperator removes the operator, its CRDs, and with them all mappings. The webhook is
-// removed first, so that pods can be created even if a later step fails. The processes are killed, so
-// that none renews its lease while the next story begins. The namespace stays, empty.
+// removeOperator removes the operator and its CRDs, and with them all mappings. It removes the webhook first, so that
+// pods can be created even if a later step fails. It kills the processes, so that none of them renews its lease while
+// the next story begins. The namespace stays, but is empty.
 func (s *scene) removeOperator() {
 	run := func(command string, args ...string) {
 		s.must(command, args...)
@@ -63,7 +63,7 @@ func (s *scene) removeOperator() {
 	pods := must(s.operators())
 	run("helm", "uninstall", operator, "--namespace", operatorNamespace, "--ignore-not-found")
 	for _, pod := range pods {
-		for _, c := range pod.Status.ContainerStatuses { // some may have ended
+		for _, c := range pod.Status.ContainerStatuses { // some may already have ended
 			_, _ = s.Run(s.ctx, "ctr", "tasks", "kill", "--signal", "SIGKILL", strings.TrimPrefix(c.ContainerID, "containerd://"))
 		}
 	}
@@ -82,7 +82,7 @@ func (s *scene) operators() ([]corev1.Pod, error) {
 	return slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil }), nil
 }
 
-// scale changes the number of replicas, and waits until all are ready and no other pod is left.
+// scale changes the number of replicas, and waits until all are ready and there is no other pod.
 func (s *scene) scale(replicas int) {
 	s.must("kubectl", "--namespace", operatorNamespace, "scale", "deployment", operator, "--replicas", strconv.Itoa(replicas))
 	await(s, "replicas", func() ([2]int, error) {
@@ -151,14 +151,14 @@ func (s *scene) trusted() ([]*x509.Certificate, error) {
 	return certificates(hook.ClientConfig.CABundle)
 }
 
-// countSigned returns the number of replicas that serve a certificate that the CA has signed.
+// countSigned returns the number of replicas that serve a certificate signed by the CA.
 func (s *scene) countSigned(ca *x509.Certificate) (int, error) {
 	all, err := s.served()
 	all = slices.DeleteFunc(all, func(c *x509.Certificate) bool { return c.CheckSignatureFrom(ca) != nil })
 	return len(all), err
 }
 
-// served returns the certificate of each replica.
+// served returns the certificates that the replicas serve.
 func (s *scene) served() (all []*x509.Certificate, err error) {
 	pods, err := s.operators()
 	if err != nil {
@@ -218,7 +218,7 @@ func manifest(objects ...any) string {
 	return file.String()
 }
 
-// kubectl runs kubectl in the namespace of the story's pods, and returns all its output.
+// kubectl runs kubectl in the namespace of the story's pods, and returns its whole output.
 func (s *scene) kubectl(stdin string, args ...string) (string, error) {
 	cmd := exec.CommandContext(s.ctx, filepath.Join(s.bin, "kubectl"), append([]string{
 		"--kubeconfig", s.Kubeconfig, "--cache-dir", filepath.Join(cluster.Root, "kubectl"), "--namespace", s.users}, args...)...)
@@ -231,7 +231,7 @@ func (s *scene) kubectl(stdin string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// mustKubectl is kubectl of a command that must succeed, without input.
+// mustKubectl is like kubectl, for a command that must succeed and has no input.
 func (s *scene) mustKubectl(args ...string) {
 	must(s.kubectl("", args...))
 }
@@ -242,7 +242,7 @@ func (s *scene) apply(objects ...any) string {
 	return out
 }
 
-// table returns the lines of kubectl get, with one space between words, and AGE for each age.
+// table returns the lines of kubectl get, with one space between words, and AGE in place of each age.
 func (s *scene) table(args ...string) ([]string, error) {
 	out, err := s.kubectl("", append([]string{"get"}, args...)...)
 	if err != nil {
@@ -255,7 +255,7 @@ func (s *scene) table(args ...string) ([]string, error) {
 	return lines, nil
 }
 
-// age matches the age of an object, which follows a condition.
+// age matches the age of an object, which is the column after a condition.
 var age = regexp.MustCompile(`\b( \d+[smh])+\b`)
 
 // mappingsReady waits until each of these mappings is Ready.
@@ -272,7 +272,7 @@ func (s *scene) dryRun(pod *corev1.Pod) (*corev1.Pod, error) {
 	return s.Client.CoreV1().Pods(s.users).Create(s.ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
 
-// requestedUnits returns the units of each resource of the domain that a container requests.
+// requestedUnits returns how many devices of each resource of the domain a container requests.
 func requestedUnits(c corev1.Container) map[string]int64 {
 	all := map[string]int64{}
 	for name, quantity := range c.Resources.Limits {
@@ -312,7 +312,7 @@ func (s *scene) rolledOut(name string) {
 	s.mustKubectl("rollout", "status", "deployment", name, "--timeout", "1m")
 }
 
-// inNamespace runs a part of a story with its pods in a new namespace. No other story uses the name.
+// inNamespace runs a part of a story with its pods in a new namespace, whose name no other story uses.
 func (s *scene) inNamespace(namespace string, part func()) {
 	s.mustKubectl("create", "namespace", namespace)
 	s.cleanups = append(s.cleanups, func() {
@@ -327,7 +327,7 @@ func (s *scene) inNamespace(namespace string, part func()) {
 	part()
 }
 
-// sumMetric returns the sum of a metric of the API server over the series whose labels have all words.
+// sumMetric returns the sum of a metric of the API server, over all series whose labels contain these words.
 func (s *scene) sumMetric(metric string, words ...string) int {
 	out := s.must("kubectl", "get", "--raw", "/metrics")
 	sum := 0.0
@@ -342,7 +342,7 @@ func (s *scene) sumMetric(metric string, words ...string) int {
 	return int(sum)
 }
 
-// webhookCalls returns the number of calls of the webhook by the API server.
+// webhookCalls returns how often the API server has called the webhook.
 func (s *scene) webhookCalls() int {
 	return s.sumMetric("apiserver_admission_webhook_request_total", `type="admit"`)
 }

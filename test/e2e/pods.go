@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// report lists the devices that a container can see, in the form that test/e2e/workload prints.
+// report lists the devices that a container can see. test/e2e/workload prints it.
 type report struct {
 	Env   map[string]string
 	Nodes map[string]string
@@ -32,7 +32,7 @@ func reportOf(ids string, nodes ...string) report {
 	return r
 }
 
-// pod returns a pod that requests n units of a resource, and holds them until it is deleted.
+// pod returns a pod that requests n devices of a resource, and holds them until it is deleted.
 func (s *scene) pod(name, resourceName string, n int64) *corev1.Pod {
 	none, grace, no := false, int64(1), false
 	return &corev1.Pod{
@@ -48,13 +48,13 @@ func (s *scene) pod(name, resourceName string, n int64) *corev1.Pod {
 	}
 }
 
-// restarting returns a pod whose containers are restarted.
+// restarting returns the pod with containers that are restarted when they end.
 func restarting(pod *corev1.Pod) *corev1.Pod {
 	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
 	return pod
 }
 
-// units returns limits of n units of a resource.
+// units returns limits of n devices of a resource.
 func units(resourceName string, n int64) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceName(resourceName): *resource.NewQuantity(n, resource.DecimalSI)}
 }
@@ -64,10 +64,10 @@ func (s *scene) create(pod *corev1.Pod) {
 	must(s.Client.CoreV1().Pods(s.users).Create(s.ctx, pod, metav1.CreateOptions{}))
 }
 
-// user creates a pod that requests one unit of the story's resource.
+// user creates a pod that requests one device of the story's resource.
 func (s *scene) user(name string) { s.create(s.pod(name, s.resource, 1)) }
 
-// userGets is user, and waits until the pod has this device and device node.
+// userGets is like user, and waits until the pod has this device and device node.
 func (s *scene) userGets(name, id, node string) {
 	s.user(name)
 	s.hasReport(name, reportOf(id, node))
@@ -92,13 +92,13 @@ func (s *scene) reachesPhase(name string, phase corev1.PodPhase) {
 	}, phase)
 }
 
-// unschedulable waits until the scheduler has found no node with enough devices for a pod.
+// unschedulable waits until the scheduler reports that no node has enough devices for a pod.
 func (s *scene) unschedulable(name string) { s.notScheduled(name, "Insufficient") }
 
-// pending waits until the scheduler has found no node with the devices that a pod's claims request.
+// pending waits until the scheduler reports that no node has the devices that a pod's claims request.
 func (s *scene) pending(name string) { s.notScheduled(name, "cannot allocate all claims") }
 
-// notScheduled waits until the scheduler has found no node for a pod, and says so with these words.
+// notScheduled waits until the scheduler reports with these words that it has found no node for a pod.
 func (s *scene) notScheduled(name, words string) {
 	await(s, "pod "+name, func() (bool, error) {
 		pod, err := s.readPod(name)
@@ -114,7 +114,7 @@ func (s *scene) notScheduled(name, words string) {
 	}, true)
 }
 
-// hasReport waits until a pod runs and the last report of its container is want.
+// hasReport waits until a pod is running and the last report of its container is want.
 func (s *scene) hasReport(name string, want report) {
 	s.reachesPhase(name, corev1.PodRunning)
 	await(s, "report of pod "+name, func() (report, error) { return s.lastReport(name, "main") }, want)
@@ -132,8 +132,7 @@ func (s *scene) reportIn(name, container string) report {
 	return r
 }
 
-// lastReport returns the last report of a container. It sorts the ids, because a kubelet passes them
-// in no order.
+// lastReport returns the last report of a container. It sorts the IDs, because the kubelet passes them in random order.
 func (s *scene) lastReport(name, container string) (report, error) {
 	var r report
 	text, err := s.Client.CoreV1().Pods(s.users).GetLogs(name, &corev1.PodLogOptions{Container: container}).DoRaw(s.ctx)
@@ -150,7 +149,7 @@ func (s *scene) lastReport(name, container string) (report, error) {
 	return r, err
 }
 
-// health waits until pod status has this health of the devices of a pod.
+// health waits until the status of a pod shows this health for its devices.
 func (s *scene) health(name string, want map[string]string) {
 	await(s, "allocatedResourcesStatus of "+name, func() (map[string]string, error) {
 		pod, err := s.readPod(name)
@@ -160,7 +159,7 @@ func (s *scene) health(name string, want map[string]string) {
 		health := map[string]string{}
 		for _, container := range pod.Status.ContainerStatuses {
 			for _, allocated := range container.AllocatedResourcesStatus {
-				for _, device := range allocated.Resources { // the id of a claim's device is CLAIM-REQUEST-DEVICE
+				for _, device := range allocated.Resources { // the ID of a claim's device is CLAIM-REQUEST-DEVICE
 					_, id := cutDevice(device.ResourceID)
 					health[string(id)] = string(device.Health)
 				}

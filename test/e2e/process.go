@@ -16,7 +16,8 @@ func (s *scene) daemonPID() int {
 	return s.pid(pod.Status.ContainerStatuses[0].ContainerID)
 }
 
-// pid returns the first process of a container with an id as in pod status: containerd://ID.
+// pid returns the first process of a container. The container's ID has the form used in the status of a pod:
+// containerd://ID.
 func (s *scene) pid(container string) int {
 	out := s.must("ctr", "tasks", "list")
 	for l := range strings.Lines(out) {
@@ -35,8 +36,8 @@ func (s *scene) killContainer(name string) {
 	s.check(syscall.Kill(s.pid(pod.Status.ContainerStatuses[0].ContainerID), syscall.SIGKILL))
 }
 
-// restartsWith kills the process of a pod's container, and waits until the next one has the same devices. n is the number
-// of restarts so far, with this one.
+// restartsWith kills the process of a pod's container, and waits until the restarted container has the same devices. n
+// is the number of restarts, including this one.
 func (s *scene) restartsWith(name string, was report, n int32) {
 	s.killContainer(name)
 	s.unharmed(name, was, n)
@@ -54,12 +55,12 @@ func (s *scene) daemonStatus() map[string]string {
 	return status
 }
 
-// daemonMounts returns which of these paths are mounts in the daemon's container: path to ro or rw.
+// daemonMounts returns which of these paths are mounts in the daemon's container. It maps each path to ro or rw.
 func (s *scene) daemonMounts(paths ...string) map[string]string {
 	return mounts(s.daemonPID(), paths...)
 }
 
-// mounts is daemonMounts for a process.
+// mounts is like daemonMounts, but for any process.
 func mounts(pid int, paths ...string) map[string]string {
 	text := must(os.ReadFile(fmt.Sprintf("/proc/%d/mounts", pid)))
 	found := map[string]string{}
@@ -75,7 +76,7 @@ func mounts(pid int, paths ...string) map[string]string {
 // processStart returns the time at which a process was started, with the kernel's resolution of 10 ms.
 func (s *scene) processStart(pid int) time.Time {
 	text := must(os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)))
-	_, after, _ := strings.Cut(string(text), ") ") // after the name, the fields from the third one on
+	_, after, _ := strings.Cut(string(text), ") ") // the fields after the name, from the third one on
 	ticks := must(strconv.ParseInt(strings.Fields(after)[22-3], 10, 64))
 	uptime := must(os.ReadFile("/proc/uptime"))
 	now := time.Now()

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// record has all states of objects of one kind, as a watch of the API server has sent them. It misses
-// no state between two reads, and has the time of each.
+// record contains all states of objects of one kind, with the time of each, as a watch of the API server has sent them.
+// So it also contains states that existed only between two reads.
 type record[T metav1.Object] struct {
 	mu      sync.Mutex
 	states  []moment[T]
@@ -21,7 +21,7 @@ type record[T metav1.Object] struct {
 	failed  error
 }
 
-// moment has the objects after an event, by name.
+// moment contains the objects after an event, by name.
 type moment[T any] struct {
 	at      time.Time
 	objects map[string]T
@@ -81,8 +81,8 @@ func (r *record[T]) now() ([]moment[T], <-chan struct{}, error) {
 	return r.states, r.changed, r.failed
 }
 
-// until waits for a state at or after a time that want accepts, and returns the time of the first one. The
-// last state before that time counts too, with the time itself. name is the state's name in errors.
+// until waits for a state at or after a time that want accepts, and returns the time of the first such state. The state
+// at that time counts, too, as of that time. name describes the state in errors.
 func (r *record[T]) until(s *scene, name string, since time.Time, want func(map[string]T) bool) time.Time {
 	limit := time.NewTimer(patience)
 	defer limit.Stop()
@@ -105,7 +105,7 @@ func (r *record[T]) until(s *scene, name string, since time.Time, want func(map[
 	}
 }
 
-// since returns the states from a time on, the one at that time included.
+// since returns the states from a time on, including the state at that time.
 func (r *record[T]) since(s *scene, t time.Time) []moment[T] {
 	states, _, err := r.now()
 	s.check(err)

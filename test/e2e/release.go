@@ -42,7 +42,7 @@ func (o options) tag() string { return strings.ReplaceAll(o.version, "+", "_") }
 // chart returns the path of the daemon's chart.
 func (s *scene) chart() string { return s.packaged("accelerator-device-plugin") }
 
-// packaged returns the path of a chart that `make chart` has written.
+// packaged returns the path of a chart that `make chart` has packaged.
 func (s *scene) packaged(name string) string { return s.glob(filepath.Join(s.dist, name+"-*.tgz")) }
 
 // glob returns the only path that matches a pattern.
@@ -59,20 +59,20 @@ func (s *scene) helm(command string, args ...string) (string, error) {
 	return s.Run(s.ctx, "helm", append([]string{command, release, "--namespace", namespace}, args...)...)
 }
 
-// mustHelm is helm of a command that must succeed.
+// mustHelm is like helm, for a command that must succeed.
 func (s *scene) mustHelm(command string, args ...string) {
 	must(s.helm(command, args...))
 }
 
-// begin plugs cards, installs the chart, and returns when the node advertises them.
+// begin plugs cards, installs the chart, and returns when the node advertises the cards.
 func (s *scene) begin(addresses ...string) {
 	s.plug(addresses...)
 	s.install()
 	s.offers(s.resource, int64(len(addresses)), int64(len(addresses)))
 }
 
-// settings returns the arguments of helm with which a story installs the chart: the values for the
-// simulated node and the story, and the given values, as for helm's --set.
+// settings returns the arguments of helm with which a story installs the chart. They set the values for the simulated
+// node, for the story, and these values, which have the form of helm's --set.
 func (s *scene) settings(values ...string) []string {
 	args := []string{s.chart(), "--wait", "--timeout", "1m"}
 	values = append([]string{
@@ -97,14 +97,14 @@ func (s *scene) install(values ...string) {
 	s.mustHelm("install", s.settings(values...)...)
 }
 
-// upgradeTo sets values of the release, keeps the others, and returns when another daemon is the only one.
+// upgradeTo sets values of the release and keeps the others. It returns when a new daemon is the only one.
 func (s *scene) upgradeTo(values ...string) {
 	old := s.daemon().Name
 	s.mustHelm("upgrade", setting([]string{s.chart(), "--reset-then-reuse-values", "--wait", "--timeout", "1m"}, values...)...)
 	s.replaces(old)
 }
 
-// beginUpgrade changes the values of the release with helm upgrade, and does not wait for the daemon.
+// beginUpgrade changes the values of the release with helm upgrade, but does not wait for the daemon.
 func (s *scene) beginUpgrade(values ...string) {
 	s.mustHelm("upgrade", slices.DeleteFunc(s.settings(values...), func(arg string) bool { return arg == "--wait" })...)
 }
@@ -130,10 +130,10 @@ func (s *scene) daemonsOf(labels string) ([]corev1.Pod, error) {
 	return list.Items, nil
 }
 
-// daemon waits until the release has one pod, which is ready, and returns the pod.
+// daemon waits until the release has exactly one pod and the pod is ready, and returns it.
 func (s *scene) daemon() corev1.Pod { return s.daemonOf(selector) }
 
-// daemonOf waits until there is one pod with these labels, which is ready, and returns the pod.
+// daemonOf waits until there is exactly one pod with these labels and the pod is ready, and returns it.
 func (s *scene) daemonOf(labels string) corev1.Pod {
 	var pod corev1.Pod
 	await(s, "one daemon, ready", func() (bool, error) {
@@ -173,11 +173,10 @@ func (s *scene) exec(args ...string) string {
 	return s.execInPod(s.daemon().Name, args...)
 }
 
-// hasReasons waits until /devices of the daemon has these unhealthy devices with these reasons, by
-// id.
+// hasReasons waits until /devices of the daemon lists exactly these unhealthy devices, by ID, with these reasons.
 func (s *scene) hasReasons(want map[string][]string) { s.hasReasonsIn(selector, want) }
 
-// hasReasonsIn is hasReasons for the daemon with these labels.
+// hasReasonsIn is like hasReasons, for the daemon with these labels.
 func (s *scene) hasReasonsIn(labels string, want map[string][]string) {
 	await(s, "unhealthy devices", func() (map[string][]string, error) {
 		text, err := s.Client.CoreV1().Pods(namespace).ProxyGet("http", s.daemonOf(labels).Name, "9480", "/devices", nil).DoRaw(s.ctx)
@@ -240,7 +239,7 @@ func (s *scene) logged(event string, fields line) {
 // has reports whether a line has these fields.
 func (l line) has(fields line) bool {
 	for name, value := range fields {
-		if fmt.Sprint(l[name]) != fmt.Sprint(value) { // compared as text, also lists
+		if fmt.Sprint(l[name]) != fmt.Sprint(value) { // compared as text, which also works for lists
 			return false
 		}
 	}

@@ -26,7 +26,8 @@ type story struct {
 	run  func(*scene)
 }
 
-// needs has the oldest minor version of Kubernetes 1 for a story, if it is not that of every cluster that can be built.
+// needs contains the oldest minor version of Kubernetes 1 for a story. Stories that run on all supported versions are
+// not listed.
 var needs = map[string]int{
 	"dra-extended": 36, "dra-extended-stale": 36, "dra-families": 36, // DRAExtendedResource
 	"dra-break": taints, "dra-pulled": taints, "dra-tolerated": taints,
@@ -35,20 +36,20 @@ var needs = map[string]int{
 	"dra-status":    36, // DRAResourceClaimGranularStatusAuthorization
 }
 
-// taints is the minor version of Kubernetes from which slices have taints (DRADeviceTaints), and the status of a pod has
-// the health of the devices of its claims (ResourceHealthStatus).
+// taints is the minor version of Kubernetes from which slices have taints (DRADeviceTaints), and the status of a pod
+// shows the health of the devices of its claims (ResourceHealthStatus).
 const taints = 36
 
-// scene has the state of a running story. Its methods end the story at a failure.
+// scene is the state of a running story. If a method fails, it ends the story.
 type scene struct {
 	options
 	*cluster.Cluster
 	ctx      context.Context
 	resource string // resource name of the story's release
 	users    string // namespace of the story's pods
-	minor    int    // of the version of Kubernetes
+	minor    int    // minor version of Kubernetes
 	apart    bool
-	beside   func() bool // runs a story apart, and returns false if there is none
+	beside   func() bool // runs one of the stories in apart, and returns false if there is none left
 
 	steps     []row
 	stepBegan time.Time
@@ -79,7 +80,7 @@ func runStory(ctx context.Context, c *cluster.Cluster, o options, minor int, st 
 	end := times.begin(st.name)
 	s := &scene{options: o, Cluster: c, ctx: ctx, minor: minor, resource: "e2e.b-com.com/" + st.name, users: "default", apart: slices.Contains(apart, st.name), beside: beside}
 	err := s.try(func() {
-		s.check(os.RemoveAll(filepath.Join(o.out, st.name))) // state of an earlier failure
+		s.check(os.RemoveAll(filepath.Join(o.out, st.name))) // the state written after an earlier failure
 		if s.apart {
 			s.ownNamespace()
 		} else {
@@ -97,7 +98,7 @@ func runStory(ctx context.Context, c *cluster.Cluster, o options, minor int, st 
 			s.writeState(filepath.Join(o.out, st.name))
 		}
 	}
-	// Objects that a story leaves would make the next one fail, so the cleanup can fail a story.
+	// If a story leaves objects behind, the next one fails. So a failed cleanup fails the story.
 	s.steps = append(s.steps, row{name: "clean up"})
 	s.stepBegan = time.Now()
 	if ctx.Err() == nil {
@@ -113,7 +114,7 @@ func runStory(ctx context.Context, c *cluster.Cluster, o options, minor int, st 
 	return err == nil
 }
 
-// try runs a function, and returns the error of the check that ended it, or nil.
+// try runs a function. It returns the error of the check that ended the function, or nil.
 func (s *scene) try(run func()) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -128,8 +129,8 @@ func (s *scene) try(run func()) (err error) {
 	return nil
 }
 
-// emptyCheckpoint removes the kubelet's checkpoint if it has entries of an earlier story. A driver, which can't make the
-// kubelet write the file again, would withhold the devices for five minutes.
+// emptyCheckpoint removes the kubelet's checkpoint if it contains entries of an earlier story. Otherwise a driver would
+// withhold the devices for five minutes, because it cannot make the kubelet write the file again.
 func (s *scene) emptyCheckpoint() {
 	text, err := os.ReadFile(checkpointFile)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !bytes.Contains(text, []byte(`"PodUID"`)) {
@@ -150,7 +151,7 @@ func (s *scene) emptyNode() {
 	s.simulate()
 }
 
-// ownNamespace creates the namespace of the pods of stories apart, which is kept.
+// ownNamespace creates the namespace for the pods of the stories in apart. It is not deleted.
 func (s *scene) ownNamespace() {
 	s.users = "apart"
 	if _, err := s.Client.CoreV1().Namespaces().Get(s.ctx, s.users, metav1.GetOptions{}); err != nil {
@@ -190,7 +191,7 @@ func (s *scene) check(err error) {
 	}
 }
 
-// must runs a program of the cluster, which must succeed, and returns its output.
+// must runs a program of the cluster, and returns its output. If the program fails, the story ends.
 func (s *scene) must(program string, args ...string) string {
 	out := must(s.Run(s.ctx, program, args...))
 	return out
@@ -210,8 +211,8 @@ func (s *scene) failf(format string, args ...any) { s.check(fmt.Errorf(format, a
 // patience is the time limit of [await].
 const patience = 100 * time.Second
 
-// await calls read until it returns want, and returns the time that took. Errors of read are retried.
-// name is the value's name in errors.
+// await calls read until it returns want, and returns how long that took. It retries after errors of read. name
+// describes the value in errors.
 func await[T any](s *scene, name string, read func() (T, error), want T) time.Duration {
 	began := time.Now()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -254,7 +255,7 @@ func (s *scene) throughout(limit time.Duration, check func()) {
 	}
 }
 
-// waitBeside waits for a time, and runs stories apart meanwhile. It can take longer.
+// waitBeside waits for a time, and meanwhile runs stories from apart. It can take longer.
 func (s *scene) waitBeside(limit time.Duration) {
 	end := time.Now().Add(limit)
 	for time.Now().Before(end) && s.beside() {
@@ -262,7 +263,7 @@ func (s *scene) waitBeside(limit time.Duration) {
 	s.wait(time.Until(end))
 }
 
-// during calls do, and runs tasks until it has returned.
+// during calls do, and runs the tasks until do has returned.
 func (s *scene) during(do func(), tasks ...func(context.Context)) {
 	ctx, stop := context.WithCancel(s.ctx)
 	var running sync.WaitGroup

@@ -18,14 +18,15 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/soak"
 )
 
-// A soak runs random operations for some time, in rounds. In a round, several lanes choose operations at random, each at its
-// own pace. Then no operation runs and no fault is left, and everything must agree: [soaking.quiet].
+// A soak runs random operations for some time, in rounds. In a round, several lanes choose operations at random, each
+// at its own pace. At the end of the round no operation runs and all faults have ended. Then everything must agree: see
+// [soaking.quiet].
 //
-// Each round has another mixture: some kinds of operations are missing, and some are frequent. Where everything happens all
-// the time, one kind hides what another could find ("swarm testing").
+// Each round has a different mixture: some kinds of operations are missing, and some are frequent. If everything
+// happened all the time, one kind could hide faults that another one would find ("swarm testing").
 const (
 	roundTime = 4 * time.Minute
-	opLimit   = 3 * time.Minute // of an operation
+	opLimit   = 3 * time.Minute // time limit of an operation
 )
 
 // soaking is a running soak.
@@ -37,26 +38,26 @@ type soaking struct {
 	crowd crowdOfSoak
 	watch watching
 
-	changing atomic.Bool // an upgrade changes the names of devices, or may
+	changing atomic.Bool // an upgrade is changing the names of devices, or may be
 
 	mu      sync.Mutex // guards the rest
 	file    *soak.Writer
 	checker *soak.Checker
 	lines   []soak.Line
 	wrong   []soak.Wrong
-	count   int             // of operations
-	busy    map[string]bool // parts with a fault
+	count   int             // number of operations so far
+	busy    map[string]bool // parts that have a fault at the moment
 	naming  naming
 	former  naming
 }
 
-// act is what an operation works with: a scene of its own, whose checks end the operation.
+// act is what an operation works with. It has a scene of its own, whose checks end the operation.
 type act struct {
 	*scene
 	*soaking
 }
 
-// operation is a kind of operations. choose returns false if there is nothing to do now.
+// operation is a kind of operation. choose returns false if there is nothing to do at the moment.
 type operation struct {
 	weight   int
 	disturbs bool
@@ -64,7 +65,7 @@ type operation struct {
 	run      func(a act, target string, args []string)
 }
 
-// lane has operations that run one after the other.
+// lane is a group of operations that run one after the other.
 type lane struct {
 	name  string
 	pause time.Duration // mean time between two operations
@@ -94,7 +95,8 @@ func (l lane) mixed(random *rand.Rand) lane {
 	return l
 }
 
-// runSoak runs operations for a time, or those of another history, and reports whether something was wrong.
+// runSoak runs random operations for a time, or the operations of an earlier history. It reports whether something was
+// wrong.
 func runSoak(ctx context.Context, c *cluster.Cluster, o options) (failed bool, err error) {
 	var replay []soak.Line
 	if o.replay != "" {
@@ -134,7 +136,7 @@ func runSoak(ctx context.Context, c *cluster.Cluster, o options) (failed bool, e
 	return s.report(dir, err)
 }
 
-// rounds runs rounds until the time is over. It ends after the first round with a violation.
+// rounds runs rounds until the time is over, or until a round ends with a violation.
 func (s *soaking) rounds(lasts time.Duration) {
 	for n := uint64(0); time.Since(s.began) < lasts && len(s.found()) == 0; n++ {
 		fmt.Printf("== round %d, %v of %v\n", n+1, time.Since(s.began).Round(time.Second), lasts)
@@ -176,8 +178,8 @@ func (s *soaking) runLane(ctx context.Context, l lane, random *rand.Rand) {
 	}
 }
 
-// operate runs an operation, and writes its begin and its end. An error is no violation: without an API server, for example,
-// hardly an operation succeeds.
+// operate runs an operation, and writes lines for its begin and its end. A failed operation is not a violation: without
+// an API server, for example, hardly any operation succeeds.
 func (s *soaking) operate(l lane, kind, target string, args []string) {
 	o := l.kinds[kind]
 	s.mu.Lock()
@@ -197,7 +199,8 @@ func (s *soaking) operate(l lane, kind, target string, args []string) {
 	s.write(soak.Line{Done: &done})
 }
 
-// replay runs the operations of a history at the same times, each lane by itself, and is quiet at the same times.
+// replay runs the operations of a history at the same times, with each lane by itself. It also has the quiet times of
+// the history at the same times.
 func (s *soaking) replay(history []soak.Line) {
 	byLane := map[string][]soak.Line{}
 	var quiets []float64
@@ -222,7 +225,7 @@ func (s *soaking) replay(history []soak.Line) {
 					s.operate(l, line.Op.Kind, line.Op.Target, line.Op.Args)
 				}
 			})
-			// The map is only read by others: each lane has its own entry.
+			// The lanes only read the map. Each lane has its own entry.
 		}
 		running.Wait()
 		if len(s.found()) > 0 {
@@ -232,10 +235,10 @@ func (s *soaking) replay(history []soak.Line) {
 	}
 }
 
-// at returns the time since the begin of the run, for lines.
+// at returns the time since the beginning of the run, as it is used in lines.
 func (s *soaking) at(t time.Time) float64 { return t.Sub(s.began).Seconds() }
 
-// write writes a line, and gives it to the checker.
+// write writes a line, and passes it to the checker.
 func (s *soaking) write(line soak.Line) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -250,7 +253,7 @@ func (s *soaking) write(line soak.Line) {
 		err = errors.Join(err, s.file.Write(found))
 	}
 	if err != nil {
-		panic(err) // a soak without a history is worth nothing
+		panic(err) // a soak without its history is worthless
 	}
 }
 

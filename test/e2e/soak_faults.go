@@ -14,11 +14,11 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// The parts that faults hit: those of the cluster, and programs in pods. The kubelet restarts the latter.
+// The parts that faults hit: parts of the cluster, and programs in pods. The kubelet restarts the programs in pods.
 var (
 	clusterParts = []string{"kubelet", "containerd", "kube-apiserver", "etcd", "kube-scheduler", "kube-controller-manager"}
 	programs     = map[string]string{"daemon": "accelerator-dev", "driver": "accelerator-dra", "operator": "accelerator-ope"} // as in /proc/PID/comm
-	// The plugin, with either API, is hit more often than each of the others.
+	// The plugin, with either API, is hit more often than the other parts.
 	parts = append(slices.Clone(clusterParts), "operator", "plugin", "plugin", "plugin", "plugin")
 )
 
@@ -32,7 +32,7 @@ var faultOperations = map[string]operation{
 			await(a.scene, part+" again", func() (bool, error) {
 				return slices.ContainsFunc(cluster.Programs(program), func(pid int) bool { return !slices.Contains(old, pid) }), nil
 			}, true)
-			a.pause("2") // until the probe has found it ready or not
+			a.pause("2") // until the probe has set its readiness
 			if part != "operator" {
 				a.rolledToNaming()
 			}
@@ -56,8 +56,9 @@ var faultOperations = map[string]operation{
 		defer func() { a.check(a.Signal(part, syscall.SIGCONT)) }()
 		a.pause(args[0])
 	}},
-	// The kubelet starts while the API server is stopped, and knows no pods until that continues. Mostly while something is
-	// held under a former name: then only the daemon knows that the device is not free.
+	// The kubelet starts while the API server is stopped. It does not know any pods until the API server continues.
+	// Usually this happens while a pod holds something under its old name, because then only the daemon knows that the
+	// device is not free.
 	"blind": {weight: 10, disturbs: true, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		if !s.formerNameHeld() && random.IntN(6) > 0 || !s.take("kube-apiserver") {
 			return "", nil, false
@@ -77,7 +78,8 @@ var faultOperations = map[string]operation{
 		a.pause(args[0])
 	}},
 	"disk": {weight: 2, disturbs: true, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
-		// A file system with a file that is open for writing, as that of the state, cannot become read-only.
+		// A file system on which a file is open for writing cannot become read-only. This is the case for the state
+		// directory.
 		disk := [][2]string{{state, "full"}, {specs, "full"}, {specs, "read-only"}}[random.IntN(3)]
 		return disk[0], []string{disk[1], seconds(random, 10)}, s.take(disk[0])
 	}, run: func(a act, target string, args []string) {
@@ -91,7 +93,7 @@ var faultOperations = map[string]operation{
 		}
 		a.pause(args[1])
 	}},
-	// The wall clock of the machine jumps, and back.
+	// The wall clock of the machine jumps, and later jumps back.
 	"clock": {weight: 1, disturbs: true, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		return "clock", []string{strconv.Itoa(random.IntN(1200) - 600), seconds(random, 6)}, s.take("clock")
 	}, run: func(a act, _ string, args []string) {
@@ -104,7 +106,7 @@ var faultOperations = map[string]operation{
 	}},
 }
 
-// anyPart returns a choice of a part that has no fault, and of seconds.
+// anyPart returns a function that chooses a part without a fault, and a number of seconds.
 func anyPart(mean float64) func(*soaking, *rand.Rand) (string, []string, bool) {
 	return func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		part := parts[random.IntN(len(parts))]
@@ -120,7 +122,7 @@ func seconds(random *rand.Rand, mean float64) string {
 	return fmt.Sprintf("%.1f", min(60, 0.1+random.ExpFloat64()*mean))
 }
 
-// take marks a part as having a fault, and reports whether it had none before.
+// take marks a part as having a fault. It returns false if the part already had one.
 func (s *soaking) take(part string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,7 +146,7 @@ func (a act) pause(text string) {
 	}
 }
 
-// send sends a signal to processes. One that has ended is no error.
+// send sends a signal to processes. It is not an error if one of them has ended.
 func send(pids []int, s syscall.Signal) (err error) {
 	for _, pid := range pids {
 		if failed := syscall.Kill(pid, s); !errors.Is(failed, syscall.ESRCH) {

@@ -21,18 +21,18 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/soak"
 )
 
-// slots are the slots for cards.
+// slots lists the slots for cards.
 var slots = []string{first, second, third, "0000:04:00.0"}
 
-// soakBreaks are the ways in which a port breaks. They can be healed, and do not last longer than the fault.
+// soakBreaks lists the ways in which a port breaks. They can be healed, and do not last longer than the fault.
 var soakBreaks = []string{"port-ap6", "power-throttled", "fme-fatal", "driver-unbound", "node-missing"}
 
-// bench has the state of the simulated hardware.
+// bench is the state of the simulated hardware.
 type bench struct {
 	mu    sync.Mutex
-	cards map[string]*card // by address; those that were pulled too
+	cards map[string]*card // by address, including those that were pulled
 
-	excluded []string // only of the lane of the hardware
+	excluded []string // used only by the lane of the hardware
 }
 
 type card struct {
@@ -40,13 +40,13 @@ type card struct {
 	ports   []port
 }
 
-// port is a port of a card. Its line in the history is what the checker knows of it.
+// port is a port of a card. Its line in the history contains what the checker knows about it.
 type port struct {
 	soak.Port
-	device  string  // as simulate names it
-	plugged float64 // when
+	device  string  // name of the device in the command simulate
+	plugged float64 // when it was plugged in
 
-	unsureCordon, unsureExclusion bool // a command to change it runs, or has failed
+	unsureCordon, unsureExclusion bool // a command that changes it is running, or has failed
 }
 
 // fit reports whether the port may be offered.
@@ -54,7 +54,7 @@ func (p port) fit() bool {
 	return p.Node != "" && p.Broken == "" && !p.Cordoned && !p.Excluded && !p.Unsure
 }
 
-// all returns the ports of cards that are plugged.
+// all returns the ports of plugged cards.
 func (b *bench) all() []port {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -67,7 +67,7 @@ func (b *bench) all() []port {
 	return found
 }
 
-// choose returns a card that is plugged or not, with a condition, or "".
+// choose returns a card that is plugged (or not plugged) and satisfies a condition, or "".
 func (b *bench) choose(random *rand.Rand, plugged bool, want func(*card) bool) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,7 +87,7 @@ func (b *bench) choose(random *rand.Rand, plugged bool, want func(*card) bool) s
 	return found[random.IntN(len(found))]
 }
 
-// ofCard returns the choice of an operation on a card.
+// ofCard returns a function that chooses a card for an operation.
 func ofCard(plugged bool, want func(*card) bool, args func(*rand.Rand) []string) func(*soaking, *rand.Rand) (string, []string, bool) {
 	return func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		address := s.bench.choose(random, plugged, want)
@@ -103,12 +103,13 @@ func anyOf(want func(port) bool) func(*card) bool {
 	return func(c *card) bool { return slices.ContainsFunc(c.ports, want) }
 }
 
-// plain is a condition for cards that nobody has cordoned or excluded: both would hold for the next card of the slot.
+// plain is the condition that a card is neither cordoned nor excluded. A cordon or an exclusion would also apply to the
+// next card in the slot.
 func plain(c *card) bool {
 	return !slices.ContainsFunc(c.ports, func(p port) bool { return p.Cordoned || p.Excluded || p.Unsure })
 }
 
-// single is a condition for cards that mean the same in each mode.
+// single is the condition that a card has a single port, so that it is the same in each mode, and that want is true.
 func single(want func(port) bool) func(*card) bool {
 	return func(c *card) bool { return len(c.ports) == 1 && want(c.ports[0]) }
 }
@@ -118,7 +119,7 @@ var hardwareOperations = map[string]operation{
 		return []string{strconv.Itoa(1 + random.IntN(2)), []string{afuID, otherAFU}[random.IntN(2)]}
 	}), run: func(a act, address string, args []string) { a.plugIn(address, must(strconv.Atoi(args[0])), args[1]) }},
 	"pull": {weight: 3, choose: ofCard(true, plain, nil), run: func(a act, address string, _ []string) { a.pullOut(address) }},
-	// The card gets other numbers for its nodes if another one takes its own.
+	// If another card has taken the numbers of its nodes, the card gets other ones.
 	"renumber": {weight: 1, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		one, other := s.bench.choose(random, true, plain), s.bench.choose(random, true, plain)
 		return one, []string{other}, one != other
@@ -252,7 +253,7 @@ func (a act) pullOut(address string) {
 	})
 }
 
-// mark changes what is known of the only port of a card, and writes a line for it.
+// mark changes what is known about the only port of a card, and writes a line for it.
 func (a act) mark(address string, mark func(*port)) {
 	a.bench.mu.Lock()
 	defer a.bench.mu.Unlock()
@@ -263,11 +264,11 @@ func (a act) mark(address string, mark func(*port)) {
 	a.write(soak.Line{Port: &p.Port})
 }
 
-// notCordoned is in the error of uncordon, without other cordons and with some.
+// notCordoned matches the error of uncordon, without other cordons and with some.
 var notCordoned = regexp.MustCompile("is not cordoned|want one that is cordoned")
 
-// cordon cordons the only port of a card, or ends the cordon. If the command fails, it may have done so or not, so the port is
-// unsure until the next one succeeds.
+// cordon cordons the only port of a card, or ends the cordon. If the command fails, it may have taken effect or not. So
+// the port is unsure until the next command succeeds.
 func (a act) cordon(address string, cordoned bool) {
 	id := a.bench.ports(address)[0].device
 	args := []string{"uncordon", id, "--by", "soak"}
@@ -282,7 +283,7 @@ func (a act) cordon(address string, cordoned bool) {
 	a.mark(address, func(p *port) { p.unsureCordon, p.Cordoned = false, cordoned })
 }
 
-// exclude excludes the only port of a card by the overrides of the node, or ends that.
+// exclude excludes the only port of a card through the overrides of the node, or ends the exclusion.
 func (a act) exclude(address string, excluded bool) {
 	id := a.bench.ports(address)[0].device
 	a.mark(address, func(p *port) { p.unsureExclusion = true })
@@ -296,7 +297,7 @@ func (a act) exclude(address string, excluded bool) {
 	a.mark(address, func(p *port) { p.unsureExclusion, p.Excluded = false, excluded })
 }
 
-// settled reports whether the daemon lists a device, with or without a reason.
+// settled reports whether the daemon lists a device with a reason (if want is true) or without it.
 func (a act) settled(id, reason string, want bool) bool {
 	rows, err := a.rows()
 	for _, row := range rows {
@@ -323,7 +324,7 @@ func (a act) rows() ([]shownDevice, error) {
 	return rows, json.Unmarshal([]byte(text), &rows)
 }
 
-// inDaemon runs a command in a pod of the API that is ready.
+// inDaemon runs a command in a ready pod of the API.
 func (a act) inDaemon(args ...string) (string, error) {
 	pods, err := a.daemonsOf(a.present().labels())
 	if err != nil {

@@ -14,18 +14,18 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/soak"
 )
 
-// mostPods is the largest number of pods at once.
+// mostPods is the largest number of pods at the same time.
 const mostPods = 8
 
-// crowdOfSoak has the names of the pods that exist.
+// crowdOfSoak contains the names of the existing pods.
 type crowdOfSoak struct {
 	mu    sync.Mutex
 	names []string
-	wants map[string]string // name -> what the pod requests
+	wants map[string]string // name → what the pod requests
 	count int
 }
 
-// next returns the name of a new pod that requests this, or "" if there are enough.
+// next returns a name for a new pod that requests this, or "" if there are enough pods.
 func (c *crowdOfSoak) next(wants string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,7 +42,7 @@ func (c *crowdOfSoak) next(wants string) string {
 	return name
 }
 
-// any returns a pod, or "".
+// any returns the name of a pod, or "".
 func (c *crowdOfSoak) any(random *rand.Rand) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,8 +68,8 @@ var podOperations = map[string]operation{
 		pod.Spec.InitContainers = []corev1.Container{first}
 		a.create(pod)
 	}},
-	// The operator translates the name, if it answers; otherwise the pod is refused. In mode region, the hook of the runtime
-	// then lets it run only on a card with the AFU.
+	// The operator translates the name. If it does not answer, the pod is refused. In mode region, the hook of the
+	// container runtime lets the pod run only on a card that has the AFU.
 	"mapped": {weight: 3, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		name := map[string]string{"af": "soak-loopback", "region": "soak-region"}[s.present().Mode]
 		if name == "" || s.present().API == "dra" {
@@ -78,7 +78,8 @@ var podOperations = map[string]operation{
 		pod := s.crowd.next(domain + name)
 		return pod, []string{domain + name, "1"}, pod != ""
 	}, run: func(a act, name string, args []string) { a.create(mayFail(a.podOf(name, args))) }},
-	// The claim has an AFU, and simulated cards cannot be programmed: the pod runs only on a card that has it.
+	// The claim requires an AFU. Simulated cards cannot be programmed, so the pod runs only on a card that has this
+	// AFU.
 	"programmed": {weight: 2, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		if s.present().API != "dra" {
 			return "", nil, false
@@ -93,7 +94,7 @@ var podOperations = map[string]operation{
 	}},
 	"delete": {weight: 11, choose: anyPod, run: func(a act, name string, _ []string) { a.endPod(name, 1) }},
 	"force":  {weight: 2, choose: anyPod, run: func(a act, name string, _ []string) { a.endPod(name, 0) }},
-	// The process of a container ends: the pod has failed, or the container restarts.
+	// The process of a container ends. Then the pod has failed, or the container restarts.
 	"end": {weight: 3, choose: anyPod, run: func(a act, name string, _ []string) {
 		for _, c := range a.watch.containersOf(name) {
 			a.check(syscall.Kill(c.PID, syscall.SIGKILL))
@@ -101,7 +102,7 @@ var podOperations = map[string]operation{
 	}},
 }
 
-// mayFail returns a pod that may wait for ever, because no card with its AFU is free.
+// mayFail marks a pod that may wait forever, because there may be no free card with its AFU.
 func mayFail(pod *corev1.Pod) *corev1.Pod {
 	if pod.Labels == nil {
 		pod.Labels = map[string]string{}
@@ -112,7 +113,7 @@ func mayFail(pod *corev1.Pod) *corev1.Pod {
 
 const mayFailLabel = "soak/may-fail"
 
-// formerNameHeld reports whether a container still has a device under a name that the settings have changed.
+// formerNameHeld reports whether a container still has a device under a name that the settings have since changed.
 func (s *soaking) formerNameHeld() bool {
 	now := s.present().names()
 	s.crowd.mu.Lock()
@@ -122,8 +123,8 @@ func (s *soaking) formerNameHeld() bool {
 	})
 }
 
-// newPod chooses what a pod requests: mostly a name that the settings give, sometimes one that they gave before, and as
-// often as the new one while an upgrade runs.
+// newPod chooses what a pod requests. Usually it is a name from the current settings, and sometimes a name from the
+// previous settings. While an upgrade is running, both are equally likely.
 func newPod(s *soaking, random *rand.Rand) (string, []string, bool) {
 	of := s.present()
 	if random.IntN(8) == 0 || s.changing.Load() && random.IntN(2) == 0 {
@@ -146,7 +147,7 @@ func anyPod(s *soaking, random *rand.Rand) (string, []string, bool) {
 	return name, nil, name != ""
 }
 
-// podOf returns a pod for what newPod has chosen. Claims are those of a claim of its own.
+// podOf returns a pod for what newPod has chosen. If that is [soak.Claims], the pod gets a claim of its own.
 func (a act) podOf(name string, args []string) *corev1.Pod {
 	n := must(strconv.ParseInt(args[1], 10, 64))
 	if args[0] != soak.Claims {
@@ -160,10 +161,10 @@ func (a act) podOf(name string, args []string) *corev1.Pod {
 	return pod
 }
 
-// wantsLabel has the number of devices in the claim of a pod.
+// wantsLabel contains the number of devices in the claim of a pod.
 const wantsLabel = "soak/devices"
 
-// endPod deletes a pod with its claim.
+// endPod deletes a pod and its claim.
 func (a act) endPod(name string, grace int64) {
 	o := metav1.DeleteOptions{GracePeriodSeconds: &grace}
 	a.check(ignoreMissing(a.Client.CoreV1().Pods(a.users).Delete(a.ctx, name, o)))

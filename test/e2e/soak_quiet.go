@@ -22,8 +22,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/soak"
 )
 
-// Without operations, everything must agree after quietLeast, and at quietLimit at the latest. The kubelet tries a container
-// or a claim again after up to a minute or two.
+// A quiet time lasts at least quietLeast. Everything must agree at quietLimit at the latest. The kubelet retries a
+// container or a claim after up to a minute or two.
 const (
 	quietLeast = 30 * time.Second
 	quietLimit = 200 * time.Second
@@ -35,7 +35,7 @@ func (a act) setUp() {
 	for _, dir := range []string{state, specs} {
 		a.check(mountSmall(dir))
 	}
-	a.check(a.Start(a.ctx, "containerd")) // it watches the directory of specs, which is another one now
+	a.check(a.Start(a.ctx, "containerd")) // it watches the directory of specs, which has been replaced
 	a.plugIn(first, 2, afuID)
 	a.plugIn(second, 1, afuID)
 	a.plugIn(third, 1, otherAFU)
@@ -57,8 +57,8 @@ func (a act) tearDown() {
 	_, _ = a.Run(a.ctx, "kubectl", "--namespace", namespace, "delete", "configmap", "--ignore-not-found", overrides)
 }
 
-// restore starts the parts that have ended by themselves, and puts the release in order if an upgrade failed in the middle.
-// It reads the naming first, because an upgrade that failed may not have been able to.
+// restore starts the parts that have ended by themselves, and repairs the release if an upgrade failed halfway. It reads
+// the naming first, because an upgrade that failed may not have been able to.
 func (a act) restore() {
 	for _, part := range clusterParts {
 		if a.EndedPart(part) {
@@ -77,9 +77,9 @@ func (a act) restore() {
 	a.rolledToNaming()
 }
 
-// settleCards ends cordons and exclusions that may be in force or not, because their command has failed.
+// settleCards ends cordons and exclusions that may or may not be in force, because their command failed.
 func (a act) settleCards() {
-	// A command in a pod goes on if its kubectl was given up.
+	// A command in a pod continues even if its kubectl was given up.
 	await(a.scene, "commands cordon and uncordon in pods", func() (n int, err error) {
 		for _, pid := range cluster.Programs(programs["daemon"]) {
 			if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && bytes.Contains(line, []byte("cordon\x00")) {
@@ -91,7 +91,7 @@ func (a act) settleCards() {
 	for _, address := range slots {
 		for _, p := range a.bench.ports(address) {
 			if p.Unsure {
-				// After a fault of the API server, Kubernetes takes each pod for one that is not ready for a while.
+				// After a fault of the API server, Kubernetes considers each pod not ready for a while.
 				await(a.scene, "end of the cordon and the exclusion of "+address, func() (bool, error) {
 					return true, a.try(func() { a.cordon(address, false); a.exclude(address, false) })
 				}, true)
@@ -100,8 +100,8 @@ func (a act) settleCards() {
 	}
 }
 
-// quiet ends all faults, waits until everything agrees, and writes what was found. Then it deletes all pods, and looks at
-// what is left.
+// quiet ends all faults, waits until everything agrees, and writes what it has found. Then it deletes all pods, and
+// looks at what is left behind.
 func (s *soaking) quiet() {
 	a := act{s.base, s}
 	a.restore()
@@ -135,7 +135,7 @@ func (s *soaking) quiet() {
 	fmt.Printf("  quiet: all agreed %v, waiting pods %d, left over %d, memory %v MiB, descriptors %v\n", q.Agreed, len(q.Waiting), len(q.Left), q.Memory, q.Files)
 }
 
-// compare returns in what the hardware, the daemon, the kubelet, the node's status and the slices differ.
+// compare returns the differences between the hardware, the daemon, the kubelet, the node's status and the slices.
 func (a act) compare() (differ []string) {
 	now := a.present()
 	var want, offers map[string][]string
@@ -203,10 +203,10 @@ func allNames() []string {
 	return append(slices.Clone(soakResources), afNameOf(afuID), afNameOf(otherAFU), region)
 }
 
-// expected returns which ports each name must offer. A port that a pod has under another name, or whose number a container
-// has that is older than the port, must not be offered. But if the kubelet has given the port to the pod of that container,
-// the card was plugged in again under the pod, and the daemon may take it for the same one: then what it offers is right.
-// The kubelet also names pods whose containers do not run.
+// expected returns which ports each name must offer. A port must not be offered if a pod has it under another name, or
+// if a container that is older than the port has its number. There is an exception: if the kubelet has given the port
+// to the container's pod, then the card was plugged in again while the pod was running. The daemon may consider it the
+// same card, and then whatever it offers is right. The kubelet also names pods whose containers are not running.
 func (a act) expected(now naming, offers map[string][]string) map[string][]string {
 	fit := map[string]bool{}
 	ports := a.bench.all()
@@ -244,7 +244,8 @@ func (a act) expected(now naming, offers map[string][]string) map[string][]strin
 
 type givenTo struct{ name, pod string }
 
-// given returns the pods that have not ended to which the kubelet has given ports, and the names under which it did.
+// given returns the pods that have not ended and to which the kubelet has given ports, with the names under which it
+// did.
 func (a act) given() map[string]givenTo {
 	given := map[string]givenTo{}
 	for _, pod := range must(a.kubelet().List(a.ctx, &podresources.ListPodResourcesRequest{})).PodResources {
@@ -266,7 +267,7 @@ func (a act) given() map[string]givenTo {
 	return given
 }
 
-// wants returns the names under which pods request devices, by pod.
+// wants returns the name under which each pod requests devices.
 func (a act) wants() map[string]string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -281,7 +282,7 @@ func (a act) wants() map[string]string {
 	return wants
 }
 
-// waiting returns the pods that do not run, with the reasons.
+// waiting returns the pods that are not running, with the reasons.
 func (a act) waiting() (waiting []string) {
 	list, err := a.Client.CoreV1().Pods(a.users).List(a.ctx, metav1.ListOptions{FieldSelector: "status.phase=Pending"})
 	if err != nil {
@@ -310,7 +311,7 @@ func (a act) emptyOfPods() {
 	a.crowd.names = nil
 }
 
-// leftOver returns what should not be there without pods: sockets at which nobody listens, specs and records of containers.
+// leftOver returns what should not exist without pods: sockets without a listener, specs, and records of containers.
 func (a act) leftOver() (left []string) {
 	sockets, _ := filepath.Glob("/var/lib/kubelet/device-plugins/*.sock")
 	for _, dir := range []string{draRegistry, draPlugin} {
@@ -333,11 +334,12 @@ func (a act) leftOver() (left []string) {
 	return left
 }
 
-// lasting are the files that stay without pods: the spec of the device plugin's devices, cordons, the ledger, the boot at
-// which a driver ran, and the entries in the kubelet's checkpoint that have ended, which stay until the kubelet writes it again.
+// lasting lists the files that stay when there are no pods: the spec of the device plugin's devices, cordons, the
+// ledger, the boot in which a driver last ran, and ended entries of the kubelet's checkpoint. Such entries stay until
+// the kubelet writes the checkpoint again.
 var lasting = []string{"fpga.intel.com-fpga.json", "cordons.json", "cards.json", "owner-dra.boot", "entries.json"}
 
-// filesIn returns the files below directories, without sockets.
+// filesIn returns the files below directories, except sockets.
 func filesIn(dirs ...string) (found []string) {
 	for _, dir := range dirs {
 		_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {

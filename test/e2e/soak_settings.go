@@ -14,10 +14,10 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/soak"
 )
 
-// soakResources are the names that the setting resourceName takes.
+// soakResources lists the values of the setting resourceName.
 var soakResources = []string{"e2e.b-com.com/soak", "e2e.b-com.com/soak-too"}
 
-// naming has the settings that decide which names ports have.
+// naming contains the settings that decide which names ports have.
 type naming struct {
 	API, Mode, Resource string
 }
@@ -35,7 +35,8 @@ func (n naming) names() []string {
 	return []string{n.Resource}
 }
 
-// labels returns the labels of the pods that serve the API. With the device plugin, the driver also runs, to unprepare claims.
+// labels returns the labels of the pods that serve the API. With the device plugin, the DRA driver also runs, to
+// unprepare claims.
 func (n naming) labels() string {
 	if n.API == "dra" {
 		return draPods
@@ -57,7 +58,7 @@ func afNameOf(afu string) string {
 	return domain + name
 }
 
-// values returns the values of the chart for a naming.
+// values returns the chart's values for a naming.
 func (n naming) values() []string {
 	values := []string{"api=" + n.API, "config.mode=" + n.Mode, "config.resourceName=" + n.Resource, "config.cdiDir=" + specs,
 		"config.flapLimit=0", "minReadySeconds=2", "events=true", "dra.finishClaims=true"}
@@ -72,7 +73,7 @@ var settingOperations = map[string]operation{
 		to := s.present()
 		change := random.IntN(8)
 		if to.API == "dra" && random.IntN(2) == 0 {
-			change = 7 // claims have one name: there is more to find with the device plugin
+			change = 7 // claims have only one name, so there is more to find with the device plugin
 		}
 		switch change {
 		case 0: // the same names
@@ -84,7 +85,7 @@ var settingOperations = map[string]operation{
 			to.API = another(random, to.API, "dra", "devicePlugin")
 		}
 		if to.API == "dra" && to.Mode == "af" {
-			to.Mode = "single" // the same for claims
+			to.Mode = "single" // for claims, it is the same
 		}
 		return "", []string{to.API, to.Mode, to.Resource, []string{"info", "debug"}[random.IntN(2)]}, true
 	}, run: func(a act, _ string, args []string) {
@@ -99,7 +100,7 @@ var settingOperations = map[string]operation{
 		}},
 }
 
-// another returns one of these values, but not the present one.
+// another returns a random one of these values that differs from present.
 func another(random *rand.Rand, present string, all ...string) string {
 	all = slices.DeleteFunc(slices.Clone(all), func(v string) bool { return v == present })
 	return all[random.IntN(len(all))]
@@ -122,7 +123,7 @@ func (a act) upgradeNaming(to naming, values ...string) {
 		a.readNaming()
 	}
 	a.check(err)
-	// A fault may delay the change for minutes, and the next one may come before it is complete.
+	// A fault may delay the change for minutes. The next change may come before this one is complete.
 	soon, cancel := context.WithTimeout(a.ctx, 30*time.Second)
 	defer cancel()
 	own := *a.scene
@@ -145,7 +146,7 @@ func (s *soaking) setNaming(to naming) {
 	}
 }
 
-// readNaming sets the naming to that of the release.
+// readNaming sets the naming to the release's.
 func (a act) readNaming() {
 	out := a.must("helm", "get", "values", release, "--namespace", namespace, "--output", "json")
 	var values struct {
@@ -156,7 +157,7 @@ func (a act) readNaming() {
 	a.setNaming(naming{values.API, values.Config.Mode, values.Config.ResourceName})
 }
 
-// rolledToNaming waits until a daemon with the present settings is the only one, and ready.
+// rolledToNaming waits until the only daemon is one with the present settings, and ready.
 func (a act) rolledToNaming() {
 	labels, name := a.present().labels(), release+"-accelerator-device-plugin"
 	if labels == draPods {

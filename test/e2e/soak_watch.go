@@ -29,13 +29,13 @@ const (
 	offersEvery     = 200 * time.Millisecond
 )
 
-// watching has what the observers saw last.
+// watching contains what the observers saw last.
 type watching struct {
 	mu         sync.Mutex
 	containers map[string]soak.Container // by process and start
-	looked     time.Time                 // when the last sample of them began
+	looked     time.Time                 // when the last sample of containers began
 
-	offers map[string][]string // only for the task that reads them
+	offers map[string][]string // used only by the task that reads offers
 }
 
 // containersOf returns the running containers of a pod.
@@ -182,13 +182,13 @@ func (s *soaking) lookAtContainers() {
 	}
 }
 
-// startOf returns the start of a process, with the kernel's resolution of 10 ms, and a key for the process.
+// startOf returns the start time of a process, with the kernel's resolution of 10 ms, and a key for the process.
 func startOf(pid int) (started time.Time, key string) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return time.Time{}, ""
 	}
-	_, after, _ := strings.Cut(string(text), ") ") // after the name, the fields from the third one on
+	_, after, _ := strings.Cut(string(text), ") ") // the fields after the name, from the third one on
 	fields := strings.Fields(after)
 	ticks, err := strconv.ParseInt(fields[22-3], 10, 64)
 	if err != nil || fields[0] == "Z" {
@@ -201,7 +201,7 @@ func startOf(pid int) (started time.Time, key string) {
 	return time.Now().Add(time.Duration(ticks)*time.Second/100 - uptime()), fmt.Sprintf("%d of %d", pid, ticks)
 }
 
-// uptime returns the time since the start of the machine.
+// uptime returns the time since the machine was started.
 func uptime() time.Duration {
 	text, err := os.ReadFile("/proc/uptime")
 	if err != nil {
@@ -213,7 +213,7 @@ func uptime() time.Duration {
 
 var podOfCgroup = regexp.MustCompile(`/pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12})/`)
 
-// containerOf returns the container whose first process a process is, if that runs the workload.
+// containerOf returns the container of a process, if the process is the container's first one and runs the workload.
 func containerOf(pid int) (soak.Container, bool) {
 	in, ok := look(strconv.Itoa(pid))
 	if !ok {
@@ -238,7 +238,7 @@ func containerOf(pid int) (soak.Container, bool) {
 	return c, true
 }
 
-// allowed returns the numbers of ports that a cgroup of version 1 allows: lines such as "c 120:0 rw".
+// allowed returns the numbers of ports that a cgroup v1 allows: lines such as "c 120:0 rw".
 func allowed(path string) []string {
 	text, _ := os.ReadFile(path)
 	found := []string{}
@@ -250,8 +250,8 @@ func allowed(path string) []string {
 	return found
 }
 
-// readOffers returns what the kubelet's device manager and the slices offer. If only the slices cannot be read, it returns an
-// error and what the kubelet offers.
+// readOffers returns what the kubelet's device manager and the slices offer. If only the slices cannot be read, it
+// returns what the kubelet offers, and an error.
 func (s *soaking) readOffers(ctx context.Context, kubelet podresources.PodResourcesListerClient) (map[string][]string, error) {
 	all, err := kubelet.GetAllocatableResources(ctx, &podresources.AllocatableResourcesRequest{})
 	if err != nil {
@@ -286,8 +286,8 @@ func (s *soaking) readOffers(ctx context.Context, kubelet podresources.PodResour
 	}
 	for name, ports := range offers {
 		slices.Sort(ports)
-		// Two drivers, or one that has not seen its own write yet, may each have a slice of the devices for some seconds. The
-		// scheduler takes no device from such a pool.
+		// For some seconds there may be two slices with the same devices: of two drivers, or of one that has not seen
+		// its own write yet. The scheduler does not allocate devices from such a pool.
 		offers[name] = slices.Compact(ports)
 	}
 	return offers, err

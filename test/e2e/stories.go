@@ -1,6 +1,6 @@
 package main
 
-// stories are all stories, in the order in which they run.
+// stories lists all stories, in the order in which they run.
 var stories = []story{
 	{"manifests", manifests},
 	{"refused", refused},
@@ -95,10 +95,10 @@ var stories = []story{
 	{"dra-handover-renumbered", draHandoverRenumbered},
 }
 
-// apart are the stories that use neither the release nor cards. They run while another story waits.
+// apart lists the stories that use neither the release nor cards. They run while another story waits.
 var apart = []string{"mapping-denied", "mapping-webhook-down", "mapping-rotation", "mapping-cert-manager", "mapping-intel"}
 
-// The cards of all stories have the same AFU and interface, unless a story chooses others.
+// The cards of all stories have this AFU and interface, unless a story chooses others.
 const (
 	first, firstID   = "0000:01:00.0", "01:00.0"
 	second, secondID = "0000:02:00.0", "02:00.0"

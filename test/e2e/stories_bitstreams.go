@@ -33,8 +33,8 @@ const (
 	dockerConfig = `{"auths": {"` + registryAddress + `": {"username": "user", "password": "secret"}}}`
 )
 
-// startRegistry starts CNCF's registry with TLS and a password until the end of the story, and returns its directory, with
-// the credentials for it.
+// startRegistry starts CNCF's registry with TLS and a password until the end of the story. It returns the registry's
+// directory, which contains credentials for it.
 func (s *scene) startRegistry() (dir string) {
 	dir = must(os.MkdirTemp("", "e2e-registry-"))
 	pki := filepath.Join(cluster.Root, "pki")
@@ -49,11 +49,11 @@ log: {level: warn}
 	return dir
 }
 
-// serveRegistry runs CNCF's registry with this configuration and address until the end of the story, when its directory is
-// removed.
+// serveRegistry runs CNCF's registry with this configuration and address until the end of the story. Then its directory
+// is removed.
 func (s *scene) serveRegistry(dir, config, address string) {
 	s.check(os.WriteFile(dir+"/registry.yaml", []byte(config), 0o600))
-	unused := must(net.Listen("tcp", address)) // fails if another program would answer
+	unused := must(net.Listen("tcp", address)) // fails if another program is listening
 	s.check(unused.Close())
 	cmd := exec.CommandContext(s.ctx, filepath.Join(s.out, "registry"), "serve", dir+"/registry.yaml")
 	var log bytes.Buffer
@@ -61,7 +61,7 @@ func (s *scene) serveRegistry(dir, config, address string) {
 	s.check(cmd.Start())
 	s.cleanups = append(s.cleanups, func() {
 		killed := cmd.Process.Kill()
-		_ = cmd.Wait() // its error is the signal
+		_ = cmd.Wait() // the error is the signal that ended it
 		s.check(errors.Join(killed, os.RemoveAll(dir)))
 	})
 	await(s, "registry", func() (bool, error) {
@@ -73,7 +73,8 @@ func (s *scene) serveRegistry(dir, config, address string) {
 	}, true)
 }
 
-// pushBitstream pushes a bitstream with this AFU from the directory of the registry, as a user does on another machine.
+// pushBitstream pushes a bitstream with this AFU from the directory of the registry, as a user would on another
+// machine.
 func (s *scene) pushBitstream(dir, afu, reference string) {
 	file := filepath.Join(dir, afu+".gbs")
 	s.check(os.WriteFile(file, bits.GBS(bits.Metadata(interfaceID, afu), make([]byte, 1<<20)), 0o644))
@@ -84,9 +85,9 @@ func (s *scene) pushBitstream(dir, afu, reference string) {
 	}
 }
 
-// The chart names a bitstream in a registry. A pod whose claim requires it runs with its AFU, without any step on the node. A
-// pod that requires another one is pending, with a reason, until the list names that, too. A reference that does not exist
-// has an Event, and delays nothing.
+// The chart's list names a bitstream in a registry. A pod whose claim requires it runs with its AFU, without any step
+// on the node. A pod that requires another bitstream is pending, with a reason, until the list names that one, too. A
+// reference that does not exist causes an Event, and delays nothing else.
 func bitstreams(s *scene) {
 	s.plugCard(first, 1, -1, otherAFU)
 	s.plugCard(second, 1, -1, otherAFU)
@@ -112,7 +113,7 @@ func bitstreams(s *scene) {
 	authority := string(must(os.ReadFile(cluster.Root + "/pki/ca.crt")))
 	s.installDRA(append(slices.Clone(programmingValues), "dra.publishBitstreams=true", "events=true",
 		"bitstreams.references={"+nlb+"}", "bitstreams.pullSecret=bitstreams", "bitstreams.ca="+authority,
-		"bitstreams.minFree=0")...) // the machine's disk may be fuller
+		"bitstreams.minFree=0")...) // because the machine's disk may be fuller
 	published := s.followSlices()
 	name := func(afu string) string { return "afu-" + afu + "-" + interfaceID[:16] }
 	shown := maps.Clone(offer(firstID, secondID))
@@ -134,7 +135,7 @@ func bitstreams(s *scene) {
 	}
 	s.claim("one", claim(afuID))
 	s.create(restarting(s.claimant("one", "one")))
-	s.step("  %s", s.hookFails("one", "--afu: card "+firstID)) // the hook has found the bitstream; a simulated card has no driver
+	s.step("  %s", s.hookFails("one", "--afu: card "+firstID)) // the hook has found the bitstream, but a simulated card has no driver
 	s.hardware(func(n *simnode.Node) error { return n.Reprogram(first, 0, afuID) })
 	s.hasReport("one", draReport(firstID, "dfl-port.0"))
 

@@ -27,7 +27,7 @@ var certManagerImages = []cluster.Image{
 	{Name: certManagerPrefix + "cainjector:e2e", Args: []string{"cainjector"}, User: "1000"},
 }
 
-// issuers are an issuer without a CA, and one with a CA that the first one has issued.
+// issuers contains an issuer without a CA, and one with a CA that the first one has issued.
 const issuers = `
 apiVersion: cert-manager.io/v1
 kind: Issuer
@@ -53,8 +53,8 @@ spec:
   ca: {secretName: ca}
 `
 
-// installCertManager installs cert-manager with its chart, and creates the issuers. Its own webhook
-// answers after its CA injector has written the webhook's CA.
+// installCertManager installs cert-manager with its chart, and creates the issuers. It waits for cert-manager's own
+// webhook, which does not answer until the CA injector has written the webhook's CA.
 func (s *scene) installCertManager() {
 	chart := s.glob(filepath.Join(s.certManager, certManager+"-*.tgz"))
 	s.step("helm install %s", filepath.Base(chart))
@@ -76,14 +76,14 @@ func (s *scene) installCertManager() {
 	}, true)
 }
 
-// issued is the certificate that cert-manager has issued last for the operator.
+// issued is the certificate that cert-manager issued last for the operator.
 type issued struct {
 	Ready    string
 	Revision int
 	CA       bool // the API server trusts the CA of the Secret
 }
 
-// issued reads the certificate, and its CA, which cert-manager has issued last.
+// issued reads the certificate that cert-manager issued last, and its CA.
 func (s *scene) issued() (issued, error) {
 	var i issued
 	out, err := s.Run(s.ctx, "kubectl", "get", "certificate", operator, "--namespace", operatorNamespace, "--output",
@@ -103,13 +103,12 @@ func (s *scene) issued() (issued, error) {
 	return i, err
 }
 
-// renewed waits until a revision of the certificate is issued, and the API server trusts its CA.
+// renewed waits until this revision of the certificate has been issued and the API server trusts its CA.
 func (s *scene) renewed(revision int) {
 	await(s, "certificate", s.issued, issued{"True", revision, true})
 }
 
-// allServe waits until both replicas serve the certificate in the Secret, and returns how long ago that
-// certificate was issued.
+// allServe waits until both replicas serve the certificate in the Secret, and returns how long ago it was issued.
 func (s *scene) allServe() time.Duration {
 	var leaf *x509.Certificate
 	await(s, "replicas with the certificate in the Secret", func() (n int, err error) {
@@ -127,9 +126,9 @@ func (s *scene) allServe() time.Duration {
 	return time.Since(leaf.NotBefore)
 }
 
-// whileRenewing calls do, and waits until both replicas serve the newest certificate. In the meantime it
-// creates pods, and verifies the certificate of each replica ten times a second with the CAs in
-// caBundle. The API server itself does so only for a new connection.
+// whileRenewing calls do, and waits until both replicas serve the newest certificate. Meanwhile it creates pods, and
+// verifies the certificate of each replica ten times a second with the CAs in caBundle. The API server itself verifies
+// it only for a new connection.
 func (s *scene) whileRenewing(do func()) {
 	verified, failures := 0, []error(nil)
 	s.noneRefused(s.whileCreating("nlb0", func() {
@@ -191,7 +190,7 @@ func mappingCertManager(s *scene) {
 	same(s, "units of the name", requestedUnits(pod.Spec.Containers[0])[domain+"nlb0"], 0)
 	s.step("the Secret is deleted; its certificate is renewed in time, twice")
 	s.whileRenewing(func() {
-		// Concerns the next certificate.
+		// This takes effect with the next certificate.
 		s.renewBefore(`"1h"`, `"59m30s"`)
 		s.check(s.Client.CoreV1().Secrets(operatorNamespace).Delete(s.ctx, certificateSecret, metav1.DeleteOptions{}))
 		for revision := 2; revision <= 4; revision++ {

@@ -22,21 +22,21 @@ import (
 
 const cardsHealthy = "accelerator.b-com.com/CardsHealthy"
 
-// installWithCondition installs the chart with the node condition, which the cleanup removes.
+// installWithCondition installs the chart with the node condition. The story's cleanup removes the condition.
 func (s *scene) installWithCondition(values ...string) {
 	s.cleanups = append(s.cleanups, s.removeCondition)
 	s.install(append(values, "nodeCondition.enabled=true")...)
 }
 
-// removeCondition removes the condition by the command of docs/node-condition.md.
+// removeCondition removes the condition with the command of docs/node-condition.md.
 func (s *scene) removeCondition() {
-	s.uninstall() // the daemon would write it again
+	s.uninstall() // otherwise the daemon would write it again
 	s.must("kubectl", "patch", "node/"+cluster.NodeName, "--subresource", "status",
 		"-p", `{"status":{"conditions":[{"type":"`+cardsHealthy+`","$patch":"delete"}]}}`)
 	same(s, "condition after its removal", must(s.condition()), "")
 }
 
-// condition returns the condition of the node, STATUS REASON: MESSAGE, or "".
+// condition returns the condition of the node as STATUS REASON: MESSAGE, or "" if there is none.
 func (s *scene) condition() (string, error) {
 	node, err := s.Client.CoreV1().Nodes().Get(s.ctx, cluster.NodeName, metav1.GetOptions{})
 	for _, c := range node.Status.Conditions {
@@ -47,7 +47,8 @@ func (s *scene) condition() (string, error) {
 	return "", err
 }
 
-// judged waits until the node has this condition, and check in the daemon's pod prints its message and exits with a code.
+// judged waits until the node has this condition. Then the command check in the daemon's pod must print the condition's
+// message, and exit with this code.
 func (s *scene) judged(status, reason, message string, code int) {
 	pod := s.daemon().Name
 	await(s, "check", func() (string, error) {
@@ -62,7 +63,8 @@ func (s *scene) judged(status, reason, message string, code int) {
 	s.step("  condition %s %s, %.1f s after check", status, reason, took.Seconds())
 }
 
-// A broken card sets the condition, and it returns. Nothing changes it while a card is cordoned. It survives a restart.
+// A broken card sets the condition, and when the card is healed, the condition changes back. Cordoning a card does not
+// change it. It survives a restart.
 func condition(s *scene, values ...string) {
 	s.step("helm install without a card")
 	s.installWithCondition(values...)
@@ -143,7 +145,7 @@ func conditionPolicy(s *scene) {
 	s.check(patch(own, cluster.NodeName, conditions(cardsHealthy)))
 	s.step("refused: another node")
 	var err error
-	await(s, "another node refused", func() (bool, error) { // a policy applies some time after its creation
+	await(s, "another node refused", func() (bool, error) { // a policy applies only some time after its creation
 		err = patch(own, other, conditions(cardsHealthy))
 		return err != nil, nil
 	}, true)
@@ -169,8 +171,9 @@ func conditionPolicy(s *scene) {
 	})
 }
 
-// A taint keeps pods away until the cards are advertised. A stand-in removes it by the rule in deploy/examples, as the Node
-// Readiness Controller does in the mode bootstrap-only: once, when the condition has the required status.
+// A taint keeps pods away until the cards are advertised. A stand-in removes it according to the rule in
+// deploy/examples, as the Node Readiness Controller does in the mode bootstrap-only: once, when the condition has the
+// required status.
 func conditionTaint(s *scene) {
 	rule := string(must(os.ReadFile(filepath.Join(s.tree, "deploy", "examples", "node-readiness-rule.yaml"))))
 	found := regexp.MustCompile(`- \{type: (\S+), requiredStatus: "(\w+)"\}\n  taint: \{key: (\S+), value: (\w+), effect: (\w+)\}`).FindStringSubmatch(rule)

@@ -41,8 +41,8 @@ func cordon(s *scene) {
 	s.restartDaemon()
 	s.logged("device.cordoned", line{"device": firstID, "by": "alice", "reason": "file"})
 	s.offers(s.resource, 2, 0)
-	// The DaemonSet controller checks a pod once after minReadySeconds. If it still waits for the old
-	// pod at that time, it does not check the new one again.
+	// The DaemonSet controller checks a pod once after minReadySeconds. If it is still waiting for the old pod at that
+	// time, it does not check the new one again.
 	await(s, "available pods", func() (int32, error) {
 		set, err := s.Client.AppsV1().DaemonSets(namespace).Get(s.ctx, "fpga-accelerator-device-plugin", metav1.GetOptions{})
 		return set.Status.NumberAvailable, err
@@ -68,7 +68,7 @@ func cordon(s *scene) {
 	s.mustHelm("rollback", "--wait", "--timeout", "1m")
 	s.offers(s.resource, 2, 0)
 
-	// Both cards, because the scheduler compares the requests of all pods with the healthy devices: while
+	// Uncordon both cards. The scheduler compares the requests of all pods with the number of healthy devices. So while
 	// the card of a running pod is cordoned, another healthy card does not make a pod schedulable.
 	s.step("uncordon: the cards are allocatable, and the pending pod gets the free one")
 	s.exec("uncordon", firstID, secondID, "--by", "alice")
@@ -84,8 +84,8 @@ func cordon(s *scene) {
 	s.hasEvent(aboutNode(), "DeviceRecovered", corev1.EventTypeNormal)
 }
 
-// surgeUpgrade begins an upgrade that does not end, because its new pod is never ready for long
-// enough. It returns the pods of both daemons.
+// surgeUpgrade begins an upgrade that never ends, because its new pod is never ready for long enough. It returns the
+// pods of both daemons.
 func (s *scene) surgeUpgrade() (pods []string) {
 	s.mustHelm("upgrade", s.chart(), "--reset-then-reuse-values", "--set", "minReadySeconds=3600", "--set", "podLabels.surge=yes")
 	await(s, "two daemons, ready", func() (bool, error) {
@@ -101,12 +101,12 @@ func (s *scene) surgeUpgrade() (pods []string) {
 	return pods
 }
 
-// execInPod is exec in one of several pods of the daemon.
+// execInPod is like exec, but in one of several pods of the daemon.
 func (s *scene) execInPod(pod string, args ...string) string {
 	return s.must("kubectl", append([]string{"--namespace", namespace, "exec", pod, "--", "accelerator-device-plugin"}, args...)...)
 }
 
-// hasCordons waits until `devices` has these cordons of devices: ID BY WHY.
+// hasCordons waits until `devices` shows exactly these cordons: ID BY WHY.
 func (s *scene) hasCordons(want ...string) {
 	pod := s.daemon().Name
 	await(s, "cordons", func() ([]string, error) { return s.cordonsIn(pod) }, want)

@@ -12,7 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// specs is the directory of CDI specs, in stories with CDI.
+// specs is the directory of CDI specs in stories that use CDI.
 const specs = cluster.Root + "/cdi"
 
 // The first steps of a user: the chart with its defaults.
@@ -52,7 +52,7 @@ func podGetsOne(s *scene) {
 	s.hasReport("both", reportOf(firstID+","+secondID, "dfl-port.0", "dfl-port.1"))
 }
 
-// An unhealthy device is not allocatable at once, and a recovered one is after the hold.
+// An unhealthy device becomes unallocatable at once. A device that has recovered becomes allocatable after the hold.
 func health(s *scene) {
 	s.begin(first, second)
 	for _, reason := range []string{"power-throttled", "fme-fatal"} {
@@ -67,7 +67,7 @@ func health(s *scene) {
 	s.breakCard(first)
 	s.breakCard(second)
 	s.offers(s.resource, 2, 0)
-	s.wait(time.Second) // the scheduler reads the node's status a little later
+	s.wait(time.Second) // the scheduler notices the node's status a little later
 	s.user("user")
 	s.unschedulable("user")
 	s.step("one is healthy: the pod gets it")
@@ -109,8 +109,8 @@ func removedInUse(s *scene) {
 	s.offers(s.resource, 1, 1)
 }
 
-// A pod holds a card that is pulled, and the next card gets the device number of the pulled card,
-// which the pod's container may open. No other pod gets the next card while the first pod runs.
+// A pod holds a card that is pulled. The next card gets the device number of the pulled card, which the pod's container
+// may open. So no other pod gets the next card while the first pod runs.
 func numberReused(s *scene, values ...string) {
 	s.plug(first)
 	s.install(values...)

@@ -12,8 +12,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// Unchanged pods request a resource, as with the device plugin, and get devices of the DRA driver. No device plugin has
-// offered the resource on this node.
+// Unchanged pods request a resource, as with the device plugin, and get devices of the DRA driver. On this node, no
+// device plugin has advertised the resource before.
 func draExtended(s *scene) {
 	s.plug(first, second)
 	s.step("helm install")
@@ -53,7 +53,8 @@ func draExtended(s *scene) {
 	s.classProgramsUnchangedPod()
 }
 
-// offers waits until the slices have these devices without a taint, and others with or without one.
+// offers waits until the slices contain these devices without a taint. They may contain others, with or without a
+// taint.
 func (p published) offers(since time.Time, ids ...string) {
 	p.until(p.s, "devices without a taint", since, func(slices map[string]*resourceapi.ResourceSlice) bool {
 		found := devices(slices)
@@ -66,8 +67,8 @@ func (p published) offers(since time.Time, ids ...string) {
 	})
 }
 
-// unchangedPodKeepsBrokenCard breaks the cards of an unchanged pod and of a pod with a claim: in Kubernetes 1.37.1,
-// only the pod with the claim is deleted, and has the health of its card in its status.
+// unchangedPodKeepsBrokenCard breaks the cards of an unchanged pod and of a pod with a claim. In Kubernetes 1.37.1,
+// only the pod with the claim is deleted, and only its status shows the health of its card.
 func (s *scene) unchangedPodKeepsBrokenCard(slices published, pods podRecord) {
 	s.step("the cards of an unchanged pod and of a pod with a claim break: only the second pod is deleted")
 	s.create(s.pod("unchanged", s.resource, 1))
@@ -109,8 +110,8 @@ func (s *scene) unchangedPodKeepsBrokenCard(slices published, pods podRecord) {
 	slices.offers(time.Now(), firstID, secondID)
 }
 
-// classProgramsUnchangedPod creates a class with a resource and an AFU. Programming is off, so the claim that Kubernetes
-// makes for the pod is refused, because of the class's AFU.
+// classProgramsUnchangedPod creates a class with a resource and an AFU. Kubernetes makes a claim for the pod, which
+// inherits the AFU of the class. Programming is off, so the claim is refused.
 func (s *scene) classProgramsUnchangedPod() {
 	s.step("a class has an AcceleratorConfig: it applies to an unchanged pod")
 	const class, resource = "programmed.b-com.com", "e2e.b-com.com/programmed"
@@ -133,8 +134,9 @@ func (s *scene) classProgramsUnchangedPod() {
 	s.deletePods("programmed")
 }
 
-// The device plugin has offered the resource before, and a pod still holds a card of it. Five minutes after the end of
-// the plugin, no pod that requests the resource starts: kubernetes#141426, which 1.37.1 does not have.
+// The device plugin has advertised the resource before, and a pod still holds a card through it. From five minutes
+// after the end of the plugin, pods that request the resource do not start: kubernetes#141426, whose fix is not in
+// 1.37.1.
 func draExtendedStale(s *scene) {
 	s.plug(first)
 	s.step("helm install with the device plugin; a pod gets the card")
@@ -169,7 +171,7 @@ func draExtendedStale(s *scene) {
 	shown := map[string]string{} // claim by pod
 	for l := range strings.Lines(table) {
 		if fields := strings.Fields(l); strings.Contains(l, s.resource) {
-			shown[fields[1]] = strings.TrimRight(fields[len(fields)-1], "bcdfghjklmnpqrstvwxz0123456789") // the random end of a name
+			shown[fields[1]] = strings.TrimRight(fields[len(fields)-1], "bcdfghjklmnpqrstvwxz0123456789") // without the random end of the name
 		}
 	}
 	same(s, "claims of pods", shown, map[string]string{"old": "<none>", "waits": "waits-extended-resources-"})
@@ -193,7 +195,7 @@ func draExtendedStale(s *scene) {
 	s.hasReport("waits", draReport(secondID, "dfl-port.1"))
 	s.deletePods("waits")
 
-	// The driver asks for the holders of its devices, and then the kubelet forgets the devices of ended pods.
+	// The driver asks for the holders of its devices. This makes the kubelet forget the devices of ended pods.
 	s.step("the kubelet starts with a checkpoint that still has the ended pod: a new pod starts")
 	s.check(s.StopKubelet())
 	s.check(os.WriteFile(file, stale, 0o600))
@@ -207,8 +209,8 @@ func draExtendedStale(s *scene) {
 	s.hasReport("last", draReport(secondID, "dfl-port.1"))
 }
 
-// notStarted waits until the kubelet has refused to start the container of a pod, since a time, because of a device
-// plugin that has ended.
+// notStarted waits until the kubelet has refused, since a time, to start the container of a pod, because a device
+// plugin has ended.
 func (s *scene) notStarted(name string, since time.Time) {
 	await(s, "failed start of pod "+name, func() (bool, error) {
 		pod, err := s.readPod(name)
@@ -224,7 +226,7 @@ func (s *scene) notStarted(name string, since time.Time) {
 	}, true)
 }
 
-// startFailures returns the kubelet's events about containers of a pod that did not start, since a time.
+// startFailures returns the kubelet's events about containers of a pod that could not be started, since a time.
 func (s *scene) startFailures(name string, since time.Time) []string {
 	events := must(s.Client.CoreV1().Events(s.users).List(s.ctx, metav1.ListOptions{FieldSelector: "reason=Failed,involvedObject.name=" + name}))
 	var messages []string

@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// rounds is the number of rounds of a story that measures times.
+// rounds is the number of rounds in stories that measure times.
 const rounds = 7
 
 // A card breaks under the pod of a Deployment: the pod is evicted, and its successor gets another card.
@@ -66,7 +66,8 @@ func draBreak(s *scene) {
 	slices.shows(time.Now(), both)
 }
 
-// In a version of Kubernetes whose slices have no taints, a broken card leaves the slice, and its pod keeps running.
+// If the version of Kubernetes does not support taints in slices, a broken card leaves the slice, and its pod keeps
+// running.
 func draUntainted(s *scene) {
 	if s.minor >= taints {
 		s.step("NOT RUN: slices of this version of Kubernetes have taints")
@@ -99,8 +100,8 @@ func draUntainted(s *scene) {
 	s.hasReport("waits", draReport(firstID, "dfl-port.0"))
 }
 
-// holderOf waits until a pod of a Deployment runs, another one than old, and returns its name and the id of its
-// card.
+// holderOf waits until a pod of a Deployment is running that is not the pod old. It returns the pod's name and the ID
+// of its card.
 func (s *scene) holderOf(deployment, old string) (name, id string) {
 	await(s, "running pod of "+deployment, func() (bool, error) {
 		pods, err := s.Client.CoreV1().Pods(s.users).List(s.ctx, metav1.ListOptions{LabelSelector: "app=" + deployment})
@@ -169,7 +170,7 @@ func draPulled(s *scene) {
 	s.step("a card is pulled between allocation and Prepare: the pod's event has the reason, and the pod is evicted")
 	slices.shows(s.plugCard(second, 1, -1, afuID), offer(firstID, secondID))
 	s.check(s.StopKubelet())
-	// A card that leaves has a taint for some milliseconds, which the claim must tolerate: otherwise the pod is
+	// A card that leaves has a taint for some milliseconds. The claim must tolerate it, because otherwise the pod is
 	// evicted before the kubelet asks for its claim.
 	briefly := tolerating()
 	seconds := int64(2)
@@ -197,8 +198,8 @@ func draPulled(s *scene) {
 	s.hasReport("again", draReport(secondID, "dfl-port.1"))
 }
 
-// The tolerationSeconds of a claim count from the fault of its card, also if another card changes meanwhile, or the
-// driver is upgraded (kubernetes#141107).
+// The tolerationSeconds of a claim count from the fault of its card, even if another card changes in the meantime, or
+// the driver is upgraded (kubernetes#141107).
 func draTolerated(s *scene) {
 	const tolerated, tolerance = 30 * time.Second, 5 * time.Second
 	s.plug(first, second)

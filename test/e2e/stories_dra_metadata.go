@@ -18,13 +18,13 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// attributesDir is the directory in containers with the metadata files.
+// attributesDir is the directory with the metadata files in containers.
 const attributesDir = "/var/run/kubernetes.io/dra-device-attributes"
 
-// attributes are the attributes of some devices, by the device's name.
+// attributes contains the attributes of some devices, by the device's name.
 type attributes map[string]map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
 
-// inFile returns the path in a container of the metadata file of a request.
+// inFile returns the path of the metadata file of a request in a container.
 func inFile(kind, claim, request string) string {
 	return filepath.Join(attributesDir, kind, claim, request, draDriver+"-metadata.json")
 }
@@ -35,7 +35,7 @@ func (s *scene) inside(pod, path string) string {
 	return filepath.Join(fmt.Sprintf("/proc/%d/root", s.pid(object.Status.ContainerStatuses[0].ContainerID)), path)
 }
 
-// metadata returns what the container of a pod reads in a file: the attributes, and the generation.
+// metadata returns what the container of a pod reads from a file: the attributes and the generation.
 func (s *scene) metadata(pod, path string) (attributes, int64) {
 	file := must(os.Open(s.inside(pod, path)))
 	defer file.Close()
@@ -49,7 +49,7 @@ func (s *scene) metadata(pod, path string) (attributes, int64) {
 			}
 		}
 	}
-	s.check(json.NewDecoder(file).Decode(&content)) // the first object of several versions
+	s.check(json.NewDecoder(file).Decode(&content)) // the first object, because the file contains one for each version
 	same(s, "kind in "+path, content.APIVersion+" "+content.Kind, "metadata.resource.k8s.io/v1beta1 DeviceMetadata")
 	found := attributes{}
 	for _, r := range content.Requests {
@@ -61,7 +61,7 @@ func (s *scene) metadata(pod, path string) (attributes, int64) {
 	return found, content.Metadata.Generation
 }
 
-// published returns the attributes of devices with these ids in the slices.
+// published returns the attributes of devices with these IDs in the slices.
 func (s *scene) published(ids ...string) attributes {
 	slices, err := s.Client.ResourceV1().ResourceSlices().List(s.ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + draDriver})
 	s.check(err)
@@ -78,8 +78,8 @@ func (s *scene) published(ids ...string) attributes {
 	return found
 }
 
-// metadataIsPublished checks that a file in the container of a pod has the attributes that the slices have for devices
-// with these ids, and this generation.
+// metadataIsPublished checks a file in the container of a pod. It must contain the attributes from the slices for
+// devices with these IDs, and have this generation.
 func (s *scene) metadataIsPublished(pod, path string, generation int64, ids ...string) {
 	found, version := s.metadata(pod, path)
 	same(s, path+" of "+pod, found, s.published(ids...))
@@ -151,7 +151,7 @@ func draMetadata(s *scene) {
 	s.metadataIsPublished("user", near, 1, firstID)
 	found, generation = s.metadata("user", far)
 	same(s, "file of the next container", found, s.published(secondID))
-	if generation < 2 { // programming can have intermediate states
+	if generation < 2 { // programming may have intermediate states
 		s.failf("generation: found %d, want 2 or more", generation)
 	}
 
@@ -194,7 +194,7 @@ func draMetadata(s *scene) {
 	s.deleteClaimed("direct", "hostile")
 }
 
-// idOf returns the id of the device that a claim is allocated.
+// idOf returns the ID of the device that is allocated to a claim.
 func (s *scene) idOf(claim string) string {
 	names := must(s.allocated(claim))
 	for id, name := range map[string]string{firstID: deviceName(firstID), secondID: deviceName(secondID)} {

@@ -20,7 +20,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// withConfig returns the devices of a claim with a configuration for the driver.
+// withConfig returns a claim's devices with a configuration for the driver.
 func withConfig(devices resourceapi.DeviceClaim, parameters string) resourceapi.DeviceClaim {
 	devices.Config = []resourceapi.DeviceClaimConfiguration{{DeviceConfiguration: resourceapi.DeviceConfiguration{
 		Opaque: &resourceapi.OpaqueDeviceConfiguration{Driver: draDriver, Parameters: runtime.RawExtension{Raw: []byte(parameters)}},
@@ -28,14 +28,14 @@ func withConfig(devices resourceapi.DeviceClaim, parameters string) resourceapi.
 	return devices
 }
 
-// programmed returns the devices of a claim for the card with a PCI address, which must have an AFU.
+// programmed returns a request for the card with a PCI address, which must have an AFU.
 func programmed(address, afu string) resourceapi.DeviceClaim {
 	return withConfig(selects(`device.attributes["resource.kubernetes.io"].pciBusID == "`+address+`"`),
 		`{"apiVersion": "`+draDriver+`/v1alpha1", "kind": "AcceleratorConfig", "afuId": "`+afu+`"}`)
 }
 
-// oneLine checks that the kubelet's event of a pod has one line, which ends with the driver's error for the claim of
-// the same name.
+// oneLine checks that the kubelet's event of a pod consists of one line, which ends with the driver's error for the
+// claim of the same name.
 func (s *scene) oneLine(name string, texts ...string) {
 	message := s.cannotPrepare(name, append(texts, "claim "+s.users+"/"+name+": ")...)
 	if strings.Contains(message, "\n") || len(message) > 1024 {
@@ -44,8 +44,8 @@ func (s *scene) oneLine(name string, texts ...string) {
 	s.step("  %s", message)
 }
 
-// A claim programs its device: the runtime runs the hook of its CDI device. The events of pods have the reason if the
-// claim is refused, or if the hook fails.
+// A claim programs its device: the runtime runs the hook of its CDI device. If the claim is refused or the hook fails,
+// the events of the pod contain the reason.
 func draProgram(s *scene) {
 	s.plug(first)
 	s.plugCard(second, 1, -1, otherAFU)
@@ -134,7 +134,7 @@ func draProgram(s *scene) {
 	slices.shows(upgraded, offer(firstID, secondID))
 }
 
-// A claim has two alternatives: a card that has the AFU, else one that is programmed.
+// A claim has two alternatives: a card that already has the AFU, or else one that must be programmed.
 func draAlternatives(s *scene) {
 	s.plugCard(first, 1, -1, otherAFU)
 	s.plug(second)
@@ -165,19 +165,19 @@ func draAlternatives(s *scene) {
 	s.step("it is in use: the next pod gets the other card, which the hook programs")
 	s.claim("two", devices)
 	s.create(restarting(s.claimant("two", "two")))
-	s.step("  %s", s.hookFails("two", "--afu: card "+firstID)) // a simulated card has no driver
+	s.step("  %s", s.hookFails("two", "--afu: card "+firstID)) // because a simulated card has no driver
 	same(s, "alternative", chosen("two"), "card/programmed "+deviceName(firstID))
 	s.hardware(func(n *simnode.Node) error { return n.Reprogram(first, 0, afuID) })
 	s.hasReport("two", draReport(firstID, "dfl-port.0"))
 }
 
-// alternative returns a subrequest for one device for which a CEL expression is true.
+// alternative returns a subrequest for one device that matches a CEL expression.
 func alternative(name, expression string) resourceapi.DeviceSubRequest {
 	return resourceapi.DeviceSubRequest{Name: name, DeviceClassName: draDriver, Selectors: request(name, 1, expression).Exactly.Selectors}
 }
 
-// A claim requires a bitstream: its pod waits until a node has it, and its card is programmed with it. Two claims have one
-// bitstream at the same time.
+// A claim requires a bitstream. Its pod waits until a node has the bitstream, and then its card is programmed with it.
+// Two claims can have one bitstream at the same time.
 func draBitstream(s *scene) {
 	s.plugCard(first, 1, -1, otherAFU)
 	s.plug(second)
@@ -210,7 +210,7 @@ func draBitstream(s *scene) {
 	shown := maps.Clone(cards)
 	shown[name] = ""
 	s.step("  in the slice after %d ms", published.shows(installed, shown).Sub(installed).Milliseconds())
-	s.step("  %s", s.hookFails("one", "--afu: card "+firstID)) // a simulated card has no driver
+	s.step("  %s", s.hookFails("one", "--afu: card "+firstID)) // because a simulated card has no driver
 	same(s, "devices of the claim", must(s.allocated("one")), []string{name, deviceName(firstID)})
 	s.hardware(func(n *simnode.Node) error { return n.Reprogram(first, 0, afuID) })
 	s.hasReport("one", draReport(firstID, "dfl-port.0"))

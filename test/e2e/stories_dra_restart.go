@@ -75,7 +75,7 @@ func draKilled(s *scene) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	s.step("the driver is killed at random moments while pods come and go; seed %d", seed)
 	began := time.Now()
-	// The kubelet tries a claim again only at the next sync after a failure.
+	// After a failure, the kubelet tries a claim again only at the next sync.
 	crowd := s.startCrowd(3, 15*time.Second)
 	const kills = 10
 	for n := range kills {
@@ -83,7 +83,7 @@ func draKilled(s *scene) {
 		s.wait(time.Duration(random.IntN(3000)) * time.Millisecond)
 		container := pod.Status.ContainerStatuses[0].ContainerID
 		s.check(syscall.Kill(s.pid(container), syscall.SIGKILL))
-		if n%3 > 0 { // another pod, without the kubelet's back-off; its sockets have other names
+		if n%3 > 0 { // replaced by a new pod, without the kubelet's back-off; its sockets have other names
 			now := int64(0)
 			s.check(s.Client.CoreV1().Pods(namespace).Delete(s.ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 		}
@@ -117,19 +117,19 @@ func draKilled(s *scene) {
 	}
 }
 
-// crowd is a number of goroutines, each of which creates a pod, checks its device, deletes it and begins again.
+// crowd is a group of goroutines. Each of them creates a pod, checks its device, deletes it and begins again.
 type crowd struct {
 	s     *scene
 	stop  context.CancelFunc
-	limit time.Duration // a pod that does not run for so long is deleted; [patience]: it is an error
+	limit time.Duration // a pod that is not running after this time is deleted; with [patience], this is an error
 	tasks sync.WaitGroup
 	mu    sync.Mutex
 	pods  int
 	holds map[string]string // device to pod
-	err   error             // the first one
+	err   error             // the first error
 }
 
-// startCrowd starts n goroutines that use the template card.
+// startCrowd starts n goroutines, whose pods use the template card.
 func (s *scene) startCrowd(n int, limit time.Duration) *crowd {
 	ctx, stop := context.WithCancel(s.ctx)
 	c := &crowd{s: s, stop: stop, limit: limit, holds: map[string]string{}}
@@ -182,7 +182,7 @@ func (c *crowd) round(name string) {
 		s.failf("device %s: found pods %s and %s, want one", id, other, name)
 	}
 	s.check(s.Client.CoreV1().Pods(s.users).Delete(s.ctx, name, metav1.DeleteOptions{}))
-	// Free before the pod is gone: the next one may get the card first.
+	// Wait only for the end of the container: the card is free before the pod is gone, and the next pod may get it.
 	await(s, "end of pod "+name, func() (bool, error) {
 		pod, err := s.readPod(name)
 		if err != nil {
@@ -252,7 +252,7 @@ func draCosts(s *scene) {
 	s.installDRA("config.httpAddress=:9480")
 	shown := slices.shows(time.Unix(0, 0), all)
 	pid := s.daemonPID()
-	// The helper of Kubernetes first asks after a second whether it has seen the existing slices.
+	// The helper of Kubernetes waits a second before it asks whether it has seen the existing slices.
 	s.measured("process start → slice (aim 1s, missed: see docs/dra-explained.md) with 32 cards visible", times{shown.Sub(s.processStart(pid))}, 1500*time.Millisecond)
 	s.step("a minute without changes")
 	before := s.apiRequests()

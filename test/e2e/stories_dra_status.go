@@ -13,8 +13,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// claimShows waits until the status of a claim has one device: its id, its PCI address, its AFU, and the condition. It
-// returns the time at which the condition got its status.
+// claimShows waits until the status of a claim shows one device with this ID, PCI address, AFU and condition. It
+// returns the time of the condition's last transition.
 func (s *scene) claimShows(claim, id, address, afu, condition string) time.Time {
 	var since time.Time
 	await(s, "status of claim "+claim, func() (string, error) {

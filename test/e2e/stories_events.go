@@ -12,7 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// The daemon writes Events of a device for its pod and its node.
+// The daemon writes Events about a device for its pod and its node.
 func kubernetesEvents(s *scene) {
 	s.plug(first)
 	s.step("helm install with events")
@@ -52,8 +52,8 @@ func (s *scene) deviceEvents() {
 	s.hasEvent(aboutNode(), "DeviceRemovedInUse", corev1.EventTypeWarning)
 }
 
-// The API server gets a certificate of another CA and another key for tokens, while the daemon
-// follows the node and writes Events.
+// The API server gets a certificate of another CA and another key for tokens, while the daemon follows the node and
+// writes Events.
 func credentials(s *scene) {
 	s.plug(first)
 	s.step("helm install with events and nodeAnnotation")
@@ -85,16 +85,16 @@ func credentials(s *scene) {
 	s.logged("api.recovered", nil)
 }
 
-// account returns a file of the service account in the mount namespace of the daemon. The file may
-// be missing for a moment while the kubelet replaces the directory.
+// account returns a file of the service account in the mount namespace of the daemon. The file may be missing for a
+// moment while the kubelet replaces the directory.
 func (s *scene) account(file string) (string, error) {
 	dir := fmt.Sprintf("/proc/%d/root/var/run/secrets/kubernetes.io/serviceaccount/", s.daemonPID())
 	text, err := os.ReadFile(dir + file)
 	return string(text), err
 }
 
-// hasEvent waits for an Event of the daemon about an object. It compares the fields by which kubectl
-// describe finds Events: for pods the uid. The message must have all words.
+// hasEvent waits for an Event of the daemon about an object. It compares the fields by which kubectl describe finds
+// Events. For pods, these include the uid. The message must contain all these words.
 func (s *scene) hasEvent(about corev1.ObjectReference, reason, kind string, words ...string) {
 	await(s, "event "+reason+" of "+about.Name, func() (string, error) {
 		list, err := s.Client.CoreV1().Events("").List(s.ctx, metav1.ListOptions{

@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
-// The cards of the families, and their resources. The port's card is the first one.
+// The cards of the families, and their resources. The first card has the port.
 const (
 	vfCard                       = "0000:02:00.0" // with three virtual functions on vfio-pci
 	xrtCard, xrtUser, xrtID      = "0000:03:00.0", "0000:03:00.1", "03:00.1"
@@ -41,8 +41,8 @@ func (s *scene) plugFamilies() {
 	}
 }
 
-// A pod gets a card of each family. A card with XRT is reset and gets another shell, and an image is loaded into a card
-// of AWS, while pods hold them.
+// A pod gets a card of each family. While pods hold them, a card with XRT is reset and gets another shell, and an image
+// is loaded into a card of AWS.
 func families(s *scene, values ...string) {
 	s.plugFamilies()
 	s.step("helm install with all families: each card is offered under its name")
@@ -52,7 +52,7 @@ func families(s *scene, values ...string) {
 	s.offers(portResource, 1, 1)
 	s.offers(vfResource, 3, 3)
 	s.offers(shellResource, 1, 1)
-	s.offers(s.resource, 1, 1) // of the mode: the card of AWS
+	s.offers(s.resource, 1, 1) // the mode's default name: the card of AWS
 	s.step("a pod of each: a port, three groups, a card with XRT, a card of AWS, whose files it maps")
 	s.create(s.pod("port", portResource, 1))
 	s.create(s.pod("vfs", vfResource, 3))
@@ -107,8 +107,8 @@ func families(s *scene, values ...string) {
 	s.check(os.RemoveAll(specs))
 }
 
-// Claims get cards of all families, by attributes. A class offers a card with XRT to unchanged pods under the name that
-// the device plugin gives.
+// Claims get cards of all families, by attributes. Through a class, unchanged pods get a card with XRT under the
+// resource name that the device plugin uses.
 func draFamilies(s *scene) {
 	s.plugFamilies()
 	s.installDRA(append(allFamilies,
@@ -147,7 +147,7 @@ func draFamilies(s *scene) {
 	s.answered(files, awsID)
 }
 
-// withNodes returns a report with the device nodes of the simulated node that match a pattern.
+// withNodes returns the report with the device nodes of the simulated node that match a pattern.
 func (s *scene) withNodes(r report, pattern string) report {
 	paths := must(filepath.Glob(filepath.Join(simulated, "dev", pattern)))
 	for _, path := range paths {
@@ -161,14 +161,14 @@ func (s *scene) withNodes(r report, pattern string) report {
 	return r
 }
 
-// withFiles returns a report with the mounted files.
+// withFiles returns the report with the mounted files.
 func withFiles(r report, files map[string]string) report {
 	r.Files = files
 	return r
 }
 
-// writeBars writes texts into the files of the BARs of the application function. It returns the texts by the paths,
-// which are the same in containers.
+// writeBars writes texts into the files of the BARs of the application function. It returns the texts by path. The
+// paths are the same in containers.
 func (s *scene) writeBars(text string) map[string]string {
 	entry := filepath.Join(simulated, "sys/bus/pci/devices", awsCard)
 	target := must(os.Readlink(entry))
@@ -183,7 +183,7 @@ func (s *scene) writeBars(text string) map[string]string {
 	return files
 }
 
-// answered checks that a container has written the id of its device into the files, at the offset of the workload.
+// answered checks that a container has written the ID of its device into the files, at the workload's offset.
 func (s *scene) answered(files map[string]string, id string) {
 	for path := range files {
 		page := must(os.ReadFile(path))

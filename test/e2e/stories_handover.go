@@ -11,7 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// finishing are the values for the device plugin after DRA. The containers of claims need the directory of their CDI spec.
+// finishing contains the values for a device plugin that replaces DRA. The containers of claims still need the
+// directory of their CDI spec.
 var finishing = []string{"dra.finishClaims=true", "config.cdiDir=" + specs}
 
 // changeAPI changes the values of the release with helm upgrade, and returns when the devices of both APIs are as
@@ -25,8 +26,8 @@ func (w *sampler) changeAPI(list, inSlices deviceNames, values ...string) {
 	w.s.step("  helm upgrade --wait: %.1f s", took.Seconds())
 }
 
-// changed waits until the devices of both APIs are as wanted after a change of the API, and prints the times since
-// began: when the old API had no more device, and when the new one had them. It returns the second one.
+// changed waits until the devices of both APIs are as wanted after a change of the API. It prints two times since
+// began: when the old API had no devices any more, and when the new API had them. It returns the second time.
 func (w *sampler) changed(began time.Time, list, inSlices deviceNames) time.Time {
 	reached := w.reaches(began, list, inSlices)
 	w.mu.Lock()
@@ -50,14 +51,15 @@ func (d deviceNames) without(name string) deviceNames {
 	return slices.DeleteFunc(slices.Clone(d), func(n string) bool { return n == name })
 }
 
-// unharmed checks that a pod is the same one, with the same device, after a number of restarts of its container.
+// unharmed checks that a pod has not been replaced, has the same device, and that its container was restarted this many
+// times.
 func (s *scene) unharmed(pod string, was report, restarts int32) {
 	await(s, "restarts of "+pod, func() (int32, error) { return s.restarts(pod) }, restarts)
 	s.hasReport(pod, was)
 }
 
-// api is changed in both directions with helm upgrade while a pod holds a device through a resource, and others
-// through claims.
+// The value api is changed in both directions with helm upgrade while a pod holds a device through a resource, and
+// others hold devices through claims.
 func draHandover(s *scene) {
 	s.noSlices()
 	s.plug(first, second, third)
@@ -108,7 +110,7 @@ func draHandover(s *scene) {
 		return strings.Contains(string(page), `pod="next"`), err
 	}
 	await(s, "pod next in the metric of holders", named, true)
-	s.deletePods("next") // the plugin may not have noticed it when it ends
+	s.deletePods("next") // the plugin may not have noticed this when it ends
 
 	s.step("to DRA, while one pod of each API holds a device")
 	w.changeAPI(nil, all.without(own), s.draValues()...)
@@ -126,7 +128,7 @@ func draHandover(s *scene) {
 	w.end()
 }
 
-// freeze stops the process of a daemon, which then can do nothing, and returns a function that kills it.
+// freeze stops the process of a daemon, so that it can do nothing more. It returns a function that kills the process.
 func (s *scene) freeze(labels string) (kill func()) {
 	pid := s.pid(s.daemonOf(labels).Status.ContainerStatuses[0].ContainerID)
 	s.check(syscall.Kill(pid, syscall.SIGSTOP))
@@ -144,7 +146,7 @@ func (w *sampler) remains(limit time.Duration, list, inSlices deviceNames) {
 	}
 }
 
-// The daemon that must leave hangs, and is killed.
+// The daemon that must leave hangs, and is then killed.
 func draHandoverKilled(s *scene) {
 	s.noSlices()
 	s.plug(first, second)
@@ -239,7 +241,7 @@ func draHandoverTogether(s *scene) {
 			return winner != "neither", nil
 		}, true)
 		won = append(won, winner)
-		// The other one runs, and waits.
+		// The daemon of the other API is running, and waits.
 		await(s, "running daemons", func() (int, error) {
 			pods, err := s.daemonsOf("app.kubernetes.io/instance in (" + release + "," + other + ")")
 			return len(slices.DeleteFunc(pods, func(p corev1.Pod) bool {
@@ -267,7 +269,7 @@ func (s *scene) label(change string) {
 	s.must("kubectl", "label", "nodes", "--all", "--overwrite", change)
 }
 
-// helm rolls a change of the API back: by itself after a failure, and by helm rollback.
+// helm rolls back a change of the API: by itself after a failure, and with helm rollback.
 func draHandoverRollback(s *scene) {
 	s.noSlices()
 	s.plug(first, second)
@@ -296,7 +298,8 @@ func draHandoverRollback(s *scene) {
 	w.end()
 }
 
-// After DRA, the device plugin knows the device nodes of claims, although their cards got other numbers while no daemon ran.
+// After DRA, the device plugin knows the device nodes of claims, even if their cards got other numbers while no daemon
+// was running.
 func draHandoverRenumbered(s *scene) {
 	s.plug(first)
 	s.installDRA()

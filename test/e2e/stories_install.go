@@ -51,8 +51,8 @@ func refused(s *scene) {
 	same(s, "daemon sets", len(sets.Items), 0)
 }
 
-// helm test starts a pod that requests one unit. It passes if a unit is free, and fails if none is
-// free or if no resource is set.
+// helm test starts a pod that requests one device. It passes if a device is free. It fails if no device is free or if
+// no resource is set.
 func helmTest(s *scene) {
 	s.step("helm install")
 	s.install()
@@ -63,7 +63,7 @@ func helmTest(s *scene) {
 	s.refused("helm test", err, "test.resource: found none", "in mode af")
 }
 
-// testsRelease runs helm test with a free card, and with a held one.
+// testsRelease runs helm test with a free card, and with a held card.
 func (s *scene) testsRelease(plug, hold func()) {
 	s.cleanups = append(s.cleanups, func() {
 		s.must("kubectl", "--namespace", namespace, "delete", "job", "--ignore-not-found", "fpga-accelerator-device-plugin-test")
@@ -80,7 +80,7 @@ func (s *scene) testsRelease(plug, hold func()) {
 	s.noTestPods()
 }
 
-// noTestPods waits until no pod of helm test is pending or runs.
+// noTestPods waits until no pod of helm test is pending or running.
 func (s *scene) noTestPods() {
 	await(s, "pods of helm test", func() (int, error) {
 		pods, err := s.Client.CoreV1().Pods(namespace).List(s.ctx, metav1.ListOptions{
@@ -97,7 +97,7 @@ func (s *scene) noTestPods() {
 // modeAnnotation is the annotation of a node that overrides the mode.
 const modeAnnotation = "fpga.intel.com/device-plugin-mode"
 
-// The annotation of the node overrides the mode. The account has only the rights for that.
+// The annotation of the node overrides the mode. The account has only the permissions for this.
 func annotation(s *scene) {
 	const region = "fpga.intel.com/region-" + interfaceID
 	s.plug(first)
@@ -128,7 +128,7 @@ func annotation(s *scene) {
 	})
 }
 
-// hasRights checks the rights of an account (NAMESPACE:NAME) in all namespaces: VERB RESOURCE.
+// hasRights checks the permissions of an account (NAMESPACE:NAME) in all namespaces: VERB RESOURCE.
 func (s *scene) hasRights(account string, want map[string]bool) {
 	got := map[string]bool{}
 	for _, action := range slices.Sorted(maps.Keys(want)) {
@@ -140,7 +140,7 @@ func (s *scene) hasRights(account string, want map[string]bool) {
 	same(s, "rights", got, want)
 }
 
-// Mode pool has no hardware.
+// Mode pool does not use hardware.
 func pool(s *scene) {
 	s.step("helm install: 8 units")
 	s.install("config.mode=pool", "config.accelNbunits=8")

@@ -23,7 +23,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// accelerator runs kubectl accelerator as a user ("": the administrator), and returns its output.
+// accelerator runs kubectl accelerator as a user, and returns its output. If user is "", it runs as the administrator.
 func (s *scene) accelerator(user string, args ...string) (string, error) {
 	args = append([]string{"accelerator", "--namespace", namespace}, args...)
 	if user != "" {
@@ -32,7 +32,7 @@ func (s *scene) accelerator(user string, args ...string) (string, error) {
 	return s.Run(s.ctx, "kubectl", args...)
 }
 
-// shows waits until kubectl accelerator succeeds, and prints these words.
+// shows waits until kubectl accelerator succeeds and prints these words.
 func (s *scene) shows(words []string, user string, args ...string) {
 	await(s, "kubectl accelerator "+strings.Join(args, " "), func() (missing []string, err error) {
 		out, err := s.accelerator(user, args...)
@@ -46,7 +46,7 @@ func (s *scene) shows(words []string, user string, args ...string) {
 	}, nil)
 }
 
-// refuses waits until kubectl accelerator fails with exit code 1, and prints these words on stderr.
+// refuses waits until kubectl accelerator fails with exit code 1 and prints these words on stderr.
 func (s *scene) refuses(words string, user string, args ...string) {
 	await(s, "refusal of kubectl accelerator "+strings.Join(args, " "), func() (bool, error) {
 		_, err := s.accelerator(user, args...)
@@ -54,7 +54,8 @@ func (s *scene) refuses(words string, user string, args ...string) {
 	}, true)
 }
 
-// kubectlAccelerator runs each command of kubectl accelerator, as the administrator, and as users with the example roles.
+// kubectlAccelerator runs each command of kubectl accelerator, both as the administrator and as users with the example
+// roles.
 func kubectlAccelerator(s *scene, values ...string) {
 	s.plug(first, second)
 	s.step("helm install; devices lists both cards")
@@ -89,7 +90,7 @@ func kubectlAccelerator(s *scene, values ...string) {
 	s.shows(flapped, "lou", "flaps")
 	s.shows([]string{firstID}, "lou", "logs", node)
 	denied := "you lack a right: needs the role accelerator-operate in " + namespace
-	s.refuses(denied, "lou", "uncordon", node, firstID) // the API server uses a new policy after some time
+	s.refuses(denied, "lou", "uncordon", node, firstID) // the API server applies a new policy only some time later
 	s.refuses(denied, "lou", "cordon", node, firstID, "--why", "fan")
 	s.hasCordons()
 
@@ -106,7 +107,7 @@ func kubectlAccelerator(s *scene, values ...string) {
 	s.refuses(`cannot create resource "pods"`, "lou", "can-pull", node, firstID)
 	s.canPull("no " + firstID + " is not cordoned: a new pod can get it at any time: kubectl accelerator --as olga --namespace " + namespace + " cordon " + node + " " + firstID)
 	s.shows([]string{firstID + " cordoned by olga"}, "olga", "cordon", node, firstID, "--why", "pull")
-	if _, err := os.Readlink("/proc/1/fd/0"); err != nil { // the machine is itself a sandbox
+	if _, err := os.Readlink("/proc/1/fd/0"); err != nil { // the machine itself is a sandbox
 		s.step("  NOT TRIED: the answer yes: root cannot read the files of process 1 on this machine: %v", err)
 		s.canPull("unknown not all processes that have the card open are known: process 1: ")
 	} else {
@@ -138,8 +139,8 @@ func kubectlAccelerator(s *scene, values ...string) {
 	s.hasCordons()
 }
 
-// canPull waits until can-pull for the first card, of a user with the role operate, answers with these words, and checks that
-// its pod is gone.
+// canPull runs can-pull for the first card as a user with the role operate. It waits until the answer contains these
+// words, and checks that the pod of can-pull is gone.
 func (s *scene) canPull(words string) {
 	await(s, "answer of can-pull", func() (string, error) {
 		out, err := s.accelerator("olga", "can-pull", cluster.NodeName, firstID)
@@ -185,7 +186,8 @@ func (s *scene) report(dra bool) {
 	s.refused("report over a file", err, "file exists")
 }
 
-// follow runs kubectl accelerator ui as a user while do runs. shows waits until the page gets an event with these texts.
+// follow runs kubectl accelerator ui as a user while do runs. do can call shows to wait until the page gets an event
+// with these texts.
 func (s *scene) follow(user string, do func(shows func(texts ...string))) {
 	ctx, cancel := context.WithTimeout(s.ctx, patience)
 	defer cancel()
@@ -218,7 +220,8 @@ func (s *scene) follow(user string, do func(shows func(texts ...string))) {
 func (s *scene) grantRoles() {
 	text := string(must(os.ReadFile(filepath.Join(s.tree, "deploy/examples/kubectl-roles.yaml"))))
 	text = strings.ReplaceAll(text, "fpga-system", namespace)
-	// The policies stay: the API server does not notice changes of a DaemonSet for a policy that is deleted and created again.
+	// The policies stay. If a policy is deleted and created again, the API server no longer applies it to changes of
+	// DaemonSets.
 	s.cleanups = append(s.cleanups, func() {
 		s.must("kubectl", "--namespace", namespace, "delete", "rolebinding", "--ignore-not-found", "look-lou", "operate-olga")
 	})

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A card does not come back after a reboot, and is found later.
+// A card is missing after a reboot, and is found later.
 func missing(s *scene) {
 	s.plug(first, second)
 	s.step("helm install with events")
@@ -57,7 +57,7 @@ func missing(s *scene) {
 	})
 }
 
-// A card that is in quarantine stays there when the daemon is upgraded, killed, or uninstalled and installed again.
+// A card in quarantine stays there when the daemon is upgraded, killed, or uninstalled and installed again.
 func quarantine(s *scene) {
 	s.plug(first, second)
 	s.step("a card turns too often: it is in quarantine")
@@ -79,7 +79,8 @@ func quarantine(s *scene) {
 	s.hasReasons(flapping)
 }
 
-// flap breaks and heals the first card until it is in quarantine with flapLimit 2, and returns the reasons of the devices.
+// flap breaks and heals the first card until it is in quarantine with flapLimit 2. It returns the reasons of the
+// devices.
 func (s *scene) flap() map[string][]string {
 	for range 2 {
 		s.breakCard(first)
@@ -92,12 +93,13 @@ func (s *scene) flap() map[string][]string {
 	return flapping
 }
 
-// showsFault waits until devices shows the fault of a card, or shows it no more.
+// showsFault waits until `devices` shows the fault of a card, or no longer shows it.
 func (s *scene) showsFault(want bool) {
 	await(s, "port-ap6 in devices", func() (bool, error) { return strings.Contains(s.exec("devices"), "port-ap6"), nil }, want)
 }
 
-// Another API continues a quarantine. With the DRA driver, too, a card that is pulled while no driver runs is missing.
+// A quarantine continues under the other API. As with the device plugin, a card that is pulled while no DRA driver runs
+// is missing.
 func draLedger(s *scene) {
 	s.plug(first, second)
 	s.step("device plugin: a card turns too often, and is in quarantine")

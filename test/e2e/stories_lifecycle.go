@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The stories of this file are the scenarios of Kubernetes' own suites for device plugins
-// (test/e2e_node) that need a runtime.
+// The stories of this file are the scenarios of Kubernetes' own test suites for device plugins (test/e2e_node) that
+// need a container runtime.
 
 // A container that is restarted in its pod, without a call of Allocate, has the same device.
 func restartInPlace(s *scene) {
@@ -79,7 +79,7 @@ func orphan(s *scene) {
 	s.check(s.StartKubelet())
 	kubelet := s.kubelet()
 	await(s, "held", func() (map[string][]string, error) { return s.heldDevices(kubelet) }, map[string][]string{})
-	// To the device manager the pod is active as long as one of its processes runs.
+	// To the device manager, the pod is active as long as one of its processes is running.
 	await(s, "container ended", func() (bool, error) {
 		_, err := os.Stat(fmt.Sprintf("/proc/%d/root", pid))
 		return err != nil, nil
@@ -88,8 +88,8 @@ func orphan(s *scene) {
 	s.userGets("next", firstID, "dfl-port.0")
 }
 
-// The device of an init container is used again by a later container, but not the device of a
-// sidecar, which keeps running.
+// The device of an init container is reused for a later container. The device of a sidecar is not, because the sidecar
+// keeps running.
 func initContainers(s *scene) {
 	s.begin(first, second)
 	s.step("init container, sidecar and main container: two devices for three")
@@ -114,7 +114,7 @@ func initContainers(s *scene) {
 	same(s, "held", held, map[string][]string{"user/sidecar": {units["sidecar"]}, "user/main": {units["main"]}})
 }
 
-// Pod status has the health of devices also if the container never starts.
+// The status of a pod shows the health of its devices even if the container never starts.
 func statusOfFailed(s *scene) {
 	s.begin(first)
 	s.step("a pod without image holds a device")

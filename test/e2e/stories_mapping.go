@@ -13,9 +13,9 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// The names, ids and modes of the objects that Intel published for its FPGA plugin
-// (intel-device-plugins-for-kubernetes, deployments/fpga_admissionwebhook/mappings-collection.yaml),
-// in the order of kubectl.
+// The names, IDs and modes of the objects that Intel published for its FPGA plugin
+// (intel-device-plugins-for-kubernetes, deployments/fpga_admissionwebhook/mappings-collection.yaml), in the order in
+// which kubectl lists them.
 const (
 	nlb0, nlb3 = afuID, otherAFU
 	dcp10      = interfaceID
@@ -74,13 +74,13 @@ func (s *scene) applyPublished() {
 	await(s, "kubectl get fpga", func() ([]string, error) { return s.table("fpga", "--output", "wide") }, regions)
 }
 
-// plugBoth plugs two cards, one with each AFU.
+// plugBoth plugs in two cards, one with each AFU.
 func (s *scene) plugBoth() {
 	s.plug(first)
 	s.plugCard(second, 1, -1, otherAFU)
 }
 
-// Pods request functions by the names that these have in their namespace, and get cards with them.
+// Pods request functions by the names that the functions have in their namespace, and get cards with these functions.
 func mappings(s *scene) {
 	s.plugBoth()
 	s.step("helm install of both charts")
@@ -217,7 +217,7 @@ func large(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// A name in mode region is replaced by the region, and a pair for the hook.
+// A name in mode region is replaced with the region's resource, and a pair of variables for the hook is added.
 func mappingRegion(s *scene) {
 	s.plug(first)
 	s.step("helm install of both charts, with programming")
@@ -274,7 +274,7 @@ func mappingRegion(s *scene) {
 	same(s, "variables", pod.Spec.Containers[0].Env, append(pair(1, afuID), pair(2, otherAFU)...))
 }
 
-// A denied pod: kubectl shows the reason.
+// A pod is denied, and kubectl shows the reason.
 func mappingDenied(s *scene) {
 	s.step("helm install of the operator")
 	s.installOperator()
@@ -340,7 +340,7 @@ func mappingDenied(s *scene) {
 	}
 }
 
-// limits returns a function that makes a container request n units of one name only.
+// limits returns a function that makes a container request n devices of a single name.
 func limits(name, n string) func(*corev1.Container) {
 	return func(c *corev1.Container) {
 		c.Resources.Limits = corev1.ResourceList{corev1.ResourceName(domain + name): resource.MustParse(n)}
@@ -355,7 +355,7 @@ func (s *scene) describeShows(words string) {
 	}, true)
 }
 
-// deploymentHasPod waits until the Deployment has a pod that requests one unit of the resource.
+// deploymentHasPod waits until the Deployment has a pod that requests one device of the resource.
 func (s *scene) deploymentHasPod(name, resource string) {
 	await(s, "pod of Deployment "+name, func() ([]map[string]int64, error) {
 		pods, err := s.Client.CoreV1().Pods(s.users).List(s.ctx, metav1.ListOptions{LabelSelector: "app=" + name})
@@ -370,7 +370,7 @@ func (s *scene) deploymentHasPod(name, resource string) {
 	}, []map[string]int64{{resource: 1}})
 }
 
-// While no replica answers, pods that request no function are not affected.
+// While no replica answers, pods that do not request a function are not affected.
 func mappingWebhookDown(s *scene) {
 	nlb0 := mapping{"nlb0", "af", afuID, interfaceID}
 	plain := s.pod("plain", "cpu", 0)
@@ -455,7 +455,8 @@ func mappingIntel(s *scene) {
 	same(s, "resources", requestedUnits(pod.Spec.Containers[0]), map[string]int64{mapping{"old", "af", afuID, interfaceID}.resource(): 1})
 }
 
-// intelCRDs have the group, names and schemas of Intel's CRDs, with its pattern of modes and without the status subresource.
+// intelCRDs have the group, names and schemas of Intel's CRDs, including Intel's pattern for modes. They lack the
+// status subresource.
 const intelCRDs = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

@@ -12,10 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The stories of this file change the names of devices with helm upgrade, with the chart's strategy: the new daemon is
-// ready while the old one runs.
+// The stories of this file change the names of devices with helm upgrade. With the chart's upgrade strategy, the new
+// daemon becomes ready while the old one is still running.
 
-// namingAway is the longest time for which a free port may be offered under no name while names change.
+// namingAway is the longest time for which a free port may not be offered under any name while names change.
 const namingAway = 2 * time.Second
 
 // plugFourPorts plugs a card with two ports and two cards with one port, and returns the ports and the cards.
@@ -26,7 +26,7 @@ func (s *scene) plugFourPorts() (ports, wholes deviceNames) {
 	return slices.Insert(slices.Clone(wholes), 1, deviceName(firstID)+"-p1"), wholes
 }
 
-// crowdOf creates pods with these names and numbers that request a resource.
+// crowdOf creates n pods that request a resource, with this name and a number.
 func (s *scene) crowdOf(name, resource string, n int) []string {
 	var names []string
 	for i := range n {
@@ -36,7 +36,7 @@ func (s *scene) crowdOf(name, resource string, n int) []string {
 	return names
 }
 
-// running returns which of these pods run.
+// running returns the names of those pods that are running.
 func (s *scene) running(names []string) ([]string, error) {
 	pods, err := s.Client.CoreV1().Pods(s.users).List(s.ctx, metav1.ListOptions{})
 	var found []string
@@ -48,7 +48,7 @@ func (s *scene) running(names []string) ([]string, error) {
 	return found, err
 }
 
-// run waits until this number of pods runs, and returns their names.
+// run waits until exactly this number of pods is running, and returns their names.
 func (s *scene) run(names []string, n int) []string {
 	var found []string
 	await(s, fmt.Sprintf("running pods of %v", names), func() (_ int, err error) {
@@ -86,12 +86,12 @@ func (s *scene) guests(resource string) (end func() int) {
 	}
 }
 
-// replaces waits until a daemon is the only one, and not the old one.
+// replaces waits until the only daemon is not the old one.
 func (s *scene) replaces(old string) {
 	await(s, "another daemon", func() (bool, error) { return s.daemon().Name != old, nil }, true)
 }
 
-// The mode changes, while pods of both names come, go and wait.
+// The mode changes while pods that request both names come, go and wait.
 func namingMode(s *scene) {
 	s.noSlices()
 	ports, wholes := s.plugFourPorts()
@@ -144,7 +144,7 @@ func namingMode(s *scene) {
 	w.end()
 }
 
-// A rule, and then the setting resourceName, give another name to ports, while pods of both names wait.
+// A rule, and then the setting resourceName, give another name to ports, while pods that request both names wait.
 func namingName(s *scene) {
 	ports, _ := s.plugFourPorts()
 	const short = "example.com/nlb"
@@ -163,8 +163,8 @@ func namingName(s *scene) {
 	w.end()
 }
 
-// rename changes the name of ports with helm upgrade. Four pods wait for the new name. Four pods request the former one,
-// early: before the upgrade, or just after its begin.
+// rename changes the name of ports with helm upgrade. Four pods wait for the new name. Four other pods request the old
+// one. If early is true, they are created before the upgrade, otherwise just after it has begun.
 func (w *sampler) rename(ports deviceNames, former, name string, early bool, values ...string) {
 	s := w.s
 	next := s.crowdOf("next", name, 4)
@@ -210,7 +210,8 @@ func (w *sampler) rename(ports deviceNames, former, name string, early bool, val
 	w.changes(began)
 }
 
-// The mode changes under pods with claims on ports. No pod is evicted, and the daemons do not write the slices in turn.
+// The mode changes under pods with claims on ports. No pod is evicted, and the two daemons do not take turns in writing
+// the slices.
 func namingDRA(s *scene) {
 	s.noSlices()
 	var ports, wholes deviceNames
@@ -239,7 +240,7 @@ func namingDRA(s *scene) {
 			}
 		}
 		states := published.since(s, began)
-		var forms []string // of the third card, which is free
+		var forms []string // forms of the third card, which is free
 		for _, st := range states {
 			if form := formIn(st.objects, wholes[2]); len(forms) == 0 || forms[len(forms)-1] != form {
 				forms = append(forms, form)
@@ -257,8 +258,8 @@ func namingDRA(s *scene) {
 		s.step("  a pod ends: offered after %.1f s", w.shows(since, want).Sub(since).Seconds())
 	}
 
-	// A pod has the second port of a card. Another one has the first port of a card, whose name is that of its card: the
-	// claim has the device of this name until it ends, so it needs no taint.
+	// One pod has the second port of a card. Another pod has the first port of another card. This port has the same
+	// name as its card, so its claim has the device of this name until it ends, and no taint is needed.
 	bus, port := `device.attributes["resource.kubernetes.io"].pciBusID == "`, `" && `+attribute("portId")+" == "
 	s.claimed("second", selects(bus+first+port+"1"))
 	s.claimed("first", selects(bus+second+port+"0"))

@@ -29,7 +29,7 @@ func (s *scene) installPlugins() {
 	s.cleanups = append(s.cleanups, s.removePlugins)
 }
 
-// removePlugins deletes all FpgaDevicePlugins and their CRD. It waits until their objects are deleted.
+// removePlugins deletes all FpgaDevicePlugins and their CRD, and waits until their objects have been deleted.
 func (s *scene) removePlugins() {
 	if _, err := s.kubectl("", "get", "crd", pluginsCRD); err != nil {
 		return // already removed
@@ -39,7 +39,7 @@ func (s *scene) removePlugins() {
 	s.mustKubectl("delete", "crd", pluginsCRD)
 }
 
-// noPlugins waits until the operator's namespace has no object of a plugin.
+// noPlugins waits until the operator's namespace contains no object of a plugin.
 func (s *scene) noPlugins() {
 	await(s, "objects of plugins", func() (string, error) {
 		return s.Run(s.ctx, "kubectl", "get", "daemonsets,pods,configmaps,serviceaccounts,networkpolicies,clusterroles", "--output", "name",
@@ -47,7 +47,7 @@ func (s *scene) noPlugins() {
 	}, "")
 }
 
-// pluginValues returns the values with which a plugin serves the simulated node under the story's resource.
+// pluginValues returns the values with which a plugin serves the simulated node under the story's resource name.
 func (s *scene) pluginValues() map[string]any {
 	return map[string]any{
 		"simulatedNode": simulated, "stateDir": state, "minReadySeconds": 0,
@@ -69,7 +69,7 @@ func (s *scene) patchFDP(name string, spec map[string]any) {
 	s.mustKubectl("patch", "fdp", name, "--type", "merge", "--patch", string(text))
 }
 
-// hasConditions waits until the conditions of an object are these, as TYPE=STATUS/REASON.
+// hasConditions waits until an object has exactly these conditions, given as TYPE=STATUS/REASON.
 func (s *scene) hasConditions(name string, conditions ...string) {
 	await(s, "conditions of "+name, func() ([]string, error) {
 		out, err := s.kubectl("", "get", "fdp", name, "--output", `jsonpath={range .status.conditions[*]}{.type}={.status}/{.reason} {end}`)
@@ -100,8 +100,8 @@ func (s *scene) pluginObjects(name string) (*appsv1.DaemonSet, []corev1.Pod) {
 	return set, slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
 }
 
-// One FpgaDevicePlugin installs the plugin, and its status has the devices. A change of the mode is
-// rolled out. When it is deleted, its objects are deleted.
+// One FpgaDevicePlugin installs the plugin, and its status shows the number of devices. A change of the mode is rolled
+// out. When the FpgaDevicePlugin is deleted, its objects are deleted.
 func operatorInstalls(s *scene) {
 	s.plug(first, second)
 	s.installPlugins()
@@ -109,7 +109,7 @@ func operatorInstalls(s *scene) {
 	values := s.pluginValues()
 	config := values["config"].(map[string]any)
 	config["resourceNamespace"] = "operator.e2e.b-com.com" // the node still lists resources of earlier stories
-	// The same resource in each mode.
+	// The resource has the same name in each mode.
 	config["resources"] = []any{map[string]any{"name": s.resource, "match": map[string]any{"family": "dfl"}}}
 	s.fdp("fpga", map[string]any{"values": values})
 	s.hasConditions("fpga", accepted, available)
@@ -150,8 +150,7 @@ func operatorInstalls(s *scene) {
 	s.reachesPhase("user", corev1.PodRunning)
 }
 
-// Values that the chart refuses change no object. With an image that does not exist the old pod keeps
-// running.
+// Values that the chart refuses do not change any object. If an image does not exist, the old pod keeps running.
 func operatorValues(s *scene) {
 	s.plug(first)
 	s.installPlugins()
@@ -189,7 +188,7 @@ func operatorValues(s *scene) {
 	})
 }
 
-// Changes by others are repaired, also those made while no operator runs.
+// Changes by others are reverted, even those that are made while no operator is running.
 func operatorDrift(s *scene) {
 	s.plug(first)
 	s.installPlugins()
@@ -251,7 +250,7 @@ func operatorDrift(s *scene) {
 	s.offers(s.resource, 1, 1)
 }
 
-// Of two FpgaDevicePlugins for the same nodes, only the older one is installed.
+// If two FpgaDevicePlugins match the same nodes, only the older one is installed.
 func operatorTwo(s *scene) {
 	s.plug(first)
 	s.installPlugins()
@@ -288,7 +287,7 @@ func operatorTwo(s *scene) {
 	s.hasConditions("third", "Accepted=False/ForeignObject", "Available=False/ForeignObject")
 }
 
-// An upgrade of the operator upgrades the plugins, also if the operator is killed during it.
+// An upgrade of the operator upgrades the plugins, even if the operator is killed during the upgrade.
 func operatorUpgrade(s *scene) {
 	s.plug(first)
 	s.installPlugins()
@@ -330,7 +329,7 @@ func operatorIntel(s *scene) {
 	const label = "intel.feature.node.kubernetes.io/fpga-arria10"
 	s.plug(first)
 	s.installPlugins()
-	// The sample uses the chart's default directories, on this machine.
+	// The sample uses the chart's default directories on this machine. Remove the ones that do not exist yet.
 	for _, dir := range []string{"/opt/accelerator-fpga", "/run/accelerator-fpga", "/var/run/cdi"} {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 			s.cleanups = append(s.cleanups, func() { s.check(os.RemoveAll(dir)) })

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The pod has exactly the privileges of docs/chart.md, and finds plugged cards with them.
+// The pod has exactly the privileges of docs/chart.md, and can find plugged cards with them.
 func powers(s *scene) {
 	s.install()
 	s.step("its process has no capability, and cannot gain one")

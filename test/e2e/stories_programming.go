@@ -21,7 +21,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// The ids of the stories about programming, and the paths of the chart and the hook.
+// The IDs for the stories about programming, and the paths that the chart and the hook use.
 const (
 	otherAFU       = "f7df405cbd7acf7222f144b0b93acd18"
 	otherInterface = "69528db6eb31577a8c3668f9faa081f6"
@@ -32,7 +32,7 @@ const (
 	hookLog = cluster.Root + "/programming/hook.log"
 )
 
-// programmingValues are the values of the chart with which programming is enabled.
+// programmingValues contains the values of the chart that enable programming.
 var programmingValues = []string{
 	"programming.enabled=true", "programming.hostDir=" + hostDir, "programming.store=" + store,
 	"config.programmingHookArgs={--lock-dir=" + cluster.Root + "/programming/lock,--log-file=" + hookLog + "}",
@@ -59,7 +59,8 @@ func (s *scene) hostTool(args ...string) string {
 	return string(out)
 }
 
-// podWithPairs returns a pod that requests n units of the region, with pairs of an interface and an AFU.
+// podWithPairs returns a pod that requests n devices of the region's resource, with pairs of variables for an interface
+// and an AFU.
 func (s *scene) podWithPairs(name string, n int64, ids ...string) *corev1.Pod {
 	pod := s.pod(name, region, n)
 	for i := 0; i < len(ids); i += 2 {
@@ -70,15 +71,16 @@ func (s *scene) podWithPairs(name string, n int64, ids ...string) *corev1.Pod {
 	return pod
 }
 
-// startFails creates a pod, waits as [scene.hookFails] does, and deletes the pod. No other pod of the story may have
-// the name.
+// startFails creates a pod, waits for the hook's failure like [scene.hookFails], and deletes the pod. The story must
+// not have another pod with this name.
 func (s *scene) startFails(pod *corev1.Pod, words ...string) {
 	s.create(pod)
 	s.hookFails(pod.Name, words...)
 	s.deletePods(pod.Name)
 }
 
-// hookFails waits until an event of a pod ends with a line of the hook that has all these words, and returns the line.
+// hookFails waits until an event of a pod ends with a line of the hook that contains all these words, and returns the
+// line.
 func (s *scene) hookFails(pod string, words ...string) (line string) {
 	await(s, "event of pod "+pod, func() (bool, error) {
 		list, err := s.Client.CoreV1().Events(s.users).List(s.ctx, metav1.ListOptions{FieldSelector: "reason=Failed,involvedObject.name=" + pod})
@@ -100,7 +102,7 @@ func (s *scene) hookFails(pod string, words ...string) (line string) {
 	return line
 }
 
-// A pod whose card has its AFU runs. The events of all other pods have the reason.
+// A pod whose card has its AFU runs. The events of all other pods contain the reason.
 func programming(s *scene) {
 	s.plug(first)
 	s.step("helm install with programming: the program is on the host, and not in the mounts of the daemon")
@@ -173,21 +175,21 @@ func programming(s *scene) {
 	s.step("another mode: no hook, a pod without a pair runs")
 	s.mustHelm("upgrade", s.settings("config.mode=regiondevel", "config.cdiDir="+specs)...)
 	s.daemon()
-	// The former list is withdrawn before the new one, and the node's status may still show the former one then.
+	// The old list is withdrawn before the new one is sent. In between, the node's status may still show the old one.
 	kubelet := s.kubelet()
 	await(s, "devices of the new daemon", func() (int64, error) { return s.allocatableOf(s.ctx, kubelet, region) }, 2)
 	s.create(s.pod("developer", region, 1))
 	s.reachesPhase("developer", corev1.PodRunning)
 }
 
-// countHookEvents counts the lines of the hook's log with an event.
+// countHookEvents counts the lines with an event in the hook's log.
 func (s *scene) countHookEvents(event string) int {
 	text := must(os.ReadFile(hookLog))
 	return bytes.Count(text, []byte(`"event":"`+event+`"`))
 }
 
-// hostNode creates a device node of the simulated node in /dev until the story ends. Privileged
-// containers get the device nodes of /dev.
+// hostNode creates a device node of the simulated node in /dev until the story ends. Privileged containers get all
+// device nodes in /dev.
 func (s *scene) hostNode(name string) {
 	var st syscall.Stat_t
 	s.check(syscall.Stat(filepath.Join(simulated, "dev", name), &st))
@@ -233,7 +235,7 @@ func programmingUpgrade(s *scene) {
 	same(s, "files in the directory", len(entries), 1)
 }
 
-// initLogHas reports whether the log of an init container of the release has these words.
+// initLogHas reports whether the log of an init container of the release contains these words.
 func (s *scene) initLogHas(words string) (bool, error) {
 	pods, err := s.daemons()
 	if err != nil {
@@ -248,8 +250,8 @@ func (s *scene) initLogHas(words string) (bool, error) {
 	return false, nil
 }
 
-// alwaysRunnable calls do. In the meantime it runs the program on the host repeatedly, and checks that
-// the file exists. It returns the number of checks.
+// alwaysRunnable calls do. Meanwhile it runs the program on the host again and again, and checks that the file exists.
+// It returns the number of checks.
 func (s *scene) alwaysRunnable(do func()) int {
 	path, checks, ran := hostDir+"/accelerator-fpga", 0, 0
 	var missing, failed error

@@ -15,15 +15,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// publication is a release in a registry on the loopback.
+// publication is a release in a registry on the loopback interface.
 type publication struct {
 	s        *scene
 	dir      string // the files of the release
-	work     string // keys, and the home of the programs
-	registry string // with the path
+	work     string // directory with keys, and home of the programs
+	registry string // address of the registry, with the path
 }
 
-// releaseStory publishes dist/release as its publisher does, installs it as a user does, and upgrades to it from earlier releases.
+// releaseStory publishes dist/release as its publisher does, installs it as a user does, and upgrades to it from
+// earlier releases.
 func releaseStory(s *scene) {
 	if s.releases == "" {
 		fmt.Printf("  NOT RUN: it needs %s, of: make release REGISTRY=localhost:5000/fpga URL=https://example.com/download\n", s.releaseFile("image.tar"))
@@ -73,7 +74,7 @@ func (s *scene) publish() *publication {
 	s.check(os.Mkdir(p.dir, 0o755))
 	from := filepath.Join(s.dist, "release")
 	for _, entry := range must(os.ReadDir(from)) {
-		// publish.sh adds a file, which this keeps out of dist/release.
+		// publish.sh adds a file. Working in a copy keeps it out of dist/release.
 		if entry.Name() != "SHA256SUMS.sigstore.json" {
 			s.check(os.Symlink(filepath.Join(from, entry.Name()), filepath.Join(p.dir, entry.Name())))
 		}
@@ -119,7 +120,7 @@ log: {level: warn}
 // program returns the path of oras, cosign or krew.
 func (p *publication) program(name string) string { return filepath.Join(p.s.releases, "bin", name) }
 
-// run runs a program with these variables, and returns its output.
+// run runs a program with these environment variables, and returns its output.
 func (p *publication) run(env []string, program string, args ...string) string {
 	return p.runIn(p.dir, env, program, args...)
 }
@@ -128,7 +129,7 @@ func (p *publication) runIn(dir string, env []string, program string, args ...st
 	return must(p.tryIn(dir, env, program, args...))
 }
 
-// tryIn runs a program in a directory, with a home and a key store of its own.
+// tryIn runs a program in a directory. The program has its own home and key store.
 func (p *publication) tryIn(dir string, env []string, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(p.s.ctx, program, args...)
 	cmd.Dir = dir
@@ -163,7 +164,7 @@ func (p *publication) verify() {
 	p.run(nil, "sha256sum", "--check", "--quiet", "SHA256SUMS")
 }
 
-// digest returns the digest of a repository in the registry, which release-notes.md must have.
+// digest returns the digest of a repository in the registry. It must also be in release-notes.md.
 func (p *publication) digest(repository string) string {
 	digest := strings.TrimSpace(p.run(nil, p.program("oras"), "resolve", p.registry+"/"+repository+":"+p.s.tag()))
 	row := fmt.Sprintf("| `%s` | `%s` |", repository, digest)
@@ -173,7 +174,7 @@ func (p *publication) digest(repository string) string {
 	return digest
 }
 
-// chart returns the arguments by which helm takes the plugin's chart from the registry, and sets values.
+// chart returns the arguments with which helm takes the plugin's chart from the registry and sets values.
 func (p *publication) chart(values ...string) []string {
 	return setting([]string{"oci://" + p.registry + "/charts/accelerator-device-plugin", "--version", p.s.version, "--plain-http", "--timeout", "1m"}, values...)
 }
@@ -190,12 +191,12 @@ func (p *publication) krew() string {
 	return filepath.Join(p.work, "krew", "bin", "kubectl-accelerator")
 }
 
-// awayInUpgrade is the longest time for which a port may be offered by no daemon while one release replaces another.
+// awayInUpgrade is the longest time for which no daemon may offer a port while one release replaces another.
 const awayInUpgrade = 15 * time.Second
 
-// upgradesFrom installs an earlier release with further values, upgrades to the published one, rolls back, and upgrades again. Pods hold ports
-// throughout. A pod waits for two ports during each change: one is free, and the other one becomes free in its middle. No
-// port is given twice.
+// upgradesFrom installs an earlier release with additional values, upgrades to the published one, rolls back, and
+// upgrades again. Pods hold ports throughout. During each change a pod waits for two ports: one is free, and the other
+// one becomes free in the middle of the change. No port is given to two pods.
 func (s *scene) upgradesFrom(version string, p *publication, values ...string) {
 	s.step("helm install of %s from its own image and chart; three of four ports are held", version)
 	s.check(os.RemoveAll(state))

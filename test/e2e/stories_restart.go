@@ -112,13 +112,13 @@ func upgrade(s *scene) {
 	s.reachesPhase("user", corev1.PodRunning)
 }
 
-// crashNewDaemon upgrades, and kills the new daemon twice, as soon as it is ready. The old one must
-// stay until the new one has been ready for minReadySeconds.
+// crashNewDaemon upgrades, and kills the new daemon twice, each time as soon as it is ready. The old daemon must stay
+// until the new one has been ready for minReadySeconds.
 func (s *scene) crashNewDaemon() {
 	old := s.daemon().Name
 	s.always(2, func() {
 		s.mustHelm("upgrade", s.chart(), "--reset-then-reuse-values", "--set", "image.tag="+nextVersion)
-		killed := map[string]bool{} // by the container's id
+		killed := map[string]bool{} // by ID of the container
 		await(s, "new daemon ready and killed", func() (int, error) {
 			pods, err := s.daemons()
 			if err != nil {

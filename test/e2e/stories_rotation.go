@@ -12,13 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// creations has the results of the pods that were created during an action.
+// creations contains the results of the pods that were created during an action.
 type creations struct {
-	all, kept int           // number of pods, and of those without dry run
+	all, kept int           // number of pods, and of those that were not dry runs
 	slowest   time.Duration // of all
 	refused   []error       // unordered
 	outage    time.Duration // from the first refused pod to the last
-	unmutated int           // number of pods that were admitted with the name
+	unmutated int           // number of pods that were admitted with the name unchanged
 }
 
 func (c creations) String() string {
@@ -29,8 +29,7 @@ func (c creations) String() string {
 	return text
 }
 
-// whileCreating calls do, and in the meantime creates 20 pods a second that request a name. Nine of
-// ten are dry runs.
+// whileCreating calls do, and meanwhile creates 20 pods a second that request a name. Nine of ten are dry runs.
 func (s *scene) whileCreating(name string, do func()) creations {
 	var c creations
 	var lock sync.Mutex
@@ -87,7 +86,7 @@ func (s *scene) whileCreating(name string, do func()) creations {
 	return c
 }
 
-// noneRefused ends the story if a pod was refused or admitted unmutated.
+// noneRefused ends the story if a pod was refused, or admitted without being changed.
 func (s *scene) noneRefused(c creations) {
 	if len(c.refused) > 0 {
 		s.failf("found %v, want none refused", c)
@@ -158,14 +157,13 @@ func mappingRotation(s *scene) {
 	}))
 }
 
-// mustAuthority is authority, but ends the story at an error.
+// mustAuthority is like authority, but ends the story after an error.
 func (s *scene) mustAuthority() *x509.Certificate {
 	ca := must(s.authority())
 	return ca
 }
 
-// alwaysTrusted calls do, and in the meantime checks that the webhook has a CA. It returns the number
-// of checks.
+// alwaysTrusted calls do, and meanwhile checks that the webhook has a CA. It returns the number of checks.
 func (s *scene) alwaysTrusted(do func()) int {
 	checks, without := 0, 0
 	var failed error

@@ -14,7 +14,7 @@ import (
 // overrides is the name of the user's ConfigMap, as in docs/upgrade.md.
 const overrides = release + "-accelerator-device-plugin-overrides"
 
-// Settings of this node change without a restart, and Helm does not change them.
+// Settings of a node change without a restart, and Helm does not change them.
 func settingsInService(s *scene) {
 	s.begin(first, second)
 	s.configApplied()
@@ -91,8 +91,7 @@ func (s *scene) patchOverrides(content string) {
 	s.kubectlSystem("patch", "configmap", overrides, "--type", "merge", "--patch", fmt.Sprintf(`{"data": {"overrides.yaml": %q}}`, content))
 }
 
-// syncConfigMaps makes the kubelet update the ConfigMaps of the daemon's pod now: a change of a pod
-// causes a sync.
+// syncConfigMaps makes the kubelet update the ConfigMaps of the daemon's pod immediately, by changing the pod.
 func (s *scene) syncConfigMaps() {
 	s.kubectlSystem("annotate", "pod", "--selector", "app.kubernetes.io/instance="+release, "--overwrite",
 		"example.com/looked="+time.Now().Format(time.RFC3339Nano))
@@ -104,14 +103,14 @@ func (s *scene) sameDaemon(name string) {
 	same(s, "daemon", fmt.Sprint(pod.Name, " ", pod.Status.ContainerStatuses[0].RestartCount), name+" 0")
 }
 
-// hash returns the expected hash of the current settings.
+// hash returns the hash that the current settings should have.
 func (s *scene) hash() string {
 	content := s.kubectlSystem("get", "configmap", release+"-accelerator-device-plugin", "--output", `jsonpath={.data.config\.yaml}`) +
 		s.kubectlSystem("get", "configmap", "--ignore-not-found", overrides, "--output", `jsonpath={.data.overrides\.yaml}`)
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(content)))[:12]
 }
 
-// configApplied waits until the log, the metric and the first line of devices have the expected hash.
+// configApplied waits until the log, the metric and the first line of `devices` show the expected hash.
 func (s *scene) configApplied() {
 	want := s.hash()
 	s.logged("config.applied", line{"hash": want})

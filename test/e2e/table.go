@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// table has the times of all stories and steps.
+// table records the times of all stories and steps.
 type table struct{ rows []row }
 
 // row is a story or a step. failed is its error, or "".

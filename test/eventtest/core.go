@@ -19,8 +19,8 @@ type core struct {
 	with []zapcore.Field
 }
 
-// Checked returns a core that passes lines on to another one and fails the test for each line that
-// does not match its declaration. It must not be used after the end of the test.
+// Checked returns a core that passes lines on to another core. It fails the test for each line that does not match its
+// declaration. It must not be used after the end of the test.
 func Checked(t testing.TB, to zapcore.Core) zapcore.Core { return &core{Core: to, t: t} }
 
 // Observed returns an observer of all levels that checks its lines.
@@ -57,5 +57,5 @@ func (c *core) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	return c.Core.Write(entry, fields)
 }
 
-// encoder encodes lines like the daemon.
+// encoder encodes lines as the daemon does.
 var encoder = zapcore.NewJSONEncoder(logevent.Keys())

@@ -1,6 +1,6 @@
-// Package familytest has the tests that every family of cards must pass, and changes sysfs trees for them.
+// Package familytest contains the tests that every family of cards must pass, and changes sysfs trees for them.
 //
-// It owns no state.
+// The package owns no state.
 package familytest
 
 import (
@@ -26,7 +26,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/sysfstest"
 )
 
-// Ignore leaves out the fields of units that differ between runs, the findings about files, and the bitstream id.
+// Ignore leaves out the fields of units that differ between runs, the findings about files, and the bitstream ID.
 var Ignore = cmp.Options{
 	cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "Files", "Counters"),
 	cmpopts.IgnoreFields(inventory.Condition{}, "Err"),
@@ -42,8 +42,8 @@ var Ignore = cmp.Options{
 
 const bitstreamID = inventory.AttributeBitstreamID
 
-// Node unfolds boards of testdata into a new directory, from a test of a family, and returns the host. Of a recorded board it
-// makes the files that are no text, too.
+// Node unfolds boards from testdata into a new directory, for a test of a family, and returns the host. For a recorded
+// board, it also makes the files that are not text.
 func Node(t testing.TB, boards ...string) sysfs.Host {
 	t.Helper()
 	root := t.TempDir()
@@ -56,8 +56,8 @@ func Node(t testing.TB, boards ...string) sysfs.Host {
 // Absent is the content of a file that [Put] removes.
 const Absent = "absent"
 
-// Put writes a file, or removes it if the content is Absent. path is below the parent of /sys. A path that ends in
-// -> TARGET makes a link.
+// Put writes a file, or removes it if the content is Absent. path is relative to the parent of /sys. A path that ends
+// in -> TARGET makes a link.
 func Put(t testing.TB, host sysfs.Host, path, content string) {
 	t.Helper()
 	path, target, link := strings.Cut(path, " -> ")
@@ -78,14 +78,14 @@ func Put(t testing.TB, host sysfs.Host, path, content string) {
 	}
 }
 
-// Change is a change of the hardware. Its steps are made in this order: a path is removed, and a path that ends in
-// -> TARGET is made, as by [Put].
+// Change is a change of the hardware. First a path is removed, and then a path that ends in -> TARGET is made, as by
+// [Put].
 type Change struct {
 	Name  string
 	Steps []string
 }
 
-// make makes the change. What it removes is moved to the directory aside.
+// make makes the change. It moves what it removes to the directory aside.
 func (c Change) make(t testing.TB, host sysfs.Host, aside string) {
 	for i, path := range c.Steps {
 		if strings.Contains(path, " -> ") {
@@ -107,9 +107,10 @@ func (c Change) undo(t testing.TB, host sysfs.Host, aside string) {
 	}
 }
 
-// ChangeDuringReading makes the change before each access to a file of a reading. A check of the reading must then find
-// the change, or the reading must be that of the changed card. So no change is missed although no event announces it. A
-// reading may fail only if the changed card cannot be read either. each is called for each reading; it may be nil.
+// ChangeDuringReading makes the change before each access to a file during a reading, one access per run. Afterwards,
+// either a check of the reading must find the change, or the reading must be the one of the changed card. So no change
+// is missed even if no event announces it. A reading may fail only if the changed card cannot be read either. each is
+// called for each reading, and may be nil.
 func ChangeDuringReading(t *testing.T, host sysfs.Host, f inventory.Family, card string, c Change, each func(*testing.T, inventory.Reading)) {
 	t.Helper()
 	aside := t.TempDir()
@@ -136,8 +137,8 @@ func ChangeDuringReading(t *testing.T, host sysfs.Host, f inventory.Family, card
 	}
 }
 
-// Shortage makes each access to a file fail because of a shortage, one after the other. Each method of the family must
-// then report the shortage, or return the same as without it.
+// Shortage makes each access to a file fail because of a shortage, one access per run. Each method of the family must
+// then report the shortage, or return the same result as without it.
 func Shortage(t *testing.T, host sysfs.Host, f inventory.Family, card string) {
 	t.Helper()
 	for name, do := range map[string]func() (any, error, error){
@@ -183,7 +184,8 @@ func Shortage(t *testing.T, host sysfs.Host, f inventory.Family, card string) {
 	}
 }
 
-// Rows checks that each row of the family's health table has a severity and occurs once, and that these are among them.
+// Rows checks that each row of the family's health table has a severity, that no row occurs twice, and that the wanted
+// rows are among them.
 func Rows(t *testing.T, f inventory.Family, want ...string) {
 	t.Helper()
 	var names []string
@@ -200,7 +202,7 @@ func Rows(t *testing.T, f inventory.Family, want ...string) {
 	}
 }
 
-// NoCard checks that the family reads none of these cards, and lists none on a host without its driver.
+// NoCard checks that the family does not read any of these cards, and does not list any on a host without its driver.
 func NoCard(t *testing.T, host sysfs.Host, f inventory.Family, cards ...string) {
 	t.Helper()
 	for _, card := range cards {
@@ -215,10 +217,11 @@ func NoCard(t *testing.T, host sysfs.Host, f inventory.Family, cards ...string) 
 	}
 }
 
-// Readings are the units of cards by their addresses; nil: a card without units.
+// Readings contains the units of cards by address. nil means a card without units.
 type Readings map[string][]inventory.Unit
 
-// ReadAll returns the units of all cards of a host, by Read and by Outline. It leaves out cards that have left.
+// ReadAll returns the units of all cards of a host, as returned by Read and by Outline. It leaves out cards that have
+// left.
 func ReadAll(t testing.TB, host sysfs.Host, f inventory.Family) (read, outlined Readings) {
 	t.Helper()
 	cards := must.Value(f.Cards(host))(t)
@@ -250,8 +253,8 @@ func ReadOne(t testing.TB, host sysfs.Host, f inventory.Family, card string) inv
 	return r
 }
 
-// Observed checks that a check of the card finds each change: a path that is moved away, or one that ends in -> TARGET
-// and is made. Paths are below the parent of /sys.
+// Observed checks that a check of the card finds each change. For a change, a path is moved away, or a path that ends
+// in -> TARGET is made. Paths are relative to the parent of /sys.
 func Observed(t *testing.T, host sysfs.Host, f inventory.Family, card string, paths ...string) {
 	t.Helper()
 	seen := ReadOne(t, host, f, card).Observed
@@ -269,7 +272,7 @@ func Observed(t *testing.T, host sysfs.Host, f inventory.Family, card string, pa
 	}
 }
 
-// Silence makes the files FIFOs, whose reader waits for a writer.
+// Silence replaces files with FIFOs, so that a reader blocks until there is a writer.
 func Silence(t *testing.T, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
@@ -277,8 +280,8 @@ func Silence(t *testing.T, paths ...string) {
 	}
 }
 
-// Below returns the paths of the files below a directory, by whether their names relative to it are in names. Links are no
-// files.
+// Below returns the paths of the files below a directory, split by whether their relative names are in names. Links do
+// not count as files.
 func Below(t *testing.T, dir string, names ...string) (in, others []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -298,7 +301,7 @@ func Below(t *testing.T, dir string, names ...string) (in, others []string) {
 	return in, others
 }
 
-// Returns checks that do returns, without an error, although some files are silent.
+// Returns checks that do returns without an error although some files are silent.
 func Returns(t *testing.T, do func() error) {
 	t.Helper()
 	done := make(chan error, 1)
@@ -313,7 +316,7 @@ func Returns(t *testing.T, do func() error) {
 	}
 }
 
-// Judged returns the names of the health files of a unit that exist, and then those of its counters with their values.
+// Judged returns the names of a unit's existing health files, followed by its counters with their values.
 func Judged(u inventory.Unit) (names []string) {
 	for _, f := range u.Files {
 		if !f.Absent {

@@ -14,8 +14,8 @@ const (
 	afNameB = "af-695.f7d.aVKNtusxV3qMNmj5-qCB9vffQFy9es9yIvFEsLk6zRg"
 )
 
-// The kubelet calls GetPreferredAllocation and follows the answer. Without the call it would
-// choose devices in the order of a map: twenty equal results are no coincidence.
+// The kubelet calls GetPreferredAllocation and follows the answer. Without the call, it would choose devices in the
+// order of a map, so twenty equal results are no coincidence.
 func TestPreferredAllocation(t *testing.T) {
 	three := cardB
 	three.Ports = 3
@@ -39,7 +39,7 @@ func TestPreferredAllocation(t *testing.T) {
 	}
 }
 
-// The pod's container must get the device of its init container, too: the kubelet lists it in
+// The pod's container must also get the device of its init container: the kubelet lists this device in
 // must_include_device_ids.
 func TestPreferredAllocationMustInclude(t *testing.T) {
 	r := started(t, cardA, cardB)

@@ -40,7 +40,7 @@ func (k *Kubelet) serve(ctx context.Context) error {
 	return nil
 }
 
-// Listed returns the held devices of the pod-resources API, by POD/CONTAINER.
+// Listed returns the held devices as listed by the pod-resources API, by POD/CONTAINER.
 func (k *Kubelet) Listed(ctx context.Context) (map[string][]string, error) {
 	conn, err := grpc.NewClient("unix:"+k.Pods, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -72,8 +72,8 @@ func (d heldDevices) GetDevices(podUID, container string) []*podresources.Contai
 	return containerDevices(d.manager.GetDevices(podUID, container))
 }
 
-// containerDevices returns the entries of the kubelet's answer: one for each device and each of
-// its NUMA nodes. It is a copy of an unexported function of pkg/kubelet/cm.
+// containerDevices returns the entries of the kubelet's answer: one for each device and each of its NUMA nodes. It is a
+// copy of an unexported function in pkg/kubelet/cm.
 func containerDevices(of devicemanager.ResourceDeviceInstances) []*podresources.ContainerDevices {
 	var all []*podresources.ContainerDevices
 	for resource, devices := range of {
@@ -94,11 +94,11 @@ func containerDevices(of devicemanager.ResourceDeviceInstances) []*podresources.
 	return all
 }
 
-// countRegistrations registers the kubelet's metric: it counts only from then on.
+// countRegistrations registers the kubelet's metric, which counts only from then on.
 var countRegistrations = sync.OnceFunc(func() { legacyregistry.MustRegister(metrics.DevicePluginRegistrationCount) })
 
-// Registrations returns how often Register was called for the resource, from the kubelet's own
-// metric. It counts for all kubelets of this process, also before they restarted.
+// Registrations returns how often Register was called for the resource, according to the kubelet's own metric. The
+// metric counts for all kubelets of this process, including the time before they restarted.
 func Registrations(resource string) (int, error) {
 	n, err := testutil.GetCounterMetricValue(metrics.DevicePluginRegistrationCount.WithLabelValues(resource))
 	return int(n), err

@@ -29,8 +29,8 @@ func TestPodDeletedWithoutKubelet(t *testing.T) {
 	r.holds(r.admit("next", r.resource, 2), "3b:00.0", "3b:00.0-p1")
 }
 
-// The only device becomes unhealthy while a pod holds it: the pod keeps it, capacity stays 1 and
-// allocatable is 0, also after the pod was deleted. Then the device recovers.
+// The only device becomes unhealthy while a pod holds it. The pod keeps it, the capacity stays 1 and the allocatable
+// number is 0, even after the pod was deleted. Then the device recovers.
 func TestOnlyDeviceBreaksUnderPod(t *testing.T) {
 	t.Parallel()
 	one := cardA

@@ -12,7 +12,7 @@ import (
 // amounts are the resources that the kubelet advertises, by name.
 type amounts map[string]kubelet.Amount
 
-// only returns the amounts of a node whose only resource is that of the rig.
+// only returns the amounts of a node that has only the rig's resource.
 func (r *rig) only(capacity, allocatable int64) amounts {
 	return amounts{r.resource: {Capacity: capacity, Allocatable: allocatable}}
 }
@@ -20,12 +20,12 @@ func (r *rig) only(capacity, allocatable int64) amounts {
 // awaitTimeout limits every wait. Tests with a shorter limit measure the time.
 const awaitTimeout = 45 * time.Second
 
-// pollLimit limits the time that devices count as held after the end of their pod: the daemon
-// queries the kubelet every 10 s.
+// pollLimit is how long devices may count as held after the end of their pod. The daemon queries the kubelet every 10
+// s.
 const pollLimit = 15 * time.Second
 
-// advertisesAfterEnd is advertises after the end of a pod that held devices. The test fails if it
-// takes longer than pollLimit.
+// advertisesAfterEnd is like advertises, for use after the end of a pod that held devices. The test fails if it takes
+// longer than pollLimit.
 func (r *rig) advertisesAfterEnd(when string, want amounts) {
 	r.t.Helper()
 	if took := r.advertises(when, want); took > pollLimit {
@@ -43,8 +43,8 @@ func await[T any](r *rig, when string, look func() T, want T) time.Duration {
 	return took
 }
 
-// within is await with a timeout, and returns the difference at its end. It polls, since the
-// device manager does not announce changes of its state.
+// within is like await with a timeout, after which it returns the difference. It polls, because the device manager does
+// not announce changes of its state.
 func within[T any](r *rig, timeout time.Duration, look func() T, want T) (took time.Duration, wrong string) {
 	began := time.Now()
 	tick := time.NewTicker(200 * time.Microsecond)
@@ -71,7 +71,7 @@ func (r *rig) advertises(when string, want amounts) time.Duration {
 
 func (r *rig) advertised() amounts { return r.kubelet.Advertised() }
 
-// timed is advertises, and adds the time to the table.
+// timed is like advertises, and adds the time to the table.
 func (r *rig) timed(what string, want amounts) {
 	r.t.Helper()
 	timings.add(what, r.advertises(what, want))

@@ -6,8 +6,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
 
-// Two daemons run side by side for a minute, and each is made to register again: they cause no
-// endless sequence of registrations.
+// Two daemons run side by side for a minute, and each is made to register again. This must not cause an endless
+// sequence of registrations.
 func TestTwoDaemonsSideBySide(t *testing.T) {
 	r := started(t, cardA)
 	second := r.startSecond(1)

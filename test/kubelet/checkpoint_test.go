@@ -14,8 +14,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
 
-// The device manager accepts the checkpoint of the stand-in for the kubelet, checksum included.
-// So tests with the stand-in use the same file format as a kubelet.
+// The device manager accepts the checkpoint of the stand-in for the kubelet, including its checksum. So tests with the
+// stand-in use the same file format as a kubelet.
 func TestCheckpointOfStandIn(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "adp") // short: paths of sockets have 107 bytes

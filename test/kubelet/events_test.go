@@ -94,8 +94,8 @@ func (a *admission) described(kind, namespace, name, uid string) []string {
 	return found
 }
 
-// The daemon creates Events of node and pod for changes of a held device, and they pass the API
-// server's own validation.
+// The daemon creates Events for the node and the pod when a held device changes. The Events pass the API server's own
+// validation.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	const node = "node-1"

@@ -12,10 +12,9 @@ const (
 	unhealthy = "Unhealthy"
 )
 
-// A card is pulled while a pod holds its device. The kubelet shows devices that are not listed as
-// Healthy, so the daemon keeps the device on its list as unhealthy, and pod status has
-// Unhealthy. The device leaves the list when the daemon next queries the kubelet after the pod
-// has ended.
+// A card is pulled while a pod holds its device. The kubelet shows devices that are not listed as Healthy, so the
+// daemon keeps the device on its list as unhealthy, and the pod's status shows Unhealthy. After the pod has ended, the
+// device leaves the list at the daemon's next query to the kubelet.
 func TestRemovedInUse(t *testing.T) {
 	r := started(t, cardA, cardB)
 	pod := r.admit("job", r.resource, 1)
@@ -38,8 +37,8 @@ func TestRemovedInUse(t *testing.T) {
 	r.advertisesAfterEnd("the pod was deleted", r.only(2, 2))
 }
 
-// The same while no daemon runs: the next daemon does not have the allocations of the previous
-// one, and reads them from the pod-resources API.
+// The same happens while no daemon is running. The next daemon does not know the allocations of the previous one, and
+// reads them from the pod-resources API.
 func TestRemovedInUseWithoutDaemon(t *testing.T) {
 	r := started(t, cardA, cardB)
 	pod := r.admit("job", r.resource, 1)
@@ -53,7 +52,7 @@ func TestRemovedInUseWithoutDaemon(t *testing.T) {
 	r.advertises("the pod was deleted", r.only(2, 2)) // after the daemon's next query, every ten seconds
 }
 
-// The same while the kubelet is down: its checkpoint has the pod.
+// The same happens while the kubelet is down. Its checkpoint contains the pod.
 func TestRemovedInUseWithoutKubelet(t *testing.T) {
 	r := started(t, cardA, cardB)
 	pod := r.admit("job", r.resource, 1)
@@ -66,10 +65,9 @@ func TestRemovedInUseWithoutKubelet(t *testing.T) {
 	r.advertises("kubelet restarted", r.only(3, 2))
 }
 
-// A card is pulled while a pod holds it, and another card gets its node while no daemon runs:
-// the next daemon reads the pod's node from the kubelet's checkpoint, and withholds the other
-// card. When the first card is plugged again, its node differs from the pod's, and it is
-// unhealthy.
+// A card is pulled while a pod holds it, and another card gets its node while no daemon is running. The next daemon
+// reads the pod's node from the kubelet's checkpoint, and withholds the other card. When the first card is plugged in
+// again, its node differs from the pod's node, so it is unhealthy.
 func TestNodeNumberReused(t *testing.T) {
 	first, second := cardA, cardB
 	first.Ports, second.Ports = 1, 1

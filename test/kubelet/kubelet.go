@@ -24,8 +24,8 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 )
 
-// newManagerImpl is the device manager's constructor with the path of the socket as argument.
-// The exported constructor always uses /var/lib/kubelet/device-plugins/kubelet.sock.
+// newManagerImpl is the constructor of the device manager that takes the path of the socket as an argument. The
+// exported constructor always uses /var/lib/kubelet/device-plugins/kubelet.sock.
 //
 //go:linkname newManagerImpl k8s.io/kubernetes/pkg/kubelet/cm/devicemanager.newManagerImpl
 func newManagerImpl(log klog.Logger, socket string, nodes []cadvisor.Node, store topologymanager.Store) (*devicemanager.ManagerImpl, error)
@@ -37,7 +37,7 @@ type Kubelet struct {
 
 	current atomic.Pointer[devicemanager.ManagerImpl] // the device manager, for concurrent calls of Advertised
 
-	// The fields below are created by Start, Restart and Resume, and valid until Stop.
+	// The fields below are set by Start, Restart and Resume, and are valid until Stop.
 	devices  *devicemanager.ManagerImpl
 	topology topologymanager.Manager
 	ready    *ready
@@ -48,8 +48,8 @@ type Kubelet struct {
 	admitted map[types.UID]*v1.Pod
 }
 
-// Start starts a kubelet in a directory. The path must be short: the path of a unix socket has
-// at most 107 bytes.
+// Start starts a kubelet in a directory. The path must be short, because the path of a unix socket can have at most 107
+// bytes.
 func Start(ctx context.Context, dir string) (*Kubelet, error) {
 	countRegistrations()
 	k := &Kubelet{
@@ -67,7 +67,7 @@ func Start(ctx context.Context, dir string) (*Kubelet, error) {
 	return k, nil
 }
 
-// start starts the managers of a kubelet on a node where these containers are running already.
+// start starts the managers of a kubelet on a node where these containers are already running.
 func (k *Kubelet) start(ctx context.Context, running sets.Set[string]) error {
 	log := klog.Background()
 	nodes := []cadvisor.Node{{Id: 0}}
@@ -108,8 +108,8 @@ func (k *Kubelet) Restart(ctx context.Context) error {
 	return k.Resume(ctx)
 }
 
-// Resume starts a stopped kubelet from its checkpoint. As a kubelet does, it admits the pods with
-// running containers again before it has received all pods. This must work without any plugin.
+// Resume starts a stopped kubelet from its checkpoint. Like a real kubelet, it admits the pods with running containers
+// again before it has received all pods. This must work without any plugin.
 func (k *Kubelet) Resume(ctx context.Context) error {
 	containers := sets.New[string]()
 	pods := k.GetActivePods()
@@ -136,10 +136,10 @@ type ready struct{ all atomic.Bool }
 func (r *ready) AddSource(string) {}
 func (r *ready) AllReady() bool   { return r.all.Load() }
 
-// Amount holds the numbers of a resource in node status.
+// Amount contains the numbers of a resource in the status of a node.
 type Amount struct{ Capacity, Allocatable int64 }
 
-// Advertised returns the resources of plugins as they would be in node status.
+// Advertised returns the resources of plugins as they would appear in the status of a node.
 func (k *Kubelet) Advertised() map[string]Amount {
 	capacity, allocatable := k.capacity(k.current.Load())
 	amounts := map[string]Amount{}
@@ -178,8 +178,7 @@ func (k *Kubelet) Sockets() ([]string, error) {
 	return names, nil
 }
 
-// GetActivePods implements podresources.PodsProvider, and is the device manager's list of active
-// pods.
+// GetActivePods implements podresources.PodsProvider. It also provides the device manager's list of active pods.
 func (k *Kubelet) GetActivePods() []*v1.Pod {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -33,8 +33,8 @@ func (k *Kubelet) updateStatus(pod *v1.Pod, status *v1.PodStatus) {
 	k.devices.UpdateAllocatedResourcesStatus(pod, status)
 }
 
-// disconnect closes the connection to the plugin of the resource: this version has one plugin
-// for each resource, whatever the socket.
+// disconnect closes the connection to the plugin of the resource. In this version, a resource has only one plugin,
+// whatever the socket.
 func (k *Kubelet) disconnect(_ context.Context, resource, socket string) {
 	k.devices.GetWatcherHandler().DeRegisterPlugin(resource, socket)
 }
@@ -48,7 +48,7 @@ func (d heldDevices) GetAllocatableDevices() []*podresources.ContainerDevices {
 	return containerDevices(d.manager.GetAllocatableDevices())
 }
 
-// nothing provides no processors, memory and claims to the pod-resources API.
+// nothing provides no processors, no memory and no claims to the pod-resources API.
 type nothing struct{}
 
 func (nothing) GetCPUs(string, string) []int64 { return nil }

@@ -48,7 +48,7 @@ func (d heldDevices) GetAllocatableDevices(log klog.Logger) []*podresources.Cont
 	return containerDevices(d.manager.GetAllocatableDevices(log))
 }
 
-// nothing provides no processors, memory and claims to the pod-resources API.
+// nothing provides no processors, no memory and no claims to the pod-resources API.
 type nothing struct{}
 
 func (nothing) GetCPUs(*v1.Pod, *v1.Container) []int64 { return nil }

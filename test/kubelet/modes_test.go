@@ -28,7 +28,7 @@ func (r af) both(capacityA, allocatableA, capacityB, allocatableB int64) amounts
 	return amounts{r.a: {Capacity: capacityA, Allocatable: allocatableA}, r.b: {Capacity: capacityB, Allocatable: allocatableB}}
 }
 
-// A resource appears with its first device, and is at 0 after its last one; the kubelet keeps its
+// A resource appears with its first device, and its numbers are 0 after its last device is gone. The kubelet keeps its
 // name. A resource that comes back is registered only once.
 func TestResourcesComeAndGo(t *testing.T) {
 	t.Parallel()
@@ -72,8 +72,8 @@ func TestFreeDeviceGetsAnotherAFU(t *testing.T) {
 	}
 }
 
-// A held port stays in the resource that the pod requested, as unhealthy, when it gets another
-// AFU; with the old AFU it is healthy again.
+// A held port that gets another AFU stays in the resource that the pod requested, as unhealthy. With the old AFU it is
+// healthy again.
 func TestHeldDeviceGetsAnotherAFU(t *testing.T) {
 	t.Parallel()
 	r := newAF(t, cardA)

@@ -18,8 +18,7 @@ const Main = "main"
 
 var uids atomic.Int64
 
-// NewPod returns a pod with one container, which requests the given number of devices of a
-// resource.
+// NewPod returns a pod with one container, which requests this number of devices of a resource.
 func NewPod(name, resource string, devices int64) *v1.Pod {
 	uid := types.UID("uid-" + strconv.FormatInt(uids.Add(1), 10))
 	return &v1.Pod{
@@ -28,14 +27,14 @@ func NewPod(name, resource string, devices int64) *v1.Pod {
 	}
 }
 
-// Container returns a container that requests the given number of devices of a resource.
+// Container returns a container that requests this number of devices of a resource.
 func Container(name, of string, devices int64) v1.Container {
 	requested := v1.ResourceList{v1.ResourceName(of): *resource.NewQuantity(devices, resource.DecimalSI)}
 	return v1.Container{Name: name, Resources: v1.ResourceRequirements{Limits: requested, Requests: requested}}
 }
 
-// Admit admits a pod as the kubelet does: through the topology manager, which gets hints from the
-// device manager and then makes it allocate. If the pod is refused, the error has the reason.
+// Admit admits a pod as the kubelet does: through the topology manager, which gets hints from the device manager and
+// then makes it allocate. If the pod is refused, the error contains the reason.
 func (k *Kubelet) Admit(ctx context.Context, pod *v1.Pod) error {
 	k.mu.Lock()
 	k.admitted[pod.UID] = pod
@@ -66,8 +65,8 @@ func (k *Kubelet) Held(pod *v1.Pod) []string {
 	return ids
 }
 
-// Health returns the health of the devices of a pod's container in pod status
-// (allocatedResourcesStatus): Healthy or Unhealthy, by id.
+// Health returns the health of the devices of a pod's container in the pod's status (allocatedResourcesStatus): Healthy
+// or Unhealthy, by ID.
 func (k *Kubelet) Health(pod *v1.Pod) map[string]string {
 	status := v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: Main}}}
 	k.updateStatus(pod, &status)
@@ -80,9 +79,9 @@ func (k *Kubelet) Health(pod *v1.Pod) map[string]string {
 	return health
 }
 
-// StatusUpdated reports whether the device manager has requested an update of this pod's status
-// since the last call: without an update, pod status keeps the old health. It reads the requests
-// that are pending, without blocking, and discards those for other pods.
+// StatusUpdated reports whether the device manager has requested an update of this pod's status since the last call.
+// Without an update, the status keeps the old health. StatusUpdated reads the pending requests without blocking, and
+// discards requests for other pods.
 func (k *Kubelet) StatusUpdated(pod *v1.Pod) bool {
 	updated := false
 	for {

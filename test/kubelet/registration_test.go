@@ -6,8 +6,8 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
-// There is one registration, whichever of daemon, kubelet and first card comes first, and none as
-// long as there is no device.
+// There is exactly one registration, whichever of the daemon, the kubelet and the first card comes first. There is none
+// as long as there is no device.
 func TestRegistration(t *testing.T) {
 	t.Run("the kubelet first", func(t *testing.T) {
 		t.Parallel()

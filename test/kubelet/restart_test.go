@@ -16,9 +16,9 @@ const repeats = 100
 // again.
 const limit = time.Second
 
-// busyLimit is the maximum time of sequences that wait for other processes several times, on a
-// busy machine. On an idle machine they take half a second at most; with the failure that the
-// tests look for, an ended stream that is not noticed, they took 30 s.
+// busyLimit is the maximum time of sequences that wait for other processes several times, on a busy machine. On an idle
+// machine they take at most half a second. With the failure that the tests look for, an ended stream that is not
+// noticed, they took 30 s.
 const busyLimit = 5 * time.Second
 
 // withinLimit is timed; the test fails if it takes longer than limit.
@@ -31,10 +31,10 @@ func (r *rig) withinLimit(name string, want amounts) {
 	}
 }
 
-// withinBusyLimit is await, and adds the time to the table; the test fails if it takes longer than
-// busyLimit. If a kubelet of 1.36 or before handles the end of a stream late, because it is
-// writing its checkpoint, it closes the connection of the registration that has followed,
-// whether its stream is open yet or not. Then one more registration is needed.
+// withinBusyLimit is like await, and adds the time to the table. The test fails if it takes longer than busyLimit. A
+// kubelet of 1.36 or before may handle the end of a stream late, because it is writing its checkpoint. It then closes
+// the connection of the registration that has followed, whether or not the stream of this registration is already open.
+// In this case one more registration is needed.
 func withinBusyLimit[T any](r *rig, name string, look func() T, want T) {
 	r.t.Helper()
 	took := await(r, name, look, want)
@@ -44,9 +44,8 @@ func withinBusyLimit[T any](r *rig, name string, look func() T, want T) {
 	}
 }
 
-// The kubelet restarts from its checkpoint a hundred times: pods keep their devices, all devices
-// are allocatable again within a second, and each restart causes one registration for each
-// resource.
+// The kubelet restarts from its checkpoint a hundred times. Pods keep their devices, all devices are allocatable again
+// within a second, and each restart causes one registration per resource.
 func TestKubeletRestarts(t *testing.T) {
 	t.Parallel()
 	b := cardB
@@ -68,9 +67,8 @@ func TestKubeletRestarts(t *testing.T) {
 	r.holds(r.admit("three", first, 1), "3b:00.0-p1")
 }
 
-// The daemon is terminated or killed, and another one is started, a hundred times in all: pods
-// keep their devices, all devices are allocatable again within a second, and no old socket
-// remains.
+// The daemon is terminated or killed, and another one is started, a hundred times in total. Pods keep their devices,
+// all devices are allocatable again within a second, and no old socket remains.
 func TestDaemonRestarts(t *testing.T) {
 	r := started(t, cardA, cardB)
 	pod := r.admit("job", r.resource, 2)
@@ -136,7 +134,7 @@ func TestRegisterAgain(t *testing.T) {
 	}
 }
 
-// The kubelet closes the connection: the daemon registers again, with a growing delay.
+// When the kubelet closes the connection, the daemon registers again, with a growing delay.
 func TestStreamCut(t *testing.T) {
 	r := started(t, cardA)
 	for i := range 3 {
@@ -148,7 +146,7 @@ func TestStreamCut(t *testing.T) {
 	r.holds(r.admit("job", r.resource, 1), "3b:00.0")
 }
 
-// The sockets of plugins are deleted, not by a starting kubelet but by another process.
+// The sockets of plugins are deleted by another process, not by a starting kubelet.
 func TestSocketsDeleted(t *testing.T) {
 	r := started(t, cardA)
 	for range 3 {

@@ -88,7 +88,7 @@ func newRig(t *testing.T, cards []simnode.Card, flags ...string) *rig {
 	return r
 }
 
-// started is newRig in a test that runs beside others, and waits until the kubelet has all ports.
+// started is like newRig, for a test that runs in parallel with others. It waits until the kubelet has all ports.
 func started(t *testing.T, cards ...simnode.Card) *rig {
 	t.Helper()
 	t.Parallel()

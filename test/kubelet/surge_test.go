@@ -41,8 +41,8 @@ func (r *rig) sample(holds func(amounts) bool) (stop func() time.Duration) {
 	return stop
 }
 
-// startSecond starts a daemon beside the first one, and blocks until the kubelet has opened its
-// stream. number counts the daemons that were started beside another one, from 1.
+// startSecond starts a daemon next to the first one, and blocks until the kubelet has opened its stream. number counts
+// the daemons that were started in this way, from 1.
 func (r *rig) startSecond(number int) *kubelet.Daemon {
 	r.t.Helper()
 	second := r.startDaemon()
@@ -66,8 +66,8 @@ func (r *rig) sampleBelow(want int64) (stop func() time.Duration) {
 	return r.sample(func(now amounts) bool { return now[r.resource].Allocatable < want })
 }
 
-// waitLimit waits for limit, the time that the kubelet may take to handle the end of a daemon. Its
-// state until then is not checked.
+// waitLimit waits for limit, the time that the kubelet may take to handle the end of a daemon. Its state during this
+// time is not checked.
 func (r *rig) waitLimit() {
 	select {
 	case <-time.After(limit):
@@ -76,9 +76,8 @@ func (r *rig) waitLimit() {
 	}
 }
 
-// An upgrade with surge: the new daemon starts, then the old one ends. In 1.37, all devices stay
-// allocatable. In 1.36 and before, the end of the old daemon's stream also closes the connection
-// to the new one, which registers again.
+// In an upgrade with surge, the new daemon starts before the old one ends. In 1.37, all devices stay allocatable. In
+// 1.36 and before, the end of the old daemon's stream also closes the connection to the new one, which registers again.
 func TestSurge(t *testing.T) {
 	t.Parallel()
 	for i := range 6 {
@@ -111,7 +110,7 @@ func TestSurge(t *testing.T) {
 	}
 }
 
-// An upgrade whose new daemon is stuck before it registers. A third daemon replaces it.
+// In this upgrade, the new daemon is stuck before it registers. A third daemon replaces it.
 func TestSurgeStuck(t *testing.T) {
 	r := started(t, cardA)
 	less := r.sampleBelow(2)
@@ -137,9 +136,8 @@ func TestSurgeStuck(t *testing.T) {
 	r.admit("next", r.resource, 4)
 }
 
-// A surge that is reverted: the new daemon starts and ends again, as after a crash; the old one
-// keeps running. In 1.36 and before, the kubelet has dropped the old daemon by then, which
-// detects that by itself.
+// A surge is reverted: the new daemon starts and ends again, as after a crash, and the old one keeps running. In 1.36
+// and before, the kubelet has dropped the old daemon by then, and the old daemon detects this by itself.
 func TestSurgeReverted(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"ended", "killed"} {

@@ -164,8 +164,8 @@ func cri(line string) (text string) {
 	return text + at + "F " + line + "\n"
 }
 
-// Each line of the daemon's log arrives as one record with the line as body and its fields as
-// attributes. A restart of the collector and a rotation of the file neither lose nor repeat a line.
+// Each line of the daemon's log arrives as one record, with the line as its body and the fields as attributes. A
+// restart of the collector and a rotation of the file neither lose nor repeat a line.
 func TestShip(t *testing.T) {
 	text, err := os.ReadFile(recorded)
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 )
 
-// Page returns the page as text, without the metrics of Go, of the process and of the
-// page itself.
+// Page returns the page as text, without the metrics of Go, of the process, and of the page itself.
 func Page(t testing.TB, m *metrics.Metrics) string {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -22,7 +21,7 @@ func Page(t testing.TB, m *metrics.Metrics) string {
 	return Ours(w.Body.String())
 }
 
-// Ours returns the lines of a page about metrics of package metrics.
+// Ours returns the lines of a page that belong to metrics of package metrics.
 func Ours(page string) string {
 	var ours strings.Builder
 	for line := range strings.Lines(page) {

@@ -9,10 +9,11 @@ import (
 	"time"
 )
 
-// Limit is how long a test waits for what should happen soon. No test passes because this time is over.
+// Limit is how long a test waits for something that should happen soon. A test must never pass because this time is
+// over.
 const Limit = time.Minute
 
-// Await blocks until met returns nil. It fails the test with its last error if that takes too long.
+// Await blocks until met returns nil. If that takes too long, it fails the test with the last error of met.
 func Await(t testing.TB, when string, met func() error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Limit)
@@ -32,7 +33,7 @@ func Await(t testing.TB, when string, met func() error) {
 	}
 }
 
-// Elapse blocks for this time, to see that nothing happens meanwhile.
+// Elapse blocks for this time, so that the test can see that nothing happens meanwhile.
 func Elapse(t testing.TB, during time.Duration) {
 	t.Helper()
 	end := time.NewTimer(during)
@@ -47,13 +48,14 @@ func Elapse(t testing.TB, during time.Duration) {
 // Disk is the directory for large temporary files, and for programs.
 var Disk = os.TempDir()
 
-// memory is a file system in memory. Simulated nodes, with their thousands of files, are several times as fast there.
+// memory is a file system in memory. Simulated nodes consist of thousands of files, and are several times as fast
+// there.
 const memory, memoryNeeded = "/dev/shm", 512 << 20
 
-// Main runs the tests of a package, and returns its exit code. Temporary directories are in memory, unless TMPDIR is set or
-// memory is short. More tests than processors run at once, because most of their time they wait.
+// Main runs the tests of a package, and returns the exit code. Temporary directories are in memory, unless TMPDIR is
+// set or memory is short. More tests than processors run at once, because tests wait most of the time.
 func Main(m *testing.M) int {
-	if err := flag.Set("test.parallel", "8"); err != nil { // the command line may change it again
+	if err := flag.Set("test.parallel", "8"); err != nil { // the command line may override this
 		panic(err)
 	}
 	var at syscall.Statfs_t

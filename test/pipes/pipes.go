@@ -1,6 +1,5 @@
-// Package pipes is a network within the process, for tests. Its connections are pipes of [net.Pipe],
-// so that they can be used in a bubble of testing/synctest. A [Listener] owns the connections that are
-// not accepted yet.
+// Package pipes is a network within the process, for tests. Its connections are pipes of [net.Pipe], so they can be
+// used in a bubble of testing/synctest. A [Listener] owns the connections that have not been accepted yet.
 package pipes
 
 import (

@@ -1,6 +1,6 @@
 // Package privatedirtest makes directories for tests of packages that use package privatedir.
 //
-// It owns no state.
+// The package owns no state.
 package privatedirtest
 
 import (
@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Dir returns a new directory that package privatedir accepts, with any umask.
+// Dir returns a new directory that package privatedir accepts, whatever the umask is.
 func Dir(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "state")

@@ -15,9 +15,8 @@ type use struct {
 	labels []string
 }
 
-// uses returns the metrics of an expression. Each metric needs the labels by which a
-// surrounding expression is grouped or matched. It is an error if an inner expression removes
-// such a label by grouping.
+// uses returns the metrics in an expression. Each metric needs the labels by which a surrounding expression is grouped
+// or matched. It is an error if an inner expression removes such a label by grouping.
 func uses(expr string) ([]use, error) {
 	tree, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
 	if err != nil {

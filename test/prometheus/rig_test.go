@@ -143,9 +143,9 @@ func (r *rig) startServer(name, rules string, flags ...string) *prometheus.Serve
 	return s
 }
 
-// settings returns the configuration of deploy/prometheus/scrape.yaml, with an interval of one
-// second and with static targets. The targets have the labels that discovery would get from the
-// API server; their relabeling is that of the file.
+// settings returns the configuration of deploy/prometheus/scrape.yaml, with an interval of one second and with static
+// targets. The targets have the labels that discovery would get from the API server. Their relabeling is taken from the
+// file.
 func (r *rig) settings() string {
 	r.t.Helper()
 	var settings map[string]any
@@ -210,7 +210,7 @@ func (r *rig) await(s *prometheus.Server, expr, want string) {
 	}, func() string { return fmt.Sprintf("%s: found %q, want %q", expr, got, want) })
 }
 
-// awaitBoth is await for both servers.
+// awaitBoth is like await, for both servers.
 func (r *rig) awaitBoth(expr, want string) {
 	r.t.Helper()
 	r.await(r.native, expr, want)

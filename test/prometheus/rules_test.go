@@ -102,8 +102,8 @@ func TestAlertsNameEventsOfTheLog(t *testing.T) {
 	}
 }
 
-// faster divides the times of the rules by 60, those of "for" and of ranges: minutes become
-// seconds, an hour a minute.
+// faster divides the times of the rules by 60, both for "for" and for ranges: minutes become seconds, and an hour
+// becomes a minute.
 func faster(rules string) string {
 	rules = regexp.MustCompile(`\b1h\b`).ReplaceAllString(rules, "60m")
 	return regexp.MustCompile(`(for: |\[)(\d+)m\b`).ReplaceAllString(rules, "${1}${2}s")

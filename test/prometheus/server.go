@@ -66,14 +66,14 @@ func (s *Server) End() error {
 // Reload makes the server read its configuration again.
 func (s *Server) Reload() error { return s.process.Process.Signal(syscall.SIGHUP) }
 
-// Sample is one element of an answer. It has a Point, or a Histogram.
+// Sample is one element of an answer. It contains either a Point or a Histogram.
 type Sample struct {
 	Labels    map[string]string `json:"metric"`
 	Point     []any             `json:"value"`     // time, and the value as text
 	Histogram []any             `json:"histogram"` // time, buckets
 }
 
-// Value returns the sample's float as formatted by Prometheus, or "" if it is a histogram.
+// Value returns the sample's value as formatted by Prometheus, or "" if it is a histogram.
 func (s Sample) Value() string {
 	if len(s.Point) != 2 {
 		return ""
@@ -82,7 +82,7 @@ func (s Sample) Value() string {
 	return text
 }
 
-// Query evaluates an expression at the present time. A warning is returned as an error.
+// Query evaluates an expression at the current time. It returns a warning as an error.
 func (s *Server) Query(expr string) ([]Sample, error) {
 	var answer struct {
 		Type   string          `json:"resultType"`
@@ -98,7 +98,7 @@ func (s *Server) Query(expr string) ([]Sample, error) {
 	return samples, json.Unmarshal(answer.Result, &samples)
 }
 
-// Labels returns the label names that each metric has had so far, by metric name.
+// Labels returns the label names that each metric has had so far, by the metric's name.
 func (s *Server) Labels() (map[string]map[string]bool, error) {
 	var all []map[string]string
 	if err := s.ask("/api/v1/series", url.Values{"match[]": {`{__name__!=""}`}}, &all); err != nil {
@@ -166,8 +166,8 @@ func (s *Server) ask(path string, form url.Values, answer any) error {
 	return nil
 }
 
-// listening waits until a log has a line that matches the pattern, and returns its first group:
-// the address on which the process listens.
+// listening waits until a log contains a line that matches the pattern, and returns its first group: the address on
+// which the process listens.
 func listening(ctx context.Context, log, pattern string) (string, error) {
 	expression := regexp.MustCompile(pattern)
 	for ctx.Err() == nil {

@@ -14,13 +14,12 @@ import (
 	"b-com.com/accelerator-device-plugin/test/prometheus"
 )
 
-// firing selects the firing alerts, without those that another process of this machine can
-// cause: the kernel sends uevents to all listeners.
+// firing selects the firing alerts, without those that another process on this machine can cause: the kernel sends
+// uevents to all listeners.
 const firing = `ALERTS{alertstate="firing", alertname!~"AcceleratorUeventsForged|AcceleratorEventsLost"}`
 
-// A sequence of changes on a node, with the expected results of queries and alerts after each
-// step. At the end, each rule was evaluated without an error, and each query of the dashboard has
-// had a result.
+// A sequence of changes is made on a node, with the expected results of queries and alerts after each step. At the end,
+// each rule must have been evaluated without an error, and each query of the dashboard must have had a result.
 func TestStory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -189,7 +188,7 @@ func rules(t *testing.T, s *prometheus.Server) {
 	}
 }
 
-// empty maps the titles of panels that may have no data in this test to the reason.
+// empty maps the titles of panels that may have no data in this test to the reasons.
 var empty = map[string]string{
 	"Firing alerts":                     "with the unchanged rules, no alert fires within the test",
 	"annotation Alerts":                 "with the unchanged rules, no alert fires within the test",
@@ -201,7 +200,8 @@ var empty = map[string]string{
 	"Lost, forged and malformed events": "inotify loses no events",
 }
 
-// unseen maps metrics without series on this node to their labels. The last two are those of accelerator-fpga keep.
+// unseen maps metrics that have no series on this node to their labels. The last two are metrics of accelerator-fpga
+// keep.
 var unseen = map[string][]string{
 	"accelerator_uevents_total": {"subsystem", "action"},
 	"accelerator_owner_waiting": {"reason"},

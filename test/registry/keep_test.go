@@ -75,8 +75,8 @@ func (k *keeper) end(t *testing.T) int {
 	return k.ProcessState.ExitCode()
 }
 
-// A list is kept in the store: it is pulled, followed when it changes, with new credentials, and when a tag has moved. What
-// is there stays when the registry is away.
+// The bitstreams of a list are pulled into the store. They are also pulled after the list changes, after the
+// credentials change, and after a tag has moved. What is in the store stays when the registry cannot be reached.
 func TestKeep(t *testing.T) {
 	const vadd = "registry.example.com/fpga/vadd:1.0"
 	r := newRig(t)
@@ -107,7 +107,7 @@ func TestKeep(t *testing.T) {
 	k.await(t, "keep.refused")
 	compare.Equal(t, "exit code", 0, k.end(t))
 
-	// The tag has moved. A reference with a digest keeps the old one, so the two cannot be kept together.
+	// The tag has moved. A reference with a digest still names the old content, so the two cannot be kept together.
 	other := r.write(t, "other.gbs", string(bits.GBS(bits.Metadata(bits.Interface, bits.AFU), []byte("other"))))
 	r.succeed(t, "push --quiet CA "+other+" NAME")
 	k = r.keep(t, "--min-free 0 --once", name, vadd)
@@ -134,8 +134,8 @@ func TestKeep(t *testing.T) {
 	must.Succeed(t, k.Wait())
 }
 
-// A disk that would be full is an error of the reference, and nothing is downloaded. When there is space, the bitstream is
-// installed.
+// If the disk would become full, this is an error of the reference, and nothing is downloaded. When there is enough
+// space, the bitstream is installed.
 func TestKeepFullDisk(t *testing.T) {
 	r := newRig(t)
 	mount(t, r.store, "4m")

@@ -89,7 +89,7 @@ func TestCertificate(t *testing.T) {
 	compare.Equal(t, "store was made", false, err == nil)
 }
 
-// A pull whose connection is cut at any of ten points goes on from there.
+// A pull whose connection is cut at any of ten points continues from there.
 func TestCutPull(t *testing.T) {
 	r := newRig(t)
 	r.succeed(t, "push CA GBS NAME")
@@ -103,7 +103,7 @@ func TestCutPull(t *testing.T) {
 		r.succeed(t, "pull CA --store STORE NAME")
 		compare.Values(t, "files", map[string]int64{gbsPath: must.Value(os.Stat(r.gbs))(t).Size()}, r.files(t))
 		compare.Equal(t, "cuts", i+1, r.proxy.cut.Load())
-		// What HTTP/2 had received when the connection was cut, and the program had not read, comes again.
+		// Data that HTTP/2 had received when the connection was cut, but that the program had not read, is sent again.
 		if received := r.proxy.from.Load() - before; received > gbsSize+5<<20 {
 			t.Errorf("point %d: received %d bytes, want not much more than %d", i, received, gbsSize)
 		}
@@ -155,7 +155,8 @@ func TestCutPush(t *testing.T) {
 	}
 }
 
-// A full disk is an error, which leaves no file. It may fill up while the file is downloaded, or while it is copied.
+// If the disk is full, the pull fails and leaves no file. The disk may fill up while the file is downloaded, or while
+// it is copied.
 func TestFullDisk(t *testing.T) {
 	for _, size := range []string{"4m", "12m"} {
 		t.Run(size, func(t *testing.T) {

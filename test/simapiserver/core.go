@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Event is a received Event of core/v1.
+// Event is an Event of core/v1 that the server has received.
 type Event struct {
 	Metadata struct{ Name, Namespace string }
 
@@ -36,7 +36,7 @@ func (e Event) String() string {
 	}, " ")
 }
 
-// SetPod creates a pod, or replaces a pod of the same name.
+// SetPod creates a pod, or replaces the pod of the same name.
 func (s *Server) SetPod(namespace, name, uid string) {
 	s.edit(func() { s.pods[namespace+"/"+name] = uid })
 }
@@ -46,16 +46,16 @@ func (s *Server) DeletePod(namespace, name string) {
 	s.edit(func() { delete(s.pods, namespace+"/"+name) })
 }
 
-// EndNamespace begins to delete a namespace: no object can be created in it.
+// EndNamespace begins to delete a namespace. From then on, no object can be created in it.
 func (s *Server) EndNamespace(name string) { s.edit(func() { s.ending[name] = true }) }
 
-// DeleteNamespace removes a namespace. All other namespaces exist.
+// DeleteNamespace removes a namespace. All namespaces that were not removed exist.
 func (s *Server) DeleteNamespace(name string) { s.edit(func() { s.gone[name] = true }) }
 
 // ExpireEvents removes all Events, as an API server does after an hour.
 func (s *Server) ExpireEvents() { s.edit(func() { s.events = nil }) }
 
-// Deaf makes the server create Events and end the connection without an answer.
+// Deaf makes the server create Events, but end the connection without an answer.
 func (s *Server) Deaf(deaf bool) { s.edit(func() { s.deaf = deaf }) }
 
 // Events returns the existing Events in the order in which they were created.
@@ -98,8 +98,8 @@ func (s *Server) namespaced(w http.ResponseWriter, r *http.Request, path string)
 	}
 }
 
-// create creates an Event after the checks of kube-apiserver: admission (NamespaceLifecycle) and
-// validation (legacyValidateEvent).
+// create creates an Event after the same checks as kube-apiserver: admission (NamespaceLifecycle) and validation
+// (legacyValidateEvent).
 func (s *Server) create(w http.ResponseWriter, r *http.Request, namespace string) {
 	var e Event
 	if !decode(w, r, "application/json", &e) {

@@ -24,7 +24,7 @@ type Server struct {
 	http *httptest.Server
 
 	mu          sync.Mutex
-	certificate *tls.Certificate // nil: httptest's own
+	certificate *tls.Certificate // nil: the certificate of httptest
 	token       string
 	fault       Fault
 	requests    []string
@@ -36,11 +36,11 @@ type Server struct {
 
 	pods         map[string]string // uid by NAMESPACE/NAME
 	events       []Event           // in the order of their creation
-	ending, gone map[string]bool   // namespaces that are being deleted, and that are deleted
+	ending, gone map[string]bool   // namespaces that are being deleted, and that have been deleted
 	deaf         bool
 }
 
-// Fault answers a request instead of the server, or returns false.
+// Fault answers a request instead of the server. If it returns false, the server answers.
 type Fault func(http.ResponseWriter, *http.Request) bool
 
 // node is the newest change of a node.
@@ -64,15 +64,15 @@ func Start(listener net.Listener) *Server {
 		s.http.Listener = listener
 	}
 	s.http.EnableHTTP2 = true
-	// The server would write TLS session tickets while a client may also be writing. With unbuffered
-	// pipes instead of TCP, both would block.
+	// Without tickets, the server writes nothing while a client may also be writing. With unbuffered pipes instead of
+	// TCP, both would block.
 	s.http.TLS = &tls.Config{SessionTicketsDisabled: true, GetConfigForClient: s.config}
 	s.http.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.http.StartTLS()
 	return s
 }
 
-// config returns the TLS configuration of a connection, or nil for that of the server.
+// config returns the TLS configuration for a connection. nil means the server's own.
 func (s *Server) config(*tls.ClientHelloInfo) (*tls.Config, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,14 +107,13 @@ users: [{name: u, user: {token: token-1}}]
 `, s.Address(), base64.StdEncoding.EncodeToString(s.CA()))
 }
 
-// UseCertificate changes the certificate of later connections, and closes the existing ones, as a
-// restart does.
+// UseCertificate changes the certificate for later connections, and closes the existing ones, as a restart would.
 func (s *Server) UseCertificate(c tls.Certificate) {
 	s.edit(func() { s.certificate = &c })
 	s.http.CloseClientConnections()
 }
 
-// UseToken sets the only accepted token.
+// UseToken sets the only token that is accepted.
 func (s *Server) UseToken(token string) { s.edit(func() { s.token = token }) }
 
 // UseFault makes the server call f for each request with a valid token. f may be nil.
@@ -153,7 +152,7 @@ func (s *Server) change(name string, n node) {
 	s.changed = make(chan struct{})
 }
 
-// HangUp ends all watches as an API server does, without an error.
+// HangUp ends all watches without an error, as an API server does.
 func (s *Server) HangUp() {
 	s.edit(func() {
 		close(s.hangup)
@@ -161,8 +160,8 @@ func (s *Server) HangUp() {
 	})
 }
 
-// Requests returns the requests that had a valid token: "list" and "watch" of nodes, and all others as
-// "METHOD NAMESPACE/KIND[/NAME]" or "METHOD NODE/status".
+// Requests returns the requests that had a valid token: "list" and "watch" for nodes, and all others as "METHOD
+// NAMESPACE/KIND[/NAME]" or "METHOD NODE/status".
 func (s *Server) Requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,7 +214,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// list answers a list of the node.
+// list answers a request for a list of the node.
 func (s *Server) list(w http.ResponseWriter, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,8 +228,8 @@ func (s *Server) list(w http.ResponseWriter, name string) {
 	})
 }
 
-// watch sends the newest change of the node after resourceVersion, and later changes. Changes in quick
-// succession may be sent as one.
+// watch sends the newest change of the node after resourceVersion, and then later changes. It may send changes in quick
+// succession as one.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, name string) {
 	from, _ := strconv.Atoi(r.FormValue("resourceVersion"))
 	seconds, _ := strconv.Atoi(r.FormValue("timeoutSeconds"))

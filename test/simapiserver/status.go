@@ -12,7 +12,7 @@ import (
 type Condition struct {
 	Type, Status, Reason, Message         string
 	LastTransitionTime, LastHeartbeatTime time.Time
-	Manager                               string // that owns it
+	Manager                               string // owner of the condition
 }
 
 // SetCondition creates or replaces a condition of a node.
@@ -26,15 +26,15 @@ func (s *Server) setCondition(name string, c Condition) {
 	s.change(name, n)
 }
 
-// Conditions returns the conditions of a node, the one that was written last at the end.
+// Conditions returns the conditions of a node. The one that was written last is at the end.
 func (s *Server) Conditions(name string) []Condition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.nodes[name].conditions)
 }
 
-// patchStatus answers a patch of the status of a node: a dry run that changes nothing, or a server-side apply of conditions.
-// As the real server, an apply removes the conditions of its manager that it does not contain.
+// patchStatus answers a patch of a node's status. The patch is either a dry run that changes nothing, or a server-side
+// apply of conditions. As with the real server, an apply removes conditions of its manager that it does not contain.
 func (s *Server) patchStatus(w http.ResponseWriter, r *http.Request, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

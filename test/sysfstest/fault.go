@@ -1,8 +1,7 @@
-// Package sysfstest stops a test before an access to a file: the kernel refuses the access, for tests of code
-// that must handle a shortage of descriptors or memory, or the files change before it.
+// Package sysfstest interferes before an access to a file. Either the kernel refuses the access, for tests of code that
+// must handle a shortage of descriptors or memory, or the test changes files before the access.
 //
-// It owns no state. It needs no privilege, but Linux 5.5 or newer
-// (SECCOMP_USER_NOTIF_FLAG_CONTINUE).
+// The package owns no state. It needs no privileges, but Linux 5.5 or newer (SECCOMP_USER_NOTIF_FLAG_CONTINUE).
 package sysfstest
 
 import (
@@ -14,11 +13,11 @@ import (
 	"unsafe"
 )
 
-// Refuse runs work and makes the kernel refuse its nth access to a file, counted from 0: open fails
-// with EMFILE; lstat, readlink, getdents and read fail with ENOMEM. If nth is negative, the kernel
-// refuses no access. Refuse returns the number of accesses. It blocks until work returns.
+// Refuse runs work and makes the kernel refuse its nth access to a file, counted from 0. open fails with EMFILE. lstat,
+// readlink, getdents and read fail with ENOMEM. If nth is negative, the kernel refuses no access. Refuse returns the
+// number of accesses. It blocks until work returns.
 //
-// Accesses of goroutines that work starts do not count.
+// Accesses by goroutines that work starts do not count.
 func Refuse(t testing.TB, nth int, work func()) (accesses int) {
 	t.Helper()
 	return supervised(t, work, func(n int, open bool) syscall.Errno {
@@ -32,7 +31,7 @@ func Refuse(t testing.TB, nth int, work func()) (accesses int) {
 	})
 }
 
-// Fail is Refuse with the error of a driver: the nth access fails with errno.
+// Fail is like Refuse, but the nth access fails with errno, as if a driver had returned it.
 func Fail(t testing.TB, nth int, errno syscall.Errno, work func()) (accesses int) {
 	t.Helper()
 	return supervised(t, work, func(n int, _ bool) syscall.Errno {
@@ -43,7 +42,7 @@ func Fail(t testing.TB, nth int, errno syscall.Errno, work func()) (accesses int
 	})
 }
 
-// Before runs work and calls change before its nth access to a file, counted from 0 as in Refuse. It returns the
+// Before runs work, and calls change before its nth access to a file, counted from 0 as in Refuse. It returns the
 // number of accesses, and blocks until work returns.
 func Before(t testing.TB, nth int, change, work func()) (accesses int) {
 	t.Helper()
@@ -56,8 +55,9 @@ func Before(t testing.TB, nth int, change, work func()) (accesses int) {
 	})
 }
 
-// supervised runs work, and calls access before each access to a file, with its number from 0. If access returns
-// an error, the kernel refuses the access. If a signal interrupts an access, it is made again with the same number.
+// supervised runs work. It calls access before each access to a file, with the number of the access, counted from 0. If
+// access returns an error, the kernel refuses the access. If a signal interrupts an access, it is made again with the
+// same number.
 func supervised(t testing.TB, work func(), access func(n int, open bool) syscall.Errno) (accesses int) {
 	t.Helper()
 	type outcome struct {
@@ -86,7 +86,7 @@ func supervised(t testing.TB, work func(), access func(n int, open bool) syscall
 		}
 		notifications <- fd
 		work()
-		syscall.Syscall(syscall.SYS_GETPPID, 0, 0, 0) // the signal to supervise that work has ended
+		syscall.Syscall(syscall.SYS_GETPPID, 0, 0, 0) // this call signals to supervise that work has ended
 		refused <- nil
 	}()
 	if err := <-refused; err != nil {
@@ -144,14 +144,14 @@ type response struct {
 	flags uint32
 }
 
-// calls are the numbers of the system calls that are counted, that of open first.
+// calls contains the numbers of the system calls that are counted, beginning with open.
 var calls = map[string][]uint32{
 	"amd64": {257, 262, 267, 217, 0}, // openat, newfstatat, readlinkat, getdents64, read
 	"arm64": {56, 79, 78, 61, 63},
 }[runtime.GOARCH]
 
-// notify makes the kernel ask before each counted system call of this thread. It returns
-// the descriptor on which the kernel asks.
+// notify makes the kernel ask before each counted system call of this thread. It returns the descriptor on which the
+// kernel asks.
 func notify() (fd int, err error) {
 	number, known := map[string]uintptr{"amd64": 317, "arm64": 277}[runtime.GOARCH] // seccomp
 	if !known {
@@ -175,8 +175,8 @@ func notify() (fd int, err error) {
 	return int(r), nil
 }
 
-// supervise answers the kernel until work has ended, and returns the number of accesses. A
-// call that a signal has interrupted (ENOENT, seccomp_unotify(2)) is made again.
+// supervise answers the kernel until work has ended, and returns the number of accesses. If a signal has interrupted a
+// call (ENOENT, seccomp_unotify(2)), the call is made again.
 func supervise(fd int, access func(n int, open bool) syscall.Errno) (accesses int, err error) {
 	for {
 		var n notification

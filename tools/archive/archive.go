@@ -1,4 +1,5 @@
-// Package archive writes archives that only depend on the files in them: sorted, of root, with one time.
+// Package archive writes archives that depend only on the files in them. The files are sorted, belong to root, and all
+// have the same time.
 package archive
 
 import (
@@ -19,14 +20,13 @@ import (
 // File is a file of an archive.
 type File struct {
 	Mode fs.FileMode
-	Data []byte // of a symbolic link, its target
+	Data []byte // for a symbolic link, its target
 }
 
-// Files are the files of an archive, by their paths without leading slash.
+// Files are the files of an archive, by their paths without a leading slash.
 type Files map[string]File
 
-// Tar returns an archive of the files, sorted, with their directories. All belong to root
-// and have the time at.
+// Tar returns an archive of the files and their directories, sorted. All belong to root and have the time at.
 func (f Files) Tar(at time.Time) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
@@ -68,7 +68,7 @@ func (f Files) Tar(at time.Time) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Write replaces the contents of dir by the files. None of them may be a link.
+// Write replaces the contents of dir with the files. None of them may be a link.
 func (f Files) Write(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
@@ -105,8 +105,8 @@ func (f Files) Gzip(at time.Time) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Read adds a file as it is on disk, but with the permissions that git records, so that
-// the umask has no effect. A symbolic link stays a link.
+// Read adds a file as it is on disk, but with the permissions that git records, so that the umask has no effect. A
+// symbolic link stays a link.
 func (f Files) Read(where, file string) error {
 	info, err := os.Lstat(file)
 	if err != nil {

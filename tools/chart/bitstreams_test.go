@@ -31,9 +31,9 @@ func (c classes) Get(name string) (*resourcev1.DeviceClass, error) {
 	return nil, fmt.Errorf("no class %s", name)
 }
 
-// The scheduler's code allocates the claim of the documents: it gives a claim a card into which the bitstream can be loaded.
-// Several claims can have one bitstream, but none gets a bitstream in place of a card, or a card on a node without the
-// bitstream.
+// The scheduler's code allocates the claim in the documents. It gives the claim a card into which the bitstream can be
+// loaded. Several claims can have the same bitstream, but none gets a bitstream instead of a card, or a card on a node
+// without the bitstream.
 func TestBitstreams(t *testing.T) {
 	var ofChart classes
 	for _, o := range objects(t, plugin.rendered(t, read(t, plugin.data+"/dra-programming.yaml"))) {

@@ -35,8 +35,8 @@ func strict(t *testing.T, manifests, kind string, to any) {
 	t.Fatalf("found no %s", kind)
 }
 
-// The keys, operators and required fields are those of the CRD of Node Feature Discovery (nfd-api-crds.yaml, v1alpha1), and the attributes
-// of pci.device those of its documentation of rules.
+// The keys, operators and required fields come from the CRD of Node Feature Discovery (nfd-api-crds.yaml, v1alpha1),
+// and the attributes of pci.device from its documentation of rules.
 func TestNodeFeatureRule(t *testing.T) {
 	type matchFeature struct {
 		Feature          string
@@ -102,8 +102,8 @@ func TestNodeFeatureRule(t *testing.T) {
 	}
 }
 
-// The keys are those of SecurityContextConstraints in security/v1/types.go of openshift/api. With all sets of values, it allows what the
-// pods use, and nothing else that matters.
+// The keys come from SecurityContextConstraints in security/v1/types.go of openshift/api. With all sets of values, it
+// allows what the pods use, and nothing else that matters.
 func TestSecurityContextConstraints(t *testing.T) {
 	type strategy struct{ Type string }
 	type constraints struct {

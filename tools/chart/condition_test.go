@@ -19,7 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// The condition is refused with versions of Kubernetes that cannot limit its right.
+// The chart refuses the condition for versions of Kubernetes that cannot limit the permission for it.
 func TestKubeVersionOfCondition(t *testing.T) {
 	for kubernetes, accepted := range map[string]bool{"1.26.0": false, "v1.29.9-gke.1": false, "1.30.0": true, "v1.37.1": true} {
 		_, err := plugin.render(t, "nodeCondition: {enabled: true}", "--kube-version", kubernetes)
@@ -29,7 +29,7 @@ func TestKubeVersionOfCondition(t *testing.T) {
 	}
 }
 
-// No chart gives the right to patch the status of nodes without a policy that limits it.
+// A chart never grants the permission to patch the status of nodes without a policy that limits it.
 func TestConditionHasPolicy(t *testing.T) {
 	for _, c := range []chart{plugin, operator} {
 		c.sets(t, func(t *testing.T, _, manifests string) {

@@ -58,7 +58,8 @@ func TestKubeVersionOfDRA(t *testing.T) {
 	}
 }
 
-// Bitstreams are refused with versions of Kubernetes in which only one claim could have one, and without programming.
+// The chart refuses bitstreams for versions of Kubernetes in which only one claim could have a bitstream, and without
+// programming.
 func TestKubeVersionOfBitstreams(t *testing.T) {
 	for values, want := range map[string]string{
 		"programming: {enabled: true}":  "dra.publishBitstreams: found true with Kubernetes v1.35.9, want 1.36 or newer",
@@ -86,7 +87,8 @@ func TestKubeVersionOfExtendedResources(t *testing.T) {
 	}
 }
 
-// The status of claims is refused with versions of Kubernetes whose API server does not limit the right to write it.
+// The chart refuses the status of claims for versions of Kubernetes whose API server does not limit the permission to
+// write it.
 func TestKubeVersionOfClaimStatus(t *testing.T) {
 	for kubernetes, accepted := range map[string]bool{"1.34.0": false, "v1.35.9-gke.1": false, "1.36.0": true, "v1.36.1-gke.2": true, "v1.37.1": true} {
 		_, err := plugin.render(t, "api: dra\ndra: {claimStatus: true}", "--kube-version", kubernetes)
@@ -136,8 +138,8 @@ func TestNotesOfFinishClaims(t *testing.T) {
 	}
 }
 
-// With the longest directory of the kubelet that is accepted, the path of the driver's socket has 107
-// characters, the most that the kernel accepts. The helper of Kubernetes makes it of the pod's uid.
+// With the longest directory of the kubelet that is accepted, the path of the driver's socket has 107 characters, the
+// most that the kernel accepts. The helper of Kubernetes builds the path with the pod's uid.
 func TestLongestPath(t *testing.T) {
 	pod := only[*appsv1.DaemonSet](t, objects(t, plugin.rendered(t, "api: dra\nkubelet: {rootDir: /"+strings.Repeat("a", 30)+"}"))).Spec.Template.Spec
 	i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == "plugin" })
@@ -146,8 +148,9 @@ func TestLongestPath(t *testing.T) {
 	}
 }
 
-// With finishClaims, the chart has the objects of the device plugin unchanged, except for the NetworkPolicy, and in
-// addition the DaemonSet of the driver, with its rights. No DaemonSet selects the pods of the other one.
+// With finishClaims, the chart contains the same objects of the device plugin as without it, except for the
+// NetworkPolicy. In addition, it contains the DaemonSet of the driver and its permissions. Neither DaemonSet selects
+// the pods of the other one.
 func TestFinishClaims(t *testing.T) {
 	for _, values := range []string{"{}", "{config: {mode: region}, programming: {enabled: true}, podMonitor: {enabled: true}}"} {
 		of := func(more string) map[string]runtime.Object {
@@ -276,8 +279,8 @@ func selected(t *testing.T, expression string, device dracel.Device) bool {
 	return matches
 }
 
-// The expressions in the documentation select the device that they describe, and are no error for a
-// device with the fewest attributes.
+// The expressions in the documentation select the device that they describe. They cause no error for a device with the
+// fewest attributes.
 func TestDocumentedSelectors(t *testing.T) {
 	afu, region, bus, otherBus := "d8424dc4a4a3c413f89e433683f9040b", "69528db6eb31577a8c3668f9faa081f6", "0000:3b:00.0", "0000:5e:00.0"
 	const busID = resourcev1.QualifiedName("resource.kubernetes.io/pciBusID")
@@ -302,8 +305,8 @@ func TestDocumentedSelectors(t *testing.T) {
 	}
 }
 
-// The API server accepts the objects in the documentation, and the claims and the parts of claims there, and the chart its
-// values. (Those of Kueue were not tried, as the page says.)
+// The API server accepts the objects, the claims and the parts of claims in the documentation, and the chart accepts
+// the values there. (The ones for Kueue were not tried, as the page says.)
 func TestDocumentedClaims(t *testing.T) {
 	for page, want := range map[string]int{"dra.md": 9, "dra-explained.md": 1, "dra-reference.md": 1} {
 		found := 0
@@ -340,8 +343,8 @@ func TestDocumentedClaims(t *testing.T) {
 	}
 }
 
-// Evaluated by the scheduler's package, a class matches only devices of the driver with its ids.
-// A device without an id, or of another driver, is no error: the scheduler would place no pod.
+// Evaluated by the scheduler's package, a class matches only devices of the driver with the class's IDs. A device
+// without an ID, or of another driver, must not cause an error, because then the scheduler could not place any pod.
 func TestDeviceClasses(t *testing.T) {
 	const afu, region = "d8424dc4a4a3c413f89e433683f9040b", "69528db6eb31577a8c3668f9faa081f6"
 	device := func(of string, attributes ...string) dracel.Device {
@@ -461,8 +464,8 @@ func ofConfig(o runtime.Object) bool {
 	return strings.HasSuffix(o.(metav1.Object).GetName(), "-config")
 }
 
-// The policy for configurations is one that the oldest API server can compile. Its results are tested with a real one,
-// in dra/claims.
+// The oldest API server can compile the policy for configurations. The results of the policy are tested with a real API
+// server, in dra/claims.
 func TestConfigPolicy(t *testing.T) {
 	all := slices.DeleteFunc(objects(t, plugin.rendered(t, "api: dra")), func(o runtime.Object) bool { return !ofConfig(o) })
 	policy := only[*admissionregistrationv1.ValidatingAdmissionPolicy](t, all)

@@ -64,7 +64,7 @@ func TestDocumentedPods(t *testing.T) {
 	}
 }
 
-// The keys and rules are those of pkg/custompluginmonitor/types/config.go of node-problem-detector.
+// The keys and rules come from pkg/custompluginmonitor/types/config.go of node-problem-detector.
 func TestNodeProblemDetectorExample(t *testing.T) {
 	var configMap corev1.ConfigMap
 	var patch appsv1.DaemonSet
@@ -131,7 +131,7 @@ func TestNodeProblemDetectorExample(t *testing.T) {
 	}
 }
 
-// The keys and rules are those of api/v1alpha1/nodereadinessrule_types.go of the Node Readiness Controller.
+// The keys and rules come from api/v1alpha1/nodereadinessrule_types.go of the Node Readiness Controller.
 func TestNodeReadinessExample(t *testing.T) {
 	var rule struct {
 		metav1.TypeMeta `json:",inline"`
@@ -160,8 +160,8 @@ func TestNodeReadinessExample(t *testing.T) {
 	}
 }
 
-// The keys are those of docs/configuration/kubernetes-object-monitor.md of NVSentinel. The expression holds only while the
-// condition is False. Copied as it is, the policy must not drain nodes.
+// The keys come from docs/configuration/kubernetes-object-monitor.md of NVSentinel. The expression is true only while
+// the condition is False. If it is copied without changes, the policy must not drain nodes.
 func TestNVSentinelExample(t *testing.T) {
 	var values struct {
 		Global  struct{ KubernetesObjectMonitor struct{ Enabled bool } }

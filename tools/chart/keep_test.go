@@ -59,8 +59,8 @@ func keeper(t *testing.T, values string, args ...string) []runtime.Object {
 	return objects(t, plugin.rendered(t, values, append(args, "--show-only", "templates/bitstreams.yaml")...))
 }
 
-// Without a list there is no object. With one, the objects of the daemon stay as they are, with each API, so that the daemon
-// is not replaced.
+// Without a list, there are no objects. With a list, the objects of the daemon stay as they are, for both APIs, so that
+// the daemon is not replaced.
 func TestKeepApart(t *testing.T) {
 	for _, values := range []string{"", "api: dra\n", "podMonitor: {enabled: true}\nevents: true\n"} {
 		with := plugin.rendered(t, values+kept, "--skip-tests")
@@ -86,7 +86,7 @@ func TestKeepApart(t *testing.T) {
 	}
 }
 
-// A change of the list, or of the files beside it, changes only the ConfigMap: no pod is replaced.
+// A change of the list, or of the other files in its ConfigMap, changes only the ConfigMap: no pod is replaced.
 func TestKeepListReplacesNoPod(t *testing.T) {
 	before := only[*appsv1.DaemonSet](t, keeper(t, kept))
 	after := only[*appsv1.DaemonSet](t, keeper(t, strings.ReplaceAll(kept, "]", ", registry.example.com/fpga/vadd:2]")))
@@ -99,8 +99,8 @@ func TestKeepListReplacesNoPod(t *testing.T) {
 	}
 }
 
-// The pod can write to the store and to nothing else, and has no privilege, no capability, no network of the host, and no
-// token unless it writes Events.
+// The pod can write only to the store. It has no privileges, no capabilities and no host network, and it has a token
+// only if it writes Events.
 func TestKeepLeastPrivilege(t *testing.T) {
 	for values, token := range map[string]bool{kept: false, everythingKept: true} {
 		all := keeper(t, values)
@@ -141,7 +141,7 @@ func TestKeepLeastPrivilege(t *testing.T) {
 	}
 }
 
-// The policies and selectors of the daemon do not select the pods of the bitstreams, and the other way round.
+// The policies and selectors of the daemon do not select the pods for the bitstreams, and vice versa.
 func TestKeepSelectors(t *testing.T) {
 	for _, api := range []string{"api: devicePlugin\n", "api: dra\n"} {
 		own := map[string]k8slabels.Selector{}
@@ -176,7 +176,7 @@ func TestKeepSelectors(t *testing.T) {
 	}
 }
 
-// The name of the image is that of `make image`, whose first binary is the one that the DaemonSet starts.
+// The image has the name that `make image` gives it. Its first binary is the one that the DaemonSet starts.
 func TestKeepImage(t *testing.T) {
 	c := only[*appsv1.DaemonSet](t, keeper(t, kept)).Spec.Template.Spec.Containers[0]
 	name, _, _ := strings.Cut(c.Image, ":")

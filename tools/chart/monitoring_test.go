@@ -44,7 +44,7 @@ func configMap(t *testing.T, all []runtime.Object, key string) *corev1.ConfigMap
 
 const monitored = "podMonitor: {enabled: true}\nprometheusRule: {enabled: true}\ndashboard: {enabled: true}\n"
 
-// Helm does not render the braces of the alerts: the object is equal to the file.
+// Helm does not interpret the braces in the alerts: the object equals the file.
 func TestPrometheusRule(t *testing.T) {
 	var want monitoringv1.PrometheusRuleSpec
 	if err := yaml.UnmarshalStrict([]byte(read(t, "../../deploy/prometheus/alerts.yaml")), &want); err != nil {

@@ -69,7 +69,7 @@ func objects(t *testing.T, manifests string) []runtime.Object {
 	}
 }
 
-// only returns the object of type T, of which there must be exactly one.
+// only returns the object of type T. There must be exactly one.
 func only[T runtime.Object](t *testing.T, all []runtime.Object) T {
 	t.Helper()
 	var found []T

@@ -215,9 +215,9 @@ type condition string
 func (c condition) GetExpression() string    { return string(c) }
 func (c condition) ReturnTypes() []*cel.Type { return []*cel.Type{cel.BoolType} }
 
-// Evaluated by the API server's package, the condition matches only pods with a name of the domain, and those that
-// would be costly to search. Its cost is far below the limits of the API server, above which it refuses pods,
-// or does not call the webhook.
+// Evaluated by the API server's package, the condition matches only pods with a name of the domain, and pods that would
+// be costly to search. Its cost is far below the limits of the API server. Above these limits the API server refuses
+// pods, or does not call the webhook.
 func TestMatchConditions(t *testing.T) {
 	conditions := webhook(t, "").MatchConditions
 	if len(conditions) != 1 {

@@ -394,7 +394,8 @@ func TestHelmTest(t *testing.T) {
 	}
 }
 
-// The hook programs each time where the annotation of a node can give pods the node of the FME, unless the value says otherwise.
+// Where the annotation of a node can give pods the FME's node, the hook programs every time, unless the value says
+// otherwise.
 func TestHookAlways(t *testing.T) {
 	for values, want := range map[string]bool{
 		"": false, "nodeAnnotation: true": true,

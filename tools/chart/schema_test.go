@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// schema has the fields of a JSON schema that the tests use.
+// schema contains the fields of a JSON schema that the tests use.
 type schema struct {
 	Type                 any
 	Properties           map[string]schema

@@ -13,8 +13,8 @@ import (
 // value is an entry of values.yaml with a description. standard is its default, as JSON.
 type value struct{ path, standard, meaning string }
 
-// readValues returns the values of the chart, in their order. A mapping without a description must
-// contain only values with one.
+// readValues returns the values of the chart, in their order. If a mapping has no description, all values in it must
+// have one.
 func (c chart) readValues(t *testing.T) []value {
 	t.Helper()
 	var document yaml.Node
@@ -169,9 +169,9 @@ func TestEveryValueHasAnEffect(t *testing.T) {
 // change is another value of a key, in JSON, and other values that are set with it.
 type change struct{ to, beside string }
 
-// everyValueHasAnEffect renders the chart once more for each value, with a change of it.
+// everyValueHasAnEffect renders the chart again for each value, with this value changed.
 func (c chart) everyValueHasAnEffect(t *testing.T, changed map[string]change) {
-	rendered := map[string]string{} // by the values beside
+	rendered := map[string]string{} // by the values that are set in addition
 	for _, v := range c.readValues(t) {
 		to, ok := changed[v.path]
 		if !ok {

@@ -13,12 +13,12 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Image has all inputs of an image.
+// Image contains all inputs of an image.
 type Image struct {
 	Name        string
 	Description string
-	Licence     string    // of the image as a whole: an SPDX expression
-	Version     string    // of the project, as in its programs: the tag contains `_` for `+`
+	Licence     string    // licence of the image as a whole: an SPDX expression
+	Version     string    // version of the project, as in its programs; the tag has `_` instead of `+`
 	Revision    string    // commit
 	Created     time.Time // of the commit
 	Arch        string    // amd64, arm64
@@ -26,7 +26,7 @@ type Image struct {
 	Files       Files
 }
 
-// build makes the image: one layer and its configuration.
+// build makes the image, which consists of one layer and its configuration.
 func (i Image) build() (v1.Image, error) {
 	files, err := i.Files.Tar(i.Created)
 	if err != nil {
@@ -73,8 +73,7 @@ func (i Image) labels() map[string]string {
 	return labels
 }
 
-// Archive returns the image as an OCI layout in a tar, and the digest of its
-// manifest.
+// Archive returns the image as an OCI layout in a tar, and the digest of its manifest.
 func (i Image) Archive() ([]byte, v1.Hash, error) {
 	img, err := i.build()
 	if err != nil {
@@ -134,8 +133,8 @@ func (i Image) layout(img v1.Image) (Files, error) {
 	return files, files.AddJSON("index.json", index)
 }
 
-// index returns the index of the image's manifest. Its annotations are the tag, and the name that
-// containerd gives to an imported image, by which the kubelet refers to it.
+// index returns the index with the image's manifest. Its annotations are the tag, and the name that containerd gives
+// the imported image. The kubelet refers to the image by this name.
 func (i Image) index(img v1.Image, size int64) (v1.IndexManifest, error) {
 	digest, err := img.Digest()
 	return v1.IndexManifest{

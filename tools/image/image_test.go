@@ -82,7 +82,7 @@ func written(t *testing.T) (dir, file string, digest v1.Hash) {
 	return dir, file, digest
 }
 
-// Readers of OCI layouts and of `docker save` read the same, valid image.
+// Readers of OCI layouts and of `docker save` read the same valid image.
 func TestArchive(t *testing.T) {
 	dir, file, digest := written(t)
 	index, err := layout.ImageIndexFromPath(dir)
@@ -131,7 +131,8 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// The index has the name of the image in the chart, by which containerd and the kubelet refer to it.
+// The index contains the name that the image has in the chart. containerd and the kubelet refer to the image by this
+// name.
 func TestIndex(t *testing.T) {
 	dir, _, digest := written(t)
 	index, err := layout.ImageIndexFromPath(dir)
@@ -261,7 +262,7 @@ func TestCopyleftOfBinaries(t *testing.T) {
 			for where := range licences {
 				modules[path.Dir(where)] = true
 			}
-			// The modules are the dependencies, without one of this project, and this project and Go.
+			// The modules are this project, Go, and the dependencies without the modules of this project.
 			if len(modules) != len(info.Deps)+1 || !modules[project] {
 				t.Errorf("licences of %d modules, want %d, with %s", len(modules), len(info.Deps)+1, project)
 			}

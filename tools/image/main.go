@@ -49,7 +49,7 @@ func main() {
 type arguments struct {
 	binaries, files            []string
 	tree                       string
-	image                      Image // only the fields that are arguments
+	image                      Image // only the fields that come from arguments
 	source                     bool
 	created                    int64
 	out, sbom, root            string

@@ -7,7 +7,7 @@ import (
 	"b-com.com/accelerator-device-plugin/tools/archive"
 )
 
-// The files of the image, and of the other archives.
+// File and Files are the files of the image and of the other archives.
 type (
 	File  = archive.File
 	Files = archive.Files
@@ -26,8 +26,8 @@ type Binary struct {
 // SourceArchive is the path of the source code of the binaries.
 const SourceArchive = "/usr/src/" + project + ".tar.gz"
 
-// Rootfs returns the files of the image: the binaries, their source code if it is not nil, and
-// licences by their paths below /licenses, where certifications of images look for them.
+// Rootfs returns the files of the image: the binaries, their source code if it is not nil, and the licences by their
+// paths below /licenses, where image certifications look for them.
 func Rootfs(binaries []Binary, source []byte, licences map[string][]byte) Files {
 	files := make(Files)
 	if source != nil {

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// Source returns the source code of binaries of these modules below tree, as a .tar.gz: the files of
-// the work tree that git tracks, and for each module the packages of other modules in its vendor/. `make
-// build-plugin`, or `make build-dra`, in it needs only Go. All files have the time at. The caller must
-// make sure that the binaries were built from the module versions in go.mod. The file VERSION has the
-// version of the binaries, which the Makefile of the archive cannot ask git for.
+// Source returns the source code of binaries of these modules below tree, as a .tar.gz. It contains the files of the
+// work tree that git tracks, and for each module a vendor/ directory with the packages of other modules. So `make
+// build-plugin`, or `make build-dra`, needs only Go there. All files have the time at. The file VERSION contains the
+// version of the binaries, because the Makefile in the archive cannot ask git for it. The caller must make sure that
+// the binaries were built from the module versions in go.mod.
 func Source(tree string, modules []string, version string, at time.Time) ([]byte, error) {
 	top := project + "-" + version
 	files, err := trackedFiles(tree, top)
@@ -32,7 +32,7 @@ func Source(tree string, modules []string, version string, at time.Time) ([]byte
 	return files.Gzip(at)
 }
 
-// addVendor adds below where the packages of other modules that a module needs.
+// addVendor adds the packages of other modules that a module needs, below where.
 func addVendor(files Files, where, module string) error {
 	vendor, err := os.MkdirTemp("", "vendor")
 	if err != nil {
@@ -54,8 +54,7 @@ func addVendor(files Files, where, module string) error {
 	})
 }
 
-// trackedFiles returns the files of a work tree that git tracks, with their contents on disk, by
-// their paths below top. Untracked files are left out.
+// trackedFiles returns the files of a work tree that git tracks, with their contents on disk, by their paths below top.
 func trackedFiles(tree, top string) (Files, error) {
 	list, err := command(tree, "git", "ls-files", "-z")
 	if err != nil {

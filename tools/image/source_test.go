@@ -38,8 +38,8 @@ func sourceFiles(t *testing.T, archive []byte) Files {
 	return files
 }
 
-// The archive has the project's files unchanged, also links, and each file of the go-udev package
-// with its licence, which requires the source to be passed on.
+// The archive contains the project's files unchanged, including links. It contains each file of the go-udev package and
+// its licence, which requires the source to be passed on.
 func TestSource(t *testing.T) {
 	first := source(t, ".")
 	files := sourceFiles(t, first)

@@ -66,8 +66,8 @@ func run(t *testing.T, dir, name string, args ...string) (output string) {
 	return string(out)
 }
 
-// The version is that of a release's tag, or that of the file VERSION with the commit. Tags come with a fetch from any fork: another tag
-// has no effect, and runs nothing.
+// The version comes from a release's tag, or from the file VERSION with the commit. Tags are fetched from any fork, so
+// other tags must have no effect, and must not run anything.
 func TestVersion(t *testing.T) {
 	dir := repository(t)
 	list := func() (names []string) {

@@ -15,7 +15,8 @@ type Section struct {
 	Entries []string
 }
 
-// changes returns the sections of the version in CHANGELOG.md. The changes before a release, or before its candidates, are below Unreleased.
+// changes returns the sections of the version in CHANGELOG.md. A version before a release has the changes below
+// Unreleased.
 func (r Release) changes() ([]Section, error) {
 	text, err := os.ReadFile(filepath.Join(r.Tree, "CHANGELOG.md"))
 	if err != nil {
@@ -33,7 +34,7 @@ func (r Release) changes() ([]Section, error) {
 	return nil, fmt.Errorf("CHANGELOG.md: found no changes of %s, want `## [Unreleased]` or `## [%s] - YEAR-MONTH-DAY`", r.Version, r.Version)
 }
 
-// sections returns the sections below the heading of a version that matches a pattern.
+// sections returns the sections below the heading of a version. heading is a pattern for it.
 func sections(changelog []byte, heading string) (all []Section, ok bool) {
 	at := regexp.MustCompile(`(?m)^## ` + heading + `$`).FindIndex(changelog)
 	if at == nil {

@@ -14,10 +14,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// values matches a line of values.yaml with the repository of an image of this project.
+// values matches a line of values.yaml with the repository of one of this project's images.
 var values = regexp.MustCompile(`(?m)^( +(?:repository|image): )(accelerator-[a-z-]+)$`)
 
-// kinds are the kinds of changes of Artifact Hub, by the sections of the changelog.
+// kinds maps the sections of the changelog to the kinds of changes of Artifact Hub.
 var kinds = map[string]string{"Added": "added", "Changed": "changed", "Upgrade notes": "changed", "Deprecated": "deprecated", "Removed": "removed", "Fixed": "fixed", "Security": "security"}
 
 // tag returns the tag of images and charts in a registry.
@@ -41,7 +41,7 @@ func (r Release) WriteChart(name string) error {
 	return err
 }
 
-// chart returns a chart of deploy/helm with the version, the names of the images, and annotations of the release.
+// chart returns a chart of deploy/helm with the version, the names of the images, and the annotations for the release.
 func (r Release) chart(name string) (*helm.Chart, error) {
 	chart, err := loader.Load(filepath.Join(r.Tree, "deploy", "helm", name))
 	if err != nil {

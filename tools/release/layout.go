@@ -23,7 +23,8 @@ import (
 	"b-com.com/accelerator-device-plugin/tools/archive"
 )
 
-// The media types of attached files, which are also the types of the artifacts, and of Helm's charts (pkg/registry of Helm).
+// The media types of attached files, which are also the artifact types, and the media types of Helm's charts
+// (pkg/registry of Helm).
 const (
 	sbomType       = "application/vnd.cyclonedx+json"
 	provenanceType = "application/vnd.in-toto+json"
@@ -52,7 +53,7 @@ func (r Release) layout(ctx context.Context) (*Layout, error) {
 	return &Layout{r, dir, store}, err
 }
 
-// Image adds the image of an architecture from an archive of make image, with its bill of materials attached.
+// Image adds the image for an architecture from an archive of make image, and attaches its bill of materials.
 func (l *Layout) Image(ctx context.Context, name, arch string) (ocispec.Descriptor, error) {
 	base := filepath.Join(l.release.Dist, fmt.Sprintf("%s_%s_%s", name, l.release.Version, arch))
 	made, err := oci.NewFromTar(ctx, base+".tar")
@@ -63,7 +64,7 @@ func (l *Layout) Image(ctx context.Context, name, arch string) (ocispec.Descript
 	if err != nil {
 		return ocispec.Descriptor{}, fmt.Errorf("%s.tar: %w", base, err)
 	}
-	// Only the index gets the tag, and the names for containerd are those of the archive.
+	// Drop the annotations: only the index gets the tag, and the archive's names for containerd are wrong here.
 	image = ocispec.Descriptor{MediaType: image.MediaType, Digest: image.Digest, Size: image.Size, Platform: &ocispec.Platform{OS: "linux", Architecture: arch}}
 	if err := l.store.Untag(ctx, l.release.tag()); err != nil {
 		return image, err
@@ -75,7 +76,7 @@ func (l *Layout) Image(ctx context.Context, name, arch string) (ocispec.Descript
 	return image, l.Attach(ctx, image, sbomType, filepath.Base(base)+".cdx.json", bill)
 }
 
-// Index adds the index of the images of several architectures.
+// Index adds the index of the images for several architectures.
 func (l *Layout) Index(ctx context.Context, images []ocispec.Descriptor, annotations map[string]string) (ocispec.Descriptor, error) {
 	index := ocispec.Index{MediaType: ocispec.MediaTypeImageIndex, Manifests: images, Annotations: annotations}
 	index.SchemaVersion = 2
@@ -146,8 +147,8 @@ func (l *Layout) push(ctx context.Context, mediaType string, data []byte) (ocisp
 	return d, err
 }
 
-// Write tags the root of the layout, gives it the name by which containerd imports it, and writes the layout as an archive. The store
-// writes the entries of index.json in a random order, so they are sorted.
+// Write tags the root of the layout, sets the name under which containerd imports it, and writes the layout as an
+// archive. The store writes the entries of index.json in a random order, so Write sorts them.
 func (l *Layout) Write(ctx context.Context, root ocispec.Descriptor, name, file string) error {
 	if err := l.store.Tag(ctx, root, l.release.tag()); err != nil {
 		return err
@@ -177,13 +178,14 @@ func (l *Layout) Write(ctx context.Context, root ocispec.Descriptor, name, file 
 		return err
 	}
 	for _, m := range index.Manifests {
-		// The images of the architectures have a name, too, from make image, and containerd would take the last one.
+		// Remove the names that make image gave the images of the architectures. Otherwise containerd would use the
+		// last of them.
 		delete(m.Annotations, containerdName)
 		if m.Digest == root.Digest && name != "" {
 			m.Annotations[containerdName] = name
 		}
 	}
-	// The tagged root comes first, for readers that take the first entry.
+	// The tagged root comes first, for programs that use the first entry.
 	slices.SortFunc(index.Manifests, func(a, b ocispec.Descriptor) int {
 		rank := func(d digest.Digest) int {
 			if d == root.Digest {

@@ -15,7 +15,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// Release contains what a release depends on.
+// Release contains everything that a release depends on.
 type Release struct {
 	Version, Registry, URL string
 	Revision               string    // commit
@@ -37,13 +37,13 @@ var platforms = []string{"amd64", "arm64"}
 //go:embed publish.sh
 var publish string
 
-// artifact is what a registry gets: an image or a chart.
+// artifact is an image or a chart that is pushed to a registry.
 type artifact struct {
-	repository string // below the registry
+	repository string // path below the registry
 	digest     string
 }
 
-// Pack adds what the directory Out lacks to be a release.
+// Pack adds to the directory Out what is missing for a release.
 func (r Release) Pack(ctx context.Context) error {
 	var artifacts []artifact
 	for _, image := range images {
@@ -118,7 +118,7 @@ func (r Release) packImage(ctx context.Context, name, description string) (diges
 	if err != nil {
 		return "", err
 	}
-	// An image without a registry has the name that containerd would give it.
+	// An image that is not in a registry gets the name that containerd would give it.
 	reference := "docker.io/library/" + name
 	if r.Registry != "" {
 		reference = r.image(name)
@@ -140,7 +140,7 @@ func (r Release) packChart(ctx context.Context, file, name string) (digest strin
 	return r.finish(ctx, l, manifest, name, "", "chart")
 }
 
-// finish attaches the provenance of the root of a layout to it, and writes both the layout and the provenance.
+// finish attaches the provenance of a layout's root to it, and writes both the layout and the provenance.
 func (r Release) finish(ctx context.Context, l *Layout, root ocispec.Descriptor, name, reference, kind string) (digest string, err error) {
 	statement, err := r.statement(subject(name, root.Digest.Encoded()))
 	if err != nil {
@@ -154,7 +154,7 @@ func (r Release) finish(ctx context.Context, l *Layout, root ocispec.Descriptor,
 	return root.Digest.String(), l.Write(ctx, root, reference, base+".tar")
 }
 
-// sums returns the lines of SHA256SUMS for the files of the release, and the same as subjects of a statement.
+// sums returns the lines of SHA256SUMS for the files of the release, and the same files as subjects of a statement.
 func (r Release) sums() (lines string, subjects []*intoto.ResourceDescriptor, err error) {
 	entries, err := os.ReadDir(r.Out)
 	if err != nil {
@@ -176,7 +176,7 @@ func sum(data []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// notes returns the release notes: what to do in an upgrade, the digests, and the changes.
+// notes returns the release notes: the upgrade notes, the digests and the changes.
 func (r Release) notes(artifacts []artifact) ([]byte, error) {
 	sections, err := r.changes()
 	if err != nil {

@@ -14,18 +14,19 @@ import (
 
 const (
 	home          = "https://b-com.com/accelerator-device-plugin"
-	builder       = home + "/make-release" // on a machine of the person who signs it
+	builder       = home + "/make-release" // the machine of the person who signs the release
 	buildType     = home + "/make-release/v1"
 	predicateType = "https://slsa.dev/provenance/v1"
 )
 
-// subject returns a subject of a statement.
+// subject returns a subject for a statement.
 func subject(name, sha256 string) *intoto.ResourceDescriptor {
 	return &intoto.ResourceDescriptor{Name: name, Digest: map[string]string{"sha256": sha256}}
 }
 
-// predicate returns the SLSA provenance of all that the release contains: the commit, the version of Go, and the arguments of make release.
-// It contains no time and no name of a machine, so that everybody who builds the release gets the same.
+// predicate returns the SLSA provenance of everything in the release: the commit, the version of Go, and the arguments
+// of make release. It contains neither a time nor the name of a machine, so everybody who builds the release gets the
+// same result.
 func (r Release) predicate() *provenance.Provenance {
 	parameters := map[string]*structpb.Value{"version": structpb.NewStringValue(r.Version)}
 	for key, value := range map[string]string{"registry": r.Registry, "url": r.URL} {
@@ -67,7 +68,7 @@ func (r Release) statement(subjects ...*intoto.ResourceDescriptor) ([]byte, erro
 	return marshal(s)
 }
 
-// marshal returns a message in JSON. The spaces that protojson writes depend on the binary, and are replaced.
+// marshal returns a message as JSON. protojson inserts spaces that differ between binaries, so marshal replaces them.
 func marshal(m proto.Message) ([]byte, error) {
 	text, err := protojson.Marshal(m)
 	if err != nil {

@@ -135,7 +135,7 @@ func (p publisher) published(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				var m ocispec.Manifest // this registry lists the type of the config as that of the artifact
+				var m ocispec.Manifest // this registry lists the config's type as the artifact's type
 				parse(t, data, &m)
 				attached[m.ArtifactType]++
 			}
@@ -161,7 +161,7 @@ func TestPublish(t *testing.T) {
 	}
 	p.published(t)
 
-	// Other contents never replace those of a tag.
+	// The contents of a tag are never replaced with other contents.
 	other := example(t)
 	other.Registry, other.Revision = p.release.Registry, strings.Repeat("9", 40)
 	made(t, other)
@@ -170,7 +170,7 @@ func TestPublish(t *testing.T) {
 	want(t, out, code, 1, "a published version is never replaced")
 }
 
-// A push that was cut at any request is completed by the next one.
+// A push that was interrupted at any request is completed by the next one.
 func TestPublishCut(t *testing.T) {
 	p := newPublisher(t)
 	for _, n := range []int32{1, 2, 5, 9, 14, 20, 40, 80} {
@@ -196,7 +196,7 @@ func TestPublishRefusals(t *testing.T) {
 	if n := p.writes.Load(); n != 0 {
 		t.Errorf("--dry-run wrote %d manifests", n)
 	}
-	// A registry that does not say what it has may have another image under the tag.
+	// If a registry does not tell what it contains, it may have another image under the tag.
 	p.broken.Store(http.StatusUnauthorized)
 	out, code = p.run(t, nil)
 	want(t, out, code, 1, "publish.sh: "+p.release.Registry+"/accelerator-device-plugin:1.2.3-dev_abc: ")

@@ -210,7 +210,7 @@ func checkStatement(t *testing.T, r Release, text []byte) map[string]string {
 	return subjects
 }
 
-// An image is one index, of which each manifest has its bill of materials, and the index its provenance.
+// An image is one index. Each manifest in it has its bill of materials, and the index has its provenance.
 func TestImages(t *testing.T) {
 	r := example(t)
 	made(t, r)
@@ -243,7 +243,7 @@ func TestImages(t *testing.T) {
 		if diff := cmp.Diff(want, checkStatement(t, r, []byte(found["application/vnd.in-toto+json"]))); diff != "" || len(found) != 1 {
 			t.Errorf("%s: subjects of %d statements (-want +got):\n%s", image.name, len(found), diff)
 		}
-		// containerd imports what has a name, and only the index has one.
+		// containerd imports every entry that has a name. Only the index has one.
 		var entries ocispec.Index
 		names := make(map[string]any)
 		parse(t, layoutFile(t, filepath.Join(r.Out, image.name+"_1.2.3-dev+abc_image.tar"), "index.json"), &entries)
@@ -372,7 +372,7 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// The same commit gives the same bytes, in another directory with files of other times.
+// The same commit results in the same bytes, even in another directory with files of other times.
 func TestReproducible(t *testing.T) {
 	var all []string
 	for range 3 { // a random order of two entries is found in most runs, of dozens in all
@@ -447,7 +447,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// What an upgrade needs comes first in the release notes.
+// The release notes begin with what an upgrade needs.
 func TestNotes(t *testing.T) {
 	r := Release{Version: "0.3.0-rc.1", Revision: "abc", Tree: t.TempDir()}
 	write(t, filepath.Join(r.Tree, "CHANGELOG.md"), changelog)

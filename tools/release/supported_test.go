@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// find returns what the group of a pattern matches in the files of the tree that match a glob.
+// find searches the files of the tree that match a glob. It returns what the group of the pattern matches in them.
 func find(t *testing.T, glob, pattern string) (all []string) {
 	t.Helper()
 	files, err := filepath.Glob("../../" + glob)

@@ -22,7 +22,7 @@ var version = ""
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	// After the first signal, the next one has its default action and kills the process.
+	// After the first signal, restore the default action, so that the next signal kills the process.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -41,11 +41,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.As(err, &f):
 		return 1
 	}
-	daemon.LogUsage(stderr, err) // programs read the output, one JSON object per line
+	daemon.LogUsage(stderr, err) // programs read stderr as one JSON object per line
 	return 2
 }
 
-// failure is an error after the settings were accepted. It has been logged.
+// failure is an error that occurred after the settings were accepted. It has already been logged.
 type failure struct{ error }
 
 const help = `Run the Kubernetes DRA driver for FPGA cards on this node. It publishes the

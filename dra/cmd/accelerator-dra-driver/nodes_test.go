@@ -8,8 +8,9 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
-// A container that starts again after its card has returned with another node gets that node. When the card leaves once
-// more, and the driver is restarted, no other card is offered with the node, because the container may have it open.
+// A container that restarts after its card has returned with another node gets the new node. Then the card leaves
+// again, and the driver is restarted. No other card is advertised with this node, because the container may have it
+// open.
 func TestNodeOfRestartedContainer(t *testing.T) {
 	const second, third = "0000:5e:00.0", "0000:af:00.0"
 	r := newRig(t)

@@ -37,8 +37,8 @@ func (r *rig) locked() bool {
 	return err == nil
 }
 
-// While a device plugin owns the node, the driver does not register and publishes nothing. The last driver that
-// stops deletes the slices. A driver that stops beside another one does not.
+// While a device plugin owns the node, the driver does not register and publishes nothing. The last driver that stops
+// deletes the slices. A driver that stops while another one is running leaves them.
 func TestOneOwner(t *testing.T) {
 	r := newRig(t)
 	plug(t, r.node, "pac-a10")
@@ -92,8 +92,9 @@ func TestOneOwner(t *testing.T) {
 	}
 }
 
-// In an upgrade that changes the mode, two drivers never write the slices in turn: the new one waits until the old one
-// has deleted its slices, and then publishes its own soon after. A device of a prepared claim stays with its pod.
+// In an upgrade that changes the mode, the two drivers never take turns in writing the slices. The new one waits until
+// the old one has deleted its slices, and then publishes its own soon after. A device of a prepared claim stays with
+// its pod.
 func TestUpgradeWithAnotherMode(t *testing.T) {
 	old := newRig(t)
 	plug(t, old.node, "pac-a10")

@@ -50,8 +50,8 @@ func serve(cmd *cobra.Command, loader *config.Loader, s *settings) error {
 	grpclog.Use(log.Logger)
 	apiserver.UseLogger(log.Logger)
 	for _, flag := range append(withoutEffect, "resources") {
-		off := flag == "node-annotation" && !loader.Config.NodeAnnotation || // as the chart sets it
-			flag == "resources" && stdslices.Contains(cfg.Families, "vfio") // whose devices need a rule
+		off := flag == "node-annotation" && !loader.Config.NodeAnnotation || // as the chart sets it: false
+			flag == "resources" && stdslices.Contains(cfg.Families, "vfio") // the devices of vfio need a rule
 		if (loader.IsSet(flag) || flag == "resources" && len(cfg.Resources) > 0) && !off {
 			log.Warn("setting has no effect with DRA", logevent.ConfigNotice, logevent.Flag(flag))
 		}
@@ -64,7 +64,7 @@ func serve(cmd *cobra.Command, loader *config.Loader, s *settings) error {
 	return nil
 }
 
-// newDaemon returns a daemon that offers its devices through DRA. client is nil outside tests.
+// newDaemon returns a daemon that advertises its devices through DRA. client is nil outside tests.
 func newDaemon(cfg config.Config, s settings, client kubernetes.Interface, log *zap.Logger, counts *metrics.Metrics) *daemon.Daemon {
 	return &daemon.Daemon{
 		Program: program, Kind: control.DRA, Version: buildVersion(), Config: cfg, Log: log, Metrics: counts,
@@ -73,8 +73,8 @@ func newDaemon(cfg config.Config, s settings, client kubernetes.Interface, log *
 	}
 }
 
-// api implements [daemon.API] for DRA. It has the prepared claims, and the driver, which publishes slices
-// and serves the kubelet.
+// api implements [daemon.API] for DRA. It joins the prepared claims and the driver, which publishes slices and serves
+// the kubelet.
 type api struct {
 	cfg            config.Config
 	settings       settings
@@ -84,7 +84,7 @@ type api struct {
 	spec           *cdi.Spec
 	claims         *claims.Claims
 	published      slices.Options       // attributes and taints of a device, as in the slices
-	owned          *offer.Ownership     // the resources of the device plugin
+	owned          *offer.Ownership     // the resource names of the device plugin
 	use            *holders.Source      // set by Configure
 	injected       *holders.Injected    // set by Configure
 	inventory      *inventory.Inventory // set by Start
@@ -126,7 +126,7 @@ func open(cfg config.Config, s settings, client kubernetes.Interface, log *zap.L
 	return a, nil
 }
 
-// dial returns a client of the API server, with the credentials of the pod or of a kubeconfig file.
+// dial returns a client for the API server. It uses the credentials of the pod or of a kubeconfig file.
 func dial(kubeconfig string) (kubernetes.Interface, error) {
 	cfg, err := rest.InClusterConfig()
 	if kubeconfig != "" {
@@ -142,7 +142,7 @@ func dial(kubeconfig string) (kubernetes.Interface, error) {
 }
 
 func (a *api) Configure(ctx context.Context, cfg *inventory.Config) error {
-	injected, err := holders.OpenInjected(a.cfg.StateDir) // by a device plugin before
+	injected, err := holders.OpenInjected(a.cfg.StateDir) // recorded by a device plugin that ran before
 	if err != nil {
 		return fmt.Errorf("--state-dir: %w", err)
 	}
@@ -156,7 +156,7 @@ func (a *api) Configure(ctx context.Context, cfg *inventory.Config) error {
 	})
 	cfg.Holders, cfg.Given = a.use.Ask, a.claims.Added()
 	cfg.Record, err = a.use.Record(ctx)
-	cfg.HoldersUnknown = cfg.HoldersUnknown || err != nil // the first answer reports the error
+	cfg.HoldersUnknown = cfg.HoldersUnknown || err != nil // if there was an error, the first answer reports it
 	return nil
 }
 
@@ -198,8 +198,9 @@ func (a *api) Withdraw(ctx context.Context) error {
 // Close closes the CDI spec. The last driver on the node removes the file.
 func (a *api) Close() error { return a.spec.Close() }
 
-// Policy returns the policy of the settings, under which each device in a PCI slot is published. A device that is
-// offered only by a rule also needs the rule here: a network card on vfio-pci is not for claims of accelerators.
+// Policy returns the policy of the settings. It publishes each device in a PCI slot. A device that the device plugin
+// advertises only with a rule also needs the rule here: a network card on vfio-pci must not be given to claims for
+// accelerators.
 func (a *api) Policy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy {
 	a.owned.Add(cfg.Resources)
 	p := daemon.DevicePolicy(cfg, cordons)
@@ -213,7 +214,7 @@ func (a *api) Policy(cfg config.Config, cordons []cordon.Cordon) inventory.Polic
 	return p
 }
 
-// elsewhereWithin is the longest time to wait for the kubelet's answer.
+// elsewhereWithin limits how long elsewhere waits for the kubelet's answer.
 const elsewhereWithin = 1500 * time.Millisecond
 
 // elsewhere implements [claims.Config.Elsewhere].
@@ -222,7 +223,7 @@ func (a *api) elsewhere(ctx context.Context) map[string][]inventory.Holding {
 	defer cancel()
 	all := map[string][]inventory.Holding{}
 	use := a.use.Recent(ctx)
-	if use.Of == nil { // not asked in time
+	if use.Of == nil { // the kubelet did not answer in time
 		use = a.inventory.Holdings()
 	}
 	for id, holdings := range use.Of {
@@ -235,7 +236,7 @@ func (a *api) elsewhere(ctx context.Context) map[string][]inventory.Holding {
 	return all
 }
 
-// named implements [claims.Config.Named]. The kubelet no longer names a claim only if complete answers lack it.
+// named implements [claims.Config.Named]. Only complete answers can show that the kubelet no longer names a claim.
 func (a *api) named(ctx context.Context) (map[string]bool, error) {
 	use := a.use.Ask(ctx)
 	if err := use.Problem(); err != nil {
@@ -255,7 +256,7 @@ func (a *api) named(ctx context.Context) (map[string]bool, error) {
 	return names, nil
 }
 
-// Holders returns who uses which device.
+// Holders returns which device is used by whom.
 func (a *api) Holders(ctx context.Context) inventory.Holdings { return a.use.Recent(ctx) }
 
 // Resources returns the driver as the only resource. Its streams are the health streams.
@@ -266,12 +267,12 @@ func (a *api) Resources() []metrics.Resource {
 // Latest implements [claims.Devices].
 func (a *api) Latest() (inventory.Snapshot, <-chan struct{}) { return a.inventory.Latest() }
 
-// Ready returns nil if the kubelet has registered the driver, the slices are published, and the CDI spec
-// has the devices of the prepared claims.
+// Ready returns nil if the kubelet has registered the driver, the slices are published, and the CDI spec contains the
+// devices of the prepared claims.
 func (a *api) Ready() error { return errors.Join(a.Driver.Ready(), a.claims.Ready()) }
 
-// Alive returns nil, because the driver has no goroutine that could hang unnoticed.
+// Alive always returns nil, because the driver has no goroutine that could hang unnoticed.
 func (a *api) Alive() error { return nil }
 
-// Reregister publishes the slices again. The kubelet registers drivers by itself.
+// Reregister publishes the slices again. There is no need to register again: the kubelet registers drivers by itself.
 func (a *api) Reregister() { a.Again() }

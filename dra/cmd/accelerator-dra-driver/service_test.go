@@ -54,7 +54,7 @@ const (
 	device   = "pci-0000-3b-00-0"
 )
 
-// rig has a driver on a simulated node, with a fake API server, and is its kubelet.
+// rig is a driver on a simulated node with a fake API server, and plays its kubelet.
 type rig struct {
 	*testing.T
 	cfg      config.Config
@@ -349,8 +349,8 @@ func TestStory(t *testing.T) {
 	r.published("the waiting pod has ended")
 }
 
-// A card is programmed for a claim. With the new AFU it is the same device, also after the card was away and the driver
-// was restarted. The hook itself is tested in package hook and on a real kernel.
+// A card is programmed for a claim. With the new AFU it remains the same device, even after the card was away and the
+// driver was restarted. The hook itself is tested in package hook and on a real kernel.
 func TestProgramming(t *testing.T) {
 	const afu = bits.OtherAFU
 	r := newRig(t)
@@ -429,7 +429,7 @@ func TestProgramming(t *testing.T) {
 	r.published("free", device)
 }
 
-// The store of the hook is that of its arguments.
+// The hook's store is taken from its arguments.
 func TestProgrammingSettings(t *testing.T) {
 	cfg := config.Defaults()
 	if p := programmingOf(cfg); p != nil {
@@ -450,7 +450,7 @@ func TestProgrammingSettings(t *testing.T) {
 	}
 }
 
-// A cordon keeps new pods away, and evicts none.
+// A cordon keeps new pods away, and does not evict any.
 func TestCordon(t *testing.T) {
 	r := newRig(t)
 	plug(t, r.node, "pac-a10")
@@ -490,7 +490,8 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// With --claim-status, the status of a prepared claim has its device. Without it, the driver writes no claim.
+// With --claim-status, the status of a prepared claim shows its device. Without it, the driver does not write to
+// claims.
 func TestClaimStatus(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		r := newRig(t)
@@ -517,7 +518,7 @@ func TestClaimStatus(t *testing.T) {
 	}
 }
 
-// The containers of a claim have the names that the kubelet reports. Without them the device is held, too.
+// The containers of a claim get the names that the kubelet reports. Even without the names, the device counts as held.
 func TestHolders(t *testing.T) {
 	r := newRig(t)
 	plug(t, r.node, "pac-a10")
@@ -576,7 +577,7 @@ func TestRefusedSettings(t *testing.T) {
 	}
 }
 
-// A variable sets what no flag has set.
+// An environment variable sets what no flag has set.
 func TestVariables(t *testing.T) {
 	t.Setenv("ACCELERATOR_TAINT_EFFECT", "NoSchedule")
 	t.Setenv("ACCELERATOR_PLUGIN_DIR", "relative")
@@ -626,7 +627,7 @@ func TestFinishSettings(t *testing.T) {
 	}
 }
 
-// Such a driver reads no sensors: the device plugin reads them, and a card is read by one daemon only.
+// Such a driver does not read sensors: the device plugin reads them, and only one daemon may read a card's sensors.
 func TestFinishReadsNoSensors(t *testing.T) {
 	r := newRig(t)
 	r.settings.finishClaims = true
@@ -663,7 +664,8 @@ func TestSettingsWithoutEffect(t *testing.T) {
 	}
 }
 
-// Devices that are offered only by a rule are published only if a rule matches them. Then the rules have an effect.
+// Devices that are advertised only by a rule are published only if a rule matches them. In this case, rules have an
+// effect.
 func TestOnlyByRule(t *testing.T) {
 	file := t.TempDir() + "/config.yaml"
 	must(t, os.WriteFile(file, []byte("families: [dfl, vfio]\nresources: [{name: b-com.com/vf, match: {family: vfio, vendor: \"8086\"}}]\n"), 0o600))
@@ -689,9 +691,9 @@ func TestOnlyByRule(t *testing.T) {
 	}
 }
 
-// Devices that pods got from the device plugin are published with a taint, and prepared for no claim, until the pods
-// have ended. The name of the resource does not matter: the settings may have changed since. The units of mode pool are
-// no cards.
+// Devices that pods got from the device plugin are published with a taint, and are not prepared for any claim until the
+// pods have ended. The name of the resource does not matter, because the settings may have changed since. The devices
+// of mode pool are not cards.
 func TestHeldByThePlugin(t *testing.T) {
 	for _, resource := range []string{"b-com.com/accelerator", "example.com/former"} {
 		t.Run(resource, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming"
 )
 
-// settings are the settings that only the driver has. They are not keys of the YAML file.
+// settings are the settings that only the driver has. They cannot be set in the YAML file.
 type settings struct {
 	pluginDir, registryDir string
 	podUID                 string
@@ -30,13 +30,13 @@ type settings struct {
 	publishBitstreams      bool
 }
 
-// withoutEffect are settings of the device plugin that have no effect in the driver. They are accepted, so
-// that the same file of settings can be used with both APIs.
+// withoutEffect lists settings of the device plugin that have no effect in the driver. The driver accepts them, so that
+// one file of settings can be used with both APIs.
 var withoutEffect = []string{
 	"resource-name", "resource-namespace", "accel-nbunits", "allocation-policy", "kubelet-dir", "node-annotation",
 }
 
-// usages are the usages of settings that differ from those of the device plugin.
+// usages contains the help texts that differ from the device plugin's.
 var usages = map[string]string{
 	"cdi-dir":    "directory for the CDI spec, through which containers get their device nodes; empty: /var/run/cdi",
 	"kubeconfig": "kubeconfig file for the API server; empty: the pod's service account",
@@ -47,7 +47,7 @@ var usages = map[string]string{
 	"socket": "local socket for the commands of accelerator-device-plugin, for root only; empty: off",
 }
 
-// addSettings adds the flags of all settings to fs. The help omits those without effect.
+// addSettings adds the flags of all settings to fs. The help omits the flags without effect.
 func addSettings(fs *pflag.FlagSet, loader *config.Loader, s *settings) {
 	loader.AddFlags(fs)
 	for _, name := range withoutEffect {
@@ -71,7 +71,7 @@ func addSettings(fs *pflag.FlagSet, loader *config.Loader, s *settings) {
 		"publish and prepare nothing, write no Events and no condition, and ignore --socket and --state-dir")
 }
 
-// load returns the configuration and completes s. It must be called after the flags fs are parsed.
+// load returns the configuration and fills in s. It must be called after fs has parsed the command line.
 func (s *settings) load(fs *pflag.FlagSet, loader *config.Loader) (config.Config, error) {
 	if err := loader.Load(os.LookupEnv); err != nil {
 		return config.Config{}, err
@@ -95,9 +95,9 @@ func (s *settings) load(fs *pflag.FlagSet, loader *config.Loader) (config.Config
 	cfg := loader.Config
 	cfg.NodeAnnotation = false
 	if s.finishClaims {
-		// These belong to the device plugin, which runs on the same node.
+		// The device plugin, which runs on the same node, uses these.
 		cfg.Socket, cfg.StateDir, cfg.Events, cfg.NodeConditionType = "", "", false, ""
-		s.claimStatus, s.publishBitstreams = false, false // nothing is prepared any more
+		s.claimStatus, s.publishBitstreams = false, false // no claims are prepared any more
 	}
 	if cfg.CDIDir == "" {
 		cfg.CDIDir = "/var/run/cdi" // containers get their nodes only through CDI
@@ -132,20 +132,20 @@ func (s *settings) check() error {
 	return errors.Join(errs...)
 }
 
-// effect returns the effect of the taint of a device that failed or was removed.
+// effect returns the taint effect for a device that has failed or was removed.
 func (s *settings) effect() resourceapi.DeviceTaintEffect {
 	return resourceapi.DeviceTaintEffect(s.taintEffect)
 }
 
-// programmingOf returns how devices are programmed for claims, or nil if that is off.
+// programmingOf returns how devices are programmed for claims, or nil if programming is off.
 func programmingOf(cfg config.Config) *claims.Programming {
 	if cfg.ProgrammingHook == "" {
 		return nil
 	}
 	flags := pflag.NewFlagSet("hook", pflag.ContinueOnError)
-	flags.ParseErrorsAllowlist.UnknownFlags = true // those of the hook
+	flags.ParseErrorsAllowlist.UnknownFlags = true // they are flags of the hook
 	store := flags.String("store", string(programming.DefaultStore), "")
-	_ = flags.Parse(cfg.ProgrammingHookArgs) // the hook refuses arguments that are not valid
+	_ = flags.Parse(cfg.ProgrammingHookArgs) // the hook reports arguments that are not valid
 	return &claims.Programming{
 		Hook:  cdi.Hook{Path: cfg.ProgrammingHook, Args: cfg.ProgrammingHookArgs},
 		Store: programming.Store(*store), Ports: cfg.Mode == offer.Single || cfg.Mode == offer.AF,
@@ -159,7 +159,7 @@ func check(cfg config.Config) error {
 	case cfg.Mode == offer.Pool:
 		return fmt.Errorf("mode: found %s, want single, af, region or regiondevel: a claim cannot select units without hardware", offer.Pool)
 	case cfg.Mode == offer.RegionDevel && cfg.ProgrammingHook != "":
-		// The hook takes the id that a card reports for the AFU.
+		// The hook would take the ID that a card reports for the AFU.
 		return fmt.Errorf("programming-hook: found %q with mode %s, want another mode, or no hook: in this mode a pod can load a bitstream "+
 			"that reports the id of any AFU, and the hook would take it for the one of the store", cfg.ProgrammingHook, cfg.Mode)
 	}

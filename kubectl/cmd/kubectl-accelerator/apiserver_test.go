@@ -51,7 +51,7 @@ import (
 
 const pluginNamespace = "fpga-system"
 
-// apiServer is a real API server, whose nodes have one stand-in for their kubelets, which speaks the real protocol of exec.
+// apiServer is a real API server. A stand-in for the kubelets of all its nodes speaks the real protocol of exec.
 type apiServer struct {
 	client.Client
 	t      testing.TB
@@ -117,7 +117,7 @@ type executor struct{ s *apiServer }
 
 func (e executor) ExecInContainer(ctx context.Context, pod, _, _ string, command []string, _ io.Reader, out, err io.WriteCloser, _ bool, _ <-chan remotecommand.TerminalSize, _ time.Duration) error {
 	code := e.s.runs[pod](ctx, command, out, err)
-	if code < 0 { // as a runtime that fails
+	if code < 0 { // a runtime that fails does this
 		return errors.New("container is in an unknown state")
 	}
 	if code != 0 {
@@ -199,7 +199,7 @@ func (s *apiServer) kubeconfig(user string, roles ...string) string {
 	return path
 }
 
-// The example roles, at a real API server, with real daemons: each command with each role.
+// The example roles are tested at a real API server, with real daemons: each command with each role.
 func TestRoles(t *testing.T) {
 	s := newAPIServer(t)
 	text, err := os.ReadFile("../../../deploy/examples/kubectl-roles.yaml")
@@ -229,7 +229,7 @@ func TestRoles(t *testing.T) {
 	}
 	s.must(s.Create(t.Context(), sets[1]))
 	s.must(s.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: pluginNamespace, Name: "accelerator-device-plugin"}}))
-	s.must(s.Create(t.Context(), &corev1.LimitRange{ // with its annotation, and the label of the zone, the pod of can-pull is allowed
+	s.must(s.Create(t.Context(), &corev1.LimitRange{ // its annotation on the pod of can-pull is allowed, and so is the label of the zone
 		ObjectMeta: metav1.ObjectMeta{Namespace: pluginNamespace, Name: "limits"},
 		Spec:       corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{Type: "Container", Default: corev1.ResourceList{"cpu": resource.MustParse("1")}}}},
 	}))
@@ -238,7 +238,7 @@ func TestRoles(t *testing.T) {
 		created <- p.DeepCopy()
 		return `{"address":"0000:3b:00.0","answer":"no","reasons":[{"answer":"no","what":"in use by a/b/c","do":"end it"}]}`, 1
 	})
-	s.must(s.Create(t.Context(), &rbacv1.RoleBinding{ // the authorizer of nodes, which this API server lacks, allows it
+	s.must(s.Create(t.Context(), &rbacv1.RoleBinding{ // the authorizer of nodes allows it, but this API server does not have it
 		ObjectMeta: metav1.ObjectMeta{Namespace: pluginNamespace, Name: "kubelets"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:nodes"}},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "accelerator-operate"},
@@ -257,7 +257,7 @@ func TestRoles(t *testing.T) {
 		code := run(t.Context(), append([]string{"--kubeconfig", kubeconfig, "-n", pluginNamespace, "--node-timeout", "30s"}, args...), &out, &out)
 		return out.String(), code
 	}
-	patient.Await(t, "the policy", func() error { // the API server uses a new one after some time
+	patient.Await(t, "the policy", func() error { // the API server applies a new policy only some time later
 		if out, _ := run(look, "uncordon", "worker-1", "99:00.0"); !strings.Contains(out, "needs the role accelerator-operate") {
 			return errors.New(out)
 		}
@@ -332,8 +332,8 @@ func (s *apiServer) daemonSet(name string) *appsv1.DaemonSet {
 	return nil
 }
 
-// testCommands checks that a user with the role operate can run no other command than those of kubectl accelerator, and has no
-// other name.
+// testCommands checks that a user with the role operate can run only the commands of kubectl accelerator, and only
+// under the user's own name.
 func (s *apiServer) testCommands(operate string) {
 	config, err := clientcmd.BuildConfigFromFlags("", operate)
 	s.must(err)
@@ -362,8 +362,8 @@ func (s *apiServer) testCommands(operate string) {
 	}
 }
 
-// testPods checks that a user with the role operate can create no other pod than the one that can-pull has created for a pod of
-// the DaemonSet, and that administrators and the cluster can.
+// testPods checks that a user with the role operate can create only the pod that can-pull creates for a pod of the
+// DaemonSet. Administrators and the cluster itself can create other pods.
 func (s *apiServer) testPods(operate string, set *appsv1.DaemonSet, made *corev1.Pod) {
 	ctx := s.t.Context()
 	config, err := clientcmd.BuildConfigFromFlags("", operate)
@@ -525,7 +525,7 @@ func (s *apiServer) testPods(operate string, set *appsv1.DaemonSet, made *corev1
 	}
 }
 
-// With the role to look, ui follows nodes of both APIs, and nothing else can be run.
+// With the role look, ui follows nodes of both APIs, and nothing else can be run.
 func (s *apiServer) testUI(t *testing.T, look string) {
 	address := startUI(t, look, "-n", pluginNamespace)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -561,7 +561,8 @@ func (s *apiServer) testUI(t *testing.T, look string) {
 	}
 }
 
-// BenchmarkDevices asks 1000 nodes with 8 cards each, of which 50 hang and 20 refuse: time and memory of the program.
+// BenchmarkDevices asks 1000 nodes with 8 cards each. 50 of them hang and 20 refuse. It measures the time and memory of
+// the program.
 func BenchmarkDevices(b *testing.B) {
 	const nodes, hang, refuse = 1000, 50, 20
 	s := newAPIServer(b)
@@ -613,8 +614,8 @@ func buildProgram(b *testing.B) string {
 // uiIdle is how long nothing changes in BenchmarkUI.
 var uiIdle = flag.Duration("idle", 6*time.Minute, "how long nothing changes in BenchmarkUI: longer than a node's command runs")
 
-// BenchmarkUI follows 1000 nodes with 8 cards each: the time of the first look, the cost while nothing changes, and the time
-// until a change of one node is on the page.
+// BenchmarkUI follows 1000 nodes with 8 cards each. It measures the time until the first look, the cost while nothing
+// changes, and the time until a change of one node is on the page.
 func BenchmarkUI(b *testing.B) {
 	const nodes = 1000
 	s := newAPIServer(b)

@@ -80,7 +80,7 @@ type card struct {
 	Sensors      []any          `json:"sensors"`
 }
 
-// answer returns the answer of a node, in which these devices need attention.
+// answer returns the answer of a node. The devices in faulty need attention.
 func answer(t *testing.T, cards []card, faulty ...string) string {
 	t.Helper()
 	var history []any
@@ -108,7 +108,7 @@ func answer(t *testing.T, cards []card, faulty ...string) string {
 	return string(text)
 }
 
-// sensors is the summary of the sensors of a card, and another one.
+// sensors contains the summary of a card's sensors, and one more sensor.
 var sensors = []any{
 	map[string]any{"chip": "", "sensor": "die", "kind": "temperature", "value": 43.54},
 	map[string]any{"chip": "", "sensor": "hottest", "kind": "temperature", "value": 51.5, "max": 75, "of": "Columbiaville Die Temperature"},
@@ -132,7 +132,7 @@ func cards(node, n int) []card {
 	return all
 }
 
-// fleetOf returns a cluster of nodes with cards, of which some need attention.
+// fleetOf returns a cluster of nodes with cards. Some cards need attention.
 func fleetOf(t *testing.T, nodes, perNode int) (*simcluster.Cluster, []*simcluster.Node) {
 	c := simcluster.Start(t)
 	all := make([]*simcluster.Node, nodes)
@@ -175,7 +175,8 @@ func fleetOf(t *testing.T, nodes, perNode int) (*simcluster.Cluster, []*simclust
 
 const details = `document.getElementById("details").innerText`
 
-// The first look says how many cards need attention, which, and why. The details of one say what to do.
+// At first sight, the page shows how many cards need attention, which ones, and why. The details of a card say what to
+// do.
 func TestBrowserFirstLook(t *testing.T) {
 	c, _ := fleetOf(t, 32, 4)
 	b := openPage(t, startUI(t, c.Kubeconfig(t), "--context", "sim"), 1280, 800, "light")
@@ -219,7 +220,7 @@ func TestBrowserFirstLook(t *testing.T) {
 	b.Is("missing cards", `document.querySelectorAll("#attention li").length`, "1")
 }
 
-// A change on one of 1000 nodes is on the page, also in the details. BenchmarkUI limits the time.
+// A change on one of 1000 nodes appears on the page and in the details. BenchmarkUI limits the time.
 func TestBrowserManyNodes(t *testing.T) {
 	c, nodes := fleetOf(t, 1000, 8)
 	b := openPage(t, startUI(t, c.Kubeconfig(t)), 1280, 800, "dark")
@@ -242,7 +243,8 @@ func TestBrowserManyNodes(t *testing.T) {
 	b.Await(`document.getElementById("nodes-title").innerText`, "1 of 1000")
 }
 
-// A card of a real daemon breaks while the page is open, and is mended. A node whose daemon ends keeps its cards, and says why.
+// A card of a real daemon breaks while the page is open, and is repaired. A node whose daemon ends keeps its cards, and
+// shows why.
 func TestBrowserDaemon(t *testing.T) {
 	n := startNode(t, "two-ports")
 	run, pod := n.run, simcluster.NewPod("worker-1", "fpga-system", "fpga", "devicePlugin", nil)
@@ -264,7 +266,7 @@ func TestBrowserDaemon(t *testing.T) {
 	b.Is("the cards that are not known", `document.querySelectorAll("#nodes .cell.unknown").length`, "2")
 }
 
-// All can be done with the keyboard, and the focus is visible and does not get lost.
+// Everything can be done with the keyboard. The focus is visible and does not get lost.
 func TestBrowserKeyboard(t *testing.T) {
 	c, nodes := fleetOf(t, 12, 4)
 	b := openPage(t, startUI(t, c.Kubeconfig(t)), 1280, 800, "light")
@@ -343,7 +345,7 @@ func TestBrowserContrast(t *testing.T) {
 	}
 }
 
-// contrast is an expression for the elements whose text has too little contrast. A disabled tile may have less.
+// contrast is an expression for the elements whose text has too little contrast. Disabled tiles are exempt.
 const contrast = `(() => {
 	const rgb = (text) => text.match(/[\d.]+/g).map(Number);
 	const light = (c) => { const [r, g, b] = c.map((v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };

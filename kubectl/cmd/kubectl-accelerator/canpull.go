@@ -85,7 +85,7 @@ uses the plugin's image and settings. If the command is killed, the pod ends by 
 	return cmd
 }
 
-// errPrinted makes the exit code 1. The output has the reason.
+// errPrinted makes the exit code 1 without a message: the reason is already in the output.
 var errPrinted = errors.New("")
 
 func checkNode(name string) error {
@@ -95,7 +95,8 @@ func checkNode(name string) error {
 	return nil
 }
 
-// line returns a function that shows a text on a terminal in place of the last one, and one that clears it.
+// line returns two functions for one line of a terminal: tell shows a text in place of the last one, and done clears
+// the line.
 func line(w io.Writer) (tell func(string), done func()) {
 	if !terminal.Is(w) {
 		return func(string) {}, func() {}

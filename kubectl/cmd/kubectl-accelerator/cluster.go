@@ -19,9 +19,9 @@ import (
 	"b-com.com/accelerator-device-plugin/kubectl/rows"
 )
 
-// cluster has the flags by which the commands find the plugin.
+// cluster contains the flags by which the commands find the plugin.
 type cluster struct {
-	kube     *genericclioptions.ConfigFlags // those of kubectl
+	kube     *genericclioptions.ConfigFlags // the flags of kubectl
 	selector string
 	timeout  time.Duration
 }
@@ -48,7 +48,7 @@ func (c *cluster) fleet(cmd *cobra.Command) (*fleet.Fleet, error) {
 	if err != nil {
 		return nil, failure{err}
 	}
-	raw, _ := c.kube.ToRawKubeConfigLoader().RawConfig() // an error is that of ToRESTConfig
+	raw, _ := c.kube.ToRawKubeConfigLoader().RawConfig() // ToRESTConfig returns the same error
 	if config.Host == "http://localhost:8080" && raw.CurrentContext+*c.kube.Context+*c.kube.ClusterName+*c.kube.APIServer == "" {
 		return nil, failure{errors.New("found no kubeconfig with a current context, want one in ~/.kube/config, in $KUBECONFIG, or with --kubeconfig")}
 	}
@@ -61,7 +61,7 @@ func (c *cluster) fleet(cmd *cobra.Command) (*fleet.Fleet, error) {
 	return f, nil
 }
 
-// ask asks these nodes, or all nodes if none is named. With history, answers have cards.
+// ask asks these nodes, or all nodes if nodes is empty. If history is true, the answers include the cards.
 func (c *cluster) ask(cmd *cobra.Command, nodes []string, history bool) ([]fleet.Answer, error) {
 	for _, node := range nodes {
 		if err := checkNode(node); err != nil {
@@ -113,7 +113,7 @@ func progress(w io.Writer) func(done, total int) {
 	}
 }
 
-// finish prints remarks on the answers, and returns an error if a node has not answered.
+// finish prints remarks on the answers. It returns an error if a node has not answered.
 func finish(cmd *cobra.Command, answers []fleet.Answer) error {
 	for _, note := range rows.Notes(answers, buildVersion()) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", program, terminal.Escape(note))
@@ -124,7 +124,7 @@ func finish(cmd *cobra.Command, answers []fleet.Answer) error {
 	return nil
 }
 
-// nodeAndCards completes the name of a node, and then at most this number of its cards (0: any number).
+// nodeAndCards completes the name of a node, followed by at most this number of its cards. 0 means any number.
 func (c *cluster) nodeAndCards(most int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {
@@ -132,7 +132,7 @@ func (c *cluster) nodeAndCards(most int) cobra.CompletionFunc {
 		}
 		var cards []string
 		if most == 0 || len(args) <= most {
-			answers, _ := c.ask(cmd, args[:1], false) // without an answer there are no cards
+			answers, _ := c.ask(cmd, args[:1], false) // without an answer, there are no cards to complete
 			for _, r := range rows.Devices(answers, nil, false) {
 				card, _, _ := strings.Cut(rows.Text(r["id"]), "-p")
 				cards = append(cards, card)
@@ -149,7 +149,7 @@ func (c *cluster) nodes(most int) cobra.CompletionFunc {
 		if f, err := c.fleet(cmd); err == nil && (most == 0 || len(args) < most) {
 			ctx, cancel := context.WithTimeout(cmd.Context(), c.timeout)
 			defer cancel()
-			targets, _ := f.Targets(ctx) // without an answer there are no names
+			targets, _ := f.Targets(ctx) // without an answer, there are no names to complete
 			for _, t := range targets {
 				names = append(names, t.Node)
 			}

@@ -69,8 +69,9 @@ func nodeAndCards(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// onNode runs a command of the plugin in the pods of all its releases on a node, in the name of the user, and prints their
-// output. elsewhere is in the error of a release that the cards do not belong to. If another release has them, that is no error.
+// onNode runs a command of the plugin in the pods of all its releases on a node, on behalf of the user, and prints
+// their output. If the cards do not belong to a release, its error contains the text elsewhere. Such an error is
+// ignored if another release has the cards.
 func (c *cluster) onNode(cmd *cobra.Command, node, elsewhere, command string, args ...string) error {
 	f, err := c.fleet(cmd)
 	if err != nil {
@@ -100,10 +101,10 @@ func (c *cluster) onNode(cmd *cobra.Command, node, elsewhere, command string, ar
 				fmt.Fprintln(cmd.OutOrStdout(), terminal.Escape(strings.TrimSuffix(line, "\n")))
 			}
 		case err == nil:
-		case errors.As(err, &refused) && refused.Code == 2: // it does not accept the arguments
+		case errors.As(err, &refused) && refused.Code == 2: // the daemon does not accept the arguments
 			return err
 		case errors.As(err, &refused) && strings.Contains(refused.Stderr, elsewhere):
-			refused.Stderr = strings.Replace(refused.Stderr, ", or --absent to cordon the next card in this slot", "", 1) // a flag of the plugin's command
+			refused.Stderr = strings.Replace(refused.Stderr, ", or --absent to cordon the next card in this slot", "", 1) // this flag exists only in the plugin's own command
 			others = append(others, fmt.Errorf("%s: %w", t, err))
 		default:
 			failed = append(failed, fmt.Errorf("%s: %w", t, err))
@@ -115,7 +116,7 @@ func (c *cluster) onNode(cmd *cobra.Command, node, elsewhere, command string, ar
 	return asFailure(errors.Join(failed...))
 }
 
-// socket is the path of the daemon's socket at the beginning of what it answers.
+// socket matches the path of the daemon's socket, with which the daemon's error messages begin.
 var socket = regexp.MustCompile(`^accelerator-device-plugin: /\S+: `)
 
 func runWithin(ctx context.Context, f *fleet.Fleet, t fleet.Target, args []string) ([]byte, error) {

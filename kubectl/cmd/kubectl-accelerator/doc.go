@@ -1,6 +1,6 @@
-// Command kubectl-accelerator is a plugin of kubectl: it shows the FPGA cards of all nodes, and cordons them. It runs the
-// commands of accelerator-device-plugin in the pods of the device plugin and of the DRA driver, with the rights of the user:
-// package [b-com.com/accelerator-device-plugin/kubectl/fleet].
+// Command kubectl-accelerator is a plugin for kubectl: it shows the FPGA cards of all nodes, and cordons them. It runs
+// the commands of accelerator-device-plugin in the pods of the device plugin and of the DRA driver, with the
+// permissions of the user: see package [b-com.com/accelerator-device-plugin/kubectl/fleet].
 //
-// Each file has one command. cluster.go connects to the cluster, and output.go prints rows.
+// There is one file for each command. cluster.go connects to the cluster, and output.go prints rows.
 package main

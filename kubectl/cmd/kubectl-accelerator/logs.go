@@ -70,7 +70,7 @@ before now), a date and a time (2026-11-21T03:12), a time with a zone
 	return cmd
 }
 
-// logs prints the logs of a node, one after the other. A log from before a restart may be gone.
+// logs prints the logs of a node one after the other. Logs from before a restart may no longer exist.
 func logs(cmd *cobra.Command, f *fleet.Fleet, node string, reader *timeline.Reader) error {
 	note := func(text string) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", program, terminal.Escape(text))
@@ -81,7 +81,7 @@ func logs(cmd *cobra.Command, f *fleet.Fleet, node string, reader *timeline.Read
 	}
 	var failed error
 	for _, log := range all {
-		if all[0].Pod != all[len(all)-1].Pod { // so that the devices of several pods are kept apart
+		if all[0].Pod != all[len(all)-1].Pod { // to keep the devices of several pods apart
 			reader.Origin = log.Pod
 		}
 		if err := readLog(cmd.Context(), f, log, reader); err != nil && log.Previous {

@@ -25,13 +25,13 @@ const program = "kubectl accelerator"
 
 func main() {
 	signals := []os.Signal{syscall.SIGTERM, syscall.SIGINT}
-	if !signal.Ignored(syscall.SIGHUP) { // as with nohup
-		signals = append(signals, syscall.SIGHUP) // the terminal is closed
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores SIGHUP
+		signals = append(signals, syscall.SIGHUP) // sent when the terminal is closed
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
-	// After the first signal, the next one has its default action and kills the process.
+	// After the first signal, restore the default action, so that the next signal kills the process.
 	context.AfterFunc(ctx, stop)
-	klog.SetLogger(logr.Discard()) // the client logs errors that are in the output already
+	klog.SetLogger(logr.Discard()) // what the client logs is already in the output
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
@@ -56,7 +56,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 2
 }
 
-// suggested makes one line of the error for an unknown command.
+// suggested turns the error for an unknown command into one line.
 var suggested = strings.NewReplacer("\n\nDid you mean this?\n\t", ", did you mean ", "\n\t", " or ", "\n", "")
 
 // failure is an error of a command that was called correctly.

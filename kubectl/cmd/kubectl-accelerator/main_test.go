@@ -30,7 +30,7 @@ func twoNodes(t *testing.T) *simcluster.Cluster {
 		}))
 }
 
-// Formats of rows, which a node that fails does not prevent.
+// Rows are printed in all formats, even if one of the nodes fails.
 func TestFormats(t *testing.T) {
 	c := twoNodes(t)
 	const items = `[{"api":"devicePlugin","health":"healthy","holder":["default/job/main"],"holderKnown":true,"id":"3b:00.0","namespace":"kube-system","node":"worker-1","numaNode":1,"pod":"fpga-worker-1","reasons":[],"resource":"b-com.com/accelerator","version":"v0.3.0"},
@@ -82,7 +82,8 @@ worker-2  <none>      <none>  <none>
 	}
 }
 
-// With DRA, a device that a rule of the cluster taints is one that needs a look, also with the API of Kubernetes 1.36.
+// With DRA, a device that a rule of the cluster taints needs attention. This also works with the API of Kubernetes
+// 1.36.
 func TestTaintRules(t *testing.T) {
 	const list = `{"items":[{"metadata":{"name":"fan"},"spec":{"deviceSelector":{"pool":"worker-1","device":"pci-0000-3b-00-0"},"taint":{"key":"a","effect":"NoSchedule"}}}]}`
 	const tainted = "NODE      ID          HEALTH     HOLDER            RESOURCE               REASONS\n" +
@@ -188,7 +189,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// Real daemons: the fleet's tables have what devices prints on each node, and a card that failed is the first one of flaps.
+// With real daemons, the tables of the fleet show what `devices` prints on each node, and a card that failed comes
+// first in flaps.
 func TestDaemons(t *testing.T) {
 	one, two := startNode(t, "two-ports"), startNode(t, "two-ports", "pac-d5005")
 	c := simcluster.Start(t,
@@ -221,7 +223,7 @@ worker-2  lab          5e:00.0     8086:0b2b
 	}
 }
 
-// A command on the page means the cluster of ui, and a shell does not run a part of the name of a context.
+// A command on the page refers to the cluster of ui. A shell does not execute any part of a context's name.
 func TestGiven(t *testing.T) {
 	root := newRoot()
 	cmd, _, err := root.Find([]string{"ui"})

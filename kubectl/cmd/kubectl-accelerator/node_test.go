@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
 )
 
-// A card is cordoned in the name of the user, and uncordoned, also if the node has another release without this card.
+// A card is cordoned and uncordoned on behalf of the user, even if the node has another release without this card.
 func TestCordon(t *testing.T) {
 	n, other := startNode(t, "two-ports"), startNode(t)
 	c := simcluster.Start(t,
@@ -66,7 +66,7 @@ func TestCordon(t *testing.T) {
 	}
 }
 
-// The pod's answer is that of the program on the node, which reads the cards itself.
+// The pod gives the same answer as the program on the node, which reads the cards itself.
 func TestCanPull(t *testing.T) {
 	n := startNode(t, "two-ports")
 	c := simcluster.Start(t, simcluster.NewPod("worker-1", "kube-system", "fpga", "devicePlugin", n.run))
@@ -121,7 +121,7 @@ func TestCanPull(t *testing.T) {
 
 // A signal ends can-pull, which removes its pod first.
 func TestCanPullSignals(t *testing.T) {
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // else the program ignores it if this test was started by nohup
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // without this, the program ignores SIGHUP if the test was started by nohup
 	defer signal.Reset(syscall.SIGHUP)
 	for _, sent := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		c := simcluster.Start(t, simcluster.NewPod("worker-1", "kube-system", "fpga", "devicePlugin", nil))
@@ -146,7 +146,7 @@ func TestCanPullSignals(t *testing.T) {
 	}
 }
 
-// A cordon is not asked for twice, and what a node prints cannot control the terminal.
+// A cordon is not requested twice, and the output of a node cannot control the terminal.
 func TestCordonOfABadNode(t *testing.T) {
 	c := simcluster.Start(t)
 	for name, run := range map[string]simcluster.Command{
@@ -176,7 +176,8 @@ func TestCordonOfABadNode(t *testing.T) {
 	}
 }
 
-// The history of a node has what happened before the last restart of a container, and keeps the devices of two pods apart.
+// The history of a node includes what happened before a container's last restart, and keeps the devices of two pods
+// apart.
 func TestLogs(t *testing.T) {
 	text, err := os.ReadFile("../../../internal/timeline/testdata/hotplug.log")
 	if err != nil {

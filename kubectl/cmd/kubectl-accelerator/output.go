@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/kubectl/rows"
 )
 
-// output has the flags for the format of rows.
+// output contains the flags for the format of rows.
 type output struct {
 	format    string
 	templates *genericclioptions.KubeTemplatePrintFlags
@@ -37,7 +37,7 @@ func addOutput(cmd *cobra.Command) *output {
 // completeOutput completes the value of --output.
 func completeOutput(cmd *cobra.Command, formats ...string) {
 	if err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the flag exists
+		panic(err) // cannot happen: the flag exists
 	}
 }
 
@@ -83,7 +83,7 @@ func (o *output) parse(short, wide []rows.Column) error {
 	return nil
 }
 
-// list returns rows in the form in which kubectl prints several objects.
+// list wraps rows in the object that kubectl prints for several objects.
 func list(all []rows.Row) map[string]any {
 	items := make([]any, len(all))
 	for i, r := range all {

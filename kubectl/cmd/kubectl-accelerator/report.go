@@ -27,7 +27,7 @@ import (
 
 // Limits of a report.
 const (
-	maxPods   = 8        // of the plugin on the node
+	maxPods   = 8        // pods of the plugin on the node
 	lastLines = 20_000   // of each log
 	maxLog    = 16 << 20 // bytes of each log
 	maxReport = 64 << 20
@@ -95,19 +95,19 @@ What cannot be read is listed in problems.txt and on stderr, and makes the exit 
 	return cmd
 }
 
-// bundle is a report that is written.
+// bundle is a report that is being written.
 type bundle struct {
 	f        *fleet.Fleet
 	node     string
 	full     bool
 	redactor *redact.Redactor
-	root     string // directory in the file
+	root     string // root directory in the archive
 	began    time.Time
 	tell     func(string)
 
 	tar      *tar.Writer
-	err      error // of writing it; no more parts are read
-	size     int   // of all parts
+	err      error // error of writing the archive; after it no more parts are read
+	size     int   // total size of all parts
 	problems []problem
 }
 
@@ -116,7 +116,7 @@ type problem struct {
 	err  error
 }
 
-// write creates the file. An error leaves no file.
+// write writes the file. If it fails, it removes the file.
 func (b *bundle) write(ctx context.Context, name string) (err error) {
 	pods, err := b.f.Pods(ctx, b.node)
 	if err != nil {
@@ -135,7 +135,7 @@ func (b *bundle) write(ctx context.Context, name string) (err error) {
 	b.tar = tar.NewWriter(compressed)
 	b.parts(ctx, pods)
 	for _, end := range []func() error{b.tar.Close, compressed.Close} {
-		if b.err == nil { // they repeat an earlier error
+		if b.err == nil { // later errors only repeat the first one
 			b.err = end()
 		}
 	}
@@ -185,7 +185,7 @@ func (b *bundle) parts(ctx context.Context, pods []corev1.Pod) {
 	}
 }
 
-// pod adds the parts that are about a pod of the plugin.
+// pod adds the parts about a pod of the plugin.
 func (b *bundle) pod(ctx context.Context, pod *corev1.Pod) {
 	dir := b.alias("plugin", pod.Namespace+"_"+pod.Name)
 	add := func(name string, shape redact.Shape, read reader) { b.part(ctx, path.Join(dir, name), shape, read) }
@@ -238,7 +238,7 @@ func (b *bundle) pod(ctx context.Context, pod *corev1.Pod) {
 	}
 }
 
-// alias returns what a name is called in the report. It is also the name of a file there.
+// alias returns the name that stands for a name in the report. It is also used as a file name there.
 func (b *bundle) alias(kind, name string) string {
 	if b.full {
 		return strings.NewReplacer("/", "_", `\`, "_").Replace(name)
@@ -252,10 +252,10 @@ func (b *bundle) object(path string, parameters map[string]string) reader {
 	return func(ctx context.Context) ([]byte, error) { return b.f.Object(ctx, path, parameters) }
 }
 
-// part reads a part, and adds what its shape keeps of it, or all if the report is full. A log has no shape.
+// part reads a part, and adds what its shape keeps. In a full report, it adds everything. A log has no shape.
 func (b *bundle) part(ctx context.Context, name string, shape redact.Shape, read reader) {
 	if ctx.Err() != nil || b.err != nil {
-		return // write reports it
+		return // write reports this error
 	}
 	b.tell("reading " + name)
 	limited, cancel := context.WithTimeoutCause(ctx, b.f.Limit, fmt.Errorf("no answer within %s", b.f.Limit))

@@ -100,7 +100,7 @@ func files(t *testing.T, name string) map[string]string {
 	}
 }
 
-// A report has no secret, unless it is a full one.
+// A report contains no secret, unless it is a full report.
 func TestReport(t *testing.T) {
 	c := secretive(t)
 	name := filepath.Join(t.TempDir(), "report.tar.gz")
@@ -162,7 +162,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// What cannot be read is a problem, and the rest is written. Problems in the file have no names.
+// What cannot be read is listed as a problem, and the rest is written. The problems in the file contain no names.
 func TestReportProblems(t *testing.T) {
 	dir := t.TempDir()
 	for _, test := range []struct {
@@ -200,7 +200,7 @@ slices.json: you lack a right, cannot list resource "resourceslices"
 			long.Status.ContainerStatuses = nil
 			long.Logs = []string{strings.Repeat("x", 16<<20+1)}
 			c.Set(long)
-			many := simcluster.NewPod("worker-3", "kube-system", "many", "devicePlugin", nil) // its kubelet sends more than was asked for
+			many := simcluster.NewPod("worker-3", "kube-system", "many", "devicePlugin", nil) // its kubelet sends more than it was asked for
 			many.Status.ContainerStatuses = nil
 			many.Logs = []string{strings.Repeat("\n", 20_001)}
 			c.Set(many)
@@ -262,7 +262,7 @@ node.json: cannot be parsed
 	}
 }
 
-// After the disk is full, nothing more is read, and the error is there once.
+// Once the disk is full, nothing more is read, and the error is reported once.
 func TestReportDiskFull(t *testing.T) {
 	c := secretive(t)
 	f, err := fleet.New(c.Config(), "", "")
@@ -285,7 +285,7 @@ func TestReportDiskFull(t *testing.T) {
 	}
 }
 
-// The names of parts are below the directory of the report, whatever the names of volumes are.
+// The parts are stored below the directory of the report, whatever the names of volumes are.
 func TestReportNames(t *testing.T) {
 	pod := simcluster.NewPod("worker-3", "lab", "fpga", "devicePlugin", nil)
 	pod.Status.ContainerStatuses = nil
@@ -318,7 +318,7 @@ func TestReportInterrupted(t *testing.T) {
 	}
 }
 
-// Nothing is removed from what a real daemon prints about its devices, except texts that a person has written.
+// Of what a real daemon prints about its devices, only texts that a person has written are removed.
 func TestReportOfADaemon(t *testing.T) {
 	n := startNode(t, "two-ports", "pac-d5005")
 	log, err := os.ReadFile(n.log)

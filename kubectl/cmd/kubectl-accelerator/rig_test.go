@@ -33,7 +33,7 @@ var plugin = sync.OnceValues(func() (string, error) {
 
 var built string // the directory of plugin
 
-// asProgram is a variable that makes the binary of the tests the program itself.
+// asProgram is the environment variable that turns the test binary into the program itself.
 const asProgram = "TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {

@@ -46,7 +46,7 @@ page. Nobody can change anything there.`,
 			}
 			f.History = true
 			targets, err := f.Targets(cmd.Context(), nodes...)
-			if err != nil { // before a page is offered
+			if err != nil { // fail before a page is offered
 				return failure{err}
 			}
 			without := slices.DeleteFunc(targets, func(t fleet.Target) bool { return t.Pod != "" })
@@ -74,20 +74,21 @@ page. Nobody can change anything there.`,
 	}
 }
 
-// name returns the name of the cluster: that of the context in the kubeconfig.
+// name returns the name of the cluster: the name of the context in the kubeconfig.
 func (c *cluster) name() string {
-	raw, _ := c.kube.ToRawKubeConfigLoader().RawConfig() // an error is that of fleet
+	raw, _ := c.kube.ToRawKubeConfigLoader().RawConfig() // fleet returns the same error
 	return cmp.Or(*c.kube.Context, raw.CurrentContext)
 }
 
-// beginnings returns the beginnings of commands to copy, of kubectl and of kubectl accelerator, with the flags of this command
-// that name the cluster and the user. Without them, a copied command would mean another cluster.
+// beginnings returns how commands begin that the user can copy, for kubectl and for kubectl accelerator. They include
+// those flags of this command that select the cluster and the user. Without these flags, a copied command would run
+// against another cluster.
 func beginnings(cmd *cobra.Command) [2]string {
 	kube := []string{"kubeconfig", "context", "cluster", "user", "as", "as-group"}
 	return [2]string{"kubectl" + given(cmd, kube...), program + given(cmd, append(kube, "namespace", "selector")...)}
 }
 
-// given returns those of these flags that were given, for a shell.
+// given formats the given flags that were set, for a shell.
 func given(cmd *cobra.Command, names ...string) string {
 	var out strings.Builder
 	for _, name := range names {
@@ -109,5 +110,5 @@ func given(cmd *cobra.Command, names ...string) string {
 	return out.String()
 }
 
-// plain matches what a shell does not change.
+// plain matches texts that a shell leaves unchanged.
 var plain = regexp.MustCompile(`^[\w@%+:,./-]+$`)

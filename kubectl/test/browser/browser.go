@@ -1,6 +1,6 @@
 // Package browser opens pages in Chromium. It is for tests only.
 //
-// A [Page] belongs to one goroutine. Its functions block until Chromium has answered.
+// A [Page] must be used by one goroutine only. Its functions block until Chromium has answered.
 package browser
 
 import (
@@ -22,7 +22,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// Page is a page in Chromium. The test fails at its end if the page has sent a request to another address, or printed an error.
+// Page is a page in Chromium. When the test ends, it fails if the page has sent a request to another address, or
+// printed an error.
 type Page struct {
 	t   *testing.T
 	ctx context.Context
@@ -32,7 +33,8 @@ type Page struct {
 	console []string
 }
 
-// Open opens an address in a window of this size, in the colours light or dark, and waits until an expression is true.
+// Open opens an address in a window of this size, with the colour scheme light or dark, and waits until the expression
+// ready is true.
 func Open(t *testing.T, address string, width, height int64, scheme, ready string) *Page {
 	t.Helper()
 	path := os.Getenv("ACCELERATOR_CHROMIUM")
@@ -69,7 +71,8 @@ func Open(t *testing.T, address string, width, height int64, scheme, ready strin
 		})
 		return err
 	}))
-	// Chromium ends requests when a network interface of the machine comes or goes, and then the page lacks a file.
+	// Chromium cancels requests when a network interface of the machine appears or disappears. The page then lacks a
+	// file.
 	patient.Await(t, "the page", func() error {
 		b.Do(chromedp.Navigate(address))
 		if got := b.Text(ready); got != "true" {

@@ -42,7 +42,7 @@ type Command func(ctx context.Context, args []string, stdout, stderr io.Writer) 
 type Pod struct {
 	corev1.Pod
 	Run  Command
-	Logs []string // of its container, the current one last
+	Logs []string // logs of its container, the current one last
 }
 
 // Cluster is the API server.
@@ -52,8 +52,8 @@ type Cluster struct {
 	mu      sync.Mutex
 	pods    map[string]*Pod // by namespace/name
 	denied  map[string]bool // VERB RESOURCE
-	failing map[string]bool // the same
-	refusal *metav1.Status  // of pods that are created; nil: none
+	failing map[string]bool // VERB RESOURCE
+	refusal *metav1.Status  // answer to the creation of pods; nil: they are created
 	asked   int
 	kubelet func(*Pod)        // nil: pods stay pending
 	objects map[string]string // JSON, by path
@@ -81,7 +81,7 @@ func Start(t testing.TB, pods ...*Pod) *Cluster {
 		})
 	})
 	c.http = httptest.NewUnstartedServer(mux)
-	c.http.Config.ErrorLog = log.New(io.Discard, "", 0) // clients end connections
+	c.http.Config.ErrorLog = log.New(io.Discard, "", 0) // clients that break connections would be logged
 	c.http.StartTLS()
 	t.Cleanup(c.http.Close)
 	for _, p := range pods {
@@ -90,13 +90,13 @@ func Start(t testing.TB, pods ...*Pod) *Cluster {
 	return c
 }
 
-// Config returns the configuration of a client.
+// Config returns a client configuration.
 func (c *Cluster) Config() *rest.Config {
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.http.Certificate().Raw})
 	return &rest.Config{Host: c.http.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}
 }
 
-// Kubeconfig writes the configuration of a client to a file, and returns its path.
+// Kubeconfig writes a client configuration to a file, and returns its path.
 func (c *Cluster) Kubeconfig(t testing.TB) string {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{
@@ -115,7 +115,7 @@ func (c *Cluster) Kubeconfig(t testing.TB) string {
 	return path
 }
 
-// Set adds a pod, or replaces one.
+// Set adds a pod, or replaces the pod of the same name.
 func (c *Cluster) Set(p *Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,21 +129,22 @@ func (c *Cluster) Delete(namespace, name string) {
 	delete(c.pods, namespace+"/"+name)
 }
 
-// Kubelet sets what happens with a new pod, after its creation: accept calls Set with the states of its pod.
+// Kubelet sets the function that handles a pod after its creation. accept calls Set with the states of the pod.
 func (c *Cluster) Kubelet(accept func(*Pod)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.kubelet = accept
 }
 
-// SetObject sets the JSON of an object, or of a list, at a path: of a node, a ConfigMap or the ResourceSlices.
+// SetObject sets the JSON that is served at a path, for a node, a ConfigMap, the ResourceSlices, or another object or
+// list.
 func (c *Cluster) SetObject(path, text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.objects[path] = text
 }
 
-// object serves objects of a resource.
+// object serves the objects of a resource.
 func (c *Cluster) object(resource string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		verb := "get"
@@ -172,14 +173,14 @@ func (c *Cluster) Pods() []string {
 	return slices.Sorted(maps.Keys(c.pods))
 }
 
-// Deny makes the user lack a right, such as "list pods".
+// Deny removes a permission from the user, such as "list pods".
 func (c *Cluster) Deny(right string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.denied[right] = true
 }
 
-// Refuse makes the API server refuse the creation of pods with a code and these words.
+// Refuse makes the API server refuse the creation of pods with this code and message.
 func (c *Cluster) Refuse(code int, reason metav1.StatusReason, words string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -200,7 +201,7 @@ func (c *Cluster) Asked() int {
 	return c.asked
 }
 
-// NewPod returns a running pod of a release, with the labels of the chart for an API (devicePlugin or dra).
+// NewPod returns a running pod of a release, with the labels that the chart sets for an API (devicePlugin or dra).
 func NewPod(node, namespace, release, api string, run Command) *Pod {
 	name, yes := "accelerator-device-plugin", true
 	if api == "dra" {
@@ -229,10 +230,10 @@ func NewPod(node, namespace, release, api string, run Command) *Pod {
 func write(w http.ResponseWriter, code int, o any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(o) // the client may have gone
+	_ = json.NewEncoder(w).Encode(o) // the client may have disconnected
 }
 
-// allowed writes the refusal of an API server with RBAC if the user lacks a right.
+// allowed reports whether the user has a permission. If not, it writes the same refusal as an API server with RBAC.
 func (c *Cluster) allowed(w http.ResponseWriter, verb, resource, namespace, name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -281,7 +282,7 @@ func (c *Cluster) list(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, found)
 }
 
-// pod returns the pod of a request, or writes that there is none.
+// pod returns the pod of a request. If there is none, it writes the error.
 func (c *Cluster) pod(w http.ResponseWriter, r *http.Request) *Pod {
 	namespace, name := r.PathValue("namespace"), r.PathValue("name")
 	c.mu.Lock()
@@ -374,7 +375,7 @@ func (c *Cluster) logs(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, p.Logs[len(p.Logs)-back])
 }
 
-// exec runs a command, and writes its output in the protocol v5.channel.k8s.io.
+// exec runs a command, and writes its output with the protocol v5.channel.k8s.io.
 func (c *Cluster) exec(w http.ResponseWriter, r *http.Request) {
 	if !c.allowed(w, "create", "pods/exec", r.PathValue("namespace"), r.PathValue("name")) {
 		return
@@ -386,7 +387,7 @@ func (c *Cluster) exec(w http.ResponseWriter, r *http.Request) {
 	upgrader := websocket.Upgrader{Subprotocols: []string{remotecommand.StreamProtocolV5Name}}
 	conn, err := upgrader.Upgrade(w, r, nil)
 	if err != nil {
-		return // the error is written
+		return // the error has been written
 	}
 	defer conn.Close()
 	c.mu.Lock()
@@ -396,13 +397,13 @@ func (c *Cluster) exec(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	go func() {
 		defer cancel()
-		for { // until the client ends the connection
+		for { // until the client closes the connection
 			if _, _, err := conn.ReadMessage(); err != nil {
 				return
 			}
 		}
 	}()
-	var mu sync.Mutex // a program writes both streams at once
+	var mu sync.Mutex // a program may write both streams at once
 	channel := func(id byte) io.Writer { return &channel{conn: conn, id: id, mu: &mu} }
 	code := p.Run(ctx, r.URL.Query()["command"], channel(remotecommand.StreamStdOut), channel(remotecommand.StreamStdErr))
 	if code < 0 {
@@ -418,7 +419,7 @@ func (c *Cluster) exec(w http.ResponseWriter, r *http.Request) {
 	_ = conn.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""))
 }
 
-// channel writes messages of one stream.
+// channel writes the messages of one stream.
 type channel struct {
 	conn *websocket.Conn
 	id   byte
@@ -434,7 +435,7 @@ func (c *channel) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Prints returns a command that prints a text for `devices -o state`, and fails for other arguments.
+// Prints returns a command that prints a text for `devices -o state`, and fails for all other arguments.
 func Prints(text string) Command {
 	return func(_ context.Context, args []string, stdout, stderr io.Writer) int {
 		if got := strings.Join(args, " "); got != "accelerator-device-plugin devices -o state" {
@@ -446,17 +447,17 @@ func Prints(text string) Command {
 	}
 }
 
-// Node is what a pod of the plugin answers, which can change.
+// Node is the answer of a pod of the plugin. The answer can change.
 type Node struct {
 	mu      sync.Mutex
 	text    string
 	changed chan struct{}
 }
 
-// NewNode returns a node that answers a state.
+// NewNode returns a Node with the answer text.
 func NewNode(text string) *Node { return &Node{text: text, changed: make(chan struct{})} }
 
-// Set changes its state.
+// Set changes the answer.
 func (n *Node) Set(text string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -465,7 +466,7 @@ func (n *Node) Set(text string) {
 	n.changed = make(chan struct{})
 }
 
-// Run is the [Command] of its pod. It knows `devices -o state` and `watch -o state`.
+// Run is the [Command] of the node's pod. It knows `devices -o state` and `watch -o state`.
 func (n *Node) Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	got := strings.Join(args, " ")
 	follows := strings.HasPrefix(got, "accelerator-device-plugin watch -o state --for ")

@@ -1,5 +1,5 @@
-// Package site tests the site of the documentation, dist/site, in Chromium. The tests are here because this module has the
-// client of Chromium.
+// Package site tests the site of the documentation, dist/site, in Chromium. The tests are in this module because it
+// already depends on the client for Chromium.
 package site
 
 import (
@@ -19,11 +19,11 @@ import (
 
 var site = os.DirFS("../../../dist/site")
 
-// loaded is true when the page reacts to clicks, and has all pictures and diagrams.
+// loaded is true when the page reacts to clicks and shows all pictures and diagrams.
 const loaded = `document.getElementById("app")?.__vue_app__ !== undefined && [...document.images].every((i) => i.complete) &&
 	document.querySelectorAll("pre.diagram").length === 0`
 
-// wide is an expression for the elements that leave the screen at its right, and cannot be scrolled to.
+// wide is an expression for the elements that extend beyond the right edge of the screen and cannot be scrolled to.
 const wide = `[...document.querySelectorAll("body *")].filter((e) => {
 	if (!e.checkVisibility() || e.getBoundingClientRect().right <= innerWidth + 0.5) return false;
 	for (let a = e; a; a = a.parentElement) if (/auto|scroll/.test(getComputedStyle(a).overflowX)) return false;

@@ -1,9 +1,9 @@
-// Package v1 has the type of the API group deviceplugin.intel.com, version v1: FpgaDevicePlugin,
-// which installs the device plugin.
+// Package v1 contains the type of the API group deviceplugin.intel.com, version v1: FpgaDevicePlugin, which installs
+// the device plugin.
 //
-// The keys are those of Intel's operator, so objects that were written for it are accepted
-// unchanged. The key spec.values, the conditions and the numbers of devices are additions. A name
-// must be a valid name of a release of Helm.
+// The keys are those of Intel's operator, so objects that were written for it are accepted unchanged. The key
+// spec.values, the conditions and the numbers of devices are our additions. The name of an object must be a valid name
+// of a Helm release.
 //
 // `make generate-operator` writes the CRD and the DeepCopy methods from this package. The comments
 // of the fields are the text of `kubectl explain`.

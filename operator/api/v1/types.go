@@ -20,15 +20,15 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// FpgaDevicePluginSpec has the settings of the plugin.
+// FpgaDevicePluginSpec contains the settings of the plugin.
 type FpgaDevicePluginSpec struct {
-	// Image of the plugin. If it is empty, or the last part of its path is intel-fpga-plugin, the
-	// default of the operator is used: see the condition ImageReplaced. If it has neither tag nor
-	// digest, the tag is the version of the operator.
+	// Image of the plugin. If it is empty, or if the last part of its path is intel-fpga-plugin, the operator's default
+	// is used instead: see the condition ImageReplaced. If the image has neither a tag nor a digest, its tag is the
+	// version of the operator.
 	// +optional
 	Image string `json:"image,omitempty"`
 
-	// InitImage has no effect: the image of the plugin also has the programs for the nodes.
+	// InitImage has no effect. The image of the plugin also contains the programs that are installed on the nodes.
 	// +optional
 	InitImage string `json:"initImage,omitempty"`
 
@@ -42,11 +42,11 @@ type FpgaDevicePluginSpec struct {
 	// +optional
 	LogLevel int `json:"logLevel,omitempty"`
 
-	// NodeSelector has the labels of matching nodes. Empty: all nodes match.
+	// NodeSelector selects the nodes of the plugin by their labels. If it is empty, all nodes match.
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 
-	// Tolerations of the plugin. Empty: all taints are tolerated.
+	// Tolerations of the plugin. If the list is empty, all taints are tolerated.
 	// +optional
 	// +listType=atomic
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
@@ -62,22 +62,22 @@ type FpgaDevicePluginSpec struct {
 const (
 	// ConditionAccepted is true if the chart accepts the spec, and all objects of the plugin are applied.
 	ConditionAccepted = "Accepted"
-	// ConditionAvailable is true if each matching node has a ready plugin of the current spec. It is
-	// false if the spec is not accepted.
+	// ConditionAvailable is true if each matching node has a ready plugin with the current spec. It is false if the
+	// spec is not accepted.
 	ConditionAvailable = "Available"
-	// ConditionImageReplaced is true if spec.image is Intel's and is not used.
+	// ConditionImageReplaced is true if spec.image is Intel's and therefore not used.
 	ConditionImageReplaced = "ImageReplaced"
-	// ConditionInitImageUnneeded is true if spec.initImage is set. It has no effect.
+	// ConditionInitImageUnneeded is true if spec.initImage is set, although it has no effect.
 	ConditionInitImageUnneeded = "InitImageUnneeded"
 )
 
-// FpgaDevicePluginStatus has the state of the plugin.
+// FpgaDevicePluginStatus describes the state of the plugin.
 type FpgaDevicePluginStatus struct {
 	// ControlledDaemonSet is the DaemonSet of the plugin.
 	// +optional
 	ControlledDaemonSet *corev1.ObjectReference `json:"controlledDaemonSet,omitempty"`
 
-	// DesiredNumberScheduled is the number of matching nodes, which should run the plugin.
+	// DesiredNumberScheduled is the number of nodes that match nodeSelector. Each of them should run the plugin.
 	// +optional
 	DesiredNumberScheduled int32 `json:"desiredNumberScheduled"`
 
@@ -85,16 +85,16 @@ type FpgaDevicePluginStatus struct {
 	// +optional
 	NumberReady int32 `json:"numberReady"`
 
-	// NodeNames are the nodes on which a pod of the plugin runs.
+	// NodeNames lists the nodes on which a pod of the plugin runs.
 	// +optional
 	// +listType=atomic
 	NodeNames []string `json:"nodeNames,omitempty"`
 
-	// Devices is the number of devices of the nodes in nodeNames, as published by their kubelets.
+	// Devices is the number of devices on the nodes in nodeNames, as reported by their kubelets.
 	// +optional
 	Devices int64 `json:"devices"`
 
-	// UnhealthyDevices is the number of these devices that are unhealthy. No new pod gets them.
+	// UnhealthyDevices is the number of these devices that are unhealthy. They are not allocated to new pods.
 	// +optional
 	UnhealthyDevices int64 `json:"unhealthyDevices"`
 

@@ -22,7 +22,7 @@ const (
 	ModeRegion = "region" // cards of the interface, programmed with the AFU before the container starts
 )
 
-// AcceleratorFunctionSpec has the function that a name stands for.
+// AcceleratorFunctionSpec describes the function that a name stands for.
 type AcceleratorFunctionSpec struct {
 	// ID of the AFU: 32 hexadecimal digits. In mode region it may also be the hash of an AOCX
 	// file: 8 to 40 digits.
@@ -39,31 +39,31 @@ type AcceleratorFunctionSpec struct {
 	Mode string `json:"mode"`
 }
 
-// FpgaRegionSpec has the cards that a name stands for.
+// FpgaRegionSpec describes the cards that a name stands for.
 type FpgaRegionSpec struct {
 	// ID of the interface of the cards: 32 hexadecimal digits.
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{8,32}$`
 	InterfaceID string `json:"interfaceId"`
 }
 
-// ConditionReady is the type of the condition that is true if pods can request the name.
+// ConditionReady is the type of the condition that shows whether pods can request the name.
 const ConditionReady = "Ready"
 
-// MappingStatus has the resource that a name stands for.
+// MappingStatus shows the resource that a name stands for.
 type MappingStatus struct {
-	// Resource that replaces the name in pods. Empty if there is none: see the condition Ready.
+	// Resource that replaces the name in pods. If it is empty, the condition Ready gives the reason.
 	// +optional
 	Resource string `json:"resource,omitempty"`
 
-	// Conditions of the object: Ready is true if pods can request the name.
+	// Conditions of the object. Ready is true if pods can request the name.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// AcceleratorFunction gives a function a name in the namespace of the object. Pods of the namespace
-// request fpga.intel.com/NAME.
+// AcceleratorFunction defines a name for a function in the namespace of the object. Pods in this namespace request it
+// as fpga.intel.com/NAME.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=af
@@ -91,8 +91,8 @@ type AcceleratorFunctionList struct {
 	Items []AcceleratorFunction `json:"items"`
 }
 
-// FpgaRegion gives the cards of an interface a name in the namespace of the object, for pods that
-// program the cards themselves. Pods of the namespace request fpga.intel.com/NAME.
+// FpgaRegion defines a name for the cards of an interface in the namespace of the object. It is for pods that program
+// the cards themselves. Pods in this namespace request it as fpga.intel.com/NAME.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=fpga

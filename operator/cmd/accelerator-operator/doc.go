@@ -1,19 +1,20 @@
-// Command accelerator-operator replaces the names of FPGA functions in pods by resources, publishes
-// the status of the objects that give the names, and installs device plugins.
+// Command accelerator-operator replaces the names of FPGA functions in pods with resources, publishes the status of the
+// objects that define the names, and installs device plugins.
 //
-// This package connects the others. Only it handles signals and exits: 0 success, 1 failure, 2 usage.
+// This package joins the other packages. Only this package handles signals and exits. The exit codes are 0 (success), 1
+// (failure) and 2 (usage).
 //
 // # State
 //
-// controller-runtime's manager owns the caches, the webhook server, the lease and the goroutines.
-// Each replica answers the webhook, with a certificate of its own. Only the replica that holds the lease
-// writes statuses, and the CA to the webhooks' configuration.
+// controller-runtime's manager owns the caches, the webhook server, the lease and the goroutines. Each replica answers
+// the webhook with a certificate of its own. Only the replica that holds the lease writes statuses, and writes the CA
+// to the webhooks' configuration.
 //
-// A replica that loses the lease exits with an error, and its kubelet restarts it. Its requests at
-// that moment fail. The other replica continues to admit pods, and takes the lease.
+// A replica that loses the lease exits with an error, and its kubelet restarts it. Requests that it is handling at that
+// moment fail. The other replica continues to admit pods, and takes the lease.
 //
 // # What may block
 //
-// The start waits for the API server. A replica is ready (/readyz) when it serves the webhook,
-// its cache has been filled, and it has once found the CA of its certificate in caBundle.
+// The start waits for the API server. A replica is ready (/readyz) when it serves the webhook, its cache has been
+// filled, and it has found the CA of its certificate in caBundle at least once.
 package main

@@ -15,10 +15,10 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/api/v2"
 )
 
-// namespaceFile has the namespace of a pod.
+// namespaceFile contains the namespace of the pod.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// settings has the values of the flags.
+// settings contains the values of the flags.
 type settings struct {
 	kubeconfig           string
 	namespace            string

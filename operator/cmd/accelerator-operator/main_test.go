@@ -48,7 +48,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// A failure gives a line of the log with the daemon's keys, and exit code 1.
+// A failure is logged as one line with the daemon's keys, and the exit code is 1.
 func TestFailure(t *testing.T) {
 	var out, errs bytes.Buffer
 	missing := filepath.Join(t.TempDir(), "kubeconfig")

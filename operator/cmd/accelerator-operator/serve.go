@@ -40,8 +40,8 @@ import (
 // path is the URL path to which the API server sends pods.
 const path = "/pods"
 
-// readyTimeout bounds a check of readiness. It is shorter than the default timeout of a probe, so that
-// the kubelet receives the reason.
+// readyTimeout limits a readiness check. It is shorter than the default timeout of a probe, so that the kubelet
+// receives the reason.
 const readyTimeout = 800 * time.Millisecond
 
 // serve blocks until the context ends or a part fails.
@@ -54,15 +54,15 @@ func serve(ctx context.Context, s settings, log *zap.Logger) error {
 	if err != nil {
 		return err
 	}
-	// The API server has its own limit of requests. With client-go's limit of five a second, the
-	// status of some hundred mappings would take minutes.
+	// Do not limit requests, because the API server has its own limit. With client-go's limit of five per second,
+	// writing the status of some hundred mappings would take minutes.
 	config.QPS = -1
 	config.UserAgent = "accelerator-operator/" + version
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
-			// Only the two objects of the injector: the operator has no right to read others.
+			// Watch only the two objects of the injector, because the operator has no permission to read others.
 			ByObject: map[client.Object]cache.ByObject{
 				&admissionv1.MutatingWebhookConfiguration{}: {Field: fields.OneTermEqualSelector("metadata.name", s.webhookConfiguration)},
 				&corev1.Secret{}: {
@@ -109,7 +109,7 @@ func serve(ctx context.Context, s settings, log *zap.Logger) error {
 	return tasks.Wait()
 }
 
-// listenAndServe serves an address, unless it is 0, until the context ends.
+// listenAndServe serves handler on an address until the context ends. It does nothing if the address is 0.
 func listenAndServe(ctx context.Context, flag, address string, handler http.Handler, log *zap.Logger) error {
 	if address == "0" {
 		return nil
@@ -124,9 +124,9 @@ func listenAndServe(ctx context.Context, flag, address string, handler http.Hand
 	return nil
 }
 
-// lease returns the name of the lease. Replicas that do not inject the CA have another lease than
-// replicas that do. In an upgrade from the former to the latter, the old replicas hold their lease
-// until the new ones are ready, and the new ones are ready only after a leader has injected the CA.
+// lease returns the name of the lease. Replicas that do not inject the CA use another lease than replicas that do.
+// Otherwise an upgrade that turns the injection on would get stuck: the old replicas hold their lease until the new
+// ones are ready, and the new ones are ready only after a leader has injected the CA.
 func (s settings) lease() string {
 	if s.mappings && s.tlsCertDir == "" && s.webhookConfiguration != "" {
 		return "accelerator-operator"
@@ -134,10 +134,10 @@ func (s settings) lease() string {
 	return "accelerator-operator-without-ca"
 }
 
-// addMappings adds admission, its certificates, and the status of mappings to a manager, and a check to those of
-// readiness.
+// addMappings adds admission, its certificates, and the status of mappings to the manager. It adds a readiness check to
+// checks.
 func addMappings(ctx context.Context, mgr ctrl.Manager, s settings, m *metrics.Metrics, checks map[string]healthz.Checker, log *zap.Logger) error {
-	// Admission reads both kinds from the cache, also in replicas that run no controller.
+	// Admission reads both kinds from the cache, even in replicas that do not run a controller.
 	for _, object := range []client.Object{&v2.AcceleratorFunction{}, &v2.FpgaRegion{}} {
 		if _, err := mgr.GetCache().GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("watch of mappings: %w", err)
@@ -184,8 +184,8 @@ func addMappings(ctx context.Context, mgr ctrl.Manager, s settings, m *metrics.M
 	)
 }
 
-// ready returns a check that a replica can answer the webhook: it serves TLS, its cache has been
-// filled, and trusted has once returned no error. trusted may be nil.
+// ready returns a check that the replica can answer the webhook: it serves TLS, its cache has been filled, and trusted
+// has returned no error at least once. trusted may be nil.
 func ready(serves func() error, mappings cache.Cache, trusted func(context.Context) error) healthz.Checker {
 	var once atomic.Bool
 	return func(req *http.Request) error {
@@ -207,7 +207,7 @@ func ready(serves func() error, mappings cache.Cache, trusted func(context.Conte
 	}
 }
 
-// restConfig returns the configuration of a kubeconfig file, or of the pod.
+// restConfig returns the client configuration from a kubeconfig file, or from the pod.
 func restConfig(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig != "" {
 		return clientcmd.BuildConfigFromFlags("", kubeconfig)

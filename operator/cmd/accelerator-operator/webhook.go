@@ -22,12 +22,12 @@ type webhookServer struct {
 	port        int
 	handler     http.Handler // of path
 	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	clientCA    string // file; empty: clients need no certificate
+	clientCA    string // file of the CA; if empty, clients need no certificate
 	log         *zap.Logger
 	listening   atomic.Bool
 }
 
-// NeedLeaderElection implements [manager.LeaderElectionRunnable]: each replica serves.
+// NeedLeaderElection implements [manager.LeaderElectionRunnable]. It returns false because every replica serves.
 func (*webhookServer) NeedLeaderElection() bool { return false }
 
 // Start serves until the context ends.
@@ -55,7 +55,7 @@ func (s *webhookServer) Start(ctx context.Context) error {
 	return httpd.ServeBodies(ctx, tls.NewListener(listener, config), mux, s.log)
 }
 
-// serves returns an error unless the webhook is served with a certificate.
+// serves returns an error unless the webhook is being served with a certificate.
 func (s *webhookServer) serves() error {
 	if !s.listening.Load() {
 		return errors.New("the webhook is not served yet")

@@ -24,13 +24,13 @@ const (
 )
 
 const (
-	gather = 10 * time.Second // after a change, as a registry that is away fails all its references
-	pace   = time.Minute      // between two writes, as a registry may change the text of its errors with each attempt
-	again  = 30 * time.Minute // between two writes of the same Event: API servers keep it for an hour
+	gather = 10 * time.Second // after a change; if a registry is down, all its references fail
+	pace   = time.Minute      // between two writes; a registry may change the text of its errors with each attempt
+	again  = 30 * time.Minute // until the same Event is written again: API servers keep it for an hour
 )
 
-// recorder writes Events about the references that fail, on the pod. All that fail at one time have one Event, so that a
-// registry that is away does not make an Event of each node for each reference.
+// recorder writes Events about failing references to the pod. All references that fail at the same time share one
+// Event. Otherwise each node would write an Event for each reference when a registry is down.
 type recorder struct {
 	writer *apiserver.Writer
 	pod    apiserver.Object
@@ -39,10 +39,10 @@ type recorder struct {
 	log    *zap.Logger
 }
 
-// run writes Events until ctx ends; then it returns nil.
+// run writes Events until ctx ends. Then it returns nil.
 func (r *recorder) run(ctx context.Context, changed <-chan struct{}) error {
 	defer r.writer.Close()
-	var last apiserver.Event // "" in Name: none
+	var last apiserver.Event // Name is "" if none was written
 	repeat := time.NewTicker(again)
 	defer repeat.Stop()
 	for {
@@ -52,7 +52,7 @@ func (r *recorder) run(ctx context.Context, changed <-chan struct{}) error {
 		case <-changed:
 		case <-repeat.C:
 			if last.Warning {
-				last.Message = "" // write it again
+				last.Message = "" // so that it is written again
 			}
 		}
 		if !backoff.Wait(ctx, max(gather, pace-time.Since(last.Last))) {
@@ -78,7 +78,8 @@ func (r *recorder) run(ctx context.Context, changed <-chan struct{}) error {
 	}
 }
 
-// write writes an Event, and tries again until the API server has taken or refused it. It returns false if ctx has ended.
+// write writes an Event. It tries again until the API server has accepted or refused the Event. It returns false if ctx
+// has ended.
 func (r *recorder) write(ctx context.Context, e apiserver.Event) bool {
 	for {
 		err := apiserver.ErrNotFound
@@ -91,7 +92,7 @@ func (r *recorder) write(ctx context.Context, e apiserver.Event) bool {
 		switch {
 		case ctx.Err() != nil:
 			return false
-		case err == nil, errors.Is(err, apiserver.ErrExists): // an attempt whose answer was lost
+		case err == nil, errors.Is(err, apiserver.ErrExists): // it exists after an attempt whose answer was lost
 			r.writer.Passed(true)
 			return true
 		case errors.Is(err, apiserver.ErrRefused), errors.Is(err, apiserver.ErrNotFound), errors.Is(err, apiserver.ErrEnding):
@@ -104,8 +105,8 @@ func (r *recorder) write(ctx context.Context, e apiserver.Event) bool {
 	}
 }
 
-// summary returns the reason and the message of the Event about these references. There is none if none has failed, and some
-// were not tried yet.
+// summary returns the reason and the message of the Event about these references. If none has failed but some have not
+// been tried yet, both are "".
 func summary(states []keep.State) (reason, message string) {
 	failed := slices.DeleteFunc(slices.Clone(states), func(s keep.State) bool { return s.Result != keep.Failed })
 	if len(failed) == 0 {

@@ -26,7 +26,7 @@ import (
 	"b-com.com/accelerator-device-plugin/registry/signature"
 )
 
-// kept has the settings of keep.
+// kept contains the settings of keep.
 type kept struct {
 	settings
 	keep.Config
@@ -35,7 +35,7 @@ type kept struct {
 	sysfs          string
 	maxMiB         int64
 	address        string
-	pod            apiserver.Object // that gets the Events; without a name there are none
+	pod            apiserver.Object // the pod to which Events are written; without a name, none are written
 	podName        string
 	node           string
 }
@@ -91,7 +91,7 @@ keep uses the same credentials and proxies as "accelerator-fpga pull".`,
 	return cmd
 }
 
-// check returns an error for settings that are wrong. It reads their files.
+// check returns an error if a setting is not valid. It reads the files that the settings name.
 func (s *kept) check() error {
 	s.Store = programming.Store(s.store)
 	s.Space, s.Collect.MaxSize = keep.Space, s.maxMiB<<20
@@ -132,7 +132,7 @@ func (s *kept) check() error {
 	return err
 }
 
-// run keeps the list until ctx ends.
+// run keeps the bitstreams of the list until ctx ends.
 func (s *kept) run(ctx context.Context, log *zap.Logger) (err error) {
 	log.Info("keep started", logevent.KeepStarted, logevent.Version(release.Version(version)), logevent.PID(os.Getpid()), logevent.Path(s.List))
 	defer func() {
@@ -142,7 +142,7 @@ func (s *kept) run(ctx context.Context, log *zap.Logger) (err error) {
 		}
 		log.Info("keep stopped", logevent.KeepStopped)
 	}()
-	changed := make(chan struct{}, 1) // a token: something has changed since the Events were written
+	changed := make(chan struct{}, 1) // has an element if something has changed since the Events were written
 	s.Log = log
 	s.Changed = func(keep.State) {
 		select {
@@ -181,13 +181,13 @@ func (s *kept) run(ctx context.Context, log *zap.Logger) (err error) {
 	return parts.Wait()
 }
 
-// loadedAFUs returns the ids of the AFUs in the cards of the node. A card that is being programmed is an error, because the
-// file that it is programmed with is not known.
+// loadedAFUs returns the IDs of the AFUs in the cards of the node. If a card is being programmed, it returns an error,
+// because the file that is being loaded is not known.
 func loadedAFUs(sysfs string) (ids []string, err error) {
 	cards, err := fpga.Cards(fpga.Host{Sys: sysfs, Dev: "/dev", Simulated: sysfs != "/sys"})
 	for _, card := range cards {
 		for _, port := range card.Ports {
-			if port.AFUErr != nil && !errors.Is(port.AFUErr, fs.ErrNotExist) { // an N6000 has no ids, and cannot be programmed
+			if port.AFUErr != nil && !errors.Is(port.AFUErr, fs.ErrNotExist) { // an N6000 has no AFU IDs, and cannot be programmed
 				err = errors.Join(err, port.AFUErr)
 			}
 			ids = append(ids, port.AFUID)

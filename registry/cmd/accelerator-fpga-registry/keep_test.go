@@ -28,7 +28,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
-// Settings that are wrong are one line, with exit code 2. Pulls that fail are none.
+// Each error in the settings is one line, with exit code 2. Failed pulls are not such errors.
 func TestKeepErrors(t *testing.T) {
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
 	dir := privatedirtest.Dir(t)
@@ -73,7 +73,7 @@ func TestKeepErrors(t *testing.T) {
 	compare.Contains(t, "log", `"error":"127.0.0.1:1/fpga/nlb:1.0: dial tcp 127.0.0.1:1: connect: connection refused"`, stderr.String())
 }
 
-// The flags of the chart are those of the command.
+// The chart uses only flags that the command has.
 func TestKeepFlags(t *testing.T) {
 	chart := string(must.Value(os.ReadFile("../../../deploy/helm/accelerator-device-plugin/templates/bitstreams.yaml"))(t))
 	seen := 0
@@ -90,7 +90,7 @@ func TestKeepFlags(t *testing.T) {
 	}
 }
 
-// The AFUs of the cards are those of sysfs. If one cannot be read, that is an error.
+// The AFUs of the cards are read from sysfs. If one cannot be read, this is an error.
 func TestLoadedAFUs(t *testing.T) {
 	ids, err := loadedAFUs(t.TempDir())
 	compare.NoError(t, "no card", err)
@@ -106,7 +106,8 @@ func TestLoadedAFUs(t *testing.T) {
 	}
 }
 
-// All references that fail at one time have one Event. It is written again when another one fails, and every half hour.
+// All references that fail at the same time share one Event. It is written again when another reference fails, and
+// every half hour.
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := pipes.Listen(0)
@@ -206,7 +207,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// The program has certificate authorities also if the system has none, as in its image.
+// The program has certificate authorities even if the system has none, as in its image.
 func TestAuthorities(t *testing.T) {
 	if os.Getenv("SSL_CERT_FILE") != "/none" { // the first use of the authorities in a process decides
 		cmd := exec.CommandContext(t.Context(), must.Value(os.Executable())(t), "-test.run", "^TestAuthorities$", "-test.v")

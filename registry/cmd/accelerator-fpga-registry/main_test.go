@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// An error is one line on stderr, with the exit code 2 for a wrong command line, and otherwise 1.
+// An error is one line on stderr. The exit code is 2 for a wrong command line, and otherwise 1.
 func TestErrors(t *testing.T) {
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
 	broken := filepath.Join(t.TempDir(), "broken.gbs")
@@ -53,7 +53,7 @@ func TestShort(t *testing.T) {
 	compare.Equal(t, "text that is cut in a character", "x"+strings.Repeat("é", 499)+" …", short("x"+strings.Repeat("é", 600)))
 }
 
-// The help has examples, and the commands in it and in the documentation exist.
+// The help contains examples. The commands in the help and in the documentation exist.
 func TestDocumentation(t *testing.T) {
 	text := string(must.Value(os.ReadFile("../../../docs/bitstreams.md"))(t))
 	for _, name := range []string{"pull", "push", "keep"} {

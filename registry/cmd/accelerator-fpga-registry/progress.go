@@ -9,8 +9,9 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// progress shows how much of a file is transferred: on one line of a terminal, otherwise on a new line every 10 s. An
-// upload that was given up may still call show for a moment, so the methods may run at once.
+// progress shows how much of a file has been transferred. On a terminal it updates one line. Otherwise it writes a new
+// line every 10 s. The methods may be called concurrently, because an upload that was given up may still call show for
+// a moment.
 type progress struct {
 	mu       sync.Mutex
 	w        io.Writer
@@ -18,7 +19,7 @@ type progress struct {
 	terminal bool
 	began    time.Time
 	shown    time.Time
-	first    int64 // the bytes that were there at the beginning
+	first    int64 // the bytes that were already there at the start
 	dirty    bool  // the line of the terminal must be cleared
 }
 
@@ -49,7 +50,7 @@ func (p *progress) show(done, total int64) {
 	if seconds := now.Sub(p.began).Seconds(); seconds >= 1 {
 		text += fmt.Sprintf(", %.1f MiB/s", float64(done-p.first)/mib/seconds)
 	}
-	if p.terminal { // without a reference, which may be longer than the line
+	if p.terminal { // leave out the reference, which may be longer than the line
 		fmt.Fprintf(p.w, "\r%s\x1b[K", text)
 		p.dirty = true
 		return

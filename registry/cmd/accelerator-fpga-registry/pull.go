@@ -79,7 +79,7 @@ directory DOCKER_CONFIG. You can set a proxy with HTTPS_PROXY, HTTP_PROXY and NO
 	return cmd
 }
 
-// readKeys reads the file of --key. It returns nil if the flag is not set.
+// readKeys reads the file given by --key. It returns nil if the flag is not set.
 func readKeys(path string) (signature.Keys, error) {
 	if path == "" {
 		return nil, nil
@@ -95,18 +95,18 @@ func readKeys(path string) (signature.Keys, error) {
 	return keys, nil
 }
 
-// row is the result in JSON. The keys are those of accelerator-fpga install, with reference and digest.
+// row is the result as JSON. It has the keys of accelerator-fpga install, and in addition reference and digest.
 type row struct {
 	Reference   string  `json:"reference"`
 	Digest      string  `json:"digest"` // of the manifest
 	Format      string  `json:"format"`
 	InterfaceID string  `json:"interfaceId"`
 	AFUID       string  `json:"afuId"`
-	Size        int64   `json:"size"`            // of the raw bitstream, in bytes
-	Hash        string  `json:"hash,omitempty"`  // of an AOCX
-	Board       *string `json:"board,omitempty"` // of an AOCX
+	Size        int64   `json:"size"`            // size of the raw bitstream, in bytes
+	Hash        string  `json:"hash,omitempty"`  // only of an AOCX
+	Board       *string `json:"board,omitempty"` // only of an AOCX
 	Path        string  `json:"path"`
-	Installed   *bool   `json:"installed,omitempty"` // of pull: false if the store had the file already
+	Installed   *bool   `json:"installed,omitempty"` // only after pull; false if the store already had the file
 }
 
 func rowOf(ref registry.Reference, digest string, b *programming.Bitstream) row {

@@ -2,13 +2,13 @@
 //
 //	cert-manager controller|webhook|cainjector [FLAG…]
 //
-// cert-manager's own commands are not in its module, but in modules that are not published, so this is
-// their replacement for `make e2e`. It runs the controllers that issue and renew Certificates of CA and
-// self-signed issuers, all of the webhook, and all of the CA injector. It lacks leader election,
-// metrics, and the issuers for ACME, Vault and Venafi.
+// cert-manager's own commands are not part of its module, but of modules that are not published. This command replaces
+// them for `make e2e`. It runs the controllers that issue and renew Certificates of CA and self-signed issuers, the
+// whole webhook, and the whole CA injector. It does not have leader election, metrics, and the issuers for ACME, Vault
+// and Venafi.
 //
-// The name of this module begins with cert-manager's, as those of its own commands do, because the
-// webhook is in an internal package.
+// The name of this module begins with the name of cert-manager's module, because the webhook is in an internal package.
+// cert-manager's own commands do the same.
 package main
 
 import (
@@ -85,8 +85,8 @@ func run(ctx context.Context, args []string) error {
 	return fmt.Errorf("found %q, want controller, webhook or cainjector", part)
 }
 
-// runController runs all controllers that are registered. The flags of the chart concern only what is missing here,
-// and the namespace of ClusterIssuers.
+// runController runs all registered controllers. The chart's flags are not needed: they concern only parts that are
+// missing here, and the namespace of ClusterIssuers.
 func runController(ctx context.Context) error {
 	factory, err := controller.NewContextFactory(ctx, controller.ContextOptions{
 		CertificateOptions: controller.CertificateOptions{
@@ -140,7 +140,7 @@ func runWebhook(ctx context.Context, args []string) error {
 	return server.Run(ctx)
 }
 
-// runInjector writes CAs into all kinds of objects that can have one.
+// runInjector injects CAs into all kinds of objects that can contain one.
 func runInjector(ctx context.Context) error {
 	scheme := runtime.NewScheme()
 	err := errors.Join(clientscheme.AddToScheme(scheme), certmanager.AddToScheme(scheme),
@@ -155,7 +155,7 @@ func runInjector(ctx context.Context) error {
 	manager, err := ctrl.NewManager(util.RestConfigWithUserAgent(config, "cainjector"), ctrl.Options{
 		Scheme:  scheme,
 		Metrics: metricsserver.Options{BindAddress: "0"},
-		// The cache has the metadata of Secrets only.
+		// The cache contains only the metadata of Secrets.
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 	})
 	if err != nil {

@@ -19,21 +19,21 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Root is the directory of all files, except those of the kubelet with fixed paths. It is not below
-// /tmp or /run, which may be mounted with nodev, so that device nodes do not work.
+// Root is the directory of all files, except the kubelet's files with fixed paths. It is not below /tmp or /run,
+// because these may be mounted with nodev, and then device nodes would not work.
 const Root = "/var/lib/adp-e2e"
 
 // NodeName is the name of the node.
 const NodeName = "e2e"
 
-// patience is the longest time until a part answers.
+// patience is the longest time to wait for a part.
 const patience = 2 * time.Minute
 
-// Options has the settings of a cluster.
+// Options contains the settings of a cluster.
 type Options struct {
-	Bin    string    // directory of the binaries; the CNI plugins are in its directory cni
+	Bin    string    // directory of the binaries; its subdirectory cni contains the CNI plugins
 	Logs   string    // directory for a log of each process
-	Output io.Writer // gets a line for each part that is up
+	Output io.Writer // receives a line for each part that is up
 }
 
 // Cluster is a running cluster.
@@ -49,9 +49,9 @@ type Cluster struct {
 	processes map[string]*process
 }
 
-// Up starts a cluster, and returns when its node is ready. After an error all parts are removed.
+// Up starts a cluster, and returns when its node is ready. After an error, it removes all parts.
 func Up(ctx context.Context, o Options) (*Cluster, error) {
-	// An abstract socket, whose name is free again when the process ends.
+	// An abstract socket, because its name becomes free when the process ends.
 	lock, err := net.Listen("unix", "@"+Root)
 	if err != nil {
 		return nil, fmt.Errorf("another cluster of make e2e is running: %w", err)
@@ -100,14 +100,14 @@ func (c *Cluster) up(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config.QPS = -1 // no limit of the client
+	config.QPS = -1 // no limit in the client
 	if c.Client, err = kubernetes.NewForConfig(config); err != nil {
 		return err
 	}
 	return c.startAll(ctx)
 }
 
-// startAll starts all parts. It waits for a part only if the next one needs it at its start.
+// startAll starts all parts. It waits for a part only if the next part needs it when it starts.
 func (c *Cluster) startAll(ctx context.Context) error {
 	if err := c.start("etcd", "containerd", "kube-apiserver"); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (c *Cluster) Node(ctx context.Context) (*corev1.Node, error) {
 	return c.Client.CoreV1().Nodes().Get(ctx, NodeName, metav1.GetOptions{})
 }
 
-// await waits until a part is up, and prints the time that took.
+// await waits until a part is up, and prints how long that took.
 func (c *Cluster) await(ctx context.Context, name string, up func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -199,7 +199,7 @@ func (c *Cluster) Ended() error {
 // StopKubelet ends the kubelet. Containers keep running.
 func (c *Cluster) StopKubelet() error { return c.stop("kubelet") }
 
-// StartKubelet starts the kubelet, and does not wait until it answers.
+// StartKubelet starts the kubelet, but does not wait until it answers.
 func (c *Cluster) StartKubelet() error { return c.start("kubelet") }
 
 // StopAPIServer ends the API server. The other parts keep running, and try again.
@@ -221,7 +221,7 @@ func (c *Cluster) Kill(name string) {
 	}
 }
 
-// EndedPart reports whether a part does not run.
+// EndedPart reports whether a part is not running.
 func (c *Cluster) EndedPart(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -257,8 +257,8 @@ func (c *Cluster) Start(ctx context.Context, name string) error {
 // EndPods ends the containers of all pods without the kubelet, as a reboot does.
 func (c *Cluster) EndPods(ctx context.Context) error { return removeSandboxes(ctx) }
 
-// Run runs one of the binaries as an administrator of the cluster, and returns its stdout. An error
-// contains its stderr.
+// Run runs one of the binaries as an administrator of the cluster, and returns its stdout. An error includes its
+// stderr.
 func (c *Cluster) Run(ctx context.Context, name string, args ...string) (string, error) {
 	if name == "ctr" {
 		args = append([]string{"--address", ContainerdSocket, "--namespace", "k8s.io"}, args...)

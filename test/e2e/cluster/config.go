@@ -20,8 +20,7 @@ const ContainerdSocket = Root + "/run/containerd.sock"
 //go:embed config
 var configs embed.FS
 
-// writeConfigs writes the configuration of the parts: the files of config, and a kubeconfig for each
-// of [users].
+// writeConfigs writes the configuration of the parts: the files in config, and a kubeconfig for each of [users].
 func writeConfigs(bin string) error {
 	templates, err := template.ParseFS(configs, "config/*")
 	if err != nil {
@@ -76,7 +75,7 @@ func arguments(name string) []string {
 			"--service-account-issuer=https://kubernetes.default.svc",
 			"--service-account-key-file=" + pki("now-sa.pub"), "--service-account-signing-key-file=" + pki("now-sa.key"),
 			"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true",
-			// Without kube-proxy, the API server must connect to webhooks by the addresses of their pods.
+			// Without kube-proxy, the API server must connect to webhooks at the addresses of their pods.
 			"--enable-aggregator-routing=true",
 			"--kubelet-client-certificate=" + pki("admin.crt"), "--kubelet-client-key=" + pki("admin.key"),
 			"--kubelet-certificate-authority=" + pki("ca.crt"), "--kubelet-preferred-address-types=InternalIP",
@@ -95,7 +94,7 @@ func arguments(name string) []string {
 	return nil
 }
 
-// control returns the arguments that controller manager and scheduler have in common.
+// control returns the arguments that the controller manager and the scheduler have in common.
 func control(name, port string) []string {
 	kubeconfig := dir(name + ".kubeconfig")
 	return []string{

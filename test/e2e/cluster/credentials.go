@@ -9,20 +9,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Credentials is a state of the credentials by which pods and the API server authenticate each other.
+// Credentials are the credentials with which pods and the API server authenticate each other, at one step of a
+// rotation.
 type Credentials int
 
 // The steps of a rotation, in their order.
 const (
-	// FirstCredentials are those with which a cluster starts.
+	// FirstCredentials are the credentials of a new cluster.
 	FirstCredentials Credentials = iota
 
-	// BothCredentials is the state in which pods get both CAs, and tokens that the next key has
-	// signed. The API server has the first certificate, and accepts tokens of both keys.
+	// With BothCredentials, pods get both CAs, and tokens that are signed with the next key. The API server still has
+	// the first certificate, and accepts tokens of both keys.
 	BothCredentials
 
-	// NextCredentials is the state in which the API server has a certificate of the next CA, and
-	// accepts only tokens of the next key.
+	// With NextCredentials, the API server has a certificate of the next CA, and accepts only tokens of the next key.
 	NextCredentials
 )
 
@@ -48,7 +48,7 @@ func (c Credentials) files() map[string][]string {
 	return files
 }
 
-// write writes the files of the state.
+// write writes the files of these credentials.
 func (c Credentials) write(pki string) error {
 	for name, from := range c.files() {
 		if err := concatenate(pki, "now-"+name, from...); err != nil {
@@ -58,9 +58,9 @@ func (c Credentials) write(pki string) error {
 	return nil
 }
 
-// UseCredentials restarts the API server, the controller manager, the scheduler and the kubelet with
-// these credentials. The kubelet keeps tokens in memory only, so it requests new ones. The scheduler
-// would reconnect by itself, but up to a minute later. UseCredentials returns when the node is ready.
+// UseCredentials restarts the API server, the controller manager, the scheduler and the kubelet with these credentials.
+// The kubelet is restarted so that it requests new tokens, because it keeps tokens only in memory. The scheduler would
+// also reconnect by itself, but up to a minute later. UseCredentials returns when the node is ready.
 func (c *Cluster) UseCredentials(ctx context.Context, credentials Credentials) error {
 	for _, name := range []string{"kubelet", "kube-scheduler", "kube-controller-manager", "kube-apiserver"} {
 		if err := c.stop(name); err != nil {
@@ -83,7 +83,7 @@ func (c *Cluster) UseCredentials(ctx context.Context, credentials Credentials) e
 	if err != nil {
 		return err
 	}
-	err = c.await(ctx, "CA for pods", func(ctx context.Context) error { // otherwise the kubelet writes the new CA up to a minute later
+	err = c.await(ctx, "CA for pods", func(ctx context.Context) error { // without this, the kubelet may write the new CA a minute later
 		config, err := c.Client.CoreV1().ConfigMaps("kube-system").Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
 		if err == nil && config.Data["ca.crt"] != string(want) {
 			err = errors.New("ConfigMap kube-root-ca.crt is not up to date")

@@ -17,18 +17,18 @@ const (
 	WorkloadImage = "adp.e2e/workload:1"
 )
 
-// Images are both, with the binary of test/e2e/workload.
+// Images are these two images, each with the binary of test/e2e/workload.
 var Images = []Image{{Name: PauseImage}, {Name: WorkloadImage}}
 
 // Image is an image of one static binary.
 type Image struct {
 	Name string
-	Args []string // of the binary, before those of a container
-	User string   // the number of a user; empty: root
+	Args []string // arguments of the binary, before the arguments of a container
+	User string   // user ID; empty: root
 }
 
-// WriteImages writes an archive in the form of docker save with images of the same binary. They have
-// only this file.
+// WriteImages writes an archive in the format of docker save. It contains images of the same binary, which is their
+// only file.
 func WriteImages(path, binary string, images []Image) error {
 	program, err := os.ReadFile(binary)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// The networks are those for benchmarks of devices (RFC 2544), which no other network uses.
+// The networks are those for benchmarks of devices (RFC 2544), which no real network uses.
 const (
 	bridge     = "adp-e2e"
 	nodeIP     = "198.18.0.1" // gateway of the pods; all parts listen on it
@@ -16,11 +16,11 @@ const (
 	serviceNet = "198.18.1.0/24"
 )
 
-// addBridge adds the bridge of the pods, with both addresses.
+// addBridge adds the bridge for the pods, with both addresses.
 func addBridge() error {
 	attributes := netlink.NewLinkAttrs()
 	attributes.Name = bridge
-	// Without a fixed MAC address a bridge takes that of a port, and another one when the port is
+	// Without a fixed MAC address, a bridge takes the address of one of its ports, and another one when this port is
 	// removed. Pods would then send to the old address for half a minute.
 	attributes.HardwareAddr = net.HardwareAddr{0x02, 0, 198, 18, 0, 1}
 	link := &netlink.Bridge{LinkAttrs: attributes}

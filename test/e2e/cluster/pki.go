@@ -23,9 +23,9 @@ type authority struct {
 	key         *ecdsa.PrivateKey
 }
 
-// writePKI writes certificates and keys to dir, as NAME.crt and NAME.key: those of [newServing], of
-// each of [users], and of the kubelet's server. Below dir/next are those of newServing for
-// [Cluster.UseCredentials]. trust.crt has both authorities.
+// writePKI writes certificates and keys to dir, as NAME.crt and NAME.key: the ones of [newServing], one for each of
+// [users], and one for the kubelet's server. Below dir/next, it writes those of a second newServing for
+// [Cluster.UseCredentials]. trust.crt contains both CAs.
 func writePKI(dir string) error {
 	a, err := newServing(dir)
 	if err != nil {
@@ -45,8 +45,8 @@ func writePKI(dir string) error {
 	return concatenate(dir, "trust.crt", "ca.crt", "next/ca.crt")
 }
 
-// newServing writes to dir an authority, ca; the certificate with which the API server serves,
-// apiserver; and the pair sa.key, sa.pub that signs the tokens of service accounts.
+// newServing writes to dir a CA (ca), the certificate with which the API server serves (apiserver), and the key pair
+// that signs the tokens of service accounts (sa.key, sa.pub).
 func newServing(dir string) (*authority, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func concatenate(dir, name string, from ...string) error {
 	return os.WriteFile(filepath.Join(dir, name), all, 0o600)
 }
 
-// users are the users with a kubeconfig, and their subjects.
+// users are the users that get a kubeconfig, with the subjects of their certificates.
 var users = map[string]pkix.Name{
 	"admin":                   {CommonName: "admin", Organization: []string{"system:masters"}},
 	"kube-controller-manager": {CommonName: "system:kube-controller-manager"},
@@ -102,7 +102,7 @@ func newAuthority(dir string) (*authority, error) {
 	return a, a.sign("ca", a.certificate, key.Public())
 }
 
-// issue makes a certificate for both ends of a connection.
+// issue makes a certificate that both a server and a client can use.
 func (a *authority) issue(name string, subject pkix.Name, addresses ...string) error {
 	key, err := newKey(filepath.Join(a.dir, name+".key"))
 	if err != nil {
@@ -125,8 +125,8 @@ func (a *authority) sign(name string, c *x509.Certificate, public crypto.PublicK
 	return writePEM(filepath.Join(a.dir, name+".crt"), "CERTIFICATE", der)
 }
 
-// unsigned returns a certificate that is not signed yet. It is valid for a month, because a cluster may
-// be kept for long.
+// unsigned returns a certificate that is not signed yet. It is valid for a month, because a cluster may be kept for
+// long.
 func unsigned(subject pkix.Name) *x509.Certificate {
 	now := time.Now()
 	return &x509.Certificate{

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// grace is the time after which a process that should end is killed.
+// grace is how long a process may take to end before it is killed.
 const grace = 10 * time.Second
 
 // process is a running part of the cluster.
@@ -22,8 +22,8 @@ type process struct {
 	err       error
 }
 
-// start starts parts. Each has its own session, so that Ctrl-C ends only this process, which then ends
-// the parts in their order. If this process is killed, the kernel kills the parts.
+// start starts parts. Each part has its own session, so Ctrl-C ends only this process, which then ends the parts in the
+// right order. If this process is killed, the kernel kills the parts.
 func (c *Cluster) start(names ...string) error {
 	for _, name := range names {
 		p := &process{name: name, log: filepath.Join(c.Logs, name+".log"), done: make(chan struct{})}
@@ -33,7 +33,7 @@ func (c *Cluster) start(names ...string) error {
 		}
 		p.cmd = exec.Command(filepath.Join(c.Bin, name), arguments(name)...)
 		p.cmd.Stdout, p.cmd.Stderr = log, log
-		// containerd searches its shim and runc in PATH.
+		// containerd looks for its shim and for runc in PATH.
 		p.cmd.Env = append(os.Environ(), "PATH="+c.Bin+":"+os.Getenv("PATH"))
 		p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 		err = p.cmd.Start()
@@ -71,7 +71,7 @@ func (c *Cluster) stop(name string) error {
 	return nil
 }
 
-// forget removes a part from those that must run, and returns its process, or nil.
+// forget removes a part from the list of those that must run. It returns the part's process, or nil.
 func (c *Cluster) forget(name string) *process {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// before is the state of the machine before the cluster. It is also in a file below [Root], for the
-// case that the process is killed.
+// before is the state of the machine before the cluster was started. It is also stored in a file below [Root], in case
+// the process is killed.
 type before struct {
 	Sysctls map[string]string
 	There   []string // existing paths of [elsewhere] and [networkNamespaces]
@@ -26,7 +26,7 @@ var sysctls = []string{
 	"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes", "net/ipv4/ip_forward",
 }
 
-// elsewhere are the directories with fixed paths that containerd, its plugins and the kubelet create.
+// elsewhere lists the directories with fixed paths that containerd, its plugins and the kubelet create.
 var elsewhere = []string{
 	"/var/lib/kubelet", "/var/log/containers", "/var/log/pods", "/var/lib/cni", "/run/containerd", "/run/netns", "/run/runc",
 	"/opt/containerd", "/usr/libexec/kubernetes",
@@ -38,11 +38,10 @@ const networkNamespaces = "/run/netns/cni-*"
 // claim is a file in /var/lib/kubelet that marks the directory as the cluster's.
 const claim = "/var/lib/kubelet/.adp-e2e"
 
-// mark writes the claim.
+// mark writes the file claim.
 func mark() error { return os.WriteFile(claim, []byte("of make e2e\n"), 0o600) }
 
-// CheckHost returns an error if no cluster may be started on this machine, because another kubelet runs
-// or has run.
+// CheckHost returns an error if a cluster must not be started on this machine because another kubelet runs or has run.
 func CheckHost() error {
 	if os.Geteuid() != 0 {
 		return errors.New("found another user, want root, for containers, devices and mounts")
@@ -54,7 +53,7 @@ func CheckHost() error {
 		return errors.Join(errors.New("port 10250: found a listener, want none: kubelets listen on this port"), connection.Close())
 	}
 	if _, err := os.Stat(claim); err == nil {
-		return nil // left by a killed cluster of make e2e
+		return nil // left by a cluster of make e2e that was killed
 	}
 	if entries, err := os.ReadDir("/var/lib/kubelet"); err == nil && len(entries) > 0 {
 		return errors.New("/var/lib/kubelet: found files, want none: they belong to another kubelet")
@@ -103,7 +102,7 @@ func recordHost() (before, error) {
 	return b, os.WriteFile(dir("before.json"), text, 0o600)
 }
 
-// clean removes the remains of a cluster whose process was killed.
+// clean removes what is left of a cluster whose process was killed.
 func clean() error {
 	text, err := os.ReadFile(dir("before.json"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -133,7 +132,7 @@ func (c *Cluster) Down() error {
 	return errors.Join(err, c.before.restore(), c.lock.Close())
 }
 
-// restore kills remaining processes, removes all that the cluster created, and resets the sysctls.
+// restore kills remaining processes, removes everything that the cluster created, and resets the sysctls.
 func (b before) restore() error {
 	err := errors.Join(killRest(), unmountRest(), removeCgroups(), removeBridge())
 	namespaces, _ := filepath.Glob(networkNamespaces)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// processes returns the contents of a file in /proc/PID for all processes.
+// processes returns the contents of this file in /proc/PID for all processes.
 func processes(file string) map[int]string {
 	all := map[int]string{}
 	paths, _ := filepath.Glob("/proc/[0-9]*/" + file)
@@ -29,7 +29,7 @@ func processes(file string) map[int]string {
 	return all
 }
 
-// killRest kills the processes that are left in containers, and the shims of the cluster's containerd.
+// killRest kills the remaining processes in containers, and the shims of the cluster's containerd.
 func killRest() error {
 	end := time.Now().Add(grace)
 	for {
@@ -52,11 +52,11 @@ func killRest() error {
 	}
 }
 
-// podCgroups returns the directories of the cgroups of pods, parents first. [CheckHost] has checked that
-// there were none before.
+// podCgroups returns the directories of the cgroups of pods, parents first. [CheckHost] has made sure that there were
+// none before.
 func podCgroups() []string {
 	var dirs []string
-	// Below the hierarchy of cgroup v2, or below each hierarchy of v1.
+	// They are below the hierarchy of cgroup v2, or below each hierarchy of v1.
 	roots, _ := filepath.Glob("/sys/fs/cgroup/kubepods")
 	more, _ := filepath.Glob("/sys/fs/cgroup/*/kubepods")
 	for _, root := range append(roots, more...) {
@@ -85,7 +85,7 @@ func PodProcesses() []int {
 	return slices.Compact(pids)
 }
 
-// removeCgroups removes the cgroups of pods, which must have no processes.
+// removeCgroups removes the cgroups of pods. They must not contain any processes.
 func removeCgroups() error {
 	var errs error
 	for _, dir := range slices.Backward(podCgroups()) {
@@ -124,12 +124,12 @@ func ours(path string) bool {
 	return false
 }
 
-// unescape decodes the escapes of the kernel for blanks in a path, such as \040.
+// unescape decodes the kernel's escapes for blanks in a path, such as \040.
 func unescape(path string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
 }
 
-// Programs returns the processes of a program in pods, by the name of the command in /proc/PID/comm.
+// Programs returns the processes of a program in pods. name is the command's name in /proc/PID/comm.
 func Programs(name string) []int {
 	in := PodProcesses()
 	return slices.DeleteFunc(running(name), func(pid int) bool { return !slices.Contains(in, pid) })

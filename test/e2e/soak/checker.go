@@ -5,57 +5,57 @@ import (
 	"slices"
 )
 
-// Limits say how patient the checker is. Times are in seconds.
+// Limits define how patient the checker is. Times are in seconds.
 type Limits struct {
-	// What seems wrong for a shorter time than Sample may only be seen so, because containers and offers are sampled one
-	// after the other, and the kernel may list a process for a little longer.
+	// Sample is how long something must seem wrong before it counts. A shorter time may come from the sampling:
+	// containers and offers are sampled one after the other, and the kernel may list a process for a little longer.
 	Sample float64
-	// Late is the longest time from the begin of a sample to the line that says what it has found, or that it cannot be read.
-	// After this time without a line, nothing has changed.
+	// Late is the longest time from the beginning of a sample to its line, which contains what the sample has found, or
+	// that it could not be read. If there is no line after this time, nothing has changed.
 	Late float64
 
-	// These times only run while nothing is disturbed. Settle is how long a fault disturbs after its end.
+	// These times count only while nothing is disturbed. Settle is how long a fault disturbs after its end.
 	Settle  float64
-	Publish float64 // from a fault of a port to a scheduler that knows of it
-	Serve   float64 // for which a pod may wait although there are enough ports
-	Away    float64 // for which a port that is fit and free may be offered under no name
+	Publish float64 // from a fault of a port until the scheduler must know about it
+	Serve   float64 // how long a pod may wait although there are enough ports
+	Away    float64 // how long a port that is fit and free may not be offered under any name
 
-	Quick  float64 // Serve and Away at the end of a quiet time, by any clock
-	Memory float64 // MiB that a part may grow by
-	Files  int     // descriptors that a part may open in addition
+	Quick  float64 // like Serve and Away, but at the end of a quiet time and by any clock
+	Memory float64 // by how many MiB a part may grow
+	Files  int     // how many more descriptors a part may open
 }
 
 // DefaultLimits are the limits for a cluster that shares its machine.
 var DefaultLimits = Limits{Sample: 0.25, Late: 7, Settle: 15, Publish: 5, Serve: 120, Away: 60, Quick: 20, Memory: 16, Files: 10}
 
-// Checker finds what is wrong in a history. Most rules are about something that must not last: its [condition] is looked up
-// after each line, and is a violation when it has been true for longer than a limit. Times are compared with the times up to
-// which the samplers are known to have looked, and not with the time of the newest line: a sampler that was late must not make
-// a container look longer-lived than it was.
+// Checker finds what is wrong in a history. Most rules are about something that must not last. Their [condition] is
+// evaluated after each line. It becomes a violation when it has been true for longer than a limit. Times are compared
+// with the time up to which the samplers are known to have looked, and not with the time of the newest line. Otherwise,
+// when a sampler is late, a container would seem to live longer than it did.
 //
-// Rules that demand something of the plugin within a time only count time without disturbance: that clock stands still from
-// the begin of a fault until [Limits.Settle] after its end. It is not restarted by a fault, because a soak has faults all the
-// time, and a pod that is never served would never be found. But a condition that is not true for one moment, during a fault or
-// not, begins again.
+// Rules that demand something of the plugin within a time count only time without disturbance. Their clock stands still
+// from the beginning of a fault until [Limits.Settle] after its end. A fault does not restart the clock: a soak has
+// faults all the time, so a pod that is never served would never be found. But whenever a condition is not true for a
+// moment, it begins again.
 type Checker struct {
 	limits Limits
 
 	ports      map[string]*Port
 	numbers    map[string]*number // of device nodes
-	pods       map[string]*pod    // by UID, all that there were
-	live       map[string]*pod    // those that may hold devices, or wait
+	pods       map[string]*pod    // by UID, all pods that have existed
+	live       map[string]*pod    // pods that may hold devices, or that are waiting
 	names      map[string]*pod    // the newest pod of each name
-	containers map[int]*container // that run, by PID
+	containers map[int]*container // running containers, by PID
 
 	offers       *Offers // nil before the first sample
 	unread       bool
-	noSlices     bool // unread, but the kubelet's offers are known
+	noSlices     bool // the slices are unread, but the kubelet's offers are known
 	conditions   map[string]*condition
-	waited       map[string]*condition // the newest one of each pod that has waited although there were enough ports
+	waited       map[string]*condition // the newest condition of each pod that has waited although there were enough ports
 	round        int
 	calm         calm
 	now          float64 // time of the newest line
-	looked, read float64 // the times up to which all containers and offers are known
+	looked, read float64 // times up to which all containers, and all offers, are known
 
 	first   *Quiet
 	grown   map[string]bool
@@ -63,30 +63,30 @@ type Checker struct {
 	summary Summary
 }
 
-// condition is true now, and wrong if it lasts.
+// condition is something that is true now, and wrong if it lasts.
 type condition struct {
 	wrong Wrong
 	clock
-	since, limit float64 // by its clock
+	since, limit float64 // by the condition's clock
 	began, ended float64 // times of the lines
 	round        int
 	reported     bool
 }
 
-// clock says which time counts for a condition.
+// clock selects which time counts for a condition.
 type clock int
 
 const (
-	sampledClock clock = iota // containers were sampled
-	readClock                 // offers were sampled
-	bothClock                 // both
-	calmClock                 // nothing was disturbed
+	sampledClock clock = iota // time up to which containers were sampled
+	readClock                 // time up to which offers were sampled
+	bothClock                 // time up to which both were sampled
+	calmClock                 // time during which nothing was disturbed
 )
 
-// calm is the clock that stands still while something is disturbed.
+// calm is a clock that stands still while something is disturbed.
 type calm struct {
-	open  map[int]bool // operations that disturb
-	since float64      // if there is none: when it went on
+	open  map[int]bool // operations that disturb at the moment
+	since float64      // if there are none: when the clock started again
 	total float64      // what it showed before that
 }
 
@@ -110,29 +110,29 @@ func (c *calm) end(n int, t, settle float64) {
 	}
 }
 
-// unreadable is a disturbance that is no operation.
+// unreadable stands for a disturbance that is not an operation.
 const unreadable = -1
 
 type pod struct {
 	Pod
 	created, createdCalm     float64
 	scheduled, scheduledCalm float64
-	given, numbers           map[string]bool // ports and numbers of its containers
-	running                  int             // containers
+	given, numbers           map[string]bool // ports, and device node numbers, of its containers
+	running                  int             // number of running containers
 	served                   bool
 }
 
 type container struct {
 	Container
 	pod    *pod
-	calm   float64 // the calm clock when it was found
+	calm   float64 // the calm clock when the violation was found
 	judged bool
 }
 
-// number is the number of a device node. Drivers give it to another port after its card was pulled.
+// number is the number of a device node. Kernel drivers may give it to another port after its card was pulled.
 type number struct {
 	owners []owner
-	unfit  []span // times at which no fit port had it
+	unfit  []span // times at which no fit port had the number
 }
 
 type owner struct {
@@ -144,9 +144,9 @@ type span struct {
 	from, to, calm float64 // the calm clock at from
 }
 
-const forever = 1e18 // the end of what has not ended
+const forever = 1e18 // the end of something that has not ended
 
-// NewChecker returns a checker of a history that begins.
+// NewChecker returns a checker for a new history.
 func NewChecker(limits Limits) *Checker {
 	return &Checker{
 		limits: limits, ports: map[string]*Port{}, numbers: map[string]*number{}, pods: map[string]*pod{}, live: map[string]*pod{},
@@ -155,7 +155,7 @@ func NewChecker(limits Limits) *Checker {
 	}
 }
 
-// Add takes the next line, and returns the violations that are found by it.
+// Add processes the next line, and returns the violations that it reveals.
 func (c *Checker) Add(line Line) []Wrong {
 	c.now = max(c.now, line.At)
 	c.advance(line)
@@ -192,8 +192,9 @@ func (c *Checker) Add(line Line) []Wrong {
 	return found
 }
 
-// advance sets the times up to which the samplers have looked. A sample that finds a new container began after the container did,
-// and all containers that it did not find have their lines before that. Without lines, a sampler has looked Late ago.
+// advance sets the times up to which the samplers have looked. A sample that finds a new container began after the
+// container did. Containers that the sample did not find have had their lines before that. A sampler that writes no
+// lines is assumed to have looked up to Late ago.
 func (c *Checker) advance(line Line) {
 	c.looked, c.read = max(c.looked, c.now-c.limits.Late), max(c.read, c.now-c.limits.Late)
 	switch {
@@ -218,7 +219,7 @@ func (c *Checker) time(of clock) float64 {
 	return c.calm.at(c.now)
 }
 
-// overdue returns the violations by conditions that have lasted for too long.
+// overdue returns the violations from conditions that have lasted too long.
 func (c *Checker) overdue() []Wrong {
 	var found []Wrong
 	for _, key := range slices.Sorted(maps.Keys(c.conditions)) {
@@ -239,7 +240,7 @@ func (c *Checker) overdue() []Wrong {
 	return found
 }
 
-// observe looks up all conditions. Those that need offers stay as they are while none can be read.
+// observe evaluates all conditions. While no offers can be read, conditions that need them keep their state.
 func (c *Checker) observe() {
 	c.round++
 	c.observeShared()
@@ -271,7 +272,7 @@ func (c *Checker) known(of clock) bool {
 	return !c.unread || c.noSlices
 }
 
-// holds notes a condition that is true.
+// holds records that a condition is true.
 func (c *Checker) holds(key string, of clock, since, limit float64, wrong func() Wrong) *condition {
 	x := c.conditions[key]
 	if x == nil {
@@ -282,7 +283,7 @@ func (c *Checker) holds(key string, of clock, since, limit float64, wrong func()
 	return x
 }
 
-// addPod takes the state of a pod.
+// addPod processes the state of a pod.
 func (c *Checker) addPod(p Pod) []Wrong {
 	known := c.pods[p.UID]
 	if known == nil {
@@ -316,7 +317,7 @@ func (c *Checker) addPod(p Pod) []Wrong {
 	return found
 }
 
-// serve notes that a pod has got what it wanted.
+// serve records that a pod got what it wanted.
 func (c *Checker) serve(p *pod) {
 	if p.served {
 		return
@@ -327,7 +328,7 @@ func (c *Checker) serve(p *pod) {
 	c.summary.LongestCalmServe = max(c.summary.LongestCalmServe, c.calm.at(c.now)-p.createdCalm)
 }
 
-// addContainer takes a container that runs or has ended.
+// addContainer processes a container that is running or has ended.
 func (c *Checker) addContainer(k Container) []Wrong {
 	if old := c.containers[k.PID]; old != nil && (k.Ended || old.UID != k.UID || old.Started != k.Started) {
 		delete(c.containers, k.PID)
@@ -348,14 +349,14 @@ func (c *Checker) addContainer(k Container) []Wrong {
 	return c.judge(running)
 }
 
-// open returns the numbers of the ports that a container has or may open.
+// open returns the numbers of the ports that a container has in its /dev or may open.
 func (k *container) open() []string {
 	all := slices.Concat(k.Nodes, k.Rules)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// at returns the ports that had the number at a time, or the last one before it.
+// at returns the ports that had the number at a time. If there were none, it returns the last port that had it before.
 func (n *number) at(t float64) (ports []string) {
 	for _, o := range n.owners {
 		if o.from <= t && t <= o.to {
@@ -372,7 +373,8 @@ func (n *number) at(t float64) (ports []string) {
 	return ports
 }
 
-// without reports whether no fit port had the number until a time, since this time of the calm clock or before it.
+// without reports whether no fit port had the number up to the time until, at least since the time calm of the calm
+// clock.
 func (n *number) without(calm, until float64) (since float64, ok bool) {
 	for _, s := range n.unfit {
 		if s.calm <= calm && s.to > until {
@@ -382,7 +384,7 @@ func (n *number) without(calm, until float64) (since float64, ok bool) {
 	return 0, false
 }
 
-// unfitness says why a port may not be offered, or "".
+// unfitness returns the reason why a port must not be offered, or "".
 func (p *Port) unfitness() string {
 	switch {
 	case p.Node == "":
@@ -400,7 +402,7 @@ func (p *Port) unfitness() string {
 // fit reports whether a port should be offered.
 func (p *Port) fit() bool { return p.unfitness() == "" && !p.Unsure }
 
-// addPort takes the state of a port.
+// addPort processes the state of a port.
 func (c *Checker) addPort(p Port) {
 	changed := []string{p.Node}
 	if old := c.ports[p.ID]; old == nil || old.Node != p.Node {
@@ -429,7 +431,7 @@ func (c *Checker) addPort(p Port) {
 		if n == nil {
 			continue
 		}
-		// What is unsure may be fit.
+		// A port whose state is unsure may be fit.
 		fit := slices.ContainsFunc(n.owners, func(o owner) bool {
 			return o.to == forever && (c.ports[o.port].unfitness() == "" || c.ports[o.port].Unsure)
 		})
@@ -443,7 +445,8 @@ func (c *Checker) addPort(p Port) {
 	}
 }
 
-// addOffers takes what is offered. After a time in which nothing could be read, the conditions that need two samples begin again.
+// addOffers processes what is offered. After a time in which nothing could be read, the conditions that need two
+// samples begin again.
 func (c *Checker) addOffers(o Offers) {
 	known := c.known(readClock)
 	c.unread, c.noSlices = o.Unread != "", o.Ports != nil
@@ -476,5 +479,5 @@ func (c *Checker) owners(of string) (ports []string) {
 	return ports
 }
 
-// Summary returns the numbers so far.
+// Summary returns the numbers of the run so far.
 func (c *Checker) Summary() Summary { return c.summary }

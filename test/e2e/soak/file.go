@@ -11,13 +11,13 @@ import (
 	"os"
 )
 
-// Writer writes a history, a line at a time, so that the lines of a run that is killed are in the file.
+// Writer writes a history line by line, so that the file contains all lines of a run that is killed.
 type Writer struct{ w io.Writer }
 
-// NewWriter returns a writer of a history.
+// NewWriter returns a Writer for a history.
 func NewWriter(w io.Writer) *Writer { return &Writer{w} }
 
-// Write writes a line. Times are rounded to a millisecond.
+// Write writes a line. It rounds times to milliseconds.
 func (w *Writer) Write(line Line) error {
 	line.At = rounded(line.At)
 	switch {
@@ -48,15 +48,16 @@ func (w *Writer) Write(line Line) error {
 
 func rounded(seconds float64) float64 { return math.Round(seconds*1000) / 1000 }
 
-// Read calls each for the lines of a history in their order, until it returns an error. The last line of a run that was killed may
-// be cut; it is left out. Fields that are not known are an error, because a history of another version may mean something else.
+// Read calls each for the lines of a history, in order, until each returns an error. If a run was killed, its last line
+// may be incomplete. It is left out then. Unknown fields are an error, because a history of another version may mean
+// something else.
 func Read(r io.Reader, each func(Line) error) error {
 	in := bufio.NewReaderSize(r, 1<<16)
 	at := 0.0
 	for n := 1; ; n++ {
 		text, err := in.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return nil // what is left has no end of line
+			return nil // the rest is an incomplete line
 		}
 		if err != nil {
 			return fmt.Errorf("line %d: %w", n, err)
@@ -75,7 +76,7 @@ func Read(r io.Reader, each func(Line) error) error {
 	}
 }
 
-// parse parses a line, which must have exactly one field besides the time.
+// parse parses a line. It must have exactly one field in addition to the time.
 func parse(text []byte) (line Line, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()

@@ -15,14 +15,14 @@ var pictureText string
 
 var picture = template.Must(template.New("picture").Parse(pictureText))
 
-// Sizes in pixels. A second is so wide that the whole is not wider than widest.
+// Sizes in pixels. The width of a second is chosen so that the whole picture is not wider than widest.
 const (
 	widest, widestSecond = 30000, 24.0
 	rowHeight, laneGap   = 14, 3
-	laneTop              = 34 // for the axis, and the rules that were violated
+	laneTop              = 34 // space for the axis, and for the violated rules
 )
 
-// page has what the template shows.
+// page contains the data for the template.
 type page struct {
 	Lasted             string
 	Run                *Run
@@ -35,7 +35,7 @@ type violation struct {
 	Wrong
 	At      float64
 	X       int
-	Excerpt []string // of the first ones
+	Excerpt []string // of the first violations
 }
 
 type box struct {
@@ -43,7 +43,7 @@ type box struct {
 	X, Y, Width, Height int
 }
 
-// Picture writes a history as a page of HTML: lanes for parts, ports and pods over time, with the violations.
+// Picture writes a history as an HTML page. It shows parts, ports and pods as lanes over time, and the violations.
 func Picture(w io.Writer, lines []Line) error {
 	last := 0.0
 	if len(lines) > 0 {
@@ -79,13 +79,13 @@ func Picture(w io.Writer, lines []Line) error {
 	return out.Flush()
 }
 
-// draw draws the events. Those with the same key are in one row of their lane, and each lane has as few rows as possible.
+// draw draws the events. Events with the same key share a row of their lane, and each lane has as few rows as possible.
 func (p *page) draw(events []*event, x func(float64) int) {
-	ends := map[string]float64{} // of the last event with the key
+	ends := map[string]float64{} // of the last event with each key
 	for _, e := range events {
 		ends[e.key] = max(ends[e.key], e.until)
 	}
-	lanes, rows := map[lane][]float64{}, map[string]int{} // the ends of the rows of each lane, and the row of each key
+	lanes, rows := map[lane][]float64{}, map[string]int{} // the end of each row, by lane; the row of each key
 	for _, e := range events {
 		if _, placed := rows[e.key]; placed {
 			continue
@@ -107,7 +107,7 @@ func (p *page) draw(events []*event, x func(float64) int) {
 	}
 	for _, e := range events {
 		b := box{Class: e.class, Title: e.String(), X: x(e.from), Y: tops[e.lane] + rows[e.key]*rowHeight, Width: max(1, x(e.until)-x(e.from))}
-		if b.Width > 7*len(e.label) { // then there is room for it
+		if b.Width > 7*len(e.label) { // if there is room for the label
 			b.Label = e.label
 		}
 		p.Bars = append(p.Bars, b)

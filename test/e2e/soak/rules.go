@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// judge finds ports that a container should not have got, as soon as it is known when its pod was scheduled, and notes which
-// ports its pod has got. It does so once, so that a container that is restarted later may have them again.
+// judge finds ports that a container should not have got, and records which ports its pod has got. It does so as soon
+// as the time is known at which the pod was scheduled. It does so only once, so that a container that is restarted
+// later may have the ports again.
 func (c *Checker) judge(k *container) (found []Wrong) {
 	p := k.pod
 	if p == nil || !p.Scheduled || k.judged {
@@ -23,7 +24,7 @@ func (c *Checker) judge(k *container) (found []Wrong) {
 	for _, of := range k.open() {
 		n := c.numbers[of]
 		if n == nil {
-			continue // of a node that is no port's
+			continue // the number belongs to a node that is not a port
 		}
 		ports := n.at(k.Started)
 		known := p.numbers[of] || slices.ContainsFunc(ports, func(port string) bool { return p.given[port] })
@@ -81,8 +82,8 @@ func (c *Checker) offered() map[string][]string {
 	return offered
 }
 
-// observeRenamed looks for ports that are offered under two names, or under another name than the one that a pod has them by. A
-// port that got the number of a device node that a container has must not be offered at all.
+// observeRenamed looks for ports that are offered under two names, or under a name other than the one under which a pod
+// has them. If a container has a device node whose number a port has got, the port must not be offered at all.
 func (c *Checker) observeRenamed(offered map[string][]string) {
 	for port, names := range offered {
 		if len(names) > 1 {
@@ -126,7 +127,7 @@ func wants(p Pod) string {
 	return strings.Join(all, " and ")
 }
 
-// holding has the ports that pods may have, and the cards of these.
+// holding contains the ports that pods may have, and the cards of these ports.
 type holding struct{ ports, cards map[string]bool }
 
 func (c *Checker) held() holding {
@@ -140,7 +141,7 @@ func (c *Checker) held() holding {
 		for _, of := range k.open() {
 			add(slices.Values(c.owners(of)))
 		}
-		if k.pod != nil { // also of one that was deleted by force
+		if k.pod != nil { // including a pod that was deleted by force
 			add(maps.Keys(k.pod.given))
 		}
 	}
@@ -156,9 +157,10 @@ func card(port string) string {
 	return before
 }
 
-// observeLost looks for ports that are fit and free, and offered under no name. Their cards must be so too, because in mode
-// region the ports of a card belong together. Nothing is said while a pod is stuck that may have got ports, and has not started,
-// and while nothing is offered at all: then no daemon runs, and a quiet time finds if that stays so.
+// observeLost looks for ports that are fit and free, but not offered under any name. All ports of the card must be fit
+// and free, because in mode region they belong together. The rule does not apply while a pod is stuck that has not
+// started but may have got ports. It does not apply either while nothing is offered at all: then no daemon is running,
+// and a quiet time finds out if this stays so.
 func (c *Checker) observeLost(held holding, offered map[string][]string) {
 	if len(offered) == 0 {
 		return
@@ -183,7 +185,8 @@ func (c *Checker) observeLost(held holding, offered map[string][]string) {
 	}
 }
 
-// observeWaiting looks for pods that wait although there are enough ports for all pods that wait for the same names.
+// observeWaiting looks for pods that are waiting although there are enough ports for all pods that are waiting for the
+// same names.
 func (c *Checker) observeWaiting(held holding) {
 	need, taken, free := map[string]int{}, map[string]int{}, map[string]int{}
 	var waiting []*pod
@@ -204,7 +207,8 @@ func (c *Checker) observeWaiting(held holding) {
 	if waiting == nil {
 		return
 	}
-	// The scheduler subtracts what pods have got from the number of healthy devices, also if their own are not healthy.
+	// The scheduler subtracts what pods have got from the number of healthy devices, even if the pods' own devices are
+	// not healthy.
 	for name, ports := range c.offers.Ports {
 		free[name] = units(name, ports, held)
 		if name != Claims {
@@ -231,8 +235,8 @@ func (c *Checker) observeWaiting(held holding) {
 	}
 }
 
-// units returns how many devices are free at least. A device of claims, or of a resource of mode region, may be a card with all
-// its ports.
+// units returns the minimum number of free devices. For claims, and for a resource of mode region, a device may be a
+// card with all its ports.
 func units(name string, ports []string, held holding) int {
 	free := map[string]bool{}
 	for _, port := range ports {
@@ -248,8 +252,9 @@ func units(name string, ports []string, held holding) int {
 	return len(free)
 }
 
-// addQuiet takes what was found in a quiet time. What must not last in undisturbed time must not last until the end of a quiet time
-// either. With many faults this finds more than the limits, which are reached seldom.
+// addQuiet processes what was found in a quiet time. Something that must not last in undisturbed time must not exist at
+// the end of a quiet time either. If there are many faults, this finds more than the limits do, because they are seldom
+// reached.
 func (c *Checker) addQuiet(q Quiet) (found []Wrong) {
 	c.summary.Quiet++
 	if !q.Agreed {
@@ -263,7 +268,7 @@ func (c *Checker) addQuiet(q Quiet) (found []Wrong) {
 			found = append(found, c.inQuiet(x, q)...)
 		}
 	}
-	for _, name := range q.Waiting { // which may be deleted now
+	for _, name := range q.Waiting { // the pod may have been deleted by now
 		if x := c.waited[name]; x != nil {
 			found = append(found, c.inQuiet(x, q)...)
 		}

@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// event is something that lasted: the state of a pod or of a port, the names under which a port is offered, what a container has,
-// or an operation. An event ends the one before it with the same key.
+// event is something that lasted: the state of a pod or a port, the names under which a port is offered, what a
+// container has, or an operation. An event ends the previous event with the same key.
 type event struct {
 	key         string
-	lane        lane // of the picture
+	lane        lane // lane of the picture
 	from, until float64
 	class       string // the color
 	label, text string
-	about       []string // pods, ports and node numbers; an excerpt about one of them tells the event
-	fault       bool     // each excerpt of its time tells it
+	about       []string // pods, ports and node numbers; an excerpt about one of them includes the event
+	fault       bool     // each excerpt from its time includes it
 	normal      bool     // an excerpt does not begin earlier because of it
 }
 
-// String returns a sentence with the times.
+// String returns a sentence that includes the times.
 func (e *event) String() string {
 	text := fmt.Sprintf("%9.3f s  %s", e.from, e.text)
 	if e.until < forever {
@@ -36,12 +36,12 @@ type lane struct {
 	name  string
 }
 
-// story has the events of a history in the order of its lines.
+// story contains the events of a history, in the order of its lines.
 type story struct {
 	events []*event
-	open   map[string]*event // those that have not ended, by key
+	open   map[string]*event // events that have not ended, by key
 	ports  map[string]Port
-	owners map[string]string // number of a device node → port that has, or had it
+	owners map[string]string // number of a device node → port that has it, or had it last
 }
 
 func newStory(lines []Line) *story {
@@ -73,7 +73,7 @@ func (s *story) end(key string, at float64, how string) {
 
 func (s *story) add(line Line) {
 	switch {
-	case line.Op != nil && line.Op.Disturbs: // what other operations do is seen at pods and ports
+	case line.Op != nil && line.Op.Disturbs: // the effects of other operations are visible at pods and ports
 		op := *line.Op
 		s.begin(event{
 			key: fmt.Sprint("op ", op.N), lane: lane{2, cmp.Or(op.Target, op.Kind)}, from: line.At, class: "fault " + op.Kind, label: op.Kind,
@@ -122,7 +122,7 @@ func (s *story) addPod(at float64, p Pod) {
 	})
 }
 
-// addContainer adds what a container has: an event for each number, in the lane of its port.
+// addContainer adds what a container has: one event for each number, in the lane of its port.
 func (s *story) addContainer(at float64, k container) {
 	for _, of := range k.open() {
 		key := fmt.Sprint("container ", k.PID, of)
@@ -173,7 +173,7 @@ func (s *story) addOffers(at float64, o Offers) {
 	} else {
 		s.end("offers", at, "")
 	}
-	names := map[string][]string{} // of each port
+	names := map[string][]string{} // names by port
 	for _, name := range slices.Sorted(maps.Keys(o.Ports)) {
 		for _, port := range o.Ports[name] {
 			names[port] = append(names[port], name)
@@ -194,14 +194,15 @@ func (s *story) addOffers(at float64, o Offers) {
 	}
 }
 
-// An excerpt longer than this is shortened in its middle.
+// Longer excerpts are shortened in the middle.
 const (
 	longestExcerpt = 40
 	excerptBegin   = 8
 )
 
-// Excerpt tells a violation in sentences with their times, so that a person can follow it: what happened to the pods and ports that it
-// is about, since the last time at which nothing happened to them, and which faults there were in this time.
+// Excerpt describes a violation in sentences with their times, so that a person can follow it. It includes what
+// happened to the pods and ports involved since the last time at which nothing happened to them, and the faults in this
+// time.
 func Excerpt(lines []Line, wrong Wrong) []string {
 	if len(lines) == 0 {
 		return nil
@@ -228,8 +229,8 @@ func Excerpt(lines []Line, wrong Wrong) []string {
 	return append(told, fmt.Sprintf("%9.3f s  WRONG (%s): %s", lines[end].At, wrong.Rule, wrong.Text))
 }
 
-// beginOf returns the last time before the end of the lines at which nothing lasted, or the end of the last quiet time if the violation
-// was found in the next one.
+// beginOf returns the last time before the end of the lines at which no event was in progress. If the violation was
+// found in a quiet time, it returns the end of the previous quiet time.
 func beginOf(events []*event, rule string, lines []Line) (begin float64) {
 	at := lines[len(lines)-1].At
 	switch rule {
@@ -252,7 +253,8 @@ func beginOf(events []*event, rule string, lines []Line) (begin float64) {
 	return at
 }
 
-// isAbout reports whether an event is about one of these: pods, ports, node numbers, or a text that names one of them.
+// isAbout reports whether an event is about one of these: pods, ports, node numbers, or a text that mentions one of
+// them.
 func (e *event) isAbout(these []string) bool {
 	return slices.ContainsFunc(these, func(this string) bool {
 		return slices.ContainsFunc(e.about, func(id string) bool {

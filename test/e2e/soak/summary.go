@@ -7,21 +7,22 @@ import (
 	"strings"
 )
 
-// Summary has the numbers of a run. Times are in seconds.
+// Summary contains the numbers of a run. Times are in seconds.
 type Summary struct {
 	Lasted, Undisturbed float64
 	Operations, Failed  map[string]int // by kind
 	Faults              map[string]int // by kind and target
-	Pods                int            // that were created
-	Started             int            // of them, those that got what they wanted
+	Pods                int            // created pods
+	Started             int            // how many of them got what they wanted
 	Containers          int
 	Changes             int // of the hardware
 	Offers              int // that differed
 	Quiet               int // quiet times
 
-	// LongestServe is the longest time from the creation of a pod to its first container, or until it was Running, with the time
-	// in which all ports were in use. LongestFree is the longest time for which a pod waited although there were enough ports. In
-	// those with Calm, only the time without disturbance counts; they need not be of the same pod.
+	// LongestServe is the longest time from the creation of a pod to its first container, or until it was Running. It
+	// includes time in which all ports were in use. LongestFree is the longest time for which a pod waited although
+	// there were enough ports. The fields with Calm count only the time without disturbance. They may be about a
+	// different pod.
 	LongestServe, LongestCalmServe float64
 	LongestFree, LongestCalmFree   float64
 

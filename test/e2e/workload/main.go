@@ -16,15 +16,15 @@ import (
 	"syscall"
 )
 
-// report has the devices that a container can see.
+// report describes the devices that a container can see.
 type report struct {
-	Env   map[string]string // ACCELERATOR_…
-	Nodes map[string]string // name below /dev: MAJOR:MINOR
-	Opens []string          // devices of the simulated majors that the container may open, MAJOR:MINOR
-	Files map[string]string // path of a mounted file of a BAR: the text that it had
+	Env   map[string]string // variables that begin with ACCELERATOR_
+	Nodes map[string]string // number, as MAJOR:MINOR, by name below /dev
+	Opens []string          // simulated devices that the container may open, as MAJOR:MINOR
+	Files map[string]string // original text of each mounted file of a BAR, by path
 }
 
-// answerAt is the offset in a file of a BAR at which the container writes ACCELERATOR_DEVICES.
+// answerAt is the offset in the file of a BAR at which the container writes ACCELERATOR_DEVICES.
 const answerAt = 2048
 
 func main() {
@@ -45,7 +45,7 @@ func main() {
 	}
 }
 
-// wait waits for SIGTERM or SIGINT. In the meantime it reaps inherited processes.
+// wait waits for SIGTERM or SIGINT. Meanwhile it reaps inherited processes.
 func wait() {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGCHLD)
@@ -109,8 +109,8 @@ func inspect() (report, error) {
 	return r, nil
 }
 
-// exchange maps the first page of a file of a BAR, as programs for AWS cards do. It returns the text at the begin of
-// the page, and writes the answer.
+// exchange maps the first page of the file of a BAR, as programs for AWS cards do. It returns the text at the beginning
+// of the page, and writes the answer.
 func exchange(path, answer string) (text string, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -126,8 +126,8 @@ func exchange(path, answer string) (text string, err error) {
 	return text, syscall.Munmap(page)
 }
 
-// try creates a device node, which root in a container may do, and opens it. It returns nil if the
-// open was allowed: then the error of the kernel is ENXIO, because there is no driver.
+// try creates a device node, as root in a container can, and opens it. It returns nil if opening is allowed. In this
+// case the kernel's error is ENXIO, because there is no driver.
 func try(major, minor int) error {
 	const path = "/try"
 	defer os.Remove(path)

@@ -20,9 +20,9 @@ const (
 	cdiKind   = "fpga.intel.com/fpga" // kind of the daemon's CDI spec
 )
 
-// writeBundle writes the bundle of a container with this environment. As in a container
-// runtime, the CDI library adds the devices and their hooks from the specs in a directory. A device has the id of
-// one of the daemon, or the name of a CDI device.
+// writeBundle writes the bundle of a container with this environment. As a container runtime would, it lets the CDI
+// library add the devices and their hooks from the specs in a directory. A device is given by its ID in the daemon, or
+// by the name of a CDI device.
 func writeBundle(dir, specs string, devices, env []string) error {
 	cache, err := cdi.NewCache(cdi.WithSpecDirs(specs), cdi.WithAutoRefresh(false))
 	if err != nil {
@@ -52,8 +52,7 @@ func writeBundle(dir, specs string, devices, env []string) error {
 	return os.WriteFile(filepath.Join(dir, "config.json"), text, 0o600)
 }
 
-// containerSpec returns the spec of a container that runs "init container" and may open no
-// device.
+// containerSpec returns the spec of a container that runs "init container" and may not open any device.
 func containerSpec(env []string) *oci.Spec {
 	return &oci.Spec{
 		Version: oci.Version,
@@ -67,7 +66,7 @@ func containerSpec(env []string) *oci.Spec {
 			{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "mode=755"}},
 			{Destination: "/sys", Type: "bind", Source: "/sys", Options: []string{"bind", "ro"}},
 			{Destination: "/init", Type: "bind", Source: "/init", Options: []string{"bind", "ro"}},
-			// As in an image of accelerator-fpga, and as a volume of the pod.
+			// This is as in an image with accelerator-fpga, and as a volume of the pod.
 			{Destination: tool, Type: "bind", Source: tool, Options: []string{"bind", "ro"}},
 			{Destination: "/bitstreams", Type: "bind", Source: bitstreamDir, Options: []string{"bind", "ro", "noexec"}},
 		},
@@ -80,9 +79,9 @@ func containerSpec(env []string) *oci.Spec {
 	}
 }
 
-// runInContainer is the process of a container: if it has the variable OWN, it programs its card with this
-// file of its volume. It opens each port in its /dev, and prints the port's AFU. It maps each BAR that is
-// writable for it, and prints the first word.
+// runInContainer is the process of a container. If the variable OWN is set, it first programs its card with this file
+// from its volume. It opens each port in its /dev, and prints the port's AFU. It maps each BAR that it can write to,
+// and prints the first word in it.
 func runInContainer() error {
 	if file := os.Getenv("OWN"); file != "" {
 		fme, err := filepath.Glob("/dev/dfl-fme.*")
@@ -127,8 +126,8 @@ func runInContainer() error {
 	return nil
 }
 
-// mapResources maps the first page of each BAR of a PCI function, as a program does, and prints the first word in it. It
-// returns the number of BARs, without those whose file is read-only in this container.
+// mapResources maps the first page of each BAR of a PCI function, as a program does, and prints the first word in it.
+// It returns the number of mapped BARs. BARs whose files are read-only in this container are left out.
 func mapResources() (mapped int, err error) {
 	files, err := filepath.Glob("/sys/bus/pci/devices/*/resource[0-9]*")
 	for _, name := range files {

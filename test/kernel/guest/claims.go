@@ -17,12 +17,12 @@ const (
 	claimsDir     = "/run/claims"
 )
 
-// claims is a process with the claims code of the DRA driver.
+// claims is a process that runs the claims code of the DRA driver.
 type claims struct {
 	process *exec.Cmd
 	input   io.WriteCloser
-	answers chan string   // closed at the end of its stdout
-	logged  chan struct{} // closed at the end of its log
+	answers chan string   // closed at the end of the process's stdout
+	logged  chan struct{} // closed at the end of the process's log
 }
 
 func startClaims(log *journal) (*claims, error) {
@@ -59,7 +59,7 @@ func startClaims(log *journal) (*claims, error) {
 	return c, nil
 }
 
-// end ends the process, and returns an error unless its status is 0.
+// end ends the process, and returns an error unless its exit status is 0.
 func (c *claims) end() error {
 	err := c.input.Close()
 	kill := time.AfterFunc(10*time.Second, func() { _ = c.process.Process.Kill() })
@@ -73,7 +73,7 @@ func (c *claims) end() error {
 	return nil
 }
 
-// runClaims starts or stops the process with the claims.
+// runClaims starts or stops the claims process.
 func (r *rig) runClaims(verb string) (err error) {
 	switch {
 	case verb == "stop" && r.claims != nil:
@@ -86,7 +86,7 @@ func (r *rig) runClaims(verb string) (err error) {
 	return err
 }
 
-// claim executes a request for the claims, and returns an error unless the answer is as wanted.
+// claim sends a request to the claims process, and returns an error unless the request succeeds or fails as wanted.
 func (r *rig) claim(ctx context.Context, request []string, wanted bool) error {
 	if r.claims == nil {
 		return errors.New("the claims are not running")
@@ -106,7 +106,7 @@ func (r *rig) claim(ctx context.Context, request []string, wanted bool) error {
 	}
 }
 
-// endClaims ends the process with the claims, and removes the claims.
+// endClaims ends the claims process, and removes the claims.
 func (r *rig) endClaims() error {
 	if r.claims == nil {
 		return nil

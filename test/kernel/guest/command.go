@@ -28,17 +28,17 @@ const (
 	lockDir      = "/run/accelerator-fpga"
 )
 
-// command is a process that a story has started: the tool, a command of the plugin, runc with a
-// container, or a registry (../../registry).
+// command is a process that a story has started: the tool, a command of the plugin, runc with a container, or a
+// registry (../../registry).
 type command struct {
 	process        *exec.Cmd
-	stdout, stderr *os.File // files, since a hook that outlives runc would keep pipes open
-	container      string   // name of the container; "" for other commands
+	stdout, stderr *os.File // files, because a hook that outlives runc would keep pipes open
+	container      string   // "" for commands that are not containers
 	ended          chan struct{}
 }
 
-// writeBitstream writes a GBS into a directory: FILE AFU [INTERFACE] [cut=BYTES]. The default interface
-// is that of the model a10.
+// writeBitstream writes a GBS into a directory. Its arguments are FILE AFU [INTERFACE] [cut=BYTES]. The default
+// interface is the one of the model a10.
 func writeBitstream(dir string, args []string) error {
 	file, afu, region, size := args[0], args[1], "69528db6eb31577a8c3668f9faa081f6", 0
 	for _, word := range args[2:] {
@@ -116,7 +116,7 @@ func (r *rig) begin(ctx context.Context, name, kind string, args []string) error
 	return nil
 }
 
-// listening waits until a server takes connections.
+// listening waits until a server accepts connections.
 func listening(ctx context.Context, address string) error {
 	for {
 		conn, err := net.Dial("tcp", address)
@@ -155,7 +155,7 @@ func (r *rig) ended(ctx context.Context, name, want string) error {
 	r.output = string(stdout) + string(stderr)
 	fmt.Fprintf(r.log, "$ %s\n%s", strings.Join(c.process.Args, " "), r.output)
 	if c.container != "" {
-		// A container's process outlives a killed runc.
+		// If runc is killed, the container's process survives.
 		remove := exec.Command("/bin/runc", "--root", "/run/runc", "delete", "--force", c.container)
 		if out, err := remove.CombinedOutput(); err != nil {
 			return fmt.Errorf("runc delete: %w: %s", err, out)
@@ -185,8 +185,8 @@ func (r *rig) run(ctx context.Context, kind, want string, args []string) error {
 	return r.ended(ctx, name, want)
 }
 
-// says returns an error unless the output of the command that ended last contains the text.
-// Blanks and line ends are all treated as one blank.
+// says returns an error unless the output of the command that ended last contains the text. Any sequence of blanks and
+// line ends is treated as one blank.
 func (r *rig) says(text string) error {
 	if !strings.Contains(strings.Join(strings.Fields(r.output), " "), text) {
 		return fmt.Errorf("output: found\n%s\nwant %q", r.output, text)
@@ -213,7 +213,7 @@ func (r *rig) kill(name string, hook bool) error {
 	return err
 }
 
-// programming waits until a port is disabled, which it is while it is programmed.
+// programming waits until a port is disabled, which is the case while it is being programmed.
 func (r *rig) programming(ctx context.Context, port string) error {
 	path := filepath.Join("/sys/bus/platform/devices", port, "afu_id")
 	for {
@@ -227,8 +227,7 @@ func (r *rig) programming(ctx context.Context, port string) error {
 	}
 }
 
-// locking waits until the given number of processes of the tool hold the lock of a card or
-// wait for it.
+// locking waits until this number of processes of the tool hold the lock of a card or wait for it.
 func locking(ctx context.Context, want int) error {
 	for {
 		processes, err := toolProcesses()
@@ -259,7 +258,7 @@ func hasOpen(thread int, dir string) bool {
 	})
 }
 
-// endCommands kills the commands that still run, and hooks that have outlived runc.
+// endCommands kills the commands that are still running, and hooks that have outlived runc.
 func (r *rig) endCommands(ctx context.Context) error {
 	var errs []error
 	for name, c := range r.commands {
@@ -280,8 +279,8 @@ func (r *rig) endCommands(ctx context.Context) error {
 	}
 }
 
-// toolProcesses returns the processes of the tool, hooks included, each with one of its
-// threads. Of a killed process, only a thread that is blocked in the kernel still exists.
+// toolProcesses returns the processes of the tool, including hooks, each with one of its threads. If a process was
+// killed, only threads that are blocked in the kernel still exist.
 func toolProcesses() (map[int]int, error) {
 	links, err := filepath.Glob("/proc/[0-9]*/task/[0-9]*/exe")
 	if err != nil {
@@ -300,7 +299,7 @@ func toolProcesses() (map[int]int, error) {
 	return found, nil
 }
 
-// readSyslog adds the messages of /dev/log to the journal: a line of JSON after a syslog header.
+// readSyslog adds the messages from /dev/log to the journal. Each is a line of JSON after a syslog header.
 func (r *rig) readSyslog(socket io.Reader) {
 	defer close(r.syslogged)
 	buffer := make([]byte, 64<<10)

@@ -18,8 +18,8 @@ const containerDir = "/run/container"
 // hold is a device that a pod holds.
 type hold struct{ pod, resource, device string }
 
-// hold assigns a device to a pod as the kubelet does: it calls Allocate of the daemon, stores
-// the answer in the checkpoint, and lists the device in the pod-resources API.
+// hold assigns a device to a pod as the kubelet does: it calls the daemon's Allocate, stores the answer in the
+// checkpoint, and lists the device in the pod-resources API.
 func (r *rig) hold(ctx context.Context, device, pod string) error {
 	if r.kubelet == nil {
 		return errors.New("the kubelet is not running")
@@ -49,9 +49,9 @@ func (r *rig) release(pod string) {
 	})
 }
 
-// openNode opens a node, and keeps it open until closeNode or until the machine ends. A port
-// must not be closed after its card was removed: the driver would read registers that are no
-// longer mapped (Linux 6.1, __afu_port_disable called by afu_release), and the kernel would oops.
+// openNode opens a node, and keeps it open until closeNode or until the machine ends. A port must not be closed after
+// its card was removed. Otherwise the driver would read registers that are no longer mapped (Linux 6.1,
+// __afu_port_disable called by afu_release), and the kernel would oops.
 func (r *rig) openNode(node string) error {
 	f, err := r.opens.open(node, 0)
 	if err == nil {
@@ -60,8 +60,7 @@ func (r *rig) openNode(node string) error {
 	return err
 }
 
-// openOwn opens the container's node, as a process of the container does, and keeps it open
-// as openNode does.
+// openOwn opens the container's node, as a process in the container does, and keeps it open as openNode does.
 func (r *rig) openOwn(node string) error {
 	f, err := os.OpenFile(filepath.Join(containerDir, node), os.O_RDWR, 0)
 	if err == nil {
@@ -70,8 +69,8 @@ func (r *rig) openOwn(node string) error {
 	return err
 }
 
-// closeNode closes the most recently opened node with this name. Its card must still be
-// plugged; the cards of nodes that were opened earlier may have been removed.
+// closeNode closes the most recently opened node with this name. Its card must still be plugged in. The cards of nodes
+// that were opened earlier may have been removed.
 func (r *rig) closeNode(node string) error {
 	for at, f := range slices.Backward(r.kept) {
 		if strings.HasSuffix(f.Name(), "/"+node) {
@@ -82,8 +81,8 @@ func (r *rig) closeNode(node string) error {
 	return fmt.Errorf("%s is not open", node)
 }
 
-// mknod creates a node in the container's /dev with the present device number of the host's
-// node, as a container runtime does.
+// mknod creates a node in the container's /dev with the current device number of the host's node, as a container
+// runtime does.
 func (r *rig) mknod(node string) error {
 	var host unix.Stat_t
 	if err := unix.Stat(filepath.Join("/dev", node), &host); err != nil {
@@ -95,8 +94,7 @@ func (r *rig) mknod(node string) error {
 	return unix.Mknod(filepath.Join(containerDir, node), host.Mode, int(host.Rdev))
 }
 
-// reaches opens the container's node, and returns an error unless its device number is that of
-// the device's port.
+// reaches opens the container's node, and returns an error unless it has the device number of the device's port.
 func (r *rig) reaches(node, device string) error {
 	dirs, err := ports()
 	if err != nil {

@@ -24,8 +24,8 @@ type step struct {
 	do   func() error
 }
 
-// costs measures n times each step on the path from the kernel to the kubelet. The results
-// explain the other numbers of the tables. The card stays plugged.
+// costs measures each step on the path from the kernel to the kubelet n times. The results explain the other numbers in
+// the tables. The card stays plugged in.
 func (r *rig) costs(ctx context.Context, n int, card []string) error {
 	slot, err := slotOf(card)
 	if err != nil {
@@ -132,8 +132,7 @@ func attribute(path string) error {
 // sendUEvent makes the kernel send a uevent of /dev/null.
 func sendUEvent() error { return write("/sys/class/mem/null/uevent", "change") }
 
-// listener receives uevents as a typical Go program does: in a goroutine that waits in the
-// runtime's poller.
+// listener receives uevents like a typical Go program: in a goroutine that waits in the runtime's poller.
 type listener struct {
 	socket   *os.File
 	received chan struct{}
@@ -158,7 +157,7 @@ func listenGo() (*listener, error) {
 			}
 			select {
 			case l.received <- struct{}{}:
-			default: // a uevent of the step for the kernel alone, which has no receiver
+			default: // a uevent that the step for the kernel alone caused, without a receiver
 			}
 		}
 	}()

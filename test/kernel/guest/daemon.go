@@ -29,8 +29,8 @@ const (
 	configFile = "/run/settings.yaml" // written by the verb rule; a story starts the daemon with --config
 )
 
-// settings are the daemon's first flags; the story's flags follow. Stories would take long
-// with the default intervals.
+// settings are the first flags of the daemon. The story's flags follow them. With the default intervals, stories would
+// take long.
 var settings = []string{
 	"--kubelet-dir=" + kubeletDir, "--pod-resources-socket=" + podsSocket, "--http-address=" + address, "--socket=", "--state-dir=",
 	"--log-level=debug", "--health-interval=100ms", "--recovery-hold=300ms", "--reprogram-timeout=1s", "--flap-limit=0",
@@ -54,11 +54,11 @@ func addRule(file, resource string, match []string) error {
 type daemon struct {
 	process *exec.Cmd
 	log     *journal
-	logged  chan struct{} // closed at the end of its log
+	logged  chan struct{} // closed at the end of the log
 	client  *http.Client
 }
 
-// startDaemon starts the daemon in a sandbox, and blocks until the daemon is ready.
+// startDaemon starts the daemon in a sandbox, and blocks until it is ready.
 func startDaemon(ctx context.Context, sandbox string, flags []string, log *journal) (*daemon, error) {
 	args := append(append([]string{"/daemon", "serve"}, settings...), flags...)
 	if sandbox != "root" {
@@ -95,8 +95,7 @@ func startDaemon(ctx context.Context, sandbox string, flags []string, log *journ
 
 // dial connects in the daemon's network namespace.
 func (d *daemon) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	// The thread stays locked, so that it ends with this goroutine: no other goroutine may run
-	// in its namespace.
+	// The thread stays locked, so it ends with this goroutine. No other goroutine may run in its namespace.
 	type answer struct {
 		conn net.Conn
 		err  error
@@ -145,12 +144,12 @@ func (d *daemon) devices() ([]story.Device, error) {
 	return devices, err
 }
 
-// end terminates the daemon, and returns an error unless its status is 0.
+// end terminates the daemon, and returns an error unless its exit status is 0.
 func (d *daemon) end() error {
 	d.client.CloseIdleConnections()
 	kill := time.AfterFunc(10*time.Second, func() { _ = d.process.Process.Kill() })
 	defer kill.Stop()
-	// SIGCONT, since a story may have stopped it.
+	// SIGCONT is needed because a story may have stopped it.
 	err := errors.Join(d.process.Process.Signal(syscall.SIGTERM), d.process.Process.Signal(syscall.SIGCONT))
 	<-d.logged
 	if err := errors.Join(err, d.process.Wait()); err != nil {

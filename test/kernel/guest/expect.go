@@ -46,8 +46,8 @@ func (r *rig) expect(ctx context.Context, args []string) error {
 	}
 }
 
-// metric waits until a series of the daemon's metrics has this value, or does not exist if the value is gone. A series is
-// written as in the daemon's answer, with sorted labels.
+// metric waits until a series of the daemon's metrics has this value. If want is "gone", it waits until the series does
+// not exist. A series is written as in the daemon's answer, with sorted labels.
 func (r *rig) metric(ctx context.Context, series, want string) error {
 	if r.daemon == nil {
 		return errNoDaemon
@@ -69,8 +69,8 @@ func (r *rig) metric(ctx context.Context, series, want string) error {
 	}
 }
 
-// unmet returns the error of an expectation that was not met: the cause of ctx, and the devices
-// that the kubelet and the daemon have.
+// unmet returns the error for an expectation that was not met. It contains the cause of ctx, and the devices as the
+// kubelet and the daemon see them.
 func (r *rig) unmet(ctx context.Context) error {
 	text := fmt.Sprintf("%v; the kubelet has %s", context.Cause(ctx), r.newest())
 	if r.daemon == nil {
@@ -83,7 +83,7 @@ func (r *rig) unmet(ctx context.Context) error {
 	return fmt.Errorf("%s; the daemon has %v", text, devices)
 }
 
-// expectSysfs waits until the kubelet's lists have exactly the ports of sysfs, all healthy.
+// expectSysfs waits until the kubelet's lists contain exactly the ports in sysfs, all healthy.
 func (r *rig) expectSysfs(ctx context.Context) error {
 	for {
 		dirs, err := ports()
@@ -107,8 +107,7 @@ func (r *rig) expectSysfs(ctx context.Context) error {
 	}
 }
 
-// withheld returns an error if the device is healthy on a list that the kubelet received since
-// the last action.
+// withheld returns an error if the device is healthy on a list that the kubelet has received since the last action.
 func (r *rig) withheld(device string) error {
 	if r.kubelet == nil {
 		return errors.New("the kubelet is not running")
@@ -121,7 +120,7 @@ func (r *rig) withheld(device string) error {
 	return nil
 }
 
-// quiet waits for d, and returns an error if the kubelet received another list meanwhile.
+// quiet waits for a duration, and returns an error if the kubelet receives another list meanwhile.
 func (r *rig) quiet(ctx context.Context, duration string) error {
 	d, err := time.ParseDuration(duration)
 	if err != nil {
@@ -137,12 +136,12 @@ func (r *rig) quiet(ctx context.Context, duration string) error {
 	return nil
 }
 
-// note records the time from the cause until the kubelet received the first list with the
-// expected state. If a uevent announces the change, the time counts from the uevent: before
-// it, the drivers are at work and the change cannot be seen.
+// note records the time from the cause until the kubelet received the first list with the expected state. If a uevent
+// announces the change, the time is measured from the uevent. Before it, the drivers are still at work, and the change
+// is not visible.
 func (r *rig) note(e story.Expectation, measured bool) {
 	if r.cause.name == "" || r.kubelet == nil || strings.Contains(e.Device, "-p") {
-		return // the uevents of a card's other ports cannot be told apart
+		return // the uevents of a card's other ports look the same
 	}
 	list, ok := firstMet(r.kubelet.since(r.cause.at, e.Resource), r.cause.at, e)
 	if !ok {
@@ -161,9 +160,9 @@ func (r *rig) note(e story.Expectation, measured bool) {
 	}
 }
 
-// firstMet returns the first list received after a time that satisfies the expectation. The
-// first element of lists may be older than that time: if it satisfies the expectation, too,
-// there was no change, and firstMet returns false.
+// firstMet returns the first list that was received after a time and satisfies the expectation. The first element of
+// lists may be older than that time. If this element already satisfies the expectation, there was no change, and
+// firstMet returns false.
 func firstMet(lists []simkubelet.List, after time.Time, e story.Expectation) (simkubelet.List, bool) {
 	satisfies := func(l simkubelet.List) bool {
 		d, listed := l.Device(e.Device)
@@ -174,7 +173,7 @@ func firstMet(lists []simkubelet.List, after time.Time, e story.Expectation) (si
 			return simkubelet.List{}, false
 		}
 	} else if !e.Offered() {
-		return simkubelet.List{}, false // without an earlier list, the device was not offered before
+		return simkubelet.List{}, false // if there is no earlier list, the device was not offered before
 	}
 	if at := slices.IndexFunc(lists, satisfies); at >= 0 {
 		return lists[at], true
@@ -182,8 +181,8 @@ func firstMet(lists []simkubelet.List, after time.Time, e story.Expectation) (si
 	return simkubelet.List{}, false
 }
 
-// noteRead records the time from the uevent until the daemon had read a plugged card. The
-// rest of the time until the kubelet receives the list is that of sending.
+// noteRead records the time from the uevent until the daemon had read a plugged card. The rest of the time until the
+// kubelet receives the list is the time for sending it.
 func (r *rig) noteRead(verb, device string) {
 	bind, ok := r.uevents.first(r.cause.at, "bind", "0000:"+device, "dfl-port.")
 	read, logged := r.journal.last("device.added", device)
@@ -192,9 +191,9 @@ func (r *rig) noteRead(verb, device string) {
 	}
 }
 
-// since returns the name of a measured interval and its length. For a plugged card, it begins
-// with the bind of the port, from which the card is usable, or of the function; for a pulled card, with the first
-// uevent; for other changes, with the request.
+// since returns the name and the length of a measured interval. For a plugged card, the interval begins with the bind
+// of the function, or of the port, from which the card is usable. For a pulled card, it begins with the first uevent,
+// and for other changes with the request.
 func (r *rig) since(e story.Expectation, received time.Time) (interval string, took time.Duration) {
 	switch r.cause.name {
 	case "plug", "unplug", "bind", "unbind", "remove", "rescan", "insmod", "rmmod":

@@ -23,10 +23,10 @@ type feed struct {
 	received []lists
 }
 
-// lists maps the names of the resources whose streams are open to their newest lists.
+// lists contains the newest list of each resource whose stream is open, by the resource's name.
 type lists map[string]simkubelet.List
 
-// startKubelet starts a stand-in for the kubelet that daemons of any user can connect to.
+// startKubelet starts a stand-in for the kubelet that a daemon of any user can connect to.
 func startKubelet(ctx context.Context) (*feed, error) {
 	kubelet, err := simkubelet.Start(ctx, kubeletDir, simkubelet.Behaviour{})
 	if err != nil {
@@ -46,7 +46,7 @@ func openToAll(paths ...string) error {
 	return nil
 }
 
-// add records the present lists of the kubelet.
+// add records the current lists of the kubelet.
 func (f *feed) add(open map[string]simkubelet.List) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -55,8 +55,8 @@ func (f *feed) add(open map[string]simkubelet.List) {
 
 func (f *feed) end() { f.kubelet.Stop() }
 
-// since returns the last list that was received before t, if any, and then those received after
-// t. Each list joins those of several resources, as by [lists.of].
+// since returns the last list that was received before t, if any, followed by those received after t. Each list joins
+// the lists of several resources, as [lists.of] does.
 func (f *feed) since(t time.Time, resource string) []simkubelet.List {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,8 +84,8 @@ func (f *feed) newest() lists {
 	return f.received[len(f.received)-1]
 }
 
-// of joins the lists of the resources whose names have this prefix. The number of the result
-// is the sum of their numbers, and 0 if there are none.
+// of joins the lists of the resources whose names have this prefix. The number of the result is the sum of their
+// numbers, or 0 if there are none.
 func (ls lists) of(resource string) simkubelet.List {
 	var all simkubelet.List
 	for _, name := range slices.Sorted(maps.Keys(ls)) {
@@ -100,7 +100,7 @@ func (ls lists) of(resource string) simkubelet.List {
 	return all
 }
 
-// resourceOf returns the resource whose list has the device.
+// resourceOf returns the resource whose list contains the device.
 func (ls lists) resourceOf(device string) (resource string, err error) {
 	for name, l := range ls {
 		if _, listed := l.Device(device); listed {

@@ -14,8 +14,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
 
-// given calls Allocate as soon as the device is healthy on the kubelet's list, and returns an
-// error unless the answer has these nodes, or CDI names, in this order.
+// given calls Allocate as soon as the device is healthy on the kubelet's list. It returns an error unless the answer
+// contains these nodes, or CDI names, in this order.
 func (r *rig) given(ctx context.Context, device string, want []string) error {
 	if r.kubelet == nil {
 		return errors.New("the kubelet is not running")
@@ -50,8 +50,8 @@ func (r *rig) given(ctx context.Context, device string, want []string) error {
 	return nil
 }
 
-// cdi waits until the CDI specs, of any vendor, have these nodes for a device; without nodes,
-// until no spec has the device.
+// cdi waits until the CDI specs (of any vendor) contain these nodes for a device. Without nodes, it waits until no spec
+// contains the device.
 func (r *rig) cdi(ctx context.Context, device string, want []string) error {
 	for {
 		specs, err := readSpecs(cdiDir)
@@ -64,8 +64,8 @@ func (r *rig) cdi(ctx context.Context, device string, want []string) error {
 	}
 }
 
-// readSpecs reads all CDI specs of a directory, and returns the nodes of each device, as names
-// in /dev. It returns an error if a node has another name in the container than on the host.
+// readSpecs reads all CDI specs in a directory, and returns the nodes of each device as names in /dev. It returns an
+// error if a node has another name in the container than on the host.
 func readSpecs(dir string) (map[string][]string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {

@@ -56,7 +56,7 @@ func (h *host) ask(request string) (string, error) {
 	return readAnswer(h.answers)
 }
 
-// readAnswer reads one line, a verdict and a text, and returns the text.
+// readAnswer reads one line, which consists of a verdict and a text, and returns the text.
 func readAnswer(r *bufio.Reader) (string, error) {
 	line, err := r.ReadString('\n')
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// journal holds the log of a daemon, and of hooks.
+// journal contains the logs of a daemon and of hooks.
 type journal struct {
 	copy io.Writer
 
@@ -23,11 +23,10 @@ type journal struct {
 // line is one line of the log, with its fields as text.
 type line struct {
 	fields map[string]string
-	found  bool // a step of the story has found it
+	found  bool // a step of the story has already found it
 }
 
-// read reads a log until its end. A line that is not JSON has no event, and its text is in the
-// field text.
+// read reads a log until its end. A line that is not JSON gets no event, and its text is stored in the field text.
 func (j *journal) read(r io.Reader) {
 	lines := bufio.NewReader(r)
 	for {
@@ -56,7 +55,7 @@ func (j *journal) add(text string) {
 	j.lines = append(j.lines, l)
 }
 
-// flat returns a value as it is written in stories.
+// flat formats a value as it is written in stories.
 func flat(value any) string {
 	list, ok := value.([]any)
 	if !ok {
@@ -81,8 +80,8 @@ func (j *journal) await(ctx context.Context, event string, fields map[string]str
 	}
 }
 
-// find reports whether there is a line with this event and these fields. With take, the line
-// is marked, and lines that were marked before are skipped.
+// find reports whether there is a line with this event and these fields. If take is true, it marks the line, and skips
+// lines that were marked before.
 func (j *journal) find(event string, fields map[string]string, take bool) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()

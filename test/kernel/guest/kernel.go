@@ -19,10 +19,10 @@ var allModules = []string{
 	"dfl-fme-mgr", "dfl-fme-br", "dfl-fme-region", "dfl-fme", "dfl-afu", "dfl-pci",
 }
 
-// boardSensors is the module with the sensors of a board: ../board-sensors.c. Only a story loads it.
+// boardSensors is the module for the sensors of a board: ../board-sensors.c. Only one story loads it.
 const boardSensors = "board-sensors"
 
-// parameters are the parameters of modules: vfio-pci allows virtual functions of its functions.
+// parameters contains parameters of modules. The one for vfio-pci allows virtual functions.
 var parameters = map[string]string{"vfio-pci": "enable_sriov=1"}
 
 // insmod loads the modules that are not loaded yet.
@@ -52,8 +52,7 @@ func rmmod(names []string) error {
 	return nil
 }
 
-// modules returns the arguments of insmod or rmmod, with "all" replaced by all modules in the
-// right order.
+// modules returns the arguments of insmod or rmmod, with "all" replaced with all modules in the right order.
 func modules(args []string, loading bool) []string {
 	if !slices.Equal(args, []string{"all"}) {
 		return args
@@ -75,8 +74,8 @@ func write(path, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// driver returns the directory of the driver of a device, which is a PCI address, dfl-port.N
-// or dfl-fme.N. A PCI function without a driver belongs to dfl-pci.
+// driver returns the driver directory of a device, which is a PCI address, dfl-port.N or dfl-fme.N. If a PCI function
+// has no driver, it belongs to dfl-pci.
 func driver(device string) string {
 	if isAddress(device) {
 		if bound, err := filepath.EvalSymlinks(pciDir(device) + "/driver"); err == nil {
@@ -101,14 +100,13 @@ const (
 	portAssign  = 0x4004b682
 )
 
-// image returns a raw bitstream of 64 bytes, the first 16 of which name the AFU.
+// image returns a raw bitstream of 64 bytes. Its first 16 bytes identify the AFU.
 func image(afu string) ([]byte, error) {
 	raw, err := hex.DecodeString(afu)
 	return append(raw, make([]byte, 48)...), err
 }
 
-// program programs an AFU into a port by DFL_FPGA_FME_PORT_PR, and blocks until the card has
-// succeeded or failed.
+// program programs an AFU into a port with DFL_FPGA_FME_PORT_PR. It blocks until the card has succeeded or failed.
 func program(fme *os.File, afu string, port uint32) error {
 	image, err := image(afu)
 	if err != nil {

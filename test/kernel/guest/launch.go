@@ -28,8 +28,8 @@ func isolated(sandbox string) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{}
 }
 
-// launch runs in the namespaces of the sandbox. It drops the privileges that the sandbox does
-// not have, and executes the command with execve(2). It returns only if it fails.
+// launch runs in the namespaces of the sandbox. It drops the privileges that the sandbox does not have, and executes
+// the command with execve(2). It returns only if this fails.
 func launch(sandbox string, command []string) error {
 	runtime.LockOSThread()
 	switch sandbox {

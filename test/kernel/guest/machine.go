@@ -54,7 +54,7 @@ func mount() error {
 		if err := os.MkdirAll(mount.dir, 0o755); err != nil {
 			return err
 		}
-		// EBUSY: already mounted, as /dev is by the kernel.
+		// EBUSY: it is already mounted. The kernel mounts /dev itself.
 		if err := unix.Mount(mount.kind, mount.dir, mount.kind, 0, mount.options); err != nil && !errors.Is(err, unix.EBUSY) {
 			return fmt.Errorf("mount %s: %w", mount.dir, err)
 		}
@@ -62,7 +62,7 @@ func mount() error {
 	return nil
 }
 
-// loopbackUp sets lo up in the network namespace of this thread.
+// loopbackUp brings up lo in the network namespace of this thread.
 func loopbackUp() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -77,13 +77,13 @@ func loopbackUp() error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request)
 }
 
-// clear brings the machine into the state in which every story starts: all drivers, no card.
+// clear restores the state in which every story starts: all drivers are loaded, and there are no cards.
 func (m *machine) clear(ctx context.Context) error {
 	plugged, err := m.host.ask("cards")
 	if err != nil {
 		return err
 	}
-	if err := rmmod([]string{boardSensors}); err != nil && !errors.Is(err, unix.ENOENT) { // left by a story that has failed
+	if err := rmmod([]string{boardSensors}); err != nil && !errors.Is(err, unix.ENOENT) { // left by a story that failed
 		return err
 	}
 	for _, card := range strings.Fields(plugged) {
@@ -112,13 +112,13 @@ func (m *machine) clear(ctx context.Context) error {
 	return nil
 }
 
-// kernelErrors returns the lines of the kernel's log that indicate an error, since the last
-// call.
+// kernelErrors returns the lines in the kernel's log since the last call that indicate an error.
 func (m *machine) kernelErrors() []string {
 	var found []string
 	buffer := make([]byte, 8192)
 	for {
-		// Each read returns one record; EAGAIN after the last, EPIPE if records were overwritten.
+		// Each read returns one record. It fails with EAGAIN after the last one, and with EPIPE if records were
+		// overwritten.
 		n, err := unix.Read(m.kernel, buffer)
 		if errors.Is(err, unix.EPIPE) {
 			continue
@@ -128,7 +128,8 @@ func (m *machine) kernelErrors() []string {
 		}
 		_, text, _ := strings.Cut(string(buffer[:n]), ";")
 		line, _, _ := strings.Cut(text, "\n")
-		// xocl copies beyond the end of a field, and unmaps an address that it has not mapped, each the first time.
+		// xocl copies beyond the end of a field, and unmaps an address that it has not mapped. Each of these causes one
+		// warning.
 		if strings.Contains(line, "WARNING:") && (strings.Contains(line, "[xocl]") || strings.Contains(line, "iounmap+")) {
 			continue
 		}

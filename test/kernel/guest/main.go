@@ -52,8 +52,8 @@ func main() {
 		}
 		_, _ = m.host.ask(fmt.Sprintf("exit %d", status))
 	}
-	// The host ends the machine at the request exit. If it does not, the power-off or the end of
-	// /init, which panics the kernel, does.
+	// The request exit makes the host end the machine. If it does not, the power-off ends it, or the end of /init,
+	// which panics the kernel.
 	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
 }
 
@@ -102,7 +102,7 @@ func (m *machine) runStories(ctx context.Context) (status int, err error) {
 func (m *machine) runStory(ctx context.Context, s story.Story, t tables) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, storyTimeout, fmt.Errorf("timeout: the story still runs after %v", storyTimeout))
 	defer cancel()
-	// A goroutine that is blocked in the kernel ignores ctx. Its stack is written to the console.
+	// A goroutine that is blocked in the kernel ignores ctx. So write its stack to the console.
 	stuck := time.AfterFunc(90*time.Second, func() { _ = pprof.Lookup("goroutine").WriteTo(os.Stdout, 2) })
 	defer stuck.Stop()
 	if err := m.clear(ctx); err != nil {

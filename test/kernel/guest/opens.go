@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// opens records, by inotify, each open of a node of the drivers, and of the attributes of blocking.
-// Opens by the rig and by the commands of a story are allowed. All others are attributed to the
-// daemon, which must open none of them: when a port is closed for the last time, its AFU is reset.
+// opens records, with inotify, each open of the drivers' nodes and of the attributes in blocking. The rig and the
+// commands of a story may open them. All other opens are attributed to the daemon, which must not open any of them:
+// when a port is closed for the last time, its AFU is reset.
 type opens struct {
 	inotify  int
-	dirs     map[int32]string // the watched directories, as paths in /dev; PCI functions as paths in /
+	dirs     map[int32]string // watched directories, as paths in /dev; PCI functions as paths in /
 	others   []string         // names of nodes that other processes opened
-	running  bool             // commands run, and opens are attributed to them
+	running  bool             // commands are running, and opens are attributed to them
 	commands []string         // names of nodes that commands opened
 }
 
@@ -33,7 +33,7 @@ func watchOpens(dir string) (*opens, error) {
 	return o, o.watch(dir, "")
 }
 
-// watch adds a directory whose files have names that begin with prefix. It may be watched already.
+// watch adds a directory whose files have names that begin with prefix. The directory may already be watched.
 func (o *opens) watch(dir, prefix string) error {
 	watch, err := unix.InotifyAddWatch(o.inotify, dir, unix.IN_OPEN)
 	if err != nil {
@@ -43,12 +43,12 @@ func (o *opens) watch(dir, prefix string) error {
 	return nil
 }
 
-// blocking are the attributes of a function whose reading can block: of vfio-pci, until a container has
-// closed the function; of xocl, until the management function has answered. Reading ulp_uuids without a
-// loaded xclbin is a NULL pointer dereference in xocl.
+// blocking lists the attributes of a function whose reading can block. Those of vfio-pci block until a container has
+// closed the function, and those of xocl until the management function has answered. Reading ulp_uuids without a loaded
+// xclbin causes a NULL pointer dereference in xocl.
 var blocking = []string{"uevent", "driver_override", "sriov_numvfs", "mig_calibration", "mig_cache_update", "ulp_uuids"}
 
-// watchVFIO watches the nodes of vfio, and the attributes of a function, unless address is "".
+// watchVFIO watches the nodes of vfio. Unless address is "", it also watches the attributes of this function.
 func (o *opens) watchVFIO(address string) error {
 	for _, dir := range []string{"vfio/", "vfio/devices/"} {
 		if err := o.watch("/dev/"+dir, dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -61,9 +61,9 @@ func (o *opens) watchVFIO(address string) error {
 	return o.watch(pciDir(address)+"/", address+"/")
 }
 
-// watchXRT watches the nodes of xocl, and of the functions on xocl the attributes that must not be read.
+// watchXRT watches the nodes of xocl, and those attributes of functions on xocl that must not be read.
 func (o *opens) watchXRT() error {
-	// The kernel removes an empty directory only if it has made it itself, so that these stay watched.
+	// The kernel removes an empty directory only if it has created it, so these directories stay and can be watched.
 	for _, dir := range []string{"dri/", "xfpga/"} {
 		if err := os.Mkdir("/dev/"+dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
@@ -87,7 +87,7 @@ func (o *opens) watchXRT() error {
 	return nil
 }
 
-// unrecorded calls a function of the rig, and ignores the opens until it returns.
+// unrecorded calls a function of the rig, and ignores all opens until it returns.
 func (o *opens) unrecorded(act func() error) error {
 	if err := o.take(); err != nil {
 		return err
@@ -97,8 +97,7 @@ func (o *opens) unrecorded(act func() error) error {
 	return errors.Join(err, rerr)
 }
 
-// open opens a node for the rig. inotify merges equal events in its queue, so the queue is read
-// before and after.
+// open opens a node for the rig. inotify merges equal events in its queue, so open drains the queue before and after.
 func (o *opens) open(name string, flags int) (*os.File, error) {
 	if err := o.take(); err != nil {
 		return nil, err
@@ -120,7 +119,7 @@ func (o *opens) open(name string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// take reads and attributes the opens until now.
+// take reads the opens so far, and attributes them.
 func (o *opens) take() error {
 	names, err := o.read()
 	o.add(names)

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Opens of nodes are attributed to the daemon, and those of the attributes of a PCI function that must not be read.
+// Opens of nodes are attributed to the daemon, and so are opens of those attributes of a PCI function that must not be
+// read.
 func TestOpensOfOthers(t *testing.T) {
 	dev, function, sensors, render := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
 	o, err := watchOpens(dev)

@@ -13,7 +13,7 @@ import (
 
 const peerSocket = "/run/peer/pods.sock"
 
-// peer is another Go process that echoes bytes and serves gRPC. costs measures messages to it.
+// peer is another Go process that echoes bytes and serves gRPC. The verb costs measures messages to it.
 type peer struct {
 	process *exec.Cmd
 	in      io.WriteCloser
@@ -33,7 +33,7 @@ func startPeer(ctx context.Context) (*peer, error) {
 	if err := p.process.Start(); err != nil {
 		return nil, err
 	}
-	// The first echo shows that it serves.
+	// The first echo shows that the process is serving.
 	if err := p.echo(); err != nil {
 		return nil, errors.Join(err, p.end())
 	}

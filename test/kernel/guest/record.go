@@ -20,7 +20,7 @@ func (r *rig) beginRecording(s story.Story) {
 	r.uevents.take()
 }
 
-// heard waits for a uevent, the last of those that a step causes. Its message contains text.
+// heard waits for the last uevent that a step causes. Its message contains text.
 func (r *rig) heard(ctx context.Context, action, device, text string) error {
 	for !r.uevents.contain(action, device, text) {
 		if err := pause(ctx, 10*time.Millisecond); err != nil {
@@ -30,7 +30,7 @@ func (r *rig) heard(ctx context.Context, action, device, text string) error {
 	return nil
 }
 
-// record writes a board with the present state of the machine.
+// record writes a board with the current state of the machine.
 func (r *rig) record(ctx context.Context, name string) error {
 	r.uevents.settle(ctx)
 	var text []byte
@@ -44,7 +44,7 @@ func (r *rig) record(ctx context.Context, name string) error {
 	return writeFixture("sysfs", name+".txtar", text)
 }
 
-// recordUEvents writes the uevents since the last such step. Without a name, they are discarded.
+// recordUEvents writes the uevents since the last such step. If there is no name, it discards them.
 func (r *rig) recordUEvents(ctx context.Context, name []string) error {
 	r.uevents.settle(ctx)
 	messages := r.uevents.take()
@@ -56,8 +56,8 @@ func (r *rig) recordUEvents(ctx context.Context, name []string) error {
 	return writeFixture("uevents", name[0]+".txt", fixture.UEvents(messages, head))
 }
 
-// head returns the head of a recording, with the steps before it: for a board, all of the
-// story; for uevents, those since the last recording of uevents.
+// head returns the head of a recording, with the steps before it. For a board, these are all steps of the story so far.
+// For uevents, they are the steps since the last recording of uevents.
 func (r *rig) head() fixture.Head {
 	path := "test/kernel/" + parameter("stories") + "/" + r.story.Name + ".txt"
 	h := fixture.Head{Title: r.story.Title, Kernel: kernelName(), Story: path}
@@ -90,7 +90,7 @@ func writeFixture(kind, name string, text []byte) error {
 // kernelName returns the kernel's release and the version of its package.
 func kernelName() string {
 	name := "Linux " + text("/proc/sys/kernel/osrelease")
-	// #1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-11-16)
+	// for example #1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-11-16)
 	if _, version, ok := strings.Cut(text("/proc/sys/kernel/version"), "Debian "); ok {
 		version, _, _ = strings.Cut(version, " ")
 		name += " (Debian " + version + ")"
@@ -110,7 +110,7 @@ func (u *uevents) take() [][]byte {
 	return messages
 }
 
-// contain reports whether such a uevent was received since the last call of take.
+// contain reports whether such a uevent has been received since the last call of take.
 func (u *uevents) contain(action, device, text string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

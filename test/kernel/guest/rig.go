@@ -13,7 +13,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
 
-// No step, and no story, is expected to take as long, on a machine that does nothing else: the guest's processor is emulated.
+// No step, and no story, should take this long on a machine that does nothing else. The limits are high because the
+// guest's processor is emulated.
 const (
 	stepTimeout  = 30 * time.Second
 	storyTimeout = 2 * time.Minute
@@ -28,10 +29,10 @@ type rig struct {
 	tables
 	log *os.File
 
-	kubelet   *feed // nil if no kubelet runs
+	kubelet   *feed // nil if no kubelet is running
 	pods      *simkubelet.PodResources
-	daemon    *daemon // nil if no daemon runs
-	claims    *claims // nil if none run
+	daemon    *daemon // nil if no daemon is running
+	claims    *claims // nil if the claims process is not running
 	journal   *journal
 	syslog    *net.UnixConn
 	syslogged chan struct{}       // closed when readSyslog has returned
@@ -40,17 +41,17 @@ type rig struct {
 	cause     cause
 	program   chan error // result of the last programming
 	holds     []hold
-	uses      map[string]use // functions that a container uses, by address
+	uses      map[string]use // files of functions that a container uses, by address
 	writes    []chan error   // results of writeHeld
 
 	story story.Story // for the heads of recordings
-	step  story.Step  // the present one
+	step  story.Step  // the current step
 	done  int         // line of the last step that recorded uevents
 }
 
 // cause is the last action of the story.
 type cause struct {
-	name string // the verb; for the verb host, with its request
+	name string // the verb; for the verb host, the request as well
 	at   time.Time
 }
 
@@ -83,8 +84,8 @@ func newRig(ctx context.Context, m *machine, name string, t tables) (*rig, error
 	return r, openToAll(filepath.Dir(podsSocket), podsSocket)
 }
 
-// close ends all processes and servers of the story, and returns their errors, opens of nodes
-// by other processes, and errors in the kernel's log.
+// close ends all processes and servers of the story. It returns their errors, errors for nodes that other processes
+// have opened, and errors in the kernel's log.
 func (r *rig) close() error {
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(r.ctx), stepTimeout, fmt.Errorf("timeout after %v", stepTimeout))
 	defer cancel()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// table holds measured times by the name of the interval.
+// table contains measured times by the name of the interval.
 type table struct {
 	title string
 	rows  map[string][]time.Duration
@@ -16,7 +16,7 @@ type table struct {
 
 // tables are the tables of the whole boot.
 type tables struct {
-	cards  *table // times of the verb measure, which does not query the daemon meanwhile
+	cards  *table // times from the verb measure, which does not query the daemon meanwhile
 	causes *table // times of all other actions of stories
 	steps  *table // times of single steps
 }
@@ -39,8 +39,8 @@ func (t *table) String() string {
 	return b.String()
 }
 
-// median returns the middle of sorted durations; if their number is even, the greater of the
-// two in the middle.
+// median returns the middle of sorted durations. If their number is even, it returns the greater of the two in the
+// middle.
 func median(sorted []time.Duration) time.Duration { return sorted[len(sorted)/2] }
 
 func milli(d time.Duration) string {

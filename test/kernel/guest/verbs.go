@@ -17,7 +17,7 @@ import (
 // run executes a step. [story.Parse] has checked its arguments.
 type run = func(ctx context.Context, r *rig, a []string) error
 
-// acts are the verbs that change something; the times that expect records begin with them.
+// acts contains the verbs that change something. The times that expect records begin with them.
 var acts = map[string]run{
 	"start": func(ctx context.Context, r *rig, a []string) error { return r.start(ctx, a) },
 	"end":   func(_ context.Context, r *rig, _ []string) error { return r.end() },
@@ -91,7 +91,7 @@ var acts = map[string]run{
 	"forge":        func(_ context.Context, _ *rig, a []string) error { return forge(a[0] == "through", a[1]) },
 }
 
-// checks are the other verbs.
+// checks contains the other verbs.
 var checks = map[string]run{
 	"expect":   func(ctx context.Context, r *rig, a []string) error { return r.expect(ctx, a) },
 	"withheld": func(_ context.Context, r *rig, a []string) error { return r.withheld(a[0]) },
@@ -147,7 +147,7 @@ var checks = map[string]run{
 	"uevents": func(ctx context.Context, r *rig, a []string) error { return r.recordUEvents(ctx, a) },
 }
 
-// succeeds and fails run a command to its end.
+// succeeds and fails run a command until it ends.
 func succeeds(kind string) run {
 	return func(ctx context.Context, r *rig, a []string) error { return r.run(ctx, kind, "ok", a) }
 }
@@ -158,12 +158,12 @@ func fails(kind string) run {
 
 // number returns the first argument.
 func number(a []string) int {
-	n, _ := strconv.Atoi(a[0]) // it is a number, or Parse has refused it
+	n, _ := strconv.Atoi(a[0]) // Parse has checked that it is a number
 	return n
 }
 
-// fields returns the expected fields of a log line. Lists and numbers are written as in the log's
-// JSON, without brackets and quotes.
+// fields returns the expected fields of a log line. Lists and numbers are written as in the log's JSON, but without
+// brackets and quotes.
 func fields(words []string) map[string]string {
 	values := map[string]string{}
 	for _, word := range words {

@@ -15,22 +15,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// vfioModules are the modules of vfio-pci, and a driver for physical functions, in the order of their
-// dependencies. Kernels after 6.1 have no vfio_virqfd; iommufd is not in Debian's kernels.
+// vfioModules lists the modules of vfio-pci, and a driver for physical functions, in the order of their dependencies.
+// Kernels after 6.1 do not have vfio_virqfd, and Debian's kernels do not have iommufd.
 var vfioModules = []string{"irqbypass", "iommufd", "vfio_virqfd", "vfio", "vfio_iommu_type1", "vfio-pci-core", "vfio-pci", "pci-pf-stub"}
 
-// hasIOMMU reports whether the machine has an IOMMU, as it has for the stories in the directory vfio.
+// hasIOMMU reports whether the machine has an IOMMU. It has one for the stories in the directory vfio.
 func hasIOMMU() bool {
 	groups, _ := filepath.Glob("/sys/kernel/iommu_groups/*") // the pattern is valid
 	return len(groups) > 0
 }
 
-// xrtModules are xocl and the modules that it depends on, which only the machine for the stories in the
-// directory xrt has.
+// xrtModules are xocl and the modules that it depends on. Only the machine for the stories in the directory xrt has
+// them.
 var xrtModules = []string{"crc32c_generic", "libcrc32c", "drm_panel_orientation_quirks", "drm", "xocl"}
 
-// insmodFurther loads the modules that are not drivers of DFL: those of vfio if the machine has an IOMMU,
-// and xocl if the machine has it.
+// insmodFurther loads the modules that are not drivers of DFL: the modules of vfio if the machine has an IOMMU, and
+// xocl if the machine has it.
 func insmodFurther() error {
 	names := []string{"aer_inject"}
 	further := xrtModules
@@ -45,7 +45,7 @@ func insmodFurther() error {
 	return insmod(names)
 }
 
-// hasXOCL reports whether the machine has the driver xocl, as it has for the stories in the directory xrt.
+// hasXOCL reports whether the machine has the driver xocl. It has it for the stories in the directory xrt.
 func hasXOCL() bool {
 	_, err := os.Stat("/sys/bus/pci/drivers/xocl")
 	return err == nil
@@ -53,8 +53,8 @@ func hasXOCL() bool {
 
 func pciDir(address string) string { return "/sys/bus/pci/devices/" + address }
 
-// bindTo waits for a PCI function and binds it to a driver as an administrator does: the driver is
-// written to driver_override, the function is unbound from its present driver, and probed.
+// bindTo waits for a PCI function and binds it to a driver as an administrator does: it writes the driver to
+// driver_override, unbinds the function from its current driver, and makes the kernel probe it.
 func (r *rig) bindTo(ctx context.Context, address, driver string) error {
 	return r.opens.unrecorded(func() error {
 		dir, begin := pciDir(address), time.Now()
@@ -68,17 +68,17 @@ func (r *rig) bindTo(ctx context.Context, address, driver string) error {
 			}
 		}
 		if _, err := os.Lstat(dir + "/driver"); err == nil {
-			// ENODEV: it was not bound, but being probed.
+			// ENODEV: it was being probed, but not bound yet.
 			if err := write(dir+"/driver/unbind", address); err != nil && !errors.Is(err, unix.ENODEV) && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 		}
-		// ENODEV: it is not on the bus yet, and the kernel will probe it.
+		// ENODEV: it is not on the bus yet. The kernel will probe it.
 		if err := write("/sys/bus/pci/drivers_probe", address); err != nil && !errors.Is(err, unix.ENODEV) {
 			return err
 		}
-		// A function that has just been plugged is probed by the kernel itself, later. The link to the driver
-		// exists before the nodes, the uevent is sent after them.
+		// If a function has just been plugged in, the kernel probes it later by itself. The link to the driver is made
+		// before the nodes, and the uevent is sent after them.
 		for {
 			bound, err := os.Readlink(dir + "/driver")
 			_, announced := r.uevents.first(begin, "bind", address, address)
@@ -95,9 +95,8 @@ func (r *rig) bindTo(ctx context.Context, address, driver string) error {
 	})
 }
 
-// writeHeld starts to write to an attribute: to unbind a function that a container uses, or to remove
-// such virtual functions. The write ends when the container has closed the function; close of the
-// rig waits for it.
+// writeHeld starts to write to an attribute, in order to unbind a function that a container uses, or to remove such
+// virtual functions. The write ends when the container has closed the function. The rig's close waits for it.
 func (r *rig) writeHeld(path, text string) error {
 	var f *os.File
 	err := r.opens.unrecorded(func() (err error) {
@@ -116,7 +115,7 @@ func (r *rig) writeHeld(path, text string) error {
 	return nil
 }
 
-// endWrites waits for the end of each write of writeHeld.
+// endWrites waits until all writes of writeHeld have ended.
 func (r *rig) endWrites(ctx context.Context) error {
 	var errs []error
 	for _, done := range r.writes {
@@ -130,7 +129,7 @@ func (r *rig) endWrites(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// use holds files that a container has open: its function, and the files that it opened to get it.
+// use contains the files that a container has open: its function, and the files that it opened to get it.
 type use []*os.File
 
 func (u use) close() error {
@@ -154,8 +153,8 @@ const (
 
 var errNotViable = errors.New("the group is not viable")
 
-// use opens a function as a program in a container does, through its group or its own node.
-// The files stay open until leave.
+// use opens a function as a program in a container does, through its group or through its own node. The files stay open
+// until leave.
 func (r *rig) use(address string, cdev bool) error {
 	if _, ok := r.uses[address]; ok {
 		return fmt.Errorf("%s is in use already", address)
@@ -255,8 +254,8 @@ func (r *rig) openCDev(address string) (u use, err error) {
 	return u, nil
 }
 
-// inject makes a PCI function report an error, by the kernel's aer_inject. Its record is struct
-// aer_error_inj of drivers/pci/pcie/aer_inject.c.
+// inject makes a PCI function report an error, with the kernel's aer_inject. Its record is struct aer_error_inj of
+// drivers/pci/pcie/aer_inject.c.
 func inject(address, kind string) error {
 	var record struct {
 		bus, device, function      uint8

@@ -37,8 +37,7 @@ func (f *function) writePR(r, value uint64) {
 	}
 }
 
-// programmed completes the programming of a port: the port gets the AFU of the image, or
-// an error is raised.
+// programmed completes the programming of a port: either the port gets the AFU of the image, or an error is raised.
 func (f *function) programmed(port uint64) {
 	image := f.image
 	f.image = nil

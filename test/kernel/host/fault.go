@@ -61,7 +61,7 @@ func (f *function) apply(verb string, args []string) error {
 	return fmt.Errorf("request: found %q, want one of kill, revive, error, power, afu, set, ids, pr, management", verb)
 }
 
-// setIDs changes the vendor and the device in config space.
+// setIDs changes the vendor and the device ID in config space.
 func (f *function) setIDs(args []string) error {
 	if len(args) != 2 {
 		return fmt.Errorf("ids: found %d arguments, want a vendor and a device", len(args))
@@ -76,8 +76,7 @@ func (f *function) setIDs(args []string) error {
 	return nil
 }
 
-// port returns the offset in BAR 0 of the port with the given number, or of the first port if
-// there is no number.
+// port returns the offset in BAR 0 of the port with this number, or of the first port if no number is given.
 func (f *function) port(number []string) (uint64, error) {
 	var n uint64
 	if len(number) > 0 {
@@ -102,7 +101,7 @@ func (f *function) applyToPort(port uint64, verb, text string) error {
 	}
 	if verb == "error" {
 		f.set(port+portErrors+0x10, value)
-		f.set(port+portErrors+0x18, value) // the register of the first error
+		f.set(port+portErrors+0x18, value) // the register with the first error
 		return nil
 	}
 	status := f.register(port + portStatus)

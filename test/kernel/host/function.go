@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// ones is the value that a read of an absent or dead card returns.
+// ones is what reading an absent or dead card returns.
 const ones = ^uint64(0)
 
 // function is one PCI function.
@@ -23,8 +23,7 @@ type function struct {
 	mailbox *mailbox // nil if the function has none
 }
 
-// newFunction returns a function in its state after reset. several reports whether the slot
-// has more than one function.
+// newFunction returns a function in its state after reset. several means that the slot has more than one function.
 func newFunction(m functionModel, several bool) (*function, error) {
 	f := &function{fme: m.fme != nil, bar: make([]byte, foreignBAR)}
 	le := binary.LittleEndian
@@ -76,9 +75,8 @@ func (f *function) readConfig(at, n int) uint64 {
 	return v
 }
 
-// writeConfig writes the writable registers: command, cache line size, interrupt line and
-// the base address of BAR 0, whose low bits stay 0 according to its size. Writes to other
-// registers are ignored.
+// writeConfig writes the writable registers: command, cache line size, interrupt line and the base address of BAR 0,
+// whose low bits stay 0 according to its size. It ignores writes to other registers.
 func (f *function) writeConfig(at int, value uint32, n int) {
 	if f.dead {
 		return
@@ -102,8 +100,8 @@ func (f *function) writeConfig(at int, value uint32, n int) {
 // base returns the address of BAR 0.
 func (f *function) base() uint64 { return uint64(binary.LittleEndian.Uint32(f.config[0x10:]) &^ 0xf) }
 
-// inside reports whether n bytes lie in one register of BAR 0. The drivers access no more
-// than one register at a time.
+// inside reports whether n bytes lie in one register of BAR 0. The drivers never access more than one register at a
+// time.
 func (f *function) inside(at uint64, n int) bool {
 	return at < uint64(len(f.bar)) && at&7+uint64(n) <= 8
 }
@@ -152,7 +150,7 @@ func (f *function) write(at, value uint64, n int) {
 	}
 }
 
-// portOf returns the offset of the port that the register belongs to.
+// portOf returns the offset of the port that a register belongs to.
 func (f *function) portOf(r uint64) (at uint64, ok bool) {
 	for _, port := range f.ports {
 		if r >= port && r-port < portStride {
@@ -177,7 +175,7 @@ func (f *function) writePort(port, r, value uint64) {
 	}
 }
 
-// acknowledged returns the value of a control register with the reset acknowledged.
+// acknowledged returns the value of a control register after the reset was acknowledged.
 func acknowledged(value, reset, ack uint64) uint64 {
 	value &^= ack
 	if value&reset != 0 {

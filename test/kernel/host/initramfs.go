@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// writeInitramfs packs what the guest needs into a cpio archive: /init, /daemon, the programs in
-// /bin, /modules/*.ko and /stories/*.txt.
+// writeInitramfs packs what the guest needs into a cpio archive: /init, /daemon, the programs in /bin, /modules/*.ko
+// and /stories/*.txt.
 func writeInitramfs(path string, o options) (err error) {
 	f, err := os.Create(path)
 	if err != nil {

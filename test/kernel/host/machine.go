@@ -18,7 +18,7 @@ const slots = 4
 // functions is the maximum number of functions in a slot.
 const functions = 8
 
-// memory is the guest's memory. qemu's proxy requires a memfd that is shared with the cards.
+// memory is the size of the guest's memory. qemu's proxy requires a memfd that is shared with the cards.
 const memory = "512M"
 
 // machine is the running guest.
@@ -30,7 +30,7 @@ type machine struct {
 	qmp     *qmp
 	tasks   sync.WaitGroup // one goroutine for each function, and the reader of QMP
 
-	cards map[string]*card // by name; used by the goroutine of serve only
+	cards map[string]*card // by name; used only by the goroutine of serve
 }
 
 // boot starts qemu and waits until both of its sockets are connected.
@@ -52,7 +52,7 @@ func boot(ctx context.Context, image string, o options) (*machine, error) {
 	defer monitor.Close()
 
 	m.process = exec.CommandContext(ctx, "qemu-system-x86_64", m.arguments(image, o)...)
-	// qemu logs every access to a card that has just been removed.
+	// qemu logs each access to a card that has just been removed.
 	log, err := os.Create(filepath.Join(o.out, "qemu.log"))
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
@@ -70,8 +70,8 @@ func boot(ctx context.Context, image string, o options) (*machine, error) {
 	return m, nil
 }
 
-// connect accepts qemu's connections. If qemu has not connected when the timeout has passed
-// or ctx is done, connect closes both listeners and returns an error.
+// connect accepts qemu's connections. If qemu does not connect before the timeout or before ctx is done, connect closes
+// both listeners and returns an error.
 func (m *machine) connect(ctx context.Context, control, monitor net.Listener) error {
 	ctx, cancel := context.WithTimeout(ctx, qemuTimeout)
 	defer cancel()
@@ -102,7 +102,7 @@ func (m *machine) wait() error {
 func (m *machine) arguments(image string, o options) []string {
 	args := []string{
 		"-nodefaults", "-no-user-config", "-display", "none", "-vga", "none", "-no-reboot",
-		// Not KVM: a stock guest hangs under nested KVM.
+		// Don't use KVM: a stock guest hangs under nested KVM.
 		"-accel", "tcg", "-cpu", "qemu64", "-smp", fmt.Sprint(o.cpus), "-m", memory,
 		"-object", "memory-backend-memfd,id=ram,share=on,size=" + memory,
 		// q35's default, ACPI hot-plug, removes a card in 0.1 s; native pciehp takes 6 s.
@@ -115,7 +115,7 @@ func (m *machine) arguments(image string, o options) []string {
 		"-append", "console=ttyS0 panic=-1 quiet tsc=reliable no_timer_check nokaslr mitigations=off only=" + o.only + " stories=" + o.stories,
 	}
 	if o.iommu {
-		// vfio needs remapped interrupts; nvme needs a subsystem, which cannot be plugged, for virtual functions.
+		// vfio needs remapped interrupts. For virtual functions, nvme needs a subsystem, which cannot be hot-plugged.
 		args[len(args)-1] += " intel_iommu=on"
 		args = append(args, "-device", "intel-iommu,intremap=on", "-device", "nvme-subsys,id=subsystem")
 	}

@@ -20,7 +20,7 @@ const (
 	reset
 )
 
-// maxPayload is the largest payload that is accepted. The proxy's have 20 to 200 bytes.
+// maxPayload is the largest payload that is accepted. The proxy's payloads have 20 to 200 bytes.
 const maxPayload = 1 << 16
 
 // access is one command: a header of 16 bytes (command, size), then the payload.
@@ -51,8 +51,8 @@ func (f *function) serve(conn *net.UnixConn) {
 	}
 }
 
-// receive reads one command. It closes the file descriptors that are sent with it (of the
-// guest's memory, of interrupts): these cards use neither.
+// receive reads one command. If file descriptors are sent with it (for the guest's memory and for interrupts), it
+// closes them, because these cards do not use them.
 func receive(conn *net.UnixConn) (access, error) {
 	head, rights := make([]byte, 16), make([]byte, 256)
 	n, m, _, _, err := conn.ReadMsgUnix(head, rights)
@@ -125,5 +125,5 @@ func (f *function) answer(a access) (value uint64, ok bool) {
 	return 0, a.command == reset
 }
 
-// width returns a length in bytes, limited to that of a register.
+// width limits a length in bytes to the length of a register.
 func width(n uint64) int { return int(min(n, 8)) }

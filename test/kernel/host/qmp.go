@@ -12,12 +12,11 @@ import (
 // qemuTimeout limits every wait for qemu.
 const qemuTimeout = 30 * time.Second
 
-// qmp is a connection to qemu's monitor (qemu's docs/interop/qmp-spec.rst). One command
-// runs at a time.
+// qmp is a connection to qemu's monitor (qemu's docs/interop/qmp-spec.rst). Only one command runs at a time.
 type qmp struct {
 	conn    *net.UnixConn
 	answers chan message // capacity 1: the answer to the current command
-	deleted chan string  // ids of devices that the guest has released; the capacity exceeds the number between two requests
+	deleted chan string  // ids of devices that the guest has released; larger than the number between two requests
 	ended   chan struct{}
 }
 
@@ -35,8 +34,8 @@ func newQMP(conn *net.UnixConn) *qmp {
 	return &qmp{conn: conn, answers: make(chan message, 1), deleted: make(chan string, 2*slots*functions), ended: make(chan struct{})}
 }
 
-// read forwards qemu's answers, and its events DEVICE_DELETED, until the connection ends.
-// Each command receives its answer; each request first drains the events.
+// read forwards qemu's answers, and its DEVICE_DELETED events, until the connection ends. Each command receives its
+// answer. Each request first drains the events.
 func (q *qmp) read() {
 	defer close(q.ended)
 	d := json.NewDecoder(q.conn)
@@ -61,7 +60,7 @@ func (q *qmp) greet() error {
 	return q.do("qmp_capabilities", nil, -1)
 }
 
-// do runs a command. A file descriptor other than -1 is sent with it.
+// do runs a command. If fd is not -1, the file descriptor is sent with it.
 func (q *qmp) do(command string, arguments map[string]any, fd int) error {
 	text, err := json.Marshal(struct {
 		Execute   string         `json:"execute"`

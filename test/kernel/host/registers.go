@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Offsets of the features of a function in its BAR 0. The layout is our choice; the
-// registers are those of drivers/fpga/dfl.h and the dfl-fme and dfl-afu drivers.
+// Offsets of the features of a function in its BAR 0. The layout is our choice. The registers are those of
+// drivers/fpga/dfl.h and of the dfl-fme and dfl-afu drivers.
 const (
 	barSize    = 1 << 20
 	foreignBAR = 1 << 12 // size of BAR 0 of a function without features
@@ -19,7 +19,7 @@ const (
 	fmeErrors   = 0x4000
 	fmePR       = 0x5000
 	fmeEnd      = 0x6000  // end of the FME features with emulated registers
-	portAt      = 0x40000 // the first port; in a function without FME it is at 0
+	portAt      = 0x40000 // the first port; in a function without an FME it is at 0
 	portStride  = 0x60000 // from one port to the next; there are at most two
 	portErrors  = 0x1000  // relative to the port
 	afuAt       = 0x20000 // relative to the port
@@ -76,8 +76,7 @@ const (
 	fiuHeader     = 4
 )
 
-// header returns a device feature header. next is the distance to the next header, or 0 if
-// this is the last one.
+// header returns a device feature header. next is the distance to the next header, or 0 for the last one.
 func header(kind, id, revision, next uint64) uint64 {
 	v := kind<<60 | id&0xfff | revision&0xf<<12 | next&0xffffff<<16
 	if next == 0 {
@@ -86,8 +85,8 @@ func header(kind, id, revision, next uint64) uint64 {
 	return v
 }
 
-// writeHeaders writes the header of an FME (id 0) or of a port (id 1), and the headers of its
-// features, each of which points to the next.
+// writeHeaders writes the header of an FME (id 0) or of a port (id 1), and the headers of its features. Each header
+// points to the next.
 func (f *function) writeHeaders(at, id, revision uint64, features []feature) {
 	f.set(at, header(fiuHeader, id, revision, features[0].at))
 	for i, x := range features {

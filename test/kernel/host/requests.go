@@ -10,9 +10,8 @@ import (
 	"strings"
 )
 
-// serve executes the guest's requests, one a line, and answers each with one line, "ok …" or
-// "err …". It returns the guest's exit status; ok is false if the connection ended without
-// one. The requests are:
+// serve executes the guest's requests, one per line, and answers each of them with one line, "ok …" or "err …". It
+// returns the guest's exit status. ok is false if the connection ended without a status. The requests are:
 //
 //	say TEXT                     print TEXT to standard output
 //	plug NAME MODEL SLOT         plug a card, one of models, into a slot, rp0 to rp3
@@ -21,8 +20,9 @@ import (
 //	cards                        return the names of the plugged cards
 //	exit STATUS                  end the machine
 //
-// The following requests change the state of a card (fault.go), except one of qemuModels. kill and revive apply to all
-// functions of the card, management to the one that has a mailbox, the others to function 0:
+// The following requests change the state of a card (fault.go). They are not possible for cards of qemuModels. kill and
+// revive apply to all functions of the card, and management to the function that has a mailbox. The others apply to
+// function 0:
 //
 //	kill NAME                    every read returns ones, every write is ignored
 //	revive NAME                  undo kill
@@ -59,7 +59,7 @@ func (m *machine) serve() (status int, ok bool) {
 	return 0, false
 }
 
-// answerOf returns the answer to a request as one line; err may have several lines.
+// answerOf returns the answer to a request as one line, although the text of err may have several.
 func answerOf(answer string, err error) string {
 	if err != nil {
 		return "err " + strings.ReplaceAll(err.Error(), "\n", "; ") + "\n"

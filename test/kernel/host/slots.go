@@ -15,8 +15,8 @@ import (
 type card struct {
 	name      string
 	functions []*function // by number, from 0
-	attached  int         // number of functions that the guest has not released
-	leaving   bool        // the removal has been requested
+	attached  int         // number of functions that the guest has not released yet
+	leaving   bool        // the removal was requested
 }
 
 func newCard(name string, m model) (*card, error) {
@@ -31,7 +31,7 @@ func newCard(name string, m model) (*card, error) {
 	return c, nil
 }
 
-// id returns the id of a function in qemu: c0, c0.1.
+// id returns the id of a function in qemu, such as c0 or c0.1.
 func (c *card) id(function int) string {
 	if function == 0 {
 		return c.name
@@ -39,9 +39,8 @@ func (c *card) id(function int) string {
 	return fmt.Sprintf("%s.%d", c.name, function)
 }
 
-// plug plugs a new card into a slot. Function 0 is added last; with it, all functions appear
-// in the guest. If a function fails, the functions added before stay in the slot, invisible
-// to the guest.
+// plug plugs a new card into a slot. Function 0 is added last. This makes all functions appear in the guest. If adding
+// a function fails, the functions that were added before stay in the slot, but the guest cannot see them.
 func (m *machine) plug(name, of, slot string) error {
 	mod, ok := models[of]
 	emulated, byQEMU := qemuModels[of]
@@ -78,8 +77,7 @@ func (m *machine) plug(name, of, slot string) error {
 	return nil
 }
 
-// attach adds a function to qemu. qemu gets one end of a socket pair, the function serves
-// the other.
+// attach adds a function to qemu. qemu gets one end of a socket pair, and the function serves the other end.
 func (m *machine) attach(c *card, number int, slot string) error {
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -92,7 +90,7 @@ func (m *machine) attach(c *card, number int, slot string) error {
 	if err != nil {
 		return err
 	}
-	// serve must run before qemu sends its first command; it returns when qemu closes its end.
+	// serve must run before qemu sends its first command. It returns when qemu closes its end.
 	m.tasks.Go(func() { c.functions[number].serve(conn.(*net.UnixConn)) })
 	id := c.id(number)
 	err = m.qmp.do("getfd", map[string]any{"fdname": id}, fds[1])
@@ -108,8 +106,8 @@ func (m *machine) attach(c *card, number int, slot string) error {
 	return nil
 }
 
-// unplug requests the removal of a card, and blocks until the guest has released all of its
-// functions. The guest releases a slot as a whole.
+// unplug requests the removal of a card, and blocks until the guest has released all its functions. The guest releases
+// a slot as a whole.
 func (m *machine) unplug(c *card) error {
 	if err := m.pull(c); err != nil {
 		return err
@@ -124,7 +122,7 @@ func (m *machine) unplug(c *card) error {
 	return nil
 }
 
-// pull requests the removal of a card once, and does not wait.
+// pull requests the removal of a card once, and does not wait for it.
 func (m *machine) pull(c *card) error {
 	if c.leaving {
 		return nil
@@ -133,8 +131,8 @@ func (m *machine) pull(c *card) error {
 	return m.qmp.do("device_del", map[string]any{"id": c.name}, -1)
 }
 
-// dropReleased deletes the cards that the guest has released without a request: a card that
-// is plugged while the guest is still ejecting the previous card is ejected, too.
+// dropReleased deletes the cards that the guest has released without a request. This happens if a card is plugged in
+// while the guest is still ejecting the previous card: the new card is ejected, too.
 func (m *machine) dropReleased() {
 	for {
 		select {
@@ -146,7 +144,7 @@ func (m *machine) dropReleased() {
 	}
 }
 
-// released counts a function that the guest has released, and deletes the card after its last.
+// released counts a function that the guest has released. After the last function, it deletes the card.
 func (m *machine) released(id string) {
 	name, _, _ := strings.Cut(id, ".")
 	c, ok := m.cards[name]

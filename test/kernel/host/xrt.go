@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// xrtModel is the shell of a card whose user function is driven by xocl, of Xilinx' XRT.
+// xrtModel is the shell of a card whose user function is driven by xocl, the driver of Xilinx' XRT.
 type xrtModel struct {
 	vbnv, fpga string
 	timestamp  uint64
@@ -31,8 +31,8 @@ func (f *function) initXRT(m *xrtModel) {
 	f.mailbox = &mailbox{}
 }
 
-// mailbox is the hardware mailbox of a card, with the driver of the management function at its other
-// end: XRT's xocl/subdev/mailbox.c and include/mailbox_proto.h. Its registers have 32 bits.
+// mailbox is the hardware mailbox of a card. It also plays the driver of the management function at the other end: see
+// XRT's xocl/subdev/mailbox.c and include/mailbox_proto.h. Its registers have 32 bits.
 type mailbox struct {
 	packet []uint32 // the part of a packet that xocl has written so far
 	asked  uint32   // the code of the request
@@ -67,7 +67,7 @@ func (m *mailbox) read(r uint64) uint64 {
 	return 0
 }
 
-// write takes a word of a packet. After the last packet of a request, the answer is in the queue.
+// write takes a word of a packet. After the last packet of a request, it puts the answer into the queue.
 func (m *mailbox) write(r uint64, word uint32) {
 	if r != 0 {
 		return
@@ -85,7 +85,7 @@ func (m *mailbox) write(r uint64, word uint32) {
 		return
 	}
 	switch m.asked {
-	case hotReset: // ESHUTDOWN: the reset has begun, the state online will end it
+	case hotReset: // ESHUTDOWN: the reset has begun; the state online will end it
 		m.send(isResponse, m.id, []uint32{1<<32 - 108})
 	case peerData: // no data
 		m.send(isResponse, m.id, make([]uint32, 6))

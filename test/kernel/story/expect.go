@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Expectation is the expected state of one device: the arguments of expect.
+// Expectation is the expected state of one device, as given by the arguments of expect.
 type Expectation struct {
 	Device  string
 	Health  string   // healthy, degraded, unhealthy, gone
@@ -16,10 +16,10 @@ type Expectation struct {
 	AFU     string   // the first digits of the AFU; "" for any
 	Nodes   []string // all nodes, in this order; nil for any
 	Holder  string   // the only holder; "" for any
-	// Resource is a prefix of the resource name. The lists of other resources are not checked:
-	// "gone" means that the device is on no list of a resource with this prefix.
+	// Resource is a prefix of the resource name. The lists of other resources are not checked, so "gone" means that the
+	// device is not on a list of a resource with this prefix.
 	Resource string
-	// Unoffered requires that the daemon lists the device, and that no resource has it.
+	// Unoffered requires that the daemon lists the device, but that no resource's list contains it.
 	Unoffered bool
 	Members   []string      // all other functions of its group, in this order; nil for any
 	Within    time.Duration // time limit; 0 for the limit of every step
@@ -37,15 +37,15 @@ type Device struct {
 	Members  []string `json:"members"`
 }
 
-// Sysfs is the argument of expect for all devices: the kubelet's list must have exactly the
-// ports in sysfs, all healthy.
+// Sysfs is the argument of expect for all devices: the kubelet's list must contain exactly the ports in sysfs, all
+// healthy.
 const Sysfs = "sysfs"
 
 var healths = []string{"healthy", "degraded", "unhealthy", "gone"}
 
-// ParseExpectation reads the arguments of expect: DEVICE HEALTH, then, in any
-// order, reasons, "...", afu=DIGITS, node=NAME[,NAME …], holder=NAMESPACE/POD/CONTAINER,
-// resource=BEGINNING, unoffered, members=ADDRESS[,ADDRESS …] and within=DURATION.
+// ParseExpectation reads the arguments of expect: DEVICE HEALTH, followed in any order by reasons, "...", afu=DIGITS,
+// node=NAME[,NAME …], holder=NAMESPACE/POD/CONTAINER, resource=BEGINNING, unoffered, members=ADDRESS[,ADDRESS …] and
+// within=DURATION.
 func ParseExpectation(args []string) (Expectation, error) {
 	if len(args) < 2 {
 		return Expectation{}, fmt.Errorf("found %d arguments, want a device and its health, or %s", len(args), Sysfs)

@@ -63,7 +63,7 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// parsed returns the stories in a directory and those below it, by the name of the file.
+// parsed returns the stories in a directory and its subdirectories, by file name.
 func parsed(t *testing.T, dir string) map[string]story.Story {
 	t.Helper()
 	files, err := filepath.Glob(dir + "/*.txt")
@@ -96,8 +96,8 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// Every story of `make fixtures` can be parsed; starts no daemon, since its actions would be
-// recorded; waits for each card that it plugs; and records under a unique name.
+// Every story of `make fixtures` can be parsed. It does not start a daemon, because the daemon's actions would be
+// recorded. It waits for each card that it plugs in, and records under a unique name.
 func TestRecordings(t *testing.T) {
 	taken := map[string]string{}
 	for file, s := range parsed(t, "../recordings") {

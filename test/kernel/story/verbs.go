@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// synopses are the verbs and their arguments. A word in capitals stands for an argument, any other word
-// for itself, and a|b for one of several. What stands in brackets can be left out, and what … follows can
-// be repeated.
+// synopses contains the verbs and their arguments. A word in capitals stands for an argument, any other word stands for
+// itself, and a|b stands for one of several. Parts in brackets are optional, and the word before … can be repeated.
 var synopses = map[string]string{
 	// the daemon
 	"start":  "[as SANDBOX] [--FLAG=VALUE …]",
@@ -99,7 +98,7 @@ var synopses = map[string]string{
 	"reads":     "PATH TEXT",
 }
 
-// kinds are the words of synopses that not every argument matches.
+// kinds contains the words of synopses that match only certain arguments.
 var kinds = map[string]string{
 	"SANDBOX":      "root|pod|userns|deaf|blind",
 	"N":            "[1-9][0-9]{0,2}|1000",
@@ -121,7 +120,7 @@ var kinds = map[string]string{
 
 var groups = regexp.MustCompile(`\[[^]]*\]|\S+(?: …)?`)
 
-// match returns an error unless the arguments are as in the synopsis.
+// match returns an error unless the arguments match the synopsis.
 func match(synopsis string, args []string) error {
 	rest := args
 	complete := true

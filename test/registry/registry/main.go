@@ -1,4 +1,4 @@
-// Command registry is CNCF's distribution, without the storage of clouds.
+// Command registry is CNCF's distribution without the cloud storage drivers.
 package main
 
 import (
@@ -10,7 +10,7 @@ import (
 )
 
 func main() {
-	if registry.RootCmd.Execute() != nil { // it has printed the error
+	if registry.RootCmd.Execute() != nil { // the error has already been printed
 		os.Exit(1)
 	}
 }
