@@ -46,7 +46,7 @@ func TestDocumentedTargets(t *testing.T) {
 	}
 }
 
-// The packages, tests and benchmarks of each go test in the documents, in one of the modules.
+// The packages, tests and benchmarks of each go test in the documents exist in one of the modules.
 func TestDocumentedGoTests(t *testing.T) {
 	found := 0
 	for _, c := range doccmd.Commands(t, "../..", "go") {
