@@ -22,6 +22,7 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/demo"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
 	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/doccmd"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/picture"
 )
@@ -43,6 +44,17 @@ func TestDemoPicture(t *testing.T) {
 	}
 	varies := regexp.MustCompile(` *\d+\.\d+ m?s`)
 	compare.Values(t, file+", which -update writes", varies.ReplaceAllString(got, ""), varies.ReplaceAllString(read(t, file), ""))
+}
+
+// The commands and flags in the documents and in the help exist. In docs/logs.md, LOGS stands for the command logs.
+func TestDocumentedCommands(t *testing.T) {
+	const program = "accelerator-device-plugin"
+	found := append(doccmd.Commands(t, "../..", program), doccmd.Examples(newRoot(), program)...)
+	for _, c := range doccmd.Commands(t, "../..", "LOGS") {
+		c.Args = append([]string{"logs"}, c.Args...)
+		found = append(found, c)
+	}
+	doccmd.Check(t, 150, found, newRoot)
 }
 
 // docs/health.md has exactly the reasons of the daemon itself. Their severity cannot be overridden.

@@ -13,6 +13,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/test/doccmd"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -173,35 +174,10 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// The commands and flags in the documentation exist.
-func TestDocumentation(t *testing.T) {
-	text := ""
-	for _, page := range []string{"programming", "bitstreams", "accelerator-fpga"} {
-		text += string(must.Value(os.ReadFile("../../docs/" + page + ".md"))(t))
-	}
-	seen := 0
-	for line := range strings.Lines(text) {
-		_, line, ok := strings.Cut(line, "    accelerator-fpga ")
-		if !ok {
-			continue
-		}
-		line, _, _ = strings.Cut(line, "#")
-		line, _, _ = strings.Cut(line, "|")
-		cmd, args, err := newRoot().Find(strings.Fields(line))
-		if err == nil {
-			err = cmd.ParseFlags(args)
-		}
-		if err == nil && cmd.Args != nil {
-			err = cmd.Args(cmd, cmd.Flags().Args())
-		}
-		if err != nil {
-			t.Errorf("accelerator-fpga %s: %v", line, err)
-		}
-		seen++
-	}
-	if seen < 25 {
-		t.Errorf("%d command lines found, want 25 or more", seen)
-	}
+// The commands and flags in the documents and in the help exist.
+func TestDocumentedCommands(t *testing.T) {
+	const program = "accelerator-fpga"
+	doccmd.Check(t, 90, append(doccmd.Commands(t, "../..", program), doccmd.Examples(newRoot(), program)...), newRoot)
 }
 
 // The binary is static and small, because it is installed alone on hosts.

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
+	"b-com.com/accelerator-device-plugin/test/doccmd"
 )
 
 var update = flag.Bool("update", false, "write the output of the commands into docs/kubectl.md")
@@ -74,6 +75,12 @@ func documented(t *testing.T) *simcluster.Cluster {
 	}}}
 	c.Set(pending)
 	return c
+}
+
+// The commands and flags in the documents and in the help exist.
+func TestDocumentedCommands(t *testing.T) {
+	found := append(doccmd.Commands(t, "../../..", program), doccmd.Examples(newRoot(), program)...)
+	doccmd.Check(t, 60, found, newRoot)
 }
 
 // docs/kubectl.md has the output of its commands. Dates differ. -update writes it.

@@ -5,12 +5,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/doccmd"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -53,37 +55,20 @@ func TestShort(t *testing.T) {
 	compare.Equal(t, "text that is cut in a character", "x"+strings.Repeat("é", 499)+" …", short("x"+strings.Repeat("é", 600)))
 }
 
-// The help contains examples. The commands in the help and in the documentation exist.
-func TestDocumentation(t *testing.T) {
-	text := string(must.Value(os.ReadFile("../../../docs/bitstreams.md"))(t))
+// The help has examples, and the commands in it and in the documents exist. They begin with the name of accelerator-fpga, which
+// runs this program.
+func TestDocumentedCommands(t *testing.T) {
+	const program = "accelerator-fpga"
+	found := doccmd.Commands(t, "../../..", program)
 	for _, name := range []string{"pull", "push", "keep"} {
 		var help bytes.Buffer
 		compare.Equal(t, name+" --help", 0, run(t.Context(), []string{name, "--help"}, &help, io.Discard))
 		compare.Contains(t, name+" --help", "Examples:\n  accelerator-fpga "+name, help.String())
-		text += help.String()
 	}
-	seen := 0
-	for line := range strings.Lines(text) {
-		_, line, ok := strings.Cut(line, "  accelerator-fpga p")
-		if !ok || !strings.HasPrefix(line, "ull ") && !strings.HasPrefix(line, "ush ") || strings.Contains(line, " REGISTRY/") {
-			continue
-		}
-		line, _, _ = strings.Cut("p"+line, "   ")
-		line, _, _ = strings.Cut(line, "#")
-		line, _, _ = strings.Cut(line, "|")
-		cmd, args, err := newRoot().Find(strings.Fields(line))
-		if err == nil {
-			err = cmd.ParseFlags(args)
-		}
-		if err == nil {
-			err = cmd.Args(cmd, cmd.Flags().Args())
-		}
-		compare.NoError(t, "accelerator-fpga "+line, err)
-		seen++
-	}
-	if seen < 9 {
-		t.Errorf("found %d command lines, want 9 or more", seen)
-	}
+	found = slices.DeleteFunc(append(found, doccmd.Examples(newRoot(), program)...), func(c doccmd.Command) bool {
+		return len(c.Args) == 0 || !slices.Contains([]string{"pull", "push", "keep"}, c.Args[0])
+	})
+	doccmd.Check(t, 15, found, newRoot)
 }
 
 // The progress is one line on a terminal, and otherwise a line every 10 s.
