@@ -176,6 +176,8 @@ func TestRefused(t *testing.T) {
 		{"pull policy", "image: {pullPolicy: Sometimes}", "'Always', 'IfNotPresent', 'Never'"},
 		{"repository without a registry", "image: {pullPolicy: IfNotPresent}", `image.repository: found "accelerator-device-plugin" with pullPolicy IfNotPresent, want its registry before it (REGISTRY/accelerator-device-plugin), or pullPolicy Never`},
 		{"repository with a team", "image: {repository: team/adp, pullPolicy: Always}", `image.repository: found "team/adp" with pullPolicy Always, want its registry before it`},
+		{"only the device plugin's image in a registry", "api: dra\nimage: {repository: example.com/x}", `dra.image.repository: found "accelerator-dra-driver" without a registry, but image.repository is "example.com/x", want this image in a registry, too, or dra.image.pullPolicy Never`},
+		{"image of bitstreams in no registry", "image: {repository: example.com/x}\nbitstreams: {references: [example.com/a]}", `bitstreams.image.repository: found "accelerator-fpga-registry" without a registry`},
 		{"repository of dra without a registry", "api: dra\ndra: {image: {pullPolicy: Always}}", `dra.image.repository: found "accelerator-dra-driver" with pullPolicy Always, want its registry before it`},
 		{"name in capitals", "fullnameOverride: Plugin", "at '/fullnameOverride'"},
 		{"resource name without domain", "config: {resourceName: fpga}", "at '/config/resourceName'"},

@@ -90,13 +90,30 @@ reports, so they have the same path in the container. */}}
 {{- define "adp.pullPolicyOf" -}}
 {{- $path := first . }}
 {{- with last . }}
-{{- $first := splitList "/" .repository | first }}
-{{- $registry := and (contains "/" .repository) (or (contains "." $first) (contains ":" $first) (eq $first "localhost")) }}
+{{- $registry := eq (include "adp.inRegistry" .repository) "true" }}
 {{- if not (or $registry (has .pullPolicy (list "" "Never"))) }}
 {{- fail (printf "%s.repository: found %q with pullPolicy %s, want its registry before it (REGISTRY/%s), or pullPolicy Never for an image that was imported on the nodes" $path .repository .pullPolicy .repository) }}
 {{- end }}
 {{- default (ternary "IfNotPresent" "Never" $registry) .pullPolicy }}
 {{- end }}
+{{- end }}
+
+{{- /* "true" if the name of an image begins with a registry. */}}
+{{- define "adp.inRegistry" -}}
+{{- $first := splitList "/" . | first }}
+{{- and (contains "/" .) (or (contains "." $first) (contains ":" $first) (eq $first "localhost")) }}
+{{- end }}
+
+{{- /* The images in use beside .Values.image, by their paths. */}}
+{{- define "adp.otherImages" -}}
+{{- $all := dict }}
+{{- if or (eq .Values.api "dra") (include "adp.finish" .) }}
+{{- $_ := set $all "dra.image" .Values.dra.image }}
+{{- end }}
+{{- if .Values.bitstreams.references }}
+{{- $_ := set $all "bitstreams.image" .Values.bitstreams.image }}
+{{- end }}
+{{- toYaml $all }}
 {{- end }}
 
 {{- define "adp.image" -}}
