@@ -27,6 +27,8 @@ import (
 const (
 	quietLeast = 30 * time.Second
 	quietLimit = 200 * time.Second
+	// recordedLimit replaces quietLimit if the kubelet's checkpoint records ports: see [soak.Limits.Recorded].
+	recordedLimit = 330 * time.Second
 )
 
 // setUp makes a node with cards, and installs the chart.
@@ -111,7 +113,11 @@ func (s *soaking) quiet() {
 	for {
 		q.Differ = a.compare()
 		q.Agreed = len(q.Differ) == 0
-		if took := time.Since(began); q.Agreed && took > quietLeast || took > quietLimit || len(s.found()) > 0 {
+		limit := quietLimit
+		if len(s.recorded()) > 0 {
+			limit = recordedLimit
+		}
+		if took := time.Since(began); q.Agreed && took > quietLeast || took > limit || len(s.found()) > 0 {
 			break
 		}
 		a.wait(time.Second)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -35,7 +36,9 @@ type watching struct {
 	containers map[string]soak.Container // by process and start
 	looked     time.Time                 // when the last sample of containers began
 
-	offers map[string][]string // used only by the task that reads offers
+	// These are used only by the task that reads offers.
+	offers   map[string][]string
+	recorded []string
 }
 
 // containersOf returns the running containers of a pod.
@@ -84,15 +87,16 @@ func (s *soaking) observe() (end func()) {
 		defer cancel()
 		began := time.Now()
 		offers, err := s.readOffers(limited, kubelet)
+		recorded := s.recorded()
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil && (!unread || offers != nil) && time.Since(complete) > time.Second:
 			unread = true
-			s.write(soak.Line{Offers: &soak.Offers{Unread: err.Error(), Ports: offers, Seen: s.at(seen)}})
-		case err == nil && (unread || s.watch.offers == nil || !maps.EqualFunc(offers, s.watch.offers, slices.Equal)):
-			unread, s.watch.offers = false, offers
-			s.write(soak.Line{Offers: &soak.Offers{Ports: offers, Seen: s.at(seen)}})
+			s.write(soak.Line{Offers: &soak.Offers{Unread: err.Error(), Ports: offers, Seen: s.at(seen), Recorded: recorded}})
+		case err == nil && (unread || s.watch.offers == nil || !maps.EqualFunc(offers, s.watch.offers, slices.Equal) || !slices.Equal(recorded, s.watch.recorded)):
+			unread, s.watch.offers, s.watch.recorded = false, offers, recorded
+			s.write(soak.Line{Offers: &soak.Offers{Ports: offers, Seen: s.at(seen), Recorded: recorded}})
 		}
 		if offers != nil {
 			seen = began
@@ -248,6 +252,32 @@ func allowed(path string) []string {
 		}
 	}
 	return found
+}
+
+// recorded returns the ports in the kubelet's checkpoint while claims are offered. The kubelet removes the ports of a
+// container that has ended when it next allocates a device of a device plugin.
+func (s *soaking) recorded() (ports []string) {
+	var file struct {
+		Data struct {
+			PodDeviceEntries []struct {
+				ResourceName string
+				DeviceIDs    map[string][]string
+			}
+		}
+	}
+	text, err := os.ReadFile(checkpointFile)
+	if s.present().API != "dra" || err != nil || json.Unmarshal(text, &file) != nil { // the kubelet is writing it
+		return nil
+	}
+	for _, e := range file.Data.PodDeviceEntries {
+		for _, ids := range e.DeviceIDs {
+			for _, id := range ids {
+				ports = append(ports, portsOf(e.ResourceName, deviceName(id))...)
+			}
+		}
+	}
+	slices.Sort(ports)
+	return slices.Compact(ports)
 }
 
 // readOffers returns what the kubelet's device manager and the slices offer. If only the slices cannot be read, it

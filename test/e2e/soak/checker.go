@@ -19,6 +19,9 @@ type Limits struct {
 	Publish float64 // from a fault of a port until the scheduler must know about it
 	Serve   float64 // how long a pod may wait although there are enough ports
 	Away    float64 // how long a port that is fit and free may not be offered under any name
+	// Recorded replaces Away for [Offers.Recorded]. A driver that starts together with the kubelet can't tell whether
+	// such a port is free, or belongs to an init container, and withholds it for --tombstone-grace.
+	Recorded float64
 
 	Quick  float64 // like Serve and Away, but at the end of a quiet time and by any clock
 	Memory float64 // by how many MiB a part may grow
@@ -26,7 +29,7 @@ type Limits struct {
 }
 
 // DefaultLimits are the limits for a cluster that shares its machine.
-var DefaultLimits = Limits{Sample: 0.25, Late: 7, Settle: 15, Publish: 5, Serve: 120, Away: 60, Quick: 20, Memory: 16, Files: 10}
+var DefaultLimits = Limits{Sample: 0.25, Late: 7, Settle: 15, Publish: 5, Serve: 120, Away: 60, Recorded: 330, Quick: 20, Memory: 16, Files: 10}
 
 // Checker finds what is wrong in a history. Most rules are about something that must not last. Their [condition] is
 // evaluated after each line. It becomes a violation when it has been true for longer than a limit. Times are compared

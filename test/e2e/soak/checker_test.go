@@ -11,7 +11,7 @@ import (
 )
 
 // limits are short, so that histories are.
-var limits = soak.Limits{Sample: 0.25, Late: 3, Settle: 20, Publish: 5, Serve: 120, Away: 60, Quick: 15, Memory: 16, Files: 10}
+var limits = soak.Limits{Sample: 0.25, Late: 3, Settle: 20, Publish: 5, Serve: 120, Away: 60, Recorded: 90, Quick: 15, Memory: 16, Files: 10}
 
 // node is a node with three cards; c and d are the ports of one.
 const node = `
@@ -537,6 +537,16 @@ func TestChecker(t *testing.T) {
 			1 offers r=b,c,c-p1
 			60 op 1 delete q
 			62 op 1 delete q`, "lost@62 a"},
+		{"offered under no name, and recorded", `
+			1 offers r=b,c,c-p1 recorded=a
+			62 op 1 delete q
+			90 op 2 delete q
+			92 op 3 delete q`, "lost@92 a"},
+		{"recorded until the kubelet writes again", `
+			1 offers r=b,c,c-p1 recorded=a
+			50 offers r=b,c,c-p1
+			109 op 1 delete q
+			111 op 2 delete q`, "lost@111 a"},
 		{"offered again", `
 			1 offers r=b,c,c-p1
 			60 offers r=a,b,c,c-p1

@@ -59,6 +59,10 @@ func history(t testing.TB, text string) (lines []soak.Line) {
 			for name, ids := range fields {
 				o.Ports[name] = strings.Split(ids, ",")
 			}
+			if ids, ok := o.Ports["recorded"]; ok {
+				o.Recorded = ids
+				delete(o.Ports, "recorded")
+			}
 			if verb == "unread" {
 				o.Unread = "no answer"
 			}

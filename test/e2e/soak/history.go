@@ -97,6 +97,9 @@ type Offers struct {
 	Ports  map[string][]string `json:"ports,omitempty"`
 	Seen   float64             `json:"seen,omitempty"`   // when reading the previous sample began
 	Unread string              `json:"unread,omitempty"` // why no sample can be read; then Ports is unknown, or lacks the claims
+	// Recorded lists, while claims are offered, the ports that the kubelet's checkpoint records for a container, which may
+	// have ended long ago.
+	Recorded []string `json:"recorded,omitempty"`
 }
 
 // Quiet describes what was found after a time without operations, when all faults had ended.

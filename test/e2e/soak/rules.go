@@ -178,7 +178,11 @@ func (c *Checker) observeLost(held holding, offered map[string][]string) {
 	}
 	for id, p := range c.ports {
 		if p.fit() && !unfit[card(id)] && !held.cards[card(id)] && len(offered[id]) == 0 {
-			c.holds("lost "+id, calmClock, c.calm.at(c.now), c.limits.Away, func() Wrong {
+			key, limit := "lost "+id, c.limits.Away
+			if slices.Contains(c.offers.Recorded, id) {
+				key, limit = "lost and recorded "+id, c.limits.Recorded
+			}
+			c.holds(key, calmClock, c.calm.at(c.now), limit, func() Wrong {
 				return Wrong{"lost", fmt.Sprintf("%s is fit and free since %.2f s, and is offered under no name", id, c.now), []string{id}}
 			})
 		}
