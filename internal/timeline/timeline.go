@@ -256,7 +256,7 @@ func (r *Reader) Lacks() bool {
 	return len(unknown) > 0
 }
 
-// asked returns the filter's devices, split into those that appear in the log and those that don't.
+// asked returns the devices in the log, and those in the filter that the log doesn't contain.
 func (r *Reader) asked() (known, unknown []string) {
 	for _, d := range r.devices {
 		known = append(known, d.ID)

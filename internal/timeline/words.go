@@ -153,7 +153,7 @@ func list(l *line) string {
 	for _, id := range devices {
 		group := " healthy"
 		switch {
-		case isMore(id): // of either group
+		case isMore(id): // these may belong to any group
 			group = ""
 		case slices.Contains(off, id):
 			group = " off the list"
