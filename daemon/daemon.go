@@ -102,7 +102,7 @@ func (d *Daemon) Serve(ctx context.Context) (failed error) {
 	return tasks.Wait()
 }
 
-// apiServer returns a client of the API server, or nil if none is needed.
+// apiServer returns a client for the API server, or nil if none is needed.
 func (d *Daemon) apiServer() (*apiserver.Client, error) {
 	if d.Config.NodeName == "" || !d.Config.NodeAnnotation && !d.Config.Events && d.Config.NodeConditionType == "" {
 		return nil, nil

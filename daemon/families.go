@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/offer"
 )
 
-// Families returns the families that the settings enable in their mode.
+// Families returns the families that the settings enable and that are used in their mode.
 func Families(cfg config.Config) []inventory.Family {
 	if cfg.Mode == offer.Pool {
 		return []inventory.Family{pool.Pool{Units: cfg.AccelNbUnits}}

@@ -134,7 +134,7 @@ func (r *run) chooseMode(ctx context.Context) bool {
 	return true
 }
 
-// setMode makes a mode the newest one before it is in force.
+// setMode updates the newest mode, which isn't in force yet.
 func (r *run) setMode(asked string) {
 	logMode(r.Log, r.cfg.Mode, asked)
 	r.cfg.Mode = asked

@@ -36,8 +36,8 @@ func (h Health) String() string {
 type Condition struct {
 	Reason string // NAME or NAME=VALUE
 	Health Health // severity: Degraded or Unhealthy
-	// Row is the name of the [Row] that Health comes from. An administrator may overrule Health by
-	// this name ([Policy.Severity]). If Row is "", Health cannot be overruled.
+	// Row is the name of the [Row] that Health comes from. An administrator can use this name to override Health
+	// ([Policy.Severity]). If Row is "", Health can't be overridden.
 	Row string
 	// Passing marks a condition that is normal for a limited time. Until it has lasted for [Config.ReprogramTimeout],
 	// it isn't a fault and doesn't count as a turn ([Config.FlapLimit]), even if Health is Unhealthy. After that, the

@@ -32,7 +32,7 @@ type tracked struct {
 // rules are the durations and limits from [Config] that the node applies.
 type rules struct {
 	hold       time.Duration // how long a device must stay healthy before it is offered again
-	reprogram  time.Duration // how long a passing condition is normal
+	reprogram  time.Duration // how long a passing condition counts as normal
 	flapLimit  int           // turns allowed within flapWindow; 0 means any number
 	flapWindow time.Duration
 

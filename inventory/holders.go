@@ -11,7 +11,7 @@ import (
 
 // Holding is a device that is held under one name.
 type Holding struct {
-	As      string   // the name under which the device was given out
+	As      string   // the name the device was given out under
 	Holders []string // namespace/pod/container; empty if the device was given out and the container isn't known yet
 	// Nodes contains the names and numbers (MAJOR:MINOR) of the nodes that the holders were given. If they aren't
 	// known, NodesErr says why.
@@ -102,8 +102,8 @@ type holders struct {
 	Holdings
 	taken      bool                 // Holdings is from an answer
 	record     map[string][]Holding // the holdings at startup, until there is an answer
-	firstAt    time.Time            // when the first query that was answered was made
-	answeredAt time.Time            // when the newest query that was answered without an error was made
+	firstAt    time.Time            // time of the first answered query
+	answeredAt time.Time            // time of the newest query answered without an error
 	unknown    []string             // ids of held devices whose holders' nodes aren't known
 
 	ask time.Time // when the next query is needed; zero if the node doesn't need one

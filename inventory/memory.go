@@ -63,7 +63,7 @@ func (n *node) recall(e *entry, d *Device, now time.Time) {
 	e.health.overrule(e.unit.conditions, n.policy) // the earlier daemon may have had other severities
 }
 
-// forget drops the history of those of a card's devices that aren't present.
+// forget drops the history of a card's absent devices.
 func (n *node) forget(card string) {
 	for id := range n.past {
 		if cardOf(id) == card {

@@ -34,7 +34,7 @@ type node struct {
 	devices []*Device            // to be published, sorted by id
 	copied  bool                 // devices is no longer the newest snapshot's slice
 	changed bool                 // a new snapshot must be published
-	hinted  time.Time            // when the earliest hint that caused an unpublished change arrived
+	hinted  time.Time            // arrival time of the earliest hint that caused an unpublished change
 }
 
 // card is the state of one card.
@@ -88,7 +88,7 @@ type entry struct {
 
 	holders  []holder // from the newest answers
 	nodes    []string // names and numbers of the device nodes that are kept for the device
-	lost     lost     // those of the nodes that the device no longer has
+	lost     lost     // which of the nodes the device no longer has
 	contends bool     // the device is waiting until its nodes aren't kept for any other device
 }
 
@@ -264,8 +264,8 @@ func (n *node) mark(id string, cause time.Time) {
 	n.causes[id] = earlier(before, cause)
 }
 
-// steady reports whether checking a card is enough, without reading it. This is the case if its units had no conditions
-// in the last reading, not even ignored ones, and their devices are healthy.
+// steady reports whether it is enough to check a card instead of reading it. This is the case if its units had no
+// conditions in the last reading, not even ignored ones, and their devices are healthy.
 func (n *node) steady(address string) bool {
 	c := n.cards[address]
 	return c != nil && len(c.units) > 0 && !c.former && !slices.ContainsFunc(c.units, func(u *unit) bool {

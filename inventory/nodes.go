@@ -167,7 +167,7 @@ func lacks(present, nodes []string) bool {
 	return slices.ContainsFunc(nodes, func(node string) bool { return !slices.Contains(present, node) })
 }
 
-// sameHolders reports whether two devices are both held by one and the same container. Such a container may open both
+// sameHolders reports whether two devices are both held by the same single container. Such a container may open both
 // devices' nodes.
 func sameHolders(a, b []Holding) bool {
 	same := func(a, b []string) bool { return len(a) == 1 && slices.Equal(a, b) }

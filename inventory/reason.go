@@ -19,8 +19,8 @@ const (
 	ReasonPortIDConflict = "port-id-conflict" // another port of the card has the same number
 	ReasonUnreadable     = "unreadable"       // =FILE can't be read, or its content isn't valid
 	ReasonReadTimeout    = "read-timeout"     // reading the card takes longer than the read timeout
-	ReasonScanFailed     = "scan-failed"      // the card couldn't be read three times in a row, or even once since it was plugged in
-	ReasonUnchecked      = "unchecked"        // the daemon has lacked the descriptors or memory to read the card for too long
+	ReasonScanFailed     = "scan-failed"      // reading the card failed three times in a row, or once if it hasn't been read since it was plugged in
+	ReasonUnchecked      = "unchecked"        // the card hasn't been read for too long, because the daemon was out of descriptors or memory
 	ReasonRecoveryFailed = "recovery-failed"  // the kernel gave up recovering the card from a PCI error
 	ReasonRecovering     = "recovering"       // =NAME is over, but hasn't been for long enough yet
 	ReasonFlapping       = "flapping"         // changed too often; in quarantine until it hasn't changed for a while

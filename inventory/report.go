@@ -13,14 +13,14 @@ import (
 type change struct {
 	Change
 	kind    kind
-	cause   time.Time     // when the hint that caused the change arrived; zero if there was no hint
+	cause   time.Time     // arrival time of the hint that caused the change; zero if there was none
 	lasted  time.Duration // how long the previous state lasted
-	warn    bool          // logged at level warn, because the device has gotten worse
+	warn    bool          // logged at level warn, because the device has become worse
 	quiet   bool          // logged at level debug
 	err     error         // from the reading
 	holders []string
 	uids    []string // their pods' UIDs, if known
-	as      string   // the name under which the holders hold the device
+	as      string   // the name the holders hold the device under
 	found   bool     // the holders were already in the first answer
 	why     string   // the reason for the log
 

@@ -53,7 +53,7 @@ type scheduler struct {
 	resolved chan resolution
 	listing  bool      // a listing is in progress
 	relist   bool      // another listing follows the one in progress
-	allAt    time.Time // when the first hint for everything since the last listing arrived
+	allAt    time.Time // arrival time of the first hint for everything since the last listing
 	seeking  bool      // overdue cards must be listed, because there was a hint for one
 	listErr  string    // last listing error, so that it is logged only once
 	outcomes []outcome // those that the loop hasn't taken yet, in order
@@ -87,23 +87,23 @@ type job struct {
 	counted  bool      // the newest reading is counted in scheduler.busy
 	outlined bool      // an outline is in progress
 	stuck    int       // readings in progress whose results will be discarded: overdue, superseded, or the later of two
-	known    result    // the newest successful reading, which checks use; zero if there is none of this card through these families
+	known    result    // the newest successful reading, which checks use; zero if there is none for this card and these families
 	nodes    []string  // the device nodes in the newest reading or outline
 	listed   bool      // a reading or outline through this epoch's families has found units
 	wasRead  bool      // the card has been read since it was plugged in
 
 	hinted    time.Time       // first hint since the newest reading began; zero if there was none
-	answered  time.Time       // first hint before the newest reading, which caused its changes
+	answered  time.Time       // first hint before the newest reading: the cause of its changes
 	nodeHints map[string]Hint // hints for nodes since the newest reading began, by node name
 
 	failures int       // consecutive failed readings, at most one per health interval
 	failedAt time.Time // when the last failure was counted
-	starved  time.Time // since when all readings have failed because of a shortage; zero if the newest hasn't
+	starved  time.Time // when readings started to fail because of a shortage; zero if the newest one didn't
 	// unchecked means that all readings have failed because of a shortage for too long.
 	unchecked bool
 
 	recoveryFailed bool // the kernel gave up recovering the card, and no reading has succeeded since
-	givenUpAt      int  // the newest reading's number when the kernel gave up
+	givenUpAt      int  // number of the newest reading when the kernel gave up
 }
 
 // want is how soon a card must be read.
@@ -116,7 +116,7 @@ const (
 	wantNow          // before the routine queue, with no limit on the number of readings
 )
 
-// state is the state of the newest reading of a card.
+// state is the state of a card's newest reading.
 type state uint8
 
 const (
@@ -255,7 +255,7 @@ func (s *scheduler) read(ctx context.Context, j *job, now time.Time) {
 // discover requests readings of the addresses that aren't known yet. They come from a function without units, which
 // refers to the card it belongs to; that card may have been plugged in before the function. hinted is when the hint for
 // the function arrived, or zero if there was none. After a hint, a card that is being read is read once more, because
-// that reading may have begun before the function was there and not find a card.
+// that reading may have begun before the function was there, and may then not find a card.
 func (s *scheduler) discover(addresses []string, hinted time.Time) {
 	for _, address := range addresses {
 		switch j := s.jobs[address]; {
@@ -299,7 +299,7 @@ func (s *scheduler) onTime(ctx context.Context, now time.Time) {
 			s.giveUp(ctx, j)
 			s.queue(j)
 		case took >= s.cfg.ReadTimeout/2 && !j.hedged:
-			// A slow reading gets a hedged read, which may not run into whatever delays the first one: if the kernel
+			// A slow reading gets a hedged read, which may avoid whatever is delaying the first one: if the kernel
 			// begins to program after the first reading has begun, that reading blocks on the FME's locked errors, but
 			// a later reading doesn't read them. Whichever result arrives first is used.
 			j.hedged = true

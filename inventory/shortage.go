@@ -10,7 +10,7 @@ import (
 // memory ([sysfs.IsShortage]).
 type shortage struct {
 	since   time.Time // zero if there is no shortage
-	last    time.Time // when the newest reading or listing that failed because of it was made
+	last    time.Time // time of the newest reading or listing that failed because of it
 	listing bool      // the newest listing failed because of it and must be repeated
 }
 
@@ -23,7 +23,7 @@ func (s *scheduler) noteShortage(err error, now time.Time) {
 	}
 }
 
-// starve handles a card's reading that failed because of a shortage. The error says nothing about the card, so the card
+// starve handles a failed reading that was caused by a shortage. The error says nothing about the card, so the card
 // keeps its last state. If it goes too long without a reading, its devices become unhealthy, because it isn't known
 // whether they are healthy. The next health tick reads the card again.
 func (s *scheduler) starve(j *job, err error, now time.Time) {

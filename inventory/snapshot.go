@@ -20,8 +20,8 @@ type Snapshot struct {
 	// Generation grows by one each time [Policy.Mode] changes. Differences between two generations don't mean that the
 	// hardware has changed.
 	Generation uint64
-	// Hinted is when the earliest hint that caused a change in this version arrived. It is used to measure latency. It
-	// is zero if all changes were caused by ticks or timers.
+	// Hinted is the arrival time of the earliest hint that caused a change in this version. It is used to measure
+	// latency. It is zero if all changes were caused by ticks or timers.
 	Hinted time.Time
 }
 

@@ -30,7 +30,7 @@ var (
 	errNoShell     = errors.New("the VBNV and timestamp of the shell are not known, or do not fit in a resource name; a rule can name the device")
 )
 
-// byMode returns the name of a device's resource based on the mode alone. The results are the same as for
+// byMode returns the name of a device's resource based on the mode alone. Its results have the same meaning as those of
 // [Naming.ResourceOf].
 func (p Naming) byMode(d *inventory.Device) (string, error) {
 	if (d.Family == familyPool) != (p.Mode == Pool) {

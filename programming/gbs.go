@@ -80,8 +80,8 @@ func ParseID(s string) (string, error) {
 	return sysfs.ParseID(strings.ReplaceAll(s, "-", ""))
 }
 
-// ends returns err, which comes from a read. If err means that the data has ended, it instead returns an error with
-// this format.
+// ends returns err, an error from a read, unless err means that the data has ended. In that case it returns an error
+// with this format.
 func ends(err error, format string, args ...any) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf(format, args...)

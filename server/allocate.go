@@ -239,7 +239,7 @@ func (e *endpoint) check(device func(id string) *inventory.Device, requests []*v
 
 const (
 	maxNamed = 8   // maximum number of ids listed in a log line or an error
-	maxID    = 100 // maximum length of an id there, in bytes; the kubelet allows 63
+	maxID    = 100 // maximum length of each id in bytes; the kubelet allows 63
 )
 
 // shorten bounds a list for logs and errors. It returns the first maxNamed ids, each cut to maxID bytes, followed by

@@ -30,7 +30,7 @@ type Config struct {
 
 	RetireAfter     time.Duration // how long a resource stays registered when it has no devices
 	RegisterTimeout time.Duration // limit for connecting to the kubelet and receiving its answer
-	StreamTimeout   time.Duration // limit from the answer to the first stream
+	StreamTimeout   time.Duration // limit on the time between the answer and the first stream
 	BackoffMin      time.Duration // delay before the first attempt after a failure
 	BackoffMax      time.Duration // maximum delay before later attempts
 	PollInterval    time.Duration // between two checks of the kubelet's directory without an event

@@ -126,7 +126,7 @@ func pullFacts(ctx context.Context, cfg config.Config, address string, scan bool
 	return f
 }
 
-// scanPull collects the facts that the daemon would report, without the daemon.
+// scanPull collects the facts that the daemon would otherwise report.
 func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
 	cordons, err := readCordons(cfg.StateDir)
 	if err != nil {

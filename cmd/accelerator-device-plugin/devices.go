@@ -119,7 +119,7 @@ func printDevices(cmd *cobra.Command, state control.State, headline, format stri
 	return nil
 }
 
-// scanDevices scans once and prints the devices. If insist is true, it prints a note if the kubelet's socket is missing
+// scanDevices scans once and prints the devices. If insist is true, it prints a note about a missing kubelet socket
 // even if there are no devices.
 func scanDevices(cmd *cobra.Command, cfg config.Config, format string, insist bool) error {
 	state, err := deviceplugin.Scan(cmd.Context(), cfg, insist)

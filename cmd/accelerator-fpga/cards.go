@@ -74,7 +74,7 @@ func (d *device) find(s *settings) (fpga.Host, fpga.Card, *fpga.Port, error) {
 	return host, card, port, err
 }
 
-// differs returns the error for a --port that isn't the same port as in --device.
+// differs returns the error for a --port that doesn't match the port in --device.
 func (d *device) differs(port fpga.Port) error {
 	return fmt.Errorf("--port: found %d with --device %s, want %d or none", d.port, d.name, port.Number)
 }

@@ -86,7 +86,7 @@ type watchEvent struct {
 // that the watch needs.
 var errExpired = errors.New("resourceVersion is too old")
 
-// node returns the node after the event.
+// node returns the node's state after the event.
 func (e watchEvent) node(name string) (Node, error) {
 	switch e.Type {
 	case "ADDED", "MODIFIED", "DELETED":

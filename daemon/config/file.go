@@ -232,7 +232,7 @@ func union[V any](under, over map[string]V) map[string]V {
 	return all
 }
 
-// keyOf returns a flag's key, such as resyncInterval for resync-interval. A list's key is a plural.
+// keyOf returns a flag's key, such as resyncInterval for resync-interval. A list's key is plural.
 func keyOf(f *pflag.Flag) string {
 	words := strings.Split(f.Name, "-")
 	for i, w := range words[1:] {
@@ -288,7 +288,7 @@ func (t contents) parse(root setter) error {
 	return errors.Join(errs...)
 }
 
-// expanded returns a copy of a node without aliases. An alias counts as many values as its target, and keeps its own
+// expanded returns a copy of a node without aliases. An alias is counted like a copy of its target, but keeps its own
 // line. A key's value gets the key's line.
 func expanded(n *yaml.Node, left *int) (*yaml.Node, error) {
 	if *left--; *left < 0 {
@@ -400,7 +400,7 @@ func allowed(known map[string]setter, key string) string {
 	return strings.Join(keys, ", ")
 }
 
-// refuse returns the error that n was found instead of want.
+// refuse returns an error saying that n was found instead of want.
 func refuse(n *yaml.Node, want string) []problem {
 	return wrong(n, "found %s, want %s", found(n), want)
 }

@@ -58,8 +58,8 @@ func (l *Loader) Variables(lookup func(string) (string, bool)) error {
 	return errors.Join(errs...)
 }
 
-// Load calls [Loader.Variables] and then applies the YAML files. If it is only a file that is invalid, Config contains
-// the settings from flags and variables.
+// Load calls [Loader.Variables] and then applies the YAML files. If the only error is in a file, Config contains the
+// settings from flags and variables.
 func (l *Loader) Load(lookup func(string) (string, bool)) error {
 	if err := l.Variables(lookup); err != nil {
 		return err

@@ -191,7 +191,7 @@ func offOr(least time.Duration) kind[time.Duration] {
 	}}
 }
 
-// words is a list whose elements are separated by spaces in its text.
+// words is a list whose text form separates the elements with spaces.
 type words []string
 
 func (w words) String() string { return strings.Join(w, " ") }
@@ -211,7 +211,7 @@ func arguments(p *[]string) kind[words] {
 	}}
 }
 
-// familyNames is a list whose elements are separated by commas in its text.
+// familyNames is a list whose text form separates the elements with commas.
 type familyNames []string
 
 func (n familyNames) String() string { return strings.Join(n, ",") }

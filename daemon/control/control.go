@@ -26,7 +26,7 @@ type State struct {
 	KubeletDir   string    `json:"kubeletDir"`
 	Settings     Settings  `json:"settings"`
 	HoldersError string    `json:"holdersError"` // why the holders aren't known; "" if they are
-	// StateDirError is why the node lock no longer protects the devices, and why cordons may be lost.
+	// StateDirError says why the node lock no longer protects the devices and why cordons may be lost.
 	StateDirError string          `json:"stateDirError"` // "" if the state directory is as it was at startup
 	Cordons       []cordon.Cordon `json:"cordons"`
 	IdleRules     []string        `json:"idleRules"` // resource rules that don't match any device

@@ -249,7 +249,7 @@ func (b *Book) expire() {
 	b.store(b.List(), expired, "")
 }
 
-// store does publish's work. The caller holds mu.
+// store does publish's work. The caller must hold mu.
 func (b *Book) store(all []Cordon, reason, by string) []Cordon {
 	now := time.Now()
 	all = slices.DeleteFunc(slices.Clone(all), func(c Cordon) bool { return c.ended(now) })

@@ -76,7 +76,7 @@ type following struct {
 	droppedAt time.Time // when that line was logged
 }
 
-// change is a device's change that causes an Event on the node, and perhaps on pods.
+// change is a change to a device that causes an Event on the node, and perhaps also on pods.
 type change struct {
 	reason  Reason
 	was, is state
@@ -137,7 +137,7 @@ func (f *following) changes(s inventory.Snapshot, changed time.Time) []change {
 	return all
 }
 
-// cordonText returns the text about a device's cordon in an Event with this reason.
+// cordonText returns what an Event with this reason says about the device's cordon.
 func (f *following) cordonText(reason Reason, id string) string {
 	if reason != DeviceCordoned || f.cfg.Cordon == nil {
 		return ""

@@ -24,7 +24,7 @@ const (
 	replacedInUse
 )
 
-// inSlot reports whether the device is present, so neither gone nor replaced by another one.
+// inSlot reports whether the device is present: it isn't gone and hasn't been replaced by another one.
 func (k kind) inSlot() bool { return absent < k && k < removed }
 
 // state is what Events have last reported about a device.
@@ -32,7 +32,7 @@ type state struct {
 	kind   kind
 	device *inventory.Device // as last listed
 	since  time.Time         // when the device changed to this kind
-	found  bool              // the device was already of this kind when it was first seen, at since
+	found  bool              // the device was already of this kind when it was first seen
 }
 
 func (s state) heldTwice() bool {

@@ -33,7 +33,7 @@ const (
 	maxFile     = 64 << 10 // bytes
 	maxCards    = 256
 	maxRecent   = 20  // a card's health changes
-	maxTurns    = 16  // a device's newest turns; a quarantine lasts from its last turn
+	maxTurns    = 16  // a device's newest turns; its quarantine is measured from the last one
 	maxText     = 100 // bytes
 )
 
@@ -53,7 +53,7 @@ type card struct {
 	First    time.Time `json:"firstSeen"`
 	Last     time.Time `json:"lastSeen"`             // for a present card, when the file was written
 	Expected bool      `json:"expected"`             // when last observed, it was present and neither cordoned nor excluded
-	Missing  time.Time `json:"missing,omitzero"`     // since when it has been missing; zero if it isn't
+	Missing  time.Time `json:"missing,omitzero"`     // when it was found to be missing; zero if it isn't
 	Changes  int       `json:"healthChanges"`        // number
 	Failures int       `json:"failures"`             // how many of these were to unhealthy
 	Removals int       `json:"removals"`             // number
@@ -67,8 +67,8 @@ type card struct {
 	// Since the daemon started; not stored in the file.
 	present, before   bool      // it is present; it was already known at startup
 	reported          bool      // it is missing, and that has been logged
-	faulty            time.Time // since when the present card has had a fault or been in quarantine; zero if it isn't
-	late              time.Time // since when the absent card's driver has been late; zero if it isn't
+	faulty            time.Time // when the present card's fault or quarantine began; zero if it has neither
+	late              time.Time // when the absent card's driver became late; zero if it isn't
 	changes, removals int
 	steps             int       // how many of the newest changes in Recent may be steps of a removal
 	stepsFrom         time.Time // when the first of them was recorded
@@ -227,7 +227,7 @@ func (c content) marshal() (text []byte, fits bool) {
 
 func cutFormer(c *card) { c.Former = nil }
 
-// cutMemory keeps each device's last turn, from which a quarantine lasts, and the hold that ends last.
+// cutMemory keeps each device's last turn, from which its quarantine is measured, and the hold that ends last.
 func cutMemory(c *card) {
 	for id, m := range c.Devices {
 		kept := inventory.Memory{Turns: m.Turns[max(len(m.Turns)-1, 0):], Quarantined: m.Quarantined, Bad: m.Bad}
@@ -253,7 +253,7 @@ func byEnd(a, b inventory.Hold) int {
 func byAddress(a, b card) int { return cmp.Compare(a.Card, b.Card) }
 
 // byWant sorts cards in the order in which they may be forgotten: first those that aren't expected, then missing ones,
-// then expected ones, and last those whose devices the inventory has to remember. Within each class, the oldest come
+// then expected ones, and finally cards whose devices the inventory has to remember. Within each class, the oldest come
 // first.
 func byWant(a, b card) int {
 	class := func(c card) int {
@@ -335,8 +335,8 @@ func (l *Ledger) isUnread() bool {
 	return l.unread
 }
 
-// followFile forgets absent cards that the daemon that wrote the file has forgotten, and stops expecting those that it
-// has seen leave.
+// followFile forgets absent cards that were forgotten by the daemon that wrote the file, and stops expecting cards that
+// the other daemon has seen leave.
 func (l *Ledger) followFile(dir *os.Root) {
 	file, err := read(dir)
 	if err != nil {

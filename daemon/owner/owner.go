@@ -26,7 +26,7 @@ const (
 	maxBoot     = 100              // maximum size of this file in bytes
 	guardWithin = 3 * time.Second  // maximum wait for the guard, which another daemon holds for a few milliseconds
 
-	keptWithin   = time.Second     // how long checking whether the lock is kept waits for the disk
+	keptWithin   = time.Second     // how long a check that the lock is still in place waits for the disk
 	renameWithin = time.Second     // maximum duration of Rename and of Renamed, because other settings wait for them
 	answerWithin = 5 * time.Second // when a wait for the disk has taken this long, it is logged
 

@@ -79,14 +79,14 @@ type Sensors struct {
 // card is the state of one card. Only Run uses it.
 type card struct {
 	address string
-	wanted  bool // the newest devices and settings call for it
+	wanted  bool // the newest devices and settings require it to be read
 	what    scope
 	queued  bool
 	started time.Time // when the reading in progress started; zero if there is none
 	overdue bool
 	discard bool // the result of the reading in progress won't be used
 	kept    kept
-	failing time.Time // since when its readings have failed; zero if they don't
+	failing time.Time // when its readings started to fail; zero if they don't
 	shown   Card
 }
 

@@ -53,8 +53,8 @@ func byID(rows []Row) map[string]Row {
 	return all
 }
 
-// idWidth is the fixed width of the id column. It is fixed because lines are printed one by one. Ids with a PCI domain
-// or with a port fit (DDDD:BB:DD.F, BB:DD.F-pN).
+// idWidth is the width of the id column. It is fixed because lines are printed one by one. An id that has either a PCI
+// domain or a port fits (DDDD:BB:DD.F, BB:DD.F-pN).
 const idWidth = 14
 
 // JSON returns the change as one line of JSON, which is safe to show on a terminal.

@@ -20,7 +20,7 @@ import (
 type Config struct {
 	Dirs     []string                // clean paths
 	Concerns func(notify.Event) bool // reports whether a change in a directory should be reported
-	Settle   time.Duration           // how long there must be no further events before a change is reported, because an editor takes several steps
+	Settle   time.Duration           // how long to wait for further events before reporting a change, because an editor takes several steps
 	Interval time.Duration           // maximum time between two reports
 	Blind    time.Duration           // replaces Interval while a directory is missing or inotify can't be used
 	Log      *zap.Logger

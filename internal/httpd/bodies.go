@@ -27,9 +27,9 @@ const (
 
 // ServeBodies serves requests with bodies over HTTP/1.1 until ctx is done or the listener fails. It waits for requests
 // in progress to be answered. A connection may serve many requests. There are at most 128 connections. When all of them
-// are in use, a new connection replaces an old one. Of the connections from the address with the most connections, that
-// is the one that has been waiting for its client the longest. If the new connection is from that same address, it is
-// closed instead. The handler must limit the memory used for bodies, and call [Complete] after it has read one.
+// are in use, a new connection replaces an old one: among the connections from the address that has the most, the one
+// that has been waiting for its client the longest. If the new connection is from that same address, it is closed
+// instead. The handler must limit the memory used for bodies, and call [Complete] after it has read one.
 //
 // HTTP/2 isn't supported, because one connection could then start many requests, and the number of connections wouldn't
 // limit the memory.

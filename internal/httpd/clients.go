@@ -23,11 +23,11 @@ const patience = 25 * time.Millisecond
 // memory is how long a server without room remembers that its clients had several addresses.
 const memory = time.Minute
 
-// clients limits a server's connections. For each connection above max it closes another one. Of the connections from
-// the address that has the most, that is the one that has been waiting longest for its client to send a request or to
-// read the response. So a client that opens many connections closes its own, and a probe is answered even if many
-// clients send nothing. A connection whose response is being prepared isn't closed. If this is true of all connections,
-// a new one waits for up to about a second, and no other connections are accepted during that time.
+// clients limits a server's connections. For each connection above max it closes another one: among the connections
+// from the address that has the most, the one that has been waiting longest for its client to send a request or read
+// the response. So a client that opens many connections closes its own, and a probe is answered even if many clients
+// send nothing. A connection whose response is being prepared isn't closed. If this is true of all connections, a new
+// one waits for up to about a second, and no other connections are accepted during that time.
 //
 // The new connection itself is closed if its address has many connections and it would displace another address or keep
 // others waiting. There is no limit per address, because on loopback or behind a gateway all clients have the same
@@ -51,7 +51,7 @@ type client struct {
 
 type clientKey struct{}
 
-// connection is one of the connections of clients.
+// connection is one of the connections tracked by clients.
 type connection struct {
 	*clients
 	conn net.Conn
@@ -124,7 +124,7 @@ func (c *clients) turn(conn net.Conn, answering bool) bool {
 	return true
 }
 
-// rest records that conn becomes idle, or that its next request begins.
+// rest records that conn has become idle, or that its next request has begun.
 func (c *clients) rest(conn net.Conn, idle bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

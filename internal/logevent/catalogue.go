@@ -31,7 +31,7 @@ var (
 	errorLevel = Level{zapcore.ErrorLevel, ""}
 )
 
-// when returns the level with the condition under which lines have it.
+// when returns the level with text as the condition under which lines have it.
 func (l Level) when(text string) Level { return Level{l.Level, text} }
 
 func levels(all ...Level) []Level { return all }

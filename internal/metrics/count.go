@@ -46,10 +46,10 @@ func (m *Metrics) scan(result string, took time.Duration) {
 	m.scanDuration.Observe(took.Seconds())
 }
 
-// Listing counts listing all cards.
+// Listing counts a listing of all cards.
 func (m *Metrics) Listing(err error) { m.listings.WithLabelValues(result(err == nil, failed)).Inc() }
 
-// ListingStarved counts listing all cards if it failed because the daemon was out of descriptors or memory.
+// ListingStarved counts a listing of all cards that failed because the daemon was out of descriptors or memory.
 func (m *Metrics) ListingStarved() { m.listings.WithLabelValues(starved).Inc() }
 
 // CardsUnreadable sets the number of cards whose last read failed or is overdue.
@@ -97,7 +97,7 @@ func (m *Metrics) ResourceRetired(resource string) {
 }
 
 // ListSent counts a list that was sent on a stream, or slices that were published. If known is true, it also observes
-// the time since the hint that caused this.
+// the time since the hint that led to it.
 func (m *Metrics) ListSent(resource string, sinceHint time.Duration, known bool) {
 	m.listsSent.WithLabelValues(resource).Inc()
 	if known {

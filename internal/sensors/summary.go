@@ -36,7 +36,7 @@ func named(pattern string) func(chip, name string) bool {
 	return func(_, name string) bool { return expression.MatchString(name) }
 }
 
-// ForSummary returns those of a card's sensors that its summary needs, in their order: all temperatures and the board's
+// ForSummary returns the sensors that a card's summary needs, in their original order: all temperatures and the board's
 // power.
 func ForSummary(all []Sensor) []Sensor {
 	power := -1

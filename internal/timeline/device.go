@@ -46,7 +46,7 @@ func (r *Reader) follow(l *line) {
 	r.devices[key].follow(l)
 }
 
-// gone is the state of a device that was removed. The other states are the names of healths.
+// gone is the state of a device that was removed. The other states are healthy, degraded and unhealthy.
 const gone = "gone"
 
 // follow updates the device based on a line about it.

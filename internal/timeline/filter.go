@@ -137,8 +137,8 @@ func latest(layout, s string, zone *time.Location, now time.Time) time.Time {
 	return t
 }
 
-// place compares a time with the time range. It returns a negative number before Since, a positive number from Until
-// on, and 0 otherwise.
+// place compares a time with the time range. It returns a negative number before Since, a positive number at or after
+// Until, and 0 otherwise.
 func (f *Filter) place(t time.Time) int {
 	switch {
 	case f.Until != nil && !t.Before(f.Until(t.Location())):

@@ -42,7 +42,7 @@ type Reader struct {
 
 	devices map[[2]string]*Device // by origin and id
 
-	// Numbers of lines: the daemon's (ours), those of them that were printed (wanted), and others (skipped).
+	// Line counts: the daemon's lines (ours), how many of them were printed (wanted), and other lines (skipped).
 	ours, wanted, skipped int
 	firstSkipped          string
 	from, to              time.Time // time span of the daemon's lines
@@ -61,7 +61,7 @@ func New(o Options, out io.Writer) (*Reader, error) {
 }
 
 // Read reads a log until it ends or ctx is done, which isn't an error. Messages refer to the log by name. Read returns
-// in's or the output's error. If ctx is done while in blocks, a goroutine stays blocked with it.
+// any error from in or from the output. If ctx is done while in blocks, a goroutine stays blocked with it.
 func (r *Reader) Read(ctx context.Context, name string, in io.Reader) error {
 	lines, done := make(chan []byte, 64), make(chan struct{})
 	defer close(done)

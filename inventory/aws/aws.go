@@ -136,7 +136,7 @@ func (s slot) unit(host sysfs.Host, a application) (u inventory.Unit, err error)
 	return u, err
 }
 
-// find returns the slot with a function at this address, and the state of its application function. The error wraps
+// find returns the slot that has a function at this address, and the state of its application function. The error wraps
 // fs.ErrNotExist if there is no such slot, or if the application function belongs to another family.
 func find(host sysfs.Host, address string) (s slot, a application, err error) {
 	if s, err = slotOf(host, address); err == nil {

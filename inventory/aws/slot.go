@@ -58,7 +58,7 @@ func list(host sysfs.Host) (all []slot, err error) {
 	return all, err
 }
 
-// slotOf returns the slot with a function at this address. The error wraps fs.ErrNotExist if there is none.
+// slotOf returns the slot that has a function at this address. The error wraps fs.ErrNotExist if there is none.
 func slotOf(host sysfs.Host, address string) (slot, error) {
 	slots, err := list(host)
 	if sysfs.IsShortage(err) { // the other slots' numbers may be wrong

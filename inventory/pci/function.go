@@ -54,7 +54,7 @@ func Read(host sysfs.Host, dir string, v Virtual) *Function {
 	return f
 }
 
-// Describe sets those fields of a unit that come from its function.
+// Describe sets the unit fields that come from its function.
 func (f *Function) Describe(u *inventory.Unit) {
 	u.PCIID, u.NUMANode = f.ID, f.NUMA
 	f.Virtual.Describe(u)
@@ -207,7 +207,7 @@ func (f *Function) count(a *aerCounter, dir string) {
 	})
 }
 
-// Below returns the path of a health file in dir, which replaces the first element of the file's name.
+// Below returns the path of the health file with this name, with dir in place of the name's first element.
 func Below(dir, name string) string { return dir + name[strings.IndexByte(name, '/'):] }
 
 // parseTotal returns the count that follows label on its own line, or the only number if label is "".

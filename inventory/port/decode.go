@@ -14,7 +14,7 @@ type decoder interface {
 	// decode adds the value's conditions to f. It returns an error if the value isn't valid. dead reports that the
 	// value comes from a part that doesn't answer. Such a value has no other meaning.
 	decode(value string, f *findings) (dead bool, err error)
-	// rows returns the decoder's rows of the health table.
+	// rows returns the health table rows that the decoder uses.
 	rows() []inventory.Row
 	// worst returns the row that applies if the file can't be read.
 	worst() inventory.Row

@@ -187,7 +187,7 @@ func (f *fme) readManager(top *listing, places []pattern) (programming bool) {
 	return err == nil && slices.Contains(managerStates.busy, value)
 }
 
-// describe sets those fields of a unit that come from its FME.
+// describe sets the unit fields that come from its FME.
 func (f *fme) describe(u *inventory.Unit) {
 	u.InterfaceID, u.InterfaceIDKnown = f.interfaceID, f.known
 	if f.name != "" {

@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// group is an IOMMU group with a function on vfio-pci.
+// group is an IOMMU group with a function bound to vfio-pci.
 type group struct {
 	dir     string
 	number  string // the kernel reuses these numbers

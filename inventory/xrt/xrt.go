@@ -25,8 +25,8 @@ const (
 	xclmgmt = "xclmgmt"
 )
 
-// The family's own health rows. Package pci has more. Passing ones are normal while a card is being reset, which users
-// do between programs.
+// The family's own health rows. Package pci has more. Passing conditions are normal while a card is being reset, which
+// users do between programs.
 var (
 	rowResetting  = fatal("resetting")            // a file that every card has is missing, because xocl has removed it for a reset; passing
 	rowOffline    = fatal("device-offline")       // dev_offline; passing

@@ -27,7 +27,7 @@ const (
 
 const (
 	settles = 10 * time.Second      // how long a kubelet that has just started may take to list its next pod
-	behind  = 10 * time.Millisecond // the maximum that a file's time may be behind the clock
+	behind  = 10 * time.Millisecond // how far a file's time may lag behind the clock
 )
 
 // Rules determine how a daemon interprets the sources. They don't change while it is running, but Owns may recognize
@@ -78,7 +78,7 @@ type State struct {
 	missing   []inventory.MissingSource
 	leftover  bool // the checkpoint has entries, and the kubelet hasn't been made to rewrite it yet
 
-	first     time.Time       // when the first query since the kubelet started was made
+	first     time.Time       // time of the first query since the kubelet started
 	down      bool            // the kubelet isn't running
 	complete  bool            // there has been a checkpoint and, if needed, a complete answer
 	never     bool            // there hasn't been any kubelet yet that could have given anything out
@@ -97,7 +97,7 @@ type use struct {
 	names   []string              // the containers that the kubelet listed last
 	namedAt time.Time             // when it listed them
 	namedBy time.Time             // when the kubelet that listed them was started
-	lacked  time.Time             // when the first query since then whose answer shows that they have ended was made; zero if there is none
+	lacked  time.Time             // time of the first query since then whose answer shows that they have ended; zero if there is none
 	lost    []string              // containers that the previous kubelet listed and this one hasn't; if it lists their pods, it has forgotten the containers
 	entries map[string]entryState // the checkpoint's entries, by container
 
@@ -590,7 +590,7 @@ func (s State) known() knownEntries {
 	return k
 }
 
-// injects reports whether a container may have gotten a device's nodes through CDI. injected is a key of [Injected].
+// injects reports whether a container may have received a device's nodes through CDI. injected is a key of [Injected].
 // The driver itself forgets its claims' devices, because it may have prepared a claim since the report.
 func (s State) injects(injected string) bool {
 	id, claimed := strings.CutPrefix(injected, claimedPrefix)

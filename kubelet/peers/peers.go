@@ -58,7 +58,7 @@ func New(dir string) *Peers {
 }
 
 // Gone reports whether a peer that registered later is gone, in which case the kubelet may have dropped this daemon's
-// registration. It also returns a channel that is closed when the next peer is gone. made is when the socket of this
+// registration. It also returns a channel that is closed when the next peer is gone. made is when the socket for this
 // daemon's registration was created.
 func (p *Peers) Gone(made time.Time) (bool, <-chan struct{}) {
 	d, next := p.gone.Load()

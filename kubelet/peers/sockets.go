@@ -28,7 +28,7 @@ const (
 	suffix        = ".sock"
 )
 
-// MaxDir is the maximum length of the path of the kubelet's directory, in bytes. A socket's path can have at most 107
+// MaxDir is the maximum length of the kubelet directory's path, in bytes. A socket's path can have at most 107
 // (sun_path in unix(7) without its NUL).
 const MaxDir = 107 - len("/"+Prefix+suffix) - ownerLetters - socketLetters
 

@@ -63,7 +63,7 @@ func (p Programmer) Assign(ctx context.Context, card Card, number int) error {
 	})
 }
 
-// within runs work, which returns when ctx is done unless a request or reading an attribute blocks. In that case within
+// within runs work, which returns when ctx is done unless a request or an attribute read blocks. In that case within
 // returns before work does, and the process should then exit. The kernel keeps the process's lock until the request has
 // returned.
 func within(ctx context.Context, card Card, number int, work func() error) error {

@@ -31,7 +31,7 @@ func assign(pairs []pair, cards []fpga.Card) ([]placement, error) {
 		open int
 	}
 	var demands []demand
-	index := map[[2]string]int{} // a demand's index, by its ids, because a pod can request 100,000 pairs
+	index := map[[2]string]int{} // index of a demand, by its ids; this is a map because a pod can request 100,000 pairs
 	for _, p := range pairs {
 		ids := [2]string{p.interfaceID, p.afu}
 		if _, ok := index[ids]; !ok {

@@ -14,7 +14,7 @@
 //
 // Spread is for devices that shouldn't fail together or share a link. It takes one device after another, each from the
 // card with the fewest chosen devices so far, so that the choice covers as many cards as possible, as evenly as
-// possible. Among equal cards it prefers a healthy device, then one with fewer neighbors that are held or unhealthy,
+// possible. Among equal cards it prefers a healthy device, then one with fewer neighbours that are held or unhealthy,
 // then one on a NUMA node that is already used or has enough devices for the rest, then one on a card that is partly
 // held anyway.
 //

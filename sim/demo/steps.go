@@ -176,7 +176,7 @@ func (s *stage) restart(ctx context.Context) (err error) {
 	return nil
 }
 
-// list waits for a list with exactly these devices and healths.
+// list waits for a list that contains exactly these devices in this state of health.
 func (s *stage) list(want health) func(context.Context) (string, time.Time, error) {
 	return func(ctx context.Context) (string, time.Time, error) {
 		got, err := s.kubelet.AwaitList(ctx, s.Resource, func(l simkubelet.List) bool { return maps.Equal(known(l), want) })

@@ -103,7 +103,7 @@ func (k *Kubelet) Gave(resource string, nodes []string, ids ...string) error {
 	return k.Allocated(resource, answer, ids...)
 }
 
-// End ends those of a resource's allocations that contain any of these devices, for example an init container's
+// End ends all of the resource's allocations that contain any of these devices, for example an init container's
 // allocation. As in the kubelet, they stay in the file until it is written the next time. For a pod that is listed by
 // the pod-resources API, use [PodResources.Release].
 func (k *Kubelet) End(resource string, ids ...string) {

@@ -252,7 +252,7 @@ func (n *Node) deviceNode(c *plugged, port int) (name string, major, minor int) 
 	return n.PortNode(c.Address, port), major, c.PortNumbers[port]
 }
 
-// config returns the path of the config space that determines the health of c's card, which is the physical function's.
+// config returns the path of the config space that determines the health of c's card: the physical function's.
 func (n *Node) config(c *plugged) string { return filepath.Join(n.physical(c), "config") }
 
 func (n *Node) physical(c *plugged) string { return n.CardDir(cmp.Or(c.PhysFn, c.Address)) }

@@ -108,7 +108,7 @@ func (a *Answer) add(answer, what, do string) {
 func (a *Answer) no(what, do string)      { a.add(No, what, do) }
 func (a *Answer) unknown(what, do string) { a.add(Unknown, what, do) }
 
-// offers adds reasons for those of the card's devices that a new pod can get.
+// offers adds reasons for each of the card's devices that a new pod can get.
 func (a *Answer) offers(f Facts, addresses map[string]bool) {
 	if f.RowsErr != nil {
 		a.unknown("the devices of the card are not known: "+f.RowsErr.Error(), "run the command where the daemon runs, or with --scan")

@@ -30,9 +30,9 @@ type Proc struct {
 // Process is a process that has a device open or mapped.
 type Process struct {
 	PID     int
-	Command string // the name that the process has set for itself, which may be any bytes, at most 15
-	// Group is the last element of the longest of its control group paths. For a container it contains the container's
-	// id, and for a service it is the unit. It is "" if not known.
+	Command string // the name that the process has set for itself: at most 15 arbitrary bytes
+	// Group is the last element of its longest control group path. For a container it contains the container's id, and
+	// for a service it is the unit. It is "" if not known.
 	Group   string
 	Devices []sysfs.DeviceNumber // in the order of Find's argument
 	Files   []File               // in the order of Find's arguments
@@ -56,8 +56,7 @@ func FileAt(path string) (File, error) {
 	return File{st.Ino, uint64(st.Size)}, nil
 }
 
-// hostNamespace is the link of the initial PID namespace: PROC_PID_INIT_INO in
-// include/linux/proc_ns.h.
+// hostNamespace is what the initial PID namespace's link contains: PROC_PID_INIT_INO in include/linux/proc_ns.h.
 const hostNamespace = "pid:[4026531836]"
 
 // ErrConfined is wrapped by [Proc.SeesHost]'s errors. Another process on the host may still be able to see all
@@ -162,7 +161,7 @@ func (p Proc) search(pid int, devices []sysfs.DeviceNumber, files []File) (Proce
 			n, mapErr := numbersOf(thread+"/map_files", seen)
 			mapped, threadErr = n > 0, cmp.Or(threadErr, mapErr)
 		}
-		// For a thread that has just ended, its links may return EACCES.
+		// If a thread has just ended, its links may return EACCES.
 		if _, ended := os.Lstat(thread); !errors.Is(ended, fs.ErrNotExist) {
 			err = cmp.Or(err, threadErr)
 		}
