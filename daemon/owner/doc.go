@@ -42,7 +42,7 @@
 //
 // If a file or the directory can't be used or is on a network file system, or if the file system hangs, the daemon
 // waits, logs the error, and tries again. Without the lock it doesn't advertise anything. Two things defeat the lock: a
-// state directory that the two APIs do not share, and an administrator who removes a running daemon's lock file.
+// state directory that the two APIs don't share, and an administrator who removes a running daemon's lock file.
 //
 // # Changing names while a daemon is running
 //

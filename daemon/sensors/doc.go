@@ -11,7 +11,7 @@
 // for a card's summary are read (internal/sensors). The devices are listed once for all cards that are read together.
 // The list of a card's sensors is kept as long as its devices are the same, and limits are read every 20th time.
 //
-// # Cards that do not answer
+// # Cards that don't answer
 //
 // Each card is read in its own goroutine, and at most four cards are read at a time. A reading that has taken 10 s is
 // overdue: the failure is counted, another card may be read instead, and the card has no values until a later reading

@@ -43,7 +43,7 @@
 //
 // # What may block
 //
-// Ask blocks until the kubelet answers or ctx ends, and then for up to 300 ms more for the checkpoint. When the state
+// Ask blocks until the kubelet answers or ctx is done, and then for up to 300 ms more for the checkpoint. When the state
 // directory starts to hang, one call blocks for up to 4 s more. Recent doesn't use the state directory, but it waits
 // for calls of Ask. [Injected.Add] blocks for up to 2 s. All methods are safe for concurrent use. Merge is pure.
 package holders
