@@ -23,9 +23,9 @@ func (s *scheduler) noteShortage(err error, now time.Time) {
 	}
 }
 
-// starve handles a failed reading that was caused by a shortage. The error says nothing about the card, so the card
-// keeps its last state. If it goes too long without a reading, its devices become unhealthy, because it isn't known
-// whether they are healthy. The next health tick reads the card again.
+// starve handles a reading that failed because of a shortage. The error says nothing about the card, so the card keeps
+// its last state. If it goes too long without a reading, its devices become unhealthy, because it isn't known whether
+// they are healthy. The next health tick reads the card again.
 func (s *scheduler) starve(j *job, err error, now time.Time) {
 	s.noteShortage(err, now)
 	if j.starved.IsZero() {

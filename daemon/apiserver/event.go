@@ -83,7 +83,7 @@ func (e Event) whole() []byte {
 	})
 }
 
-// growth returns the body of the request that updates the Event when it has occurred again.
+// growth returns the body of the request that updates a repeated Event.
 func (e Event) growth() []byte {
 	return encode(fields{"type": e.kind(), "message": e.Message, "lastTimestamp": timestamp(e.Last), "count": e.Count})
 }

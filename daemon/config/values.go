@@ -196,7 +196,7 @@ type words []string
 
 func (w words) String() string { return strings.Join(w, " ") }
 
-// listType is the kind's name for flags that can be given several times.
+// listType is the kind name for flags that can be given several times.
 const listType = "list"
 
 // arguments are a program's arguments, separated by white space in all three sources. They are appended to those in p.
@@ -216,7 +216,7 @@ type familyNames []string
 
 func (n familyNames) String() string { return strings.Join(n, ",") }
 
-// familiesType is the kind's name for flags whose value is a list of families.
+// familiesType is the kind name for flags whose value is a list of families.
 const familiesType = "families"
 
 // familiesOf is a list of some of the known families, in known's order.

@@ -491,7 +491,7 @@ func written(m *inventory.Memory, now time.Time) *inventory.Memory {
 // timeOf returns a time in the form in which it is written.
 func timeOf(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
-// clean returns a text that is valid in the file.
+// clean returns the text in a form that is valid in the file.
 func clean(text string) string {
 	if checkText("", text) != nil {
 		return "?"
