@@ -41,7 +41,7 @@ type Condition struct {
 	Row string
 	// Passing marks a condition that is normal for a limited time. Until it has lasted for [Config.ReprogramTimeout],
 	// it isn't a fault and doesn't count as a turn ([Config.FlapLimit]), even if Health is Unhealthy. After that, the
-	// device is unhealthy. If a condition is Unhealthy from the start, its durations within the last
+	// device is unhealthy. For conditions that are Unhealthy from the start, all durations within the last
 	// [Config.FlapWindow] are added up.
 	Passing bool
 	// Dead means that the card, or this part of it, doesn't answer at all.
