@@ -17,36 +17,35 @@ import (
 	specs "tags.cncf.io/container-device-interface/specs-go"
 )
 
-// errInvalid is the error of a spec that no runtime would accept.
+// errInvalid is the error for a spec that no runtime would accept.
 var errInvalid = errors.New("new content is invalid")
 
-// hookTimeout is the number of seconds after which the runtime kills a hook. It is longer than the deadline of the hook
-// itself, because the runtime reports no reason when it kills a hook. It is shorter than the 2 minutes after which the
-// kubelet gives up starting a container, because the hook would continue after that.
+// hookTimeout is the number of seconds after which the runtime kills a hook. It is longer than the hook's own deadline,
+// because the runtime doesn't give a reason when it kills a hook. It is shorter than the 2 minutes after which the
+// kubelet gives up starting a container, because the hook would otherwise keep running after that.
 const hookTimeout = 110
 
 // content is the content of a spec file.
 type content struct {
 	spec  specs.Spec
-	bytes []byte            // the spec as JSON; empty: no file is wanted
+	bytes []byte            // the spec as JSON; empty if there should be no file
 	names map[string]string // id → qualified name of each device in the spec
 }
 
-// document is a spec as it is written, without the edits for all devices at once, which are never
-// used. The library would write an empty object for them, under a key that not every version of
-// CDI's JSON schema allows.
+// document is a spec in the form in which it is written. It leaves out the edits for all devices, which are never used.
+// The library would write an empty object for them, under a key that not every version of CDI's JSON schema allows.
 type document struct {
 	specs.Spec
 	ContainerEdits *struct{} `json:"containerEdits,omitempty"`
 }
 
-// render returns the content for these devices. The result does not depend on the order of the devices.
+// render returns the content for these devices. The result doesn't depend on their order.
 func render(kind, hostDevRoot string, devices []Device) (*content, error) {
 	c := &content{spec: specs.Spec{Kind: kind}, names: map[string]string{}}
 	vendor, class := parser.ParseQualifier(kind)
 	for _, d := range devices {
 		if len(d.Nodes) == 0 && len(d.Mounts) == 0 {
-			continue // CDI refuses a device that changes nothing
+			continue // CDI rejects a device that doesn't change anything
 		}
 		device := specs.Device{Name: d.ID, ContainerEdits: specs.ContainerEdits{Env: append([]string(nil), d.Env...)}}
 		for _, node := range slices.Concat(d.Nodes, d.SharedNodes) {
@@ -57,7 +56,7 @@ func render(kind, hostDevRoot string, devices []Device) (*content, error) {
 				Path:        path.Join("/dev", node),
 				HostPath:    path.Join(hostDevRoot, node),
 				Permissions: "rw",
-				// Neither type nor numbers: the runtime reads them from the node.
+				// No type or numbers: the runtime reads them from the node.
 			})
 		}
 		mount := func(file File, access string) error {
@@ -107,14 +106,14 @@ func render(kind, hostDevRoot string, devices []Device) (*content, error) {
 	return c, nil
 }
 
-// check reads and validates the file with CDI's library, as a runtime does, and returns an error
-// unless the library reads the wanted content.
+// check reads and validates the file with CDI's library, the same way a runtime does. It returns an error if the
+// library doesn't read the desired content.
 func (c *content) check(path string) error {
 	read, err := cdi.ReadSpec(path, 0)
 	if disk := (*fs.PathError)(nil); errors.As(err, &disk) {
 		return err
 	}
-	if err != nil { // the text may contain the name of the temporary file, which differs each time
+	if err != nil { // the text may contain the temporary file's name, which differs each time
 		return fmt.Errorf("%w: %s", errInvalid, strings.ReplaceAll(err.Error(), path, "file"))
 	}
 	if !reflect.DeepEqual(*read.Spec, c.spec) {
@@ -123,8 +122,8 @@ func (c *content) check(path string) error {
 	return nil
 }
 
-// covers reports whether a spec gives each of its devices the same nodes, variables and hook as the content does. The
-// spec may contain fewer devices.
+// covers reports whether a spec gives each of its devices the same nodes, variables and hook as c does. The spec may
+// contain fewer devices.
 func (c *content) covers(found *specs.Spec) bool {
 	if found.Kind != c.spec.Kind || !reflect.DeepEqual(found.ContainerEdits, specs.ContainerEdits{}) {
 		return false

@@ -1,11 +1,11 @@
-// Package cdi keeps the spec file of the Container Device Interface (CDI). The container runtime reads from this file
-// the nodes of a device, the environment variables that name it, and the hook that it runs before each start of a
-// container with the device.
+// Package cdi maintains a Container Device Interface (CDI) spec file. For each device, the container runtime reads the
+// device's nodes and environment variables from this file, and the hook to run each time before it starts a container
+// with the device.
 //
-// The runtime reads the file at every start of a container. The kubelet does not ask the plugin again: when a container
-// restarts, it repeats the answer of the first Allocate. So if the node number of a device has changed since, only this
-// file gives the new node to the restarted container. The file follows version 1.1 of the CDI specification
-// (tags.cncf.io/container-device-interface).
+// The runtime reads the file each time it starts a container. The kubelet doesn't call the plugin again: when a
+// container restarts, the kubelet reuses the answer from the first Allocate. So if a device's node number has changed
+// since then, only this file gives the restarted container the new node. The file follows version 1.1 of the CDI
+// specification (tags.cncf.io/container-device-interface).
 //
 // # Use
 //
@@ -16,37 +16,37 @@
 //
 // # Files
 //
-// A [Spec] owns three names in its directory. They follow from the kind alone, so that two
-// daemons on one node (an upgrade with surge) use the same file. Two files with the same devices
-// would be a conflict, and the runtime would use neither.
+// A [Spec] owns three file names in its directory. They depend only on the kind, so that two daemons on the same node
+// (during an upgrade with surge) use the same file. Two files with the same devices would conflict, and the runtime
+// wouldn't use either.
 //
-//   - fpga.intel.com-fpga.json is the spec. Any other file with this name is replaced:
-//     garbage, the file of another program, a symbolic link (the link itself, not its target).
-//     Only a directory is left in place, and reported as an error.
+//   - fpga.intel.com-fpga.json is the spec. Any other file with this name is replaced, whether it is garbage, another
+//     program's file, or a symbolic link (the link itself, not its target). Only a directory is left in place, and
+//     reported as an error.
 //   - .fpga.intel.com-fpga.lock is an empty file. Each daemon holds a shared flock(2) on it for as long as it runs. A
-//     daemon that gets an exclusive lock is the only one. It may then remove the temporary files of killed daemons and,
-//     when it ends, the spec. So the last daemon to end removes the spec, whichever daemon wrote it. A killed daemon
-//     does not count.
-//   - .fpga.intel.com-fpga.*.tmp is a spec that is being written. CDI readers ignore names that
-//     end in neither .json nor .yaml.
+//     daemon that gets an exclusive lock is the only one running. It can then remove temporary files left by killed
+//     daemons and, when it exits, the spec. So the last daemon to exit removes the spec, no matter which daemon wrote
+//     it. A killed daemon doesn't count.
+//   - .fpga.intel.com-fpga.*.tmp is a spec that is being written. CDI readers ignore names that end in neither .json
+//     nor .yaml.
 //
-// A file is replaced in one step, after the library has read the new one as the runtime will. A file that already
-// contains the wanted content is not written. The spec declares the lowest version of CDI that has its fields, so that
-// old runtimes accept it.
+// The file is replaced atomically, after the library has read the new one the same way the runtime will. If the file
+// already has the desired content, it isn't written. The spec declares the lowest CDI version that has its fields, so
+// that old runtimes accept it.
 //
 // # When the disk is full
 //
-// A new file needs space that a full disk does not have; removing a file needs none. If the new file cannot be written,
-// the old one stays as long as each device in it has the right nodes, variables and hook. If a device in it has other
-// nodes, a container that starts could get another tenant's device. With other variables, it could use the wrong one of
-// its own devices. If a hook is missing or differs, a container could start with another AFU than it requested. In
-// these cases the old file is removed, and the new one is written again in the space that this has freed. Without the
-// file, containers with these devices do not start; the kubelet tries them again. Overwriting the old file in place
-// would need no space, but a runtime could read half of it.
+// Writing a new file needs space, which a full disk doesn't have, but removing a file doesn't. If the new file can't be
+// written, the old one stays as long as each device in it has the right nodes, variables and hook. If a device's nodes
+// are wrong, a container could be started with another tenant's device. If its variables are wrong, a container could
+// use the wrong one of its own devices. If its hook is missing or wrong, a container could be started with a different
+// AFU than it requested. In these cases the old file is removed, and writing the new one is retried in the space that
+// this has freed. Without the file, containers with these devices don't start, and the kubelet retries them.
+// Overwriting the old file in place wouldn't need space, but a runtime could read half of it.
 //
 // # What may block
 //
-// Every method except [Spec.Name] accesses the disk and blocks for up to a second. After that
-// the caller gets an error, and a goroutine keeps waiting for the disk. Until the disk has
-// answered, every call returns an error after a second. All methods are safe for concurrent use.
+// Every method except [Spec.Name] accesses the disk and blocks for up to a second. After that the caller gets an error,
+// while a goroutine keeps waiting for the disk. Until the disk responds, every call returns an error after a second.
+// All methods are safe for concurrent use.
 package cdi

@@ -19,11 +19,11 @@ type files struct {
 	dir  string
 	spec string // DIR/fpga.intel.com-fpga.json
 	lock string // DIR/.fpga.intel.com-fpga.lock
-	temp string // the beginning of the names of temporary files
+	temp string // prefix of temporary file names
 	last *checked
 }
 
-// filesOf returns the files in a directory of the spec with this name, for example fpga.intel.com-fpga.
+// filesOf returns the files in dir for the spec with this name, for example fpga.intel.com-fpga.
 func filesOf(dir, name string) files {
 	return files{
 		dir: dir, spec: filepath.Join(dir, name+".json"), lock: filepath.Join(dir, "."+name+".lock"), temp: "." + name + ".",
@@ -31,15 +31,15 @@ func filesOf(dir, name string) files {
 	}
 }
 
-// checked is the state of the spec file when its content was last written or compared. A file with the
-// same state need not be read, so Allocate answers even if the process has no file descriptor left.
+// checked is the spec file's state when its content was last written or compared. A file in the same state doesn't have
+// to be read, so Allocate answers even if the process has run out of file descriptors.
 type checked struct {
-	info    fs.FileInfo // nil: not known
-	content *content    // nil: not known, or there is no file
+	info    fs.FileInfo // nil if not known
+	content *content    // nil if not known, or if there is no file
 }
 
-// unchanged reports whether the file at path is the one that was checked, has not been modified since, and contains
-// these bytes. It opens no file.
+// unchanged reports whether the file at path is the one that was checked, hasn't been modified since, and contains
+// these bytes. It doesn't open any files.
 func (c *checked) unchanged(path string, want []byte) bool {
 	info, err := os.Lstat(path)
 	if err != nil || c.info == nil || !bytes.Equal(c.content.bytes, want) {
@@ -51,7 +51,7 @@ func (c *checked) unchanged(path string, want []byte) bool {
 
 const tempSuffix = ".tmp"
 
-// put writes the wanted content to the spec file, or removes the file if no content is wanted.
+// put writes the desired content to the spec file, or removes the file if there should be none.
 func (f files) put(wanted *content) error {
 	switch {
 	case len(wanted.bytes) == 0:
@@ -62,8 +62,8 @@ func (f files) put(wanted *content) error {
 	return f.replace(wanted)
 }
 
-// open opens the spec for reading. It follows no symbolic link, and does not block if the file is
-// a pipe. It returns an error if the file is not a regular one.
+// open opens the spec for reading. It doesn't follow symbolic links, and doesn't block if the file is a pipe. It
+// returns an error if the file isn't a regular one.
 func (f files) open() (*os.File, fs.FileInfo, error) {
 	file, err := os.OpenFile(f.spec, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -83,7 +83,7 @@ func (f files) open() (*os.File, fs.FileInfo, error) {
 	return nil, nil, err
 }
 
-// has reports whether the spec is a regular file with this content that every user may read.
+// has reports whether the spec is a regular file with this content that all users can read.
 func (f files) has(want *content) bool {
 	file, info, err := f.open()
 	if err != nil {
@@ -102,19 +102,18 @@ func (f files) has(want *content) bool {
 	return true
 }
 
-// maxSpec is the size of the largest file that stale reads. A spec of 1000 devices has
-// 300 kB.
+// maxSpec is the size of the largest file that stale reads. A spec with 1000 devices takes about 300 kB.
 const maxSpec = 4 << 20
 
-// stale reports whether the spec gives a device nodes, variables or a hook other than the wanted ones. A file that
-// cannot be read or parsed is stale. If the process has no descriptor or memory to read the file, stale relies on the
-// content that was last found in it.
+// stale reports whether the spec gives a device nodes, variables or a hook other than the desired ones. A file that
+// can't be read or parsed is stale. If the process doesn't have the descriptors or memory to read the file, stale
+// relies on the content last found in it.
 func (f files) stale(wanted *content) bool {
 	file, _, err := f.open()
 	switch {
 	case err == nil:
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EISDIR):
-		return false // there is no file that a runtime could read
+		return false // there is no file for a runtime to read
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOMEM):
 		return f.last.content == nil || !wanted.covers(&f.last.content.spec)
 	default:
@@ -129,8 +128,8 @@ func (f files) stale(wanted *content) bool {
 	return err != nil || found == nil || !wanted.covers(found)
 }
 
-// replace puts a new file in place of the old one in one step. The old one may be any type of file
-// except a directory. If replace returns an error, the old file is unchanged.
+// replace atomically replaces the old file with a new one. The old one may be any type of file except a directory. If
+// replace returns an error, the old file is unchanged.
 func (f files) replace(wanted *content) (err error) {
 	if info, err := os.Lstat(f.spec); err == nil && info.IsDir() {
 		return fmt.Errorf("found a directory, want a regular file or none: %w", syscall.EISDIR)
@@ -165,8 +164,8 @@ func (f files) replace(wanted *content) (err error) {
 	return nil
 }
 
-// withoutPath removes the names of files from the error of a file operation. The temporary file has another name at
-// each attempt, but an error must be logged only if it differs from the previous one.
+// withoutPath removes file names from a file operation's error. The temporary file has a different name at each
+// attempt, but an error should be logged only if it differs from the previous one.
 func withoutPath(err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("%s: %w", path.Op, path.Err)
@@ -177,9 +176,8 @@ func withoutPath(err error) error {
 	return err
 }
 
-// fill writes and syncs a file and closes it. Without the sync, the file could be empty after a
-// power loss. The directory is not synced: if the old file reappears after a power loss, the
-// first Write of the next daemon replaces it.
+// fill writes, syncs and closes a file. Without the sync, the file could be empty after a power loss. The directory
+// isn't synced: if the old file reappears after a power loss, the next daemon's first Write replaces it.
 func fill(file *os.File, text []byte) error {
 	_, err := file.Write(text)
 	if err == nil {
@@ -191,7 +189,7 @@ func fill(file *os.File, text []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// remove removes the spec. A directory of its name stays: CDI readers ignore it.
+// remove removes the spec. A directory with its name stays, because CDI readers ignore it.
 func (f files) remove() error {
 	switch err := syscall.Unlink(f.spec); {
 	case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EISDIR):
@@ -202,8 +200,8 @@ func (f files) remove() error {
 	}
 }
 
-// removeLeftovers removes the temporary files of killed daemons. The caller must hold the exclusive
-// lock, because another daemon may be writing such a file.
+// removeLeftovers removes temporary files left by killed daemons. The caller must hold the exclusive lock, because
+// another daemon may be writing such a file.
 func (f files) removeLeftovers() error {
 	entries, err := os.ReadDir(f.dir)
 	if err != nil {
@@ -222,7 +220,7 @@ func (f files) removeLeftovers() error {
 	return errors.Join(errs...)
 }
 
-// makeDir creates the directory if it does not exist. All users may read it, whatever the umask.
+// makeDir creates the directory if it doesn't exist. All users can read it, regardless of the umask.
 func (f files) makeDir() error {
 	if _, err := os.Stat(f.dir); !errors.Is(err, fs.ErrNotExist) {
 		return err

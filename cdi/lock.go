@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-// lock is a flock(2) on the lock file. A shared lock shows the other daemons that this one runs. The
-// kernel releases it when the process ends, even if the process is killed.
+// lock is a flock(2) on the lock file. A shared lock shows other daemons that this one is running. The kernel releases
+// it when the process ends, even if the process is killed.
 type lock struct{ file *os.File }
 
-// ensureLock takes the shared lock unless it is held. It takes the lock again if the lock file or
-// the directory was removed or replaced.
+// ensureLock takes the shared lock unless it is already held. If the lock file or the directory was removed or
+// replaced, it takes the lock again.
 func (s *Spec) ensureLock() error {
 	if s.lock != nil && s.lock.inPlace(s.files.lock) {
 		return nil
@@ -28,11 +28,11 @@ func (s *Spec) ensureLock() error {
 	return err
 }
 
-// usableDir is appended to the errors of a directory that cannot be used.
+// usableDir is appended to errors about a directory that can't be used.
 const usableDir = "; want a writable directory with free space (in a container, a mount that is not read-only)"
 
-// releaseLock releases the lock. If no other daemon holds it, it first removes the spec, the
-// temporary files and the lock file.
+// releaseLock releases the lock. If no other daemon holds a lock, it first removes the spec, the temporary files and
+// the lock file.
 func (s *Spec) releaseLock() error {
 	defer func() {
 		s.lock.release()
@@ -47,8 +47,8 @@ func (s *Spec) releaseLock() error {
 			return fmt.Errorf("CDI spec %s not removed: %w", s.files.spec, err)
 		}
 	}
-	// flock(2) releases the shared lock before it tries the exclusive one. So if two daemons end at
-	// the same time, the later one gets the exclusive lock.
+	// flock(2) releases the shared lock before it tries to get the exclusive one. So if two daemons exit at the same
+	// time, the later one gets the exclusive lock.
 	if err := s.lock.flock(syscall.LOCK_EX | syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
 		return nil
 	} else if err != nil {
@@ -57,13 +57,13 @@ func (s *Spec) releaseLock() error {
 	return errors.Join(s.files.remove(), s.files.removeLeftovers(), os.Remove(s.files.lock))
 }
 
-// acquire takes a shared lock on the lock file, which it creates if needed. If no other daemon holds a lock, it first
-// removes the temporary files of killed daemons. It blocks while another daemon holds the exclusive lock, as daemons do
-// at their start and end to remove files.
+// acquire takes a shared lock on the lock file, creating the file if needed. If no other daemon holds a lock, it first
+// removes temporary files left by killed daemons. It blocks while another daemon holds the exclusive lock, which
+// daemons do while they remove files at startup and exit.
 func acquire(f files) (*lock, error) {
 	for {
-		// Mode 0600, so that no other user can lock the file. Not open for writing, which would
-		// prevent remounting the file system read-only.
+		// Mode 0600, so that no other user can lock the file. It isn't opened for writing, because that would prevent
+		// the file system from being remounted read-only.
 		file, err := os.OpenFile(f.lock, os.O_RDONLY|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 		if err != nil {
 			return nil, err
@@ -85,12 +85,12 @@ func acquire(f files) (*lock, error) {
 		if err != nil {
 			return nil, err
 		}
-		// The last daemon has ended and removed the file meanwhile.
+		// The last daemon has exited and removed the file in the meantime.
 	}
 }
 
-// flock calls flock(2) and repeats it after EINTR. how is LOCK_SH or LOCK_EX, with LOCK_NB to return
-// EWOULDBLOCK instead of blocking.
+// flock calls flock(2), retrying after EINTR. how is LOCK_SH or LOCK_EX, with LOCK_NB to return EWOULDBLOCK instead of
+// blocking.
 func (l *lock) flock(how int) error {
 	for {
 		switch err := syscall.Flock(int(l.file.Fd()), how); err {
@@ -103,7 +103,7 @@ func (l *lock) flock(how int) error {
 	}
 }
 
-// inPlace reports whether the locked file is still the one at path, which other daemons open.
+// inPlace reports whether the locked file is still the one at path, which is the one other daemons open.
 func (l *lock) inPlace(path string) bool {
 	held, err := l.file.Stat()
 	if err != nil {

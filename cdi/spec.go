@@ -15,33 +15,32 @@ import (
 	"tags.cncf.io/container-device-interface/pkg/parser"
 )
 
-// diskTimeout is how long a caller waits for the disk. The daemon must be able to end within two seconds.
+// diskTimeout is how long a caller waits for the disk. The daemon must be able to exit within two seconds.
 const diskTimeout = time.Second
 
-// Device is one device that containers can be given.
+// Device is a device that can be given to containers.
 type Device struct {
 	ID    string   // "3b:00.0": a valid CDI device name
-	Nodes []string // names below the device root, in the order of the file; a device without nodes and mounts is left out
-	// SharedNodes lists the names of nodes that several devices have. A container with several of these devices gets
-	// each once: the runtime replaces a node of the same path.
+	Nodes []string // names below the device root, in the order of the file; a device without any nodes or mounts is left out
+	// SharedNodes lists the names of nodes that are shared by several devices. A container with several of these
+	// devices gets each node once, because the runtime replaces a node that has the same path.
 	SharedNodes []string
-	Mounts      []string // absolute paths of files on the host, which containers get at the same paths
-	Files       []File   // files on the host that containers can only read
-	Env         []string // NAME=VALUE, for each container with the device; may be empty
-	Hook        *Hook    // nil: none
+	Mounts      []string // absolute paths of host files, which containers get at the same paths
+	Files       []File   // host files that containers can only read
+	Env         []string // NAME=VALUE, for each container that gets the device; may be empty
+	Hook        *Hook    // nil if there is none
 }
 
 // File is a file that containers can read. Both paths are absolute and clean.
 type File struct {
-	HostPath, Path string // on the host, and in the container
+	HostPath, Path string // on the host and in the container
 }
 
-// Hook is a program that the runtime runs as root on the host, after it has made a container's
-// namespaces and before it starts the container. If the program fails, the container does not
-// start.
+// Hook is a program that the runtime runs as root on the host, after it has created a container's namespaces and before
+// it starts the container. If the program fails, the container doesn't start.
 type Hook struct {
 	Path string   // on the host
-	Args []string // with the name of the program
+	Args []string // including the program's name
 }
 
 // Spec is one CDI spec file. Create it with [Open].
@@ -49,19 +48,19 @@ type Spec struct {
 	kind        string // "fpga.intel.com/fpga"
 	hostDevRoot string // absolute
 	files       files
-	busy        chan struct{}                     // has an element while a call accesses the disk
+	busy        chan struct{}                     // contains an element while a call is accessing the disk
 	names       atomic.Pointer[map[string]string] // id → qualified name of each device in the file
 
-	// The call that has put the element into busy owns these.
+	// Owned by the call that has put the element into busy.
 	lock   *lock
 	closed bool
 }
 
-// Open locks the spec file of a kind in a directory, which it creates if needed, and removes the temporary files of
-// killed daemons. An existing spec stays until the first Write, because containers may restart before that.
+// Open locks the spec file for a kind in a directory, creating the directory if needed, and removes temporary files
+// left by killed daemons. An existing spec stays until the first Write, because containers may restart before that.
 //
-// kind is VENDOR/CLASS, e.g. "fpga.intel.com/fpga". hostDevRoot is the absolute
-// path of the directory of device nodes as the container runtime sees it.
+// kind is VENDOR/CLASS, e.g. "fpga.intel.com/fpga". hostDevRoot is the absolute path of the device node directory as
+// the container runtime sees it.
 func Open(dir, kind, hostDevRoot string) (*Spec, error) {
 	vendor, class := parser.ParseQualifier(kind)
 	if err := errors.Join(parser.ValidateVendorName(vendor), parser.ValidateClassName(class)); err != nil {
@@ -89,14 +88,15 @@ func Open(dir, kind, hostDevRoot string) (*Spec, error) {
 	return s, nil
 }
 
-// Write replaces the file by one with exactly these devices, sorted by id. It compares the content of the file first.
-// So it restores a file that another process has changed or removed, and does not write a file that has this content
-// already. If no device has nodes, the file is removed.
+// Write replaces the file with one that contains exactly these devices, sorted by id. It compares the file's content
+// first, so it restores a file that another process has changed or removed, and doesn't write one that is already
+// correct. If no device has any nodes or mounts, the file is removed.
 //
-// If no valid spec can be made of these devices, Write returns an error and changes nothing. If the file cannot be
-// written (a full or read-only disk), the next Write tries again. Until then the old file stays if each device in it
-// has the same nodes, variables and hook as in devices. Otherwise the file is removed, so that no container gets the
-// nodes of another device, or starts without its hook. If the file cannot be removed either, the error names it.
+// If no valid spec can be made of these devices, Write returns an error and changes nothing. If the file can't be
+// written (because the disk is full or read-only), the next Write tries again. Until then the old file stays if each
+// device in it has the same nodes, variables and hook as in devices. Otherwise the file is removed, so that no
+// container gets another device's nodes or starts without its hook. If the file can't be removed either, the error says
+// so.
 func (s *Spec) Write(devices []Device) error {
 	wanted, err := render(s.kind, s.hostDevRoot, devices)
 	if err != nil {
@@ -105,15 +105,15 @@ func (s *Spec) Write(devices []Device) error {
 	return s.do(func() error { return s.settle(wanted) })
 }
 
-// Name returns the name by which the runtime finds a device, e.g. "fpga.intel.com/fpga=3b:00.0", and reports whether
-// the device is in the file that was last written.
+// Name returns the name by which the runtime finds a device, e.g. "fpga.intel.com/fpga=3b:00.0". ok is false if the
+// device isn't in the last file that was written.
 func (s *Spec) Name(id string) (name string, ok bool) {
 	name, ok = (*s.names.Load())[id]
 	return name, ok
 }
 
-// Close removes the file unless another daemon on this node uses it. After Close, Name returns
-// no name, and Write returns [fs.ErrClosed]. A second Close does nothing.
+// Close removes the file unless another daemon on this node is using it. After Close, Name returns false and Write
+// returns [fs.ErrClosed]. Closing a Spec twice has no effect.
 func (s *Spec) Close() error {
 	err := s.do(func() error {
 		s.closed = true
@@ -126,9 +126,8 @@ func (s *Spec) Close() error {
 	return err
 }
 
-// settle writes the wanted file and sets the names to those in the file. If the file cannot be
-// written and the old one is stale, it removes the old one. That frees space on a full disk, so
-// it tries the new file once more.
+// settle writes the desired file and sets the names to those in the file. If the file can't be written and the old one
+// is stale, it removes the old one. That frees space on a full disk, so it then tries once more.
 func (s *Spec) settle(wanted *content) error {
 	path := s.files.spec
 	err := s.put(wanted)
@@ -155,7 +154,7 @@ func (s *Spec) settle(wanted *content) error {
 	return fmt.Errorf("CDI spec %s not changed: %w%s", path, err, usableDir)
 }
 
-// put writes the file if its content is not the wanted one.
+// put writes the file if it doesn't have the desired content.
 func (s *Spec) put(wanted *content) error {
 	if err := s.ensureLock(); err != nil {
 		return err
@@ -167,8 +166,8 @@ func (s *Spec) put(wanted *content) error {
 	return nil
 }
 
-// do runs work, which accesses the disk, after earlier work has returned. It blocks until work has
-// returned or diskTimeout is over.
+// do runs work, which accesses the disk, after earlier work has returned. It blocks until work has returned or
+// diskTimeout has passed.
 func (s *Spec) do(work func() error) error {
 	timer := time.NewTimer(diskTimeout)
 	defer timer.Stop()
@@ -195,5 +194,5 @@ func (s *Spec) do(work func() error) error {
 	}
 }
 
-// oneLine returns the text of joined errors on one line.
+// oneLine returns the text of joined errors on a single line.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

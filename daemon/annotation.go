@@ -13,24 +13,22 @@ import (
 	"b-com.com/accelerator-device-plugin/offer"
 )
 
-// annotationMode is the annotation of a node that overrides --mode. Intel's plugin uses the same name.
+// annotationMode is the node annotation that overrides --mode. Intel's plugin uses the same name.
 const annotationMode = "fpga.intel.com/device-plugin-mode"
 
-// FirstAnswer is how long the start waits for the API server. A refusal counts as an answer.
+// FirstAnswer is how long the daemon waits for the API server at startup. A rejected request counts as an answer.
 const FirstAnswer = 3 * time.Second
 
-// modeSelector chooses the mode by the annotation of a node. It belongs to the goroutine that
-// follows the node.
+// modeSelector chooses the mode based on a node's annotation. It belongs to the goroutine that follows the node.
 type modeSelector struct {
-	setting  string      // --mode, which is used without an annotation
-	mode     string      // chosen last
-	modes    chan string // of size 1: holds the chosen mode until Serve receives it
-	answered bool        // the API server has answered, possibly with a refusal
+	setting  string      // --mode, which is used if there is no annotation
+	mode     string      // the last mode chosen
+	modes    chan string // has size 1; holds the chosen mode until Serve receives it
+	answered bool        // the API server has answered, possibly by rejecting the request
 	log      *zap.Logger
 }
 
-// changed chooses the mode for the current state of the node. It logs and ignores an annotation that
-// is not a mode.
+// changed chooses the mode for the node's current state. It logs and ignores an annotation that isn't a mode.
 func (m *modeSelector) changed(n apiserver.Node) {
 	m.answered = true
 	asked, ok := n.Annotations[annotationMode]
@@ -49,7 +47,7 @@ func (m *modeSelector) changed(n apiserver.Node) {
 	m.choose()
 }
 
-// refused handles a refusal of the API server to return the node. The mode stays as it is.
+// refused handles the API server rejecting the request for the node. The mode stays the same.
 func (m *modeSelector) refused(node string) {
 	if !m.answered {
 		m.answered = true
@@ -58,7 +56,7 @@ func (m *modeSelector) refused(node string) {
 	m.choose()
 }
 
-// choose sends the mode. It replaces a mode that was not received yet, and does not block.
+// choose sends the mode. It replaces a mode that hasn't been received yet, and doesn't block.
 func (m *modeSelector) choose() {
 	select {
 	case <-m.modes:
@@ -67,12 +65,12 @@ func (m *modeSelector) choose() {
 	m.modes <- m.mode
 }
 
-// logUnknownMode logs that the daemon starts in the mode of the settings, because the annotation is unknown.
+// logUnknownMode logs that the daemon starts in the mode from the settings because the annotation is unknown.
 func logUnknownMode(log *zap.Logger, node, mode string) {
 	log.Warn("annotation of the node not known, mode of the settings used", logevent.ConfigNotice, logevent.Node(node), logevent.Mode(mode))
 }
 
-// logMode logs a change of the mode.
+// logMode logs a mode change.
 func logMode(log *zap.Logger, before, now string) {
 	if before != now {
 		log.Info("mode changed", logevent.ModeChanged, logevent.Old(before), logevent.New(now))

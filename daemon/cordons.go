@@ -9,7 +9,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// cordons serves the commands cordon and uncordon.
+// cordons serves the cordon and uncordon commands.
 type cordons struct {
 	book      *cordon.Book
 	inventory *inventory.Inventory
@@ -27,8 +27,8 @@ func (c cordons) remove(ctx context.Context, devices []string, by string) ([]cor
 	return ended, err
 }
 
-// published blocks until the snapshot reflects the cordons in force, but for at most one second. The command then
-// prints the devices of this snapshot.
+// published waits until the snapshot reflects the cordons in force, but no longer than a second. The command then
+// prints the devices in this snapshot.
 func (c cordons) published(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

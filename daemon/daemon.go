@@ -18,58 +18,58 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// API is the Kubernetes API through which a daemon advertises its devices: the device plugin API, or DRA. The daemon
+// API is the Kubernetes API through which a daemon advertises its devices: the device plugin API or DRA. The daemon
 // calls Configure, Start, Run, Withdraw and Close at most once each, in this order. The other methods must be safe for
-// concurrent use. They are called after Start unless their comment says otherwise.
+// concurrent use. They are called after Start unless their comments say otherwise.
 type API interface {
-	// Configure sets the fields of cfg about holders: Holders, Record and Given. HoldersUnknown is already set if
-	// containers may hold devices through the other API. Configure also sets it if devices may be missing from Record.
+	// Configure sets the fields of cfg that concern holders: Holders, Record and Given. HoldersUnknown is already set
+	// if containers may hold devices through the other API. Configure also sets it if devices may be missing from
+	// Record.
 	Configure(ctx context.Context, cfg *inventory.Config) error
-	// Start gives the API the inventory, which is not running yet. ctx ends with the daemon.
+	// Start gives the API the inventory, which isn't running yet. ctx is canceled when the daemon exits.
 	Start(ctx context.Context, inv *inventory.Inventory)
-	// Run advertises the devices until ctx ends. An error ends the daemon.
+	// Run advertises the devices until ctx is done. If it returns an error, the daemon exits.
 	Run(ctx context.Context) error
-	// Withdraw removes from Kubernetes those devices that would remain there after the end of the daemon, and returns
-	// nil if none remains. It is called after Run has ended, or if Start was never called. It is not called if the
-	// daemon has failed or if another daemon of this API runs on the node.
+	// Withdraw removes from Kubernetes any devices that would otherwise remain there after the daemon has exited, and
+	// returns nil if none remain. It is called after Run has returned, or if Start was never called. It isn't called if
+	// the daemon has failed or if another daemon for this API is running on the node.
 	Withdraw(ctx context.Context) error
-	// Close releases what the API has opened. It is called after all tasks have ended.
+	// Close releases whatever the API has opened. It is called after all tasks have ended.
 	Close() error
 
-	// Policy returns the policy of the inventory for these settings and cordons, with the names of the
-	// devices. It is also called before Start.
+	// Policy returns the inventory's policy for these settings and cordons, including the devices' names. It is also
+	// called before Start.
 	Policy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy
-	// Reregister registers with the kubelet again.
+	// Reregister makes the daemon register with the kubelet again.
 	Reregister()
-	// Holders returns who uses which device. It may block until ctx ends.
+	// Holders returns who uses which device. It may block until ctx is done.
 	Holders(ctx context.Context) inventory.Holdings
 	// Resources returns the resources under which devices are advertised.
 	Resources() []metrics.Resource
-	// Alive returns an error if a main goroutine hangs.
+	// Alive returns an error if a main goroutine is hanging.
 	Alive() error
 	// Ready returns nil once Kubernetes has the devices.
 	Ready() error
 }
 
-// Daemon follows the devices of a node and advertises them through an API. Its fields do not change while it runs.
+// Daemon follows a node's devices and advertises them through an API. Its fields don't change while it is running.
 type Daemon struct {
-	Program string        // name of the program, for the API server
-	Version string        // of the program
-	Kind    string        // of the API: control.DevicePlugin or control.DRA
-	Config  config.Config // as read at the start
+	Program string        // the program's name, for the API server
+	Version string        // the program's version
+	Kind    string        // the API: control.DevicePlugin or control.DRA
+	Config  config.Config // as read at startup
 	Log     *zap.Logger
 	Metrics *metrics.Metrics
-	Open    func() (API, error) // opens the API at the start
-	Guest   bool                // advertises no device, so it may run next to the owner of the node, without a lock
+	Open    func() (API, error) // opens the API at startup
+	Guest   bool                // doesn't advertise any devices, so it may run alongside the node's owner without a lock
 
-	Loader  *config.Loader   // the loader that has loaded Config; nil: there are no files
-	Hangups <-chan os.Signal // SIGHUP; nil: not handled by Serve
-	toggles <-chan os.Signal // SIGUSR1; nil: not handled
-	toggle  func()           // switches level debug; not used if toggles is nil
+	Loader  *config.Loader   // the loader that loaded Config; nil if there are no files
+	Hangups <-chan os.Signal // SIGHUP; if it is nil, Serve doesn't handle it
+	toggles <-chan os.Signal // SIGUSR1; if it is nil, it isn't handled
+	toggle  func()           // toggles the debug level; not used if toggles is nil
 }
 
-// Serve opens the parts of the daemon, starts their tasks and makes new policies until ctx
-// ends or a task fails.
+// Serve opens the daemon's parts, starts their tasks and makes new policies until ctx is done or a task fails.
 func (d *Daemon) Serve(ctx context.Context) (failed error) {
 	defer backlog.FlushOnPanic(d.Log)
 	if err := checkStateDir(ctx, d.Config.StateDir, d.Kind); err != nil {
@@ -91,7 +91,7 @@ func (d *Daemon) Serve(ctx context.Context) (failed error) {
 	}
 	defer func() { // after all tasks have ended
 		withdraw := api.Withdraw
-		if failed != nil || ctx.Err() == nil { // after a panic, the tasks still run and could advertise the devices again
+		if failed != nil || ctx.Err() == nil { // after a panic, the tasks are still running and could advertise the devices again
 			withdraw = nil
 		}
 		r.owned.Leave(ctx, withdraw)
@@ -102,7 +102,7 @@ func (d *Daemon) Serve(ctx context.Context) (failed error) {
 	return tasks.Wait()
 }
 
-// apiServer returns a client of the API server, or nil if none is needed.
+// apiServer returns a client for the API server, or nil if none is needed.
 func (d *Daemon) apiServer() (*apiserver.Client, error) {
 	if d.Config.NodeName == "" || !d.Config.NodeAnnotation && !d.Config.Events && d.Config.NodeConditionType == "" {
 		return nil, nil

@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/offer"
 )
 
-// Families returns the families of a mode that the settings enable.
+// Families returns the families that the settings enable and that are used in their mode.
 func Families(cfg config.Config) []inventory.Family {
 	if cfg.Mode == offer.Pool {
 		return []inventory.Family{pool.Pool{Units: cfg.AccelNbUnits}}
@@ -23,7 +23,7 @@ func Families(cfg config.Config) []inventory.Family {
 	return slices.DeleteFunc(AllFamilies(cfg), func(f inventory.Family) bool { return !slices.Contains(cfg.Families, f.Name()) })
 }
 
-// AllFamilies returns all families of cards, including those that are off. A new family needs one line here.
+// AllFamilies returns all card families, even those that are off. To add a family, add a line here.
 func AllFamilies(cfg config.Config) []inventory.Family {
 	return []inventory.Family{
 		dfl.Family(kindOf[cfg.Mode]),
@@ -34,11 +34,11 @@ func AllFamilies(cfg config.Config) []inventory.Family {
 	}
 }
 
-// kindOf defines by mode which kind of unit a device is. In the other modes a device is a port.
+// kindOf defines, by mode, which kind of unit a device is. In the other modes a device is a port.
 var kindOf = map[string]port.Kind{offer.Region: port.PerFME, offer.RegionDevel: port.PerFMEWithNode}
 
-// signals returns the signals of the enabled families of all modes, because the mode may change while
-// the watcher runs.
+// signals returns the signals of the families enabled in any mode, because the mode may change while the watcher is
+// running.
 func signals(cfg config.Config) (all inventory.Signals) {
 	for _, cfg.Mode = range offer.Modes() {
 		for _, f := range Families(cfg) {

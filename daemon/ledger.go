@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// openLedger opens the ledger. A guest does not share the owner's ledger.
+// openLedger opens the ledger. A guest doesn't share the owner's ledger.
 func (r *run) openLedger(ctx context.Context) {
 	cfg := ledger.Config{
 		Dir: r.cfg.StateDir, Machine: machine(r.cfg.SysfsRoot), Metrics: r.Metrics,
@@ -35,15 +35,15 @@ func (r *run) openLedger(ctx context.Context) {
 	r.ledger = ledger.Open(context.WithoutCancel(ctx), cfg, r.Log)
 }
 
-// exempt reports whether nobody expects a card: it is cordoned or excluded, or no family that the settings enable lists
-// it.
+// exempt reports whether a card isn't expected, because it is cordoned or excluded, or because none of the families
+// that the settings enable lists it.
 func exempt(cfg config.Config, cordons []cordon.Cordon, address, family string) bool {
 	return cordon.Of(cordons, address) != nil || cfg.Exclude[address] ||
 		!slices.ContainsFunc(Families(cfg), func(f inventory.Family) bool { return f.Name() == family })
 }
 
-// onBus reports whether a PCI function with these ids ("": any) is at an address. If this is unknown because memory or
-// descriptors ran out, the function counts as present.
+// onBus reports whether there is a PCI function with these ids at an address. pciID "" matches any ids. If the process
+// is out of memory or descriptors and can't tell, the function counts as present.
 func onBus(sysfsRoot, address, pciID string) bool {
 	dir := functionAt(sysfsRoot, address)
 	if dir == "" {
@@ -53,7 +53,7 @@ func onBus(sysfsRoot, address, pciID string) bool {
 	return err != nil || id != "" && (pciID == "" || id == pciID)
 }
 
-// onVFIO reports whether somebody has bound the function with these ids to vfio-pci, for a virtual machine.
+// onVFIO reports whether someone has bound the function with these ids to vfio-pci, for a virtual machine.
 func onVFIO(sysfsRoot, address, pciID string) bool {
 	if !onBus(sysfsRoot, address, pciID) {
 		return false
@@ -62,7 +62,7 @@ func onVFIO(sysfsRoot, address, pciID string) bool {
 	return err == nil && driver == "vfio-pci"
 }
 
-// functionAt returns the directory of the PCI function at an address, or "" if the text is not an address.
+// functionAt returns the directory of the PCI function at an address, or "" if the text isn't an address.
 func functionAt(sysfsRoot, address string) string {
 	address, err := sysfs.ParseAddress(address)
 	if err != nil {
@@ -71,8 +71,8 @@ func functionAt(sysfsRoot, address string) string {
 	return filepath.Join(sysfsRoot, "bus/pci/devices", address)
 }
 
-// machine returns the id that the firmware gives the machine, or "" if there is none. Unlike the machine-id of the host, it
-// can be read in a container, and does not move with the disk.
+// machine returns the id that the firmware gives the machine, or "" if there is none. Unlike the host's machine-id, it
+// can be read in a container and doesn't move with the disk.
 func machine(sysfsRoot string) string {
 	text, err := os.ReadFile(filepath.Join(sysfsRoot, "class/dmi/id/product_uuid"))
 	if err != nil {

@@ -17,25 +17,25 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/throttle"
 )
 
-// NewLogger returns a logger that writes lines to w, as JSON objects or as text. Logging blocks until
-// the line is written.
+// NewLogger returns a logger that writes lines to w, either as JSON objects or as text. Logging blocks until the line
+// has been written.
 func NewLogger(cfg config.Config, w io.Writer) *zap.Logger {
 	return newZap(zapcore.NewCore(newEncoder(cfg, w), zapcore.Lock(zapcore.AddSync(w)), levelOf(cfg)))
 }
 
-// Log is the log of a daemon. It suppresses and counts repeated warnings. Level debug can be switched on and
-// off at any time. Logging never blocks.
+// Log is a daemon's log. It suppresses and counts repeated warnings. The debug level can be switched on and off at any
+// time. Logging never blocks.
 type Log struct {
 	*zap.Logger
 	level zap.AtomicLevel
-	usual zapcore.Level // the level while debug is off
+	usual zapcore.Level // the level when debug is off
 	limit *throttle.Core
 	lines *backlog.Core
 }
 
-// OpenLog returns a log that writes to w, and counts in m the lines that it drops.
-// [Log.Close] must be called at the end. The process ignores SIGPIPE from then on: if the reader of
-// the log closes the pipe, lines are lost, but the daemon must continue.
+// OpenLog returns a log that writes to w and counts the lines it drops in m. [Log.Close] must be called at the end.
+// From then on, the process ignores SIGPIPE: if the log's reader closes the pipe, lines are lost, but the daemon must
+// keep running.
 func OpenLog(cfg config.Config, w io.Writer, m *metrics.Metrics) *Log {
 	signal.Ignore(syscall.SIGPIPE)
 	l := &Log{usual: levelOf(cfg), level: zap.NewAtomicLevelAt(levelOf(cfg))}
@@ -48,12 +48,11 @@ func OpenLog(cfg config.Config, w io.Writer, m *metrics.Metrics) *Log {
 	return l
 }
 
-// Close blocks until all lines are written, or for half a second if the reader of the log has
-// stalled. Later lines are dropped.
+// Close blocks until all lines have been written, or for half a second if the log's reader has stalled. Later lines are
+// dropped.
 func (l *Log) Close() { l.lines.Close() }
 
-// Toggle switches level debug on or off. It logs the change while debug is on, so that the line is
-// written at any level.
+// Toggle switches the debug level on or off. It logs the change while debug is on, so that the line is always written.
 func (l *Log) Toggle() {
 	old, next := l.level.Level(), zapcore.DebugLevel
 	if old == zapcore.DebugLevel {
@@ -64,11 +63,11 @@ func (l *Log) Toggle() {
 	l.level.SetLevel(next)
 }
 
-// EndCounts logs the numbers of suppressed lines. After that, all lines are written.
+// EndCounts logs how many lines have been suppressed. After that, all lines are written.
 func (l *Log) EndCounts() { l.limit.Close() }
 
 func newZap(core zapcore.Core) *zap.Logger {
-	// Errors of the log itself are discarded: there is no other log.
+	// The log's own errors are discarded, because there is no other log.
 	return zap.New(core, zap.ErrorOutput(zapcore.AddSync(io.Discard)))
 }
 
@@ -87,12 +86,12 @@ func newEncoder(cfg config.Config, w io.Writer) zapcore.Encoder {
 func levelOf(cfg config.Config) zapcore.Level {
 	level, err := zapcore.ParseLevel(cfg.LogLevel)
 	if err != nil {
-		return zapcore.InfoLevel // not reached: package config has checked the name
+		return zapcore.InfoLevel // unreachable: package config has checked the name
 	}
 	return level
 }
 
-// LogUsage logs the reason why a daemon did not start.
+// LogUsage logs why a daemon didn't start.
 func LogUsage(w io.Writer, err error) {
 	NewLogger(config.Defaults(), w).Error("configuration refused", logevent.DaemonFailed, logevent.Err(err))
 }

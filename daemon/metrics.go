@@ -11,8 +11,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// stateOf returns the functions that provide the values of the gauges. With showHolders they include the
-// holders of devices.
+// stateOf returns the functions that provide the values of the gauges. If showHolders is true, they include the
+// devices' holders.
 func stateOf(mode, config func() string, inv *inventory.Inventory, api API, cards func() []metrics.Card, sensed func() map[string]sensors.Card, showHolders bool) metrics.State {
 	s := metrics.State{
 		Mode: mode, Config: config,
@@ -46,7 +46,7 @@ func stateOf(mode, config func() string, inv *inventory.Inventory, api API, card
 	return s
 }
 
-// versionsOf returns the versions of the cards of these devices, each card once.
+// versionsOf returns the versions of these devices' cards, once for each card.
 func versionsOf(devices []*inventory.Device, sensed map[string]sensors.Card) []metrics.CardVersions {
 	cards := make(map[string]metrics.CardVersions)
 	for _, d := range devices {
@@ -83,7 +83,7 @@ func holdersOf(holdings map[string][]inventory.Holding) []metrics.Holder {
 	return all
 }
 
-// measured converts a device to its form in the metrics.
+// measured converts a device to the form used in metrics.
 func measured(d *inventory.Device) metrics.Device {
 	m := metrics.Device{
 		ID: d.ID, PCI: d.PCIAddress, PCIID: d.PCIID, Family: d.Family, Resource: d.OfferedAs, NUMANode: d.NUMANode,

@@ -10,13 +10,14 @@ import (
 	"b-com.com/accelerator-device-plugin/offer"
 )
 
-// namingVersion must grow when a new version of the program gives devices other ids or names for the same settings, or
-// gives containers other device nodes. Then an upgrade does not advertise devices next to the old version.
+// namingVersion must be increased when a new version of the program gives devices different ids or names for the same
+// settings, or gives containers different device nodes. This keeps the new version from advertising devices alongside
+// the old one during an upgrade.
 const namingVersion = 1
 
-// naming contains the settings that decide which devices exist, under which names they are advertised, and which files
-// a container gets with them. A new field must be omitted while it has its default, so that an upgrade of the program
-// does not change the naming.
+// naming contains the settings that determine which devices exist, under which names they are advertised, and which
+// files a container gets with them. A new field must be omitted from the JSON when it has its default value, so that
+// upgrading the program doesn't change the naming.
 type naming struct {
 	Version int
 	API     string
@@ -32,12 +33,12 @@ type naming struct {
 	ProgrammingHook     string
 	ProgrammingHookArgs []string
 
-	ResourceName, ResourceNamespace string // not with DRA
+	ResourceName, ResourceNamespace string // not used with DRA
 	Rules                           []string
 }
 
-// Naming returns the naming of a daemon of an API with these settings. Two daemons may advertise the devices of a node
-// at the same time only if they have the same naming.
+// Naming returns the naming of a daemon for an API with these settings. Two daemons can advertise a node's devices at
+// the same time only if they have the same naming.
 func Naming(cfg config.Config, api string) owner.Naming {
 	n := naming{
 		Version: namingVersion, API: api,
@@ -49,14 +50,14 @@ func Naming(cfg config.Config, api string) owner.Naming {
 		n.ResourceName, n.ResourceNamespace = cfg.ResourceName, cfg.ResourceNamespace
 	}
 	for _, rule := range cfg.Resources {
-		if api == control.DRA { // rules only decide which devices exist
+		if api == control.DRA { // rules only determine which devices exist
 			rule = offer.Rule{Match: rule.Match}
 		}
 		n.Rules = append(n.Rules, rule.String())
 	}
 	text, err := json.Marshal(n)
 	if err != nil {
-		panic(err) // strings, numbers and lists of strings always have a JSON form
+		panic(err) // strings, numbers and lists of strings can always be marshaled
 	}
 	return owner.NamingOf(string(text))
 }

@@ -18,16 +18,15 @@ import (
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
-// ReadTimeout is the longest time that the read of one card may take. A healthy card takes
-// microseconds, a card behind a slow BMC some tens of milliseconds.
+// ReadTimeout is how long reading a single card may take. A healthy card takes microseconds, and a card behind a slow
+// BMC takes tens of milliseconds.
 const ReadTimeout = 2 * time.Second
 
-// holdersInterval is the time between two requests for holders while the state of a device depends on
-// the answer.
+// holdersInterval is the time between two queries for holders while a device's state depends on the answer.
 const holdersInterval = 10 * time.Second
 
-// NewLoader returns a loader that accepts the names of families and health rows in settings. It also accepts those of
-// families that are off, so that a family can be switched off without other changes.
+// NewLoader returns a loader that accepts the names of families and health rows in settings. This includes the names
+// from families that are off, so that a family can be turned off without other changes.
 func NewLoader() *config.Loader {
 	var v config.Vocabulary
 	for _, f := range AllFamilies(config.Defaults()) {
@@ -46,15 +45,15 @@ func OfferNaming(cfg config.Config) offer.Naming {
 	}
 }
 
-// Node is the watcher and the inventory of a node.
+// Node is a node's watcher and inventory.
 type Node struct {
 	Host      sysfs.Host
 	Watcher   *watcher.Watcher
 	Inventory *inventory.Inventory
 }
 
-// OpenNode opens the event sources of a watcher, and returns it with a new inventory. No event after that is
-// missed, even if the inventory is run later. The two may have different logs.
+// OpenNode opens a watcher's event sources and returns the watcher with a new inventory. No later event is missed, even
+// if the inventory is run later. The two may have different logs.
 func OpenNode(cfg config.Config, watched inventory.Config, watcherLog, inventoryLog *zap.Logger) (*Node, error) {
 	host, err := OpenHost(cfg)
 	if err != nil {
@@ -67,12 +66,12 @@ func OpenNode(cfg config.Config, watched inventory.Config, watcherLog, inventory
 	return &Node{Host: host, Watcher: w, Inventory: inventory.New(watched, host, inventoryLog)}, nil
 }
 
-// Watch hands the hints of the watcher to the inventory until ctx ends.
+// Watch passes the watcher's hints to the inventory until ctx is done.
 func (n *Node) Watch(ctx context.Context) error {
 	return n.Watcher.Run(ctx, func(h watcher.Hint) { n.Inventory.Hint(inventory.Hint(h)) })
 }
 
-// Watching returns the configuration of the inventory, without the fields that [API.Configure] sets.
+// Watching returns the inventory's configuration, without the fields that [API.Configure] sets.
 func Watching(cfg config.Config, m *metrics.Metrics) inventory.Config {
 	return inventory.Config{
 		Metrics:        m,
@@ -84,7 +83,7 @@ func Watching(cfg config.Config, m *metrics.Metrics) inventory.Config {
 	}
 }
 
-// DevicePolicy returns the inventory's policy for the settings and the mode in cfg, and for cordons.
+// DevicePolicy returns the inventory's policy for the settings and mode in cfg, and for the cordons.
 func DevicePolicy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy {
 	p := inventory.Policy{
 		Mode: cfg.Mode, Families: Families(cfg), AnyAFU: OfferNaming(cfg).AnyAFU(),
@@ -93,7 +92,7 @@ func DevicePolicy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy {
 	for entry := range cfg.Exclude {
 		p.Exclude[entry] = inventory.ReasonExcluded
 	}
-	for _, c := range cordons { // a cordon takes precedence over exclude: it has a name and a reason
+	for _, c := range cordons { // a cordon takes precedence over exclude, because it has a name and a reason
 		p.Exclude[c.Device] = inventory.ReasonCordoned
 	}
 	for row, severity := range cfg.Severity {
@@ -107,12 +106,12 @@ func DevicePolicy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy {
 	return p
 }
 
-// OpenHost returns the node's directories, or an error if one cannot be used.
+// OpenHost returns the node's directories, or an error if one of them can't be used.
 func OpenHost(cfg config.Config) (sysfs.Host, error) {
 	if err := sysfs.CheckDir(cfg.SysfsRoot); err != nil {
 		return sysfs.Host{}, fmt.Errorf("--sysfs-root %w", err)
 	}
-	// The directory of device nodes may be created with the first card.
+	// The device node directory may not exist until the first card appears.
 	if err := sysfs.CheckDir(cfg.DevRoot); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return sysfs.Host{}, fmt.Errorf("--dev-root %w", err)
 	}

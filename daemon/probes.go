@@ -20,9 +20,9 @@ type switchable struct {
 
 func (s *switchable) use(a httpd.Answers) { s.serving.Store(&a) }
 
-// now returns the current functions. A daemon that waits for the node is alive, but has no devices. It is not ready,
-// unless it waits for a daemon of its API with another naming: in an upgrade, Kubernetes ends that daemon only after
-// this one is ready.
+// now returns the current functions. A daemon that is waiting for the node is alive, but doesn't have any devices. It
+// isn't ready, unless it is waiting for a daemon for its API with a different naming: during an upgrade, Kubernetes
+// stops that daemon only after this one is ready.
 func (s *switchable) now() httpd.Answers {
 	if a := s.serving.Load(); a != nil {
 		return *a
@@ -48,7 +48,7 @@ func (s *switchable) answers(m *metrics.Metrics) httpd.Answers {
 		Alive:   func(ctx context.Context) error { return s.now().Alive(ctx) },
 		Ready:   func(ctx context.Context) error { return s.now().Ready(ctx) },
 		Notes: func() (all []string) {
-			if err := s.owned.Waiting(); err != nil { // ready nevertheless
+			if err := s.owned.Waiting(); err != nil { // it is ready nevertheless
 				all = append(all, err.Error())
 			}
 			return append(all, s.now().Notes()...)
@@ -65,13 +65,13 @@ func answers(n *Node, api API, shown *stateSource) httpd.Answers {
 		Ready: func(ctx context.Context) error { return errors.Join(api.Ready(), alive(ctx), shown.kept()) },
 		Notes: n.Watcher.Lost,
 		Devices: func(ctx context.Context) any {
-			list, _, _ := shown.list(ctx) // unknown holders are shown as none
+			list, _, _ := shown.list(ctx) // if the holders aren't known, none are shown
 			return list.Rows()
 		},
 	}
 }
 
-// alive returns an error if the main goroutine of the watcher, the inventory or the API hangs.
+// alive returns an error if the watcher's, the inventory's or the API's main goroutine is hanging.
 func (n *Node) alive(ctx context.Context, api API) error {
 	var loop error
 	if n.Inventory.Alive(ctx) != nil {

@@ -12,12 +12,13 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
 )
 
-// openWithin is how long the start waits for the file system of the state directory before it leaves that to [owner.Node.Take].
+// openWithin is how long startup waits for the state directory's file system before it leaves that to
+// [owner.Node.Take].
 const openWithin = 5 * time.Second
 
-// checkStateDir creates the state directory if it is missing. It returns an error if the user of this process is not
-// root and has no right to the directory, because the daemon would wait for it in vain. Other errors may go away, so
-// they are left to [owner.Node.Take], which logs them and tries again.
+// checkStateDir creates the state directory if it doesn't exist. It returns an error if this process doesn't run as
+// root and isn't allowed to use the directory, because the daemon would wait for it in vain. Other errors may go away,
+// so they are left to [owner.Node.Take], which logs them and tries again.
 func checkStateDir(ctx context.Context, dir, kind string) error {
 	uid := os.Geteuid()
 	if uid == 0 || dir == "" {
@@ -36,14 +37,14 @@ func checkStateDir(ctx context.Context, dir, kind string) error {
 	return withoutRights(err, uid, kind)
 }
 
-// withoutRights returns an error that names the settings to change if err means that the user has no right to the state
-// directory. Otherwise it returns nil. kind is the API of the daemon.
+// withoutRights returns an error that lists the settings to change if err means that the user isn't allowed to use the
+// state directory. Otherwise it returns nil. kind is the daemon's API.
 func withoutRights(err error, uid int, kind string) error {
 	foreign := (*privatedir.OwnerError)(nil)
 	switch {
 	case errors.As(err, &foreign):
-		// The error leaves out the chown that the whole error suggests, because it would take the directory away from a
-		// daemon that runs as root.
+		// The error leaves out the chown that the full error suggests, because that would take the directory away from
+		// a daemon that runs as root.
 		err = fmt.Errorf("%s: found owner uid %d, want %d", foreign.Path, foreign.UID, uid)
 	case !errors.Is(err, fs.ErrPermission):
 		return nil

@@ -25,16 +25,16 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// run is one call of [Daemon.Serve]. It belongs to the goroutine of Serve; tasks get what they need when they start.
+// run is one call of [Daemon.Serve]. It belongs to Serve's goroutine; tasks get what they need when they start.
 type run struct {
 	*Daemon
 	tasks  *errgroup.Group
 	api    API
-	client *apiserver.Client // nil: none is needed
+	client *apiserver.Client // nil if none is needed
 	owned  *owner.Node
 
-	cfg     config.Config // the newest settings: the mode and the files change it
-	modes   chan string   // modes of the annotation; nil: the mode is that of the settings
+	cfg     config.Config // the newest settings, which the mode and the files change
+	modes   chan string   // modes from the annotation; if it is nil, the mode comes from the settings
 	live    *liveSettings
 	changed chan config.Files
 	probes  *switchable
@@ -45,21 +45,22 @@ type run struct {
 	node     *Node
 	inForce  *latest.Value[config.Config]
 
-	// used contains the settings in force. While another daemon advertises the devices under their old names, cfg takes
-	// effect only as far as it does not change the names.
+	// used contains the settings in force. While another daemon advertises the devices under their old names, only
+	// those parts of cfg take effect that don't change the names.
 	used    config.Config
-	retry   <-chan time.Time // of rename; nil: the names are those of cfg
-	renamed <-chan time.Time // the old names are withdrawn
+	retry   <-chan time.Time // for rename; nil if the names are already those of cfg
+	renamed <-chan time.Time // the old names have been withdrawn
 }
 
-// withdrawn is the time after which the last lists under the old names have reached Kubernetes, and daemons that wait
-// may advertise the devices under the new ones. The inventory withdraws all devices that may change their name at once.
+// withdrawn is how long it takes until the last lists under the old names have reached Kubernetes, and waiting daemons
+// may advertise the devices under the new ones. The inventory immediately withdraws all devices whose names may change.
 const withdrawn = time.Second
 
-// serve starts all tasks, and makes policies until ctx ends. Then it returns nil; the tasks may still run.
+// serve starts all tasks, and makes policies until ctx is done. It then returns nil, possibly while the tasks are still
+// running.
 //
 // The mode is chosen before the node is taken, because it is part of the naming. It is also chosen before the first
-// card is read, because the kubelet would have the resources of both modes if it changed later. Nothing is read or
+// card is read, because the kubelet would end up with both modes' resources if it changed later. Nothing is read or
 // advertised before the node is taken.
 func (r *run) serve(ctx context.Context) error {
 	if err := r.prepare(ctx); err != nil {
@@ -92,7 +93,7 @@ func (r *run) task(ctx context.Context, name string, do func(context.Context) er
 	})
 }
 
-// prepare starts what also serves while the daemon waits for the node.
+// prepare starts whatever also serves while the daemon is waiting for the node.
 func (r *run) prepare(ctx context.Context) error {
 	r.task(ctx, "stop", func(ctx context.Context) error {
 		<-ctx.Done()
@@ -105,12 +106,13 @@ func (r *run) prepare(ctx context.Context) error {
 	if address, answers := r.cfg.HTTPAddress, r.probes.answers(r.Metrics); address != "" {
 		r.task(ctx, "http", func(ctx context.Context) error { return httpd.Run(ctx, address, answers, r.Log) })
 	}
-	// A daemon that waits for another naming is ready. So anything that would make it fail is found before that.
+	// A daemon that is waiting because of another naming is ready. So anything that would make it fail has to be found
+	// before that.
 	_, err := OpenHost(r.cfg)
 	return err
 }
 
-// chooseMode waits a short time for the mode of the node's annotation. It returns false if ctx has ended.
+// chooseMode waits a short time for the mode from the node's annotation. It returns false if ctx is done.
 func (r *run) chooseMode(ctx context.Context) bool {
 	if r.client == nil || !r.cfg.NodeAnnotation {
 		return true
@@ -132,13 +134,13 @@ func (r *run) chooseMode(ctx context.Context) bool {
 	return true
 }
 
-// setMode makes a mode the newest one, before it is in force.
+// setMode updates the newest mode, which isn't in force yet.
 func (r *run) setMode(asked string) {
 	logMode(r.Log, r.cfg.Mode, asked)
 	r.cfg.Mode = asked
 }
 
-// followSettings starts the task that reads changed files of settings.
+// followSettings starts the task that reads changed settings files.
 func (r *run) followSettings(ctx context.Context) {
 	r.live = openSettings(r.Loader, r.cfg, r.Log, r.Metrics)
 	if live, changed := r.live, r.changed; live.loader.Follows() {
@@ -146,8 +148,8 @@ func (r *run) followSettings(ctx context.Context) {
 	}
 }
 
-// takeNode blocks until the daemons of the other API have ended, and the daemons that name the devices differently than
-// the newest settings. It returns false if ctx has ended. A guest does not wait.
+// takeNode blocks until all daemons for the other API have exited, and all daemons that name the devices differently
+// from the newest settings. It returns false if ctx is done. A guest doesn't wait.
 func (r *run) takeNode(ctx context.Context) bool {
 	for !r.Guest {
 		var wanted atomic.Int64
@@ -162,7 +164,7 @@ func (r *run) takeNode(ctx context.Context) bool {
 		for waiting := true; waiting; {
 			select {
 			case err := <-taken:
-				if err != nil { // ctx has ended
+				if err != nil { // ctx is done
 					return false
 				}
 				waiting = false
@@ -177,13 +179,13 @@ func (r *run) takeNode(ctx context.Context) bool {
 		if owned.Naming() == Naming(r.cfg, r.Kind) {
 			break
 		}
-		owned.Release() // the settings have changed after the last attempt
+		owned.Release() // the settings have changed since the last attempt
 	}
 	return true
 }
 
-// openNode opens the inventory of the node, which does not run yet, and hands it to the API. It returns the function
-// that tells the inventory who uses which device.
+// openNode opens the node's inventory, which isn't running yet, and hands it to the API. It returns the function that
+// tells the inventory who uses which device.
 func (r *run) openNode(ctx context.Context) (holders func(context.Context) inventory.Holdings, err error) {
 	opened := make(chan *cordon.Book, 1)
 	err = privatedir.Within(context.WithoutCancel(ctx), openWithin, func() error {
@@ -213,14 +215,14 @@ func (r *run) openNode(ctx context.Context) (holders func(context.Context) inven
 	return watched.Holders, nil
 }
 
-// startTasks starts the inventory and what serves its devices.
+// startTasks starts the inventory and everything that serves its devices.
 func (r *run) startTasks(ctx context.Context, holders func(context.Context) inventory.Holdings) {
 	node, book, inForce := r.node, r.book, r.inForce
 	sensed := sensors.New(sensors.Config{Host: node.Host, Devices: node.Inventory, Settings: func() (sensors.Settings, <-chan struct{}) {
 		c, changed := inForce.Load()
 		return sensors.Settings{Which: c.Sensors, Interval: c.SensorInterval}, changed
 	}}, r.Log)
-	if !r.Guest { // the owner reads the sensors, and the devices of the node are in its metrics
+	if !r.Guest { // otherwise, the owner reads the sensors and has the node's devices in its metrics
 		r.task(ctx, "sensors", sensed.Run)
 		mode := func() string {
 			c, _ := inForce.Load()
@@ -269,7 +271,7 @@ func (r *run) forget(ctx context.Context, card, by string) (ledger.Missing, erro
 	return forgotten, err
 }
 
-// followChanges makes a policy of each change of the settings, the mode and the cordons, until ctx ends.
+// followChanges makes a new policy whenever the settings, the mode or the cordons change, until ctx is done.
 func (r *run) followChanges(ctx context.Context) {
 	for {
 		select {
@@ -301,7 +303,7 @@ func (r *run) followChanges(ctx context.Context) {
 	}
 }
 
-// apply puts the newest settings in force, as far as the naming of the node allows.
+// apply puts the newest settings in force, as far as the node's naming allows.
 func (r *run) apply(ctx context.Context) {
 	next := r.cfg
 	if !r.rename(ctx) {
@@ -318,7 +320,7 @@ func (r *run) use(next config.Config) {
 	r.node.Inventory.Use(r.api.Policy(next, r.book.List()))
 }
 
-// rename reports whether the node has the naming of the newest settings. If it does not, retry says when to try again.
+// rename reports whether the node has the newest settings' naming. If it doesn't, retry says when to try again.
 func (r *run) rename(ctx context.Context) bool {
 	former := r.owned.Naming()
 	if !r.Guest && !r.owned.Rename(ctx, Naming(r.cfg, r.Kind)) {

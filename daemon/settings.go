@@ -20,17 +20,17 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/notify"
 )
 
-// liveSettings applies changed YAML files while the daemon runs. It belongs to the goroutine of
-// Serve. Any goroutine may load state.
+// liveSettings applies changed YAML files while the daemon is running. It belongs to Serve's goroutine. Any goroutine
+// may load state.
 type liveSettings struct {
 	loader  *config.Loader
-	read    config.Files // the files read last, valid or not
+	read    config.Files // the last files that were read, valid or not
 	state   *latest.Value[control.Settings]
 	log     *zap.Logger
 	metrics *metrics.Metrics
 }
 
-// openSettings returns the settings that the loader has loaded. A nil loader means that there are no files.
+// openSettings returns the settings that the loader has loaded. If loader is nil, there are no files.
 func openSettings(loader *config.Loader, cfg config.Config, log *zap.Logger, m *metrics.Metrics) *liveSettings {
 	if loader == nil {
 		loader = &config.Loader{Config: cfg}
@@ -40,7 +40,7 @@ func openSettings(loader *config.Loader, cfg config.Config, log *zap.Logger, m *
 	return l
 }
 
-// follow reads the files and sends them to the channel whenever they may have changed, until ctx ends.
+// follow reads the files and sends them on the channel whenever they may have changed, until ctx is done.
 func (l *liveSettings) follow(ctx context.Context, to chan<- config.Files) error {
 	paths := slices.DeleteFunc([]string{l.loader.Config.File, l.loader.Config.Overrides}, func(p string) bool { return p == "" })
 	var dirs []string
@@ -49,7 +49,7 @@ func (l *liveSettings) follow(ctx context.Context, to chan<- config.Files) error
 	}
 	dirwatch.Run(ctx, dirwatch.Config{
 		Dirs: dirs,
-		Concerns: func(e notify.Event) bool { // in the directory of a ConfigMap, Kubernetes replaces the link ..data
+		Concerns: func(e notify.Event) bool { // in a ConfigMap's directory, Kubernetes replaces the ..data link
 			return slices.Contains(paths, e.Name) || strings.HasPrefix(filepath.Base(e.Name), "..")
 		},
 		Settle: 250 * time.Millisecond, Interval: time.Minute, Blind: 10 * time.Second, Log: l.log,
@@ -62,14 +62,14 @@ func (l *liveSettings) follow(ctx context.Context, to chan<- config.Files) error
 	return nil
 }
 
-// changed calls take if the files differ from the files read last and are not older. They may be older if SIGHUP has
-// made the daemon read newer files in between. changed reports whether take has changed cfg.
+// changed calls take if the files differ from the last ones read and aren't older. They may be older if SIGHUP has made
+// the daemon read newer files in the meantime. changed reports whether take has changed cfg.
 func (l *liveSettings) changed(cfg *config.Config, files config.Files) bool {
 	return !files.Before(l.read) && !files.Equal(l.read) && l.take(cfg, files)
 }
 
-// take copies the settings that need no restart from the files to cfg, and returns true. If the files
-// are not valid, it logs the error, leaves cfg unchanged and returns false.
+// take copies the settings that don't need a restart from the files to cfg, and returns true. If the files aren't
+// valid, it logs the error, leaves cfg unchanged and returns false.
 func (l *liveSettings) take(cfg *config.Config, files config.Files) bool {
 	differ := !files.Equal(l.read)
 	l.read = files
@@ -94,7 +94,7 @@ func (l *liveSettings) take(cfg *config.Config, files config.Files) bool {
 	return true
 }
 
-// applied stores and logs that the files read last are in force.
+// applied stores and logs that the last files read are in force.
 func (l *liveSettings) applied(cfg config.Config, restart []string) {
 	hash := l.read.Hash()
 	l.state.Store(control.Settings{Hash: hash, Applied: time.Now(), Restart: append([]string{}, restart...)})

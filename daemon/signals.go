@@ -14,8 +14,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Live calls [Daemon.Serve] with the signals SIGHUP and SIGUSR1 of the process, and logs the start and
-// the end. log is the log of d.
+// Live calls [Daemon.Serve] with the process's SIGHUP and SIGUSR1 signals, and logs the start and the end. log is d's
+// log.
 func (d *Daemon) Live(ctx context.Context, log *Log) error {
 	hangups, toggles := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -23,8 +23,8 @@ func (d *Daemon) Live(ctx context.Context, log *Log) error {
 	defer signal.Stop(hangups)
 	defer signal.Stop(toggles)
 	d.Hangups, d.toggles, d.toggle = hangups, toggles, log.Toggle
-	// Few objects live long, so frequent collections cost little. They make the resident memory of the device
-	// plugin about 2 MiB smaller. A GOGC in the environment takes precedence.
+	// Few objects live long, so frequent collections are cheap. They make the device plugin's resident memory about 2
+	// MiB smaller. GOGC in the environment takes precedence.
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(50)
 	}
@@ -40,7 +40,7 @@ func (d *Daemon) Live(ctx context.Context, log *Log) error {
 	return nil
 }
 
-// hangUp handles SIGHUP: it reads the settings and the cards again, and registers again.
+// hangUp handles SIGHUP: it rereads the settings and the cards, and re-registers.
 func (r *run) hangUp(ctx context.Context) {
 	message := "hangup received, settings unchanged"
 	if r.live.take(&r.cfg, r.live.loader.Read()) {

@@ -18,11 +18,11 @@ import (
 	"b-com.com/accelerator-device-plugin/offer"
 )
 
-// holdersSoon is how long an answer waits for the kubelet.
+// holdersSoon is how long a response waits for the kubelet.
 const holdersSoon = 500 * time.Millisecond
 
-// stateSource answers requests for the daemon's state, over HTTP and at the local socket. It is safe
-// for concurrent use.
+// stateSource answers requests for the daemon's state, over HTTP and on the local socket. It is safe for concurrent
+// use.
 type stateSource struct {
 	started   time.Time
 	inForce   *latest.Value[config.Config]
@@ -33,15 +33,15 @@ type stateSource struct {
 	sensors   func() map[string]sensors.Card
 	history   func() []ledger.History
 	holders   func(context.Context) inventory.Holdings
-	kept      func() error // as [owner.Node.Kept]
+	kept      func() error // see [owner.Node.Kept]
 	judgement *nodecondition.Judgement
 	version   string
-	kind      string        // of the API
+	kind      string        // the API
 	changes   latest.Signal // raised by follow
 }
 
-// list returns the devices and their holders, and reports whether each card was read or has timed out.
-// If the error is not nil, the holders are not all known.
+// list returns the devices and their holders, and reports whether each card has been read or has timed out. If the
+// error isn't nil, not all holders are known.
 func (s *stateSource) list(ctx context.Context) (list view.List, complete bool, err error) {
 	cfg, _ := s.inForce.Load()
 	snapshot := s.complete(ctx)
@@ -55,7 +55,7 @@ func (s *stateSource) list(ctx context.Context) (list view.List, complete bool, 
 	}, snapshot.Complete, use.Problem()
 }
 
-// complete returns the newest snapshot. Soon after the start it blocks until each card has been read or has timed out,
+// complete returns the newest snapshot. Shortly after startup it blocks until each card has been read or has timed out,
 // because an earlier snapshot would lack cards.
 func (s *stateSource) complete(ctx context.Context) inventory.Snapshot {
 	ctx, cancel := context.WithDeadline(ctx, s.started.Add(ReadTimeout+time.Second))
@@ -72,7 +72,7 @@ func (s *stateSource) complete(ctx context.Context) inventory.Snapshot {
 	}
 }
 
-// state returns the answer for the local socket.
+// state returns the response for the local socket.
 func (s *stateSource) state(ctx context.Context) control.State {
 	cfg, _ := s.inForce.Load()
 	settings, _ := s.settings.Load()
@@ -89,14 +89,14 @@ func (s *stateSource) state(ctx context.Context) control.State {
 	if err := s.kept(); err != nil {
 		state.StateDirError = err.Error()
 	}
-	if s.kind == control.DRA { // rules name resources
+	if s.kind == control.DRA { // rules give names to resources
 		state.IdleRules = []string{}
 	}
 	return state
 }
 
-// follow raises the signal changes when the devices, the missing cards, the mode, the settings or the cordons have
-// changed, until ctx ends. It does not follow changes of holders.
+// follow raises the changes signal when the devices, the missing cards, the mode, the settings or the cordons have
+// changed, until ctx is done. It doesn't follow changes of holders.
 func (s *stateSource) follow(ctx context.Context) error {
 	for {
 		_, devices := s.inventory.Latest()
@@ -117,8 +117,8 @@ func (s *stateSource) follow(ctx context.Context) error {
 	}
 }
 
-// IdleRules returns the rules that match no device. Such a rule is wrong, has no card on this node, or comes after a
-// rule that matches the same devices.
+// IdleRules returns the rules that don't match any device. Such a rule is wrong, is for cards that this node doesn't
+// have, or comes after a rule that matches the same devices.
 func IdleRules(naming offer.Naming, devices []*inventory.Device) []string {
 	used := make(map[int]bool)
 	for _, d := range devices {

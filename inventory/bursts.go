@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// maxPending is the greatest number of hints that wait while the loop is busy. If there are more,
-// one hint for everything replaces them.
+// maxPending is the maximum number of hints kept while the loop is busy. If there are more, a single hint for
+// everything replaces them.
 const maxPending = 4096
 
-// hints merges the hints that the loop has not taken yet. It is safe for concurrent use; the
-// poke channel holds one element.
+// hints merges the hints that the loop hasn't taken yet. It is safe for concurrent use. The poke channel has a buffer
+// of one.
 type hints struct {
 	poke chan struct{}
 
@@ -26,7 +26,7 @@ type pending struct {
 	source     string    // of that hint
 	cards      map[string]Hint
 	nodes      map[string]Hint
-	policy     *Policy  // the newest; nil: unchanged
+	policy     *Policy  // the newest policy, or nil if it is unchanged
 	forgotten  []string // absent cards, as in [Inventory.Forget]
 }
 
@@ -56,7 +56,7 @@ func (h *hints) forget(card string) {
 func (h *hints) wake() {
 	select {
 	case h.poke <- struct{}{}:
-	default: // poked already: the loop will take the merged hints
+	default: // already poked: the loop will take the merged hints
 	}
 }
 
@@ -80,8 +80,8 @@ func (p *pending) merge(hint Hint) {
 	if len(p.cards)+len(p.nodes) > maxPending {
 		p.all(hint)
 		p.nodes = nil
-		// A hint that the kernel gave up recovering a card is kept, because a listing would not
-		// show that. There are no more such hints than PCI devices.
+		// Keep the hints saying that the kernel gave up recovering a card, because a listing wouldn't show that. There
+		// can't be more of them than there are PCI devices.
 		maps.DeleteFunc(p.cards, func(_ string, h Hint) bool { return !h.RecoveryFailed })
 	}
 }

@@ -6,16 +6,15 @@ import (
 	"strings"
 )
 
-// Change is the change of one device between two snapshots. The devices in it are immutable.
+// Change describes how one device differs between two snapshots. Its devices are immutable.
 type Change struct {
 	ID  string
-	Old *Device // nil: the device was not listed
-	New *Device // nil: the device is no longer listed
+	Old *Device // nil if the device wasn't listed
+	New *Device // nil if the device is no longer listed
 }
 
-// Changes compares two lists of devices, both sorted by id, and returns one change for each device
-// that differs, sorted by id. A reader that skips snapshots compares the newest one with the last
-// one that it has used.
+// Changes compares two lists of devices, both sorted by id, and returns one change for each device that differs, sorted
+// by id. A reader that skips snapshots compares the newest one with the last one it used.
 func Changes(before, after []*Device) []Change {
 	var all []Change
 	for len(before) > 0 || len(after) > 0 {
@@ -45,8 +44,7 @@ func Changes(before, after []*Device) []Change {
 	return all
 }
 
-// HealthChanged reports whether the device is in both lists, with another health or other
-// reasons.
+// HealthChanged reports whether the device is in both lists with a different health or different reasons.
 func (c Change) HealthChanged() bool {
 	return c.Old != nil && c.New != nil && (c.Old.Health != c.New.Health || !slices.Equal(c.Old.Reasons, c.New.Reasons))
 }

@@ -2,19 +2,19 @@ package inventory
 
 import "time"
 
-// flaps counts the changes of a device between good and bad. A device that changes too often is in
-// quarantine, because a container would lose it again.
+// flaps counts how often a device changes between good and bad. A device that changes too often is quarantined, because
+// a container would soon lose it again.
 type flaps struct {
-	// standing: the device has been good at some time since it was plugged in. Earlier changes do not count, because a
-	// card that is plugged in is unbound at first.
+	// standing means that the device has been good at some point since it was plugged in. Earlier changes don't count,
+	// because a newly plugged-in card is unbound at first.
 	standing    bool
 	good        bool
-	at          []time.Time // of the newest turns, oldest first; at most limit+1
+	at          []time.Time // times of the newest turns, oldest first; at most limit+1
 	quarantined bool
 }
 
-// take updates the turns with the present state of the device, in which recovery holds already count. It returns the
-// end of the quarantine if there is no further turn, or zero if there is no quarantine.
+// take updates the turns with the device's current state; a device in a recovery hold is not good. It returns when the
+// quarantine ends if there are no further turns, or zero if there is no quarantine.
 func (f *flaps) take(now time.Time, good bool, limit int, window time.Duration) (until time.Time) {
 	if limit == 0 {
 		*f = flaps{}
@@ -42,17 +42,17 @@ func (f *flaps) take(now time.Time, good bool, limit int, window time.Duration) 
 	return f.at[len(f.at)-1].Add(window)
 }
 
-// left handles the removal of the device: its state when it returns does not count as a turn.
+// left handles the device's removal. Its state when it returns doesn't count as a turn.
 func (f *flaps) left() { f.standing = false }
 
-// allowance is the time for which passing conditions may make a device unhealthy before that counts as a fault. They
-// use it up, and each flap window restores rules.reprogram of it. So it is enough for a card that is reset now and
-// then, but not for one that is reset all the time.
+// allowance limits how long passing conditions may make a device unhealthy before that counts as a fault. They use it
+// up, and each flap window restores rules.reprogram of it. That is enough for a card that is reset now and then, but
+// not for one that is constantly being reset.
 type allowance struct {
 	used    time.Duration // at most rules.reprogram
-	at      time.Time     // of the newest reading; zero: there was none
+	at      time.Time     // time of the newest reading; zero if there was none
 	running bool          // in the newest reading, a passing condition made the device unhealthy
-	began   time.Time     // first of the uninterrupted readings in which one did; zero: not in the newest one
+	began   time.Time     // when the current run of such readings began; zero if it isn't running
 }
 
 // left returns how much of the allowance is left now, and forgets whether a passing condition is present.

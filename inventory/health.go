@@ -10,36 +10,35 @@ import (
 // health tracks the conditions of one device.
 type health struct {
 	conditions map[string]*tracked // by reason
-	// offered: the device has been published as healthy or degraded. The recovery hold applies
-	// only to such a device. A new port, which was not offered yet, is unbound for some
-	// milliseconds before its driver binds.
+	// offered means that the device has been published as healthy or degraded. The recovery hold applies only to such a
+	// device. A new port, which hasn't been offered yet, is unbound for a few milliseconds before its driver binds.
 	offered bool
 	passing allowance
 	flaps   flaps
 }
 
-// tracked is a condition that a device has, or had during the last hold time. It counts from the first reading with the
-// condition until the device has been without it for the hold time.
+// tracked is a condition that a device has now, or had within the recovery hold. It counts from the first reading with
+// the condition until the device has been without it for that long.
 type tracked struct {
 	Condition
 	present bool      // in the last reading
-	since   time.Time // first of the uninterrupted readings with the condition
+	since   time.Time // first of the latest consecutive readings with the condition
 	healed  time.Time // first reading without the condition; zero while it is present
 	worst   Health    // worst severity since then
-	limit   time.Time // when it is overdue, if it is a passing condition that stays
-	overdue bool      // a passing condition that has lasted too long
+	limit   time.Time // when it becomes overdue, if it is a passing condition that persists
+	overdue bool      // it is a passing condition that has lasted too long
 }
 
-// rules are the times and limits of [Config] that the node applies.
+// rules are the durations and limits from [Config] that the node applies.
 type rules struct {
 	hold       time.Duration // how long a device must stay healthy before it is offered again
-	reprogram  time.Duration // how long a passing condition is normal
-	flapLimit  int           // allowed turns within flapWindow; 0: any number
+	reprogram  time.Duration // how long a passing condition counts as normal
+	flapLimit  int           // turns allowed within flapWindow; 0 means any number
 	flapWindow time.Duration
 
-	unnamed  time.Duration // how long a device may lack a name before that is logged
+	unnamed  time.Duration // how long a device may go without a name before that is logged
 	grace    time.Duration // how long a reservation lasts without an answer about holders
-	interval time.Duration // between two questions for holders
+	interval time.Duration // between two queries for holders
 }
 
 // verdict is the health of a device according to one reading.
@@ -48,24 +47,24 @@ type verdict struct {
 	reasons []string
 	fault   bool   // as in [Device]
 	cause   string // as in [Device]
-	// recheck is when the verdict may change without a new condition; zero: never. The card is
-	// read again then: only a new reading makes a device healthy.
+	// recheck is when the verdict may change without a new condition, or zero if it can't. The card is read again at
+	// that time, because only a new reading makes a device healthy.
 	recheck time.Time
 }
 
-// judge returns the health of a device with the conditions of one reading. The reasons of present conditions come
-// first, with the worst one at the front. The reasons of conditions that are over follow.
+// judge returns the health of a device whose reading found these conditions. The reasons of current conditions come
+// first, starting with the worst one, followed by those of past conditions.
 func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 	h.track(now, read, r)
 	var v verdict
-	hardware := Healthy // without administrative reasons and passing conditions
+	hardware := Healthy // ignoring administrative reasons and passing conditions
 	var present, problems []*tracked
 	var former []*tracked // problems that are over
 	var over []string
 	for reason, t := range h.conditions {
 		if t.present {
 			present = append(present, t)
-		} else { // the value is omitted, because it is no longer current
+		} else { // leave out the value, because it is no longer current
 			name, _, _ := strings.Cut(reason, "=")
 			over = append(over, ReasonRecovering+"="+name)
 		}
@@ -91,7 +90,7 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 		}
 		worst := slices.MinFunc(problems, compare)
 		v.cause, v.fault = worst.Reason, worst.worst == Unhealthy
-		if v.fault && IsRemovalStep(v.cause) { // an error counter, which rises in one reading only, may have told why
+		if v.fault && IsRemovalStep(v.cause) { // an error counter, which rises in only one reading, may have shown why
 			v.cause = slices.MinFunc(append(former, worst), compare).Reason
 		}
 	}
@@ -111,7 +110,7 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 	return v
 }
 
-// track updates the conditions with those of one reading, and forgets those that have been over for the recovery hold.
+// track updates the conditions from those of one reading, and forgets those that have been over for the recovery hold.
 func (h *health) track(now time.Time, read []Condition, r rules) {
 	left := h.passing.left(now, r)
 	if h.conditions == nil && len(read) > 0 {
@@ -143,14 +142,14 @@ func (h *health) track(now time.Time, read []Condition, r rules) {
 	}
 }
 
-// short reports whether a condition is overdue only because earlier ones have used up the allowance, and has not lasted
-// long itself. Such a condition counts as a turn but not as a fault, because the earlier ones may stem from another
-// container that has reset the card.
+// short reports whether a condition is overdue only because earlier ones used up the allowance, and hasn't lasted long
+// itself. Such a condition counts as a turn but not as a fault, because the earlier ones may have been caused by
+// another container that reset the card.
 func (h *health) short(t *tracked, now time.Time, r rules) bool {
 	return t.Passing && t.Health == Unhealthy && now.Before(h.passing.began.Add(r.reprogram))
 }
 
-// update updates the severity and the times of a condition, which is present or over.
+// update updates a condition's severity and times, whether it is present or over.
 func (t *tracked) update(now time.Time, left time.Duration, r rules) {
 	t.limit = t.since.Add(r.reprogram)
 	if t.Health == Unhealthy {
@@ -166,7 +165,7 @@ func (t *tracked) update(now time.Time, left time.Duration, r rules) {
 	}
 }
 
-// until returns when the condition will be over, or overdue, or zero if that is not known.
+// until returns when the condition will be over or become overdue, or zero if that isn't known.
 func (t *tracked) until(r rules) time.Time {
 	switch {
 	case !t.present:
@@ -177,19 +176,19 @@ func (t *tracked) until(r rules) time.Time {
 	return time.Time{}
 }
 
-// recheckAt plans a reading at t, unless t has passed.
+// recheckAt schedules a reading at t, unless t has passed.
 func (v *verdict) recheckAt(now, t time.Time) {
 	if t.After(now) {
 		v.recheck = earlier(v.recheck, t)
 	}
 }
 
-// clear removes a condition at once, without recovery hold.
+// clear removes a condition immediately, without a recovery hold.
 func (h *health) clear(reason string) { delete(h.conditions, reason) }
 
-// overrule lowers the severity of conditions, present or over, to the severity in the policy. read contains the
-// conditions of the last reading, with the severities of their family. The hardware has not changed, so there is no
-// recovery hold.
+// overrule lowers the severity of the conditions, present or over, to what the policy says. read contains the
+// conditions of the last reading, with their families' severities. The hardware hasn't changed, so there is no recovery
+// hold.
 func (h *health) overrule(read []Condition, p Policy) {
 	for reason, t := range h.conditions {
 		c := t.Condition
@@ -206,8 +205,8 @@ func (h *health) overrule(read []Condition, p Policy) {
 	}
 }
 
-// returned replaces the conditions of a device that has returned with one: the reason of its reservation, which is over
-// now, so that the recovery hold applies.
+// returned replaces the conditions of a device that has come back with a single one: its reservation's reason. That
+// condition is now over, so the recovery hold applies.
 func (h *health) returned(now time.Time, reason string) {
 	h.flaps.left()
 	h.passing = allowance{}

@@ -11,36 +11,36 @@ import (
 
 // Holding is a device that is held under one name.
 type Holding struct {
-	As      string   // the name under which the device was given out
-	Holders []string // namespace/pod/container; empty: the device was given out, and the container is not known yet
-	// Nodes contains the names and numbers (MAJOR:MINOR) of the nodes that the holders were given. If they are not
+	As      string   // the name the device was given out under
+	Holders []string // namespace/pod/container; empty if the device was given out and the container isn't known yet
+	// Nodes contains the names and numbers (MAJOR:MINOR) of the nodes that the holders were given. If they aren't
 	// known, NodesErr says why.
 	Nodes    []string
 	NodesErr error
-	// Later contains the names and numbers of further nodes that a holder may have got through CDI when it was started
-	// again. They are kept like Nodes, but are not nodes that the holders were given ([ReasonNodeChanged]).
+	// Later contains the names and numbers of additional nodes that a holder may have received through CDI when it was
+	// restarted. They are kept like Nodes, but don't count as nodes that the holders were given ([ReasonNodeChanged]).
 	Later []string
-	// Given contains the Family, PCIID, AFUID and InterfaceID of the device that the holders were given, so that
-	// another card in its slot is recognized after a restart; nil: not known.
+	// Given contains the Family, PCIID, AFUID and InterfaceID of the device that the holders were given, so that a
+	// different card in its slot is recognized after a restart. It is nil if they aren't known.
 	Given *Device
-	// Containers lists the containers (POD-UID/NAME) that the kubelet's checkpoint names. Some of them, such as init
-	// containers, may not be in Holders.
+	// Containers lists the containers (POD-UID/NAME) that the kubelet's checkpoint refers to. Some of them, such as
+	// init containers, may not be in Holders.
 	Containers []string
-	// OtherAPI means that the device is held through the API that this daemon does not serve: the device plugin's
-	// inventory sets it for claims of DRA, and the DRA driver's for the device plugin API. No device with such a holding
-	// is offered.
+	// OtherAPI means that the device is held through the API that this daemon doesn't serve: the device plugin's
+	// inventory sets it for DRA claims, and the DRA driver's inventory for the device plugin API. No device with such a
+	// holding is offered.
 	OtherAPI bool
-	// Foreign means that another plugin gave out nodes, perhaps those of our devices. The id is not one of ours.
+	// Foreign means that another plugin gave out nodes, which may include our devices' nodes. The id isn't one of ours.
 	Foreign bool
-	// Perhaps means that only the id suggests that this plugin gave the device out. The device may belong to another
+	// Perhaps means that the id is the only sign that this plugin gave the device out. The device may belong to another
 	// plugin, whose resource must not be registered.
 	Perhaps bool
-	// AnyAFU means that the device remains the same when its AFU changes, because its holders program it.
+	// AnyAFU means that a device whose AFU changes is still the same device, because its holders program it.
 	AnyAFU bool
 }
 
-// PodUID returns the UID of the pod of the only holder, or "" if it is not known. UIDs come only from the kubelet's
-// checkpoint, which does not name pods.
+// PodUID returns the only holder's pod UID, or "" if it isn't known. UIDs come only from the kubelet's checkpoint,
+// which doesn't contain pod names.
 func (h Holding) PodUID() string {
 	if len(h.Holders) != 1 || len(h.Containers) != 1 {
 		return ""
@@ -53,26 +53,26 @@ func (h Holding) PodUID() string {
 	return uid
 }
 
-// Holdings says who uses the devices of the node, according to everything that is known. Package kubelet/holders makes
-// it.
+// Holdings says who uses the node's devices, according to everything that is known. It is built by package
+// kubelet/holders.
 type Holdings struct {
-	// Of contains the holdings of each device, by its id. A device that is not in Of is free, unless Err is set. A
+	// Of contains each device's holdings, by device id. A device that isn't in Of is free, unless Err is set. Every
 	// device that was given out before Asked is in Of.
 	Of    map[string][]Holding
 	Asked time.Time
-	// Err means that Of may lack devices, because it contains only those that were known before. Missing lists all
-	// sources that did not answer, even if Of is complete enough without them.
+	// Err means that Of may be incomplete, because it contains only devices that were known before. Missing lists all
+	// sources that didn't answer, even if Of is complete enough without them.
 	Err     error
 	Missing []MissingSource
-	// Awaiting means that devices may be held through the other API, because no complete answer has yet shown which
-	// ones are.
+	// Awaiting means that devices may be held through the other API, because there hasn't yet been a complete answer
+	// that shows which ones are.
 	Awaiting bool
 	Unnamed  bool                // a device has just been given out, and its container is not known yet
-	Again    time.Duration       // ask again after this time, because a holder may have ended; 0: not needed
-	Shared   map[string][]string // holders of each device that several containers hold at once, by its id
+	Again    time.Duration       // ask again after this time, because a holder may have ended; 0 if that isn't needed
+	Shared   map[string][]string // by device id, the holders of each device that several containers hold at once
 }
 
-// inUse reports whether a device of ours is held.
+// inUse reports whether any of our devices is held.
 func (h Holdings) inUse() bool {
 	for _, all := range h.Of {
 		if slices.ContainsFunc(all, func(h Holding) bool { return !h.Foreign }) {
@@ -91,7 +91,7 @@ func (h Holdings) Problem() error {
 	return errors.Join(all...)
 }
 
-// MissingSource is a source of holders that did not answer.
+// MissingSource is a source of holders that didn't answer.
 type MissingSource struct {
 	Name string // pod-resources, checkpoint or claims
 	Err  error
@@ -101,16 +101,16 @@ type MissingSource struct {
 type holders struct {
 	Holdings
 	taken      bool                 // Holdings is from an answer
-	record     map[string][]Holding // holdings at the start, until there is an answer
-	firstAt    time.Time            // time of the first question that was answered
-	answeredAt time.Time            // time of the newest question that was answered without an error
-	unknown    []string             // ids of held devices whose holders have nodes that are not known
+	record     map[string][]Holding // the holdings at startup, until there is an answer
+	firstAt    time.Time            // time of the first answered query
+	answeredAt time.Time            // time of the newest query answered without an error
+	unknown    []string             // ids of held devices whose holders' nodes aren't known
 
-	ask time.Time // when the next question is needed; zero: the node needs none
+	ask time.Time // when the next query is needed; zero if the node doesn't need one
 }
 
-// of returns the holdings of the device with this id, from the newest answer, or from the record
-// until there is an answer.
+// of returns the holdings of the device with this id, from the newest answer if there is one and from the record
+// otherwise.
 func (h *holders) of(id string) []Holding {
 	if !h.taken {
 		return h.record[id]
@@ -121,35 +121,35 @@ func (h *holders) of(id string) []Holding {
 // holder is a container that holds a device, according to the answers.
 type holder struct {
 	holderKey
-	uid    string    // of its pod; "": not known
-	since  time.Time // time of the first question whose answer has the holder
+	uid    string    // the pod's UID; "" if not known
+	since  time.Time // time of the first query whose answer contains the holder
 	logged bool
-	gone   time.Time // time of the first question whose answer lacks the holder; zero: the newest answer has it
+	gone   time.Time // time of the first query whose answer lacks the holder; zero if the newest answer contains it
 }
 
-// holderKey is the name under which a container holds a device, and the name of the container.
+// holderKey identifies a container together with the name under which it holds a device.
 type holderKey struct{ as, name string }
 
 const (
-	// confirmAfter is the time from an allocation to the question for its holder. The kubelet admits the pod within
-	// milliseconds, unless the pod waits for other devices. In that case, each further wait is four times as long, up
-	// to [Config.HoldersInterval].
+	// confirmAfter is how long after an allocation the inventory asks for its holder. The kubelet admits the pod within
+	// milliseconds, unless the pod is waiting for other devices. In that case each further wait is four times as long,
+	// up to [Config.HoldersInterval].
 	confirmAfter = 250 * time.Millisecond
 	// answerWithin is how long an answer may take.
 	answerWithin = 2 * time.Second
-	// untilAnswered is the longest time between two questions before the first answer.
+	// untilAnswered is the longest time between two queries before the first answer.
 	untilAnswered = time.Second
-	// maxMissing limits the reservations on devices that this process has never read: no such reservation begins while
-	// this many entries wait. A broken kubelet may name any number of such devices.
+	// maxMissing limits the reservations for devices that this process has never read: while this many entries are
+	// waiting, no such reservation is made. A broken kubelet may report any number of such devices.
 	maxMissing = 1024
-	// maxID is the greatest length in bytes of an id that is accepted: ours have 19 at most, the
-	// kubelet documents 63.
+	// maxID is the maximum length of an accepted id, in bytes. Ours are at most 19 bytes long, and the kubelet
+	// documents 63.
 	maxID = 63
 )
 
-// takeHoldings applies the newest holdings. It ends the reservations on devices that are free, and begins reservations
-// on devices that are held and missing, or held under another name. stale reports whether a reservation that needs an
-// answer has begun since the question was asked.
+// takeHoldings applies the newest holdings. It ends the reservations on devices that are free, and makes reservations
+// for devices that are held but missing, or held under another name. stale reports whether a reservation that needs an
+// answer was made after the query.
 func (n *node) takeHoldings(newest Holdings, now time.Time) (stale bool) {
 	h := &n.holders
 	if newest.Err != nil && newest.Of == nil { // no source was asked
@@ -190,7 +190,7 @@ func (n *node) takeHoldings(newest Holdings, now time.Time) (stale bool) {
 	return stale
 }
 
-// takeHolding applies the newest holdings to one entry, whose device had other holdings before. stale is as in
+// takeHolding applies the newest holdings to one entry. before contains its device's previous holdings. stale is as in
 // [node.takeHoldings].
 func (n *node) takeHolding(e *entry, before []Holding, now time.Time) (stale bool) {
 	h := &n.holders
@@ -216,7 +216,7 @@ func (n *node) takeHolding(e *entry, before []Holding, now time.Time) (stale boo
 	return stale
 }
 
-// endLost stops keeping the nodes that the device has lost if the newest answer has no holder of the device, and
+// endLost stops keeping the nodes that the device has lost if the newest answer shows no holder for the device, and
 // reports whether it did. stale is as in [node.takeHoldings].
 func (e *entry) endLost(h holders) (ended, stale bool) {
 	switch {
@@ -231,7 +231,7 @@ func (e *entry) endLost(h holders) (ended, stale bool) {
 	return false, false
 }
 
-// takeReserved ends the reservation on an entry if the device is free, or updates its holders. stale is as in
+// takeReserved ends an entry's reservation if the device is free, or updates its holders. stale is as in
 // [node.takeHoldings].
 func (n *node) takeReserved(e *entry, is []Holding, now time.Time) (stale bool) {
 	c := e.reservation
@@ -264,7 +264,7 @@ func (n *node) markAll() {
 	}
 }
 
-// takeHolders updates the holders of an entry, and adds changes for the holders that have ended.
+// takeHolders updates an entry's holders, and adds changes for the holders that have ended.
 func (n *node) takeHolders(e *entry, is []Holding, asked time.Time) {
 	known := make(map[holderKey]holder, len(e.holders))
 	for _, h := range e.holders {
@@ -280,7 +280,7 @@ func (n *node) takeHolders(e *entry, is []Holding, asked time.Time) {
 			}
 			seen[key] = true
 			is := holder{holderKey: key, uid: h.PodUID(), since: asked}
-			if was, ok := known[key]; ok && (is.uid == "" || was.uid == "" || is.uid == was.uid) { // else another pod has the same name
+			if was, ok := known[key]; ok && (is.uid == "" || was.uid == "" || is.uid == was.uid) { // otherwise another pod has the same name
 				is.uid, is.since, is.logged = cmp.Or(is.uid, was.uid), was.since, was.logged
 				still[key] = true
 			}
@@ -300,8 +300,7 @@ func (n *node) takeHolders(e *entry, is []Holding, asked time.Time) {
 	n.noteHolders(e, deviceFreed, ended)
 }
 
-// noteHolders adds changes of this kind for the holders: one for each name under which they hold the
-// device.
+// noteHolders adds changes of this kind for the holders, one for each name they hold the device under.
 func (n *node) noteHolders(e *entry, kind kind, all []holder) {
 	for len(all) > 0 {
 		first, rest := all[0], all[:0:0]
@@ -321,8 +320,7 @@ func (n *node) noteHolders(e *entry, kind kind, all []holder) {
 	}
 }
 
-// noteGiven adds changes for the holders that have not been logged. The device of the entry must be
-// listed.
+// noteGiven adds changes for the holders that haven't been logged yet. The entry's device must be listed.
 func (n *node) noteGiven(e *entry) {
 	var fresh []holder
 	for i, h := range e.holders {
@@ -334,7 +332,7 @@ func (n *node) noteGiven(e *entry) {
 	n.noteHolders(e, deviceGiven, fresh)
 }
 
-// namesOf returns the names of the holders in all holdings of a device.
+// namesOf returns the names of the holders in all of a device's holdings.
 func namesOf(holdings []Holding) (names []string) {
 	for _, h := range holdings {
 		names = append(names, h.Holders...)
@@ -342,11 +340,11 @@ func namesOf(holdings []Holding) (names []string) {
 	return names
 }
 
-// reserveMissing begins a reservation on a device that is held and missing.
+// reserveMissing makes a reservation for a device that is held but missing.
 //
-// A device that is held through the other API gets no such reservation. The kubelet does not ask this daemon for its
-// health, and when it is plugged in, it is withheld without a reservation. A device that may be another plugin's gets
-// none either if its card is not on the node.
+// It makes none for a device that is held through the other API: the kubelet doesn't ask this daemon for that device's
+// health, and when the device is plugged in, it is withheld even without a reservation. It also makes none for a device
+// that may be another plugin's if its card isn't on the node.
 func (n *node) reserveMissing(e *entry, held []Holding, now time.Time) {
 	c := n.cards[addressOf(e.id)]
 	i := slices.IndexFunc(held, func(h Holding) bool {
@@ -359,7 +357,7 @@ func (n *node) reserveMissing(e *entry, held []Holding, now time.Time) {
 	if e.id == "" || len(e.id) > maxID || len(n.waiting) >= maxMissing {
 		return
 	}
-	if c != nil && !c.read { // the devices of the card are not known yet
+	if c != nil && !c.read { // the card's devices aren't known yet
 		n.holders.ask = earlier(n.holders.ask, now.Add(n.rules.interval))
 		return
 	}
@@ -368,8 +366,8 @@ func (n *node) reserveMissing(e *entry, held []Holding, now time.Time) {
 	n.confirm(e, h)
 }
 
-// finish handles the end of the first listing, when each card has been read or given up. It begins
-// reservations on the devices that are held and missing.
+// finish handles the end of the first listing, when each card has been read or given up. It makes reservations for the
+// devices that are held but missing.
 func (n *node) finish(now time.Time) {
 	n.complete = true
 	for _, id := range slices.Sorted(maps.Keys(n.holders.Of)) {
@@ -380,9 +378,9 @@ func (n *node) finish(now time.Time) {
 	n.markUnknown()
 }
 
-// expire ends the reservations that have waited for an answer for the grace time, and stops keeping the nodes that were
+// expire ends the reservations that have waited for an answer for the grace time, and stops keeping nodes that were
 // lost that long ago. A device that is known to be held keeps waiting. expire returns the earliest time at which one of
-// these ends, or zero. For those that it has just ended, that time has passed.
+// these ends, or zero. If it has just ended any of them, the returned time is in the past.
 func (n *node) expire(now time.Time) (next time.Time) {
 	h := &n.holders
 	if h.taken && h.Err == nil {

@@ -2,13 +2,12 @@ package inventory
 
 import "cmp"
 
-// identity distinguishes a unit from another unit in the same place. A part is "" if it is not known
-// or does not exist. These two cases cannot be distinguished while a card is added or removed,
-// because the kernel does that in steps.
+// identity distinguishes a unit from another unit in the same place. A field is "" if it isn't known or doesn't exist.
+// These two cases can't be told apart while a card is being added or removed, because the kernel does that in steps.
 type identity struct {
 	family string
-	pci    string // model of the card
-	anyPCI bool   // pci is not part of the identity
+	pci    string // the card's model
+	anyPCI bool   // pci isn't part of the identity
 	afu    string
 	iface  string
 }
@@ -18,7 +17,7 @@ func identityOf(d *Device) identity {
 	return identity{family: d.Family, pci: d.PCIID, anyPCI: d.AnyPCIID, afu: d.AFUID, iface: d.InterfaceID}
 }
 
-// learn updates the identity from a reading. A part that the reading lacks stays as it was.
+// learn updates the identity from a reading. Anything that is missing from the reading stays as it was.
 func (i *identity) learn(r Unit, family string) {
 	i.family = family
 	i.pci, i.anyPCI = cmp.Or(r.PCIID, i.pci), r.AnyPCIID
@@ -34,13 +33,13 @@ func (i *identity) learn(r Unit, family string) {
 type likeness uint8
 
 const (
-	unknown likeness = iota // the newer identity lacks parts, which may still be read
+	unknown likeness = iota // the newer identity lacks parts that may still be read
 	same
 	other
 )
 
-// compare compares two identities. It ignores the parts that are not known in before, the AFU if anyAFU is true, and
-// the PCI ids if anyPCI is true in at least one of the two, because the record of a holding lacks anyPCI.
+// compare compares two identities. It ignores the parts that aren't known in before. It also ignores the AFU if anyAFU
+// is true, and the PCI ids if anyPCI is true in at least one of the two, because a holding's record lacks anyPCI.
 func (before identity) compare(now identity, anyAFU bool) likeness {
 	if anyAFU {
 		before.afu = ""

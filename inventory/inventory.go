@@ -14,40 +14,41 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Config holds the settings of an [Inventory]. A time must be positive unless its comment allows 0.
+// Config holds the settings of an [Inventory]. Durations must be positive unless their comments allow 0.
 type Config struct {
-	ResyncInterval   time.Duration // between two listings of all cards, with a reading of each
+	ResyncInterval   time.Duration // between two listings of all cards, each of which is also read
 	HealthInterval   time.Duration // between two checks of the known cards
 	RecoveryHold     time.Duration // how long a device must stay healthy before it is offered again; may be 0
 	ReprogramTimeout time.Duration // how long a passing condition keeps its own severity before it makes the device unhealthy
-	ReadTimeout      time.Duration // after this time a card that does not answer is unhealthy
+	ReadTimeout      time.Duration // a card that doesn't answer within this time is unhealthy
 
-	FlapLimit  int           // turns (changes between good and bad) allowed within FlapWindow; more: quarantine; 0: no quarantine
+	FlapLimit  int           // turns (changes between good and bad) allowed within FlapWindow before a quarantine; 0 means no quarantine
 	FlapWindow time.Duration // not used if FlapLimit is 0
 
-	// Holders returns who uses which device. It may block until its context ends, which is after 2 s. A device that
-	// leaves stays listed, unhealthy, until it is free. If Holders is nil, a device that leaves is removed from the
-	// list at once.
+	// Holders returns who uses which device. It may block until its context ends, which happens after 2 s. A device
+	// that leaves stays listed as unhealthy until it is free. If Holders is nil, a device that leaves is removed from
+	// the list immediately.
 	Holders func(context.Context) Holdings
-	// Given receives an element after devices were given out. The inventory then calls Holders
-	// soon, to find the holder even of a short-lived pod. nil: not used.
+	// Given receives an element after devices have been given out. The inventory then calls Holders soon, so that it
+	// finds even a short-lived pod's holder. Given may be nil.
 	Given <-chan struct{}
-	// Record contains the holdings at the start, in the form in which Holders returns them. Its names and nodes are
-	// used until Holders answers. The inventory does not modify it.
+	// Record contains the holdings at startup, in the same format that Holders returns. Its names and nodes are used
+	// until Holders answers. The inventory doesn't modify it.
 	Record map[string][]Holding
-	// HoldersUnknown means that Record may lack devices that are held, for example through the other API. No device is
-	// offered ([Snapshot.Awaiting]) until Holders returns an answer whose [Holdings.Awaiting] is false.
+	// HoldersUnknown means that Record may lack devices that are held, for example through the other API. No devices
+	// are offered ([Snapshot.Awaiting]) until Holders returns an answer whose [Holdings.Awaiting] is false.
 	HoldersUnknown bool
-	// HoldersInterval is the time between two calls of Holders while a device is held or waits for an answer. Otherwise
-	// Holders is called at each resync, only to notice when it fails. HoldersInterval is not used if Holders is nil.
+	// HoldersInterval is the time between two calls of Holders while a device is held or is waiting for an answer.
+	// Otherwise Holders is called at each resync, just to notice when it fails. HoldersInterval isn't used if Holders
+	// is nil.
 	HoldersInterval time.Duration
-	// TombstoneGrace is how long a device that has left, or whose name has changed, stays listed while Holders fails;
-	// may be 0. It is also how long a card keeps its state while the daemon is out of descriptors or memory, but at
-	// least three times HealthInterval.
+	// TombstoneGrace is how long a device that has left, or whose name has changed, stays listed while Holders fails.
+	// It may be 0. It is also how long a card keeps its state while the daemon is out of descriptors or memory, but
+	// never less than three times HealthInterval.
 	TombstoneGrace time.Duration
-	Policy         Policy // at the start; see [Inventory.Use]
-	// Remembered contains the identity and the Memory of devices as the last daemon listed them, by id. A device
-	// continues its recovery hold and its quarantine, unless another card is in its place.
+	Policy         Policy // at startup; see [Inventory.Use]
+	// Remembered contains the devices' identities and Memory as the previous daemon listed them, by id. A device
+	// continues its recovery hold and its quarantine, unless a different card is in its place.
 	Remembered map[string]*Device
 
 	Metrics *metrics.Metrics // required
@@ -66,7 +67,7 @@ type Inventory struct {
 	holdings atomic.Pointer[Holdings]
 }
 
-// New returns an inventory whose snapshot is empty (Version 0) until it is run.
+// New returns an inventory. Its snapshot is empty (Version 0) until Run is called.
 func New(cfg Config, host sysfs.Host, log *zap.Logger) *Inventory {
 	return &Inventory{
 		cfg: cfg, host: host, log: log.Named("inventory"),
@@ -74,28 +75,27 @@ func New(cfg Config, host sysfs.Host, log *zap.Logger) *Inventory {
 	}
 }
 
-// Hint makes the inventory read a card, or all cards, again, because it may have changed. It never
-// blocks. Hints for the same card or node are merged until the loop takes them.
+// Hint makes the inventory read a card, or all cards, again because they may have changed. It never blocks. Hints for
+// the same card or node are merged until the loop takes them.
 func (inv *Inventory) Hint(h Hint) {
 	inv.hints.add(h)
 	inv.cfg.Metrics.Hint(h.Source)
 }
 
-// Use replaces the policy. It never blocks. If p has other families, all cards are read again through them. A device
-// that is held under an id or a name of the former policy stays listed under that id or name, unhealthy, until it is
-// free.
+// Use replaces the policy. It never blocks. If p has different families, all cards are read again through them. A
+// device that is held under an id or name from the old policy stays listed under it as unhealthy until it is free.
 func (inv *Inventory) Use(p Policy) { inv.hints.use(p) }
 
-// Forget drops the history of an absent card, such as 3b:00.0, that will not come back. The next card in its slot then
-// counts its turns from zero, even if the two cannot be told apart. Devices that are still listed stay listed. It never
-// blocks.
+// Forget drops the history of an absent card, such as 3b:00.0, that won't come back. The next card in its slot then
+// counts its turns from zero, even if the two cards can't be told apart. Devices that are still listed stay listed.
+// Forget never blocks.
 func (inv *Inventory) Forget(card string) { inv.hints.forget(card) }
 
 // Latest returns the newest snapshot and a channel that is closed when there is a newer one.
 func (inv *Inventory) Latest() (Snapshot, <-chan struct{}) { return inv.current.Load() }
 
-// Holdings returns the newest answer of [Config.Holders], or the zero Holdings if there is none. The caller must
-// not change it.
+// Holdings returns the newest answer from [Config.Holders], or the zero Holdings if there is none. The caller must not
+// modify it.
 func (inv *Inventory) Holdings() Holdings {
 	if newest := inv.holdings.Load(); newest != nil {
 		return *newest
@@ -103,7 +103,7 @@ func (inv *Inventory) Holdings() Holdings {
 	return Holdings{}
 }
 
-// Alive blocks until the loop receives a ping, and returns nil. If ctx ends first, it returns the error of ctx.
+// Alive blocks until the loop receives a ping, and returns nil. If ctx is done first, it returns ctx's error.
 func (inv *Inventory) Alive(ctx context.Context) error {
 	select {
 	case inv.pings <- struct{}{}:
@@ -113,8 +113,8 @@ func (inv *Inventory) Alive(ctx context.Context) error {
 	}
 }
 
-// Run lists and reads the cards, handles hints and publishes snapshots until ctx ends; then it
-// returns nil. At the end it waits up to one second for readings that hang.
+// Run lists and reads the cards, handles hints and publishes snapshots until ctx is done, and then returns nil. Before
+// it returns, it waits up to one second for hanging readings.
 func (inv *Inventory) Run(ctx context.Context) error {
 	resync := time.NewTicker(inv.cfg.ResyncInterval)
 	defer resync.Stop()
@@ -150,7 +150,7 @@ func (inv *Inventory) Run(ctx context.Context) error {
 			s.awaitTasks()
 			return nil
 
-		case <-inv.pings: // somebody asks whether the loop is alive
+		case <-inv.pings: // someone is checking whether the loop is alive
 
 		case <-inv.hints.poke: // cards or nodes may have changed, or there is a new policy
 			inv.takeHints(ctx, n, s, p)
@@ -161,7 +161,7 @@ func (inv *Inventory) Run(ctx context.Context) error {
 		case found := <-s.resolved: // the card of a hinted device node has been found
 			s.takeResolution(ctx, found)
 
-		case r := <-s.results: // cards have been read; all results that are ready go into one snapshot
+		case r := <-s.results: // cards have been read; all results that are ready go into a single snapshot
 			for more := true; more; {
 				s.take(ctx, r, time.Now())
 				select {
@@ -174,7 +174,7 @@ func (inv *Inventory) Run(ctx context.Context) error {
 		case <-inv.cfg.Given: // devices have just been given out
 			p.given(time.Now())
 
-		case answer := <-p.answers: // it is known who uses which device
+		case answer := <-p.answers: // there is news about who uses which device
 			before := n.holders.Holdings
 			stale := n.takeHoldings(answer, time.Now())
 			newest := n.holders.Holdings
@@ -185,10 +185,10 @@ func (inv *Inventory) Run(ctx context.Context) error {
 			s.list(ctx, time.Time{})
 			p.askWhenIdle(ctx)
 
-		case <-health.C: // no event announces a change of health
+		case <-health.C: // a change of health isn't announced by any event
 			s.tick(ctx, n.steadyCards())
 
-		case <-wake.C: // something is overdue, due again, or due now
+		case <-wake.C: // something is overdue or due
 			now := time.Now()
 			s.onTime(ctx, now)
 			s.recheck(n.rechecks(now))
@@ -206,7 +206,7 @@ func (inv *Inventory) takeHints(ctx context.Context, n *node, s *scheduler, p *p
 	if policy := hinted.policy; policy != nil {
 		if now := time.Now(); !slices.Equal(policy.Families, s.families) {
 			// The devices are withheld before Holders is asked about them, so an allocation at this moment is either
-			// refused or included in the answer.
+			// rejected or included in the answer.
 			n.supersede(now)
 			inv.publish(n, s.progress(now, p.answered), now)
 			n.ready, n.complete = false, false
@@ -228,19 +228,18 @@ func (inv *Inventory) takeHints(ctx context.Context, n *node, s *scheduler, p *p
 	}
 }
 
-// progress is how far the first list of a generation is.
+// progress describes how complete a generation's first list is.
 type progress struct {
-	read bool // each card has been read, or given up
+	read bool // each card has been read or given up
 	due  bool // the first snapshot must be published
 }
 
-// publish reconciles the node, publishes a snapshot if there is a change, and then logs the
-// changes. The first snapshot of a generation waits until all cards have been read and the holders are known, but no
-// longer than firstGrace.
+// publish reconciles the node, publishes a snapshot if anything has changed, and then logs the changes. A generation's
+// first snapshot waits until all cards have been read and the holders are known, but no longer than firstGrace.
 func (inv *Inventory) publish(n *node, first progress, now time.Time) {
 	changes := n.reconcile(now)
 	if !n.ready && first.due {
-		n.ready, n.changed = true, true // an empty list is published as well
+		n.ready, n.changed = true, true // an empty list is published too
 		if n.holders.Awaiting {
 			n.markAll()
 			changes = append(changes, n.reconcile(now)...)
@@ -252,7 +251,7 @@ func (inv *Inventory) publish(n *node, first progress, now time.Time) {
 		n.changed = true
 		changes = append(changes, n.reconcile(now)...)
 	}
-	version := uint64(0) // of the snapshot that is published now; 0: there is none
+	version := uint64(0) // version of the snapshot being published; 0 if there is none
 	if n.ready && n.changed {
 		old, _ := inv.current.Load()
 		version = old.Version + 1
@@ -272,8 +271,8 @@ func (inv *Inventory) publish(n *node, first progress, now time.Time) {
 	}
 }
 
-// logUnmatched warns of excluded addresses that match no device. If an address was mistyped, the intended device is
-// still offered.
+// logUnmatched warns about excluded addresses that don't match any device. If an address was mistyped, the device it
+// was meant for is still offered.
 func (inv *Inventory) logUnmatched(n *node) {
 	if unmatched := n.policy.unmatched(n.devices); n.complete && len(unmatched) > 0 {
 		inv.log.Warn("excluded address has no device", logevent.ConfigNotice, logevent.Devices(unmatched))

@@ -15,20 +15,20 @@ import (
 type listing struct {
 	cards []string
 	epoch uint64
-	seeks bool  // only overdue cards, to find out whether they have left
-	err   error // of the families that could not list all their cards
+	seeks bool  // lists only overdue cards, to find out whether they have left
+	err   error // from the families that couldn't list all of their cards
 }
 
-// resolution is the result of finding the card of a node by the node's number.
+// resolution is the result of finding a node's card by the node's number.
 type resolution struct {
 	hint    Hint
-	owners  []string // the cards that had the node in their last readings
+	owners  []string // the cards whose last readings contained the node
 	address string   // the card that has it now, or ""
 }
 
-// hintNode requests readings of the cards that had this node in their last readings. It also looks up the card by the
-// node's number, because drivers reuse names, lowest first, so the node may belong to another card by now. A reading
-// that is under way may have read the node before this hint. If the node is in its result, the card is read again.
+// hintNode requests readings of the cards whose last readings contained this node. It also looks up the card by the
+// node's number: drivers reuse names, lowest first, so the node may belong to a different card by now. A reading
+// already in progress may have read the node before this hint. If its result contains the node, the card is read again.
 func (s *scheduler) hintNode(ctx context.Context, name string, h Hint) {
 	r := resolution{hint: h}
 	for address, j := range s.jobs {
@@ -51,8 +51,8 @@ func (s *scheduler) hintNode(ctx context.Context, name string, h Hint) {
 	})
 }
 
-// takeResolution requests a reading of the card of a node. If neither the number of the node nor the
-// last readings lead to a card, it lists all cards.
+// takeResolution requests a reading of a node's card. If neither the node's number nor the last readings lead to a
+// card, it lists all cards.
 func (s *scheduler) takeResolution(ctx context.Context, r resolution) {
 	switch {
 	case r.address != "" && !slices.Contains(r.owners, r.address):
@@ -63,8 +63,8 @@ func (s *scheduler) takeResolution(ctx context.Context, r resolution) {
 	}
 }
 
-// list starts a listing of all cards. If a listing is under way, another one follows it, because the
-// change may have happened after the first one read that directory.
+// list starts listing all cards. If a listing is already in progress, another one follows it, because the first one may
+// have read the directory before the change.
 func (s *scheduler) list(ctx context.Context, hinted time.Time) {
 	if s.allAt.IsZero() {
 		s.allAt = hinted
@@ -76,8 +76,8 @@ func (s *scheduler) list(ctx context.Context, hinted time.Time) {
 	s.startListing(ctx, listing{epoch: s.epoch})
 }
 
-// seek lists the cards to find out which overdue ones have left. It is called after a hint for a card that cannot be
-// read because too many readings hang: if that card has left, the next one in its slot can be read.
+// seek lists the cards to find out which overdue ones have left. It is called after a hint for a card that can't be
+// read because too many of its readings hang. If that card has left, the next one in its slot can be read.
 func (s *scheduler) seek(ctx context.Context) {
 	if s.seeking = false; s.listing {
 		s.relist = true
@@ -104,8 +104,8 @@ func (s *scheduler) startListing(ctx context.Context, all listing) {
 	})
 }
 
-// takeListing requests a reading of every card that is listed or known. A known card that is not
-// listed is removed only if its reading does not find it, or hangs.
+// takeListing schedules a reading of every listed or known card. A known card that isn't listed is removed only if the
+// reading doesn't find it or hangs.
 func (s *scheduler) takeListing(ctx context.Context, found listing, now time.Time) {
 	s.listing = false
 	if found.epoch != s.epoch {
@@ -119,7 +119,7 @@ func (s *scheduler) takeListing(ctx context.Context, found listing, now time.Tim
 	for _, j := range s.jobs {
 		if j.state == overdue && !listed[j.address] && found.err == nil {
 			s.removeJob(j)
-			s.relist = s.relist || found.seeks // the next card may have arrived meanwhile
+			s.relist = s.relist || found.seeks // the next card may have arrived in the meantime
 		}
 	}
 	if !found.seeks {
@@ -131,7 +131,7 @@ func (s *scheduler) takeListing(ctx context.Context, found listing, now time.Tim
 	}
 }
 
-// readAll requests a reading of every card that is listed or known.
+// readAll schedules a reading of every listed or known card.
 func (s *scheduler) readAll(ctx context.Context, listed map[string]bool, now time.Time) {
 	for address := range listed {
 		if s.jobs[address] == nil {
@@ -140,7 +140,7 @@ func (s *scheduler) readAll(ctx context.Context, listed map[string]bool, now tim
 	}
 	how := wantRoutine
 	if s.first == nil {
-		how = wantNow // without a limit, so that slow cards do not delay the first list
+		how = wantNow // no limit, so that slow cards don't delay the first list
 	}
 	for _, j := range s.jobs {
 		if j.hinted.IsZero() {
@@ -149,7 +149,7 @@ func (s *scheduler) readAll(ctx context.Context, listed map[string]bool, now tim
 		s.request(j, how)
 	}
 	s.allAt = time.Time{}
-	if s.first != nil || s.shortage.listing { // after a shortage, the next listing is the first
+	if s.first != nil || s.shortage.listing { // after a shortage, the next listing counts as the first
 		return
 	}
 	s.first, s.firstUntil = make(map[string]bool, len(s.jobs)), now.Add(firstGrace)
@@ -161,7 +161,7 @@ func (s *scheduler) readAll(ctx context.Context, listed map[string]bool, now tim
 	}
 }
 
-// noteListing counts a listing, and logs once that cards could not be listed, and once that they could be listed again.
+// noteListing counts a listing. If cards couldn't be listed, it logs that once, and once again when they can be.
 func (s *scheduler) noteListing(err error, now time.Time) {
 	if s.shortage.listing = sysfs.IsShortage(err); s.shortage.listing {
 		s.cfg.Metrics.ListingStarved()

@@ -8,26 +8,27 @@ import (
 
 // Memory is the part of a device's health that outlasts the daemon.
 type Memory struct {
-	Turns       []time.Time `json:"turns,omitempty"` // as in [Config.FlapLimit], oldest first
+	Turns       []time.Time `json:"turns,omitempty"` // see [Config.FlapLimit]; oldest first
 	Quarantined bool        `json:"quarantined,omitempty"`
-	Bad         bool        `json:"bad,omitempty"`   // it was good before: its next recovery is a turn
-	Holds       []Hold      `json:"holds,omitempty"` // sorted by reason; those of administrative reasons are left out
+	Bad         bool        `json:"bad,omitempty"`   // it was good before, so its next recovery is a turn
+	Holds       []Hold      `json:"holds,omitempty"` // sorted by reason, without administrative reasons
 }
 
-// Hold is a running recovery hold, or a condition that is present and will be followed by one.
+// Hold is a recovery hold in progress, or a present condition that will be followed by one.
 type Hold struct {
 	Reason string    `json:"reason"`
 	Health Health    `json:"health"`         // worst severity of the condition
-	Since  time.Time `json:"since,omitzero"` // when the condition was over; zero: it is present
-	// Passing is when the condition began, if it is a passing one that has not lasted too long; zero otherwise.
+	Since  time.Time `json:"since,omitzero"` // when the condition ended; zero if it is still present
+	// Passing is when the condition began if it is a passing condition that hasn't lasted too long. Otherwise it is
+	// zero.
 	Passing time.Time `json:"passing,omitzero"`
 }
 
-// memory returns what a later daemon must know, or nil if that is nothing.
+// memory returns what the next daemon needs to know, or nil if there is nothing.
 func (h *health) memory() *Memory {
 	var holds []Hold
 	for reason, t := range h.conditions {
-		// A device that was not offered needs no hold. But a reset that lasts too long is still a fault after a
+		// A device that wasn't offered doesn't need a hold. But a reset that takes too long is still a fault after a
 		// restart.
 		late := t.present && t.Passing && t.overdue
 		if of := ReasonOf(reason); (h.offered || late) && !of.Administrative && !of.NoHold {
@@ -46,8 +47,8 @@ func (h *health) memory() *Memory {
 	return &Memory{Turns: slices.Clone(h.flaps.at), Quarantined: h.flaps.quarantined, Bad: bad, Holds: holds}
 }
 
-// recall restores, once, what an earlier daemon remembered of the entry's device. If d is another device, the memory is
-// dropped.
+// recall restores what an earlier daemon remembered about the entry's device. It does this only once. If d is a
+// different device, the memory is dropped.
 func (n *node) recall(e *entry, d *Device, now time.Time) {
 	was := n.past[e.id]
 	if was == nil || d.PCIID == "" && was.PCIID != "" { // not known yet
@@ -62,7 +63,7 @@ func (n *node) recall(e *entry, d *Device, now time.Time) {
 	e.health.overrule(e.unit.conditions, n.policy) // the earlier daemon may have had other severities
 }
 
-// forget drops the history of those devices of a card that are not present.
+// forget drops the history of a card's absent devices.
 func (n *node) forget(card string) {
 	for id := range n.past {
 		if cardOf(id) == card {
@@ -76,15 +77,15 @@ func (n *node) forget(card string) {
 	}
 }
 
-// recall continues a quarantine, and holds that have not ended. If the device was bad, its recovery counts as a turn,
-// even if it happened while no daemon ran. Otherwise the first state of the device does not count as a turn, just as
+// recall continues a quarantine and any holds that haven't ended. If the device was bad, its recovery counts as a turn,
+// even if it happened while no daemon was running. Otherwise the device's first state doesn't count as a turn, just as
 // when a device returns.
 func (h *health) recall(m *Memory, now time.Time, r rules) {
 	for _, t := range m.Turns {
 		h.flaps.at = append(h.flaps.at, agoIn(now, t))
 	}
 	h.flaps.quarantined = m.Quarantined
-	var recovered time.Time // zero: it was not bad, or is still
+	var recovered time.Time // zero if it wasn't bad, or still is
 	for _, hold := range m.Holds {
 		t := &tracked{Condition: Condition{Reason: hold.Reason, Health: hold.Health, Passing: !hold.Passing.IsZero()}, since: now, worst: hold.Health}
 		present, bad := hold.Since.IsZero(), m.Bad && hold.Health == Unhealthy
@@ -111,13 +112,13 @@ func (h *health) recall(m *Memory, now time.Time, r rules) {
 	}
 	if f := &h.flaps; !recovered.IsZero() && !f.standing {
 		f.standing, f.good = true, false
-		f.take(recovered, false, r.flapLimit, r.flapWindow) // a quarantine may have ended before
+		f.take(recovered, false, r.flapLimit, r.flapWindow) // a quarantine may have ended in the meantime
 		f.take(recovered, true, r.flapLimit, r.flapWindow)
 		f.left()
 	}
-	h.offered = h.offered || h.flaps.quarantined // before the quarantine
+	h.offered = h.offered || h.flaps.quarantined // it was, before the quarantine
 }
 
-// agoIn converts a time of another process to one that stays valid when the clock is set. A time in the future becomes
-// now, because the clock was set back.
+// agoIn converts another process's time to one that stays valid when the clock is set. A time in the future becomes
+// now, because the clock must have been set back.
 func agoIn(now, t time.Time) time.Time { return now.Add(-max(now.Round(0).Sub(t), 0)) }

@@ -8,45 +8,45 @@ import (
 	"time"
 )
 
-// node is the state of the cards of this node, of their devices and of the holders of the devices.
-// Its methods read no clock, write no log and use no channel: the time is an argument, and
-// [node.reconcile] returns the changes. Only the loop uses it.
+// node is the state of this node's cards, their devices and the devices' holders. Its methods don't read the clock,
+// write to the log or use channels: the time is an argument, and [node.reconcile] returns the changes. Only the loop
+// uses it.
 type node struct {
 	rules      rules
 	policy     Policy
 	generation uint64 // see [Snapshot.Generation]
 	asks       bool   // [Config.Holders] is set
 
-	ready    bool // a list has been published, so later units have been plugged in
-	complete bool // each card has been read in this generation, or given up
+	ready    bool // a list has been published, so any new unit has been plugged in since
+	complete bool // each card has been read in this generation or given up
 
 	cards   map[string]*card     // by address
 	entries map[string]*entry    // by the id of the device
-	waiting map[string]bool      // ids of entries that wait for an answer about holders
-	recheck map[string]time.Time // by address of the card: when it must be read again
+	waiting map[string]bool      // ids of entries that are waiting for an answer about holders
+	recheck map[string]time.Time // by card address: when the card must be read again
 	holders holders
-	past    map[string]*Device         // by id: what an earlier daemon knew of devices that have not been seen since
-	kept    map[string]map[string]bool // name or number of a device node -> ids of the devices it is kept for
+	past    map[string]*Device         // by id: what an earlier daemon knew about devices that haven't been seen since
+	kept    map[string]map[string]bool // name or number of a device node -> ids of the devices that it is kept for
 
-	marked  []string             // ids of entries that are to be reconciled, in this order
-	causes  map[string]time.Time // by the ids in marked: time of the hint; zero: there was none
-	changes []change             // since the last reconcile
-	devices []*Device            // to be published; sorted by id
-	copied  bool                 // devices is not the slice of the newest snapshot
+	marked  []string             // ids of the entries to reconcile, in this order
+	causes  map[string]time.Time // by the ids in marked: when the hint arrived, or zero if there was none
+	changes []change             // since the last call of reconcile
+	devices []*Device            // to be published, sorted by id
+	copied  bool                 // devices is no longer the newest snapshot's slice
 	changed bool                 // a new snapshot must be published
-	hinted  time.Time            // time of the earliest hint that caused an unpublished change
+	hinted  time.Time            // arrival time of the earliest hint that caused an unpublished change
 }
 
 // card is the state of one card.
 type card struct {
-	units   []*unit // in the order of the last reading
+	units   []*unit // in the last reading's order
 	byDir   map[directory]*unit
-	read    bool        // the units come from a reading, not from an outline
-	former  bool        // the units are of an earlier generation
-	trouble []Condition // conditions of the whole card, in addition to those of its units
+	read    bool        // the units come from a reading rather than an outline
+	former  bool        // the units are from an earlier generation
+	trouble []Condition // conditions of the whole card; each unit has its own as well
 }
 
-// directory identifies the directory of a unit. A later directory of the same name has another incarnation.
+// directory identifies a unit's directory. A later directory with the same name has a different incarnation.
 type directory struct {
 	name        string
 	incarnation uint64
@@ -54,42 +54,42 @@ type directory struct {
 
 func directoryOf(u Unit) directory { return directory{u.Name, u.Incarnation} }
 
-// unit is the state of a unit that is present, as long as its directory exists.
+// unit is the state of a unit that is present. It lasts as long as the unit's directory exists.
 type unit struct {
 	directory
 	id     string
-	card   string // address
+	card   string // the card's address
 	family string
 
-	portID     int // -1: never known
+	portID     int // -1 if it was never known
 	identity   identity
 	seen       map[string]bool   // health files that have existed
-	counters   map[string]uint64 // of the last reading
+	counters   map[string]uint64 // from the last reading
 	last       Unit              // the last reading
-	conditions []Condition       // of the last reading, and for lost files and counters that have risen
+	conditions []Condition       // of the last reading, plus those for lost files and for counters that have risen
 
-	added        time.Time // when it was plugged in; zero: before the first list, or it has been offered since
-	beingPlugged bool      // it is still being plugged in: its conditions are normal, and logged at level info
-	device       *Device   // as published; nil: not published yet
-	unnamed      time.Time // since when it lacks a name; zero: it has a name, or needs none
-	logged       bool      // the missing name has been logged
+	added        time.Time // when it was plugged in; zero if it was there before the first list or has been offered since
+	beingPlugged bool      // it is still being plugged in, so its conditions are normal and are logged at level info
+	device       *Device   // as published; nil if it hasn't been published yet
+	unnamed      time.Time // how long it has lacked a name; zero if it has one or doesn't need one
+	logged       bool      // its missing name has been logged
 }
 
-// entry is what is known of one device id: the unit that is present, and the reservation on the device.
+// entry is what is known about one device id: the unit that is present and the reservation on the device.
 type entry struct {
 	id          string
-	unit        *unit        // nil: no unit is present
-	reservation *reservation // nil: there is no reservation
+	unit        *unit        // nil if no unit is present
+	reservation *reservation // nil if there is no reservation
 	health      health       // tracked conditions and turns; kept without a unit while there is a reservation
 	device      *Device
-	since       time.Time // since when the device has its health
-	// justReleased: the reservation on the present device has just ended, so its name may change.
+	since       time.Time // when the device's health last changed
+	// justReleased means that the reservation on the present device has just ended, so the device's name may change.
 	justReleased bool
 
-	holders  []holder // in the newest answers
+	holders  []holder // from the newest answers
 	nodes    []string // names and numbers of the device nodes that are kept for the device
-	lost     lost     // the part of nodes that the device no longer has
-	contends bool     // the device waits until its nodes are kept for no other device
+	lost     lost     // which of the nodes the device no longer has
+	contends bool     // the device is waiting until its nodes aren't kept for any other device
 }
 
 func newNode(cfg Config, now time.Time) *node {
@@ -110,7 +110,7 @@ func newNode(cfg Config, now time.Time) *node {
 	return n
 }
 
-// entry returns the entry with this id. It adds the entry if there is none.
+// entry returns the entry with this id, adding it if there is none.
 func (n *node) entry(id string) *entry {
 	e := n.entries[id]
 	if e == nil {
@@ -134,8 +134,8 @@ func (n *node) apply(o outcome, now time.Time) {
 	n.setTrouble(o.address, o.trouble, o.cause)
 }
 
-// takeReading applies the reading, or the outline, of a card: it keeps, removes and adds units. A unit whose directory
-// or family has changed was removed and added again between two readings.
+// takeReading applies a card's reading or outline by keeping, removing and adding units. If a unit's directory or
+// family has changed, the unit was removed and added again between two readings.
 func (n *node) takeReading(o outcome, now time.Time) {
 	address, cause := o.address, o.cause
 	c := n.cards[address]
@@ -148,7 +148,7 @@ func (n *node) takeReading(o outcome, now time.Time) {
 	units := make([]*unit, len(ids))
 	for i, read := range o.reading.Units {
 		if conflicts[i] {
-			// The number is not stored while two units have it.
+			// Don't store the number while two units have it.
 			read.PortIDKnown = false
 			read.Conditions = append(slices.Clone(read.Conditions), Condition{Reason: ReasonPortIDConflict, Health: Unhealthy})
 		}
@@ -165,14 +165,14 @@ func (n *node) takeReading(o outcome, now time.Time) {
 		n.mark(u.id, cause)
 	}
 	c.read, c.former = c.read || !o.outline, false
-	for _, id := range slices.Sorted(maps.Keys(n.waiting)) { // devices of the card that are held in the form of another mode
+	for _, id := range slices.Sorted(maps.Keys(n.waiting)) { // the card's devices that are held in another mode's form
 		if n.entries[id].unit == nil && addressOf(id) == address {
 			n.mark(id, cause)
 		}
 	}
 }
 
-// takeUnit applies the reading of one unit of a card, and returns the unit.
+// takeUnit applies the reading of one of a card's units and returns that unit.
 func (n *node) takeUnit(e *entry, read Unit, c *card, o outcome, now time.Time) *unit {
 	was := e.unit
 	if was != nil && (c.former && was.swapped(read) || !c.former && (was.directory != directoryOf(read) || was.family != o.family)) {
@@ -181,7 +181,7 @@ func (n *node) takeUnit(e *entry, read Unit, c *card, o outcome, now time.Time) 
 	switch {
 	case e.unit == nil:
 		n.addUnit(e, now)
-	case c.former: // another kind of unit of the same card, so no device has left
+	case c.former: // a different kind of unit on the same card, so no device has left
 		e.unit = &unit{portID: -1, device: was.device}
 	}
 	e.unit.id, e.unit.card = e.id, o.address
@@ -205,7 +205,7 @@ func (n *node) setTrouble(address string, trouble []Condition, cause time.Time) 
 	}
 }
 
-// removeCard removes a card that is gone, and its units.
+// removeCard removes a card that is gone, together with its units.
 func (n *node) removeCard(address string, cause, now time.Time) {
 	if c := n.cards[address]; c != nil {
 		for _, u := range c.units {
@@ -216,8 +216,8 @@ func (n *node) removeCard(address string, cause, now time.Time) {
 	delete(n.recheck, address)
 }
 
-// addUnit adds a unit to an empty entry. If there is a reservation on the device that was there, the
-// recovery hold applies to the new device.
+// addUnit adds a unit to an empty entry. If there is a reservation on the device that was there before, the recovery
+// hold applies to the new device.
 func (n *node) addUnit(e *entry, now time.Time) {
 	e.unit = &unit{portID: -1}
 	n.markUnknown()
@@ -232,8 +232,7 @@ func (n *node) addUnit(e *entry, now time.Time) {
 	e.health.returned(now, e.reservation.reason())
 }
 
-// removeUnit removes the unit of an entry. A reservation keeps its device listed until it is known to be
-// free.
+// removeUnit removes an entry's unit. A reservation keeps its device listed until it is known to be free.
 func (n *node) removeUnit(e *entry, cause, now time.Time) {
 	d, u := e.unit.device, e.unit
 	e.unit, e.contends = nil, false
@@ -256,8 +255,7 @@ func (n *node) removeUnit(e *entry, cause, now time.Time) {
 	n.holders.ask = earlier(n.holders.ask, now)
 }
 
-// mark marks an entry, so that the next reconcile publishes it. cause is the time of the hint, or zero
-// if there was no hint.
+// mark marks an entry for the next reconcile to publish. cause is the time of the hint, or zero if there was no hint.
 func (n *node) mark(id string, cause time.Time) {
 	before, marked := n.causes[id]
 	if !marked {
@@ -266,8 +264,8 @@ func (n *node) mark(id string, cause time.Time) {
 	n.causes[id] = earlier(before, cause)
 }
 
-// steady reports whether a card may be checked instead of read: its units had no conditions in the
-// last reading, not even ignored ones, and their devices are healthy.
+// steady reports whether it is enough to check a card instead of reading it. This is the case if its units had no
+// conditions in the last reading, not even ignored ones, and their devices are healthy.
 func (n *node) steady(address string) bool {
 	c := n.cards[address]
 	return c != nil && len(c.units) > 0 && !c.former && !slices.ContainsFunc(c.units, func(u *unit) bool {
@@ -275,7 +273,7 @@ func (n *node) steady(address string) bool {
 	})
 }
 
-// steadyCards returns the addresses of the cards that may be checked instead of read.
+// steadyCards returns the addresses of the cards for which a check is enough.
 func (n *node) steadyCards() map[string]bool {
 	steady := make(map[string]bool, len(n.cards))
 	for address := range n.cards {
@@ -296,7 +294,8 @@ func (n *node) rechecks(now time.Time) (due []string) {
 }
 
 // next returns the earliest time at which a card must be read again or a reservation may end, or zero. It also ends the
-// reservations that are due. For these it returns a time that has passed, so the loop publishes their end at once.
+// reservations that are due. If there were any, the returned time is in the past, so the loop publishes their end
+// immediately.
 func (n *node) next(now time.Time) time.Time {
 	next := n.expire(now)
 	for _, at := range n.recheck {
@@ -305,18 +304,17 @@ func (n *node) next(now time.Time) time.Time {
 	return next
 }
 
-// identify returns the id of each unit of a reading, in order. For each unit it also reports whether another unit has
+// identify returns the id of each unit in a reading, in order. For each unit, it also reports whether another unit has
 // the same port number.
 //
-// A port number is read once and kept as long as the unit's directory exists, even if a new unit
-// has the same number. A unit whose number is not known, or belongs to another unit, gets the
-// lowest free number, which is the right one on a card with one port. The unit keeps that number
-// until its own number is known.
+// A port number is read once and kept for as long as the unit's directory exists, even if a new unit has the same
+// number. A unit whose number isn't known, or is already taken by another unit, gets the lowest free number. On a card
+// with one port, this is the right one. The unit keeps that number until its own is known.
 func (c *card) identify(address string, units []Unit) (ids []string, conflicts []bool) {
 	ids, conflicts = make([]string, len(units)), make([]bool, len(units))
 	taken := make(map[int]bool)
 	take := func(i, number int) { taken[number], ids[i] = true, deviceID(address, number) }
-	having := make(map[int][]int) // number -> new units that have it
+	having := make(map[int][]int) // number -> new units with that number
 	var open []int
 	for i, u := range units {
 		old := c.byDir[directoryOf(u)]
@@ -342,7 +340,7 @@ func (c *card) identify(address string, units []Unit) (ids []string, conflicts [
 		}
 	}
 	slices.Sort(open)
-	for _, i := range open { // use the number that the unit had before, if it is free
+	for _, i := range open { // use the unit's previous number if it is free
 		if old := c.byDir[directoryOf(units[i])]; old != nil && !taken[portOf(old.id)] {
 			take(i, portOf(old.id))
 		}
@@ -355,7 +353,7 @@ func (c *card) identify(address string, units []Unit) (ids []string, conflicts [
 	return ids, conflicts
 }
 
-// lowestFree returns the lowest number that is not taken.
+// lowestFree returns the lowest number that isn't taken.
 func lowestFree(taken map[int]bool) (number int) {
 	for taken[number] {
 		number++
@@ -366,10 +364,10 @@ func lowestFree(taken map[int]bool) (number int) {
 // learn updates the unit from a reading.
 func (u *unit) learn(read Unit, family string) {
 	if len(read.NodeNumbers) < len(read.Nodes) && slices.Equal(read.Nodes, u.last.Nodes) {
-		read.NodeNumbers = u.last.NodeNumbers // a number does not change while the directory exists
+		read.NodeNumbers = u.last.NodeNumbers // a number doesn't change while the directory exists
 	}
 	if vbnv := read.Attributes[AttributeVBNV]; vbnv != "" && vbnv != u.last.Attributes[AttributeVBNV] {
-		u.identity.iface = "" // it belonged to the former shell
+		u.identity.iface = "" // it belonged to the old shell
 	}
 	if len(u.last.Attributes) > 0 {
 		known := maps.Clone(u.last.Attributes)
@@ -386,7 +384,7 @@ func (u *unit) learn(read Unit, family string) {
 	u.learnCounters(read.Counters)
 }
 
-// learnFiles adds a condition for each file that has existed and is gone.
+// learnFiles adds a condition for each file that existed before and is gone.
 func (u *unit) learnFiles(files []HealthFile) {
 	for _, f := range files {
 		switch {
@@ -407,7 +405,7 @@ func (u *unit) learnFiles(files []HealthFile) {
 // learnCounters adds a condition for each counter that has risen.
 func (u *unit) learnCounters(counters []Counter) {
 	for _, c := range counters {
-		// A counter that is lower than before was reset with its device, which is not a condition.
+		// A counter that is lower than before was reset together with its device. That isn't a condition.
 		if before, known := u.counters[c.Name]; known && c.Value > before {
 			u.conditions = append(u.conditions, Condition{
 				Reason: c.Reason, Health: c.Health, Row: c.Row,
@@ -421,14 +419,14 @@ func (u *unit) learnCounters(counters []Counter) {
 	}
 }
 
-// swapped reports whether read, a unit of another kind in the same place, belongs to another card.
+// swapped reports whether read, a different kind of unit in the same place, belongs to a different card.
 func (u *unit) swapped(read Unit) bool {
 	var now identity
 	now.learn(read, u.identity.family)
 	return u.identity.compare(now, true) == other
 }
 
-// describe returns the device of the unit, without its health and its name.
+// describe returns the unit's device without its health and name.
 func (u *unit) describe() *Device {
 	address := u.card
 	if u.last.ID != "" {
@@ -440,9 +438,9 @@ func (u *unit) describe() *Device {
 	return &Device{ID: u.id, Family: u.family, PCIAddress: address, Facts: facts}
 }
 
-// supersede begins a generation, in which other families read the cards. The devices of a card stay
-// listed until it has been read again. The offered devices get a reservation, so they are unhealthy until
-// it is known that they have no holder.
+// supersede begins a generation, in which different families read the cards. A card's devices stay listed until the
+// card has been read again. Offered devices get a reservation, so they are unhealthy until they are known not to have a
+// holder.
 func (n *node) supersede(now time.Time) {
 	for _, c := range n.cards {
 		c.former = true
@@ -457,8 +455,7 @@ func (n *node) supersede(now time.Time) {
 	}
 }
 
-// usePolicy replaces the policy, and marks all entries, so that all devices are judged again by their
-// last readings.
+// usePolicy replaces the policy and marks all entries, so that every device is judged again based on its last reading.
 func (n *node) usePolicy(p Policy) {
 	if p.Mode != n.policy.Mode {
 		n.generation++

@@ -6,21 +6,20 @@ import (
 	"time"
 )
 
-// A container that was given a device node may open the number of the node until the container
-// ends. When the container is restarted, it may be given the node that has the same name at that
-// time. After a card has left, drivers give its names and numbers to the next card. So a device is
-// offered only while its nodes are kept for no other device.
+// A container that was given a device node may open that node's number until the container ends. When the container is
+// restarted, it may be given whichever node has the same name by then. After a card has left, drivers reuse its names
+// and numbers for the next card. So a device is offered only while its nodes aren't kept for any other device.
 //
-// Three sets of names and numbers are kept for a device: those of the nodes that it has now, those of the nodes that it
-// had when it left, and those of the nodes that its holders were given, or will be given when they are started again.
+// Three sets of names and numbers are kept for a device: the nodes it has now, the nodes it had when it left, and the
+// nodes that its holders were given, or will be given when they are restarted.
 
-// lost contains the nodes that a device no longer has and that its holders may still open.
+// lost contains nodes that a device no longer has but that its holders may still open.
 type lost struct {
 	nodes []string  // names and numbers
-	since time.Time // when the device lost the newest of them
+	since time.Time // when the device lost the most recent of them
 }
 
-// nodesOf returns the names and numbers of the nodes of a device, without those that it shares.
+// nodesOf returns the names and numbers of a device's nodes, excluding shared ones.
 func nodesOf(d *Device) []string { return slices.Concat(d.Nodes, d.NodeNumbers) }
 
 func nodesGiven(holdings []Holding) []string {
@@ -31,19 +30,19 @@ func nodesGiven(holdings []Holding) []string {
 	return all
 }
 
-// mayBeGiven reports whether a container may have been given the nodes of u's device, which was
-// present in the entry. A device with a guessed id is not offered if the reserved device of this id has
-// left, and a container that restarts gets none of its nodes.
+// mayBeGiven reports whether a container may have been given the nodes of u's device, which was present in the entry.
+// If the id is guessed and the reserved device with this id has left, u's device isn't offered and a restarted
+// container doesn't get any of its nodes.
 func (e *entry) mayBeGiven(u *unit) bool {
 	return e.reservation == nil || e.reservation.renamed || !u.guessed(u.device)
 }
 
-// guessed reports whether the id of d, a device of the unit, is guessed: the id of a port follows
-// from its number, and the number of d is not known.
+// guessed reports whether the id of d, one of the unit's devices, is guessed. A port's id is derived from its number,
+// and d's number isn't known.
 func (u *unit) guessed(d *Device) bool { return u.last.ID == "" && d.PortID < 0 }
 
-// lose keeps nodes that the device had and no longer has. They stay kept until the answer to a later question shows no
-// holder of the device.
+// lose keeps nodes that the device had and no longer has. They are kept until a later query finds no holder for the
+// device.
 func (e *entry) lose(nodes []string, now time.Time) {
 	if len(nodes) > 0 {
 		all := slices.Concat(e.lost.nodes, nodes)
@@ -52,8 +51,7 @@ func (e *entry) lose(nodes []string, now time.Time) {
 	}
 }
 
-// keepNodes updates the nodes that are kept for a device, and marks all devices whose conflicts
-// may have changed.
+// keepNodes updates which nodes are kept for a device, and marks all devices whose conflicts may have changed.
 func (n *node) keepNodes(e *entry) {
 	nodes := slices.Concat(nodesGiven(n.holders.of(e.id)), e.lost.nodes)
 	for _, h := range n.holders.of(e.id) {
@@ -85,7 +83,7 @@ func (n *node) keepNodes(e *entry) {
 	}
 }
 
-// conflicts reports whether a node of d, the present device of the entry, is kept for another device.
+// conflicts reports whether one of d's nodes is kept for another device. d is the entry's present device.
 func (n *node) conflicts(e *entry, d *Device) bool {
 	if !n.asks {
 		return false // without [Config.Holders], holders are never known
@@ -98,11 +96,11 @@ func (n *node) conflicts(e *entry, d *Device) bool {
 			}
 		}
 	}
-	// The unknown nodes of a held device may be those of d.
+	// A held device's unknown nodes may be d's.
 	return len(d.Nodes) > 0 && len(mine) == 0 && n.mayBeElsewhere(e)
 }
 
-// unknownNodes returns the sorted ids of the devices in an answer whose holders have nodes that are not known.
+// unknownNodes returns the sorted ids of the devices whose holders' nodes aren't known according to this answer.
 func unknownNodes(answer map[string][]Holding) (ids []string) {
 	for _, id := range slices.Sorted(maps.Keys(answer)) {
 		if slices.ContainsFunc(answer[id], func(h Holding) bool { return h.NodesErr != nil }) {
@@ -112,16 +110,16 @@ func unknownNodes(answer map[string][]Holding) (ids []string) {
 	return ids
 }
 
-// mayBeElsewhere reports whether the holder of another device may have nodes of the entry's present device, because it
-// is not known which nodes the holder was given. They are probably the nodes that the other device has now. But the
-// other device may have been a whole card that includes the present device, or a part of it. If the card of the other
-// device is not on the node, its nodes may belong to any card now.
+// mayBeElsewhere reports whether another device's holder may have nodes of the entry's present device, because it isn't
+// known which nodes that holder was given. They are probably the ones that the other device has now. But the other
+// device may have been a whole card that includes the present device, or a part of it. If the other device's card isn't
+// on the node, its nodes may belong to any card now.
 func (n *node) mayBeElsewhere(e *entry) bool {
 	return slices.ContainsFunc(n.holders.unknown, func(id string) bool {
 		card := n.cards[addressOf(id)]
 		switch {
 		case id == e.id:
-			return false // the present device itself, which is withheld because it is held
+			return false // this is the present device itself, which is withheld because it is held
 		case card == nil || len(card.units) == 0:
 			return n.complete && len(n.entry(id).lost.nodes) == 0 // a device's lost nodes are kept anyway
 		case e.unit.card != addressOf(id):
@@ -138,18 +136,18 @@ func (n *node) markUnknown() {
 	}
 }
 
-// nodeChanged reports whether a held device that has not left since this process began has
-// other nodes than its holders were given.
+// nodeChanged reports whether a held device that hasn't left since this process started has different nodes from those
+// its holders were given.
 func (n *node) nodeChanged(e *entry, d *Device) bool {
 	if e.reservation != nil && !e.reservation.renamed {
-		return false // the reason of the reservation is used instead
+		return false // the reservation's reason is used instead
 	}
 	return replacedNodes(nodesGiven(n.holders.of(e.id)), nodesOf(d))
 }
 
-// hasReplacedNodes reports whether a device that has returned has other nodes than its
-// holders were given. If the given nodes are not known, it uses all nodes that the device had. Once
-// true, the result stays true as long as one of the given nodes is missing.
+// hasReplacedNodes reports whether a device that has come back has different nodes from those its holders were given.
+// If the given nodes aren't known, it considers all nodes that the device had. Once the result is true, it stays true
+// for as long as one of the given nodes is missing.
 func (e *entry) hasReplacedNodes(n *node, now []string) bool {
 	nodes := nodesGiven(n.holders.of(e.id))
 	if len(nodes) == 0 {
@@ -158,19 +156,19 @@ func (e *entry) hasReplacedNodes(n *node, now []string) bool {
 	return replacedNodes(nodes, now) || e.reservation.moved && lacks(now, nodes)
 }
 
-// replacedNodes reports whether some of the given nodes are missing and there are new nodes. The nodes of a region that
-// has only lost or only gained a port are not replaced.
+// replacedNodes reports whether some of the given nodes are missing and there are new ones. If a region has only lost
+// or only gained a port, its nodes don't count as replaced.
 func replacedNodes(given, now []string) bool {
 	return len(given) > 0 && lacks(given, now) && lacks(now, given)
 }
 
-// lacks reports whether one of nodes is missing in present.
+// lacks reports whether any of nodes is missing from present.
 func lacks(present, nodes []string) bool {
 	return slices.ContainsFunc(nodes, func(node string) bool { return !slices.Contains(present, node) })
 }
 
-// sameHolders reports whether two devices are held by the same single container. Such a container
-// may open the nodes of both.
+// sameHolders reports whether two devices are both held by the same single container. Such a container may open both
+// devices' nodes.
 func sameHolders(a, b []Holding) bool {
 	same := func(a, b []string) bool { return len(a) == 1 && slices.Equal(a, b) }
 	return len(a) == 1 && len(b) == 1 && (same(a[0].Holders, b[0].Holders) || same(a[0].Containers, b[0].Containers))

@@ -7,30 +7,28 @@ import (
 
 // Policy holds the administrator's settings for devices. It is immutable.
 type Policy struct {
-	// Families list and read the cards. A card that two families can read belongs to the
-	// first of them. They must be comparable with ==.
+	// Families list and read the cards. A card that two families can read belongs to the first of them. Families must
+	// be comparable with ==.
 	Families []Family
-	// Mode is the mode of the node. A change of the mode begins a new generation ([Snapshot.Generation]).
+	// Mode is the node's mode. Changing it begins a new generation ([Snapshot.Generation]).
 	Mode string
-	// AnyAFU means that a unit that returns with another AFU is the same device, because pods
-	// program it.
+	// AnyAFU means that a unit that returns with a different AFU is still the same device, because pods program it.
 	AnyAFU bool
-	// Exclude lists the cards (BB:DD.F, or DDDD:BB:DD.F outside domain 0) and the single ports (a card with -pN, also
-	// for port 0) that are not given to containers, each with the reason: [ReasonExcluded] or [ReasonCordoned]. The
-	// address of one of a device's members applies to the device.
+	// Exclude lists cards (BB:DD.F, or DDDD:BB:DD.F outside domain 0) and single ports (a card with -pN, even for port
+	// 0) that aren't given to containers. The value is the reason: [ReasonExcluded] or [ReasonCordoned]. The address of
+	// one of a device's members also applies to the device.
 	Exclude map[string]string
-	// Severity overrules the severity of a condition, by its [Condition.Row] or the NAME of that
-	// row. Healthy means that the condition is ignored.
+	// Severity overrides the severity of conditions. The key is a [Condition.Row] or the NAME of that row. Healthy
+	// means that the condition is ignored.
 	Severity map[string]Health
-	// Name returns the name of the resource that a device belongs to. It must not use the device's health, reasons and
-	// OfferedAs. If the name is "", the device is not offered. Then the error explains why, or is nil if the policy
-	// never offers such devices. The loop calls Name, so it must not block. It must return the same name for the same
-	// device. If Name is nil, devices have no names.
+	// Name returns the name of the resource that a device belongs to. It must not use the device's health, reasons or
+	// OfferedAs. If the name is "", the device isn't offered. The error then explains why, or is nil if the policy
+	// never offers such devices. The loop calls Name, so it must not block. It must always return the same name for the
+	// same device. If Name is nil, devices have no names.
 	Name func(*Device) (string, error)
 }
 
-// entries returns the entries of [Policy.Exclude] that would exclude a device: its card, its port and its other
-// functions.
+// entries returns the [Policy.Exclude] entries that would exclude a device: its card, its port and its other functions.
 func (d *Device) entries() []string {
 	all := []string{d.ID, d.ID + "-p0"}
 	if card := cardOf(d.ID); d.ID != card {
@@ -42,7 +40,7 @@ func (d *Device) entries() []string {
 	return all
 }
 
-// excludes returns the reasons of the entries in Exclude for the device.
+// excludes returns the reasons of the Exclude entries that match the device.
 func (p Policy) excludes(d *Device) (reasons []string) {
 	for _, entry := range d.entries() {
 		if reason := p.Exclude[entry]; reason != "" && !slices.Contains(reasons, reason) {
@@ -52,8 +50,8 @@ func (p Policy) excludes(d *Device) (reasons []string) {
 	return reasons
 }
 
-// unmatched returns the entries with the reason excluded that match none of the devices, sorted. It
-// ignores cordons, which may be older than their card.
+// unmatched returns the excluded entries that don't match any of the devices, sorted. It ignores cordons, which may be
+// older than their card.
 func (p Policy) unmatched(devices []*Device) []string {
 	named := make(map[string]bool)
 	for _, d := range devices {
@@ -71,13 +69,13 @@ func (p Policy) unmatched(devices []*Device) []string {
 	return unmatched
 }
 
-// cardOf returns the part of an id that is the card's address.
+// cardOf returns the card's address from an id.
 func cardOf(id string) string {
 	card, _, _ := strings.Cut(id, "-p")
 	return card
 }
 
-// apply sets the severities of the policy and removes ignored conditions. It modifies read.
+// apply sets the policy's severities and removes ignored conditions. It modifies read.
 func (p Policy) apply(read []Condition) []Condition {
 	if len(p.Severity) == 0 {
 		return read

@@ -13,32 +13,32 @@ import (
 // poller calls [Config.Holders], one call at a time. Only the loop uses it.
 type poller struct {
 	*Inventory
-	tasks    *sync.WaitGroup // counts the goroutines of the questions
+	tasks    *sync.WaitGroup // counts the goroutines that call Holders
 	answers  chan Holdings
-	asking   bool          // a question is under way
-	at       time.Time     // time of the newest question
-	again    bool          // another question follows the one under way
-	answered bool          // a question after since was answered, or failed
-	since    time.Time     // the start, or the newest change of the families
-	known    bool          // a question was answered without an error
-	next     time.Time     // time of the next question; zero: not planned
-	wait     time.Duration // between the last two questions for the holder of a device that was given out
+	asking   bool          // a query is in progress
+	at       time.Time     // when the newest query was made
+	again    bool          // another query follows the one in progress
+	answered bool          // a query made after since was answered or failed
+	since    time.Time     // startup, or the latest change of families
+	known    bool          // a query was answered without an error
+	next     time.Time     // when the next query is due; zero if none is planned
+	wait     time.Duration // between the last two queries for the holder of a device that was given out
 }
 
-// needs says which answers about holders the node needs.
+// needs describes which answers about holders the node needs.
 type needs struct {
-	at      time.Time // an answer to a question of this time or later; zero: not needed
-	waiting bool      // devices wait for an answer
+	at      time.Time // an answer to a query made at this time or later; zero if not needed
+	waiting bool      // devices are waiting for an answer
 }
 
 func newPoller(inv *Inventory, tasks *sync.WaitGroup) *poller {
 	return &poller{Inventory: inv, tasks: tasks, answers: make(chan Holdings), answered: inv.cfg.Holders == nil}
 }
 
-// restart makes the poller wait for an answer to a question after now.
+// restart makes the poller wait for an answer to a query made after now.
 func (p *poller) restart(now time.Time) { p.answered, p.since = p.cfg.Holders == nil, now }
 
-// ask asks a question in a new goroutine. If a question is under way, ask repeats it afterwards.
+// ask starts a query in a new goroutine. If one is already in progress, it is repeated afterwards.
 func (p *poller) ask(ctx context.Context) {
 	p.next = time.Time{}
 	if p.cfg.Holders == nil {
@@ -59,22 +59,22 @@ func (p *poller) ask(ctx context.Context) {
 	})
 }
 
-// askWhenIdle asks a question even if no device needs the answer, so that a kubelet that does not answer is logged
-// before a card is pulled.
+// askWhenIdle starts a query even if no device needs the answer, so that a kubelet that doesn't answer is logged before
+// a card is pulled.
 func (p *poller) askWhenIdle(ctx context.Context) {
 	if !p.asking && p.next.IsZero() && time.Since(p.at) >= p.cfg.HoldersInterval {
 		p.ask(ctx)
 	}
 }
 
-// given plans a question for the holders of devices that have just been given out.
+// given plans a query for the holders of devices that have just been given out.
 func (p *poller) given(now time.Time) {
 	p.wait = min(confirmAfter, p.cfg.HoldersInterval)
 	p.next = earlier(p.next, now.Add(p.wait))
 }
 
-// take plans the next question after an answer. asked is the time of the answered question. before and newest are what
-// was known before and after the answer. stale means that a reservation needs the answer to a later question.
+// take plans the next query after an answer. asked is when the answered query was made. before and newest are what was
+// known before and after the answer. stale means that a reservation needs the answer to a later query.
 func (p *poller) take(ctx context.Context, asked time.Time, before, newest Holdings, stale bool) {
 	p.asking, p.answered, p.known = false, p.answered || !asked.Before(p.since), p.known || newest.Err == nil
 	p.report(before, newest)
@@ -94,13 +94,13 @@ func (p *poller) take(ctx context.Context, asked time.Time, before, newest Holdi
 		if newest.Again > 0 {
 			plan(newest.Again)
 		}
-		if len(newest.Missing) > 0 || newest.Err != nil || newest.inUse() { // to find the end of a holding
+		if len(newest.Missing) > 0 || newest.Err != nil || newest.inUse() { // to find out when a holding ends
 			plan(p.cfg.HoldersInterval)
 		}
 	}
 }
 
-// report logs and counts the sources that no longer answer, or answer again, and the devices with several holders.
+// report logs and counts the sources that have stopped answering or answer again, and the devices with several holders.
 func (p *poller) report(before, now Holdings) {
 	failed := func(all []MissingSource, name string) error {
 		for _, m := range all {
@@ -121,7 +121,7 @@ func (p *poller) report(before, now Holdings) {
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(now.Shared)) {
-		if id != "" && !slices.Equal(before.Shared[id], now.Shared[id]) { // a broken kubelet may name devices without an id
+		if id != "" && !slices.Equal(before.Shared[id], now.Shared[id]) { // a broken kubelet may report devices without an id
 			p.log.Error("device is in use by several containers", logevent.DeviceHeldTwice, logevent.Device(id), logevent.Holders(now.Shared[id]))
 		}
 	}
@@ -132,7 +132,7 @@ func (p *poller) report(before, now Holdings) {
 	}
 }
 
-// plan plans the next question for the devices that wait for an answer.
+// plan plans the next query for the devices that are waiting for an answer.
 func (p *poller) plan(ctx context.Context, needs needs, now time.Time) {
 	switch {
 	case !needs.at.IsZero() && !needs.at.After(now):
@@ -145,7 +145,7 @@ func (p *poller) plan(ctx context.Context, needs needs, now time.Time) {
 	}
 }
 
-// onTime asks the next question if it is due.
+// onTime starts the next query if it is due.
 func (p *poller) onTime(ctx context.Context, now time.Time) {
 	if !p.next.IsZero() && !now.Before(p.next) {
 		p.ask(ctx)

@@ -27,7 +27,7 @@ func (n *node) reconcile(now time.Time) []change {
 func (n *node) reconcileEntry(e *entry, cause, now time.Time) {
 	before := e.device
 	if c := e.reservation; c != nil && c.free && !n.isFormer(e) {
-		n.release(e, "free", now) // the unit may have been of an earlier generation when the answer arrived
+		n.release(e, "free", now) // the unit may have been from an earlier generation when the answer arrived
 	}
 	switch {
 	case e.unit != nil:
@@ -59,11 +59,11 @@ func (n *node) reconcileEntry(e *entry, cause, now time.Time) {
 	}
 }
 
-// present returns the device of an entry whose unit is present.
+// present returns an entry's device. Its unit must be present.
 func (n *node) present(e *entry, cause, now time.Time) *Device {
 	u := e.unit
 	d := u.describe()
-	if n.isFormer(e) { // the name is set when the card has been read through the families of the new mode
+	if n.isFormer(e) { // the name is set once the card has been read through the new mode's families
 		d.OfferedAs = u.device.OfferedAs
 	} else {
 		n.settle(e, d, now)
@@ -87,7 +87,7 @@ func (n *node) present(e *entry, cause, now time.Time) *Device {
 	return d
 }
 
-// conditions returns the conditions of d, the present device of an entry. They come from its reading, its card, the
+// conditions returns the conditions of d, an entry's present device. They come from its reading, its card, the
 // reservation, the holders and the administrator.
 func (n *node) conditions(e *entry, d *Device, now time.Time) []Condition {
 	all := n.policy.apply(slices.Clone(e.unit.conditions))
@@ -114,9 +114,9 @@ func (n *node) conditions(e *entry, d *Device, now time.Time) []Condition {
 	return all
 }
 
-// awaitsPorts reports whether a new unit waits for the other ports of its card. The kernel adds and binds them one
-// after the other, and a container must get all of them. A port that is still missing after portsTimeout has been
-// released for virtual functions.
+// awaitsPorts reports whether a new unit is waiting for its card's other ports. The kernel adds and binds them one by
+// one, and a container must get all of them. A port that is still missing after portsTimeout has been released for
+// virtual functions.
 func (n *node) awaitsPorts(u *unit, now time.Time) bool {
 	until := u.added.Add(portsTimeout)
 	if !u.last.Partial || !now.Before(until) {
@@ -126,7 +126,7 @@ func (n *node) awaitsPorts(u *unit, now time.Time) bool {
 	return true
 }
 
-// tombstone returns the device of an entry with a reservation and without a unit.
+// tombstone returns the device of an entry that has a reservation but no unit.
 func (n *node) tombstone(e *entry) *Device {
 	d, was := *e.reservation.device, e.reservation.reshaped
 	if n.reshape(e, &d); e.reservation.reshaped != was {
@@ -142,8 +142,8 @@ func (n *node) tombstone(e *entry) *Device {
 	return &d
 }
 
-// reshape updates whether the reserved device was given out in another mode and its card is still present. If so, m
-// gets the nodes that were given out. If a present device with one of these nodes has a fault, m has a fault as well.
+// reshape updates whether the reserved device was given out in another mode while its card is still present. If so, m
+// gets the nodes that were given out, and if a present device with one of these nodes has a fault, so does m.
 func (n *node) reshape(e *entry, m *Device) {
 	e.reservation.reshaped = false
 	given, card := nodesGiven(n.holders.of(e.id)), n.cards[addressOf(e.id)]
@@ -154,7 +154,7 @@ func (n *node) reshape(e *entry, m *Device) {
 	for _, u := range card.units {
 		was := e.reservation.identity
 		if was.family = u.family; was.compare(u.identity, true) == other {
-			return // another card
+			return // a different card
 		}
 		present = slices.Concat(present, u.last.Nodes, u.last.NodeNumbers)
 	}
@@ -177,14 +177,14 @@ func (n *node) reshape(e *entry, m *Device) {
 
 func (n *node) unwanted(d *Device) bool { return n.policy.Name != nil && d.Unwanted() }
 
-// portsTimeout is how long a new device waits for all ports of its card.
+// portsTimeout is how long a new device waits for all of its card's ports.
 const portsTimeout = time.Second
 
-// isFormer reports whether the unit in an entry is of an earlier generation.
+// isFormer reports whether an entry's unit is from an earlier generation.
 func (n *node) isFormer(e *entry) bool { return e.unit != nil && n.cards[e.unit.card].former }
 
-// noteUnnamed adds a change, once, if a device has had no name for [rules.unnamed]. A new unit
-// may lack its AFU id for some milliseconds.
+// noteUnnamed adds a change if a device has been without a name for [rules.unnamed]. It does this only once. A new unit
+// may lack its AFU id for a few milliseconds.
 func (n *node) noteUnnamed(e *entry, err error, now time.Time) {
 	u := e.unit
 	if err == nil {
@@ -204,7 +204,7 @@ func (n *node) noteUnnamed(e *entry, err error, now time.Time) {
 	}
 }
 
-// note adds the change of a unit whose published state differs from before.
+// note adds a change if a unit's published state differs from before.
 func (n *node) note(e *entry, d *Device, cause, now time.Time) {
 	u := e.unit
 	c := change{Change: Change{ID: e.id, Old: u.device, New: d}, kind: deviceListed, cause: cause, lasted: now.Sub(e.since), holders: namesOf(n.holders.of(e.id))}
@@ -243,8 +243,8 @@ func (n *node) recheckAt(address string, t time.Time) {
 	}
 }
 
-// list adds the device of an entry to the list, replaces it, or removes it. It copies the list first,
-// because readers of the snapshot use the old list.
+// list adds an entry's device to the list, replaces it, or removes it. It copies the list first, because the snapshot's
+// readers use the old one.
 func (n *node) list(e *entry) {
 	i, found := slices.BinarySearchFunc(n.devices, e.id, compareID)
 	if !n.copied {
@@ -271,16 +271,16 @@ func sameNodes(a, b *Device) bool {
 	return slices.Equal(before, after)
 }
 
-// plugging lists the sets of reasons that a device has while its card is being plugged in, each for some milliseconds.
+// plugging lists the sets of reasons that a device has while its card is being plugged in, each for a few milliseconds.
 // The kernel binds the FME, adds the ports, and binds them.
 var plugging = [][]string{
-	{ReasonFMEUnbound, ReasonNoPort}, {ReasonNoPort}, // of a region
-	{ReasonDriverUnbound, ReasonPortMissing}, {ReasonPortMissing}, {ReasonPortMissing, noFilesYet}, // of a region with several ports
+	{ReasonFMEUnbound, ReasonNoPort}, {ReasonNoPort}, // a region
+	{ReasonDriverUnbound, ReasonPortMissing}, {ReasonPortMissing}, {ReasonPortMissing, noFilesYet}, // a region with several ports
 	{ReasonDriverUnbound}, {noFilesYet}, {ReasonLoading},
 }
 
-// noFilesYet is the reason of a port while its driver binds: the driver core adds the link
-// driver before the driver's own files (really_probe, drivers/base/dd.c).
+// noFilesYet is a port's reason while its driver is binding: the driver core adds the driver link before the driver's
+// own files (really_probe, drivers/base/dd.c).
 const noFilesYet = ReasonUnreadable + "=id"
 
 // pluggedIn reports whether d has only reasons that are normal while its card is being plugged in.
@@ -288,7 +288,7 @@ func pluggedIn(d *Device) bool {
 	return slices.ContainsFunc(plugging, func(reasons []string) bool { return slices.Equal(reasons, d.Reasons) })
 }
 
-// hasNewTrouble reports whether d has a reason, other than recovering, that old did not have.
+// hasNewTrouble reports whether d has a reason that old didn't have. It ignores recovering.
 func hasNewTrouble(old, d *Device) bool {
 	return slices.ContainsFunc(d.Reasons, func(reason string) bool {
 		return !strings.HasPrefix(reason, ReasonRecovering+"=") && !slices.Contains(old.Reasons, reason)

@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// Without a reservation, the present device of an entry is listed under its own name, with its own health. A
-// reservation keeps a device listed under the name under which a container holds it, or may hold it. Such a device is
+// Without a reservation, an entry's present device is listed under its own name and with its own health. A reservation
+// keeps a device listed under the name that a container holds it under, or may hold it under. Such a device is
 // unhealthy, with a reason from reservationReasons. If the device is present, this reason is added to its own.
 //
-// There are two kinds of reservations: on a device that has left, and on a device that is present but held, or perhaps
-// held, under another name than its own. If a renamed device leaves, its reservation becomes one of the first kind. A
-// reservation ends
+// There are two kinds of reservations. The first is on a device that has left. The second is on a renamed device: one
+// that is present but held, or perhaps held, under a name other than its own. If a renamed device leaves, its
+// reservation becomes one of the first kind. A reservation ends
 //
 //   - when an answer shows that the reserved device has no holder, or there has been no answer for the grace time;
-//   - when the reserved device is identical to the present one: it has returned, or has its old name again.
+//   - when the reserved device is identical to the present one, because it has come back or has its old name again.
 //
-// A device that has left and returned must pass the recovery hold, and so must another device in its place. Otherwise
-// a reservation ends without a hold, because the hardware was well.
+// A device that has left and come back must pass the recovery hold, and so must a different device in its place. In all
+// other cases a reservation ends without a hold, because the hardware was fine.
 
-// reservationReasons contains the reasons of reservations, by what is known of the present device. The first of two
-// reasons applies while the holders of the reserved device are not known, the second while it is held. Two properties
-// of a reservation take precedence: a device that is held through the other API has the reason held-other-api (package
-// kubelet/holders decides when it is free), and a device that was given out in another mode, on a card that is present,
-// has the reason former-mode.
+// reservationReasons contains the reasons of reservations, depending on what is known about the present device. The
+// first of two reasons applies while the reserved device's holders aren't known, the second while it is held. Two
+// properties of a reservation take precedence. A device that is held through the other API has the reason
+// held-other-api (package kubelet/holders decides when it is free). A device that was given out in another mode, and
+// whose card is present, has the reason former-mode.
 var reservationReasons = map[bool]map[standing][2]string{
 	false: { // the reserved device has left
 		absent:     {ReasonRemoved, ReasonRemovedInUse},
@@ -31,7 +31,7 @@ var reservationReasons = map[bool]map[standing][2]string{
 		replaced:   {ReasonReplacedInUse, ReasonReplacedInUse},
 		renumbered: {ReasonNodeChanged, ReasonNodeChanged},
 	},
-	true: { // the reserved device is renamed
+	true: { // the reserved device was renamed
 		undecided: {ReasonMoving, ReasonMoving},
 		replaced:  {ReasonMoving, ReasonReplacedInUse},
 	},
@@ -39,20 +39,20 @@ var reservationReasons = map[bool]map[standing][2]string{
 
 // reservation keeps a device listed under a name that a container holds, or may hold.
 type reservation struct {
-	device   *Device   // the former device, which is listed while no device is present
-	identity identity  // of the former device; empty if only its name is known
+	device   *Device   // the previous device, which is listed while no device is present
+	identity identity  // the previous device's identity; empty if only its name is known
 	since    time.Time // when the reservation began
-	renamed  bool      // the device has not left: its name has changed
-	held     bool      // the kubelet's newest answer has holders of the device
-	holders  []string  // in the newest answer
-	free     bool      // the kubelet was asked after the reservation began, and its answer has no holder of the device
+	renamed  bool      // the device hasn't left; its name has changed
+	held     bool      // the kubelet's newest answer shows holders of the device
+	holders  []string  // from the newest answer
+	free     bool      // the kubelet was asked after the reservation began, and its answer shows no holder of the device
 	other    bool      // the device is held through the other API
 	standing standing
-	// reshaped: no device is present, but its card is, with the nodes that the holders were given. The device was
-	// given out in another mode: as a port of a card, or as a card with its ports.
+	// reshaped means that no device is present, but its card is, with the nodes that the holders were given. The device
+	// was given out in another mode, as one of the card's ports or as a card with its ports.
 	reshaped bool
-	// moved: the device has been renumbered since the reservation began. Its holders may have any of
-	// the nodes that it has had since then.
+	// moved means that the device has been renumbered since the reservation began. Its holders may have any of the
+	// nodes that it has had since then.
 	moved bool
 }
 
@@ -61,13 +61,13 @@ type standing uint8
 
 const (
 	absent     standing = iota // no device is present
-	undecided                  // the identity or the name of the present device is not complete yet
-	replaced                   // the present device differs from the reserved one, in its identity or its name
-	renumbered                 // the reserved device is present, with other nodes than its holders were given
+	undecided                  // the present device's identity or name isn't complete yet
+	replaced                   // the present device differs from the reserved one in its identity or its name
+	renumbered                 // the reserved device is present, but has different nodes from those its holders were given
 	identical                  // the reserved device is present
 )
 
-// reason returns the reason for which the reserved device is unhealthy.
+// reason returns why the reserved device is unhealthy.
 func (c *reservation) reason() string {
 	reasons := reservationReasons[c.renamed][c.standing]
 	switch {
@@ -81,7 +81,7 @@ func (c *reservation) reason() string {
 	return reasons[0]
 }
 
-// tombstoneOf returns the device that is listed for d when d has left.
+// tombstoneOf returns the device that is listed in place of d when d has left.
 func tombstoneOf(d *Device) *Device {
 	return &Device{ID: d.ID, Family: d.Family, Health: Unhealthy, OfferedAs: d.OfferedAs, PCIAddress: d.PCIAddress, Facts: d.left()}
 }
@@ -98,9 +98,9 @@ func reservationOf(id string, h Holding, now time.Time) *reservation {
 	return &reservation{device: d, identity: identityOf(d), since: now}
 }
 
-// settle begins, compares or ends the reservation on an entry in which d is present, and sets the name of d.
+// settle begins, compares or ends the reservation on an entry whose present device is d, and sets d's name.
 func (n *node) settle(e *entry, d *Device, now time.Time) {
-	if n.policy.Name == nil { // no device is offered
+	if n.policy.Name == nil { // no devices are offered
 		if e.reservation != nil {
 			n.compareReserved(e, d, "", now)
 		}
@@ -121,8 +121,8 @@ func (n *node) settle(e *entry, d *Device, now time.Time) {
 	}
 }
 
-// reserveSwapped begins a reservation if containers hold another card than the present one: the cards were swapped
-// while no daemon ran.
+// reserveSwapped makes a reservation if containers hold a different card from the present one, because the cards were
+// swapped while no daemon was running.
 func (n *node) reserveSwapped(e *entry, name string, now time.Time) {
 	h, held := heldAs(n.holders.of(e.id), name)
 	if e.reservation == nil && held && h.Given != nil && identityOf(h.Given).compare(e.unit.identity, true) == other {
@@ -131,7 +131,7 @@ func (n *node) reserveSwapped(e *entry, name string, now time.Time) {
 	}
 }
 
-// compareReserved compares the present device with the reserved one, and ends the reservation if they are identical.
+// compareReserved compares the present device with the reserved one and ends the reservation if they are identical.
 func (n *node) compareReserved(e *entry, d *Device, name string, now time.Time) {
 	c := e.reservation
 	switch {
@@ -154,8 +154,8 @@ func (n *node) compareReserved(e *entry, d *Device, name string, now time.Time) 
 	}
 }
 
-// reserveRenamed begins a reservation if the present device had another name. A device that was never offered and is
-// not held changes its name at once: a rule for an AFU does not match a new port until its driver binds.
+// reserveRenamed makes a reservation if the present device had another name. If a device was never offered and isn't
+// held, its name changes immediately: a rule for an AFU doesn't match a new port until the port's driver binds.
 func (n *node) reserveRenamed(e *entry, name string, now time.Time) {
 	old := e.unit.device
 	if old == nil || old.OfferedAs == "" || old.OfferedAs == name || e.justReleased || !n.asks {
@@ -168,15 +168,15 @@ func (n *node) reserveRenamed(e *entry, name string, now time.Time) {
 	n.holders.ask = earlier(n.holders.ask, now)
 }
 
-// reserveHeldElsewhere begins a reservation if the device was given out under another name, by an earlier daemon or
-// another one, or through the other API. It may be held under its own name as well. A device that is held through the
-// other API stays withheld while questions fail, because this daemon cannot take back what the other API has given out.
+// reserveHeldElsewhere makes a reservation if the device was given out under another name, by an earlier daemon or a
+// different one, or through the other API. It may also be held under its own name. A device that is held through the
+// other API stays withheld while queries fail, because this daemon can't take back what the other API has given out.
 func (n *node) reserveHeldElsewhere(e *entry, d *Device, name string, now time.Time) {
 	if e.reservation != nil {
 		return
 	}
 	holdings := n.holders.of(e.id)
-	if d.OnlyByRule && name == "" { // no rule names it, so it may well belong to another plugin
+	if d.OnlyByRule && name == "" { // no rule gives it a name, so it may well belong to another plugin
 		holdings = slices.DeleteFunc(slices.Clone(holdings), func(h Holding) bool { return h.Perhaps })
 	}
 	held := otherHolding(holdings, name)
@@ -186,13 +186,13 @@ func (n *node) reserveHeldElsewhere(e *entry, d *Device, name string, now time.T
 	if held != nil {
 		e.reservation = renamedReservation(d, held.As, name, now)
 		e.reservation.other = held.OtherAPI
-		if n.holders.taken { // the record may have containers that have ended
+		if n.holders.taken { // the record may contain containers that have ended
 			n.noteHeld(e, *held)
 		}
 	}
 }
 
-// renamedReservation returns a reservation on a present device that is held, or may be held, under another name than
+// renamedReservation returns a reservation on a present device that is held, or may be held, under a name other than
 // its own.
 func renamedReservation(d *Device, as, name string, now time.Time) *reservation {
 	c := &reservation{device: tombstoneOf(d), since: now, renamed: true, standing: undecided}
@@ -203,7 +203,7 @@ func renamedReservation(d *Device, as, name string, now time.Time) *reservation 
 	return c
 }
 
-// heldAs returns the holding of a device under a name, or the first one if the name is "".
+// heldAs returns a device's holding under a name, or its first holding if the name is "".
 func heldAs(holdings []Holding, name string) (Holding, bool) {
 	i := slices.IndexFunc(holdings, func(h Holding) bool { return name == "" || h.As == name })
 	if i < 0 {
@@ -212,7 +212,7 @@ func heldAs(holdings []Holding, name string) (Holding, bool) {
 	return holdings[i], true
 }
 
-// otherHolding returns the first holding of a device under another name than this one, or nil.
+// otherHolding returns a device's first holding under any other name, or nil.
 func otherHolding(holdings []Holding, name string) *Holding {
 	i := slices.IndexFunc(holdings, func(h Holding) bool { return h.As != name && !h.Foreign })
 	if i < 0 {
@@ -231,7 +231,7 @@ func heldElsewhere(holdings []Holding) (Holding, bool) {
 }
 
 // compare compares d, the present device, with the device that was there before. name is the name that the policy gives
-// d.
+// to d.
 func (n *node) compare(e *entry, d *Device, name string) standing {
 	holding, _ := heldAs(n.holders.of(e.id), e.reservation.device.OfferedAs)
 	like := e.reservation.identity.compare(e.unit.identity, n.policy.AnyAFU || holding.AnyAFU)
@@ -240,7 +240,7 @@ func (n *node) compare(e *entry, d *Device, name string) standing {
 		return undecided
 	case like == other, n.policy.Name != nil && name != e.reservation.device.OfferedAs:
 		return replaced
-	case len(d.Nodes) == 0 && len(e.lost.nodes) > 0: // a region whose ports do not exist yet
+	case len(d.Nodes) == 0 && len(e.lost.nodes) > 0: // a region whose ports don't exist yet
 		return undecided
 	case e.hasReplacedNodes(n, nodesOf(d)):
 		return renumbered
@@ -248,29 +248,30 @@ func (n *node) compare(e *entry, d *Device, name string) standing {
 	return identical
 }
 
-// endReservation ends the reservation on an entry whose device has returned, or has its old name again.
+// endReservation ends the reservation on an entry whose device has come back or has its old name again.
 func (n *node) endReservation(e *entry, as change, now time.Time) {
 	as.Change, as.lasted, as.holders = Change{ID: e.id, New: e.reservation.device}, now.Sub(e.reservation.since), e.reservation.holders
 	n.changes = append(n.changes, as)
 	e.reservation = nil
 }
 
-// release ends the reservation on an entry because the device has no holder, or because its holders
-// have been unknown for the grace time. why is the reason for the log.
+// release ends an entry's reservation because the device has no holder, or because its holders have been unknown for
+// the grace time. why is the reason to log.
 func (n *node) release(e *entry, why string, now time.Time) {
 	c := e.reservation
 	e.reservation, e.justReleased, e.lost = nil, e.unit != nil, lost{}
 	e.health.clear(ReasonReplacedInUse)
 	n.changes = append(n.changes, change{
 		Change: Change{ID: e.id, New: c.device}, kind: deviceReleased, renamed: c.renamed, lasted: now.Sub(c.since), why: why,
-		// At level debug if the device had no holder during the reservation: its removal has been logged.
+		// Log at level debug if the device had no holder during the reservation, because its removal has been logged
+		// already.
 		quiet: !c.held && n.holders.Err == nil && c.standing != renumbered && (c.standing != replaced || c.renamed),
 	})
 	n.mark(e.id, time.Time{})
 	n.keepNodes(e)
 }
 
-// confirm updates the holders of a reserved device, if they have changed.
+// confirm updates a reserved device's holders, if they have changed.
 func (n *node) confirm(e *entry, h Holding) {
 	if !e.reservation.held || !slices.Equal(e.reservation.holders, h.Holders) {
 		n.noteHeld(e, h)
@@ -284,7 +285,7 @@ func (n *node) noteHeld(e *entry, h Holding) {
 	if e.unit == nil {
 		n.reshape(e, &Device{})
 	}
-	n.keepNodes(e) // marks the devices that have its nodes now
+	n.keepNodes(e) // marks the devices that now have its nodes
 	n.changes = append(n.changes, heldChange(e))
 }
 

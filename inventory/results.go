@@ -16,32 +16,33 @@ import (
 // result is the result of one reading.
 type result struct {
 	job     *job
-	number  int    // of the reading, counted for each job
+	number  int    // of the reading, counted separately for each job
 	epoch   uint64 // of the families that read the card
 	outline bool
 	family  string
 	reading Reading
 	took    time.Duration
 	same    bool  // a check has shown that the known reading is still valid
-	err     error // errGone: no family has this card; any other error: the card could not be read
+	err     error // errGone if no family has this card; any other error means that the card couldn't be read
 }
 
-// outcome is news about one card: it is gone, it has been read, a check found no change, or only its trouble has changed.
+// outcome is news about one card: it is gone, it has been read, a check found no change, or only its trouble has
+// changed.
 type outcome struct {
 	address string
-	cause   time.Time // of the hint; zero: there was none
+	cause   time.Time // when the hint arrived; zero if there was none
 	gone    bool
-	same    bool        // the reading is the one that the node has already
-	family  string      // that read the card
-	reading *Reading    // nil: it was not read
+	same    bool        // the node already has this reading
+	family  string      // the family that read the card
+	reading *Reading    // nil if the card wasn't read
 	outline bool        // the reading is an outline
-	trouble []Condition // of the whole card, in addition to those of its units
+	trouble []Condition // conditions of the whole card; each unit has its own as well
 }
 
 var errGone = fmt.Errorf("card is gone: %w", fs.ErrNotExist)
 
-// start reads a card in a new goroutine and sends the result to the loop. If r already has a
-// reading, the goroutine checks that reading first, and keeps it if it is still valid.
+// start reads a card in a new goroutine, which sends the result to the loop. If r already contains a reading, the
+// goroutine checks that reading first and keeps it if it is still valid.
 func (s *scheduler) start(ctx context.Context, r result, read func(Family, sysfs.Host, string) (Reading, error)) {
 	r.epoch = s.epoch
 	s.underWay[task{r.job.address, r.outline}]++
@@ -60,7 +61,8 @@ func (s *scheduler) start(ctx context.Context, r result, read func(Family, sysfs
 	})
 }
 
-// readCard returns the reading of the first family that finds units, or else of the last family that knows the card.
+// readCard returns the reading of the first family that finds units. If none does, it returns the reading of the last
+// family that knows the card.
 func readCard(families []Family, host sysfs.Host, address string, read func(Family, sysfs.Host, string) (Reading, error)) (family string, found Reading, err error) {
 	var trouble error
 	err = errGone
@@ -84,7 +86,7 @@ func readCard(families []Family, host sysfs.Host, address string, read func(Fami
 	return family, found, err
 }
 
-// take takes the result of a reading, or discards it if it is late.
+// take takes a reading's result, or discards it if it is late.
 func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 	j := r.job
 	j.outlined = j.outlined && !r.outline
@@ -96,7 +98,7 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 	switch next := s.jobs[j.address]; {
 	case next == nil:
 		return // the card was removed
-	case next != j: // another card is in its slot, and may be waiting for this one's readings to return
+	case next != j: // a different card is in its slot, and may be waiting for this one's readings to return
 		s.queue(next)
 		return
 	case r.outline:
@@ -115,17 +117,17 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 		s.removeJob(j)
 		return
 	case errors.Is(r.err, errGone):
-		s.removeDevices(j) // and read again
+		s.removeDevices(j) // and read it again
 	case sysfs.IsShortage(r.err):
 		s.starve(j, r.err, now)
 	default:
 		s.failed(ctx, j, r.err, now)
 	}
 	s.countUnreadable(j)
-	s.queue(j) // another reading may be wanted
+	s.queue(j) // someone may want another reading
 }
 
-// takeReading takes a good reading.
+// takeReading takes a successful reading.
 func (s *scheduler) takeReading(j *job, r result) {
 	if j.recoveryFailed && r.number > j.givenUpAt && r.reading.answers() {
 		j.recoveryFailed = false
@@ -147,7 +149,7 @@ func (s *scheduler) takeReading(j *job, r result) {
 	}
 }
 
-// takeOutline takes an outline, which is used only if the card still cannot be read.
+// takeOutline takes an outline, which is used only if the card still can't be read.
 func (s *scheduler) takeOutline(j *job, r result) {
 	if r.epoch != s.epoch {
 		return
@@ -158,8 +160,8 @@ func (s *scheduler) takeOutline(j *job, r result) {
 	}
 }
 
-// takeLate handles a late reading, whose result is discarded because it may be out of date. If there
-// is no newer reading, the card is read again.
+// takeLate handles a late reading. Its result is discarded, because it may be out of date. If there is no newer
+// reading, the card is read again.
 func (s *scheduler) takeLate(j *job, r result, now time.Time) {
 	j.stuck--
 	if r.number == j.newest && j.state == overdue {
@@ -168,7 +170,7 @@ func (s *scheduler) takeLate(j *job, r result, now time.Time) {
 		s.request(j, wantNow)
 		return
 	}
-	s.queue(j) // a request may have waited because too many readings hung
+	s.queue(j) // a request may have been waiting because too many readings were hanging
 }
 
 // measure counts a reading by its result.
@@ -185,7 +187,7 @@ func (s *scheduler) measure(r result) {
 	}
 }
 
-// found takes the reading, or the outline, of a card.
+// found takes a card's reading or outline.
 func (s *scheduler) found(j *job, r result) {
 	if !r.same {
 		j.listed, j.nodes = len(r.reading.Units) > 0, j.nodes[:0]
@@ -197,7 +199,7 @@ func (s *scheduler) found(j *job, r result) {
 	s.report(j, outcome{cause: j.answered, family: r.family, reading: &r.reading, outline: r.outline, same: r.same})
 }
 
-// report adds an outcome, with the present trouble of the card.
+// report adds an outcome with the card's current trouble.
 func (s *scheduler) report(j *job, o outcome) {
 	o.address, o.trouble = j.address, j.trouble()
 	s.outcomes = append(s.outcomes, o)
@@ -210,9 +212,9 @@ func (s *scheduler) takeOutcomes() []outcome {
 	return all
 }
 
-// failed counts a failed reading. The devices of a card that has been read before keep their state until
-// failuresUntilUnhealthy readings have failed. At most one failure is counted per health interval, so that a burst of
-// hints does not shorten that time.
+// failed counts a failed reading. If a card has been read before, its devices keep their state until
+// failuresUntilUnhealthy readings have failed. At most one failure is counted per health interval, so a burst of hints
+// doesn't shorten that time.
 func (s *scheduler) failed(ctx context.Context, j *job, err error, now time.Time) {
 	j.starved, j.unchecked = time.Time{}, false
 	counts := j.failures == 0 || now.Sub(j.failedAt) >= s.cfg.HealthInterval
@@ -229,8 +231,8 @@ func (s *scheduler) failed(ctx context.Context, j *job, err error, now time.Time
 	}
 }
 
-// markUnreadable makes the devices of a card unhealthy because the card cannot be read. If its
-// devices are not known, it starts an outline of the card.
+// markUnreadable makes a card's devices unhealthy because the card can't be read. If its devices aren't known, it
+// starts an outline of the card.
 func (s *scheduler) markUnreadable(ctx context.Context, j *job) {
 	s.report(j, outcome{cause: j.answered})
 	if j.listed {
@@ -240,7 +242,7 @@ func (s *scheduler) markUnreadable(ctx context.Context, j *job) {
 	s.outline(ctx, j)
 }
 
-// outline starts an outline of a card, unless one is under way. An outline may hang as well.
+// outline starts an outline of a card, unless one is already in progress. An outline may hang too.
 func (s *scheduler) outline(ctx context.Context, j *job) {
 	if !j.outlined && !s.full(task{j.address, true}) {
 		j.outlined = true
@@ -248,8 +250,7 @@ func (s *scheduler) outline(ctx context.Context, j *job) {
 	}
 }
 
-// trouble returns the conditions of the whole card: that it cannot be read, and that the kernel gave
-// up recovering it.
+// trouble returns the conditions of the whole card: that it can't be read, and that the kernel gave up recovering it.
 func (j *job) trouble() []Condition {
 	var all []Condition
 	switch {

@@ -10,57 +10,56 @@ import (
 )
 
 const (
-	// firstGrace is how long the first snapshot of an epoch waits until all cards have been read.
-	// If the list grew card by card, pods that are re-admitted after a boot would lose their
-	// devices.
+	// firstGrace is how long an epoch's first snapshot waits for all cards to be read. If the list grew card by card,
+	// pods that are re-admitted after a boot would lose their devices.
 	firstGrace = 250 * time.Millisecond
-	// maxRoutineReads is the greatest number of cards of the routine queue that are read at the
-	// same time. A reading takes a thread while it waits for hardware, and two if it is slow and
-	// has a hedged read. Cards of the other queue and overdue readings do not count.
+	// maxRoutineReads is the maximum number of cards from the routine queue that are read concurrently. A reading takes
+	// up a thread while it waits for hardware, or two if it is slow and has a hedged read. Cards from the other queue
+	// and overdue readings don't count.
 	maxRoutineReads = 32
 	// maxStuck is how many readings of one card may hang at the same time. When a hint arrives for a card whose newest
-	// reading hangs, another reading is started, because the card in the slot may have been replaced.
+	// reading is hanging, another reading is started, because the card in the slot may have been replaced.
 	maxStuck = 3
-	// maxInSlot is how many readings of one PCI address may hang, and how many outlines. Readings of cards that have
-	// left the slot also count, because each takes a thread until it returns. The limit is high enough that a new card
-	// in the slot is read even if the readings of the cards before it hang.
+	// maxInSlot is how many readings of one PCI address may hang. The same limit applies to outlines. Readings of cards
+	// that have left the slot also count, because each takes up a thread until it returns. The limit is high enough
+	// that a new card in the slot is read even if readings of previous cards are hanging.
 	maxInSlot = 4 * maxStuck
-	// failuresUntilUnhealthy is the number of readings in a row that must fail before the devices of the card become
-	// unhealthy. One failure is enough for a card that has not been read since it was plugged in.
+	// failuresUntilUnhealthy is the number of consecutive readings that must fail before a card's devices become
+	// unhealthy. For a card that hasn't been read since it was plugged in, one failure is enough.
 	failuresUntilUnhealthy = 3
-	// leaveReadersAfter is how long Run waits at its end for readings that hang.
+	// leaveReadersAfter is how long Run waits for hanging readings before it returns.
 	leaveReadersAfter = time.Second
 )
 
 // scheduler decides when each card is read. It reports what it finds out about a card as an [outcome], which the loop
-// passes to the node. The scheduler knows nothing about devices. Only the loop uses it.
+// passes to the node. The scheduler doesn't know anything about devices. Only the loop uses it.
 type scheduler struct {
 	*Inventory
 	families []Family
-	epoch    uint64         // grows with each change of the families; results of earlier epochs are discarded
-	tasks    sync.WaitGroup // every goroutine that the loop starts
+	epoch    uint64         // grows each time the families change; results from earlier epochs are discarded
+	tasks    sync.WaitGroup // all goroutines that the loop starts
 
-	jobs       map[string]*job            // by the address of the card
-	reading    map[*job]bool              // jobs whose newest reading is under way and not overdue
+	jobs       map[string]*job            // by card address
+	reading    map[*job]bool              // jobs whose newest reading is in progress and not overdue
 	unreadable map[*job]bool              // jobs whose last reading failed or is overdue
-	underWay   map[task]int               // readings and outlines that have not returned, also of cards that have left
-	related    map[string]map[string]bool // address -> the cards whose readings name it as related
-	now        []*job                     // queue of cards to be read at once
+	underWay   map[task]int               // readings and outlines that haven't returned, including those of cards that have left
+	related    map[string]map[string]bool // address -> the cards whose readings list it as related
+	now        []*job                     // queue of cards to be read immediately
 	routine    []*job                     // queue of cards to be read in turn, a limited number at a time
-	busy       int                        // readings of the routine queue that are under way and not overdue
+	busy       int                        // readings from the routine queue that are in progress and not overdue
 
 	results  chan result
 	listed   chan listing
 	resolved chan resolution
-	listing  bool      // a listing is under way
-	relist   bool      // another listing follows the one under way
-	allAt    time.Time // time of the first hint for everything since the last listing
+	listing  bool      // a listing is in progress
+	relist   bool      // another listing follows the one in progress
+	allAt    time.Time // arrival time of the first hint for everything since the last listing
 	seeking  bool      // overdue cards must be listed, because there was a hint for one
-	listErr  string    // last error of a listing, so that it is logged once
-	outcomes []outcome // that the loop has not taken yet, in their order
+	listErr  string    // last listing error, so that it is logged only once
+	outcomes []outcome // those that the loop hasn't taken yet, in order
 
-	// first contains the cards of the first listing of this epoch that have not been read yet. It is nil before that
-	// listing. The first snapshot is published when first is empty, or at firstUntil, which is zero afterwards.
+	// first contains the cards from this epoch's first listing that haven't been read yet. It is nil before that
+	// listing. The first snapshot is published when first is empty, or at firstUntil, which is zero after that.
 	first      map[string]bool
 	firstUntil time.Time
 
@@ -76,34 +75,34 @@ type task struct {
 // job is the state of reading one card.
 type job struct {
 	address string
-	related []string // of the newest reading
+	related []string // from the newest reading
 
 	want   want
-	queued want // the queue that the job is in; wantNothing: none
+	queued want // the queue that the job is in; wantNothing if it is in neither
 
 	state    state
-	newest   int       // number of the newest reading
-	started  time.Time // of the newest reading
+	newest   int       // the newest reading's number
+	started  time.Time // when the newest reading started
 	hedged   bool      // a hedged read was started for the newest reading
-	counted  bool      // the newest reading counts in scheduler.busy
-	outlined bool      // an outline is under way
-	stuck    int       // readings under way whose results will be discarded: overdue, superseded, or the later of two
-	known    result    // the newest good reading, which a check uses; zero: there is none of this card through these families
+	counted  bool      // the newest reading is counted in scheduler.busy
+	outlined bool      // an outline is in progress
+	stuck    int       // readings in progress whose results will be discarded: overdue, superseded, or the later of two
+	known    result    // the newest successful reading, which checks use; zero if there is none for this card and these families
 	nodes    []string  // the device nodes in the newest reading or outline
-	listed   bool      // a reading or an outline through the families of this epoch has found units
+	listed   bool      // a reading or outline through this epoch's families has found units
 	wasRead  bool      // the card has been read since it was plugged in
 
-	hinted    time.Time       // first hint since the newest reading began; zero: none
+	hinted    time.Time       // first hint since the newest reading began; zero if there was none
 	answered  time.Time       // first hint before the newest reading: the cause of its changes
-	nodeHints map[string]Hint // hints for nodes since the newest reading began, by name
+	nodeHints map[string]Hint // hints for nodes since the newest reading began, by node name
 
-	failures int       // failed readings in a row, one per health interval at most
-	failedAt time.Time // when the last one was counted
-	starved  time.Time // since when each reading has failed because of a shortage; zero: the newest has not
-	// unchecked: each reading has failed because of a shortage for too long.
+	failures int       // consecutive failed readings, at most one per health interval
+	failedAt time.Time // when the last failure was counted
+	starved  time.Time // when readings started to fail because of a shortage; zero if the newest one didn't
+	// unchecked means that all readings have failed because of a shortage for too long.
 	unchecked bool
 
-	recoveryFailed bool // the kernel gave up recovering the card, and no later reading was good
+	recoveryFailed bool // the kernel gave up recovering the card, and no reading has succeeded since
 	givenUpAt      int  // number of the newest reading when the kernel gave up
 }
 
@@ -114,16 +113,16 @@ const (
 	wantNothing want = iota
 	wantCheck        // in turn, and only if the card has changed since the last reading
 	wantRoutine      // in turn
-	wantNow          // before the routine queue, and without a limit on the number of readings
+	wantNow          // before the routine queue, with no limit on the number of readings
 )
 
-// state is the state of the newest reading of a card.
+// state is the state of a card's newest reading.
 type state uint8
 
 const (
 	idle    state = iota
-	reading       // under way
-	overdue       // under way for longer than the read timeout
+	reading       // in progress
+	overdue       // in progress for longer than the read timeout
 )
 
 func newScheduler(inv *Inventory) *scheduler {
@@ -135,8 +134,8 @@ func newScheduler(inv *Inventory) *scheduler {
 	}
 }
 
-// use lists all cards and reads them again through these families. The results of readings that are
-// under way will be discarded.
+// use lists all cards and reads them again through these families. The results of readings in progress will be
+// discarded.
 func (s *scheduler) use(ctx context.Context, families []Family, now time.Time) {
 	s.families = families
 	s.epoch++
@@ -156,8 +155,7 @@ func (s *scheduler) use(ctx context.Context, families []Family, now time.Time) {
 	s.list(ctx, time.Time{})
 }
 
-// hintCard requests a reading of a card, and of the cards to which it is related, before the routine
-// queue.
+// hintCard requests a reading of a card and the cards it is related to, ahead of the routine queue.
 func (s *scheduler) hintCard(address string, h Hint) {
 	s.log.Debug("hint received", logevent.HintReceived, logevent.PCI(address), logevent.Source(h.Source))
 	if s.jobs[address] == nil {
@@ -180,8 +178,8 @@ func (s *scheduler) hintCard(address string, h Hint) {
 	}
 }
 
-// request adds a card to a queue. A card that is being read is read again when that reading has returned, because the
-// file that has changed may have been read before the change.
+// request adds a card to a queue. If the card is already being read, it is read again once that reading has returned,
+// because that reading may have read the changed file before the change.
 func (s *scheduler) request(j *job, w want) {
 	j.want = max(j.want, w)
 	s.queue(j)
@@ -204,7 +202,7 @@ func (j *job) mayRead() bool {
 	return j.state == idle || j.state == overdue && j.want == wantNow && j.stuck < maxStuck
 }
 
-// full reports whether too many readings or outlines of a slot hang.
+// full reports whether too many of a slot's readings or outlines are hanging.
 func (s *scheduler) full(t task) bool { return s.underWay[t] >= maxInSlot }
 
 // startReadings starts the readings that are due. A card that is in both queues is read once.
@@ -231,8 +229,8 @@ func (s *scheduler) startReadings(ctx context.Context, now time.Time) {
 	}
 }
 
-// read starts the reading of a card, or a check if that is enough. If too many readings of its slot hang, the card counts
-// as one that hangs, and is read when one of them returns.
+// read starts reading a card, or checking it if that is enough. If too many readings of its slot are hanging, the card
+// is treated as one that hangs, and is read when one of them returns.
 func (s *scheduler) read(ctx context.Context, j *job, now time.Time) {
 	if s.full(task{j.address, false}) {
 		j.want = wantNow
@@ -254,10 +252,10 @@ func (s *scheduler) read(ctx context.Context, j *job, now time.Time) {
 	s.start(ctx, r, Family.Read)
 }
 
-// discover requests readings of the addresses that are not known yet. They come from a function without units, which
-// names the card that it belongs to: it may have been plugged in after that card. hinted is the time of the hint for
-// the function, or zero if there was none. After a hint, a card that is being read is read once more, because that
-// reading may have begun before the function was there, and find no card.
+// discover requests readings of the addresses that aren't known yet. They come from a function without units, which
+// refers to the card it belongs to; that card may have been plugged in before the function. hinted is when the hint for
+// the function arrived, or zero if there was none. After a hint, a card that is being read is read once more, because
+// that reading may have begun before the function was there, and may then not find a card.
 func (s *scheduler) discover(addresses []string, hinted time.Time) {
 	for _, address := range addresses {
 		switch j := s.jobs[address]; {
@@ -274,8 +272,8 @@ func (s *scheduler) discover(addresses []string, hinted time.Time) {
 	}
 }
 
-// setState sets the state of the newest reading. It also keeps the set of readings under way and the count of routine
-// ones up to date.
+// setState sets the state of the newest reading. It also updates the set of readings in progress and the count of
+// routine ones.
 func (s *scheduler) setState(j *job, to state) {
 	j.state = to
 	if to == reading {
@@ -301,27 +299,26 @@ func (s *scheduler) onTime(ctx context.Context, now time.Time) {
 			s.giveUp(ctx, j)
 			s.queue(j)
 		case took >= s.cfg.ReadTimeout/2 && !j.hedged:
-			// A slow reading gets a hedged read, which may avoid the cause of the delay: if the
-			// kernel begins to program after the first reading has begun, that reading waits for the
-			// locked errors of the FME, and a later reading does not read them. The first result of
-			// the two is used.
+			// A slow reading gets a hedged read, which may avoid whatever is delaying the first one: if the kernel
+			// begins to program after the first reading has begun, that reading blocks on the FME's locked errors, but
+			// a later reading doesn't read them. Whichever result arrives first is used.
 			j.hedged = true
 			if j.stuck+1 < maxStuck && !s.full(task{j.address, false}) {
-				j.stuck++ // the later result of the two is discarded
+				j.stuck++ // the later of the two results is discarded
 				s.start(ctx, result{job: j, number: j.newest}, Family.Read)
 			}
 		}
 	}
 }
 
-// giveUp makes the devices of an overdue card unhealthy.
+// giveUp makes an overdue card's devices unhealthy.
 func (s *scheduler) giveUp(ctx context.Context, j *job) {
 	j.starved, j.unchecked = time.Time{}, false
 	s.countUnreadable(j)
 	s.markUnreadable(ctx, j)
 }
 
-// recheck requests readings of cards whose devices may change without a change of the card. After an overdue reading, a
+// recheck requests readings of cards whose devices may change even though the card doesn't. After an overdue reading, a
 // card is read anyway.
 func (s *scheduler) recheck(addresses []string) {
 	for _, address := range addresses {
@@ -331,7 +328,7 @@ func (s *scheduler) recheck(addresses []string) {
 	}
 }
 
-// progress reports how far the first list of this epoch is. answered reports whether the holders are known.
+// progress reports how complete this epoch's first list is. answered reports whether the holders are known.
 func (s *scheduler) progress(now time.Time, answered bool) progress {
 	read := s.first != nil && len(s.first) == 0
 	late := !s.firstUntil.IsZero() && !now.Before(s.firstUntil)
@@ -351,8 +348,8 @@ func (s *scheduler) next() time.Time {
 	return next
 }
 
-// tick requests a check of each steady card, and readings of the others, once per health interval. It also logs the end
-// of a shortage, once all cards have been listed and read again.
+// tick requests a check of each steady card and a reading of every other card. It is called once per health interval.
+// It also logs the end of a shortage once all cards have been listed and read again.
 func (s *scheduler) tick(ctx context.Context, steady map[string]bool) {
 	starved := s.shortage.listing
 	for _, j := range s.jobs {
@@ -362,7 +359,7 @@ func (s *scheduler) tick(ctx context.Context, steady map[string]bool) {
 		} else {
 			s.request(j, wantRoutine)
 		}
-		if j.state == overdue && !j.listed { // the earlier outline failed
+		if j.state == overdue && !j.listed { // the previous outline failed
 			s.outline(ctx, j)
 		}
 	}
@@ -406,8 +403,7 @@ func (s *scheduler) removeDevices(j *job) {
 	s.report(j, outcome{cause: j.answered, gone: true})
 }
 
-// removeJob removes a card that is gone. The results of its readings that are under way will be
-// discarded.
+// removeJob removes a card that is gone. The results of its readings in progress will be discarded.
 func (s *scheduler) removeJob(j *job) {
 	s.removeDevices(j)
 	s.setState(j, idle)
@@ -416,8 +412,8 @@ func (s *scheduler) removeJob(j *job) {
 	s.countUnreadable(j)
 }
 
-// awaitTasks waits for all goroutines. A reading that hangs in the kernel cannot be ended: after
-// leaveReadersAfter it is logged and abandoned.
+// awaitTasks waits for all goroutines. A reading that hangs in the kernel can't be stopped, so after leaveReadersAfter
+// it is logged and abandoned.
 func (s *scheduler) awaitTasks() {
 	done := make(chan struct{})
 	go func() { s.tasks.Wait(); close(done) }()

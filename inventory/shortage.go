@@ -6,12 +6,12 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// shortage is a period in which readings and listings fail because the daemon or the node is out of
-// descriptors or memory ([sysfs.IsShortage]).
+// shortage is a period during which readings and listings fail because the daemon or the node is out of descriptors or
+// memory ([sysfs.IsShortage]).
 type shortage struct {
-	since   time.Time // zero: there is no shortage
-	last    time.Time // of the newest reading or listing that failed because of it
-	listing bool      // the newest listing failed because of it, and must be repeated
+	since   time.Time // zero if there is no shortage
+	last    time.Time // time of the newest reading or listing that failed because of it
+	listing bool      // the newest listing failed because of it and must be repeated
 }
 
 // noteShortage logs the beginning of a shortage.
@@ -23,9 +23,9 @@ func (s *scheduler) noteShortage(err error, now time.Time) {
 	}
 }
 
-// starve handles a reading of a card that failed because of a shortage. The error says nothing about the card, so the
-// card keeps its last state. After too long without a reading its devices become unhealthy, because they are not known
-// to be healthy. The next health tick reads the card again.
+// starve handles a reading that failed because of a shortage. The error says nothing about the card, so the card keeps
+// its last state. If it goes too long without a reading, its devices become unhealthy, because it isn't known whether
+// they are healthy. The next health tick reads the card again.
 func (s *scheduler) starve(j *job, err error, now time.Time) {
 	s.noteShortage(err, now)
 	if j.starved.IsZero() {

@@ -8,22 +8,20 @@ import (
 
 // Snapshot contains the node's devices at one version. It is immutable, and so are its devices.
 type Snapshot struct {
-	// Version grows by one with each published change. 0 means that no snapshot has been
-	// published yet.
+	// Version grows by one with each published change. It is 0 if no snapshot has been published yet.
 	Version uint64
 	Devices []*Device // sorted by ID
-	// Complete means that each card of the first listing of this generation has been read, or was
-	// given up. Until then the devices of slow cards are missing, or are those of the former
-	// generation.
+	// Complete means that each card in this generation's first listing has been read or given up. Until then, the
+	// devices of slow cards are missing or come from the previous generation.
 	Complete bool
-	// Awaiting means that no device is offered yet, because it is not known which are held
+	// Awaiting means that no devices are offered yet, because it isn't known which ones are held
 	// ([Config.HoldersUnknown]).
 	Awaiting bool
-	// Generation grows by one with each change of [Policy.Mode]. Differences between two generations do not mean that
-	// the hardware has changed.
+	// Generation grows by one each time [Policy.Mode] changes. Differences between two generations don't mean that the
+	// hardware has changed.
 	Generation uint64
-	// Hinted is the time of the earliest hint that caused a change in this version, to measure the latency. It is zero
-	// if a tick or a timer caused all of them.
+	// Hinted is the arrival time of the earliest hint that caused a change in this version. It is used to measure
+	// latency. It is zero if all changes were caused by ticks or timers.
 	Hinted time.Time
 }
 
@@ -38,16 +36,15 @@ func (s Snapshot) Device(id string) *Device {
 
 func compareID(d *Device, id string) int { return strings.Compare(d.ID, id) }
 
-// Hint names a card or a node that may have changed. The zero Hint means that everything may have
-// changed.
+// Hint identifies a card or a node that may have changed. The zero Hint means that anything may have changed.
 type Hint struct {
 	Card string // PCI address DDDD:BB:DD.F, or "" for everything
-	// Node is the name of a device node that was added or removed, if the source has no
-	// address; "" otherwise. It is ignored if Card is set.
+	// Node is the name of a device node that was added or removed. It is used when the source doesn't know the address,
+	// and is "" otherwise. It is ignored if Card is set.
 	Node   string
 	Source string    // uevent, inotify, resync, …
 	At     time.Time // when the event was received
-	// RecoveryFailed means that the kernel gave up recovering Card from a PCI error. The card is
-	// unhealthy until it has answered for the recovery hold.
+	// RecoveryFailed means that the kernel gave up recovering Card from a PCI error. The card is unhealthy until it has
+	// been answering for the recovery hold.
 	RecoveryFailed bool
 }

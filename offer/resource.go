@@ -12,9 +12,9 @@ import (
 // Naming names resources.
 type Naming struct {
 	Mode         string // one of [Modes]
-	ResourceName string // the resource of the modes single and pool
-	Namespace    string // of the resources of the other modes
-	Rules        []Rule // of the administrator; the first one that matches applies, before the mode
+	ResourceName string // the resource for the modes single and pool
+	Namespace    string // for the other modes' resources
+	Rules        []Rule // the administrator's rules; the first one that matches takes precedence over the mode
 }
 
 // Resource contains the devices that are offered under one name.
@@ -23,8 +23,8 @@ type Resource struct {
 	Devices []*inventory.Device // sorted by ID, never empty
 }
 
-// ResourceOf returns the name of the resource that a device belongs to, or "" if the device is not offered. In that
-// case the error says why, or is nil if the mode never offers such devices.
+// ResourceOf returns the name of the resource that a device belongs to, or "" if the device isn't offered. In that case
+// the error says why, or is nil if the mode never offers such devices.
 func (p Naming) ResourceOf(d *inventory.Device) (string, error) {
 	if d.Family != familyPool && p.Mode != Pool {
 		if i := p.RuleOf(d); i >= 0 {
@@ -44,27 +44,26 @@ func (p Naming) ResourceOf(d *inventory.Device) (string, error) {
 	return p.byMode(d)
 }
 
-// RuleOf returns the index of the first rule that matches a device, or -1. A rule for an AFU
-// matches no device in modes in which pods change the AFU: the device would move to another
-// resource while it is held.
+// RuleOf returns the index of the first rule that matches a device, or -1. A rule for an AFU doesn't match any device
+// in modes where pods change the AFU, because the device would move to another resource while it is held.
 func (p Naming) RuleOf(d *inventory.Device) int {
 	return slices.IndexFunc(p.Rules, func(r Rule) bool {
 		return r.Match.matches(d) && !(p.AnyAFU() && r.Match.AFUID != "")
 	})
 }
 
-// Owns reports whether an id that is held under the name of a resource may be a device of this
-// plugin, in this mode or in an earlier mode of this node.
+// Owns reports whether an id that is held under a resource name may belong to one of this plugin's devices, in this
+// mode or in an earlier mode of this node.
 func (p Naming) Owns(resource, id string) bool {
 	return resource == p.ResourceName ||
 		slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Resource == resource }) ||
-		// Other plugins use the same names, but other ids.
+		// Other plugins use the same names, but different ids.
 		(p.namedByMode(resource) || names.IsShell(resource)) && inventory.IsAddress(id)
 }
 
-// Resources sorts devices into resources by [inventory.Device.OfferedAs] and returns the resources that have a device,
-// sorted by name. A device that is held by a claim is left out, because its name is the DRA driver's, not that of a
-// resource. The devices must be sorted by id, as they are in a snapshot.
+// Resources groups devices into resources by [inventory.Device.OfferedAs] and returns the resources that have devices,
+// sorted by name. A device that is held by a claim is left out, because it has the DRA driver's name, not a resource's.
+// The devices must be sorted by id, as they are in a snapshot.
 func Resources(devices []*inventory.Device) []Resource {
 	var resources []Resource
 	at := make(map[string]int)

@@ -6,7 +6,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Rule names a resource for the devices that match.
+// Rule gives a resource name to the devices that match.
 type Rule struct {
 	Resource string // DOMAIN/NAME
 	Match    Match
@@ -17,13 +17,13 @@ type Match struct {
 	PCIVendor        string // 4 digits
 	PCIDevice        string // 4 digits
 	Subsystem        string // VVVV:DDDD
-	PCIAddress       string // of the card: BB:DD.F, or DDDD:BB:DD.F outside domain 0
-	PhysicalFunction string // its address, in the form of PCIAddress
-	VirtualFunction  string // its index, from 0, decimal
+	PCIAddress       string // the card's address: BB:DD.F, or DDDD:BB:DD.F outside domain 0
+	PhysicalFunction string // the physical function's address, in the same form as PCIAddress
+	VirtualFunction  string // the virtual function's index, from 0, decimal
 	AFUID            string // 32 digits
 	InterfaceID      string // 32 digits
-	VBNV             string // of the shell of an AMD card
-	Family           string // of the inventory
+	VBNV             string // of an AMD card's shell
+	Family           string // the inventory family
 }
 
 func (m Match) matches(d *inventory.Device) bool {
@@ -57,7 +57,7 @@ func (m Match) facts() [10]fact {
 	}
 }
 
-// String returns the rule in the form of the log: example.com/nlb for afuId=d8424dc4….
+// String returns the rule in the format used in the log: example.com/nlb for afuId=d8424dc4….
 func (r Rule) String() string {
 	s := r.Resource + " for"
 	for _, f := range r.Match.facts() {

@@ -12,18 +12,17 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// A GBS is 16 bytes of magic, the length of the metadata as a little-endian u32, the
-// metadata in JSON, and the raw bitstream up to the end of the file. Source: OPAE's packager,
-// opae-sdk tools/extra/packager/metadata.
+// A GBS consists of 16 bytes of magic, the length of the metadata as a little-endian u32, the metadata in JSON, and the
+// raw bitstream up to the end of the file. Source: OPAE's packager, opae-sdk tools/extra/packager/metadata.
 const (
 	gbsMagic    = "XeonFPGA\xb7GBSv001"
-	maxMetadata = 4095 // the limit of OPAE and of Intel's tool
+	maxMetadata = 4095 // the limit in OPAE and in Intel's tool
 )
 
-// gbsHeader is the part of a GBS before the raw bitstream.
+// gbsHeader is the part of a GBS that precedes the raw bitstream.
 type gbsHeader struct {
 	interfaceID, afuID string
-	length             int64 // of magic, length and metadata, in bytes
+	length             int64 // of the magic, the length and the metadata, in bytes
 }
 
 // readGBSHeader reads a GBS exactly up to the raw bitstream.
@@ -48,8 +47,7 @@ func readGBSHeader(r io.Reader) (gbsHeader, error) {
 	return h, err
 }
 
-// parseMetadata parses the first JSON value in text. It ignores the rest, as OPAE and Intel's tool
-// do.
+// parseMetadata parses the first JSON value in text. Like OPAE and Intel's tool, it ignores the rest.
 func parseMetadata(text []byte) (gbsHeader, error) {
 	var m struct {
 		Image struct {
@@ -60,7 +58,7 @@ func parseMetadata(text []byte) (gbsHeader, error) {
 		} `json:"afu-image"`
 	}
 	if err := json.NewDecoder(bytes.NewReader(text)).Decode(&m); err != nil {
-		// Not %w, because io.EOF does not mean the end of the file here.
+		// Don't use %w, because io.EOF doesn't mean the end of the file here.
 		return gbsHeader{}, fmt.Errorf("metadata: not the JSON of a GBS: %v", err)
 	}
 	if n := len(m.Image.Clusters); n != 1 {
@@ -77,13 +75,13 @@ func parseMetadata(text []byte) (gbsHeader, error) {
 	return h, nil
 }
 
-// ParseID parses the id of an AFU or an interface, with or without dashes, and returns 32
-// lower-case hex digits.
+// ParseID parses an AFU or interface id, with or without dashes, and returns 32 lower-case hex digits.
 func ParseID(s string) (string, error) {
 	return sysfs.ParseID(strings.ReplaceAll(s, "-", ""))
 }
 
-// ends returns err, the error of a read. But if err means the end of the data, ends returns an error with this format.
+// ends returns err, an error from a read, unless err means that the data has ended. In that case it returns an error
+// with this format.
 func ends(err error, format string, args ...any) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf(format, args...)

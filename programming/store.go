@@ -17,19 +17,19 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
 )
 
-// Store is the path of a directory with bitstreams: INTERFACE/AFU.gbs, INTERFACE/HASH.aocx.
+// Store is the path of a directory that contains bitstreams: INTERFACE/AFU.gbs, INTERFACE/HASH.aocx.
 //
 // A user who can write to the store decides which bitstreams root programs. So its directories and files must belong to
-// the effective user, and no other user may be able to write to them; the directories above may belong to root. Owner
-// and mode are checked on the open descriptor, so the check covers hard links as well. Symbolic links in the store are
-// refused.
+// the effective user and must not be writable by anyone else; the directories above it may belong to root. Owner and
+// mode are checked on the open descriptor, so the check covers hard links too. Symbolic links in the store are
+// rejected.
 type Store string
 
-// DefaultStore is the store of a node unless its settings name another one.
+// DefaultStore is a node's store unless its settings specify another one.
 const DefaultStore Store = "/srv/intel.com/fpga"
 
-// Lookup opens the bitstream for an interface, as [Open] does. id is the id of an AFU, or the hash
-// of an AOCX. If there is none, the error wraps [fs.ErrNotExist].
+// Lookup opens the bitstream for an interface, in the same way as [Open]. id is an AFU's id or an AOCX's hash. If there
+// is none, the error wraps [fs.ErrNotExist].
 func (s Store) Lookup(interfaceID, id string) (*Bitstream, error) {
 	region, err := ParseID(interfaceID)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s Store) Lookup(interfaceID, id string) (*Bitstream, error) {
 	return nil, err
 }
 
-// openRegion opens the directory of an interface.
+// openRegion opens an interface's directory.
 func (s Store) openRegion(interfaceID string) (*os.Root, error) {
 	dir, err := privatedir.OpenDir(string(s), false)
 	if err != nil {
@@ -70,7 +70,7 @@ func (s Store) openRegion(interfaceID string) (*os.Root, error) {
 	return privatedir.OpenSub(dir, interfaceID)
 }
 
-// openStored opens a file of the store. The ids in the file must match its path.
+// openStored opens a file in the store. The ids in the file must match its path.
 func openStored(region *os.Root, interfaceID, name string) (*Bitstream, error) {
 	path := filepath.Join(region.Name(), name)
 	format, err := formatOf(path)
@@ -100,13 +100,12 @@ func (b *Bitstream) fileName() string {
 // InstallOptions are the options of [Store.Install].
 type InstallOptions struct {
 	Force  bool // replace an existing file
-	DryRun bool // check everything, and change nothing
+	DryRun bool // check everything, but don't change anything
 }
 
-// Install copies the file of b into the store and returns the path of the copy. It creates
-// missing directories. The file appears atomically, so it is complete even after a crash. The copy
-// is parsed again, because the original may have changed since [Open]. Without Force, the error
-// for an existing file wraps [fs.ErrExist].
+// Install copies b's file into the store and returns the copy's path. It creates missing directories. The file appears
+// atomically, so it is complete even after a crash. The copy is parsed again, because the original may have changed
+// since [Open]. Without Force, the error for an existing file wraps [fs.ErrExist].
 func (s Store) Install(ctx context.Context, b *Bitstream, o InstallOptions) (string, error) {
 	path := filepath.Join(string(s), b.InterfaceID, b.fileName())
 	if err := b.Check(ctx); err != nil {
@@ -150,8 +149,8 @@ func (s Store) Install(ctx context.Context, b *Bitstream, o InstallOptions) (str
 
 const temporaryPrefix = ".install-"
 
-// removeLeft removes what killed processes have left, if nobody has written to it for a day, because another Install
-// may be running.
+// removeLeft removes what killed processes have left behind. It removes only files that haven't been written to for a
+// day, because another Install may be running.
 func removeLeft(region *os.Root) {
 	files, _ := names(region)
 	for _, name := range files {
@@ -161,7 +160,7 @@ func removeLeft(region *os.Root) {
 	}
 }
 
-// copyInto copies the file to path, which is in the directory, in one step.
+// copyInto atomically copies the file to path, which is in region.
 func (b *Bitstream) copyInto(ctx context.Context, region *os.Root, path string, force bool) error {
 	temporary := temporaryPrefix + rand.Text() // a unique name, because another Install may be running
 	err := b.copyTo(ctx, region, temporary)
@@ -171,7 +170,7 @@ func (b *Bitstream) copyInto(ctx context.Context, region *os.Root, path string, 
 	case force:
 		err = region.Rename(temporary, b.fileName())
 	default:
-		err = region.Link(temporary, b.fileName()) // unlike Rename, it replaces nothing
+		err = region.Link(temporary, b.fileName()) // unlike Rename, it doesn't replace anything
 	}
 	if err != nil || !force {
 		region.Remove(temporary)
@@ -189,7 +188,7 @@ func errExists(path string) error {
 	return fmt.Errorf("%s: %w, want no file there: --force replaces it", path, fs.ErrExist)
 }
 
-// copyTo copies the file to a new file. It removes the new file if it fails.
+// copyTo copies the file to a new file. If it fails, it removes the new file.
 func (b *Bitstream) copyTo(ctx context.Context, dir *os.Root, name string) (err error) {
 	path := filepath.Join(dir.Name(), name)
 	file, err := dir.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
@@ -209,7 +208,7 @@ func (b *Bitstream) copyTo(ctx context.Context, dir *os.Root, name string) (err 
 		file.Close()
 		return fmt.Errorf("copying %s to %s: %w", b.Path, path, err)
 	}
-	copied, err := parse(b.Path, b.Format, file) // errors contain the path that the user gave
+	copied, err := parse(b.Path, b.Format, file) // so that errors contain the path given by the user
 	if err != nil {
 		return err
 	}
@@ -223,7 +222,7 @@ func (b *Bitstream) copyTo(ctx context.Context, dir *os.Root, name string) (err 
 	return nil
 }
 
-// scratch returns a new file in the store. The file has no name, because it has been removed already.
+// scratch returns a new file in the store. The file has no name, because it has already been removed.
 func (s Store) scratch() (*os.File, error) {
 	dir, err := privatedir.OpenDir(string(s), true)
 	if err != nil {
@@ -241,13 +240,13 @@ func (s Store) scratch() (*os.File, error) {
 	return file, nil
 }
 
-// Stored is the name of a bitstream in a store.
+// Stored identifies a bitstream in a store.
 type Stored struct {
-	InterfaceID, ID string // ID is the id of an AFU, or the hash of an AOCX
+	InterfaceID, ID string // ID is an AFU's id or an AOCX's hash
 }
 
-// Names returns, sorted, the bitstreams that the store contains according to the names of its files. It opens no file:
-// only a lookup finds out whether a bitstream can be used. For a missing store it returns nil.
+// Names returns, sorted, the bitstreams that the store contains according to its file names. It doesn't open any files:
+// only a lookup finds out whether a bitstream can be used. If the store doesn't exist, it returns nil.
 func (s Store) Names() (found []Stored, err error) {
 	var failed error
 	err = s.eachRegion(func(store *os.Root, interfaceID string) {
@@ -269,8 +268,8 @@ func (s Store) Names() (found []Stored, err error) {
 	return slices.Compact(found), cmp.Or(err, failed)
 }
 
-// eachRegion calls f with the id of each interface that has a directory in the store. It calls nothing if the store is
-// missing.
+// eachRegion calls f with the id of each interface that has a directory in the store. If the store doesn't exist, it
+// doesn't call f.
 func (s Store) eachRegion(f func(store *os.Root, interfaceID string)) error {
 	store, err := privatedir.OpenDir(string(s), false)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -289,7 +288,7 @@ func (s Store) eachRegion(f func(store *os.Root, interfaceID string)) error {
 	return err
 }
 
-// regionNames returns the names of the files for an interface.
+// regionNames returns the names of an interface's files.
 func regionNames(store *os.Root, interfaceID string) ([]string, error) {
 	region, err := privatedir.OpenSub(store, interfaceID)
 	if err != nil {
@@ -299,15 +298,15 @@ func regionNames(store *os.Root, interfaceID string) ([]string, error) {
 	return names(region)
 }
 
-// Entry is a file of the store.
+// Entry is a file in the store.
 type Entry struct {
 	Path      string
-	Bitstream *Bitstream // closed; nil if the file is refused
-	Err       error      // the reason for the refusal, or nil
+	Bitstream *Bitstream // closed; nil if the file is rejected
+	Err       error      // why it is rejected, or nil
 }
 
-// List returns, sorted by path, the files in the store with the extension of a bitstream, and the
-// directories of interfaces that are refused. For a missing store it returns nil.
+// List returns, sorted by path, the files in the store that have a bitstream's extension, and the interface directories
+// that are rejected. If the store doesn't exist, it returns nil.
 func (s Store) List(ctx context.Context) ([]Entry, error) {
 	var entries []Entry
 	err := s.eachRegion(func(store *os.Root, interfaceID string) {

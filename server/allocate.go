@@ -20,23 +20,23 @@ import (
 	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
 )
 
-// The environment variables with the ids of a container's devices, separated by commas, in
-// the order of the request. Both have the same value.
+// The environment variables that contain the ids of a container's devices, separated by commas, in the order of the
+// request. Both have the same value.
 const (
 	envUnits   = "ACCELERATOR_UNITS"
 	envDevices = "ACCELERATOR_DEVICES"
 )
 
-// annotationHook is the annotation by which Intel's programming hook recognizes its containers. Its
-// value does not follow the namespace of the resources, because it is a constant in that hook.
+// annotationHook is the annotation by which Intel's programming hook recognizes its containers. It doesn't depend on
+// the resource namespace, because it is a constant in that hook.
 const annotationHook = "com.intel.fpga.mode"
 
-// Allocate gives each container its devices, or refuses them all. An error is final for the pod, and the kubelet sets
-// no time limit. Allocate blocks only if CDI is on: for a second at most to write the spec, and before that for up to
-// two seconds more if nodes must be recorded ([Config.Injected]).
+// Allocate gives each container its devices, or rejects the whole request. An error is final for the pod, and the
+// kubelet doesn't set a time limit. Allocate blocks only if CDI is enabled: for up to a second while it writes the
+// spec, and before that for up to two seconds more if nodes have to be recorded ([Config.Injected]).
 //
-// Errors: InvalidArgument if a request names no device or names one twice, NotFound if a device is not listed (any
-// more), FailedPrecondition if one is unhealthy, and Unavailable if the CDI spec cannot be written.
+// Errors: InvalidArgument if a request has no device ids or the same one twice, NotFound if a device isn't listed (any
+// more), FailedPrecondition if one is unhealthy, and Unavailable if the CDI spec can't be written.
 func (p *plugin) Allocate(ctx context.Context, r *v1beta1.AllocateRequest) (*v1beta1.AllocateResponse, error) {
 	var requested []string
 	for _, c := range r.GetContainerRequests() {
@@ -79,7 +79,7 @@ func (p *plugin) Allocate(ctx context.Context, r *v1beta1.AllocateRequest) (*v1b
 	return answer, nil
 }
 
-// respond returns the answer for a container that gets these devices, which must be listed.
+// respond returns the response for a container that gets these devices, all of which must be listed.
 func (e *endpoint) respond(ctx context.Context, device func(id string) *inventory.Device, ids []string) (*v1beta1.ContainerAllocateResponse, error) {
 	joined := strings.Join(ids, ",")
 	answer := &v1beta1.ContainerAllocateResponse{
@@ -93,7 +93,7 @@ func (e *endpoint) respond(ctx context.Context, device func(id string) *inventor
 		if d.ProgramAtStart {
 			answer.Annotations[annotationHook] = "fpga.intel.com/region"
 		}
-		// The shared nodes are left out, so that no device is withheld because of them.
+		// Leave out the shared nodes, so that no device is withheld because of them.
 		if len(d.Nodes) > 0 || len(d.Mounts) > 0 {
 			checkpoint.Annotate(answer.Annotations, d.ID, slices.Concat(d.Nodes, d.NodeNumbers))
 		}
@@ -115,7 +115,7 @@ func (e *endpoint) respond(ctx context.Context, device func(id string) *inventor
 			answer.Mounts = append(answer.Mounts, &v1beta1.Mount{HostPath: file, ContainerPath: file})
 		}
 		if len(d.Nodes) == 0 {
-			continue // shared nodes are of no use without the device's own
+			continue // shared nodes are useless without the device's own
 		}
 		own = append(own, d.Nodes...)
 		for _, node := range d.SharedNodes {
@@ -134,8 +134,8 @@ func (e *endpoint) respond(ctx context.Context, device func(id string) *inventor
 	return answer, nil
 }
 
-// addresses returns the variables that these devices of a resource name in [inventory.Device.AddressEnv], with
-// one PCI address for each device, in the order of devices.
+// addresses returns the variables listed in [inventory.Device.AddressEnv] for these devices of a resource. Each
+// contains one PCI address per device, in the order of devices.
 func addresses(resource string, devices []*inventory.Device) map[string]string {
 	all := map[string][]string{}
 	for _, d := range devices {
@@ -152,12 +152,12 @@ func addresses(resource string, devices []*inventory.Device) map[string]string {
 	return envs
 }
 
-// completed returns the names of the variables for a name in [inventory.Device.AddressEnv].
+// completed returns the variable names for a name from [inventory.Device.AddressEnv].
 //
-// A name that ends with _ is completed by the name of the resource, as sriov-network-device-plugin (GetEnvs in
-// pkg/resources/pool_stub.go) and KubeVirt (ResourceNameToEnvVar in pkg/util) do: in upper case, with _ in
-// place of dots and slashes. Both keep dashes, and virt-launcher finds no other name. A shell cannot use a
-// name with dashes, and some shells do not pass it on, so the name is also returned with _ in their place.
+// If a name ends with _, the resource name is appended, in upper case and with dots and slashes replaced by _. This is
+// how sriov-network-device-plugin (GetEnvs in pkg/resources/pool_stub.go) and KubeVirt (ResourceNameToEnvVar in
+// pkg/util) do it. Both keep dashes, and virt-launcher doesn't find any other name. A shell can't use a name that
+// contains dashes, and some shells don't pass it on, so completed also returns the name with dashes replaced by _.
 func completed(name, resource string) []string {
 	if !strings.HasSuffix(name, "_") {
 		return []string{name}
@@ -169,9 +169,9 @@ func completed(name, resource string) []string {
 	return []string{name}
 }
 
-// newest looks up devices of the newest list, in the state that they have in the inventory now. The inventory withholds
-// a device before it asks for the device's holders. The list may be older than that, because the conductor may be
-// waiting for the kubelet or the end of another endpoint.
+// newest looks up devices from the newest list, in the state that the inventory has for them now. The inventory
+// withholds a device before it asks for the device's holders, and the list may be older than that, because the
+// conductor may be waiting for the kubelet or for another endpoint to end.
 func (e *endpoint) newest() func(id string) *inventory.Device {
 	listed, _ := e.lists.Load()
 	snapshot, _ := e.server.devices.Latest()
@@ -187,7 +187,7 @@ func (e *endpoint) newest() func(id string) *inventory.Device {
 	}
 }
 
-// check returns a status with all problems of the requests, or nil. Its code is the one for the worst problem. Its
+// check returns a status that lists all problems with the requests, or nil. Its code is the worst problem's code. Its
 // length is bounded.
 func (e *endpoint) check(device func(id string) *inventory.Device, requests []*v1beta1.ContainerAllocateRequest) error {
 	if len(requests) == 0 {
@@ -238,12 +238,12 @@ func (e *endpoint) check(device func(id string) *inventory.Device, requests []*v
 }
 
 const (
-	maxNamed = 8   // maximum number of ids of a list in a log line or an error
-	maxID    = 100 // maximum number of bytes of an id there; the kubelet allows 63
+	maxNamed = 8   // maximum number of ids listed in a log line or an error
+	maxID    = 100 // maximum length of each id in bytes; the kubelet allows 63
 )
 
-// shorten bounds a list for logs and errors: it returns the first maxNamed ids, each cut to maxID bytes,
-// and the number of the others.
+// shorten bounds a list for logs and errors. It returns the first maxNamed ids, each cut to maxID bytes, followed by
+// the number of remaining ones.
 func shorten(ids []string) []string { return bounded(ids, cut) }
 
 func bounded(ids []string, name func(string) string) []string {

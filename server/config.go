@@ -11,40 +11,40 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// Config holds the settings of a server. They must be valid: package config checks the administrator's settings. Start
-// from [Defaults].
+// Config holds a server's settings. They must be valid: package config checks the administrator's settings. Start from
+// [Defaults].
 type Config struct {
-	KubeletDir  string // directory of kubelet.sock and of the plugin's sockets
-	HostDevRoot string // directory of the device nodes on the host
-	HostSysRoot string // root of sysfs on the host
-	// CDI is the spec from which containers get their nodes. If it is nil, they get them from
-	// the kubelet. The server writes it and does not close it.
+	KubeletDir  string // directory that contains kubelet.sock and the plugin's sockets
+	HostDevRoot string // device node directory on the host
+	HostSysRoot string // sysfs root on the host
+	// CDI is the spec that containers get their nodes from. If it is nil, they get them from the kubelet. The server
+	// writes it but doesn't close it.
 	CDI *cdi.Spec
-	// ProgrammingHook is the path of accelerator-fpga on the host, and additional arguments for its command hook. The
-	// hook programs the devices of a container before the container starts. If ProgrammingHook or CDI is nil, devices
-	// are not programmed.
+	// ProgrammingHook is the host path of accelerator-fpga, with any additional arguments for its hook command. The
+	// hook programs a container's devices before the container starts. If ProgrammingHook or CDI is nil, devices aren't
+	// programmed.
 	ProgrammingHook *cdi.Hook
-	// Spread spreads the devices of a container that asks for several over many cards; otherwise they are packed on few
-	// cards.
+	// Spread makes a container that asks for several devices get them from as many cards as possible. Otherwise they
+	// are packed onto as few as possible.
 	Spread bool
 
-	RetireAfter     time.Duration // how long a resource without devices stays registered
-	RegisterTimeout time.Duration // limit for connecting to the kubelet, and for its answer
-	StreamTimeout   time.Duration // limit from the answer to the first stream
-	BackoffMin      time.Duration // wait before the first attempt after a failure
-	BackoffMax      time.Duration // longest wait before later attempts
+	RetireAfter     time.Duration // how long a resource stays registered when it has no devices
+	RegisterTimeout time.Duration // limit for connecting to the kubelet and receiving its answer
+	StreamTimeout   time.Duration // limit on the time between the answer and the first stream
+	BackoffMin      time.Duration // delay before the first attempt after a failure
+	BackoffMax      time.Duration // maximum delay before later attempts
 	PollInterval    time.Duration // between two checks of the kubelet's directory without an event
 
-	// Injected records the nodes that a container will get through CDI when it is started again, if they are not the
-	// ones that Allocate gave it. It is called before the nodes are written to the spec. nil: not used.
+	// Injected records the nodes that a container will get through CDI when it is restarted, if they differ from the
+	// ones that Allocate gave it. It is called before the nodes are written to the spec. It may be nil.
 	Injected func(ctx context.Context, nodes map[string][]string) error
 
-	Allocations *holders.Allocations // the record of the devices that are given out
+	Allocations *holders.Allocations // the record of devices that have been given out
 
 	Metrics *metrics.Metrics // required
 }
 
-// Defaults returns the settings of a real node.
+// Defaults returns the settings for a real node.
 func Defaults() Config {
 	return Config{
 		KubeletDir:      filepath.Clean(v1beta1.DevicePluginPath),

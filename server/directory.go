@@ -20,18 +20,18 @@ import (
 	"b-com.com/accelerator-device-plugin/kubelet/peers"
 )
 
-// blindInterval bounds the time between two checks of the directory while it cannot be
-// watched, because it does not exist or inotify is refused.
+// blindInterval is the maximum time between two checks of the directory while it can't be watched, because it doesn't
+// exist or inotify isn't available.
 const blindInterval = time.Second
 
-// directory watches the kubelet's directory. It reports only that the directory may have
-// changed: a reader takes the channel first and then checks the files.
+// directory watches the kubelet's directory. It reports only that the directory may have changed: a reader takes the
+// channel first and then checks the files.
 type directory struct {
 	path    string
 	kubelet string // path of kubelet.sock
 	poll    time.Duration
 	changed latest.Signal
-	peers   *peers.Peers // the other daemons that serve in it
+	peers   *peers.Peers // the other daemons with sockets in it
 	log     *zap.Logger
 }
 
@@ -46,7 +46,7 @@ func newDirectory(path string, poll time.Duration, log *zap.Logger) *directory {
 	}
 }
 
-// run watches until ctx ends.
+// run watches until ctx is done.
 func (d *directory) run(ctx context.Context) {
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
@@ -56,7 +56,7 @@ func (d *directory) run(ctx context.Context) {
 	}, d.changed.Raise)
 }
 
-// concerns reports whether the event is about the kubelet's socket or a socket of a plugin. It ignores the checkpoint,
+// concerns reports whether the event is about the kubelet's socket or a plugin's socket. It ignores the checkpoint,
 // which the kubelet writes there after each list. concerns also tells the peers about each new file.
 func (d *directory) concerns(e fsnotify.Event) bool {
 	if e.Has(fsnotify.Create) {
@@ -66,14 +66,14 @@ func (d *directory) concerns(e fsnotify.Event) bool {
 	return e.Has(fsnotify.Create|fsnotify.Remove|fsnotify.Rename) && (name == kubeletSocket || strings.HasPrefix(name, peers.Prefix))
 }
 
-// identity distinguishes sockets that had the same path at different times. It includes the time of modification because
+// identity distinguishes sockets that had the same path at different times. It includes the modification time, because
 // inode numbers are reused.
 type identity struct {
 	device, inode uint64
 	modified      time.Time
 }
 
-// identify returns the identity of a socket, or an error if the file is none.
+// identify returns a socket's identity, or an error if the file isn't a socket.
 func identify(path string) (identity, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -86,8 +86,8 @@ func identify(path string) (identity, error) {
 	return identity{device: uint64(stat.Dev), inode: stat.Ino, modified: info.ModTime()}, nil
 }
 
-// missing reports whether the error means that the file does not exist. The error is ENOTDIR if
-// its directory was replaced by a file.
+// missing reports whether the error means that the file doesn't exist. The error is ENOTDIR if its directory was
+// replaced by a file.
 func missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }

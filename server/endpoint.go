@@ -15,27 +15,27 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// endpoint is one resource: its list of devices, and its registration with the kubelet.
+// endpoint is one resource, with its list of devices and its registration with the kubelet.
 type endpoint struct {
-	server   *Server // the settings and parts that all endpoints share
+	server   *Server // the settings and parts shared by all endpoints
 	resource string
 	log      *zap.Logger
 
 	lists   *latest.Value[*list]
-	sent    *latest.Value[*list]    // the newest list that a stream has sent, or has skipped because the kubelet sees no change
-	current atomic.Pointer[session] // nil: none
-	problem atomic.Pointer[error]   // reason why there is no session
+	sent    *latest.Value[*list]    // the newest list that a stream has sent, or has skipped because the kubelet wouldn't see a change
+	current atomic.Pointer[session] // nil if there is none
+	problem atomic.Pointer[error]   // why there is no session
 
-	emptySince time.Time       // of the conductor; zero: there are devices
-	former     bool            // of the conductor: of an earlier generation, without a healthy device since
-	after      <-chan struct{} // closed when the endpoint may register; nil: it may at once
+	emptySince time.Time       // used by the conductor; zero if there are devices
+	former     bool            // used by the conductor; from an earlier generation, with no healthy device since
+	after      <-chan struct{} // closed when the endpoint may register; nil if it may do so right away
 	cancel     context.CancelFunc
 	done       chan struct{}
 
-	// The rest belongs to run.
-	absent     bool           // kubelet.absent was logged
-	kubelet    identity       // the kubelet.sock of the last connection
-	superseded *session       // ended by errPeerGone, and serves until it is replaced; nil: none
+	// The remaining fields belong to run.
+	absent     bool           // kubelet.absent has been logged
+	kubelet    identity       // the kubelet.sock used for the last connection
+	superseded *session       // ended by errPeerGone, but serves until it is replaced; nil if there is none
 	ends       sync.WaitGroup // of superseded sessions
 }
 
@@ -52,7 +52,7 @@ func newEndpoint(s *Server, resource string) *endpoint {
 	return e
 }
 
-// start starts the endpoint, which runs until end is called or ctx ends.
+// start starts the endpoint, which runs until end is called or ctx is done.
 func (e *endpoint) start(ctx context.Context) {
 	ctx, e.cancel = context.WithCancel(ctx)
 	go func() {
@@ -68,8 +68,8 @@ func (e *endpoint) end() {
 	<-e.done
 }
 
-// offer publishes a list of these devices of the snapshot, which must be sorted by id, unless the present list has the
-// same devices. Only the conductor calls it.
+// offer publishes a list with the given devices from the snapshot, unless the current list has the same devices.
+// devices must be sorted by id. Only the conductor calls it.
 func (e *endpoint) offer(snapshot inventory.Snapshot, devices []*inventory.Device) {
 	old, _ := e.lists.Load()
 	if len(inventory.Changes(old.Devices, devices)) > 0 {
@@ -77,8 +77,8 @@ func (e *endpoint) offer(snapshot inventory.Snapshot, devices []*inventory.Devic
 	}
 }
 
-// awaitSent blocks until a stream has sent the newest list, or no stream is open, or ctx
-// ends. Only the conductor calls it: no newer list is published meanwhile.
+// awaitSent blocks until a stream has sent the newest list, no stream is open, or ctx is done. Only the conductor calls
+// it, so no newer list is published in the meantime.
 func (e *endpoint) awaitSent(ctx context.Context) {
 	newest, _ := e.lists.Load()
 	for {
@@ -113,7 +113,7 @@ func (e *endpoint) ready() error {
 
 func (e *endpoint) setProblem(err error) { e.problem.Store(&err) }
 
-// awaitDevices blocks until the endpoint has devices. It returns false if ctx ends first.
+// awaitDevices blocks until the endpoint has devices. It returns false if ctx is done first.
 func (e *endpoint) awaitDevices(ctx context.Context) bool {
 	for {
 		l, stale := e.lists.Load()

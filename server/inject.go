@@ -20,24 +20,24 @@ import (
 	"b-com.com/accelerator-device-plugin/offer"
 )
 
-// injection writes the CDI spec file, from which the container runtime reads the nodes of a
-// container. The conductor sets the wanted content. A goroutine writes it, so that no list waits
-// for a slow disk. Allocate does the same before it returns a CDI name.
+// injection writes the CDI spec file, from which the container runtime reads a container's nodes. The conductor sets
+// the desired content, and a goroutine writes it, so that lists don't have to wait for a slow disk. Allocate does the
+// same before it returns a CDI name.
 type injection struct {
 	spec    *cdi.Spec
 	log     *zap.Logger
 	metrics *metrics.Metrics
-	hook    *cdi.Hook                                        // of devices that are programmed at the start of a container; nil: none
-	sysRoot string                                           // of sysfs on the host
+	hook    *cdi.Hook                                        // for devices that are programmed when a container starts; nil if there is none
+	sysRoot string                                           // the sysfs root on the host
 	changed func(context.Context, map[string][]string) error // [Config.Injected]
 	wanted  *latest.Value[wanted]
-	problem atomic.Pointer[error] // of the last write; nil: the file contains the wanted content
+	problem atomic.Pointer[error] // from the last write; nil if the file contains the desired content
 }
 
-// wanted is the wanted content.
+// wanted is the desired content.
 type wanted struct {
 	devices []cdi.Device
-	changed map[string][]string // nodes that their holders were not given, by device
+	changed map[string][]string // by device, nodes that the device's holders weren't given
 }
 
 // newInjection returns nil if CDI is off.
@@ -51,8 +51,7 @@ func newInjection(cfg Config, log *zap.Logger) *injection {
 	}
 }
 
-// want makes the devices of these resources the wanted content. Only the conductor
-// calls it.
+// want makes these resources' devices the desired content. Only the conductor calls it.
 func (i *injection) want(resources []offer.Resource) {
 	if i == nil {
 		return
@@ -62,7 +61,7 @@ func (i *injection) want(resources []offer.Resource) {
 		for _, d := range r.Devices {
 			nodes, mounts := d.Nodes, d.MountsOf(i.sysRoot)
 			if slices.ContainsFunc(d.Reasons, func(r string) bool { return inventory.ReasonOf(r).WithholdsNodes }) {
-				nodes, mounts = nil, nil // a container that restarts would share the device with another, or get another device
+				nodes, mounts = nil, nil // a restarted container would share the device with another one, or get a different device
 			}
 			if len(nodes) > 0 && slices.Contains(d.Reasons, inventory.ReasonNodeChanged) {
 				changed[d.ID] = slices.Concat(d.Nodes, d.NodeNumbers)
@@ -80,8 +79,8 @@ func (i *injection) want(resources []offer.Resource) {
 	}
 }
 
-// run writes the wanted content whenever it changes, until ctx ends. At each interval it
-// writes again if another process has changed the file.
+// run writes the desired content whenever it changes, until ctx is done. At each interval it rewrites the file if
+// another process has changed it.
 func (i *injection) run(ctx context.Context, every time.Duration) {
 	check := time.NewTicker(every)
 	defer check.Stop()
@@ -97,20 +96,19 @@ func (i *injection) run(ctx context.Context, every time.Duration) {
 	}
 }
 
-// settle writes the wanted content. If the content has changed meanwhile, settle writes again,
-// because the other goroutine may have written the newer content first. It logs an error
-// once, and the recovery.
+// settle writes the desired content. If the content has changed in the meantime, settle writes again, because the other
+// goroutine may have written the newer content first. It logs an error once, and also the recovery.
 func (i *injection) settle(ctx context.Context) error {
 	for {
 		now, stale := i.wanted.Load()
 		if now.devices == nil {
-			return nil // no content yet: the file may be a peer's
+			return nil // no content yet, and the file may belong to a peer
 		}
 		devices := now.devices
 		var unrecorded error
 		if i.changed != nil && len(now.changed) > 0 {
-			// Devices whose nodes could not be recorded are left out of the spec. The end of ctx does not interrupt the
-			// recording, because the nodes may be recorded already, and must not be taken away then.
+			// Leave devices whose nodes couldn't be recorded out of the spec. Canceling ctx doesn't interrupt the
+			// recording, because the nodes may have been recorded already and then must not be taken away.
 			if unrecorded = i.changed(context.WithoutCancel(ctx), now.changed); unrecorded != nil {
 				devices = slices.DeleteFunc(slices.Clone(devices), func(d cdi.Device) bool { return now.changed[d.ID] != nil })
 			}
@@ -135,7 +133,7 @@ func (i *injection) settle(ctx context.Context) error {
 	}
 }
 
-// ready returns nil if the file contains the wanted content.
+// ready returns nil if the file contains the desired content.
 func (i *injection) ready() error {
 	if i == nil {
 		return nil
@@ -148,8 +146,8 @@ func (i *injection) ready() error {
 
 var errNotInSpec = errors.New("not in the CDI spec yet")
 
-// names writes the wanted content and returns the CDI names of these devices. A device without
-// nodes and mounts has none.
+// names writes the desired content and returns these devices' CDI names. A device without nodes and mounts doesn't have
+// one.
 func (i *injection) names(ctx context.Context, devices []*inventory.Device) ([]string, error) {
 	if err := i.settle(ctx); err != nil {
 		return nil, err

@@ -9,15 +9,15 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// list is a snapshot that contains only the devices of one resource. It is immutable except for timed, and shared by
-// all streams.
+// list is a snapshot that contains only one resource's devices. It is immutable except for timed, and shared by all
+// streams.
 type list struct {
 	inventory.Snapshot
 	message *v1beta1.ListAndWatchResponse
-	timed   atomic.Bool // latency was called
+	timed   atomic.Bool // latency has been called
 }
 
-// newList returns the list of these devices of the snapshot, which must be sorted by id.
+// newList builds a list of the given devices from the snapshot. devices must be sorted by id.
 func newList(snapshot inventory.Snapshot, devices []*inventory.Device) *list {
 	snapshot.Devices = devices
 	message := &v1beta1.ListAndWatchResponse{Devices: make([]*v1beta1.Device, 0, len(devices))}
@@ -34,18 +34,18 @@ func newList(snapshot inventory.Snapshot, devices []*inventory.Device) *list {
 	return &list{Snapshot: snapshot, message: message}
 }
 
-// unhealthy reports whether a device may not be given to a container.
+// unhealthy reports whether a device must not be given to a container.
 func unhealthy(d *inventory.Device) bool { return d.Health >= inventory.Unhealthy }
 
-// visible reports whether a change alters the message to the kubelet, which contains the id of each device, whether it
-// is healthy, and its NUMA node.
+// visible reports whether a change affects the message to the kubelet, which contains each device's id, whether it is
+// healthy, and its NUMA node.
 func visible(c inventory.Change) bool {
 	return c.Old == nil || c.New == nil ||
 		unhealthy(c.Old) != unhealthy(c.New) || max(c.Old.NUMANode, -1) != max(c.New.NUMANode, -1)
 }
 
 // latency returns the time since the hint that led to the list. It returns false if there was no hint. It also returns
-// false from the second call on, because the age of a list that a later stream sends is not a latency.
+// false on every call after the first, because the age of a list that a later stream sends isn't a latency.
 func (l *list) latency() (time.Duration, bool) {
 	if l.Hinted.IsZero() || l.timed.Swap(true) {
 		return 0, false

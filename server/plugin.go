@@ -18,26 +18,26 @@ import (
 	"b-com.com/accelerator-device-plugin/server/prefer"
 )
 
-// plugin answers the kubelet on the socket of one session.
+// plugin answers the kubelet on one session's socket.
 type plugin struct {
 	v1beta1.UnimplementedDevicePluginServer
 	endpoint *endpoint
 	session  *session
 }
 
-// GetDevicePluginOptions is called by the kubelet before it answers Register.
+// GetDevicePluginOptions returns the plugin's options. The kubelet calls it before it answers Register.
 func (p *plugin) GetDevicePluginOptions(context.Context, *v1beta1.Empty) (*v1beta1.DevicePluginOptions, error) {
 	return options(), nil
 }
 
-// options returns the optional calls that the kubelet may make. It is sent with the
-// registration and when the kubelet asks.
+// options returns which optional calls the kubelet may make. They are sent with the registration and when the kubelet
+// asks for them.
 func options() *v1beta1.DevicePluginOptions {
 	return &v1beta1.DevicePluginOptions{GetPreferredAllocationAvailable: true}
 }
 
-// ListAndWatch sends the list, and the newest list after each visible change, until the
-// kubelet or the session ends the stream.
+// ListAndWatch sends the current list, and then the newest list after each visible change, until the kubelet or the
+// session ends the stream.
 func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServer[v1beta1.ListAndWatchResponse]) error {
 	e, opened := p.endpoint, time.Now()
 	defer backlog.FlushOnPanic(e.log)
@@ -80,12 +80,11 @@ func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServe
 	}
 }
 
-// logSent counts and logs a list that was sent. changes contains the changes since the previous list of the stream, or
-// all devices if this is the first.
+// logSent counts and logs a list that was sent. changes contains the changes since the stream's previous list, or all
+// devices if this is the first one.
 func (e *endpoint) logSent(l *list, changes []inventory.Change, first bool) {
 	latency, known := l.latency()
-	// Let grpc write the list first, and let the inventory log its changes: see Inventory.report, which gives the
-	// measurement.
+	// Let grpc write the list first, and let the inventory log its changes. See Inventory.report for the measurement.
 	runtime.Gosched()
 	e.server.cfg.Metrics.ListSent(e.resource, latency, known)
 	line := e.log.Check(zap.InfoLevel, "list sent")
@@ -117,7 +116,7 @@ func (e *endpoint) logSent(l *list, changes []inventory.Change, first bool) {
 }
 
 // GetPreferredAllocation returns the preferred devices for each container, according to [Config.Spread]. An error fails
-// the pod, so it returns one only for a request that cannot be met (InvalidArgument).
+// the pod, so it is returned only for a request that can't be met (InvalidArgument).
 func (p *plugin) GetPreferredAllocation(
 	_ context.Context, r *v1beta1.PreferredAllocationRequest,
 ) (*v1beta1.PreferredAllocationResponse, error) {
@@ -130,7 +129,7 @@ func (p *plugin) GetPreferredAllocation(
 	for _, request := range r.GetContainerRequests() {
 		var available []string
 		for _, id := range request.GetAvailableDeviceIDs() {
-			// The kubelet may not have received yet that a device is unhealthy.
+			// The kubelet may not have been told yet that a device is unhealthy.
 			if d := newest.Device(id); d != nil && !unhealthy(d) {
 				available = append(available, id)
 			}

@@ -16,15 +16,14 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// A socket exists (bind) for a short time before it accepts connections (listen). So a socket
-// that refuses a connection and is younger than listenGrace is tried again after dialRetry.
+// A socket exists (bind) for a short time before it accepts connections (listen). So if a socket refuses a connection
+// and is younger than listenGrace, connecting is retried after dialRetry.
 const (
 	listenGrace = time.Second
 	dialRetry   = 5 * time.Millisecond
 )
 
-// connect connects to the kubelet and returns the identity of the kubelet.sock behind
-// the connection.
+// connect connects to the kubelet. It also returns the identity of the kubelet.sock that the connection goes to.
 func (e *endpoint) connect(ctx context.Context) (net.Conn, identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.server.cfg.RegisterTimeout)
 	defer cancel()
@@ -46,7 +45,7 @@ func (e *endpoint) connect(ctx context.Context) (net.Conn, identity, error) {
 		case err != nil:
 			return nil, before, noKubelet(err)
 		}
-		// If kubelet.sock was replaced just now, the connection may belong to either kubelet.
+		// If kubelet.sock was replaced just now, the connection may go to either kubelet.
 		if after, err := identify(e.server.directory.kubelet); err == nil && after == before {
 			return conn, before, nil
 		}
@@ -54,7 +53,7 @@ func (e *endpoint) connect(ctx context.Context) (net.Conn, identity, error) {
 	}
 }
 
-// noKubelet wraps err in errNoKubelet if it means that no kubelet runs.
+// noKubelet wraps err in errNoKubelet if it means that no kubelet is running.
 func noKubelet(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("%w: %w", errNoKubelet, err)
@@ -62,8 +61,8 @@ func noKubelet(err error) error {
 	return fmt.Errorf("connecting to the kubelet: %w", err)
 }
 
-// register registers a socket for a resource with the kubelet behind the connection. It
-// blocks until the kubelet has answered or ctx ends, and closes the connection.
+// register registers a resource's socket with the kubelet at the other end of conn. It blocks until the kubelet has
+// answered or ctx is done, and closes conn.
 func register(ctx context.Context, conn net.Conn, resource, socket string) error {
 	client, err := grpc.NewClient("passthrough:///kubelet",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -85,8 +84,8 @@ func register(ctx context.Context, conn net.Conn, resource, socket string) error
 	return nil
 }
 
-// once returns a dialer that returns the connection the first time and then fails, because grpc
-// would reconnect by itself, perhaps to another kubelet.
+// once returns a dialer that returns conn the first time and then fails, because grpc would otherwise reconnect by
+// itself, perhaps to a different kubelet.
 func once(conn net.Conn) func(context.Context, string) (net.Conn, error) {
 	var used atomic.Bool
 	return func(context.Context, string) (net.Conn, error) {

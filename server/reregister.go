@@ -9,31 +9,31 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// steadyAfter is how long a session must have lasted for the next one to begin without a backoff when its socket or
-// stream is lost. After a shorter session there is a backoff, so that a program that deletes the sockets as soon as
-// they are made, or a kubelet that closes each stream at once, does not cause a storm of registrations.
+// steadyAfter is how long a session must have lasted for the next one to begin without a backoff after its socket or
+// stream was lost. After a shorter session there is a backoff, so that a program that deletes sockets as soon as they
+// are created, or a kubelet that closes each stream immediately, doesn't cause a storm of registrations.
 const steadyAfter = time.Second
 
-// settle is the time between the end of a session and the next one with the same kubelet. A kubelet up to 1.36 closes the
-// connection of a session that has ended, and marks all devices of the resource as unhealthy some milliseconds later. If
-// the next session had sent its list by then, its devices would stay unhealthy until one more registration.
+// settle is the time between the end of a session and the next one with the same kubelet. A kubelet up to 1.36 closes
+// an ended session's connection, and marks all of the resource's devices as unhealthy a few milliseconds later. If the
+// next session had already sent its list by then, its devices would stay unhealthy until the next registration.
 const settle = 100 * time.Millisecond
 
-// run runs one session after the other until ctx ends.
+// run runs one session after another until ctx is done.
 func (e *endpoint) run(ctx context.Context) {
 	defer func() {
 		e.replace(nil)
 		e.ends.Wait()
 	}()
 	if e.after != nil {
-		<-e.after // soon; a kubelet takes the end of the old stream for the end of the resource
+		<-e.after // won't take long; a kubelet takes the end of the old stream for the end of the resource
 	}
 	retry := backoff.Backoff{First: e.server.cfg.BackoffMin, Most: e.server.cfg.BackoffMax}
 	for {
 		if !e.awaitDevices(ctx) {
 			return
 		}
-		// Read after awaitDevices, because this session satisfies all calls of Reregister until now.
+		// Read this after awaitDevices, because this session satisfies all calls of Reregister up to now.
 		reregister := e.server.reregister.Next()
 		began := time.Now()
 		replacing := e.superseded != nil
@@ -53,7 +53,7 @@ func (e *endpoint) run(ctx context.Context) {
 			wait = retry.Next()
 		}
 		if wait < settle && !errors.Is(err, errKubeletReplaced) && !errors.Is(err, errNoKubelet) {
-			wait, reregister = settle, nil // a call of Reregister does not end this wait
+			wait, reregister = settle, nil // calling Reregister doesn't end this wait
 		}
 		e.report(err, wait)
 		if e.pause(ctx, wait, tried, reregister) {
@@ -66,7 +66,7 @@ func (e *endpoint) run(ctx context.Context) {
 func (e *endpoint) report(err error, wait time.Duration) {
 	switch {
 	case errors.Is(err, errKubeletReplaced):
-		// Logged when the new kubelet is connected.
+		// This is logged when the new kubelet is connected.
 	case errors.Is(err, errSocketLost):
 		e.log.Warn("socket lost", logevent.SocketLost, logevent.Retry(wait))
 	case errors.Is(err, errReregister), errors.Is(err, errStreamsEnded),
@@ -83,8 +83,7 @@ func (e *endpoint) report(err error, wait time.Duration) {
 	}
 }
 
-// noteKubelet records the kubelet of a connection, and logs a restart if it differs from the last
-// one.
+// noteKubelet records the kubelet at the other end of a connection, and logs a restart if it differs from the last one.
 func (e *endpoint) noteKubelet(kubelet identity) {
 	if e.kubelet != kubelet && e.kubelet != (identity{}) {
 		e.server.cfg.Metrics.KubeletRestarted(e.resource)
@@ -94,8 +93,8 @@ func (e *endpoint) noteKubelet(kubelet identity) {
 	e.absent = false
 }
 
-// pause blocks for a backoff. It returns true early if kubelet.sock is no longer the file that was
-// tried, or if Reregister is called.
+// pause waits for a backoff. It returns true early if kubelet.sock is no longer the file that was tried, or if
+// Reregister is called.
 func (e *endpoint) pause(ctx context.Context, wait time.Duration, tried identity, reregister <-chan struct{}) bool {
 	if wait == 0 {
 		return false

@@ -19,10 +19,9 @@ import (
 	"b-com.com/accelerator-device-plugin/offer"
 )
 
-// Devices is the source of the devices that are offered.
+// Devices is the source of the devices to offer.
 type Devices interface {
-	// Latest returns the newest snapshot and a channel that is closed when it is
-	// stale.
+	// Latest returns the newest snapshot and a channel that is closed when there is a newer one.
 	Latest() (inventory.Snapshot, <-chan struct{})
 }
 
@@ -34,23 +33,23 @@ type Server struct {
 	directory  *directory
 	reregister latest.Signal
 	refresh    latest.Signal
-	injection  *injection    // nil: off
-	pulse      *pulse.Pulse  // the conductor's
-	drain      time.Duration // drainTimeout outside tests
-	move       time.Duration // moveTimeout outside tests
-	generation uint64        // of the newest snapshot; the conductor's
-	// retiring contains, by resource, a channel that is closed when another endpoint may follow the one that was
-	// retired last. It belongs to the conductor.
+	injection  *injection    // nil if CDI is disabled
+	pulse      *pulse.Pulse  // the conductor's pulse
+	drain      time.Duration // drainTimeout, except in tests
+	move       time.Duration // moveTimeout, except in tests
+	generation uint64        // the newest snapshot's generation; used by the conductor
+	// retiring contains, by resource, a channel that is closed when another endpoint may follow the last one that was
+	// retired. It is used only by the conductor.
 	retiring map[string]chan struct{}
 	ends     sync.WaitGroup // of endpoints
 
-	mu        sync.Mutex           // guards the rest, which the conductor alone changes
+	mu        sync.Mutex           // guards the remaining fields, which only the conductor changes
 	endpoints map[string]*endpoint // by resource
-	handed    bool                 // a snapshot was handed to the endpoints
+	handed    bool                 // a snapshot has been handed to the endpoints
 }
 
-// New returns a server. It opens no files, because the kubelet's directory may be created later.
-// Run watches the directory before it reads it, so it misses no change.
+// New returns a server. It doesn't open any files, because the kubelet's directory may be created later. Run watches
+// the directory before it reads it, so it doesn't miss any changes.
 func New(cfg Config, devices Devices, log *zap.Logger) *Server {
 	cfg.KubeletDir = filepath.Clean(cfg.KubeletDir)
 	log = log.Named("server")
@@ -70,8 +69,8 @@ func New(cfg Config, devices Devices, log *zap.Logger) *Server {
 	}
 }
 
-// Run offers the devices until ctx ends; then it ends every stream and goroutine, removes every
-// socket and returns nil. It must be called once.
+// Run offers the devices until ctx is done. It then ends all streams and goroutines, removes all sockets and returns
+// nil. It must be called once.
 func (s *Server) Run(ctx context.Context) error {
 	s.directory.peers.RemoveLeftovers(ctx, s.log)
 	ctx, cancel := context.WithCancel(ctx)
@@ -90,18 +89,18 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// Reregister ends all streams and registers every resource again on a new socket.
+// Reregister ends all streams and re-registers every resource on a new socket.
 func (s *Server) Reregister() { s.reregister.Raise() }
 
-// Refresh sends the newest list on each stream again, and reports whether a stream is open. The kubelet then writes its
-// checkpoint, without the entries of containers that have ended. It does not block.
+// Refresh resends the newest list on each stream, and reports whether a stream is open. The kubelet then writes its
+// checkpoint without the entries of containers that have ended. Refresh doesn't block.
 func (s *Server) Refresh() (sent bool) {
 	s.refresh.Raise()
 	return slices.ContainsFunc(s.Resources(), func(r Resource) bool { return r.Streams > 0 })
 }
 
-// Ready returns nil if there is a first snapshot, and every resource with devices is registered and has a stream open.
-// Otherwise it returns an error that says which resources are not ready, and why.
+// Ready returns nil if there has been a snapshot, and every resource with devices is registered and has an open stream.
+// Otherwise it returns an error that says which resources aren't ready and why.
 func (s *Server) Ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,8 +116,7 @@ func (s *Server) Ready() error {
 	return errors.Join(append(problems, s.injection.ready())...)
 }
 
-// Alive returns an error if the conductor hangs while it hands over a snapshot. It is safe for
-// concurrent use.
+// Alive returns an error if the conductor is hanging while handing over a snapshot. It is safe for concurrent use.
 func (s *Server) Alive() error {
 	if err := s.pulse.Alive(); err != nil {
 		return fmt.Errorf("server: %w", err)
@@ -126,15 +124,14 @@ func (s *Server) Alive() error {
 	return nil
 }
 
-// Resource is the present state of one resource.
+// Resource is the current state of one resource.
 type Resource struct {
 	Name    string
-	Streams int   // open ListAndWatch streams
-	Ready   error // nil: registered with a stream open, or without devices
+	Streams int   // number of open ListAndWatch streams
+	Ready   error // nil if it is registered with an open stream, or has no devices
 }
 
-// Resources returns the resources that are served, sorted by name. It is safe for
-// concurrent use.
+// Resources returns the resources being served, sorted by name. It is safe for concurrent use.
 func (s *Server) Resources() []Resource {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,14 +148,13 @@ func (s *Server) Resources() []Resource {
 	return all
 }
 
-// conduct hands the devices to the endpoints, and creates and ends endpoints, until ctx
-// ends.
+// conduct hands the devices to the endpoints, creating and ending endpoints as needed, until ctx is done.
 func (s *Server) conduct(ctx context.Context) {
 	var seen uint64
 	for {
 		s.pulse.Work()
 		snapshot, stale := s.devices.Latest()
-		if snapshot.Version != seen { // 0: no snapshot yet
+		if snapshot.Version != seen { // 0 means that there is no snapshot yet
 			seen = snapshot.Version
 			s.handOver(ctx, snapshot)
 		}
@@ -173,9 +169,8 @@ func (s *Server) conduct(ctx context.Context) {
 	}
 }
 
-// handOver gives each endpoint its list of the snapshot, and creates the endpoints of new
-// resources. A new endpoint gets its list before Ready and Resources can return it, because an
-// endpoint without devices counts as ready.
+// handOver gives each endpoint its list from the snapshot, and creates the endpoints of new resources. A new endpoint
+// gets its list before Ready and Resources can return it, because an endpoint without devices counts as ready.
 func (s *Server) handOver(ctx context.Context, snapshot inventory.Snapshot) {
 	resources := offer.Resources(snapshot.Devices)
 	s.injection.want(resources)
@@ -210,7 +205,7 @@ func (s *Server) handOver(ctx context.Context, snapshot inventory.Snapshot) {
 			e.emptySince = time.Now()
 		}
 		e.offer(snapshot, nil)
-		if e.former { // e ends soon: without the empty list, the kubelet would show its devices for minutes
+		if e.former { // e ends soon; without the empty list, the kubelet would keep showing its devices for minutes
 			e.awaitSent(moved)
 		}
 	}
@@ -221,22 +216,22 @@ func (s *Server) handOver(ctx context.Context, snapshot inventory.Snapshot) {
 	s.handed = true
 	s.mu.Unlock()
 	for _, e := range fresh {
-		e.start(context.WithoutCancel(ctx)) // Run ends it
+		e.start(context.WithoutCancel(ctx)) // ended by Run
 	}
 }
 
-// moveTimeout limits how long a device that moves must wait before it enters the list of its new resource: until the
-// list of the old one has been sent without it. The other changes of the snapshot wait as well.
+// moveTimeout limits how long a device that moves has to wait before it enters its new resource's list. It waits until
+// the old resource's list has been sent without it. The snapshot's other changes wait too.
 const moveTimeout = 100 * time.Millisecond
 
-// withdrawMoving removes the devices that move to another resource from their present lists, and blocks for up to
-// moveTimeout until these lists have been sent, because a device must not be on two lists at once. A reduced list
-// contains the devices that the resource has in the snapshot, except those that are moving to it.
+// withdrawMoving removes devices that are moving to another resource from their current lists, and waits up to
+// moveTimeout for those lists to be sent, because a device must not be on two lists at once. A reduced list contains
+// the devices that the resource has in the snapshot, except those that are moving to it.
 func (s *Server) withdrawMoving(ctx context.Context, snapshot inventory.Snapshot, resources []offer.Resource) {
 	if len(s.endpoints) == 1 && len(resources) == 1 && s.endpoints[resources[0].Name] != nil {
-		return // nothing can move
+		return // nothing to move
 	}
-	on := map[string]*endpoint{} // by the id of a device
+	on := map[string]*endpoint{} // by device id
 	for _, e := range s.endpoints {
 		l, _ := e.lists.Load()
 		for _, d := range l.Devices {
@@ -247,7 +242,7 @@ func (s *Server) withdrawMoving(ctx context.Context, snapshot inventory.Snapshot
 		e := on[d.ID]
 		return e != nil && e.resource != d.OfferedAs
 	}
-	stay := map[*endpoint][]*inventory.Device{} // the rest of each list that devices leave
+	stay := map[*endpoint][]*inventory.Device{} // what is left of each list that devices are leaving
 	for _, d := range snapshot.Devices {
 		if d.OfferedAs != "" && moves(d) {
 			stay[on[d.ID]] = nil
@@ -268,8 +263,8 @@ func (s *Server) withdrawMoving(ctx context.Context, snapshot inventory.Snapshot
 	}
 }
 
-// retire ends the endpoints that have been without devices for [Config.RetireAfter], or that have no
-// devices and belong to an earlier generation. It returns the time until the next call is due.
+// retire ends the endpoints that have had no devices for [Config.RetireAfter], and those that have no devices and
+// belong to an earlier generation. It returns the time until it must be called again.
 func (s *Server) retire(ctx context.Context, now time.Time) time.Duration {
 	wait := s.cfg.RetireAfter
 	for _, e := range s.endpoints {

@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// The reasons why a session ends. [endpoint.run] decides by the reason when the next session begins.
+// The reasons why a session ends. They determine when [endpoint.run] begins the next session.
 var (
 	errReregister      = errors.New("re-registration requested")
 	errKubeletReplaced = errors.New("the kubelet was restarted")
@@ -28,23 +28,23 @@ var (
 )
 
 const (
-	// maxMessage bounds a message from the kubelet, in bytes. The kubelet has the same bound.
+	// maxMessage is the maximum size of a message from the kubelet, in bytes. The kubelet has the same limit.
 	maxMessage = 4 << 20
-	// maxStreams bounds the calls that one connection may have open.
+	// maxStreams is the maximum number of open calls per connection.
 	maxStreams = 64
-	// drainTimeout is how long calls in flight may take when a session ends. An
-	// interrupted Allocate makes its pod fail for good.
+	// drainTimeout is how long calls in progress may take when a session ends. If an Allocate is interrupted, its pod
+	// fails for good.
 	drainTimeout = 250 * time.Millisecond
 )
 
-// session is one registration: a socket, the server on it, and its streams.
+// session is one registration: a socket, the server on it, and the server's streams.
 type session struct {
 	endpoint   *endpoint
-	path       string    // of the socket
-	made       time.Time // when the socket was made
+	path       string    // the socket's path
+	made       time.Time // when the socket was created
 	listener   *listener
 	server     *grpc.Server
-	served     chan error    // what Serve returned
+	served     chan error    // receives Serve's result
 	ending     chan struct{} // closed when the streams must end
 	streams    *latest.Value[streams]
 	registered atomic.Bool
@@ -56,10 +56,10 @@ type streams struct {
 	open   int // now
 }
 
-// runSession registers once and serves until the registration ends. It returns the identity of
-// kubelet.sock and the reason for the end, which is never nil. All parts of the session have ended
-// when it returns, except after errPeerGone: then the session is superseded, and keeps serving
-// until a later one has its stream or the kubelet is gone.
+// runSession registers once and serves until the registration ends. It returns the identity of kubelet.sock and the
+// reason for the end, which is never nil. All parts of the session have ended by the time it returns, except after
+// errPeerGone. In that case the session is superseded, and keeps serving until a later one has its stream or the
+// kubelet is gone.
 func (e *endpoint) runSession(ctx context.Context, reregister <-chan struct{}) (identity, error) {
 	conn, kubelet, err := e.connect(ctx)
 	if errors.Is(err, errNoKubelet) {
@@ -111,8 +111,7 @@ func (e *endpoint) runSession(ctx context.Context, reregister <-chan struct{}) (
 	return kubelet, err
 }
 
-// replace ends the superseded session, if there is one. From then on s is the superseded session, or
-// there is none if s is nil.
+// replace ends the superseded session, if there is one, and makes s the superseded session. s may be nil.
 func (e *endpoint) replace(s *session) {
 	if e.superseded != nil {
 		e.ends.Go(e.superseded.end)
@@ -120,7 +119,7 @@ func (e *endpoint) replace(s *session) {
 	e.superseded = s
 }
 
-// serve returns a session that serves on a new socket.
+// serve returns a session that is serving on a new socket.
 func (e *endpoint) serve() (*session, error) {
 	path := e.server.directory.peers.NewSocketPath()
 	made := time.Now()
@@ -147,9 +146,9 @@ func (e *endpoint) serve() (*session, error) {
 	return s, nil
 }
 
-// await blocks until there is a reason to end the session, and returns it. One reason is that the
-// kubelet answers the registration, but opens no stream within [Config.StreamTimeout]. While a
-// stream is open, await calls onStream, perhaps several times.
+// await blocks until there is a reason to end the session, and returns that reason. For example, the kubelet may answer
+// the registration but not open a stream within [Config.StreamTimeout]. While a stream is open, await calls onStream,
+// perhaps several times.
 func (s *session) await(
 	ctx context.Context, kubelet identity, reregister <-chan struct{}, answer <-chan error, onStream func(),
 ) error {
@@ -179,7 +178,7 @@ func (s *session) await(
 		case <-reregister:
 			return errReregister
 		case err := <-s.served:
-			s.served <- err // for end
+			s.served <- err // keep it for end
 			return fmt.Errorf("serving %s: %w", s.path, err)
 		case <-timeout.C:
 			if answer == nil && count.opened == 0 {
@@ -198,8 +197,7 @@ func (s *session) await(
 	}
 }
 
-// dropped returns an error if the kubelet has ended the session. gone means that a peer that registered later has
-// ended.
+// dropped returns an error if the kubelet has ended the session. gone means that a peer that registered later is gone.
 func (s *session) dropped(count streams, registered, gone bool) error {
 	open, closed := s.listener.active()
 	switch {
@@ -207,8 +205,8 @@ func (s *session) dropped(count streams, registered, gone bool) error {
 		return errStreamsEnded
 	case registered && gone:
 		return errPeerGone
-	// If a kubelet up to 1.36 handles the end of the previous stream late, it closes this
-	// connection, even before it has opened a stream.
+	// If a kubelet up to 1.36 is late in handling the end of the previous stream, it closes this connection, possibly
+	// before it has opened a stream.
 	case registered && count.opened == 0 && closed && open == 0:
 		return errConnClosed
 	}
@@ -226,7 +224,7 @@ func (s *session) lost(kubelet identity) error {
 	return nil
 }
 
-// ready returns nil when the session is registered with a stream open.
+// ready returns nil if the session is registered and has an open stream.
 func (s *session) ready() error {
 	switch count, _ := s.streams.Load(); {
 	case !s.registered.Load():
@@ -239,18 +237,18 @@ func (s *session) ready() error {
 	return nil
 }
 
-// end ends the streams, waits for them, and removes the socket. GracefulStop would wait for the
-// streams, so they are ended first; a call that takes longer than drainTimeout is interrupted.
+// end ends the streams, waits for them, and removes the socket. GracefulStop would wait for the streams, so they are
+// ended first. A call that takes longer than drainTimeout is interrupted.
 //
-// If a kubelet up to 1.36 handles the end of a stream after the next registration of that resource, it closes the
-// connection of the new one. So end waits until the kubelet has closed the old connection. Calls that arrive while end
-// waits are answered, and get a drainTimeout of their own, so end takes at most twice drainTimeout. After that, the
-// next session waits for settle before it begins.
+// If a kubelet up to 1.36 handles the end of a stream after the resource's next registration, it closes the new
+// connection. So end waits until the kubelet has closed the old one. Calls that arrive while end is waiting are
+// answered and get a drainTimeout of their own, so end takes at most twice drainTimeout. After that, the next session
+// waits for settle before it begins.
 func (s *session) end() {
 	close(s.ending)
 	drain := s.endpoint.server.drain
 	s.listener.awaitClosed(time.After(drain))
-	_ = s.listener.Close() // first: a client whose connection is closed next must not connect again
+	_ = s.listener.Close() // do this first: a client whose connection is closed next must not reconnect
 	s.listener.closeConns(false)
 	stopped := make(chan struct{})
 	go func() {
@@ -260,7 +258,7 @@ func (s *session) end() {
 	select {
 	case <-stopped:
 	case <-time.After(drain):
-		s.listener.closeConns(true) // otherwise Stop would wait for a client that has sent only the beginning of a message
+		s.listener.closeConns(true) // otherwise Stop would wait for a client that has sent only part of a message
 		s.server.Stop()
 		<-stopped
 	}

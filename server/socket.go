@@ -12,20 +12,20 @@ import (
 
 const kubeletSocket = "kubelet.sock"
 
-// listener keeps its accepted connections, so that all of them can be closed: grpc waits for a
-// connection on which no data is sent. A connection is active once data was received on it.
+// listener keeps track of its accepted connections so that they can all be closed, because grpc waits for connections
+// on which no data is sent. A connection is active once data has been received on it.
 type listener struct {
 	net.Listener
 	mu     sync.Mutex
 	conns  map[*accepted]bool
-	left   latest.Signal // raised when a connection was closed
-	closed bool          // an active connection was closed
+	left   latest.Signal // raised when a connection has been closed
+	closed bool          // an active connection has been closed
 }
 
 type accepted struct {
 	net.Conn
 	from   *listener
-	active atomic.Bool // data was received
+	active atomic.Bool // data has been received
 }
 
 func listen(path string) (*listener, error) {
@@ -65,8 +65,8 @@ func (c *accepted) Close() error {
 	return c.Conn.Close()
 }
 
-// active returns the number of active connections that are open, and reports whether one was
-// closed. Connections of peers are never active.
+// active returns the number of open active connections, and reports whether one has been closed. Connections from peers
+// are never active.
 func (l *listener) active() (open int, closed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,7 +78,7 @@ func (l *listener) active() (open int, closed bool) {
 	return open, l.closed
 }
 
-// awaitClosed blocks until all active connections are closed, or until the channel has an element.
+// awaitClosed blocks until all active connections are closed or the until channel has an element.
 func (l *listener) awaitClosed(until <-chan time.Time) {
 	for {
 		left := l.left.Next()
@@ -93,7 +93,7 @@ func (l *listener) awaitClosed(until <-chan time.Time) {
 	}
 }
 
-// closeConns closes all connections, or only those that are not active.
+// closeConns closes all connections, or just the inactive ones if all is false.
 func (l *listener) closeConns(all bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,12 +13,11 @@ func newFilter(more []string) filter {
 	return f
 }
 
-// match returns the hint of an event, without Source and At. It returns false if the event does
-// not concern a card.
+// match returns the hint for an event, without Source and At. It returns false if the event doesn't concern a card.
 //
-// An event of an FPGA subsystem that names no card may concern any card. An event of the subsystem platform without a
-// card concerns none: every UART and regulator is a platform device, while the path of a port or an FME always contains
-// its card. match allocates only the address.
+// An event from an FPGA subsystem that doesn't refer to a card may concern any card. A platform event that doesn't
+// refer to a card never concerns one: every UART and regulator is a platform device, whereas the path of a port or an
+// FME always contains its card. match allocates only the address.
 func (f filter) match(ev *uevent) (Hint, bool) {
 	if !f[string(ev.env.subsystem)] {
 		return Hint{}, false
@@ -33,8 +32,8 @@ func (f filter) match(ev *uevent) (Hint, bool) {
 	return Hint{Card: card, RecoveryFailed: card != "" && isFailedRecovery(ev)}, true
 }
 
-// isFailedRecovery reports whether the kernel could not recover a PCI device from an error
-// (pci_uevent_ers, drivers/pci/pci-driver.c).
+// isFailedRecovery reports whether the kernel failed to recover a PCI device from an error (pci_uevent_ers,
+// drivers/pci/pci-driver.c).
 func isFailedRecovery(ev *uevent) bool {
 	return string(ev.env.errorEvent) == "FAILED_RECOVERY" &&
 		string(ev.env.subsystem) == "pci" && string(ev.action) == "change"

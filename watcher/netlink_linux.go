@@ -13,23 +13,23 @@ import (
 )
 
 const (
-	// A payload is at most 2048 bytes of variables (UEVENT_BUFFER_SIZE) and the
-	// header, whose path cannot be longer than a page.
+	// A payload consists of at most 2048 bytes of variables (UEVENT_BUFFER_SIZE) and the header, whose path can't be
+	// longer than a page.
 	messageSize = 8 << 10
-	// The kernel doubles this size. The default size holds about 256 small messages, and a card
-	// with 32 functions sends more.
+	// The kernel doubles this size. The default holds about 256 small messages, and a card with 32 functions sends more
+	// than that.
 	receiveBuffer = 4 << 20
 	kernelGroup   = 1
 )
 
-// initialUserNS is the inode number of the first user namespace (PROC_USER_INIT_INO of include/linux/proc_ns.h).
+// initialUserNS is the inode number of the initial user namespace (PROC_USER_INIT_INO in include/linux/proc_ns.h).
 const initialUserNS = 0xEFFFFFFD
 
 var errForeign = errors.New("the kernel sends no uevents to the network namespace of a user namespace: run the daemon in the " +
 	"user namespace of the node (hostUsers: true)")
 
-// foreign reports whether the network namespace of this process belongs to a user namespace other than the first one.
-// The kernel sends no uevents to such a namespace (uevent_net_init of lib/kobject_uevent.c), although sockets can be
+// foreign reports whether this process's network namespace belongs to a user namespace other than the initial one. The
+// kernel doesn't send uevents to such a namespace (uevent_net_init in lib/kobject_uevent.c), even though sockets can be
 // opened in it.
 func foreign() bool {
 	file, err := os.Open("/proc/self/ns/net")
@@ -39,7 +39,7 @@ func foreign() bool {
 	defer file.Close()
 	owner, err := unix.IoctlRetInt(int(file.Fd()), unix.NS_GET_USERNS)
 	if err != nil {
-		return false // EPERM: it belongs to a parent of the user namespace of this process, such as the first one
+		return false // EPERM: it belongs to a parent of this process's user namespace, such as the initial one
 	}
 	defer unix.Close(owner)
 	var info unix.Stat_t
@@ -49,10 +49,10 @@ func foreign() bool {
 var errMasked = errors.New("uevents of the kernel cannot be told from forged ones, because the user namespace of this process does not have " +
 	"user 0 of the node: run the daemon in the user namespace of the node (hostUsers: true)")
 
-// masked reports whether messages of the kernel arrive with a user id other than 0. They do in a user namespace that
-// does not map user 0 of the first one, even if the network namespace is the node's (a pod with hostNetwork: true and
-// hostUsers: false). To find out, masked sends a request that the kernel answers without doing anything. It returns
-// false after an error.
+// masked reports whether messages from the kernel arrive with a user id other than 0. This happens in a user namespace
+// that doesn't map the initial one's user 0, even if the network namespace is the node's (a pod with hostNetwork: true
+// and hostUsers: false). To find out, masked sends a request that the kernel answers without doing anything. If that
+// fails, masked returns false.
 func masked() bool {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
 	defer unix.Close(fd)
@@ -70,23 +70,23 @@ func masked() bool {
 	var oobn int
 	var from unix.Sockaddr
 	if err == nil {
-		_, oobn, _, from, err = unix.Recvmsg(fd, buf[:], oob[:], 0) // the answer is there when Sendto returns
+		_, oobn, _, from, err = unix.Recvmsg(fd, buf[:], oob[:], 0) // the answer has arrived by the time Sendto returns
 	}
 	s := newSender(from, oob[:oobn])
 	return err == nil && s.known && s.port == 0 && s.uid != 0
 }
 
-// conn is the socket to which the kernel multicasts uevents. Only this file uses go-udev, and only
-// its connection: its monitor cannot be stopped, and its parser panics.
+// conn is the socket on which the kernel multicasts uevents. Only this file uses go-udev, and only its connection: its
+// monitor can't be stopped, and its parser panics.
 type conn struct {
 	file     *os.File
 	raw      syscall.RawConn
-	received int // size of the receive buffer, as the kernel counts it
+	received int // the receive buffer's size, as the kernel counts it
 	buf      [messageSize]byte
 	oob      [256]byte
 }
 
-// message is the result of one recvmsg. data is valid until the next one.
+// message is the result of one recvmsg call. data is valid until the next one.
 type message struct {
 	data      []byte
 	truncated bool
@@ -95,7 +95,7 @@ type message struct {
 
 func dial() (*conn, error) {
 	var link netlink.UEventConn
-	// Connect does not set close-on-exec. The lock prevents a fork before CloseOnExec.
+	// Connect doesn't set close-on-exec. The lock prevents a fork before CloseOnExec.
 	syscall.ForkLock.RLock()
 	err := link.Connect(netlink.KernelEvent)
 	if err == nil {
@@ -118,7 +118,8 @@ func newConn(fd int) (*conn, error) {
 	if err != nil {
 		return nil, errors.Join(err, unix.Close(fd))
 	}
-	// fd does not block, so NewFile adds it to the poller, and deadlines and Close end a read.
+	// fd is non-blocking, so NewFile adds it to the poller, and a pending read can be interrupted by a deadline or by
+	// Close.
 	c := &conn{file: os.NewFile(uintptr(fd), "uevent"), received: size}
 	if err := c.file.SetReadDeadline(time.Time{}); err != nil {
 		return nil, errors.Join(err, c.close())
@@ -136,8 +137,8 @@ func prepare(fd int) (size int, err error) {
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1); err != nil {
 		return 0, fmt.Errorf("SO_PASSCRED: %w", err)
 	}
-	// SO_RCVBUFFORCE needs CAP_NET_ADMIN, and SO_RCVBUF is limited by rmem_max. A smaller buffer is not an error; its
-	// size is logged.
+	// SO_RCVBUFFORCE needs CAP_NET_ADMIN, and SO_RCVBUF is limited by rmem_max. A smaller buffer isn't an error, but
+	// its size is logged.
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
 	}
@@ -148,11 +149,11 @@ func prepare(fd int) (size int, err error) {
 	return size, nil
 }
 
-// receive blocks until there is a message, and returns it. ENOBUFS means that messages were lost.
+// receive blocks until there is a message and returns it. ENOBUFS means that messages were lost.
 func (c *conn) receive() (message, error) { return c.read(true) }
 
-// drain empties the queue and returns the number of messages in it. After an overflow the kernel drops all messages,
-// without another error, until the queue has been emptied.
+// drain empties the queue and returns the number of messages that were in it. After an overflow, the kernel drops all
+// messages without reporting another error until the queue has been emptied.
 func (c *conn) drain() (n int, err error) {
 	for lost := false; ; {
 		_, err := c.read(false)
@@ -162,7 +163,7 @@ func (c *conn) drain() (n int, err error) {
 		case errors.Is(err, unix.EAGAIN):
 			return n, nil
 		case errors.Is(err, unix.ENOBUFS) && !lost:
-			lost = true // the queue was empty, and is full again
+			lost = true // the queue had been emptied and is full again
 		default:
 			return n, err
 		}
@@ -193,16 +194,16 @@ func (c *conn) recvmsg(fd int) (message, error) {
 	}
 }
 
-// interrupt makes the present and all later calls of receive return at once.
+// interrupt makes the current and all later calls of receive return immediately.
 func (c *conn) interrupt() { _ = c.file.SetReadDeadline(time.Unix(1, 0)) }
 
 func (c *conn) close() error { return c.file.Close() }
 
-// sender identifies the sender of a message. The values come from the kernel.
+// sender identifies a message's sender. The values come from the kernel.
 type sender struct {
 	port   uint32 // netlink port, 0 for the kernel
 	groups uint32 // multicast groups
-	known  bool   // the message has credentials: pid and uid
+	known  bool   // the message has credentials (pid and uid)
 	pid    uint32
 	uid    uint32
 }
@@ -229,8 +230,8 @@ func newSender(from unix.Sockaddr, oob []byte) sender {
 	return s
 }
 
-// kernel reports whether the kernel itself sent the message. It checks both the port and the
-// credentials: see the package documentation.
+// kernel reports whether the kernel itself sent the message. It checks both the port and the credentials; see the
+// package documentation.
 func (s sender) kernel() bool {
 	return s.port == 0 && s.groups == kernelGroup && s.known && s.pid == 0 && s.uid == 0
 }

@@ -21,12 +21,12 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// nodes is the source of events about device nodes. It watches their directory, and the directories in it that the
-// prefixes name. Those may be missing.
+// nodes is the source of events about device nodes. It watches their directory, and any subdirectories that appear in
+// the prefixes. These may not exist.
 type nodes struct {
 	dir      string
 	prefixes []string
-	below    []string // the directories of the prefixes, such as vfio; each after its parent
+	below    []string // the subdirectories in the prefixes, such as vfio; each comes after its parent
 	log      *zap.Logger
 	metrics  *metrics.Metrics
 	notify   *notify.Instance // nil while closed
@@ -59,7 +59,8 @@ func (n *nodes) open() ([]zap.Field, error) {
 	return nil, err
 }
 
-// add watches a directory below n.dir. If it does not exist or may not be read, the other sources find its nodes.
+// add watches a directory below n.dir. If it doesn't exist or can't be read, its nodes are found through the other
+// sources.
 func (n *nodes) add(name string) error {
 	err := n.notify.Add(filepath.Join(n.dir, name))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -87,7 +88,7 @@ func (n *nodes) listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) err
 			if !errors.Is(err, fsnotify.ErrEventOverflow) {
 				return err
 			}
-			// The watch still exists, so the source need not be opened again.
+			// The watch still exists, so the source doesn't have to be reopened.
 			n.metrics.InotifyLost(sourceNodes)
 			n.log.Warn("inotify events lost", logevent.InotifyOverflow, logevent.Path(n.dir))
 			hint(Hint{Source: SourceOverflow, At: at})
@@ -108,14 +109,14 @@ func (n *nodes) take(ev fsnotify.Event, hint func(Hint)) error {
 	if ev.Name == n.dir && ev.Has(fsnotify.Remove|fsnotify.Rename) {
 		return fmt.Errorf("%s: directory was removed: %w", n.dir, fs.ErrNotExist)
 	}
-	// Writes are ignored: before Linux 6.10 each write to /dev/null causes an event of /dev.
+	// Ignore writes: before Linux 6.10, each write to /dev/null causes an event in /dev.
 	if !ev.Has(fsnotify.Create | fsnotify.Remove | fsnotify.Rename | fsnotify.Chmod) {
 		return nil
 	}
 	name := strings.TrimPrefix(ev.Name, n.dir+"/")
 	if slices.Contains(n.below, name) {
 		if !ev.Has(fsnotify.Create) {
-			return nil // its nodes have events of their own
+			return nil // its nodes cause events of their own
 		}
 		return n.arrived(name, hint)
 	}
@@ -123,7 +124,7 @@ func (n *nodes) take(ev fsnotify.Event, hint func(Hint)) error {
 	return nil
 }
 
-// arrived watches a directory that has just been made, and those below it. It gives a hint for each node in them,
+// arrived watches a directory that has just been created and those below it. It gives a hint for each node in them,
 // because a node may be older than the watch.
 func (n *nodes) arrived(dir string, hint func(Hint)) error {
 	for _, name := range n.below {
@@ -133,7 +134,7 @@ func (n *nodes) arrived(dir string, hint func(Hint)) error {
 		if err := n.add(name); err != nil {
 			return err
 		}
-		entries, _ := os.ReadDir(filepath.Join(n.dir, name)) // it may be removed again, or not readable
+		entries, _ := os.ReadDir(filepath.Join(n.dir, name)) // it may have been removed again or be unreadable
 		for _, e := range entries {
 			if node := name + "/" + e.Name(); !slices.Contains(n.below, node) {
 				n.hint(node, fsnotify.Create, hint)

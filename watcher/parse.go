@@ -6,26 +6,25 @@ import (
 	"strconv"
 )
 
-// uevent is a message of the kernel (lib/kobject_uevent.c):
+// uevent is a message from the kernel (lib/kobject_uevent.c):
 //
 //	ACTION@DEVPATH NUL KEY=VALUE NUL KEY=VALUE NUL …
 //
 // The slices point into the message.
 type uevent struct {
-	action  []byte // of the header
-	devpath []byte // of the header, without the mount point of sysfs
-	cut     bool   // the last variable does not end with NUL
+	action  []byte // from the header
+	devpath []byte // from the header, without the sysfs mount point
+	cut     bool   // the last variable doesn't end with NUL
 
 	env struct {
 		action, devpath, subsystem, seqnum []byte // always sent
 		devname                            []byte // node, without /dev/
 		errorEvent                         []byte // PCI error recovery: BEGIN_RECOVERY, …
-		slotName                           []byte // PCI address, of PCI devices
+		slotName                           []byte // PCI address; only for PCI devices
 	}
 }
 
-// Errors of malformed messages. They are variables, so that a malformed message causes no
-// allocation.
+// Errors for malformed messages. They are variables, so that a malformed message doesn't cause an allocation.
 var (
 	errNoEnd      = errors.New("uevent header: found no NUL")
 	errHeader     = errors.New("uevent header: found no ACTION@, want ACTION@DEVPATH")
@@ -36,15 +35,15 @@ var (
 	errTruncated  = errors.New("uevent: longer than the buffer")
 )
 
-// parse parses a message. It accepts all messages that go-udev's parser accepts, with the same
-// result, and also values with '=', paths with '@' and unknown actions. If a variable occurs
-// twice, the last value is used. parse does not allocate.
+// parse parses a message. It accepts all messages that go-udev's parser accepts, with the same result. It also accepts
+// values that contain '=', paths that contain '@', and unknown actions. If a variable occurs twice, the last value is
+// used. parse doesn't allocate.
 func parse(raw []byte) (uevent, error) {
 	end := bytes.IndexByte(raw, 0)
 	if end < 0 {
 		return uevent{}, errNoEnd
 	}
-	// The first '@' is the separator: no action has one, but a path may (soc@0).
+	// The first '@' is the separator: an action never contains one, but a path may (soc@0).
 	at := bytes.IndexByte(raw[:end], '@')
 	if at < 1 {
 		return uevent{}, errHeader
@@ -83,8 +82,8 @@ func (ev *uevent) set(key, value []byte) {
 	}
 }
 
-// check returns an error if the message cannot come from the kernel. The kernel always sends ACTION, DEVPATH and
-// SUBSYSTEM, the first two equal to the header, and ends each variable with NUL.
+// check returns an error if the message can't have come from the kernel. The kernel always sends ACTION, DEVPATH and
+// SUBSYSTEM, with the first two equal to the header, and ends each variable with NUL.
 func (ev *uevent) check() error {
 	env := &ev.env
 	switch {
@@ -98,8 +97,8 @@ func (ev *uevent) check() error {
 	return nil
 }
 
-// seqnum returns the number of the event, or 0. It is for the log only: the kernel skips the numbers of other
-// namespaces, and may send numbers out of order.
+// seqnum returns the event's number, or 0. Use it only for logging: the kernel skips the numbers of other namespaces,
+// and may send numbers out of order.
 func (ev *uevent) seqnum() uint64 {
 	n, err := strconv.ParseUint(string(ev.env.seqnum), 10, 64)
 	if err != nil {

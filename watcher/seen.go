@@ -7,19 +7,19 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// seen contains the known directories and links of a simulated tree, by absolute path.
+// seen contains a simulated tree's known directories and links, by absolute path.
 type seen struct {
 	prefix int               // length of the root's path
 	dirs   map[string]bool   // the watched directories
-	links  map[string]string // the card in the target of a link, if the link's own path has no card
+	links  map[string]string // the card in a link's target, if the link's own path doesn't contain one
 }
 
 func newSeen(prefix int) seen {
 	return seen{prefix: prefix, dirs: make(map[string]bool), links: make(map[string]string)}
 }
 
-// card returns the card that path belongs to, or "". The card is found in the elements of the path below the root, or
-// in the target of the link that is or was at path (class/fpga_region/region0).
+// card returns the card that path belongs to, or "". The card is found in the path's elements below the root, or in the
+// target of the link that is or was at path (class/fpga_region/region0).
 func (s *seen) card(path string) string {
 	if card := sysfs.PCIAddressOf(path[min(s.prefix, len(path)):]); card != "" {
 		return card
@@ -27,7 +27,7 @@ func (s *seen) card(path string) string {
 	return s.links[path]
 }
 
-// addLink stores the card in the target of the link at path, if path itself has no card.
+// addLink stores the card in the target of the link at path, if path itself doesn't contain one.
 func (s *seen) addLink(path string) {
 	delete(s.links, path)
 	if s.card(path) != "" {
@@ -42,8 +42,8 @@ func (s *seen) addLink(path string) {
 	}
 }
 
-// remove deletes path from seen. The entries of a removed directory need not be deleted here:
-// their removal caused events before.
+// remove deletes path from seen. A removed directory's entries don't have to be deleted here, because their removal
+// caused events of its own.
 func (s *seen) remove(path string) {
 	delete(s.dirs, path)
 	delete(s.links, path)

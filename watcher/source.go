@@ -22,29 +22,29 @@ const (
 
 // source is a source of events: [uevents], [nodes] or [tree].
 type source interface {
-	// open opens the source; the kernel queues all events from then on. The fields are for
-	// the log.
+	// open opens the source. From then on, the kernel queues all events. The returned fields are for the log.
 	open() ([]zap.Field, error)
-	// listen calls hint for all events until ctx ends or the source fails. It tells p when it works and when it waits.
+	// listen calls hint for all events until ctx is done or the source fails. It tells p when it is working and when it
+	// is waiting.
 	listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) error
-	// close closes the descriptors of the source, also after an open that failed.
+	// close closes the source's descriptors, even after a failed open.
 	close()
 }
 
-// keeper keeps a source open. If the source is lost, it logs that once, opens the source again, and
-// then gives a hint for everything.
+// keeper keeps a source open. If the source is lost, it logs that once, reopens the source, and then gives a hint for
+// everything.
 type keeper struct {
 	kind      string // one of the constants above
-	name      string // in the log; the two sources of inotify have the same name and differ in path
+	name      string // name in the log; the two inotify sources have the same name and differ in path
 	path      string // the watched path, or ""
-	remaining string // the sources that still find changes while this one is lost, for the log
+	remaining string // for the log: the sources that still find changes while this one is lost
 	retry     backoff.Backoff
 	src       source
 	log       *zap.Logger
 	metrics   *metrics.Metrics
-	pulse     *pulse.Pulse           // of the goroutine of run
+	pulse     *pulse.Pulse           // the pulse of run's goroutine
 	up        bool                   // the source is open
-	lost      *atomic.Pointer[error] // why the source is not open; nil: it is open
+	lost      *atomic.Pointer[error] // why the source isn't open; nil if it is
 }
 
 // start opens the source for the first time.
@@ -71,14 +71,14 @@ func (k *keeper) run(ctx context.Context, hint func(Hint)) {
 		}
 		k.stop()
 		k.warn(err)
-		// The delay must grow if the source fails as soon as it is open.
+		// The delay must keep growing if the source fails as soon as it is open.
 		if time.Since(since) > k.retry.Most {
 			k.retry.Reset()
 		}
 	}
 }
 
-// reopen blocks until the source is open, or returns false if ctx ends.
+// reopen blocks until the source is open. It returns false if ctx is done first.
 func (k *keeper) reopen(ctx context.Context, hint func(Hint)) bool {
 	for {
 		delay := k.retry.Next()

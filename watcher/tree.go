@@ -20,15 +20,15 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// tree is the source of events about a simulated sysfs tree. It has a watch on each directory of
-// the tree and follows no symlinks.
+// tree is the source of events about a simulated sysfs tree. It watches each directory in the tree and doesn't follow
+// symlinks.
 type tree struct {
 	root    string
 	log     *zap.Logger
 	metrics *metrics.Metrics
 	notify  *notify.Instance // nil while closed
 	seen    seen
-	broken  error // the error of a directory that cannot be watched: the tree must be opened again
+	broken  error // the error from a directory that can't be watched, after which the tree must be reopened
 }
 
 func (t *tree) open() ([]zap.Field, error) {
@@ -88,8 +88,8 @@ func (t *tree) listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) erro
 	}
 }
 
-// reopen watches the whole tree again and gives a hint for everything, because the directories
-// that were made, removed or moved before are not known.
+// reopen watches the whole tree again and gives a hint for everything, because it isn't known which directories were
+// created, removed or moved before that.
 func (t *tree) reopen(source string, hint func(Hint)) error {
 	at := time.Now()
 	t.close()
@@ -100,7 +100,7 @@ func (t *tree) reopen(source string, hint func(Hint)) error {
 	return nil
 }
 
-// take handles one event. Each event is a change, because reads cause no events.
+// take handles one event. Every event means a change, because reads don't cause events.
 func (t *tree) take(ev fsnotify.Event, hint func(Hint)) error {
 	at := time.Now()
 	changed := cards{}
@@ -111,7 +111,7 @@ func (t *tree) take(ev fsnotify.Event, hint func(Hint)) error {
 		t.seen.remove(ev.Name)
 	} else {
 		if old := t.seen.links[ev.Name]; old != "" {
-			changed[old] = true // the former target of a link that was replaced
+			changed[old] = true // the old target of a link that was replaced
 		}
 		fresh = t.arrived(ev)
 		changed[t.seen.card(ev.Name)] = true
@@ -120,13 +120,12 @@ func (t *tree) take(ev fsnotify.Event, hint func(Hint)) error {
 	t.metrics.InotifyEvent(sourceTree)
 	t.log.Debug("tree event received", logevent.InotifyEvent, logevent.Path(ev.Name), logevent.Action(ev.Op.String()))
 	if moved {
-		// The watches moved with the directory and have wrong names now. They cannot be removed
-		// one by one: fsnotify keeps watches by path, and panics if another directory has that
-		// path by now.
+		// The watches moved with the directory and now have the wrong names. They can't be removed one by one: fsnotify
+		// keeps watches by path, and panics if another directory has that path by now.
 		return t.reopen(SourceInotify, hint)
 	}
 	if fresh {
-		// The entries of the directory may be older than its watch, so they need hints as well.
+		// The directory's entries may be older than its watch, so they need hints too.
 		below := cards{}
 		t.walk(ev.Name, below)
 		below.hint(hint, at)
@@ -134,8 +133,8 @@ func (t *tree) take(ev fsnotify.Event, hint func(Hint)) error {
 	return t.broken
 }
 
-// arrived stores the card of the link at the event's path, if it is a link. It reports whether the
-// path is a directory that is not watched: a new one, or one that became readable.
+// arrived stores the card that the event's path links to, if it is a link. It reports whether the path is a directory
+// that isn't being watched: a new one, or one that has become readable.
 func (t *tree) arrived(ev fsnotify.Event) bool {
 	if !ev.Has(fsnotify.Create | fsnotify.Chmod) {
 		return false
@@ -150,8 +149,8 @@ func (t *tree) arrived(ev fsnotify.Event) bool {
 	return info.IsDir() && !t.seen.dirs[ev.Name]
 }
 
-// walk watches dir and all directories below it, and adds their cards to found. It watches each
-// directory before it reads the directory, so that every later change of an entry causes an event.
+// walk watches dir and all directories below it, and adds their cards to found. It watches each directory before
+// reading it, so that every later change to an entry causes an event.
 func (t *tree) walk(dir string, found cards) {
 	found[t.seen.card(dir)] = true
 	if err := t.notify.Add(dir); err != nil {
@@ -174,9 +173,9 @@ func (t *tree) walk(dir string, found cards) {
 	}
 }
 
-// unwatched handles the error of a directory that cannot be watched or read. If the directory was
-// removed or denies access, the error is logged at Debug. Otherwise watches, descriptors or memory
-// are used up, and the source is lost until it can be opened again.
+// unwatched handles the error from a directory that can't be watched or read. If the directory was removed or access is
+// denied, the error is logged at Debug. Otherwise the system is out of watches, descriptors or memory, and the source
+// is lost until it can be reopened.
 func (t *tree) unwatched(dir string, err error) {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, fs.ErrPermission) {
 		t.log.Debug("directory not watched", logevent.SourceLost, logevent.Source("inotify"), logevent.Path(dir), logevent.Err(err))

@@ -24,8 +24,8 @@ type uevents struct {
 	malformed limiter
 }
 
-// quiet is the least time between two warnings of the same kind. Other processes can send messages
-// that cause these warnings, at any rate.
+// quiet is the minimum time between two warnings of the same kind. Other processes can send messages that cause these
+// warnings at any rate.
 const quiet = time.Minute
 
 // limiter counts events and decides which of them are logged.
@@ -34,7 +34,7 @@ type limiter struct {
 	held int       // number of events since then
 }
 
-// count counts one event. It returns the number of events to log now, or 0 if none is to be logged.
+// count counts one event. It returns the number of events to log now, or 0 if nothing should be logged.
 func (l *limiter) count(now time.Time) int {
 	l.held++
 	if !l.last.IsZero() && now.Sub(l.last) < quiet {
@@ -62,7 +62,7 @@ func (u *uevents) open() ([]zap.Field, error) {
 
 func (u *uevents) close() {
 	if u.conn != nil {
-		_ = u.conn.close() // nothing was written, so the error does not matter
+		_ = u.conn.close() // nothing was written, so the error doesn't matter
 		u.conn = nil
 	}
 }
@@ -87,8 +87,8 @@ func (u *uevents) listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) e
 	}
 }
 
-// overflowed empties the queue and gives a hint for everything. Until the queue is empty the
-// kernel drops messages, so a reading of sysfs before that may be out of date.
+// overflowed empties the queue and gives a hint for everything. The kernel drops messages until the queue is empty, so
+// anything read from sysfs before that may be out of date.
 func (u *uevents) overflowed(at time.Time, hint func(Hint)) error {
 	n, err := u.conn.drain()
 	if err != nil {
@@ -98,8 +98,7 @@ func (u *uevents) overflowed(at time.Time, hint func(Hint)) error {
 	u.log.Warn("uevents lost", logevent.UEventOverflow, logevent.Count(n))
 	hint(Hint{Source: SourceOverflow, At: at})
 	if n == 0 {
-		// The buffer was not full, so the kernel had no memory. The source is opened again after
-		// a delay.
+		// The buffer wasn't full, so the kernel must have run out of memory. The source is reopened after a delay.
 		return unix.ENOBUFS
 	}
 	return nil

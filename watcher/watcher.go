@@ -18,42 +18,41 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Config says which directories, subsystems and nodes to listen to.
+// Config specifies which directories, subsystems and nodes to listen to.
 type Config struct {
-	Host       sysfs.Host // its device directory may not exist yet
-	Subsystems []string   // uevent subsystems in addition to platform, pci, fpga_region, fpga_manager and fpga
-	Nodes      []string   // prefixes of the names of nodes that matter, e.g. "dfl-" and "vfio/"
+	Host       sysfs.Host // its device directory doesn't have to exist yet
+	Subsystems []string   // uevent subsystems to use besides platform, pci, fpga_region, fpga_manager and fpga
+	Nodes      []string   // name prefixes of relevant nodes, e.g. "dfl-" and "vfio/"
 
 	Metrics *metrics.Metrics // required
 }
 
-// Hint names the place where something may have changed: a card, a node or, if Card and Node are
-// empty, everything.
+// Hint says where something may have changed: in a card, in a node or, if Card and Node are empty, anywhere.
 type Hint struct {
 	Card   string    // PCI address DDDD:BB:DD.F in lower-case hex, or ""
-	Node   string    // name of a device node, if the address is not known, or ""
+	Node   string    // name of a device node if the address isn't known, or ""
 	Source string    // one of the Source constants
 	At     time.Time // when it was received
-	// RecoveryFailed: the kernel gave up recovering Card from a PCI error.
+	// RecoveryFailed means that the kernel gave up recovering Card from a PCI error.
 	RecoveryFailed bool
 }
 
 // The sources of a hint.
 const (
-	SourceUEvent    = "uevent"    // the kernel named a device
-	SourceInotify   = "inotify"   // a node, or an entry of a simulated tree
+	SourceUEvent    = "uevent"    // the kernel reported a device
+	SourceInotify   = "inotify"   // a node, or an entry in a simulated tree
 	SourceOverflow  = "overflow"  // events were lost in a full queue
-	SourceMalformed = "malformed" // a message of the kernel could not be parsed
-	SourceReopen    = "reopen"    // a source is open again; changes before that may be missing
+	SourceMalformed = "malformed" // a message from the kernel couldn't be parsed
+	SourceReopen    = "reopen"    // a source is open again; earlier changes may have been missed
 )
 
-// Watcher listens to the sources. Make one with [New], and call Run or Close once.
+// Watcher listens to the sources. Create it with [New], and call Run or Close once.
 type Watcher struct {
 	sources []*keeper
 }
 
-// New opens the sources, so that no later change is missed. A source that cannot be opened is
-// logged, and opened again by Run.
+// New opens the sources, so that later changes aren't missed. If a source can't be opened, this is logged and Run tries
+// again.
 func New(cfg Config, log *zap.Logger) *Watcher {
 	log = log.Named("watcher")
 	w := &Watcher{}
@@ -83,8 +82,8 @@ func (w *Watcher) keep(src source, k keeper, m *metrics.Metrics, log *zap.Logger
 	w.sources = append(w.sources, &k)
 }
 
-// Run calls hint for all events until ctx ends, then closes the sources and returns nil. It
-// calls hint from several goroutines; hint must not block.
+// Run calls hint for all events until ctx is done. It then closes the sources and returns nil. It calls hint from
+// several goroutines; hint must not block.
 func (w *Watcher) Run(ctx context.Context, hint func(Hint)) error {
 	var running sync.WaitGroup
 	for _, k := range w.sources {
@@ -97,9 +96,8 @@ func (w *Watcher) Run(ctx context.Context, hint func(Hint)) error {
 	return nil
 }
 
-// Alive returns an error that names the sources whose goroutine hangs, or nil if none hangs. A
-// source that waits for events, or to be opened again, does not hang. Alive is safe for concurrent
-// use.
+// Alive returns an error that lists the sources whose goroutines are hanging, or nil if there are none. A source that
+// is waiting for events or waiting to be reopened isn't hanging. Alive is safe for concurrent use.
 func (w *Watcher) Alive() error {
 	var stuck []error
 	for _, k := range w.sources {
@@ -110,8 +108,8 @@ func (w *Watcher) Alive() error {
 	return errors.Join(stuck...)
 }
 
-// Lost returns a line for each source that is lost: its name, the sources that still find changes, and the error. Lost
-// is safe for concurrent use.
+// Lost returns a line for each lost source, with its name, the sources that still find changes, and the error. Lost is
+// safe for concurrent use.
 func (w *Watcher) Lost() (all []string) {
 	for _, k := range w.sources {
 		if err := k.lost.Load(); err != nil {
@@ -121,7 +119,7 @@ func (w *Watcher) Lost() (all []string) {
 	return all
 }
 
-// Close closes the sources of a Watcher for which Run is not called.
+// Close closes a Watcher's sources if Run isn't called.
 func (w *Watcher) Close() {
 	for _, k := range w.sources {
 		k.stop()

@@ -19,19 +19,19 @@ import (
 // scanLine is the headline of a command with --scan.
 const scanLine = "scan without the daemon: recovery holds, quarantine and cordons are not known"
 
-// addScan adds --scan and the flags of all settings. The help omits the settings that need --scan.
+// addScan adds --scan and the flags of all settings. The help omits settings that require --scan.
 func addScan(cmd *cobra.Command, loader *config.Loader, scan *bool) {
 	loader.AddFlags(cmd.Flags())
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = !askFlags[f.Name] })
 	cmd.Flags().BoolVar(scan, "scan", false, "read the cards without the daemon, with settings from flags (all those of serve --help), variables and files")
 }
 
-// askFlags are the flags of settings that apply to a command that asks the daemon.
+// askFlags lists the flags of settings that apply to commands that query the daemon.
 var askFlags = map[string]bool{"socket": true, "config": true, "overrides": true}
 
-// daemonSocket returns the path of the daemon's local socket. An invalid file of settings is only noted on stderr,
-// because the daemon continues with its old settings. A flag for a setting of the daemon is an error, because it would
-// have no effect.
+// daemonSocket returns the path of the daemon's local socket. An invalid settings file causes only a note on stderr,
+// because the daemon keeps its old settings. A flag for one of the daemon's settings is an error, because it would have
+// no effect.
 func daemonSocket(cmd *cobra.Command, loader *config.Loader) (string, error) {
 	var err error
 	settings := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -65,7 +65,7 @@ func noDaemon(err error) error {
 	return fmt.Errorf("the daemon could not be asked: %w (--scan needs no daemon)", err)
 }
 
-// stateLine returns the headline for a state of the daemon.
+// stateLine returns the headline for a daemon state.
 func stateLine(s control.State) string {
 	program := "daemon"
 	if s.API == control.DRA {
@@ -87,7 +87,7 @@ func stateLine(s control.State) string {
 	return terminal.Escape(line)
 }
 
-// note prints a line on stderr.
+// note prints a line to stderr.
 func note(cmd *cobra.Command, text string) {
 	fmt.Fprintln(cmd.ErrOrStderr(), "accelerator-device-plugin: "+terminal.Escape(text))
 }

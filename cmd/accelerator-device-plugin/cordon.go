@@ -79,8 +79,8 @@ The command asks the daemon at --socket, which only root can use.`,
 	return cmd
 }
 
-// present returns an error unless the node has all these devices now. Without this check, a mistyped address would
-// leave the intended card in service.
+// present returns an error unless the node currently has all of these devices. Without this check, a mistyped address
+// would leave the intended card in service.
 func present(cmd *cobra.Command, daemon *control.Client, devices []string) error {
 	state, err := daemon.State(cmd.Context())
 	if err != nil {
@@ -174,7 +174,7 @@ daemon at --socket, which only root can use.`,
 	return cmd
 }
 
-// deviceArgs returns an error unless there is at least one argument and all are valid devices.
+// deviceArgs returns an error unless there is at least one argument and all of them are valid devices.
 func deviceArgs(_ *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return errors.New("DEVICE: found none, want the PCI address of a card, such as 3b:00.0, or of one port of it, such as 3b:00.0-p1")
@@ -202,7 +202,7 @@ func addBy(cmd *cobra.Command, by *string) {
 	cmd.Flags().StringVar(by, "by", "", "your `NAME`, needed in a pod, where every user is root (default: $SUDO_USER, else the user's name)")
 }
 
-// userName returns the name of the user. If root has called sudo, it is the name of the user who called sudo.
+// userName returns the user's name. If root was reached through sudo, it is the name of the user who called sudo.
 func userName() string {
 	if name := os.Getenv("SUDO_USER"); name != "" {
 		return name
@@ -213,7 +213,7 @@ func userName() string {
 	return "uid " + strconv.Itoa(os.Getuid())
 }
 
-// printCordons prints cordons, and below each cordon its devices.
+// printCordons prints cordons, each followed by its devices.
 func printCordons(cmd *cobra.Command, daemon *control.Client, cordons []cordon.Cordon, prefix string) error {
 	state, err := daemon.State(cmd.Context())
 	if err != nil {
@@ -236,7 +236,7 @@ func printCordons(cmd *cobra.Command, daemon *control.Client, cordons []cordon.C
 	return printLines(cmd.OutOrStdout(), lines)
 }
 
-// inService returns "out of service" for a device whose cordon is in effect, or else its health.
+// inService returns "out of service" for a device whose cordon is in effect, and its health otherwise.
 func inService(r view.Row) string {
 	if r.Cordon != nil && r.Health == inventory.Unhealthy.String() {
 		return "out of service"
@@ -244,7 +244,7 @@ func inService(r view.Row) string {
 	return strings.TrimSpace(r.Health + " " + strings.Join(r.Reasons, ","))
 }
 
-// holdersText returns the holders of a device in words.
+// holdersText describes a device's holders in words.
 func holdersText(r view.Row) string {
 	switch {
 	case len(r.Holder) > 0:

@@ -46,14 +46,14 @@ it is an AMD card with XRT, with --aws a card of an AWS F2 instance.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg := config.Defaults()
-			cfg.RecoveryHold = time.Second // the default of 10 s is too long for a demonstration
+			cfg.RecoveryHold = time.Second // the default of 10 s is too long for a demo
 			cfg.FlapWindow = 20 * time.Second
 			resource := cfg.ResourceName
 			switch {
 			case withXRT:
 				resource = "amd.com/xilinx_u250_gen3x16_xdma_shell_4_1-0"
 				cfg.Families = append(cfg.Families, xrt.Family{}.Name())
-			case functions: // they are advertised only by a rule
+			case functions: // they are advertised only if there is a rule for them
 				resource = "example.com/ofs-vf"
 				cfg.Families = append(cfg.Families, vfio.Family{}.Name())
 				cfg.Resources = []offer.Rule{{Resource: resource, Match: offer.Match{Family: vfio.Family{}.Name()}}}
@@ -61,10 +61,10 @@ it is an AMD card with XRT, with --aws a card of an AWS F2 instance.`,
 			if onAWS {
 				cfg.Families = append(cfg.Families, aws.Family{}.Name())
 			}
-			// The daemon and the simulated kubelet share the gRPC library, which would mix their lines.
-			// Use must be called before gRPC is used.
+			// The daemon and the simulated kubelet share the gRPC library, so their lines would be mixed up. Use must
+			// be called before gRPC is used.
 			grpclog.Use(zap.NewNop())
-			// After a signal the directory must still be removed.
+			// The directory must be removed even after a signal.
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP, syscall.SIGQUIT)
 			signal.Ignore(syscall.SIGPIPE)
 			defer stop()
@@ -83,7 +83,7 @@ it is an AMD card with XRT, with --aws a card of an AWS F2 instance.`,
 	return cmd
 }
 
-// demoDaemon returns a function that runs the daemon, as serve does, on a simulated node.
+// demoDaemon returns a function that runs the daemon on a simulated node, the same way serve does.
 func demoDaemon(cfg config.Config) demo.Daemon {
 	return func(ctx context.Context, node *simnode.Node, paths demo.Paths, log io.Writer) error {
 		cfg.SysfsRoot, cfg.HostSysfsRoot, cfg.DevRoot, cfg.HostDevRoot = node.Sys, node.Sys, node.Dev, node.Dev

@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// wholeState is the value of --output for the whole [control.State].
+// wholeState is the --output value for the whole [control.State].
 const wholeState = "state"
 
 func newDevices() *cobra.Command {
@@ -81,7 +81,7 @@ func askDevices(cmd *cobra.Command, socket, format string) error {
 	return printDevices(cmd, state, stateLine(state), format)
 }
 
-// printDevices prints the devices of a state below a headline.
+// printDevices prints a state's devices below a headline.
 func printDevices(cmd *cobra.Command, state control.State, headline, format string) error {
 	out := cmd.OutOrStdout()
 	if format == wholeState {
@@ -91,7 +91,8 @@ func printDevices(cmd *cobra.Command, state control.State, headline, format stri
 		out = cmd.ErrOrStderr()
 	}
 	fmt.Fprintln(out, headline)
-	// Without this note, a user might take unknown holders for none, and pull a card that a pod uses.
+	// Without this note, a user might take unknown holders to mean that there are none, and pull a card that a pod is
+	// using.
 	if state.HoldersError != "" {
 		note(cmd, "the holders of devices are not known: "+state.HoldersError)
 	}
@@ -118,8 +119,8 @@ func printDevices(cmd *cobra.Command, state control.State, headline, format stri
 	return nil
 }
 
-// scanDevices scans once and prints the devices. If insist is true, it notes a missing socket of the
-// kubelet even if there are no devices.
+// scanDevices scans once and prints the devices. If insist is true, it prints a note about a missing kubelet socket
+// even if there are no devices.
 func scanDevices(cmd *cobra.Command, cfg config.Config, format string, insist bool) error {
 	state, err := deviceplugin.Scan(cmd.Context(), cfg, insist)
 	if err != nil {

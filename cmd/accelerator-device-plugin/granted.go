@@ -8,10 +8,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newGranted returns a command that fails unless its container was given a device through CDI. The
-// chart's test of the DRA driver runs it, because a runtime in which CDI is disabled starts the container
-// without its device. The command does not check the device nodes: the runtime takes them from the same CDI
-// device as the variable.
+// newGranted returns a command that fails unless its container was given a device through CDI. The chart's test for the
+// DRA driver runs it, because a runtime with CDI disabled starts the container without its device. The command doesn't
+// check the device nodes, because the runtime takes them from the same CDI device as the variable.
 func newGranted() *cobra.Command {
 	return &cobra.Command{
 		Use:    "granted",

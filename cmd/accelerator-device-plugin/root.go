@@ -62,8 +62,8 @@ func newRoot() *cobra.Command {
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	// Cobra's own version flag needs templates. With templates the linker keeps every method of every type, 2 MB of
-	// them.
+	// Cobra's own version flag uses templates. With templates, the linker keeps every method of every type, which takes
+	// 2 MB.
 	version := root.Flags().BoolP("version", "v", false, "print the version")
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *version {
@@ -78,7 +78,7 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// unknownCommand is the error for a word that is not a command of this program.
+// unknownCommand is the error for a word that isn't one of this program's commands.
 type unknownCommand struct {
 	word    string
 	similar []string
@@ -143,7 +143,7 @@ func printVersion(cmd *cobra.Command) error {
 
 func buildVersion() string { return release.Version(version) }
 
-// load returns the configuration of a command. It must be called after the flags are parsed.
+// load returns a command's configuration. It must be called after the flags have been parsed.
 func load(loader *config.Loader) (config.Config, error) {
 	err := loader.Load(os.LookupEnv)
 	return loader.Config, err

@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
-// simulation contains the flags of simulate.
+// simulation contains simulate's flags.
 type simulation struct {
 	board, address, afu, region string
 }
@@ -73,7 +73,7 @@ Reasons:
 	return cmd
 }
 
-// change returns the change that the arguments request, or nil if they request none.
+// change returns the change that the arguments ask for, or nil if there is none.
 func (s simulation) change(args []string) (func(*simnode.Node) error, error) {
 	if len(args) == 0 {
 		return nil, errors.New("DIR: found none, want the directory of a simulated node")
@@ -148,7 +148,7 @@ func printSimulated(out io.Writer, node *simnode.Node) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tCARD\tNODE\tAFU")
 	for _, d := range node.Devices() {
-		path := "-" // an AWS card has none, nor does a card that is being reset
+		path := "-" // an AWS card has none, and neither does a card that is being reset
 		if d.Node != "" {
 			path = node.Dev + "/" + d.Node
 		}

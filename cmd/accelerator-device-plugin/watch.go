@@ -82,8 +82,8 @@ registers nothing with the kubelet, and asks for holders only when a device chan
 	return cmd
 }
 
-// within runs f, whose context ends after some time (0: never). It stops waiting for f soon after that time, because a
-// write blocks while nobody reads.
+// within runs f with a context that is canceled after some time (0 means never). It stops waiting for f soon after
+// that, because a write blocks while nothing is reading.
 func within(during time.Duration, f func() error) error {
 	if during == 0 {
 		return f()
@@ -111,8 +111,8 @@ func askChanges(p *changePrinter, socket string) error {
 	return err
 }
 
-// scanChanges runs a watcher and an inventory without a server, and prints the changes until the
-// command's context ends. By default it logs only warnings of the watcher, as text on stderr.
+// scanChanges runs a watcher and an inventory without a server, and prints the changes until the command's context is
+// done. By default it logs only the watcher's warnings, as text on stderr.
 func scanChanges(p *changePrinter, cfg config.Config, isSet func(string) bool) error {
 	if !isSet("log-format") {
 		cfg.LogFormat = "console"
@@ -152,15 +152,15 @@ func scanChanges(p *changePrinter, cfg config.Config, isSet func(string) bool) e
 	return tasks.Wait()
 }
 
-// changePrinter prints the changes between each list of devices and the next.
+// changePrinter prints the changes between each list of devices and the next one.
 type changePrinter struct {
 	cmd      *cobra.Command
 	format   string
-	headline string // printed last; "": none was printed yet
+	headline string // the last one printed; "" if none has been printed yet
 	before   []view.Row
 }
 
-// printState prints a whole state as one line.
+// printState prints an entire state as one line.
 func (p *changePrinter) printState(state control.State) error {
 	p.headline = stateLine(state)
 	text, err := json.Marshal(state)

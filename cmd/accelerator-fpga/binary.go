@@ -16,10 +16,10 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
 )
 
-// binaryName is the name of the program on the host.
+// binaryName is the program's name on the host.
 const binaryName = "accelerator-fpga"
 
-// newInstallBinary returns the command for the chart's init container, whose image has no shell.
+// newInstallBinary returns the command for the chart's init container, whose image doesn't have a shell.
 func newInstallBinary() *cobra.Command {
 	return &cobra.Command{
 		Use:    "install-binary DIRECTORY",
@@ -66,7 +66,7 @@ func installBinary(dir string) error {
 	if err := checkExec(dir, here); err != nil {
 		return err
 	}
-	// Rename would replace a link, which an administrator may have made on purpose.
+	// Rename would replace a link that an administrator may have created on purpose.
 	switch old, err := root.Lstat(binaryName); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -91,8 +91,8 @@ func installBinary(dir string) error {
 
 const tempPrefix = "." + binaryName + "."
 
-// removeTemporary removes the temporary files of killed installations. An installation that is still
-// running then fails, and the kubelet starts it again.
+// removeTemporary removes temporary files left by killed installations. An installation that is still running then
+// fails, and the kubelet restarts it.
 func removeTemporary(root *os.Root, here *os.File) error {
 	names, err := here.Readdirnames(-1)
 	if err != nil {
@@ -109,8 +109,8 @@ func removeTemporary(root *os.Root, here *os.File) error {
 	return nil
 }
 
-// copyFile creates an executable file with this content. The file is closed when copyFile returns,
-// because a file that is open for writing cannot be run.
+// copyFile creates an executable file with this content. The file has been closed by the time copyFile returns, because
+// a file that is open for writing can't be executed.
 func copyFile(root *os.Root, name string, from io.Reader) error {
 	to, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -118,7 +118,7 @@ func copyFile(root *os.Root, name string, from io.Reader) error {
 	}
 	_, err = io.Copy(to, from)
 	if err == nil {
-		err = to.Chmod(0o755) // independent of the umask
+		err = to.Chmod(0o755) // regardless of the umask
 	}
 	if err == nil {
 		err = to.Sync()
@@ -126,9 +126,9 @@ func copyFile(root *os.Root, name string, from io.Reader) error {
 	return errors.Join(err, to.Close())
 }
 
-// checkExec returns an error unless programs in the directory can be run.
+// checkExec returns an error unless programs in the directory can be executed.
 func checkExec(dir string, open *os.File) error {
-	const noexec = 0x8 // ST_NOEXEC of statfs(2)
+	const noexec = 0x8 // ST_NOEXEC from statfs(2)
 	var s syscall.Statfs_t
 	if err := syscall.Fstatfs(int(open.Fd()), &s); err != nil {
 		return &fs.PathError{Op: "statfs", Path: dir, Err: err}

@@ -15,8 +15,8 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 )
 
-// cardRow is a card in JSON. Keys that are also in the output of accelerator-device-plugin devices have
-// the same meaning there.
+// cardRow is a card in JSON. Keys that also appear in the output of accelerator-device-plugin devices have the same
+// meaning there.
 type cardRow struct {
 	ID         string    `json:"id"`
 	PCIAddress string    `json:"pciAddress"`
@@ -28,13 +28,13 @@ type cardRow struct {
 type fmeRow struct {
 	FME         string            `json:"fme"`
 	Driver      string            `json:"driver"`
-	PCIAddress  string            `json:"pciAddress"` // of the function that has the FME
+	PCIAddress  string            `json:"pciAddress"` // the function that has the FME
 	InterfaceID string            `json:"interfaceId"`
-	Error       string            `json:"error,omitempty"` // of reading InterfaceID
-	Ports       []string          `json:"ports"`           // of the card, which may be a virtual function of PCIAddress
+	Error       string            `json:"error,omitempty"` // from reading InterfaceID
+	Ports       []string          `json:"ports"`           // the card's ports; the card may be a virtual function of PCIAddress
 	Attributes  map[string]string `json:"attributes,omitempty"`
 	Sensors     []sensorRow       `json:"sensors,omitempty"`
-	SensorError string            `json:"sensorError,omitempty"` // of finding Sensors
+	SensorError string            `json:"sensorError,omitempty"` // from finding Sensors
 
 	attributes []fpga.Attribute
 }
@@ -46,12 +46,12 @@ type portRow struct {
 	Driver      string            `json:"driver"`
 	PCIAddress  string            `json:"pciAddress"`
 	AFUID       string            `json:"afuId"`
-	Error       string            `json:"error,omitempty"` // of reading AFUID
+	Error       string            `json:"error,omitempty"` // from reading AFUID
 	InterfaceID string            `json:"interfaceId"`
 	Parent      string            `json:"parent"` // the FME
 	Attributes  map[string]string `json:"attributes,omitempty"`
 
-	afu        string // as tables show it
+	afu        string // as shown in tables
 	attributes []fpga.Attribute
 }
 

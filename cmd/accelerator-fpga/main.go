@@ -32,8 +32,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	// The error must be one line, because the Kubernetes Events of pods show it. File names and the contents of files
-	// may contain line breaks.
+	// The error must be a single line, because it is shown in pods' Kubernetes Events. File names and file contents may
+	// contain line breaks.
 	if errors.As(err, new(failure)) {
 		fmt.Fprintf(stderr, "%s: %s\n", cmd.CommandPath(), terminal.Escape(err.Error()))
 		return 1
@@ -42,8 +42,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 2
 }
 
-// withLongFlags adds a second dash to the flags of Intel's fpga_tool, which have only one: the parser would take
-// -dry-run for -d with a value. It also adds the value true, so that the next word, which may be the command, is not
+// withLongFlags adds a second dash to the flags of Intel's fpga_tool, which have just one: the parser would take
+// -dry-run for -d with a value. It also adds the value true, so that the next word, which may be the command, isn't
 // parsed as the value.
 func withLongFlags(args []string) []string {
 	args = slices.Clone(args)
@@ -61,7 +61,7 @@ func withLongFlags(args []string) []string {
 	return args
 }
 
-// failure is an error of a command whose command line was valid.
+// failure is an error from a command whose command line was valid.
 type failure struct{ error }
 
 func (f failure) Unwrap() error { return f.error }

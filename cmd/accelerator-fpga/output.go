@@ -14,11 +14,11 @@ type row struct {
 	InterfaceID string  `json:"interfaceId,omitempty"`
 	AFUID       string  `json:"afuId,omitempty"`
 	Size        int64   `json:"size,omitempty"`
-	Hash        string  `json:"hash,omitempty"`      // of an AOCX
-	Board       *string `json:"board,omitempty"`     // of an AOCX
+	Hash        string  `json:"hash,omitempty"`      // for an AOCX
+	Board       *string `json:"board,omitempty"`     // for an AOCX
 	Path        string  `json:"path,omitempty"`      // in the store
-	Installed   *bool   `json:"installed,omitempty"` // of install
-	Error       string  `json:"error,omitempty"`     // of a file in the store that is refused
+	Installed   *bool   `json:"installed,omitempty"` // from install
+	Error       string  `json:"error,omitempty"`     // for a file in the store that is rejected
 }
 
 func rowOf(b *programming.Bitstream) row {

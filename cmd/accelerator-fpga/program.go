@@ -88,7 +88,7 @@ process stays until the driver has finished.`,
 	return cmd
 }
 
-// addMaxTemperature adds the flag --max-temperature to a command.
+// addMaxTemperature adds the --max-temperature flag to a command.
 func addMaxTemperature(cmd *cobra.Command, m *fpga.MaxTemperature) {
 	cmd.Flags().Var((*maxTemperature)(m), "max-temperature", "refuse a card if its FPGA has reached this temperature in °C, or if one of its parts has reached the part's own warning limit; board: only check the parts' limits; off: program any card")
 }
@@ -128,17 +128,17 @@ func (m *maxTemperature) Set(text string) error {
 // Type implements [pflag.Value].
 func (*maxTemperature) Type() string { return "limit" }
 
-// deadline returns a context that ends at --timeout.
+// deadline returns a context that is done after --timeout.
 func (s *settings) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, s.timeout, fmt.Errorf("not done after %s (--timeout)", s.timeout))
 }
 
-// addQuiet adds the flag --quiet to a command.
+// addQuiet adds the --quiet flag to a command.
 func addQuiet(cmd *cobra.Command, quiet *bool) {
 	cmd.Flags().BoolVarP(quiet, "quiet", "q", false, "print only errors")
 }
 
-// stdout returns the writer for the result of a command.
+// stdout returns the writer for a command's result.
 func stdout(cmd *cobra.Command, quiet bool) io.Writer {
 	if quiet {
 		return io.Discard
@@ -146,8 +146,7 @@ func stdout(cmd *cobra.Command, quiet bool) io.Writer {
 	return cmd.OutOrStdout()
 }
 
-// progress shows a text and the elapsed time on a line of a terminal, until the returned function is
-// called.
+// progress shows a text and the elapsed time on a terminal line until the returned function is called.
 func progress(w io.Writer, show bool, text string) (done func()) {
 	if !show {
 		return func() {}
@@ -171,13 +170,13 @@ func progress(w io.Writer, show bool, text string) (done func()) {
 	return func() { close(stop); <-stopped }
 }
 
-// programmedRow is the result of pr in JSON.
+// programmedRow is pr's result in JSON.
 type programmedRow struct {
 	row
 	PCIAddress string `json:"pciAddress"`
 	Port       string `json:"port"`
 	PortID     int    `json:"portId"`
-	Programmed bool   `json:"programmed"` // false: the port already had the AFU, or it was a dry run
+	Programmed bool   `json:"programmed"` // false means that the port already had the AFU, or that it was a dry run
 }
 
 func printProgrammed(w io.Writer, card fpga.Card, port fpga.Port, b *programming.Bitstream, asJSON, there, dryRun bool) error {
@@ -227,7 +226,7 @@ type movedRow struct {
 	PCIAddress string `json:"pciAddress"`
 	PortID     int    `json:"portId"`
 	Done       string `json:"done"`  // released or assigned
-	Bound      bool   `json:"bound"` // the physical function has the port, and a driver is bound to it
+	Bound      bool   `json:"bound"` // the physical function has the port, and the port is bound to a driver
 }
 
 // newMove completes a command that releases or assigns a port.
@@ -248,7 +247,7 @@ func newMove(s *settings, cmd *cobra.Command, done string, move func(fpga.Progra
 			return d.differs(*port)
 		case port != nil:
 			d.port = port.Number
-		case d.port < 0: // a released port cannot be found, so its number is needed
+		case d.port < 0: // a released port can't be found, so its number is needed
 			return errors.New("--port: found none, want the number of a port: accelerator-fpga list-port")
 		}
 		ctx, cancel := s.deadline(cmd.Context())
@@ -257,7 +256,7 @@ func newMove(s *settings, cmd *cobra.Command, done string, move func(fpga.Progra
 		if err := move(p, ctx, card, d.port); err != nil {
 			return asFailure(err)
 		}
-		// Linux 6.1 does not bind a driver to an assigned port.
+		// Linux 6.1 doesn't bind a driver to an assigned port.
 		if now, _, err := fpga.Find(host, card.Address); err == nil {
 			card = now
 		}

@@ -48,7 +48,7 @@ type settings struct {
 
 func (s *settings) json() bool { return s.output == "json" }
 
-// host returns the node of the commands, by --sysfs-root and --dev-root.
+// host returns the node that commands work on, as given by --sysfs-root and --dev-root.
 func (s *settings) host() (fpga.Host, error) {
 	isSysfs, err := sysfs.IsSysfs(s.sysfs)
 	return fpga.Host{Sys: s.sysfs, Dev: s.dev, Simulated: !isSysfs}, err

@@ -12,17 +12,17 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 )
 
-// sensorsWithin is how long the sensors of a card may be read, because a board's controller may never answer.
+// sensorsWithin is how long reading a card's sensors may take, because a board's controller may never answer.
 const sensorsWithin = 10 * time.Second
 
-// sensorRow is a sensor in JSON, with the keys of accelerator-device-plugin devices.
+// sensorRow is a sensor in JSON, with the same keys as in accelerator-device-plugin devices.
 type sensorRow struct {
 	sensors.Reading
-	Value *float64 `json:"value"`           // nil: it has none, or cannot be read
-	Error string   `json:"error,omitempty"` // of reading the value or a limit
+	Value *float64 `json:"value"`           // nil if it has none or can't be read
+	Error string   `json:"error,omitempty"` // from reading the value or a limit
 }
 
-// sensorRows reads the sensors of a card. If it is not done when ctx ends, it returns the cause of ctx as the error.
+// sensorRows reads a card's sensors. If it hasn't finished when ctx is done, it returns ctx's cause as the error.
 func sensorRows(ctx context.Context, host fpga.Host, address string) ([]sensorRow, error) {
 	type answer struct {
 		rows []sensorRow

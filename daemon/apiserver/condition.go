@@ -7,17 +7,18 @@ import (
 	"time"
 )
 
-// Condition is a condition of a Node.
+// Condition is a Node condition.
 type Condition struct {
 	Type       string
-	Status     string // True, False or Unknown; "": the Node does not have the condition
+	Status     string // True, False or Unknown; "" if the Node doesn't have the condition
 	Reason     string // CamelCase
 	Message    string
 	Transition time.Time `json:"lastTransitionTime"` // when Status last changed
 }
 
-// Condition returns a condition of a Node. It sends a patch that changes nothing, so it needs no other permission than
-// [Writer.Apply]. A policy can limit patches to this Node, but not the permission to get nodes.
+// Condition returns one of a Node's conditions. It does so by sending a patch that doesn't change anything, so it needs
+// the same permission as [Writer.Apply] and no other. A policy can restrict patches to this Node, but can't restrict
+// the permission to get nodes.
 func (w *Writer) Condition(node, kind string) (Condition, error) {
 	var answer struct {
 		object
@@ -39,12 +40,12 @@ func (w *Writer) Condition(node, kind string) (Condition, error) {
 	return Condition{Type: kind}, nil
 }
 
-// ownTypes is the prefix of the condition types that no other program has a reason to write.
+// ownTypes is the prefix of condition types that no other program has a reason to write.
 const ownTypes = "accelerator.b-com.com/"
 
-// Apply creates or updates a condition of a Node by server-side apply. If another program has written the condition,
-// the error is [ErrExists]. But a condition whose type begins with ownTypes is overwritten. Conditions of other types
-// stay, including those that Apply has written.
+// Apply creates or updates a Node condition by server-side apply. If another program has written the condition, the
+// error is [ErrExists], unless the type begins with ownTypes. In that case the condition is overwritten. Conditions of
+// other types are left alone, including those that Apply has written.
 func (w *Writer) Apply(node string, c Condition) error {
 	body := encode(fields{
 		"apiVersion": "v1", "kind": "Node", "metadata": fields{"name": node},
@@ -53,7 +54,7 @@ func (w *Writer) Apply(node string, c Condition) error {
 			"lastTransitionTime": timestamp(c.Transition), "lastHeartbeatTime": timestamp(time.Now()),
 		}}},
 	})
-	// An apply removes what its field manager has applied before and does not apply again, so each type has its own
+	// An apply removes whatever its field manager applied before and doesn't apply again, so each type has its own
 	// manager.
 	query := url.Values{"fieldManager": {component + " " + c.Type}}
 	if strings.HasPrefix(c.Type, ownTypes) {

@@ -14,40 +14,39 @@ import (
 
 // Config selects the API server and the account.
 type Config struct {
-	// Kubeconfig is the path of a kubeconfig file, whose current context is used. If it is
-	// empty, the service account of this process's pod is used.
+	// Kubeconfig is the path of a kubeconfig file, whose current context is used. If it is empty, this pod's service
+	// account is used.
 	Kubeconfig string
 
-	// ServiceAccount is the directory with the token and ca.crt of the service
-	// account. Empty: the directory in which the kubelet puts them.
+	// ServiceAccount is the directory that contains the service account's token and ca.crt. If it is empty, the
+	// directory in which the kubelet puts them is used.
 	ServiceAccount string
 
-	// LookupEnv is [os.LookupEnv], for the variables with the address of the API server that
-	// the kubelet sets in each pod. It is not used with a Kubeconfig.
+	// LookupEnv is [os.LookupEnv]. It is used for the variables with the API server's address, which the kubelet sets
+	// in each pod. It isn't used with a Kubeconfig.
 	LookupEnv func(string) (string, bool)
 
-	// UserAgent is the value of the header User-Agent. It appears in the audit log of the API server.
+	// UserAgent is the value of the User-Agent header. It appears in the API server's audit log.
 	UserAgent string
 
-	// Dial opens a connection; nil: over the network.
+	// Dial opens a connection. If it is nil, connections are made over the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// Failed is called for each failed request that will be repeated. It must be safe for concurrent use, and may be
-	// nil.
+	// Failed is called for each failed request that will be retried. It must be safe for concurrent use. It may be nil.
 	Failed func()
 }
 
-// Client holds the address of the API server and the credentials. Create it with [Open].
+// Client holds the API server's address and the credentials. Create it with [Open].
 type Client struct {
 	server *url.URL
-	config transport.Config // as read; transport.New gets a copy, because it fills in the contents of files
+	config transport.Config // as read; transport.New gets a copy, because it fills in the files' contents
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	log    *zap.Logger
 	failed func()
 }
 
-// Open returns a client for the configuration. It reads the files of the configuration, so that
-// errors in them are found at the start. It makes no connection.
+// Open returns a client for the configuration. It reads the configuration's files, so that errors in them are found at
+// startup. It doesn't connect.
 func Open(cfg Config, log *zap.Logger) (*Client, error) {
 	c := &Client{dial: cfg.Dial, failed: cfg.Failed, log: log.Named("apiserver")}
 	if c.dial == nil {
@@ -76,7 +75,7 @@ func Open(cfg Config, log *zap.Logger) (*Client, error) {
 	return c, nil
 }
 
-// inCluster returns the address and the credentials that the kubelet gives to each pod.
+// inCluster returns the address and credentials that the kubelet gives to each pod.
 func inCluster(cfg Config) (*url.URL, transport.Config, error) {
 	var address [2]string
 	for i, name := range []string{"KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"} {

@@ -1,8 +1,8 @@
-// Package apiserver is the only package that connects to the Kubernetes API server.
-// It follows the annotations of one Node object, and writes Events and a condition of that Node.
+// Package apiserver is the only package that connects to the Kubernetes API server. It follows the annotations of one
+// Node object, and writes Events and a condition for that Node.
 //
 //	client, err := apiserver.Open(apiserver.Config{LookupEnv: os.LookupEnv}, log) // reads files, no traffic
-//	err = client.FollowNode(ctx, "worker-3", func(n apiserver.Node) { … }, func() { … }) // until ctx ends
+//	err = client.FollowNode(ctx, "worker-3", func(n apiserver.Node) { … }, func() { … }) // until ctx is done
 //	w := client.Writer(ctx, "worker-3")
 //	defer w.Close()
 //	err = w.Create(apiserver.Event{…})
@@ -10,21 +10,21 @@
 //
 // # Libraries
 //
-// Package transport of client-go handles credentials, TLS, and the rotation of tokens, certificates and CAs. It costs 1
-// MiB of resident memory and 0.9 MB of binary. The package rest, which could also send the requests, costs 3.3 MiB and
-// 3.8 MB (measured, v0.37.2).
+// client-go's transport package handles credentials, TLS, and the rotation of tokens, certificates and CAs. It adds 1
+// MiB of resident memory and 0.9 MB to the binary. The rest package, which could also send the requests, adds 3.3 MiB
+// and 3.8 MB (measured with v0.37.2).
 //
-// Nodes and pods are requested as PartialObjectMetadata: some hundred bytes to a few kilobytes
-// instead of 50 kilobytes.
+// Nodes and pods are requested as PartialObjectMetadata, which is a few hundred bytes to a few kilobytes instead of 50
+// kilobytes.
 //
-// Events are of core/v1, because Events of events.k8s.io/v1 are immutable except for a series, and their message cannot
-// be updated.
+// Events are core/v1 Events. An events.k8s.io/v1 Event is immutable except for its series, so its message can't be
+// updated.
 //
 // # Rights
 //
-// Following a node needs the verbs list and watch on nodes, in a ClusterRole. Both requests have the field selector
-// metadata.name=NAME, so a rule with resourceNames [NAME] suffices. Writing Events needs create and patch on events.
-// The uids of pods need get on pods, but Events are written without them as well. Writing a condition needs patch on
+// Following a node needs the list and watch verbs on nodes, in a ClusterRole. Both requests use the field selector
+// metadata.name=NAME, so a rule with resourceNames [NAME] is enough. Writing Events needs create and patch on events.
+// Getting pod UIDs needs get on pods, but Events can be written without UIDs. Writing a condition needs patch on
 // nodes/status.
 //
 //	rules:
@@ -35,25 +35,25 @@
 //
 // # Failures
 //
-// [Client.FollowNode] lists the node, watches it until the watch ends, and begins again, whatever the server answers.
-// While the server does not answer, callers keep the last state: the lack of an answer does not mean that the node was
-// deleted.
+// [Client.FollowNode] lists the node, watches it until the watch ends, and starts over, whatever the server answers.
+// While the server doesn't answer, callers keep the last state, because the lack of an answer doesn't mean that the
+// node was deleted.
 //
-// A request may take 30 s, and an answer or an event may have 4 MiB. A watch is requested for 5 to 10 minutes, and is
-// closed 30 s after that time. A silent connection is pinged (HTTP/2). The wait before the next attempt is 0.25 to 0.5
-// s after the first failure, and grows up to 30 s. If the server asks for a Retry-After of up to a minute, the next
-// attempt comes after that time plus a random part of up to half of it, so that the nodes of a cluster do not all
-// return at once. For the same reason, a new watch begins after a random time of up to a second. Each kind of failure
-// is logged once. Further ones are logged at Debug, until a watch has lasted for 45 s.
+// A request may take up to 30 s, and an answer or an event may be up to 4 MiB in size. A watch is requested for 5 to 10
+// minutes, and is closed 30 s after that. Silent connections are pinged (HTTP/2). The delay before the next attempt is
+// 0.25 to 0.5 s after the first failure and grows up to 30 s. If the server sends a Retry-After of up to a minute, the
+// next attempt is made after that time plus up to half of it, chosen at random, so that a cluster's nodes don't all
+// come back at once. For the same reason, a new watch begins after a random delay of up to a second. Each kind of
+// failure is logged once. Further failures are logged at Debug until a watch has lasted for 45 s.
 //
-// After a request that did not reach the server or was answered with 401, the connections are closed. The next request
-// then reads token, certificates and CA again, earlier than client-go would by itself.
+// After a request that didn't reach the server or got a 401, the connections are closed. The next request then rereads
+// the token, certificates and CA, sooner than client-go would by itself.
 //
-// A request of a [Writer] may take 10 s and is made once. The caller decides whether to try again.
+// A [Writer]'s request may take up to 10 s and isn't retried. Whether to try again is up to the caller.
 //
 // # Goroutines
 //
 // A [Client] is immutable and safe for concurrent use. Each FollowNode and each Writer has its own connections.
-// FollowNode reads in the goroutine of its caller. It calls changed there as well, and does not read until changed
-// returns. A Writer belongs to one goroutine, and its methods block for as long as a request takes.
+// FollowNode reads in its caller's goroutine. It also calls changed there, and doesn't read until changed returns. A
+// Writer belongs to one goroutine, and its methods block for as long as a request takes.
 package apiserver

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// component is the source of the Events.
+// component is the Events' source.
 const component = "accelerator-device-plugin"
 
-// Event contains those fields of a core/v1 Event that this package writes.
+// Event contains the fields of a core/v1 Event that this package writes.
 type Event struct {
-	Name        string // DNS name, unique in the namespace of the object
+	Name        string // DNS name, unique in the object's namespace
 	Object      Object
-	Host        string // name of the node
-	Warning     bool   // false: Normal
+	Host        string // the node's name
+	Warning     bool   // false means Normal
 	Reason      string // CamelCase
 	Message     string
 	First, Last time.Time
@@ -26,11 +26,11 @@ type Object struct {
 	Kind      string // Node or Pod
 	Namespace string // "" for a node
 	Name      string
-	UID       string // kubectl describe finds Events by the uid; "": not known
+	UID       string // kubectl describe finds Events by UID; "" if not known
 }
 
-// namespace returns the namespace of the object's Events. Events of nodes are in default (legacyValidateEvent,
-// pkg/apis/core/validation/events.go of Kubernetes).
+// namespace returns the namespace of the object's Events. Node Events are in default (legacyValidateEvent,
+// pkg/apis/core/validation/events.go in Kubernetes).
 func (o Object) namespace() string {
 	if o.Namespace == "" {
 		return "default"
@@ -60,8 +60,8 @@ func (e Event) kind() string {
 	return "Normal"
 }
 
-// whole returns the body of the request that creates the Event. The fields are those that client-go's
-// recorder of core/v1 sets (makeEvent, tools/record/event.go).
+// whole returns the body of the request that creates the Event. It sets the same fields as client-go's core/v1 recorder
+// (makeEvent, tools/record/event.go).
 func (e Event) whole() []byte {
 	object := fields{"apiVersion": "v1", "kind": e.Object.Kind, "name": e.Object.Name}
 	if e.Object.Namespace != "" {
@@ -83,7 +83,7 @@ func (e Event) whole() []byte {
 	})
 }
 
-// growth returns the body of the request that updates the Event after a repetition.
+// growth returns the body of the request that updates a repeated Event.
 func (e Event) growth() []byte {
 	return encode(fields{"type": e.kind(), "message": e.Message, "lastTimestamp": timestamp(e.Last), "count": e.Count})
 }
@@ -91,7 +91,7 @@ func (e Event) growth() []byte {
 func encode(f fields) []byte {
 	data, err := json.Marshal(f)
 	if err != nil {
-		panic(err) // cannot happen: there are only texts, numbers and objects of these
+		panic(err) // can't happen: there are only strings, numbers and objects that contain them
 	}
 	return data
 }

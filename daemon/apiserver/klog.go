@@ -8,8 +8,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// UseLogger sends the log lines of client-go to log. It applies to the whole process, and must
-// be called once, before [Open].
+// UseLogger redirects client-go's log lines to log. It affects the whole process, and must be called once, before
+// [Open].
 func UseLogger(log *zap.Logger) {
 	lines := log.Named("client-go").With(logevent.LibraryLog).Sugar()
 	klog.SetLogger(funcr.New(func(_, line string) { lines.Warn(line) }, funcr.Options{}))

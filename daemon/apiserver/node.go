@@ -14,25 +14,25 @@ import (
 )
 
 const (
-	watchFor     = 5 * time.Minute  // a watch is requested for between once and twice this time
-	tooBrief     = 5 * time.Second  // a watch that ends earlier has failed
-	steadyAfter  = 45 * time.Second // a watch that has lasted for this time counts as recovery
-	reopenWithin = time.Second      // longest wait after the end of a watch that has not failed
+	watchFor     = 5 * time.Minute  // a watch is requested for one to two times this long
+	tooBrief     = 5 * time.Second  // a watch that ends sooner than this has failed
+	steadyAfter  = 45 * time.Second // a watch that has lasted this long counts as recovery
+	reopenWithin = time.Second      // maximum delay after a watch that ended without failing
 )
 
-// Node is the metadata of a Node object.
+// Node is a Node object's metadata.
 type Node struct {
 	Name        string
-	UID         string            // differs after the node was deleted and created again
+	UID         string            // differs after the node was deleted and recreated
 	Annotations map[string]string // must not be modified
-	Exists      bool              // false: the API server has no such node; only Name is set
+	Exists      bool              // false means that the API server has no such node, and only Name is set
 }
 
 func (n Node) equal(other Node) bool {
 	return n.UID == other.UID && n.Exists == other.Exists && maps.Equal(n.Annotations, other.Annotations)
 }
 
-// object is the PartialObjectMetadata of an object, or a Status.
+// object is an object's PartialObjectMetadata, or a Status.
 type object struct {
 	Kind     string
 	Metadata struct {
@@ -54,7 +54,7 @@ func (o object) node(name string) (Node, error) {
 	return Node{Name: name, UID: m.UID, Annotations: m.Annotations, Exists: true}, nil
 }
 
-// nodeList is the answer to a list of one name.
+// nodeList is the answer to listing a single name.
 type nodeList struct {
 	object
 	Items []object
@@ -62,7 +62,7 @@ type nodeList struct {
 
 // node returns the listed node.
 func (l nodeList) node(name string) (Node, error) {
-	// Any other answer without items does not mean that the node does not exist.
+	// Any other answer without items doesn't mean that the node doesn't exist.
 	if l.Kind != "PartialObjectMetadataList" || l.Metadata.ResourceVersion == "" {
 		return Node{}, fmt.Errorf("found kind %q with resourceVersion %q, want a list of nodes",
 			clip(l.Kind), clip(l.Metadata.ResourceVersion))
@@ -82,11 +82,11 @@ type watchEvent struct {
 	Object object
 }
 
-// errExpired is the error of an event ERROR with code 410: the API server no longer has the
-// history that the watch needs.
+// errExpired is the error for an ERROR event with code 410, which means that the API server no longer has the history
+// that the watch needs.
 var errExpired = errors.New("resourceVersion is too old")
 
-// node returns the node after the event.
+// node returns the node's state after the event.
 func (e watchEvent) node(name string) (Node, error) {
 	switch e.Type {
 	case "ADDED", "MODIFIED", "DELETED":
@@ -107,16 +107,16 @@ func (e watchEvent) node(name string) (Node, error) {
 	return Node{}, fmt.Errorf("type: found %q, want ADDED, MODIFIED, DELETED or ERROR", clip(e.Type))
 }
 
-// dnsName matches DNS subdomains, which are the names that objects can have. Only such names may be
-// used in a path or a field selector.
+// dnsName matches DNS subdomains, which are the names that objects can have. Only such names may be used in a path or a
+// field selector.
 var dnsName = regexp.MustCompile(`^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$`)
 
-// FollowNode follows a Node object until ctx ends. Then it returns nil. It calls changed with the first state that the
-// API server returns, even if there is no such node, and whenever annotations, UID or existence differ from the last
-// call. It may skip states that did not last, but never the last one. After each answer 401 or 403 it logs the answer
-// and calls refused, because the account may never get the permission.
+// FollowNode follows a Node object until ctx is done, and then returns nil. It calls changed with the first state that
+// the API server returns, even if there is no such node. After that, it calls changed whenever the annotations, the UID
+// or the node's existence differ from the last call. It may skip intermediate states, but never the last one. After
+// each 401 or 403 it logs the answer and calls refused, because the account may never get the permission.
 //
-// It returns an error only for a name that no node can have.
+// It returns an error only if no node can have this name.
 func (c *Client) FollowNode(ctx context.Context, name string, changed func(Node), refused func()) error {
 	if !dnsName.MatchString(name) {
 		return fmt.Errorf("node name: found %q, want a DNS name in lower case", name)
@@ -128,7 +128,7 @@ func (c *Client) FollowNode(ctx context.Context, name string, changed func(Node)
 		if ctx.Err() != nil {
 			break
 		}
-		// When an API server stops, the watches of all nodes end at the same time.
+		// When an API server stops, all nodes' watches end at the same time.
 		wait := rand.N(reopenWithin)
 		if err != nil {
 			wait = f.trouble.failure(err)
@@ -144,17 +144,17 @@ func (c *Client) FollowNode(ctx context.Context, name string, changed func(Node)
 	return nil
 }
 
-// follower is the state of one call of FollowNode. It belongs to the goroutine of that call.
+// follower is the state of one FollowNode call. It belongs to that call's goroutine.
 type follower struct {
 	session
 	name    string
 	changed func(Node)
 	trouble trouble
-	last    *Node // argument of the last call of changed; nil: none
+	last    *Node // argument of the last call of changed; nil if there was none
 }
 
-// observe calls changed if the node differs from the last one. Most events do not differ: a node's
-// status changes every few minutes.
+// observe calls changed if the node differs from the last one. Most events don't change anything that matters: a node's
+// status is updated every few minutes.
 func (f *follower) observe(node Node) {
 	if f.last == nil || !f.last.equal(node) {
 		f.last = &node
@@ -162,8 +162,8 @@ func (f *follower) observe(node Node) {
 	}
 }
 
-// listAndWatch lists the node, and follows it until a watch ends. The list request contains no resourceVersion, so the
-// answer is not older than an earlier one.
+// listAndWatch lists the node and follows it until a watch ends. The list request doesn't contain a resourceVersion, so
+// the answer isn't older than an earlier one.
 func (f *follower) listAndWatch(ctx context.Context) error {
 	version, err := f.list(ctx)
 	if err != nil {
@@ -181,7 +181,7 @@ func (f *follower) nodes(verb string, more url.Values) call {
 	return call{verb: verb, resource: "nodes", path: "/api/v1/nodes", query: query}
 }
 
-// list returns the resourceVersion of the list.
+// list returns the list's resourceVersion.
 func (f *follower) list(ctx context.Context) (version string, err error) {
 	var list nodeList
 	if err := f.ask(ctx, requestWithin, f.nodes("list", nil), &list); err != nil {
@@ -195,8 +195,8 @@ func (f *follower) list(ctx context.Context) (version string, err error) {
 	return list.Metadata.ResourceVersion, nil
 }
 
-// watch follows the node from version on until the watch ends. API servers end watches at any time, and connections
-// break. The end counts as an error only if it comes within tooBrief of the beginning.
+// watch follows the node from version until the watch ends. API servers can end watches at any time, and connections
+// break. That counts as an error only if it happens within tooBrief of the start.
 func (f *follower) watch(ctx context.Context, version string) error {
 	lasts := watchFor + rand.N(watchFor)
 	ctx, cancel := context.WithTimeout(ctx, lasts+requestWithin)
@@ -218,7 +218,7 @@ func (f *follower) watch(ctx context.Context, version string) error {
 	began, passed := time.Now(), make(chan struct{})
 	steady := time.AfterFunc(steadyAfter, func() {
 		defer close(passed)
-		f.trouble.success() // the goroutine of watch does not use trouble until it returns
+		f.trouble.success() // watch's goroutine doesn't use trouble until it returns
 	})
 	defer func() {
 		if !steady.Stop() {

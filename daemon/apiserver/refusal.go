@@ -13,27 +13,27 @@ import (
 )
 
 const (
-	maxRefusal = 64 << 10    // maximum number of bytes of a refusal's body that are read
+	maxRefusal = 64 << 10    // maximum number of bytes read from an error response's body
 	maxWords   = 300         // maximum number of bytes of the body that are logged
-	maxRetry   = time.Minute // longest Retry-After that is followed
+	maxRetry   = time.Minute // longest Retry-After that is honored
 )
 
-// The kinds of errors of a [Writer], for [errors.Is].
+// The kinds of errors that a [Writer] returns, for [errors.Is].
 var (
 	ErrNotFound     = errors.New("no such object")
 	ErrExists       = errors.New("an object of that name exists")
 	ErrUnauthorized = errors.New("the token or certificate is not accepted") // it may be renewed later
-	ErrForbidden    = errors.New("the account has no right to do this")      // it may get the right later
+	ErrForbidden    = errors.New("the account has no right to do this")      // the account may be granted the permission later
 	ErrEnding       = errors.New("the namespace is being deleted")
 	ErrRefused      = errors.New("refused for good")
 )
 
-// refusal is an answer other than 200 and 201.
+// refusal is a response with a status other than 200 and 201.
 type refusal struct {
 	code   int
 	ending bool          // the namespace is being deleted
-	words  string        // message of the server
-	needs  string        // the right that the account needs
+	words  string        // the server's message
+	needs  string        // the permission that the account needs
 	retry  time.Duration // the server's Retry-After
 }
 
@@ -48,13 +48,13 @@ func (r *refusal) Error() string {
 	return text
 }
 
-// final contains the codes of answers that another attempt will not change.
+// final contains the status codes that another attempt won't change.
 var final = []int{
 	http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusGone,
 	http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity,
 }
 
-// Is reports whether the refusal is of the kind target.
+// Is reports whether the refusal is of the kind that target stands for.
 func (r *refusal) Is(target error) bool {
 	switch target {
 	case ErrNotFound:
@@ -73,9 +73,9 @@ func (r *refusal) Is(target error) bool {
 	return false
 }
 
-// readRefusal reads the answer to c: a Status object or, from a proxy, text.
+// readRefusal reads the response to c: a Status object or, from a proxy, text.
 func readRefusal(answer *http.Response, c call) *refusal {
-	body, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal)) // a part of the body suffices
+	body, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal)) // part of the body is enough
 	r := parseRefusal(answer.StatusCode, body)
 	if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && seconds > 0 {
 		r.retry = min(time.Duration(min(seconds, 3600))*time.Second, maxRetry)

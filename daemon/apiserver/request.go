@@ -16,26 +16,25 @@ import (
 )
 
 const (
-	requestWithin = 30 * time.Second // limit for connecting, for the header of an answer, and for a whole list
-	maxAnswer     = 4 << 20          // maximum number of bytes of an answer or an event; etcd stores objects up to 1.5 MiB
+	requestWithin = 30 * time.Second // limit for connecting, for a response's header, and for an entire list
+	maxAnswer     = 4 << 20          // maximum size of a response or an event in bytes; etcd stores objects of up to 1.5 MiB
 )
 
-// errTooLarge is the error of an answer or an event of more than [maxAnswer] bytes.
+// errTooLarge is the error for a response or event larger than [maxAnswer] bytes.
 var errTooLarge = fmt.Errorf("larger than %d bytes", maxAnswer)
 
-// errFiles is the error of a file of the configuration that cannot be used.
+// errFiles is the error for a configuration file that can't be used.
 var errFiles = errors.New("token, CA or client certificate")
 
-// transport returns a transport of client-go. It reads the token file again after a minute and
-// the CA file after five, loads the client certificate for each handshake, and pings an HTTP/2
-// connection after 30 s of silence.
+// transport returns a client-go transport. It rereads the token file after a minute and the CA file after five, loads
+// the client certificate for each handshake, and pings an HTTP/2 connection after 30 s of silence.
 func (c *Client) transport(dial connrotation.DialFunc) (http.RoundTripper, error) {
 	config := c.config
 	if err := checkCertificate(config); err != nil {
 		return nil, fmt.Errorf("API server %s: %w: %w", c.server, errFiles, err)
 	}
-	// The holder is part of the key under which client-go caches transports. With a new holder,
-	// client-go reads the files again.
+	// The holder is part of the key that client-go caches transports under. With a new holder, client-go rereads the
+	// files.
 	config.DialHolder = &transport.DialHolder{Dial: dial}
 	made, err := transport.New(&config)
 	if err == nil && config.TLS.CAFile != "" && len(config.TLS.CAData) == 0 {
@@ -47,8 +46,8 @@ func (c *Client) transport(dial connrotation.DialFunc) (http.RoundTripper, error
 	return made, nil
 }
 
-// checkCertificate returns an error if there is a client certificate that does not match its key.
-// client-go's transport would log that many times a minute.
+// checkCertificate returns an error if there is a client certificate that doesn't match its key. client-go's transport
+// would otherwise log the mismatch many times a minute.
 func checkCertificate(config transport.Config) error {
 	made, err := transport.TLSConfigFor(&config)
 	if err == nil && made != nil && made.GetClientCertificate != nil {
@@ -57,10 +56,10 @@ func checkCertificate(config transport.Config) error {
 	return err
 }
 
-// session holds the connections of one FollowNode or Writer. It belongs to one goroutine.
+// session holds the connections of a FollowNode call or a Writer. It belongs to one goroutine.
 type session struct {
 	*Client
-	transport http.RoundTripper // nil: not created yet
+	transport http.RoundTripper // nil if not created yet
 	conns     *connrotation.Dialer
 }
 
@@ -75,12 +74,12 @@ func (s *session) close() {
 // call is a request.
 type call struct {
 	verb     string // verb of the RBAC rule that allows the request
-	resource string // resource of that rule
+	resource string // the rule's resource
 	path     string
 	query    url.Values
 	body     []byte
-	apply    bool // the patch is a server-side apply, not a merge patch
-	whole    bool // the answer is the object, not only its metadata
+	apply    bool // the patch is a server-side apply instead of a merge patch
+	whole    bool // the response contains the object, not just its metadata
 }
 
 // methods maps verbs to HTTP methods.
@@ -89,8 +88,8 @@ var methods = map[string]string{
 	"create": http.MethodPost, "patch": http.MethodPatch,
 }
 
-// do makes a request, and returns an answer 200 or 201, whose body the caller closes. For other
-// answers the error is a [*refusal]. It does not follow redirects, because their target would get the token.
+// do makes a request and returns a 200 or 201 response, whose body the caller must close. For any other status the
+// error is a [*refusal]. It doesn't follow redirects, because the target would get the token.
 func (s *session) do(ctx context.Context, c call) (*http.Response, error) {
 	if s.transport == nil {
 		s.conns = connrotation.NewDialer(s.dial)
@@ -137,8 +136,7 @@ func (s *session) do(ctx context.Context, c call) (*http.Response, error) {
 	return nil, refused
 }
 
-// ask makes a request with a time limit, and decodes the JSON object of the answer into to, unless to
-// is nil.
+// ask makes a request with a time limit, and decodes the response's JSON object into to, unless to is nil.
 func (s *session) ask(ctx context.Context, within time.Duration, c call, to any) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -148,7 +146,7 @@ func (s *session) ask(ctx context.Context, within time.Duration, c call, to any)
 	}
 	defer answer.Body.Close()
 	if to == nil {
-		_, _ = io.CopyN(io.Discard, answer.Body, maxRefusal) // so that the connection can be used again
+		_, _ = io.CopyN(io.Discard, answer.Body, maxRefusal) // so that the connection can be reused
 		return nil
 	}
 	if err := newDecoder(answer.Body).decode(to); err != nil {
@@ -177,7 +175,7 @@ func (d decoder) decode(to any) error {
 	return err
 }
 
-// isMalformed reports whether err means that the received text is not the expected JSON object.
+// isMalformed reports whether err means that the received text isn't the expected JSON object.
 func isMalformed(err error) bool {
 	_, syntax := errors.AsType[*json.SyntaxError](err)
 	_, kind := errors.AsType[*json.UnmarshalTypeError](err)

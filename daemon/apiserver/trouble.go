@@ -11,14 +11,14 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// trouble paces attempts that fail, and logs the first failure of each kind and the recovery.
+// trouble paces failing attempts, and logs the first failure of each kind and the recovery.
 type trouble struct {
 	log    *zap.Logger
 	count  func() // called for each failure; may be nil
 	pause  backoff.Backoff
 	failed int // failures since the last success
 	since  time.Time
-	logged map[int]bool // kinds that were logged since then
+	logged map[int]bool // kinds that have been logged since then
 }
 
 func (c *Client) trouble(node string) trouble {
@@ -28,8 +28,8 @@ func (c *Client) trouble(node string) trouble {
 	}
 }
 
-// failure records a failure, and returns the time to wait before the next attempt. It logs the first
-// failure of each kind: when the network works again, a right may still be missing.
+// failure records a failure, and returns how long to wait before the next attempt. It logs the first failure of each
+// kind, because after the network has come back, a permission may still be missing.
 func (t *trouble) failure(err error) time.Duration {
 	if t.failed == 0 {
 		t.since, t.logged = time.Now(), map[int]bool{}
@@ -38,14 +38,14 @@ func (t *trouble) failure(err error) time.Duration {
 	if t.count != nil {
 		t.count()
 	}
-	kind, asked := 0, time.Duration(0) // kind 0: no answer
+	kind, asked := 0, time.Duration(0) // kind 0 means that there was no answer
 	message := "api server lost, trying again"
 	if errors.Is(err, errFiles) {
 		kind = -1
 	}
 	if refused, ok := errors.AsType[*refusal](err); ok {
 		asked = refused.retry
-		kind = min(max(0, refused.code/100), 9) // an event ERROR may have any code
+		kind = min(max(0, refused.code/100), 9) // an ERROR event may have any code
 		if kind == 4 {
 			message = "api server refuses, trying again"
 		}
@@ -63,7 +63,7 @@ func (t *trouble) failure(err error) time.Duration {
 	return wait
 }
 
-// success records a success, and logs the recovery after failures.
+// success records a success. If there were failures before it, it logs the recovery.
 func (t *trouble) success() {
 	t.pause.Reset()
 	if t.failed > 0 {

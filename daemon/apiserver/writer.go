@@ -7,32 +7,32 @@ import (
 )
 
 const (
-	writeWithin = 10 * time.Second // limit for one request of a [Writer], because others wait for it
-	maxUID      = 256              // maximum number of bytes of a uid, which usually has 36
+	writeWithin = 10 * time.Second // limit for one [Writer] request, because others are waiting for it
+	maxUID      = 256              // maximum length of a UID in bytes; UIDs usually have 36
 )
 
-// Writer writes Events and a condition of a Node. It belongs to one goroutine. It does not repeat requests: its caller
-// repeats them, after the time that Failed returns.
+// Writer writes Events and a Node condition. It belongs to one goroutine. It doesn't retry requests: its caller does,
+// after the time that Failed returns.
 type Writer struct {
 	session session
 	ctx     context.Context
 	trouble trouble
 }
 
-// Writer returns a writer whose requests end with ctx. The name of the node is for the log.
+// Writer returns a writer whose requests end when ctx is done. node is the node's name, for the log.
 func (c *Client) Writer(ctx context.Context, node string) *Writer {
 	return &Writer{session: session{Client: c}, ctx: ctx, trouble: c.trouble(node)}
 }
 
-// Close closes the connections of the writer.
+// Close closes the writer's connections.
 func (w *Writer) Close() { w.session.close() }
 
-// Create creates an Event. The error is [ErrExists] if there is one with its name, and [ErrNotFound]
-// if the namespace does not exist.
+// Create creates an Event. The error is [ErrExists] if there is already one with the same name, and [ErrNotFound] if
+// the namespace doesn't exist.
 func (w *Writer) Create(e Event) error { return w.write("create", e, "", e.whole()) }
 
-// Grow updates count, time and message of an existing Event. The error is [ErrNotFound] if it
-// no longer exists: API servers keep Events for an hour by default.
+// Grow updates an existing Event's count, time and message. The error is [ErrNotFound] if it no longer exists: by
+// default, API servers keep Events for an hour.
 func (w *Writer) Grow(e Event) error { return w.write("patch", e, "/"+e.Name, e.growth()) }
 
 func (w *Writer) write(verb string, e Event, suffix string, body []byte) error {
@@ -47,7 +47,7 @@ func (w *Writer) write(verb string, e Event, suffix string, body []byte) error {
 	return nil
 }
 
-// PodUID returns the uid of a pod. The error is [ErrNotFound] if there is no pod with this name.
+// PodUID returns a pod's UID. The error is [ErrNotFound] if there is no pod with this name.
 func (w *Writer) PodUID(namespace, name string) (string, error) {
 	of := fmt.Sprintf("get pod %s/%s", clip(namespace), clip(name))
 	if !dnsName.MatchString(namespace) || !dnsName.MatchString(name) {
@@ -65,7 +65,7 @@ func (w *Writer) PodUID(namespace, name string) (string, error) {
 	return pod.Metadata.UID, nil
 }
 
-// isPod returns an error unless the object is this pod and has a uid.
+// isPod returns an error unless the object is this pod and has a UID.
 func (o object) isPod(namespace, name string) error {
 	m := o.Metadata
 	if m.Namespace != namespace || m.Name != name || m.UID == "" || len(m.UID) > maxUID {
@@ -75,8 +75,8 @@ func (o object) isPod(namespace, name string) error {
 	return nil
 }
 
-// Failed records a request that failed temporarily, and returns the time to wait before the next
-// one. The first failure of each kind is logged.
+// Failed records a request that failed temporarily, and returns how long to wait before the next one. The first failure
+// of each kind is logged.
 func (w *Writer) Failed(err error) time.Duration { return w.trouble.failure(err) }
 
 // Passed records a request that succeeded. If recovered is true, no other request is failing any more, and the recovery

@@ -15,21 +15,21 @@ import (
 	"b-com.com/accelerator-device-plugin/offer"
 )
 
-// A file is parsed into nodes instead of a struct, for three reasons. What counts is the text of a value, as in flags
-// and variables, not its YAML type (1e10 may be four hex digits). The settings and their checks are in the table of
-// flags. And our errors name the place and the allowed values, while the library's errors name Go types.
+// A file is parsed into nodes instead of a struct, for three reasons. What counts is a value's text, as in flags and
+// variables, not its YAML type (1e10 may be four hex digits). The settings and their checks are in the table of flags.
+// And our errors give the location and the allowed values, whereas the library's errors refer to Go types.
 
-// Limits for a file. With aliases, a short file can contain many values, and each of them may be wrong.
+// Limits for a file. With aliases, a short file can contain many values, each of which may be wrong.
 const (
 	mostErrors = 20
-	mostText   = 2000 // bytes of an error
+	mostText   = 2000 // length of an error in bytes
 	mostValues = 100_000
 )
 
-// setter sets a variable to a value of a file. It returns everything that is wrong with the value.
+// setter sets a variable to a value from a file. It returns everything that is wrong with the value.
 type setter func(n *yaml.Node) []problem
 
-// problem is an error in a file. Its path is relative to the value that the setter got.
+// problem is an error in a file. Its path is relative to the value passed to the setter.
 type problem struct {
 	line       int
 	path, text string
@@ -39,14 +39,14 @@ func wrong(n *yaml.Node, format string, args ...any) []problem {
 	return []problem{{n.Line, "", fmt.Sprintf(format, args...)}}
 }
 
-// reloadable contains the settings that can change without a restart of the daemon.
+// reloadable contains the settings that can change without restarting the daemon.
 type reloadable struct {
 	exclude   map[string]bool
 	severity  map[string]string
 	resources []offer.Rule
 }
 
-// reloadable returns the keys of the settings that can change.
+// reloadable returns the keys of those settings.
 func (v Vocabulary) reloadable(p *reloadable) map[string]setter {
 	return map[string]setter{
 		"exclude":   list("a list of PCI addresses", exclude(p)),
@@ -75,8 +75,8 @@ func exclude(p *reloadable) setter {
 	}
 }
 
-// severities returns a key for each row of the health table, NAME or NAME=VALUE. NAME alone applies to all
-// its rows.
+// severities returns a key for each row of the health table, NAME or NAME=VALUE. NAME by itself applies to all of its
+// rows.
 func (v Vocabulary) severities(p *reloadable) map[string]setter {
 	known := make(map[string]setter)
 	for _, row := range v.Rows {
@@ -96,8 +96,8 @@ func (v Vocabulary) severities(p *reloadable) map[string]setter {
 	return known
 }
 
-// rule takes a rule for names of resources. The order of the rules matters: the first one that matches a
-// device names its resource.
+// rule takes a rule for resource names. The rules' order matters: the first one that matches a device determines its
+// resource.
 func (v Vocabulary) rule(p *reloadable) setter {
 	lines := make(map[offer.Match]int)
 	return func(n *yaml.Node) []problem {
@@ -106,8 +106,8 @@ func (v Vocabulary) rule(p *reloadable) setter {
 		if errs := object(map[string]setter{"name": name, "match": v.match(&rule.Match)}, "name", "match")(n); errs != nil {
 			return errs
 		}
-		// A rule that matches only devices of an earlier rule is accepted: the earlier one may be
-		// removed later. `devices -o wide` lists rules that apply to no device.
+		// A rule is accepted even if an earlier one matches all of its devices, because the earlier one may be removed
+		// later. `devices -o wide` lists rules that don't apply to any device.
 		if line := lines[rule.Match]; line > 0 {
 			return wrong(n, "found the match twice, first on line %d, want it once: this rule is never used", line)
 		}
@@ -117,7 +117,7 @@ func (v Vocabulary) rule(p *reloadable) setter {
 	}
 }
 
-// match takes the match of a rule.
+// match takes a rule's match.
 func (v Vocabulary) match(m *offer.Match) setter {
 	text := func(p *string, k kind[string]) setter {
 		return func(n *yaml.Node) []problem {
@@ -149,8 +149,8 @@ func (v Vocabulary) match(m *offer.Match) setter {
 	}
 }
 
-// readConfig parses the configuration file into c. A setting whose flag in set was changed keeps its
-// value; the value in the file is only checked.
+// readConfig parses the configuration file into c. If a setting's flag in set has been changed, the setting keeps its
+// value, and the value in the file is only checked.
 func (c *Config) readConfig(from contents, set *pflag.FlagSet, v Vocabulary) error {
 	var p reloadable
 	known := v.reloadable(&p)
@@ -182,8 +182,8 @@ func (c *Config) readConfig(from contents, set *pflag.FlagSet, v Vocabulary) err
 	return err
 }
 
-// readOverrides parses the overrides into c: first the overrides of all nodes, then those of the named node. The
-// overrides of other nodes are only checked.
+// readOverrides parses the overrides into c: first the ones for all nodes, then the ones for the given node. Other
+// nodes' overrides are only checked.
 func (c *Config) readOverrides(from contents, node string, v Vocabulary) error {
 	var all, own reloadable
 	known := v.reloadable(&all)
@@ -209,12 +209,11 @@ func (c *Config) readOverrides(from contents, node string, v Vocabulary) error {
 	return err
 }
 
-// override applies p with precedence over the settings of c. It does not change the maps and the
-// list of c.
+// override applies p, which takes precedence over the settings in c. It doesn't modify c's maps and list.
 func (c *Config) override(p reloadable) {
 	c.Exclude, c.Severity = union(c.Exclude, p.exclude), union(c.Severity, p.severity)
 	rules := slices.Clone(p.resources)
-	for _, below := range c.Resources { // except rules with the match of a rule of p: they would never be used
+	for _, below := range c.Resources { // leave out rules with the same match as one of p's rules, because they would never be used
 		if !slices.ContainsFunc(p.resources, func(r offer.Rule) bool { return r.Match == below.Match }) {
 			rules = append(rules, below)
 		}
@@ -222,7 +221,7 @@ func (c *Config) override(p reloadable) {
 	c.Resources = rules
 }
 
-// union returns the entries of both maps. If both contain a key, over decides.
+// union returns the entries of both maps. If a key is in both, the value in over is used.
 func union[V any](under, over map[string]V) map[string]V {
 	if over == nil {
 		return under
@@ -233,8 +232,7 @@ func union[V any](under, over map[string]V) map[string]V {
 	return all
 }
 
-// keyOf returns the key of a flag, such as resyncInterval for resync-interval. The key of a list is a
-// plural.
+// keyOf returns a flag's key, such as resyncInterval for resync-interval. A list's key is plural.
 func keyOf(f *pflag.Flag) string {
 	words := strings.Split(f.Name, "-")
 	for i, w := range words[1:] {
@@ -290,8 +288,8 @@ func (t contents) parse(root setter) error {
 	return errors.Join(errs...)
 }
 
-// expanded returns a copy of a node, without aliases. An alias counts as many values as its target, and keeps its own
-// line. The value of a key gets the line of the key.
+// expanded returns a copy of a node without aliases. An alias is counted like a copy of its target, but keeps its own
+// line. A key's value gets the key's line.
 func expanded(n *yaml.Node, left *int) (*yaml.Node, error) {
 	if *left--; *left < 0 {
 		return nil, fmt.Errorf("found more than %d values (each use of an alias counts), want at most %[1]d", mostValues)
@@ -315,7 +313,7 @@ func expanded(n *yaml.Node, left *int) (*yaml.Node, error) {
 	return &whole, nil
 }
 
-// one returns a setter for one value.
+// one returns a setter for a single value.
 func one(to pflag.Value) setter {
 	return func(n *yaml.Node) []problem {
 		if n.Kind != yaml.ScalarNode || isNull(n) {
@@ -329,7 +327,7 @@ func one(to pflag.Value) setter {
 }
 
 // list returns a setter for a list. A key without a value counts as an empty list, because the key often stays in the
-// file when the last item is removed. Mappings are treated in the same way.
+// file when the last item is removed. Mappings are treated the same way.
 func list(want string, item setter) setter {
 	return func(n *yaml.Node) (errs []problem) {
 		if n.Kind != yaml.SequenceNode && !isNull(n) {
@@ -363,7 +361,7 @@ func object(known map[string]setter, required ...string) setter {
 	}
 }
 
-// entries sets the values of a mapping. of returns the setter for a key, or what is wrong with the key.
+// entries sets the values in a mapping. of returns the setter for a key, or what is wrong with the key.
 func entries(n *yaml.Node, of func(key string) (setter, string)) (errs []problem) {
 	lines := make(map[string]int)
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -391,8 +389,8 @@ func entries(n *yaml.Node, of func(key string) (setter, string)) (errs []problem
 	return errs
 }
 
-// allowed returns the allowed keys for an error about a key, or about a missing key (""). Of keys of the
-// form REASON=VALUE it returns only those with the reason in key, because there are many.
+// allowed returns the allowed keys, for an error about a key or, if key is "", about a missing key. For keys of the
+// form REASON=VALUE, it returns only those with the same reason as key, because there are many.
 func allowed(known map[string]setter, key string) string {
 	reason, _, _ := strings.Cut(key, "=")
 	keys := slices.DeleteFunc(slices.Sorted(maps.Keys(known)), func(k string) bool {
@@ -402,7 +400,7 @@ func allowed(known map[string]setter, key string) string {
 	return strings.Join(keys, ", ")
 }
 
-// refuse returns the error that n was found instead of want.
+// refuse returns an error saying that n was found instead of want.
 func refuse(n *yaml.Node, want string) []problem {
 	return wrong(n, "found %s, want %s", found(n), want)
 }

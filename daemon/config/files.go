@@ -15,26 +15,26 @@ import (
 	"time"
 )
 
-// Files are the two YAML files as they were read at one time.
+// Files contains the two YAML files as they were read at one point in time.
 type Files struct {
 	config, overrides contents
-	at                time.Time // of the call of Read
+	at                time.Time // when Read was called
 }
 
-// contents is a YAML file as it was read. The zero value stands for no file.
+// contents is a YAML file as it was read. The zero value means that there is no file.
 type contents struct {
 	path  string
 	found bool
 	text  string
 	err   error
 
-	others []string // if there is no file: the keys of the ConfigMap in whose volume the file should be
+	others []string // if there is no file, the keys of the ConfigMap in whose volume it should be
 }
 
-// mostBytes is the largest size of a file. In memory, a YAML document needs up to a hundred times its size.
+// mostBytes is the maximum size of a file. In memory, a YAML document can take up to a hundred times its size.
 const mostBytes = 256 << 10
 
-// Read reads the files. Errors are kept in the result, and returned by [Loader.Load] and [Loader.Again].
+// Read reads the files. Errors are stored in the result and returned by [Loader.Load] and [Loader.Again].
 func (l *Loader) Read() Files {
 	files := Files{at: time.Now()}
 	files.config, files.overrides = read("config", l.Config.File), read("overrides", l.Config.Overrides)
@@ -44,7 +44,7 @@ func (l *Loader) Read() Files {
 	return files
 }
 
-// keysOf returns the keys of the ConfigMap whose volume is mounted at dir, or nil if dir is not such a volume.
+// keysOf returns the keys of the ConfigMap whose volume is mounted at dir, or nil if there is no such volume at dir.
 func keysOf(dir string) (keys []string) {
 	if _, err := os.Lstat(filepath.Join(dir, "..data")); err != nil {
 		return nil
@@ -58,10 +58,10 @@ func keysOf(dir string) (keys []string) {
 	return keys
 }
 
-// OtherKeys returns the keys of the ConfigMap that should contain the overrides, if the key for them is missing.
+// OtherKeys returns the keys of the ConfigMap that should contain the overrides, if the overrides' key is missing.
 func (f Files) OtherKeys() []string { return f.overrides.others }
 
-// Follows reports whether there are files to read again.
+// Follows reports whether there are files to reread.
 func (l *Loader) Follows() bool { return l.Config.File != "" || l.Config.Overrides != "" }
 
 func read(kind, path string) (t contents) {
@@ -77,8 +77,8 @@ func read(kind, path string) (t contents) {
 	return t
 }
 
-// readRegular returns the contents of a regular file. It refuses a pipe, whose contents can be read only
-// once, and which could block.
+// readRegular returns a regular file's contents. It rejects a pipe, because its contents can be read only once and
+// reading it could block.
 func readRegular(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -99,10 +99,10 @@ func readRegular(path string) ([]byte, error) {
 	return content, err
 }
 
-// Before reports whether Read was called for f before it was called for other.
+// Before reports whether f was read before other.
 func (f Files) Before(other Files) bool { return f.at.Before(other.at) }
 
-// Equal reports whether both have the same contents, or the same errors.
+// Equal reports whether both have the same contents or the same errors.
 func (f Files) Equal(other Files) bool {
 	return f.config.equal(other.config) && f.overrides.equal(other.overrides)
 }
@@ -114,8 +114,8 @@ func (t contents) equal(other contents) bool {
 	return t.found == other.found && t.text == other.text && slices.Equal(t.others, other.others)
 }
 
-// Hash returns the first 12 hexadecimal digits of the SHA-256 of the configuration file followed
-// by the overrides; "" if there is neither.
+// Hash returns the first 12 hexadecimal digits of the SHA-256 of the configuration file followed by the overrides, or
+// "" if there is neither.
 func (f Files) Hash() string {
 	if !f.config.found && !f.overrides.found {
 		return ""

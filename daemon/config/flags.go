@@ -9,96 +9,96 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/names"
 )
 
-// Config is the daemon's configuration, after the checks. Paths are absolute. Durations are positive
-// unless a comment says otherwise.
+// Config is the daemon's configuration after validation. Paths are absolute. Durations are positive unless a comment
+// says otherwise.
 type Config struct {
 	SysfsRoot     string
 	DevRoot       string
-	HostSysfsRoot string // never empty after Load: SysfsRoot if it was not set
-	HostDevRoot   string // never empty after Load: DevRoot if it was not set
+	HostSysfsRoot string // never empty after Load; defaults to SysfsRoot
+	HostDevRoot   string // never empty after Load; defaults to DevRoot
 
-	Families []string // names of the families whose cards are read, in the daemon's order; not in mode pool
-	VFIOCdev bool     // devices of family vfio also have the character devices of their functions
+	Families []string // names of the families whose cards are read, in the daemon's order; not used in pool mode
+	VFIOCdev bool     // vfio devices also have their functions' character devices
 
-	XRTManagement bool // devices of family xrt also have the node of their management function
+	XRTManagement bool // xrt devices also have their management function's node
 
 	Mode              string // one of offer.Modes
 	ResourceName      string // in modes single and pool
 	ResourceNamespace string // in the other modes
 	AccelNbUnits      int
 	AllocationPolicy  string // packed or spread
-	CDIDir            string // "": off
+	CDIDir            string // "" means off
 
-	// ProgrammingHook is the path of accelerator-fpga on the host, which programs the devices of
-	// a container before it starts, in mode region; "": off. It requires CDIDir.
+	// ProgrammingHook is the host path of accelerator-fpga, which in region mode programs a container's devices before
+	// the container starts. "" means off. It requires CDIDir.
 	ProgrammingHook     string
-	ProgrammingHookArgs []string // further arguments of its command hook
+	ProgrammingHookArgs []string // additional arguments for its hook command
 
-	NodeName          string // in the API server; "": the API server is not used
-	NodeAnnotation    bool   // the node's annotation may override the mode, if there is a NodeName
-	Events            bool   // Kubernetes Events are written; there is a NodeName then
-	NodeConditionType string // type of the condition of the Node; "": none. There is a NodeName with it
-	Kubeconfig        string // "": the pod's service account
+	NodeName          string // in the API server; if it is "", the API server isn't used
+	NodeAnnotation    bool   // the node's annotation can override the mode, provided that NodeName is set
+	Events            bool   // Kubernetes Events are written; NodeName is set in that case
+	NodeConditionType string // the Node condition's type; "" if there is none. NodeName is set if it isn't ""
+	Kubeconfig        string // if it is "", the pod's service account is used
 
 	KubeletDir         string
 	PodResourcesSocket string
 	HTTPAddress        string // host:port, or "" for off
-	Socket             string // the local socket, for commands; "": off
-	StateDir           string // directory of the cordons and of the lock of the node; "": none
-	HolderMetrics      bool   // the metrics name the containers that hold devices
+	Socket             string // the local socket for commands; "" means off
+	StateDir           string // directory for the cordons and the node lock; "" if there is none
+	HolderMetrics      bool   // the metrics include the names of containers that hold devices
 
 	ResyncInterval   time.Duration
 	HealthInterval   time.Duration
-	RecoveryHold     time.Duration // 0: none
-	TombstoneGrace   time.Duration // 0: none
+	RecoveryHold     time.Duration // 0 means none
+	TombstoneGrace   time.Duration // 0 means none
 	ReprogramTimeout time.Duration
-	FlapLimit        int // 0: off
+	FlapLimit        int // 0 means off
 	FlapWindow       time.Duration
 
-	Sensors        string        // one of the values of package daemon/sensors
-	SensorInterval time.Duration // 0: off
+	Sensors        string        // one of the values defined in package daemon/sensors
+	SensorInterval time.Duration // 0 means off
 
 	LogLevel  string
 	LogFormat string
 
 	// Exclude lists the cards and ports that the administrator has excluded: BB:DD.F, or DDDD:BB:DD.F outside domain 0,
-	// in lower-case hex; single ports end in -p0 to -p3. nil: none. It is read-only.
+	// in lower-case hex. Single ports end in -p0 to -p3. It may be nil. It is read-only.
 	Exclude map[string]bool
-	// Severity maps reasons to the severities that the administrator has set: from NAME or NAME=VALUE to Fatal,
-	// Degraded or Ignored. nil: none. It is read-only.
+	// Severity maps reasons, in the form NAME or NAME=VALUE, to the severities that the administrator has set for them:
+	// Fatal, Degraded or Ignored. It may be nil. It is read-only.
 	Severity map[string]string
-	// Resources lists the administrator's rules for names of resources, which replace the names of the mode. The first
-	// rule that matches a device counts. nil: none. It is read-only.
+	// Resources lists the administrator's rules for resource names, which replace the mode's names. The first rule that
+	// matches a device applies. It may be nil. It is read-only.
 	Resources []offer.Rule
 
 	File      string // the YAML file, or ""
 	Overrides string // the YAML file that takes precedence over File, or ""
 
-	// NodesUnused is true if the overrides contain entries for nodes that have no effect because NodeName is empty.
+	// NodesUnused means that the overrides' entries for individual nodes have no effect because NodeName is empty.
 	NodesUnused bool
 }
 
-// Severities of a reason, for [Config.Severity].
+// The severities of a reason, for [Config.Severity].
 const (
 	Fatal    = "fatal"    // the device is not advertised
-	Degraded = "degraded" // the device is advertised, and shown as degraded
+	Degraded = "degraded" // the device is advertised and shown as degraded
 	Ignored  = "ignored"  // the reason has no effect
 )
 
-// Defaults returns the configuration without flags, variables and files.
+// Defaults returns the configuration without any flags, variables or files.
 func Defaults() (c Config) {
 	settings(&c, nil)
 	return c
 }
 
-// Flags that are not keys of a file, because a file cannot refer to another file.
+// Flags that aren't keys in a file, because a file can't refer to another file.
 const (
 	configFlag    = "config"
 	overridesFlag = "overrides"
 )
 
-// settings sets c to the defaults and returns the table of all settings. Each is a flag that sets a field of c. known
-// lists the names of all families.
+// settings sets c to the defaults and returns the table of all settings. Each setting is a flag that sets a field of c.
+// known lists the names of all families.
 func settings(c *Config, known []string) *pflag.FlagSet {
 	fs := pflag.NewFlagSet("settings", pflag.ContinueOnError)
 	fs.Var(of(&c.SysfsRoot, "/sys", path), "sysfs-root", "mount point of sysfs")

@@ -10,19 +10,19 @@ import (
 	"b-com.com/accelerator-device-plugin/kubelet/peers"
 )
 
-// Loader fills a [Config] from flags, variables and a file.
+// Loader fills in a [Config] from flags, variables and a file.
 type Loader struct {
 	Config     Config
-	Files      Files // the files of Config
+	Files      Files // the files that Config was read from
 	vocabulary Vocabulary
-	flags      *pflag.FlagSet // of Config; Changed: by a flag or a variable
-	set        *pflag.FlagSet // of the Config that was loaded last; Changed: by any source
+	flags      *pflag.FlagSet // Config's flags; Changed means set by a flag or a variable
+	set        *pflag.FlagSet // the flags of the last Config loaded; Changed means set by any source
 }
 
 // Vocabulary lists the names that are valid in a file.
 type Vocabulary struct {
-	Families []string // all that the daemon has, including those that are off
-	Rows     []string // of the families' health tables, NAME or NAME=VALUE, whose severity may be overridden
+	Families []string // all families the daemon has, even those that are off
+	Rows     []string // rows of the families' health tables, NAME or NAME=VALUE, whose severities may be overridden
 }
 
 // New returns a loader with the default configuration.
@@ -39,8 +39,9 @@ func (l *Loader) AddFlags(fs *pflag.FlagSet) { fs.AddFlagSet(l.flags) }
 // IsSet reports whether any source has set the setting with this flag.
 func (l *Loader) IsSet(name string) bool { return l.set.Changed(name) }
 
-// Variables sets those settings from variables that were not set by a flag. It must be called after the flags were
-// parsed. lookup is os.LookupEnv. An error names the variable, the value that was found and the allowed values.
+// Variables sets the settings that weren't set by a flag from environment variables. It must be called after the flags
+// have been parsed. lookup is os.LookupEnv. An error contains the variable's name, the value that was found and the
+// allowed values.
 func (l *Loader) Variables(lookup func(string) (string, bool)) error {
 	var errs []error
 	l.flags.VisitAll(func(f *pflag.Flag) {
@@ -57,8 +58,8 @@ func (l *Loader) Variables(lookup func(string) (string, bool)) error {
 	return errors.Join(errs...)
 }
 
-// Load calls [Loader.Variables], and then applies the YAML files. If only a file is invalid, Config contains the
-// settings of flags and variables.
+// Load calls [Loader.Variables] and then applies the YAML files. If the only error is in a file, Config contains the
+// settings from flags and variables.
 func (l *Loader) Load(lookup func(string) (string, bool)) error {
 	if err := l.Variables(lookup); err != nil {
 		return err
@@ -74,10 +75,11 @@ func (l *Loader) Load(lookup func(string) (string, bool)) error {
 	return err
 }
 
-// Again returns the configuration that a new start would have with these files, and with the flags and variables of
-// [Loader.Load]. It does not change l. A running daemon can apply Exclude, Severity, Resources, Sensors and
-// SensorInterval. The returned list contains the sorted flags of all other settings that differ from l.Config, because
-// they need a restart. Entries for nodes apply if they name the node of l.Config. Without files Again returns l.Config.
+// Again returns the configuration that the daemon would have after a restart with these files and the flags and
+// variables of [Loader.Load]. It doesn't modify l. A running daemon can apply Exclude, Severity, Resources, Sensors and
+// SensorInterval. The returned list contains the flags of all other settings that differ from l.Config, sorted, because
+// they need a restart. Entries for individual nodes apply if they are for l.Config's node. If there are no files, Again
+// returns l.Config.
 //
 // Again returns the same errors as Load. After an error the Config is empty, and the caller keeps its old one.
 func (l *Loader) Again(files Files) (Config, []string, error) {
@@ -101,8 +103,8 @@ func (l *Loader) Again(files Files) (Config, []string, error) {
 	return config, differing, nil
 }
 
-// parse returns a new configuration from defaults, the configuration file, and the flags and variables
-// of l, without overrides.
+// parse returns a new configuration from the defaults, the configuration file, and l's flags and variables, without the
+// overrides.
 func (l *Loader) parse(files Files) (c Config, set *pflag.FlagSet, err error) {
 	set = settings(&c, l.vocabulary.Families)
 	c.File, c.Overrides = l.Config.File, l.Config.Overrides
@@ -120,7 +122,7 @@ func (l *Loader) parse(files Files) (c Config, set *pflag.FlagSet, err error) {
 	return c, set, err
 }
 
-// validate checks settings that depend on each other, and sets those that follow from others.
+// validate checks settings that depend on each other, and sets those that are derived from others.
 func (c *Config) validate() error {
 	if c.HostDevRoot == "" {
 		c.HostDevRoot = c.DevRoot
@@ -128,7 +130,7 @@ func (c *Config) validate() error {
 	if c.HostSysfsRoot == "" {
 		c.HostSysfsRoot = c.SysfsRoot
 	}
-	// A namespace may begin with a digit, but the vendor of CDI devices may not.
+	// A namespace may begin with a digit, but a CDI vendor may not.
 	if c.CDIDir != "" && c.ResourceNamespace < "a" {
 		return fmt.Errorf("resource-namespace: found %q, want a letter first, as CDI requires, or no cdi-dir",
 			c.ResourceNamespace)

@@ -17,8 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/names"
 )
 
-// kind is a kind of values: its name in the help, and its parser. An error of parse has the form "want
-// ALLOWED VALUES".
+// kind is a kind of value: its name in the help and its parser. An error from parse has the form "want ALLOWED VALUES".
 type kind[T any] struct {
 	name  string
 	parse func(string) (T, error)
@@ -45,7 +44,7 @@ func (v value[T]) Set(s string) error {
 }
 
 func (v value[T]) String() string {
-	if v.p == nil { // pflag calls String for a zero value
+	if v.p == nil { // pflag calls String on a zero value
 		return ""
 	}
 	return fmt.Sprint(*v.p)
@@ -53,7 +52,7 @@ func (v value[T]) String() string {
 
 func (v value[T]) Type() string { return v.name }
 
-// text returns a kind whose values are the texts for which ok returns true.
+// text returns a kind whose values are the strings for which ok returns true.
 func text(name, want string, ok func(string) bool) kind[string] {
 	return kind[string]{name, func(s string) (string, error) {
 		if !ok(s) {
@@ -63,7 +62,7 @@ func text(name, want string, ok func(string) bool) kind[string] {
 	}}
 }
 
-// optional returns a kind that also accepts the empty text.
+// optional returns a kind that also accepts the empty string.
 func optional(k kind[string]) kind[string] {
 	return kind[string]{k.name, func(s string) (string, error) {
 		if s == "" {
@@ -85,7 +84,7 @@ var path = kind[string]{"path", func(s string) (string, error) {
 	return filepath.Abs(s)
 }}
 
-// socketPath is the path of a Unix socket. The kernel's limit is 108 bytes, with a zero byte at the end.
+// socketPath is the path of a Unix socket. The kernel's limit is 108 bytes, including the terminating zero byte.
 var socketPath = kind[string]{"path", func(s string) (string, error) {
 	s, err := path.parse(s)
 	if err == nil && len(s) > maxSocketPath {
@@ -96,25 +95,25 @@ var socketPath = kind[string]{"path", func(s string) (string, error) {
 
 const maxSocketPath = 107
 
-// absolute returns a kind for a path on the host. This process may see the host's files below another root.
+// absolute returns a kind for a path on the host. This process may see the host's files below a different root.
 func absolute(example string) kind[string] {
 	return text("path", "an absolute path, such as "+example, func(s string) bool {
 		return filepath.IsAbs(s) && !strings.ContainsRune(s, 0)
 	})
 }
 
-// nodeForm is the form of names of nodes, which have at most 253 characters. Source: IsDNS1123Subdomain
-// in k8s.io/apimachinery/pkg/util/validation.
+// nodeForm is the form of node names, which have at most 253 characters. Source: IsDNS1123Subdomain in
+// k8s.io/apimachinery/pkg/util/validation.
 var nodeForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
 var nodeName = text("name", "the name of a node, a lower-case DNS name of at most 253 characters",
 	func(s string) bool { return len(s) <= 253 && nodeForm.MatchString(s) })
 
-// conditionForm is the form of the types of conditions: k8s.io/apimachinery/pkg/apis/meta/v1.Condition.
+// conditionForm is the form of condition types: k8s.io/apimachinery/pkg/apis/meta/v1.Condition.
 var conditionForm = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`)
 
-// conditionType is the type of a condition of the Node. The name of our field manager contains it, and may have at most
-// 128 characters.
+// conditionType is a Node condition's type. Our field manager's name contains it, and must not be longer than 128
+// characters.
 var conditionType = text("type", "the type of a condition, such as accelerator.b-com.com/CardsHealthy, of at most 100 characters, and none of the kubelet's",
 	func(s string) bool {
 		kubelets := []string{"Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"}
@@ -135,7 +134,7 @@ var hostPort = text("host:port", "host:port with a port from 0 to 65535, such as
 
 var resourceName = name("domain/name", "DOMAIN/NAME, such as example.com/nlb", names.Validate)
 
-// name returns a kind of names. check returns an error for a name that is not valid.
+// name returns a kind for names. check returns an error for a name that isn't valid.
 func name(kindOf, want string, check func(string) error) kind[string] {
 	return kind[string]{kindOf, func(s string) (string, error) {
 		if err := check(s); err != nil {
@@ -155,7 +154,7 @@ func number(least, most int) kind[int] {
 	}}
 }
 
-// functionIndex is the index of a virtual function. A physical function has at most 65535 of them.
+// functionIndex is a virtual function's index. A physical function has at most 65535 of them.
 var functionIndex = kind[string]{"int", func(s string) (string, error) {
 	n, err := number(0, 65534).parse(s)
 	return strconv.Itoa(n), err
@@ -168,7 +167,7 @@ var onOff = kind[bool]{"bool", func(s string) (bool, error) {
 	return s == "true", nil
 }}
 
-// leastInterval prevents a busy loop after a typing error.
+// leastInterval prevents a typo from causing a busy loop.
 const leastInterval = 50 * time.Millisecond
 
 func duration(least time.Duration) kind[time.Duration] {
@@ -192,16 +191,15 @@ func offOr(least time.Duration) kind[time.Duration] {
 	}}
 }
 
-// words is a list whose text has spaces between the elements.
+// words is a list whose text form separates the elements with spaces.
 type words []string
 
 func (w words) String() string { return strings.Join(w, " ") }
 
-// listType is the name of the kind of a flag that can be given several times.
+// listType is the kind name for flags that can be given several times.
 const listType = "list"
 
-// arguments are arguments of a program, separated by white space in all three sources. They are appended
-// to those in p.
+// arguments are a program's arguments, separated by white space in all three sources. They are appended to those in p.
 func arguments(p *[]string) kind[words] {
 	return kind[words]{listType, func(s string) (words, error) {
 		fields := strings.Fields(s)
@@ -213,15 +211,15 @@ func arguments(p *[]string) kind[words] {
 	}}
 }
 
-// familyNames is a list whose text has commas between the elements.
+// familyNames is a list whose text form separates the elements with commas.
 type familyNames []string
 
 func (n familyNames) String() string { return strings.Join(n, ",") }
 
-// familiesType is the name of the kind of a flag whose value is a list of families.
+// familiesType is the kind name for flags whose value is a list of families.
 const familiesType = "families"
 
-// familiesOf is a list of some of the known families, in the order of known.
+// familiesOf is a list of some of the known families, in known's order.
 func familiesOf(known []string) kind[familyNames] {
 	return kind[familyNames]{familiesType, func(s string) (families familyNames, err error) {
 		given := strings.Split(s, ",")
@@ -233,7 +231,7 @@ func familiesOf(known []string) kind[familyNames] {
 				families = append(families, name)
 			}
 		}
-		if len(families) != len(given) { // none, an unknown one, or one twice
+		if len(families) != len(given) { // none, an unknown one, or the same one twice
 			return nil, fmt.Errorf("want at least one of %s, each once, separated by commas", strings.Join(known, ", "))
 		}
 		return families, nil
@@ -241,12 +239,12 @@ func familiesOf(known []string) kind[familyNames] {
 }
 
 var (
-	device = kind[string]{"address", sysfs.ParseDevice} // a card, or a port of it
+	device = kind[string]{"address", sysfs.ParseDevice} // a card, or one of its ports
 	card   = kind[string]{"address", sysfs.ParseCard}
 )
 
-// matching returns a kind for texts that match an expression. A value is converted to the form that devices use: lower
-// case, without dashes.
+// matching returns a kind for strings that match an expression. A value is converted to the form that devices use:
+// lower case, without dashes.
 func matching(form, want string) kind[string] {
 	expression := regexp.MustCompile(form)
 	return kind[string]{"digits", func(s string) (string, error) {
@@ -262,16 +260,16 @@ func matching(form, want string) kind[string] {
 var vbnvForm = regexp.MustCompile(`^[!-~]{1,63}$`)
 
 var (
-	// fourDigits is the id of a PCI vendor or device. The error asks for quotes, because a program that
-	// rewrites the file may take 0010 or 1e10 for a number.
+	// fourDigits is a PCI vendor or device id. The error asks for quotes, because a program that rewrites the file may
+	// take 0010 or 1e10 for a number.
 	fourDigits = matching(`^[0-9A-Fa-f]{4}$`, `four hexadecimal digits in quotes, without 0x, such as "09c4"`)
-	// twoIDs are the ids of a vendor and a device.
+	// twoIDs is a vendor id and a device id.
 	twoIDs = matching(`^[0-9A-Fa-f]{4}:[0-9A-Fa-f]{4}$`,
 		`four hexadecimal digits, a colon and four more, in quotes, such as "8086:1771"`)
-	// vbnv is the name of a shell. Its characters are those that the inventory accepts.
+	// vbnv is a shell's name. Its characters are those that the inventory accepts.
 	vbnv = text("name", "the VBNV of a shell, such as xilinx_u250_gen3x16_xdma_shell_4_1",
 		func(s string) bool { return vbnvForm.MatchString(s) })
-	// guid is the id of an AFU or an interface: with all four dashes, or with none.
+	// guid is an AFU or interface id, with all four dashes or with none.
 	guid = matching(`^([0-9A-Fa-f]{32}|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})$`,
 		"32 hexadecimal digits, such as d8424dc4a4a3c413f89e433683f9040b")
 )

@@ -23,17 +23,17 @@ import (
 // answer ends.
 const answerWithin = 10 * time.Second
 
-// mostBytes is the largest size of an answer, and of a line of [Client.Watch]. The state of a node with 10000 units
-// takes a third of it.
+// mostBytes is the maximum size of an answer, and of a line for [Client.Watch]. The state of a node with 10000 units
+// takes a third of that.
 const mostBytes = 16 << 20
 
-// Client sends requests to one daemon. Its errors contain the path of the socket.
+// Client sends requests to one daemon. Its errors contain the socket's path.
 type Client struct {
 	path string
 	http http.Client
 }
 
-// Dial returns a client for the daemon's socket at path. It does not connect yet.
+// Dial returns a client for the daemon's socket at path. It doesn't connect yet.
 func Dial(path string) *Client {
 	return dialWith(path, func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
@@ -52,8 +52,8 @@ func (c *Client) State(ctx context.Context) (state State, err error) {
 	return state, err
 }
 
-// Watch calls f with the daemon's state, and again after each change, until ctx ends, f returns an
-// error, or the daemon ends. It returns nil only if ctx has ended.
+// Watch calls f with the daemon's state, and again after each change, until ctx is done, f returns an error, or the
+// daemon exits. It returns nil only if ctx is done.
 func (c *Client) Watch(ctx context.Context, f func(State) error) error {
 	body, err := c.do(ctx, http.MethodGet, "/watch", nil)
 	if err != nil {
@@ -93,8 +93,8 @@ func (c *Client) unreadable(err error) error {
 	return fmt.Errorf("%s: answer of the daemon: %w", c.path, err)
 }
 
-// Cordon takes devices out of service, for a time or, if that is 0, until they are uncordoned. It
-// returns the cordons of these devices.
+// Cordon takes devices out of service. If during is 0, they stay out of service until they are uncordoned. It returns
+// these devices' cordons.
 func (c *Client) Cordon(ctx context.Context, devices []string, by, why string, during time.Duration) (made []cordon.Cordon, err error) {
 	query := url.Values{"device": devices, "by": {by}, "why": {why}, "for": {during.String()}}
 	err = c.ask(ctx, http.MethodPost, "/cordon", query, &made)
@@ -113,7 +113,7 @@ func (c *Client) Forget(ctx context.Context, card, by string) (forgotten ledger.
 	return forgotten, err
 }
 
-// ask sends a request and decodes its answer.
+// ask sends a request and decodes the response into answer.
 func (c *Client) ask(ctx context.Context, method, path string, query url.Values, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
@@ -135,7 +135,7 @@ func (c *Client) ask(ctx context.Context, method, path string, query url.Values,
 	return nil
 }
 
-// do sends a request and returns the body of its answer.
+// do sends a request and returns the response's body.
 func (c *Client) do(ctx context.Context, method, path string, query url.Values) (io.ReadCloser, error) {
 	request, err := http.NewRequestWithContext(ctx, method, "http://daemon"+path+"?"+query.Encode(), nil)
 	if err != nil {
@@ -145,11 +145,11 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values) 
 	if err != nil {
 		var u *url.Error
 		if errors.As(err, &u) {
-			err = u.Err // without the made-up address in u
+			err = u.Err // drop u's made-up address
 		}
 		var op *net.OpError
 		if errors.As(err, &op) {
-			err = op.Err // without the path, which is added below
+			err = op.Err // drop the path, which is added below
 		}
 		return nil, fmt.Errorf("%s: %w", c.path, err)
 	}

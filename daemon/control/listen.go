@@ -16,7 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// listener accepts connections of root and of this process's user, and closes all others.
+// listener accepts connections from root and from the user this process runs as, and closes all others.
 type listener struct {
 	*net.UnixListener
 	path    string
@@ -25,9 +25,9 @@ type listener struct {
 	refused atomic.Bool
 }
 
-// listen creates the directory of the socket if it is missing, and listens. A killed daemon leaves its socket behind,
-// so listen replaces a socket that no process serves. It returns an error if a process serves the socket, or if another
-// kind of file is at its path.
+// listen creates the socket's directory if it doesn't exist, and listens. A killed daemon leaves its socket behind, so
+// listen replaces a socket that no process is serving. It returns an error if a process is serving the socket, or if
+// there is another kind of file at its path.
 func listen(ctx context.Context, path string, log *zap.Logger) (net.Listener, error) {
 	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
@@ -35,8 +35,7 @@ func listen(ctx context.Context, path string, log *zap.Logger) (net.Listener, er
 	if err := removeLeftover(ctx, path); err != nil {
 		return nil, err
 	}
-	// bind(2) creates the file with the mode of the descriptor, so the file has mode 0600 from the
-	// beginning.
+	// bind(2) creates the file with the descriptor's mode, so the file has mode 0600 from the beginning.
 	config := net.ListenConfig{Control: func(_, _ string, conn syscall.RawConn) (err error) {
 		controlErr := conn.Control(func(fd uintptr) { err = syscall.Fchmod(int(fd), 0o600) })
 		return errors.Join(controlErr, err)
@@ -46,7 +45,7 @@ func listen(ctx context.Context, path string, log *zap.Logger) (net.Listener, er
 		return nil, err
 	}
 	unix := l.(*net.UnixListener)
-	unix.SetUnlinkOnClose(false) // it would also remove a socket of another daemon at the path
+	unix.SetUnlinkOnClose(false) // it would also remove another daemon's socket at the same path
 	made, err := os.Lstat(path)
 	if err != nil {
 		l.Close()
@@ -76,7 +75,7 @@ func removeLeftover(ctx context.Context, path string) error {
 	return os.Remove(path)
 }
 
-// Accept returns the next connection of an allowed user, and closes all others.
+// Accept returns the next connection from an allowed user, and closes all others.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.AcceptUnix()
@@ -94,7 +93,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// checkPeer returns an error unless the client's uid was 0 or the uid of this process when it connected.
+// checkPeer returns an error unless the client's uid when it connected was 0 or this process's.
 func checkPeer(conn *net.UnixConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -19,11 +19,10 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// Answers contains the functions that provide the server's answers.
+// Answers contains the functions that provide the server's responses.
 type Answers struct {
 	State func(context.Context) State
-	// Changed returns a channel that is closed when the devices, the cordons or the settings have
-	// changed.
+	// Changed returns a channel that is closed when the devices, the cordons or the settings have changed.
 	Changed  func() <-chan struct{}
 	Cordon   func(ctx context.Context, devices []string, by, why string, during time.Duration) ([]cordon.Cordon, error)
 	Uncordon func(ctx context.Context, devices []string, by string) ([]cordon.Cordon, error)
@@ -31,17 +30,18 @@ type Answers struct {
 }
 
 const (
-	// readWithin is how long a client may leave a line of /watch unread.
+	// readWithin is how long a client may take to read a line from /watch.
 	readWithin = 5 * time.Second
-	// holdersInterval is the longest time between two calls of [Answers.State] for /watch. It is needed because
-	// [Answers.Changed] does not report changes of holders.
+	// holdersInterval is the maximum time between two calls of [Answers.State] for /watch. It is needed because
+	// [Answers.Changed] doesn't report when holders change.
 	holdersInterval = time.Second
-	// mostWatchers is the largest number of clients of /watch. Each may be a process of 4 MiB or more in the daemon's
-	// container. If the container runs out of memory, the kernel kills all of its processes, including the daemon.
+	// mostWatchers is the maximum number of /watch clients. Each may be a process that takes 4 MiB or more in the
+	// daemon's container. If the container runs out of memory, the kernel kills all of its processes, including the
+	// daemon.
 	mostWatchers = 16
 )
 
-// Run serves the socket at path until ctx ends; then it returns nil.
+// Run serves the socket at path until ctx is done, and then returns nil.
 func Run(ctx context.Context, path string, answers Answers, log *zap.Logger) error {
 	log = log.Named("control")
 	return run(ctx, path, func(ctx context.Context) (net.Listener, error) { return listen(ctx, path, log) }, answers, log)
@@ -97,21 +97,21 @@ func (a Answers) handler() http.Handler {
 	return mux
 }
 
-// patiently extends the write deadline of an answer to the time that [Client] waits. On a slow disk, a cordon may take
+// patiently extends a response's write deadline to the time that [Client] waits. On a slow disk, a cordon may take
 // longer than the server's usual deadline, and the client would report a failure.
 func patiently(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerWithin))
 }
 
-// watchers are the clients of /watch, the oldest first.
+// watchers contains the /watch clients, oldest first.
 type watchers struct {
 	mu  sync.Mutex
 	all []*context.CancelFunc
 }
 
-// add adds a client. It returns a context that ends when the client must be disconnected, and a function to call when
-// the client has left. If there are too many clients, add ends the oldest one, because it is most likely a command that
-// was left running in a pod.
+// add adds a client. It returns a context that is canceled when the client must be disconnected, and a function to call
+// when the client has left. If there are too many clients, add disconnects the oldest one, because it is most likely a
+// command that was left running in a pod.
 func (w *watchers) add(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	w.mu.Lock()
@@ -129,8 +129,8 @@ func (w *watchers) add(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// watch writes a line at once, and one after each change, until the client closes the connection. A slow
-// client may miss states, but not the newest one.
+// watch writes a line immediately, and one after each change, until the client closes the connection. A slow client may
+// miss states, but not the newest one.
 func (a Answers) watch(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "application/jsonl")

@@ -23,28 +23,28 @@ import (
 )
 
 const (
-	lockWithin = 3 * time.Second  // longest wait for the lock, which another daemon holds for one write only
-	diskWithin = 5 * time.Second  // longest time of one use of the state directory; if it takes longer, the file system hangs
-	leaveAfter = time.Second      // how long Run waits at its end for a file system that hangs
-	recheck    = 30 * time.Second // longest time between two reads of the file, in case of lost events or a set clock
+	lockWithin = 3 * time.Second  // maximum wait for the lock, which another daemon holds for only one write
+	diskWithin = 5 * time.Second  // maximum time for one access to the state directory; if it takes longer, the file system hangs
+	leaveAfter = time.Second      // how long Run waits for a hanging file system before it returns
+	recheck    = 30 * time.Second // maximum time between two reads of the file, in case events are lost or the clock is set
 )
 
-// Book contains the cordons of a node. Create it with [Open].
+// Book contains a node's cordons. Create it with [Open].
 type Book struct {
-	dir     string // "": there is none
+	dir     string // "" if there is none
 	log     *zap.Logger
 	cordons *latest.Value[[]Cordon] // in force, sorted
 
-	disk  *privatedir.Turns // taken before the file is read or written, until its cordons are published
-	mu    sync.Mutex        // held while cordons are published
-	fault string            // the error that was logged last; "": no error since the last success
+	disk  *privatedir.Turns // taken before the file is read or written, and released once its cordons are published
+	mu    sync.Mutex        // held while cordons are being published
+	fault string            // the last error that was logged; "" if there has been none since the last success
 }
 
-// Open reads the cordons in a state directory. It creates the directory if it is missing. If dir is "",
-// there are no cordons, and Add returns an error.
+// Open reads the cordons in a state directory, which it creates if needed. If dir is "", there are no cordons, and Add
+// returns an error.
 //
-// If the directory cannot be used, Open logs a warning, and each Add and Remove tries again. Open returns an error only
-// for a file that exists but cannot be read, because without it cordoned cards would be advertised.
+// If the directory can't be used, Open logs a warning, and each Add and Remove tries again. Open returns an error only
+// if the file exists but can't be read, because otherwise cordoned cards would be advertised.
 func Open(dir string, log *zap.Logger) (*Book, error) {
 	b := &Book{dir: dir, log: log.Named("cordon"), cordons: latest.New[[]Cordon](nil), disk: privatedir.NewTurns(dir)}
 	if dir == "" {
@@ -73,7 +73,7 @@ func (b *Book) List() []Cordon {
 	return all
 }
 
-// Of calls the function Of for the device with this id and these members.
+// Of calls the package's Of function for the device with this id and these members.
 func (b *Book) Of(id string, members ...string) *Cordon { return Of(b.List(), id, members...) }
 
 // Changed returns a channel that is closed when the list changes after this call.
@@ -82,9 +82,9 @@ func (b *Book) Changed() <-chan struct{} {
 	return stale
 }
 
-// Add cordons devices for a time, or until they are uncordoned if during is 0. It returns their cordons. A device that
-// is cordoned already keeps its Since. After an error nothing has changed, with one exception: if ctx ends or the file
-// system hangs during the write, the write is completed later.
+// Add cordons devices for the given time, or until they are uncordoned if during is 0. It returns their cordons. A
+// device that is already cordoned keeps its Since. After an error nothing has changed, with one exception: if ctx is
+// done or the file system hangs during the write, the write is completed later.
 func (b *Book) Add(ctx context.Context, devices []string, by, why string, during time.Duration) ([]Cordon, error) {
 	devices, err := parseDevices(devices)
 	if err != nil {
@@ -117,8 +117,7 @@ func (b *Book) Add(ctx context.Context, devices []string, by, why string, during
 	})
 }
 
-// Remove ends the cordons of devices and returns them. What the comment of Add says about errors applies to Remove as
-// well.
+// Remove ends the devices' cordons and returns them. What Add's comment says about errors also applies to Remove.
 func (b *Book) Remove(ctx context.Context, devices []string, by string) ([]Cordon, error) {
 	devices, err := parseDevices(devices)
 	if err == nil {
@@ -148,7 +147,7 @@ func (b *Book) Remove(ctx context.Context, devices []string, by string) ([]Cordo
 	})
 }
 
-// parseDevices returns the entries for devices, sorted and without duplicates.
+// parseDevices returns the devices' entries, sorted and without duplicates.
 func parseDevices(devices []string) ([]string, error) {
 	if len(devices) == 0 {
 		return nil, errors.New("device: found none, want the PCI address of a card, such as 3b:00.0, or of a port, 3b:00.0-p1")
@@ -165,8 +164,8 @@ func parseDevices(devices []string) ([]string, error) {
 	return slices.Compact(all), nil
 }
 
-// change edits the cordons in force and writes them. It returns the cordons of these devices. For a device whose cordon
-// was removed, it returns the removed cordon.
+// change edits the cordons in force, writes them, and returns these devices' cordons. If a device's cordon was removed,
+// it returns the removed one.
 func (b *Book) change(ctx context.Context, devices []string, by string, edit func([]Cordon) ([]Cordon, error)) ([]Cordon, error) {
 	if b.dir == "" {
 		return nil, errors.New("--state-dir: found none, want a directory for the cordons")
@@ -185,7 +184,7 @@ func (b *Book) change(ctx context.Context, devices []string, by string, edit fun
 	}
 }
 
-// edit does the work of change, and may block.
+// edit does change's work, and may block.
 func (b *Book) edit(ctx context.Context, devices []string, by string, edit func([]Cordon) ([]Cordon, error)) ([]Cordon, error) {
 	dir, err := privatedir.OpenDir(b.dir, true)
 	if err != nil {
@@ -200,13 +199,13 @@ func (b *Book) edit(ctx context.Context, devices []string, by string, edit func(
 	}
 	defer lock.Release()
 	all, err := read(dir)
-	if errors.Is(err, fs.ErrNotExist) { // a removed file is written again
+	if errors.Is(err, fs.ErrNotExist) { // if the file was removed, it is rewritten
 		all, err = b.List(), nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	before := b.publish(all, fromFile, "") // with changes by another daemon
+	before := b.publish(all, fromFile, "") // including another daemon's changes
 	after, err := edit(slices.Clone(before))
 	if ctx.Err() != nil { // the caller has given up
 		return nil, context.Cause(ctx)
@@ -228,29 +227,29 @@ func (b *Book) edit(ctx context.Context, devices []string, by string, edit func(
 	return changed, err
 }
 
-// Values of the field reason of device.cordoned and device.uncordoned.
+// The values of the reason field in device.cordoned and device.uncordoned.
 const (
 	byCommand = "command"
-	fromFile  = "file" // the cordon was in the file at the start, or another daemon has changed the file
+	fromFile  = "file" // the cordon was in the file at startup, or another daemon has changed the file
 	expired   = "expired"
 )
 
-// publish puts cordons in force, except those that have ended. It logs the differences and returns the cordons in
-// force. by is the name of the user who has removed cordons; "": not known.
+// publish puts cordons in force, except those that have expired. It logs the differences and returns the cordons in
+// force. by is the name of the user who removed cordons, or "" if not known.
 func (b *Book) publish(all []Cordon, reason, by string) []Cordon {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.store(all, reason, by)
 }
 
-// expire ends the cordons in force that have expired. It does not use the file.
+// expire ends the cordons in force that have expired. It doesn't use the file.
 func (b *Book) expire() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.store(b.List(), expired, "")
 }
 
-// store does the work of publish. The caller holds mu.
+// store does publish's work. The caller must hold mu.
 func (b *Book) store(all []Cordon, reason, by string) []Cordon {
 	now := time.Now()
 	all = slices.DeleteFunc(slices.Clone(all), func(c Cordon) bool { return c.ended(now) })
@@ -279,8 +278,8 @@ func (b *Book) store(all []Cordon, reason, by string) []Cordon {
 	return all
 }
 
-// Run ends cordons that expire, and applies changes that other daemons make to the file, until ctx ends. Then it
-// returns nil. Cordons expire even while the file system hangs.
+// Run ends cordons that expire, and applies other daemons' changes to the file, until ctx is done, and then returns
+// nil. Cordons expire even while the file system hangs.
 func (b *Book) Run(ctx context.Context) error {
 	if b.dir == "" {
 		<-ctx.Done()
@@ -317,15 +316,15 @@ func (b *Book) run(ctx context.Context, watch func(context.Context, dirwatch.Con
 		select {
 		case <-ctx.Done():
 		case <-file:
-		case <-changed: // by a command: one of the cordons may end sooner
+		case <-changed: // a command has changed the cordons, so one of them may end sooner
 		case <-time.After(wake):
 		}
 	}
 	return nil
 }
 
-// follow publishes the cordons in the file, and removes expired cordons from it. If the file cannot be read
-// or was removed, the cordons in force remain until they expire.
+// follow publishes the cordons in the file and removes expired ones from it. If the file can't be read or has been
+// removed, the cordons in force remain until they expire.
 func (b *Book) follow(ctx context.Context) error {
 	all := b.List()
 	dir, err := privatedir.OpenDir(b.dir, len(all) == 0)
@@ -346,7 +345,7 @@ func (b *Book) follow(ctx context.Context) error {
 	return err
 }
 
-// report logs an error of follow once.
+// report logs an error from follow once.
 func (b *Book) report(err error) {
 	switch {
 	case err == nil:
@@ -357,7 +356,7 @@ func (b *Book) report(err error) {
 	}
 }
 
-// clean removes expired cordons from the file, unless another daemon has removed them.
+// clean removes expired cordons from the file, unless another daemon has done so.
 func (b *Book) clean(ctx context.Context, dir *os.Root) error {
 	ctx, cancel := context.WithTimeout(ctx, lockWithin)
 	defer cancel()

@@ -14,16 +14,16 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Cordon takes a card, or a port of it, out of service.
+// Cordon takes a card, or one of its ports, out of service.
 type Cordon struct {
 	Device string    `json:"device" yaml:"device"` // as in exclude: BB:DD.F or DDDD:BB:DD.F, ports with -pN
 	By     string    `json:"by" yaml:"by"`
 	Why    string    `json:"why" yaml:"why"`
 	Since  time.Time `json:"since" yaml:"since"`
-	Until  time.Time `json:"until,omitzero" yaml:"until,omitempty"` // zero: until it is uncordoned
+	Until  time.Time `json:"until,omitzero" yaml:"until,omitempty"` // zero means until it is uncordoned
 }
 
-// String returns the cordon on one line, with local times.
+// String returns the cordon on one line, with times in the local time zone.
 func (c Cordon) String() string {
 	const day, clock = "2006-01-02", "15:04"
 	since, until := c.Since.Local(), c.Until.Local()
@@ -38,8 +38,8 @@ func (c Cordon) String() string {
 	return text + ": " + c.Why
 }
 
-// Of returns the cordon of the device with this id, of its card, or of one of its members, or nil if there is
-// none. Members are PCI addresses with domain.
+// Of returns the cordon for the device with this id, for its card, or for one of its members. It returns nil if there
+// is none. Members are PCI addresses that include the domain.
 func Of(all []Cordon, id string, members ...string) *Cordon {
 	card, _, isPort := strings.Cut(id, "-p")
 	for i, c := range all {
@@ -92,7 +92,7 @@ func parse(text []byte) ([]Cordon, error) {
 
 func byDevice(a, b Cordon) int { return cmp.Compare(a.Device, b.Device) }
 
-// check returns an error unless the cordon has the form that Add makes. It converts the times to UTC.
+// check returns an error unless the cordon has the form that Add creates. It converts the times to UTC.
 func (c *Cordon) check() error {
 	if device, err := sysfs.ParseDevice(c.Device); err != nil {
 		return fmt.Errorf("device: found %q, %w", c.Device, err)
@@ -116,7 +116,7 @@ func (c *Cordon) check() error {
 	return nil
 }
 
-// checkText returns an error if a text is empty or too long, or contains characters that could forge lines of a log or
+// checkText returns an error if a text is empty, is too long, or contains characters that could forge log lines or
 // control a terminal.
 func checkText(name, text string, most int) error {
 	odd := func(r rune) bool { return !unicode.IsPrint(r) }

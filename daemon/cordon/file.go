@@ -16,7 +16,7 @@ const (
 	lockName = "cordons.lock"
 )
 
-// read returns the cordons in the file. The error wraps fs.ErrNotExist if there is none.
+// read returns the cordons in the file. The error wraps fs.ErrNotExist if there is no file.
 func read(dir *os.Root) ([]Cordon, error) {
 	text, err := privatedir.ReadFile(dir, fileName, maxFile)
 	if err != nil {
@@ -29,8 +29,8 @@ func read(dir *os.Root) ([]Cordon, error) {
 	return all, nil
 }
 
-// write replaces the file atomically, and returns the cordons as read does. If the returned slice is nil,
-// the file is unchanged. The caller holds the lock.
+// write atomically replaces the file and returns the cordons the way read does. If the returned slice is nil, the file
+// is unchanged. The caller must hold the lock.
 func write(dir *os.Root, all []Cordon) ([]Cordon, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)

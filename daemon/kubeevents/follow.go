@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	settle   = time.Second      // time from a change to its Events: a card that was just plugged in is unhealthy for some ms
-	askAgain = 10 * time.Second // time between two requests for holders that were not known
+	settle   = time.Second      // time from a change to its Events, because a newly plugged-in card is unhealthy for a few ms
+	askAgain = 10 * time.Second // time between two queries for holders that aren't known
 
 	maxRecords = 512         // maximum number of Events in the table
-	reportPace = time.Minute // least time between two log lines about dropped Events
+	reportPace = time.Minute // minimum time between two log lines about dropped Events
 
-	// The rate limit of all Events together: a burst, and then one Event in each refill. client-go limits
+	// The rate limit for all Events together: a burst, and then one Event per refill. client-go applies its limit to
 	// each object, with the same burst and a refill of 5 minutes.
 	burst  = 25
 	refill = 5 * time.Second
 )
 
-// Follow adds Events about these devices to the table until ctx ends; then it returns nil.
+// Follow adds Events about these devices to the table until ctx is done, and then returns nil.
 func (r *Recorder) Follow(ctx context.Context, devices Devices, holders Holders) error {
 	f := following{Recorder: r, holders: holders, devices: make(map[string]state)}
 	defer f.logDropped(0)
@@ -62,26 +62,26 @@ func (r *Recorder) Follow(ctx context.Context, devices Devices, holders Holders)
 	}
 }
 
-// following is the state of Follow.
+// following is Follow's state.
 type following struct {
 	*Recorder
 	holders Holders
 	last    inventory.Snapshot // the last snapshot that was reported
 	devices map[string]state   // by id; only listed devices
-	missing []ledger.Missing   // that were reported
-	pending []change           // changes whose pods are not known yet
+	missing []ledger.Missing   // those that have been reported
+	pending []change           // changes whose pods aren't known yet
 
-	full      time.Time // when the token bucket is full again
-	dropped   int       // Events that were dropped since the last log line about them
-	droppedAt time.Time // time of that line
+	full      time.Time // when the token bucket will be full again
+	dropped   int       // Events dropped since the last log line about them
+	droppedAt time.Time // when that line was logged
 }
 
-// change is a change of a device that causes an Event on the node, and perhaps on pods.
+// change is a change to a device that causes an Event on the node, and perhaps also on pods.
 type change struct {
 	reason  Reason
 	was, is state
 	at      time.Time
-	cordon  string // text about the cordon in the message; "": not known
+	cordon  string // text about the cordon in the message; "" if not known
 }
 
 // forPods reports whether each pod that holds the device also gets an Event.
@@ -89,22 +89,22 @@ func (n change) forPods() bool {
 	return texts[n.reason].pod != "" && (n.reason != DeviceRecovered || n.was.kind == unhealthy)
 }
 
-// changes returns the changes between the reported states and a snapshot, in the order of ids. From then on the states
-// of the snapshot count as reported. Unwanted devices are left out.
+// changes returns the changes between the reported states and a snapshot, ordered by id. After that, the snapshot's
+// states count as reported. Unwanted devices are left out.
 //
-// At the start and after a change of mode, until all cards have been read, a device that was not listed before counts
-// as found, not as added. A device of the previous mode that is no longer listed counts as removed only if its card has
-// left. Otherwise the card's devices of the new mode replace it.
+// At startup and after a mode change, a device that wasn't listed before counts as found rather than added until all
+// cards have been read. A device from the previous mode that is no longer listed counts as removed only if its card has
+// left. Otherwise the card's devices in the new mode replace it.
 func (f *following) changes(s inventory.Snapshot, changed time.Time) []change {
 	var before []*inventory.Device
 	for _, id := range slices.Sorted(maps.Keys(f.devices)) {
 		before = append(before, f.devices[id].device)
 	}
-	complete := f.last.Complete && f.last.Generation == s.Generation // f.last has all devices of the generation
+	complete := f.last.Complete && f.last.Generation == s.Generation // f.last has all of the generation's devices
 	var all []change
 	for _, c := range inventory.Changes(before, s.Devices) {
 		if c.New != nil && c.New.Unwanted() {
-			delete(f.devices, c.ID) // for example when the last rule that matched it was removed
+			delete(f.devices, c.ID) // for example, when the last rule that matched it was removed
 			continue
 		}
 		was := f.devices[c.ID]
@@ -137,28 +137,28 @@ func (f *following) changes(s inventory.Snapshot, changed time.Time) []change {
 	return all
 }
 
-// cordonText returns the text about the cordon of a device in an Event with this reason.
+// cordonText returns what an Event with this reason says about the device's cordon.
 func (f *following) cordonText(reason Reason, id string) string {
 	if reason != DeviceCordoned || f.cfg.Cordon == nil {
 		return ""
 	}
 	c := f.cfg.Cordon(id)
-	if c == nil { // it has ended since
+	if c == nil { // it has ended in the meantime
 		return ""
 	}
 	return ": " + c.String()
 }
 
-// cardLeft reports whether a snapshot lacks the card at this address. It is false for units of a pool, which have no
-// address, and for a snapshot of such units.
+// cardLeft reports whether the card at this address is missing from a snapshot. It is false for pool units, which have
+// no address, and for a snapshot of such units.
 func cardLeft(s inventory.Snapshot, address string) bool {
 	return address != "" && !slices.ContainsFunc(s.Devices, func(d *inventory.Device) bool {
 		return d.PCIAddress == "" || d.PCIAddress == address && kindOf(d, absent).inSlot()
 	})
 }
 
-// report adds the Events of these changes. It also adds Events on pods that earlier calls did not know,
-// because the kubelet had not answered or the device had just been allocated.
+// report adds Events for these changes. It also adds Events on pods that weren't known in earlier calls, because the
+// kubelet hadn't answered or the device had just been allocated.
 func (f *following) report(ctx context.Context, all []change) {
 	f.pending = slices.DeleteFunc(f.pending, func(n change) bool { return f.devices[n.is.device.ID].kind != n.is.kind })
 	var use inventory.Holdings
@@ -191,8 +191,8 @@ func (f *following) report(ctx context.Context, all []change) {
 	f.logDropped(reportPace)
 }
 
-// reportMissing adds Events about the cards that are missing and have not been reported. It returns a channel that is
-// closed when the missing cards change.
+// reportMissing adds Events about missing cards that haven't been reported yet. It returns a channel that is closed
+// when the missing cards change.
 func (f *following) reportMissing() <-chan struct{} {
 	all, stale := f.cfg.Missing()
 	for _, m := range all {
@@ -205,8 +205,8 @@ func (f *following) reportMissing() <-chan struct{} {
 	return stale
 }
 
-// note adds an Event to the table, or updates it there, and wakes Run to write it. If there are too
-// many Events, note counts it as dropped instead.
+// note adds an Event to the table, or updates it there, and wakes Run to write it. If there are too many Events, note
+// counts it as dropped instead.
 func (f *following) note(object apiserver.Object, n change, message string) {
 	now := time.Now()
 	k := key{object, n.reason, n.is.device.ID}
@@ -245,7 +245,7 @@ func (f *following) note(object apiserver.Object, n change, message string) {
 	}
 }
 
-// drop counts an Event that is not written.
+// drop counts an Event that isn't written.
 func (f *following) drop() {
 	f.dropped++
 	f.cfg.Count(Dropped)

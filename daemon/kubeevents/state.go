@@ -8,48 +8,48 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// kind is the kind of a device's state. Only a change of the kind or of the reasons causes an Event.
+// kind is the kind of a device's state. Only a change of the kind or the reasons causes an Event.
 type kind uint8
 
 const (
 	absent kind = iota // not listed
-	well               // healthy; well, degraded and unhealthy are in the order of [inventory.Health]
+	well               // healthy; well, degraded and unhealthy are in the same order as in [inventory.Health]
 	degraded
 	unhealthy
 	excluded // by the administrator's settings
 	cordoned // by the administrator's command
-	moving   // waits until it is free and can be advertised as another resource
-	removed  // gone, but listed because its holder is not known
+	moving   // waiting to become free so that it can be advertised as another resource
+	removed  // gone, but listed because its holder isn't known
 	removedInUse
 	replacedInUse
 )
 
-// inSlot reports whether the device is present: not gone, and not replaced by another one.
+// inSlot reports whether the device is present: it isn't gone and hasn't been replaced by another one.
 func (k kind) inSlot() bool { return absent < k && k < removed }
 
-// state is what the Events have last reported about a device.
+// state is what Events have last reported about a device.
 type state struct {
 	kind   kind
-	device *inventory.Device // as it was last listed
+	device *inventory.Device // as last listed
 	since  time.Time         // when the device changed to this kind
-	found  bool              // the device was already of this kind when it was first seen, at since
+	found  bool              // the device was already of this kind when it was first seen
 }
 
 func (s state) heldTwice() bool {
 	return s.device != nil && slices.Contains(s.device.Reasons, inventory.ReasonHeldTwice)
 }
 
-// recovering is the prefix of a reason that has ended less than the recovery hold ago.
+// recovering is the prefix of a reason that ended less than the recovery hold ago.
 const recovering = inventory.ReasonRecovering + "="
 
-// kindOf returns the kind of a device; was is its kind before. The reason replaced-in-use has two meanings: another
-// device has taken the place of one that left, or the device itself is to be advertised as another resource. Which
-// meaning applies depends on was.
+// kindOf returns a device's kind; was is its previous kind. The reason replaced-in-use has two meanings: a different
+// device has taken the place of one that left, or the device itself will be advertised as another resource. Which one
+// applies depends on was.
 func kindOf(d *inventory.Device, was kind) kind {
 	if d == nil {
 		return absent
 	}
-	// only reports whether all reasons, including those that recover, are among these.
+	// only reports whether all reasons, including recovering ones, are among these.
 	only := func(names ...string) bool {
 		return len(d.Reasons) > 0 && !slices.ContainsFunc(d.Reasons, func(reason string) bool {
 			return !slices.Contains(names, strings.TrimPrefix(reason, recovering))
@@ -73,11 +73,11 @@ func kindOf(d *inventory.Device, was kind) kind {
 	return well + kind(d.Health)
 }
 
-// Reason is the reason of an Event, in CamelCase. Programs select Events by it.
+// Reason is an Event's reason, in CamelCase. Programs use it to select Events.
 type Reason string
 
-// The reasons. The comments mean: Warning: the Event is a Warning. pods: each pod that holds the device also gets an
-// Event.
+// The reasons. In the comments, "Warning" means that the Event is a Warning, and "pods" that each pod that holds the
+// device also gets an Event.
 const (
 	DeviceAdded         Reason = "DeviceAdded"
 	DeviceUnhealthy     Reason = "DeviceUnhealthy"     // Warning, pods
@@ -85,17 +85,17 @@ const (
 	DeviceRecovered     Reason = "DeviceRecovered"     // pods, if it was unhealthy
 	DeviceExcluded      Reason = "DeviceExcluded"      // by the administrator's settings
 	DeviceCordoned      Reason = "DeviceCordoned"      // by the administrator's command
-	DeviceMoving        Reason = "DeviceMoving"        // waits to be advertised as another resource
-	DeviceRemoved       Reason = "DeviceRemoved"       // Warning, while its holder is not known
+	DeviceMoving        Reason = "DeviceMoving"        // waiting to be advertised as another resource
+	DeviceRemoved       Reason = "DeviceRemoved"       // Warning; its holder isn't known yet
 	DeviceRemovedInUse  Reason = "DeviceRemovedInUse"  // Warning, pods
 	DeviceReplacedInUse Reason = "DeviceReplacedInUse" // Warning, pods
 	DeviceReturned      Reason = "DeviceReturned"      // pods
 	DeviceReleased      Reason = "DeviceReleased"      // removed or replaced, and no longer held
 	DeviceHeldTwice     Reason = "DeviceHeldTwice"     // Warning, pods
-	DeviceMissing       Reason = "DeviceMissing"       // Warning; a card that was not found after the start
+	DeviceMissing       Reason = "DeviceMissing"       // Warning; a card that wasn't found after startup
 )
 
-// reasons returns the reasons of the Events about a device between two states.
+// reasons returns the reasons for the Events to write when a device goes from was to is.
 func reasons(was, is state) []Reason {
 	all := []Reason{reasonOfPresence(was, is), reasonOfHealth(was, is)}
 	if is.heldTwice() && !was.heldTwice() {
@@ -107,7 +107,7 @@ func reasons(was, is state) []Reason {
 // judged reports whether the kind says only how healthy the device is.
 func (k kind) judged() bool { return well <= k && k <= unhealthy }
 
-// reasonOfPresence returns the reason of the Event about a device that has come or left; "": there is none.
+// reasonOfPresence returns the reason for the Event about a device that has come or left, or "" if there is none.
 func reasonOfPresence(was, is state) Reason {
 	switch {
 	case is.kind == absent && was.kind.inSlot():
@@ -122,8 +122,8 @@ func reasonOfPresence(was, is state) Reason {
 	return ""
 }
 
-// reasonOfHealth returns the reason of the Event about the health of a device, or about what keeps pods from using it;
-// "": there is none.
+// reasonOfHealth returns the reason for the Event about a device's health, or about what keeps pods from using it. It
+// returns "" if there is none.
 func reasonOfHealth(was, is state) Reason {
 	switch {
 	case is.kind == absent:
@@ -142,8 +142,8 @@ func reasonOfHealth(was, is state) Reason {
 	return ""
 }
 
-// worse reports whether a device has a reason that has not ended and that is new. A reason that was present only while
-// the device was of another kind also counts as new.
+// worse reports whether a device has a new reason that hasn't ended. A reason that was present only while the device
+// was of another kind also counts as new.
 func worse(was, is state) bool {
 	return slices.ContainsFunc(is.device.Reasons, func(r string) bool {
 		return !strings.HasPrefix(r, recovering) && (was.kind != is.kind || !slices.Contains(was.device.Reasons, r))

@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// texts contains the messages on the node, and on each pod that holds the device.
+// texts contains the messages for the node and for each pod that holds the device.
 var texts = map[Reason]struct{ node, pod string }{
 	DeviceAdded: {node: "{device} was added at {since}: {health}."},
 	DeviceUnhealthy: {
@@ -55,23 +55,23 @@ var texts = map[Reason]struct{ node, pod string }{
 	DeviceReleased: {node: "{device}, which was removed from the node, was released at {since}{after}."},
 }
 
-// maxNamed is the maximum number of pods that a message names. The API server does not limit messages
-// of core/v1.
+// maxNamed is the maximum number of pods listed in a message. The API server doesn't limit the length of core/v1
+// messages.
 const maxNamed = 8
 
-// releasedInPlace is the message of DeviceReleased if another device has replaced the released one.
+// releasedInPlace is the DeviceReleased message if another device has replaced the released one.
 const releasedInPlace = "The previous {device} is no longer in use. The device in its place has been {health} since {since}."
 
-// knowledge describes what is known about the holders of a device.
+// knowledge describes what is known about a device's holders.
 type knowledge uint8
 
 const (
-	unknown knowledge = iota // the kubelet has not answered
-	unnamed                  // the device was allocated, and the kubelet has not reported the container yet
+	unknown knowledge = iota // the kubelet hasn't answered
+	unnamed                  // the device was allocated, but the kubelet hasn't reported the container yet
 	known
 )
 
-// onNode returns the message on the node.
+// onNode returns the message for the node.
 func (n change) onNode(by pods, k knowledge) string {
 	if n.reason == DeviceReleased && n.is.kind.inSlot() {
 		return n.fill(releasedInPlace, by, k)
@@ -79,12 +79,12 @@ func (n change) onNode(by pods, k knowledge) string {
 	return n.fill(texts[n.reason].node, by, k)
 }
 
-// onPod returns the message on a pod that holds the device with these containers.
+// onPod returns the message for a pod that holds the device with these containers.
 func (n change) onPod(pod string, containers []string) string {
 	return n.fill(texts[n.reason].pod, pods{pod: containers}, known)
 }
 
-// fill replaces the placeholders of a text.
+// fill replaces a text's placeholders.
 func (n change) fill(text string, by pods, k knowledge) string {
 	d := n.is.device
 	name, health, since, after := "FPGA device "+d.ID, d.Health.String(), n.is.since.UTC().Format(time.RFC3339), ""
@@ -131,7 +131,7 @@ func (n change) warning() bool {
 	return n.is.kind == removed
 }
 
-// pods contains the containers that hold a device, by their pod: NAMESPACE/NAME.
+// pods contains the containers that hold a device, by pod: NAMESPACE/NAME.
 type pods map[string][]string
 
 // podsOf returns the pods that hold a device.

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	pace   = 10 * time.Second // least time between two writes of one Event
-	giveUp = 5 * time.Minute  // how long an Event is tried after its last repetition
+	pace   = 10 * time.Second // minimum time between two writes of the same Event
+	giveUp = 5 * time.Minute  // how long an Event is retried after its last occurrence
 )
 
 // key identifies an Event.
 type key struct {
-	object apiserver.Object // without uid if it is a pod
+	object apiserver.Object // without UID if it is a pod
 	reason Reason
 	device string
 }
@@ -36,17 +36,17 @@ type record struct {
 	message     string
 	first, last time.Time
 	count       int
-	pending     bool      // must be written
+	pending     bool      // it must be written
 	due         time.Time // earliest time of the next write
 	failed      bool      // the last attempt to write it failed
 
 	// Used only by Run.
-	name    string // at the API server; "": no attempt yet
-	uid     string // of the object
-	written int    // the count at the API server
+	name    string // in the API server; "" if no attempt has been made yet
+	uid     string // the object's UID
+	written int    // the count in the API server
 }
 
-// Run writes the Events until ctx ends; then it returns nil.
+// Run writes the Events until ctx is done, and then returns nil.
 func (r *Recorder) Run(ctx context.Context) error {
 	w := r.cfg.Client.Writer(ctx, r.cfg.Node)
 	defer w.Close()
@@ -58,7 +58,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			wait, poke = r.wrote(w, e, err), nil // after a failure the next Event must not be tried at once
+			wait, poke = r.wrote(w, e, err), nil // after a failure, the next Event must not be tried immediately
 		}
 		select {
 		case <-ctx.Done():
@@ -69,8 +69,8 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-// next returns the next Event to write. If there is none, it returns nil and the time until the next
-// one is due. It gives up Events whose last repetition is longer than giveUp ago.
+// next returns the next Event to write. If there is none, it returns nil and the time until the next one is due. It
+// gives up Events whose last occurrence was longer than giveUp ago.
 func (r *Recorder) next(now time.Time) (*record, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,9 +91,9 @@ func (r *Recorder) next(now time.Time) (*record, time.Duration) {
 	return nil, wait
 }
 
-// write updates an Event at the API server, or creates it if it does not exist or has expired. It tries to update even
-// if the first request to create the Event failed, because that request may have arrived. If a new pod has the name of
-// an earlier one, write creates a new Event.
+// write updates an Event in the API server, or creates it if it doesn't exist or has expired. It tries to update the
+// Event even if the first request to create it failed, because that request may have arrived. If a new pod has the same
+// name as an earlier one, write creates a new Event.
 func (r *Recorder) write(w *apiserver.Writer, e *record) error {
 	if e.object.Kind == "Pod" {
 		uid, err := w.PodUID(e.object.Namespace, e.object.Name)
@@ -121,12 +121,12 @@ func (r *Recorder) write(w *apiserver.Writer, e *record) error {
 	}
 	err := r.send(e, w.Create)
 	if errors.Is(err, apiserver.ErrExists) {
-		e.name = "" // another client uses the name
+		e.name = "" // another client is using the name
 	}
 	return err
 }
 
-// send makes a request with the newest content of an Event.
+// send makes a request with an Event's newest content.
 func (r *Recorder) send(e *record, request func(apiserver.Event) error) error {
 	r.mu.Lock()
 	whole := apiserver.Event{
@@ -142,15 +142,14 @@ func (r *Recorder) send(e *record, request func(apiserver.Event) error) error {
 	return err
 }
 
-// nameFor returns a name for an Event in the form of client-go: the object's name and the time in
-// nanoseconds.
+// nameFor returns a name for an Event in the same form as client-go: the object's name and the time in nanoseconds.
 func (r *Recorder) nameFor(object string) string {
 	r.lastName = max(r.lastName+1, time.Now().UnixNano())
 	suffix := "." + strconv.FormatInt(r.lastName, 16)
 	return strings.TrimRight(object[:min(len(object), 253-len(suffix))], "-.") + suffix
 }
 
-// wrote records the result of an attempt to write an Event. It returns the time until the next attempt.
+// wrote records the result of trying to write an Event. It returns the time until the next attempt.
 func (r *Recorder) wrote(w *apiserver.Writer, e *record, err error) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -160,11 +159,11 @@ func (r *Recorder) wrote(w *apiserver.Writer, e *record, err error) time.Duratio
 	case err == nil:
 		r.cfg.Count(Sent)
 		r.about(e).Debug("event written", logevent.EventRecorded, logevent.Count(e.written))
-		e.pending = e.count > e.written // it has happened again since
+		e.pending = e.count > e.written // it has occurred again since
 		e.due, e.failed = time.Now().Add(pace), false
 		r.events = append(r.events, e)
 		w.Passed(!slices.ContainsFunc(r.events, func(e *record) bool { return e.failed }))
-	case e.object.Kind == "Pod" && ended: // the pod, or its namespace
+	case e.object.Kind == "Pod" && ended: // the pod or its namespace
 		r.cfg.Count(Dropped)
 		r.about(e).Debug("pod of an event has ended", logevent.EventFailed, logevent.Err(err))
 	case errors.Is(err, apiserver.ErrRefused):

@@ -32,58 +32,58 @@ const (
 	fileVersion = 1
 	maxFile     = 64 << 10 // bytes
 	maxCards    = 256
-	maxRecent   = 20  // changes of health of a card
-	maxTurns    = 16  // of a device, the newest ones: a quarantine lasts from its last turn
+	maxRecent   = 20  // a card's health changes
+	maxTurns    = 16  // a device's newest turns; its quarantine is measured from the last one
 	maxText     = 100 // bytes
 )
 
 // content is the JSON object in the file.
 type content struct {
 	Version int    `json:"version"`
-	Machine string `json:"machine,omitempty"` // id of the machine that the cards are in; "": not known
+	Machine string `json:"machine,omitempty"` // id of the machine that the cards are in; "" if not known
 	Cards   []card `json:"cards"`             // sorted by address
 }
 
-// card is what is remembered of a card.
+// card is what is remembered about a card.
 type card struct {
 	Card     string    `json:"card"`            // as in [Missing]
-	PCIID    string    `json:"pciId,omitempty"` // as in [inventory.Facts]; "": not known
+	PCIID    string    `json:"pciId,omitempty"` // as in [inventory.Facts]; "" if not known
 	Serial   string    `json:"serial,omitempty"`
 	Family   string    `json:"family,omitempty"`
 	First    time.Time `json:"firstSeen"`
-	Last     time.Time `json:"lastSeen"`             // of a present card: when the file was written
-	Expected bool      `json:"expected"`             // it was present last, and neither cordoned nor excluded
-	Missing  time.Time `json:"missing,omitzero"`     // since when it is missing; zero: it is not
+	Last     time.Time `json:"lastSeen"`             // for a present card, when the file was written
+	Expected bool      `json:"expected"`             // when last observed, it was present and neither cordoned nor excluded
+	Missing  time.Time `json:"missing,omitzero"`     // when it was found to be missing; zero if it isn't
 	Changes  int       `json:"healthChanges"`        // number
-	Failures int       `json:"failures"`             // number of those to unhealthy
+	Failures int       `json:"failures"`             // how many of these were to unhealthy
 	Removals int       `json:"removals"`             // number
-	Removed  time.Time `json:"lastRemoved,omitzero"` // zero: never, or not known
-	Recent   []Turn    `json:"recent,omitempty"`     // the newest changes of health, oldest first
-	Former   *card     `json:"former,omitempty"`     // the card that was in this slot before; nil: none
+	Removed  time.Time `json:"lastRemoved,omitzero"` // zero if never, or if not known
+	Recent   []Turn    `json:"recent,omitempty"`     // the newest health changes, oldest first
+	Former   *card     `json:"former,omitempty"`     // the card that was in this slot before; nil if there was none
 
-	// Devices has what the inventory must know after a restart, by the id of the device.
+	// Devices contains what the inventory needs to know after a restart, by device id.
 	Devices map[string]*inventory.Memory `json:"devices,omitempty"`
 
-	// Since the start of the daemon; not in the file.
-	present, before   bool      // it is present; it was known before the start
-	reported          bool      // it is missing, and that was logged
-	faulty            time.Time // since when the present card has a fault, or is in quarantine; zero: it has none
-	late              time.Time // since when the driver of the absent card is late; zero: it is not
+	// Since the daemon started; not stored in the file.
+	present, before   bool      // it is present; it was already known at startup
+	reported          bool      // it is missing, and that has been logged
+	faulty            time.Time // when the present card's fault or quarantine began; zero if it has neither
+	late              time.Time // when the absent card's driver became late; zero if it isn't
 	changes, removals int
-	steps             int       // number of the newest changes in Recent that may be steps of a removal
-	stepsFrom         time.Time // when the first of them was noted
+	steps             int       // how many of the newest changes in Recent may be steps of a removal
+	stepsFrom         time.Time // when the first of them was recorded
 }
 
 func (c *card) asMissing() Missing { return Missing{c.Card, c.Missing, c.PCIID} }
 
-// Turn is a change of the health of a device.
+// Turn is a change of a device's health.
 type Turn struct {
 	Time   time.Time `json:"time"`
 	Device string    `json:"device"`
 	From   string    `json:"from"`
 	To     string    `json:"to"`
-	Reason string    `json:"reason,omitempty"` // "" if it has become better
-	OfCard bool      `json:"ofCard,omitempty"` // the worst health of the card's devices has changed with it: it counts
+	Reason string    `json:"reason,omitempty"` // "" if the health got better
+	OfCard bool      `json:"ofCard,omitempty"` // the worst health of the card's devices changed with it, so it counts
 }
 
 // parse parses a file.
@@ -116,11 +116,12 @@ func parse(text []byte) (content, error) {
 	return c, nil
 }
 
-// countFailures counts the failures in a file of an older daemon, which did not: those that it still has.
+// countFailures counts the failures in a file from an older daemon, which didn't count them. It finds only those that
+// are still in the file.
 func (c *card) countFailures() {
 	for i := range c.Recent {
 		t := &c.Recent[i]
-		if t.OfCard = i == 0 || !t.Time.Equal(c.Recent[i-1].Time); t.OfCard && t.isFailure() { // else it is of another port
+		if t.OfCard = i == 0 || !t.Time.Equal(c.Recent[i-1].Time); t.OfCard && t.isFailure() { // otherwise it belongs to another port
 			c.Failures++
 		}
 	}
@@ -177,7 +178,7 @@ func checkDevice(id, card string) error {
 	return checkText("device", id)
 }
 
-// checkText returns an error unless a text may be printed in a log or on a terminal.
+// checkText returns an error unless a text can safely be printed in a log or on a terminal.
 func checkText(name, text string) error {
 	if len(text) > maxText || strings.ContainsFunc(text, func(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }) {
 		return fmt.Errorf("%s: found %.100q, want at most %d bytes of printable characters", name, text, maxText)
@@ -185,7 +186,7 @@ func checkText(name, text string) error {
 	return nil
 }
 
-// checkTime returns an error unless a time can be written again in any zone.
+// checkTime returns an error unless a time can be written again in any time zone.
 func checkTime(name string, t time.Time) error {
 	if year := t.Year(); year < 1 || year > 9000 {
 		return fmt.Errorf("%s: found the year %d, want one from 1 to 9000", name, year)
@@ -193,8 +194,8 @@ func checkTime(name string, t time.Time) error {
 	return nil
 }
 
-// encode returns the file with these cards. If it were too large, it lacks the oldest changes of health, then the former
-// cards, then all turns and holds but one of each device, then the cards that are wanted least.
+// encode returns the file with these cards. To keep it from getting too large, it leaves out the oldest health changes
+// first, then the former cards, then all but one turn and one hold of each device, and finally the least wanted cards.
 func encode(c content) []byte {
 	recent := func(n int) func(*card) {
 		return func(c *card) { c.Recent = c.Recent[max(len(c.Recent)-n, 0):] }
@@ -226,7 +227,7 @@ func (c content) marshal() (text []byte, fits bool) {
 
 func cutFormer(c *card) { c.Former = nil }
 
-// cutMemory keeps the last turn of each device, from which a quarantine lasts, and the hold that ends last.
+// cutMemory keeps each device's last turn, from which its quarantine is measured, and the hold that ends last.
 func cutMemory(c *card) {
 	for id, m := range c.Devices {
 		kept := inventory.Memory{Turns: m.Turns[max(len(m.Turns)-1, 0):], Quarantined: m.Quarantined, Bad: m.Bad}
@@ -241,7 +242,7 @@ func cutMemory(c *card) {
 	}
 }
 
-// byEnd sorts holds by their ends. The condition of a hold without a time is present, so this hold ends last.
+// byEnd sorts holds by when they end. If a hold has no time, its condition is still present, so it ends last.
 func byEnd(a, b inventory.Hold) int {
 	if a.Since.IsZero() || b.Since.IsZero() {
 		return b.Since.Compare(a.Since)
@@ -251,8 +252,9 @@ func byEnd(a, b inventory.Hold) int {
 
 func byAddress(a, b card) int { return cmp.Compare(a.Card, b.Card) }
 
-// byWant sorts cards in the order in which they may be forgotten: those that nobody expects, then missing ones, then
-// expected ones, and last those whose devices the inventory must remember. Within each class, the oldest come first.
+// byWant sorts cards in the order in which they may be forgotten: first those that aren't expected, then missing ones,
+// then expected ones, and finally cards whose devices the inventory has to remember. Within each class, the oldest come
+// first.
 func byWant(a, b card) int {
 	class := func(c card) int {
 		switch {
@@ -278,8 +280,8 @@ func open(path string) (content, error) {
 	return read(dir)
 }
 
-// read returns the content of the file. A file that cannot be used is renamed, but not for want of memory or descriptors.
-// The error wraps fs.ErrNotExist if there is none.
+// read returns the file's content. A file that can't be used is renamed, unless the only problem is a lack of memory or
+// descriptors. The error wraps fs.ErrNotExist if there is no file.
 func read(dir *os.Root) (content, error) {
 	text, err := privatedir.ReadFile(dir, fileName, maxFile)
 	var c content
@@ -297,7 +299,7 @@ func read(dir *os.Root) (content, error) {
 	return content{}, err
 }
 
-// replace replaces the file. It takes the lock first, and keeps it. replaced is false if another daemon has the lock.
+// replace replaces the file. It takes the lock first and keeps it. replaced is false if another daemon holds the lock.
 func (l *Ledger) replace() (replaced bool, err error) {
 	dir, err := privatedir.OpenDir(l.cfg.Dir, true)
 	if err != nil {
@@ -316,7 +318,7 @@ func (l *Ledger) replace() (replaced bool, err error) {
 	if l.isUnread() {
 		c, err := read(dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return false, err // the next time, the file is read again, or has been renamed
+			return false, err // next time, the file is read again or has been renamed
 		}
 		l.mu.Lock()
 		l.take(c)
@@ -333,8 +335,8 @@ func (l *Ledger) isUnread() bool {
 	return l.unread
 }
 
-// followFile forgets the absent cards that the daemon that wrote the file has forgotten, and no longer expects those that
-// it has seen leave.
+// followFile forgets absent cards that were forgotten by the daemon that wrote the file, and stops expecting cards that
+// the other daemon has seen leave.
 func (l *Ledger) followFile(dir *os.Root) {
 	file, err := read(dir)
 	if err != nil {

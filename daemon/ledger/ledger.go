@@ -24,27 +24,28 @@ import (
 )
 
 const (
-	settle     = 10 * time.Second // time from the first complete list until cards are missing: drivers may still find them
-	again      = time.Minute      // time between two looks at cards whose drivers are late
-	lateWithin = time.Hour        // longest time for which a driver is late; then no driver is going to bind
-	pace       = time.Second      // least time between two writes
+	settle     = 10 * time.Second // time from the first complete list until cards count as missing, because drivers may still find them
+	again      = time.Minute      // time between two checks of cards whose drivers are late
+	lateWithin = time.Hour        // how long a driver may be late; after that, no driver is going to bind
+	pace       = time.Second      // minimum time between two writes
 	busy       = 5 * time.Second  // time between two attempts while another daemon writes the file
-	retry      = time.Minute      // time between two writes that fail
-	diskWithin = 5 * time.Second  // longest time of one use of the state directory; if it takes longer, the file system hangs
-	endWithin  = time.Second      // longest such time at the end of the daemon
+	retry      = time.Minute      // time between two failing writes
+	diskWithin = 5 * time.Second  // maximum time for one access to the state directory; if it takes longer, the file system hangs
+	endWithin  = time.Second      // the same, when the daemon exits
 )
 
-// Config holds the settings of a [Ledger].
+// Config holds a [Ledger]'s settings.
 type Config struct {
-	Dir     string // the state directory; "": nothing is stored
-	Machine string // id of the machine; "": not known
-	// Exempt reports whether nobody expects a card now, because it is cordoned or excluded, its family is off, or a virtual
-	// machine may use it. nil: each card is expected. It must not block.
+	Dir     string // the state directory; if it is "", nothing is stored
+	Machine string // the machine's id; "" if not known
+	// Exempt reports whether a card currently isn't expected, because it is cordoned or excluded, its family is off, or
+	// a virtual machine may be using it. If Exempt is nil, all cards are expected. It must not block.
 	Exempt func(address, family, pciID string) bool
-	// OnBus reports whether a PCI function with these ids ("": any) is at an address. If so, and if no device of it is
-	// listed, its driver is late. nil: no function is there. It must not block.
+	// OnBus reports whether there is a PCI function with these ids at an address. pciID "" matches any ids. If there is
+	// one and none of its devices is listed, its driver is late. If OnBus is nil, there are no functions. It must not
+	// block.
 	OnBus func(address, pciID string) bool
-	// Changed returns channels that are closed when Exempt may give other answers. nil: it never does.
+	// Changed returns channels that are closed when Exempt's results may have changed. If it is nil, they never change.
 	Changed func() (cordons, settings <-chan struct{})
 	Metrics *metrics.Metrics // required
 }
@@ -52,25 +53,25 @@ type Config struct {
 // Missing is an expected card that is absent; the package comment explains when a card is missing.
 type Missing struct {
 	Card  string    // PCI address as lspci prints it: 3b:00.0
-	Since time.Time // when it was first found to be missing
+	Since time.Time // when it was first found missing
 	Model string    // VVVV:DDDD:SSSS:SSSS, vendor, device and subsystem; "" if not known
 }
 
-// History is what has happened to a card. It uses the JSON keys of cards.json, and is part of the state at the local
-// socket.
+// History is what has happened to a card. It uses the same JSON keys as cards.json, and is part of the state on the
+// local socket.
 type History struct {
 	Card     string    `json:"card"` // as in [Missing]
 	Changes  int       `json:"healthChanges"`
 	Failures int       `json:"failures"` // number of changes to unhealthy
 	Removals int       `json:"removals"`
-	Removed  time.Time `json:"lastRemoved,omitzero"` // zero: never, or not known
-	Recent   []Turn    `json:"recent"`               // the newest changes of health, oldest first
-	Former   *Former   `json:"former"`               // the card that was in this slot before; nil: none
+	Removed  time.Time `json:"lastRemoved,omitzero"` // zero if never, or if not known
+	Recent   []Turn    `json:"recent"`               // the newest health changes, oldest first
+	Former   *Former   `json:"former"`               // the card that was in this slot before; nil if there was none
 }
 
 // Former is a card that has been replaced by another one.
 type Former struct {
-	PCIID    string    `json:"pciId"` // "": not known
+	PCIID    string    `json:"pciId"` // "" if not known
 	Serial   string    `json:"serial"`
 	First    time.Time `json:"firstSeen"`
 	Last     time.Time `json:"lastSeen"`
@@ -78,7 +79,7 @@ type Former struct {
 	Removals int       `json:"removals"`
 }
 
-// Ledger remembers the cards of a node. Create it with [Open], and run it once.
+// Ledger remembers a node's cards. Create it with [Open], and run it once.
 type Ledger struct {
 	cfg     Config
 	log     *zap.Logger
@@ -86,25 +87,25 @@ type Ledger struct {
 	touched latest.Signal // raised when changed is set
 
 	disk   *privatedir.Turns
-	lock   *privatedir.Lock // of the function that uses the disk; nil: not taken yet
-	waited bool             // another daemon had the lock
-	fault  string           // the error that was logged last; "": none since the last success
+	lock   *privatedir.Lock // used by the function that accesses the disk; nil if not taken yet
+	waited bool             // another daemon held the lock
+	fault  string           // the last error that was logged; "" if there has been none since the last success
 
-	last  inventory.Snapshot          // the last one that was observed
-	known map[string]inventory.Health // health of the hardware of a device that has been well since it was listed, by id
-	began bool                        // it has been decided which cards were missing at the start
-	look  bool                        // a card is new, or has lost its driver, since the last decision
+	last  inventory.Snapshot          // the last one observed
+	known map[string]inventory.Health // by id: the hardware's health, for devices that have been well since they were listed
+	began bool                        // it has been decided which cards were missing at startup
+	look  bool                        // since the last decision, a card has appeared or lost its driver
 
 	mu       sync.Mutex
 	cards    map[string]*card // by address
-	unread   bool             // there may be a file that could not be read
-	taken    bool             // cards of a file have not been compared with the present ones yet
-	complete bool             // all cards have been read since the start
+	unread   bool             // there may be a file that couldn't be read
+	taken    bool             // cards from a file haven't been compared with the present ones yet
+	complete bool             // all cards have been read since startup
 	changed  bool             // since the last write
 }
 
-// Open reads the ledger in a state directory. If it cannot be used, Open logs a warning, and the ledger is empty. Open
-// blocks for the disk, for 5 s at most.
+// Open reads the ledger in a state directory. If it can't be used, Open logs a warning, and the ledger is empty. Open
+// waits for the disk for up to 5 s.
 func Open(ctx context.Context, cfg Config, log *zap.Logger) *Ledger {
 	l := &Ledger{
 		cfg: cfg, log: log.Named("ledger"), disk: privatedir.NewTurns(cfg.Dir), missing: latest.New[[]Missing](nil), touched: latest.NewSignal(),
@@ -133,7 +134,7 @@ func Open(ctx context.Context, cfg Config, log *zap.Logger) *Ledger {
 	return l
 }
 
-// take adds the cards of a file. If a card is known already, it adds the card's history from the file.
+// take adds the cards from a file. If a card is already known, it adds the card's history from the file.
 func (l *Ledger) take(c content) {
 	if c.Machine != "" && l.cfg.Machine != "" && c.Machine != l.cfg.Machine {
 		l.begunAnew(len(c.Cards), "another machine")
@@ -155,7 +156,7 @@ func (l *Ledger) take(c content) {
 // until all cards have been read. The slice is read-only.
 func (l *Ledger) Missing() ([]Missing, <-chan struct{}) { return l.missing.Load() }
 
-// Awaited returns the number of expected cards that have not been found, but do not count as missing yet.
+// Awaited returns the number of expected cards that haven't been found but don't count as missing yet.
 func (l *Ledger) Awaited() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -207,8 +208,8 @@ func (l *Ledger) History() []History {
 	return all
 }
 
-// Forget removes a card that will not come back, and writes the file, which takes 5 s at most. After an error nothing
-// has changed.
+// Forget removes a card that won't come back, and writes the file, which takes up to 5 s. After an error, nothing has
+// changed.
 func (l *Ledger) Forget(ctx context.Context, address, by string) (Missing, error) {
 	card, err := sysfs.ParseCard(address)
 	if err != nil {
@@ -240,7 +241,7 @@ func (l *Ledger) Forget(ctx context.Context, address, by string) (Missing, error
 	return c.asMissing(), err
 }
 
-// remove removes an absent card, and returns it.
+// remove removes an absent card and returns it.
 func (l *Ledger) remove(address string) (*card, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -282,10 +283,11 @@ func (l *Ledger) publish() {
 
 // Devices is the source of the devices: an inventory.
 type Devices interface {
-	Latest() (inventory.Snapshot, <-chan struct{}) // the channel closes when the snapshot is stale
+	Latest() (inventory.Snapshot, <-chan struct{}) // the channel is closed when there is a newer snapshot
 }
 
-// Run follows these devices until ctx ends, and writes the file after changes, and at the end. Then it returns nil.
+// Run follows these devices until ctx is done, and then returns nil. It writes the file after changes, and once more
+// before it returns.
 func (l *Ledger) Run(ctx context.Context, devices Devices) error {
 	var writer sync.WaitGroup
 	if l.cfg.Dir != "" {
@@ -293,7 +295,7 @@ func (l *Ledger) Run(ctx context.Context, devices Devices) error {
 	}
 	defer writer.Wait()
 	var settled <-chan time.Time
-	var due bool // look for missing cards again
+	var due bool // check for missing cards again
 	for {
 		snapshot, stale := devices.Latest()
 		var cordons, settings <-chan struct{}
@@ -322,7 +324,7 @@ func (l *Ledger) Run(ctx context.Context, devices Devices) error {
 	}
 }
 
-// write writes the file after changes until ctx ends, and then once more, to store the last times of the present cards.
+// write writes the file after changes until ctx is done, and then once more to store the present cards' last times.
 func (l *Ledger) write(ctx context.Context) {
 	for ctx.Err() == nil {
 		touched := l.touched.Next()
@@ -363,7 +365,7 @@ func (l *Ledger) hasChanged() bool {
 	return l.changed
 }
 
-// content returns what the file should contain. Whatever changes after this call has to be written again.
+// content returns what the file should contain. Anything that changes after this call has to be written again.
 func (l *Ledger) content() content {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -384,12 +386,12 @@ func (l *Ledger) content() content {
 	return c
 }
 
-// store replaces the file. stored is false without an error if another daemon writes it.
+// store replaces the file. If another daemon is writing it, stored is false and there is no error.
 func (l *Ledger) store(ctx context.Context, limit time.Duration) (stored bool, err error) {
 	done := make(chan bool, 1)
 	err = l.disk.Within(ctx, limit, func(ctx context.Context) error {
 		is, err := l.replace()
-		if done <- is; !is || err != nil || ctx.Err() != nil { // if ctx has ended, it was too late for the caller
+		if done <- is; !is || err != nil || ctx.Err() != nil { // if ctx is done, it was too late for the caller
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.changed = true
@@ -404,7 +406,7 @@ func (l *Ledger) store(ctx context.Context, limit time.Duration) (stored bool, e
 	return stored, err
 }
 
-// report logs an error of the state directory once, and sets its metric.
+// report logs a state directory error once, and sets its metric.
 func (l *Ledger) report(err error) {
 	l.cfg.Metrics.LedgerStored(err)
 	text := ""

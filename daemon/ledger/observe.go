@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// observe notes what has changed since the last snapshot. Cards without a change cost next to nothing.
+// observe records what has changed since the last snapshot. Cards that haven't changed cost next to nothing.
 func (l *Ledger) observe(s inventory.Snapshot, now time.Time) {
 	if s.Version == l.last.Version {
 		return
@@ -22,7 +22,7 @@ func (l *Ledger) observe(s inventory.Snapshot, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	changes := inventory.Changes(l.last.Devices, s.Devices)
-	listed := make(map[string][]*inventory.Device) // the current devices of the cards that have changed
+	listed := make(map[string][]*inventory.Device) // the current devices of cards that have changed
 	for _, c := range changes {
 		if inventory.IsAddress(c.ID) {
 			listed[cardOf(c.ID)] = nil
@@ -50,7 +50,7 @@ func (l *Ledger) observe(s inventory.Snapshot, now time.Time) {
 			turned[cardOf(c.ID)]++
 		}
 	}
-	for address, n := range turned { // a card that breaks counts once, with all its ports
+	for address, n := range turned { // a card that breaks counts once, however many ports it has
 		if c := l.cards[address]; l.worst(listed[address]) != before[address] {
 			c.count(n)
 			l.changed = true
@@ -65,8 +65,8 @@ func (l *Ledger) observe(s inventory.Snapshot, now time.Time) {
 	}
 }
 
-// removed notes that a card has left while it was watched. A change of mode is not a removal. Usually somebody has
-// pulled the card. But if it had a fault for a while, it has probably failed altogether, and is missing. A card that is
+// removed records that a card has left while it was being watched. A mode change isn't a removal. Usually someone has
+// pulled the card. But if it had a fault for a while, it has probably failed completely, and is missing. A card that is
 // still on the bus has only lost its driver, and is still expected.
 func (l *Ledger) removed(c *card, s inventory.Snapshot, now time.Time) {
 	failed := false
@@ -86,7 +86,7 @@ func (l *Ledger) removed(c *card, s inventory.Snapshot, now time.Time) {
 	}
 }
 
-// count counts a change of the health of a card, of which n devices have changed. It marks the worst one.
+// count counts a change of a card's health, in which n of its devices have changed. It marks the worst one.
 func (c *card) count(n int) {
 	newest := c.Recent[max(len(c.Recent)-n, 0):]
 	worst := max(slices.IndexFunc(newest, Turn.isFailure), 0)
@@ -100,7 +100,7 @@ func (c *card) count(n int) {
 
 func (t Turn) isFailure() bool { return t.To == inventory.Unhealthy.String() }
 
-// note adds a change of health of a device. Its reason is a problem of the hardware, or "".
+// note adds a change of a device's health. The reason is a hardware problem or "".
 func (c *card) note(t Turn, now time.Time) {
 	c.Recent = append(c.Recent[max(len(c.Recent)+1-maxRecent, 0):], t)
 	switch {
@@ -116,15 +116,15 @@ func (c *card) note(t Turn, now time.Time) {
 	c.steps = min(c.steps+1, maxRecent)
 }
 
-// explain notes another problem of a device that is already unhealthy. If the first problem might have been a step of a
-// removal, this one is the true reason.
+// explain records another problem of a device that is already unhealthy. If the first problem may have been a step of a
+// removal, this one is the real reason.
 func (c *card) explain(d *inventory.Device, now time.Time) bool {
 	if c.steps == 0 || now.Sub(c.stepsFrom) >= settle || !d.Fault || inventory.IsRemovalStep(d.Cause) {
 		return false
 	}
 	for i := len(c.Recent) - 1; i >= len(c.Recent)-c.steps; i-- {
 		if c.Recent[i].Device == d.ID {
-			c.Recent = slices.Clone(c.Recent) // the writer may be reading
+			c.Recent = slices.Clone(c.Recent) // the writer may be reading it
 			c.Recent[i].Reason, c.steps = clean(d.Cause), 0
 			return true
 		}
@@ -132,8 +132,8 @@ func (c *card) explain(d *inventory.Device, now time.Time) bool {
 	return false
 }
 
-// doubtful returns the number of counted changes that may be steps of a removal. The metric must not count them yet,
-// because a counter must not fall.
+// doubtful returns how many counted changes may be steps of a removal. The metric must not count them yet, because a
+// counter must not decrease.
 func (c *card) doubtful(now time.Time) (n int) {
 	if now.Sub(c.stepsFrom) >= settle {
 		return 0
@@ -146,8 +146,8 @@ func (c *card) doubtful(now time.Time) (n int) {
 	return n
 }
 
-// takeBack takes back what was noted of a card while it was being removed. The kernel unbinds the drivers of a card
-// before it removes the card, within milliseconds, or within seconds if a driver waits. A fault that has lasted for
+// takeBack takes back what was recorded about a card while it was being removed. Before the kernel removes a card, it
+// unbinds the card's drivers, which takes milliseconds, or seconds if a driver waits. A fault that has lasted for
 // settle or longer was there before, and is kept.
 func (c *card) takeBack(now time.Time) {
 	if now.Sub(c.stepsFrom) < settle {
@@ -167,7 +167,7 @@ func (c *card) takeBack(now time.Time) {
 
 const missingReturned = "missing card returned"
 
-// found notes that a card is present with these devices.
+// found records that a card is present with these devices.
 func (l *Ledger) found(address string, listed []*inventory.Device, now time.Time) {
 	is, anyPCI, faulty := card{Card: address}, false, false
 	for _, d := range listed {
@@ -192,7 +192,7 @@ func (l *Ledger) found(address string, listed []*inventory.Device, now time.Time
 		}
 		returned = "another card is in the slot of a missing one"
 	}
-	if is.PCIID == "" && c.PCIID != "" { // it has not been read, and may be a virtual function
+	if is.PCIID == "" && c.PCIID != "" { // it hasn't been read, and may be a virtual function
 		is.Expected = is.Expected && c.Expected
 	}
 	before := *c
@@ -205,13 +205,13 @@ func (l *Ledger) found(address string, listed []*inventory.Device, now time.Time
 		c.faulty = time.Time{}
 	case c.faulty.IsZero():
 		if c.faulty = now; !before.present && slices.ContainsFunc(slices.Collect(maps.Values(c.Devices)), func(m *inventory.Memory) bool { return m.Bad }) {
-			c.faulty = now.Add(-settle) // it was bad when the last daemon ended
+			c.faulty = now.Add(-settle) // it was bad when the last daemon exited
 		}
 	}
 	l.cards[address] = c
 }
 
-// moved reports whether an absent card is at another address now. If so, its history goes there.
+// moved reports whether an absent card is now at another address. If so, its history goes there.
 func (l *Ledger) moved(c *card, now time.Time) bool {
 	if c.Serial == "" {
 		return false
@@ -228,7 +228,7 @@ func (l *Ledger) moved(c *card, now time.Time) bool {
 	return false
 }
 
-// follow adds the history of an earlier entry if that is about the same card.
+// follow adds an earlier entry's history if it is about the same card.
 func (c *card) follow(was *card) {
 	if differ(was.PCIID, c.PCIID) || differ(was.Serial, c.Serial) {
 		return
@@ -238,7 +238,7 @@ func (c *card) follow(was *card) {
 	if was.Removed.After(c.Removed) {
 		c.Removed = was.Removed
 	}
-	recent := append(slices.Clone(was.Recent), c.Recent...) // the writer may be reading
+	recent := append(slices.Clone(was.Recent), c.Recent...) // the writer may be reading it
 	for i := range was.Recent {
 		recent[i].Device = c.Card + strings.TrimPrefix(recent[i].Device, was.Card)
 	}
@@ -246,10 +246,10 @@ func (c *card) follow(was *card) {
 	c.Recent = c.Recent[max(len(c.Recent)-maxRecent, 0):]
 }
 
-// differ reports whether two texts that are known differ.
+// differ reports whether two texts are both known and differ.
 func differ(a, b string) bool { return a != "" && b != "" && a != b }
 
-// returned notes that a card is no longer missing, if it was.
+// returned records that a card is no longer missing, if it was.
 func (l *Ledger) returned(c *card, message string, now time.Time) {
 	if c.Missing.IsZero() {
 		return
@@ -258,7 +258,7 @@ func (l *Ledger) returned(c *card, message string, now time.Time) {
 	c.Missing, c.reported, l.changed = time.Time{}, false, true
 }
 
-// readAll notes that all cards have been read.
+// readAll records that all cards have been read.
 func (l *Ledger) readAll(now time.Time) {
 	l.complete = true
 	for _, c := range l.sorted() {
@@ -268,11 +268,12 @@ func (l *Ledger) readAll(now time.Time) {
 	}
 }
 
-// isLate reports whether an absent card is on the bus, and only its driver is late.
+// isLate reports whether an absent card is still on the bus, in which case only its driver is late.
 func (l *Ledger) isLate(c *card) bool { return l.cfg.OnBus != nil && l.cfg.OnBus(c.Card, c.PCIID) }
 
-// makeRoom forgets a card if there are too many: one that is absent, or one that nobody expects. To make room for a
-// card that nobody expects, it forgets only cards that are absent and not expected. It returns false if it finds none.
+// makeRoom forgets a card if there are too many: one that is absent, or one that isn't expected. To make room for a
+// card that isn't expected, it forgets only cards that are both absent and not expected. It returns false if there are
+// none.
 func (l *Ledger) makeRoom(expected bool) bool {
 	if len(l.cards) < maxCards {
 		return true
@@ -287,7 +288,7 @@ func (l *Ledger) makeRoom(expected bool) bool {
 	return true
 }
 
-// worst returns the worst known health of devices.
+// worst returns the devices' worst known health.
 func (l *Ledger) worst(devices []*inventory.Device) (worst inventory.Health) {
 	for _, d := range devices {
 		worst = max(worst, l.known[d.ID])
@@ -295,7 +296,7 @@ func (l *Ledger) worst(devices []*inventory.Device) (worst inventory.Health) {
 	return worst
 }
 
-// deviceChanged notes what a change of a device means for its card. It reports whether the health of the device has changed.
+// deviceChanged records what a device's change means for its card. It reports whether the device's health has changed.
 func (l *Ledger) deviceChanged(change inventory.Change, now time.Time) bool {
 	d, c := change.New, l.cards[cardOf(change.ID)]
 	if d == nil || hasLeft(d) || c == nil || !c.present {
@@ -305,26 +306,26 @@ func (l *Ledger) deviceChanged(change inventory.Change, now time.Time) bool {
 		}
 		return false
 	}
-	if d.PCIID != "" || c.PCIID == "" { // otherwise the inventory has not recalled the device yet
+	if d.PCIID != "" || c.PCIID == "" { // otherwise the inventory hasn't recalled the device yet
 		l.remember(c, d.ID, memoryOf(d))
 	}
 	was, known := l.known[d.ID]
 	is, bad := d.Health, d.Memory != nil && d.Memory.Bad
 	switch {
 	case is == inventory.Unhealthy && !d.Fault && !bad && slices.Contains(d.Reasons, inventory.ReasonFlapping):
-		is = inventory.Healthy // apart from the quarantine
+		is = inventory.Healthy // ignoring the quarantine
 		if d.Cause != "" {
 			is = inventory.Degraded
 		}
 	case is == inventory.Unhealthy && (!known || !d.Fault):
-		// It is recovering, cordoned or being programmed, which is nothing new about the hardware. Or it is being
-		// plugged in, or was bad when the last daemon ended.
+		// It is recovering, cordoned or being programmed, which says nothing new about the hardware. Or it is being
+		// plugged in, or was bad when the last daemon exited.
 		if !known && bad {
 			l.known[d.ID] = inventory.Unhealthy
 		}
 		return false
 	case is == inventory.Degraded && d.Cause == "":
-		is = min(is, was) // it is recovering, or programmed
+		is = min(is, was) // it is recovering or being programmed
 	}
 	l.known[d.ID] = is
 	if known && is == was {
@@ -344,7 +345,7 @@ func (l *Ledger) deviceChanged(change inventory.Change, now time.Time) bool {
 	return true
 }
 
-// remember notes what the inventory must know of a device after a restart; nil: nothing.
+// remember records what the inventory needs to know about a device after a restart. m is nil if there is nothing.
 func (l *Ledger) remember(c *card, id string, m *inventory.Memory) {
 	if reflect.DeepEqual(m, c.Devices[id]) {
 		return
@@ -360,13 +361,13 @@ func (l *Ledger) remember(c *card, id string, m *inventory.Memory) {
 	c.Devices[id] = m
 }
 
-// isExempt reports whether nobody expects an absent card now.
+// isExempt reports whether an absent card currently isn't expected.
 func (l *Ledger) isExempt(c *card) bool {
 	return l.cfg.Exempt != nil && l.cfg.Exempt(c.Card, c.Family, c.PCIID)
 }
 
-// findMissing decides which cards are missing: after the start, and after changes that matter. It reports whether it must
-// be called again, because the drivers of some cards are late, or the file has not been read yet.
+// findMissing decides which cards are missing, both after startup and after relevant changes. It reports whether it
+// must be called again, because some cards' drivers are late or the file hasn't been read yet.
 func (l *Ledger) findMissing(now time.Time) (recheck bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -398,7 +399,7 @@ func (l *Ledger) findMissing(now time.Time) (recheck bool) {
 		}
 		c.reported = true
 		fields := []zap.Field{logevent.DeviceMissing, logevent.Device(c.Card)}
-		if lasted := now.Sub(c.Missing); lasted >= time.Millisecond { // otherwise it is only now missing
+		if lasted := now.Sub(c.Missing); lasted >= time.Millisecond { // otherwise it has only just gone missing
 			fields = append(fields, logevent.Lasted(lasted))
 		}
 		l.log.Error("card missing since the last start", fields...)
@@ -407,8 +408,8 @@ func (l *Ledger) findMissing(now time.Time) (recheck bool) {
 	return recheck
 }
 
-// compareAddresses starts a new ledger if all expected cards have left and others are there, because then the buses
-// have been renumbered.
+// compareAddresses starts a new ledger if all expected cards have left and others are there, because that means that
+// the buses have been renumbered.
 func (l *Ledger) compareAddresses() {
 	before, same, present := 0, 0, 0
 	for _, c := range l.cards {
@@ -428,7 +429,7 @@ func (l *Ledger) compareAddresses() {
 	}
 }
 
-// forgetPorts forgets the devices that present cards no longer have, once the cards have been read.
+// forgetPorts forgets devices that present cards no longer have, once the cards have been read.
 func (l *Ledger) forgetPorts() {
 	listed, read := make(map[string]bool), make(map[string]bool)
 	for _, d := range l.last.Devices {
@@ -444,19 +445,19 @@ func (l *Ledger) forgetPorts() {
 	}
 }
 
-// isExpected reports whether somebody would miss a device. Nobody misses a device that is cordoned, excluded or
-// unwanted, or a virtual function, which exists only after somebody has created it.
+// isExpected reports whether a device would be missed. A device that is cordoned, excluded or unwanted wouldn't be.
+// Neither would a virtual function, which exists only after someone has created it.
 func isExpected(d *inventory.Device) bool {
 	return !d.Unwanted() && d.Attributes[inventory.AttributePhysicalFunction] == "" &&
 		!slices.Contains(d.Reasons, inventory.ReasonCordoned) && !slices.Contains(d.Reasons, inventory.ReasonExcluded)
 }
 
-// hasLeft reports whether a listed device is not in its slot.
+// hasLeft reports whether a listed device is no longer in its slot.
 func hasLeft(d *inventory.Device) bool {
 	return slices.Contains(d.Reasons, inventory.ReasonRemoved) || slices.Contains(d.Reasons, inventory.ReasonRemovedInUse)
 }
 
-// memoryOf returns what is remembered of a device.
+// memoryOf returns what is remembered about a device.
 func memoryOf(d *inventory.Device) *inventory.Memory {
 	if d.Memory == nil {
 		return nil
@@ -469,7 +470,8 @@ func memoryOf(d *inventory.Device) *inventory.Memory {
 	return &m
 }
 
-// written returns a memory with its times as the clock shows them now. The clock may have been set since they were read.
+// written returns a memory with its times converted to the clock's current setting. The clock may have been set since
+// they were read.
 func written(m *inventory.Memory, now time.Time) *inventory.Memory {
 	shown := func(t time.Time) time.Time { return timeOf(now.Round(0).Add(t.Sub(now))) }
 	w := inventory.Memory{Quarantined: m.Quarantined, Bad: m.Bad, Holds: slices.Clone(m.Holds)}
@@ -489,7 +491,7 @@ func written(m *inventory.Memory, now time.Time) *inventory.Memory {
 // timeOf returns a time in the form in which it is written.
 func timeOf(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
-// clean returns a text that the file accepts.
+// clean returns the text in a form that is valid in the file.
 func clean(text string) string {
 	if checkText("", text) != nil {
 		return "?"
@@ -497,7 +499,7 @@ func clean(text string) string {
 	return text
 }
 
-// serialOf returns the serial number of a device, or "" if there is none that the file accepts.
+// serialOf returns a device's serial number, or "" if there is none that is valid in the file.
 func serialOf(d *inventory.Device) string {
 	serial := d.Attributes[inventory.AttributeSerialNumber]
 	if checkText("", serial) != nil {

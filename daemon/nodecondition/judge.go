@@ -12,52 +12,52 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Status says whether the cards of a node need attention.
+// Status says whether a node's cards need attention.
 type Status string
 
 // The statuses.
 const (
-	Good    Status = "good"    // nobody
+	Good    Status = "good"    // no card does
 	Bad     Status = "bad"     // a card is broken or missing
-	Unknown Status = "unknown" // the cards have not been read or cannot be, are not advertised yet, or there are none
+	Unknown Status = "unknown" // the cards haven't been read or can't be, aren't advertised yet, or there are none
 )
 
-// Verdict is the answer about all cards of a node.
+// Verdict is the answer for all of a node's cards.
 type Verdict struct {
 	Status  Status    `json:"status"`
 	Reason  string    `json:"reason"`  // in CamelCase, as in a condition
 	Message string    `json:"message"` // one line
 	Since   time.Time `json:"since"`   // when Status began
-	Faulty  []string  `json:"faulty"`  // ids of the devices with a fault, sorted; nil: none
+	Faulty  []string  `json:"faulty"`  // sorted ids of the devices that have a fault; nil if there are none
 }
 
-// The reasons of verdicts.
+// The verdicts' reasons.
 const (
 	NoFault       = "NoFault"
 	CardFault     = "CardFault"
 	CardMissing   = "CardMissing"   // cards are missing, and no other card has a fault
-	NoCards       = "NoCards"       // there are no cards, and none is missing
+	NoCards       = "NoCards"       // there are no cards, and none are missing
 	NotRead       = "NotRead"       // not all cards have been found and read yet
 	NotChecked    = "NotChecked"    // the daemon is out of descriptors or memory
-	Recovering    = "Recovering"    // devices recover, and it is not known whether they had a fault
-	NotAdvertised = "NotAdvertised" // Kubernetes does not have the devices yet
+	Recovering    = "Recovering"    // devices are recovering, and it isn't known whether they had a fault
+	NotAdvertised = "NotAdvertised" // Kubernetes doesn't have the devices yet
 )
 
-// The limits of a message. Together they keep it below 1024 bytes, which is the limit in the policy of the charts.
+// The limits on a message. Together they keep it below 1024 bytes, which is the limit in the charts' policy.
 const (
 	mostFindings  = 10 // devices and missing cards
 	longestReason = 64 // bytes
 )
 
-// Judge returns the verdict, except for its Since. It is Bad only for faults that need attention: a device that is
-// unhealthy because of its hardware or in quarantine, and a missing card, unless they are cordoned. A recovering device
-// counts only if it counted before. So the verdict gets better when the device is advertised again, and a hold alone
-// does not make it worse. After the start it is unknown whether a device counted before, so the verdict remains
-// Unknown.
+// Judge returns the verdict without its Since. It is Bad only for faults that need attention: a device that is
+// unhealthy because of its hardware, a device in quarantine, or a missing card, unless they are cordoned. A recovering
+// device counts only if it counted before. So the verdict doesn't get better until the device is advertised again, and
+// a hold by itself doesn't make it worse. After startup it isn't known whether a device counted before, so the verdict
+// remains Unknown.
 func Judge(before Verdict, s inventory.Snapshot, missing []ledger.Missing, cordons []cordon.Cordon) Verdict {
 	switch {
 	case s.Complete:
-	case before.Status != "": // a change of the mode, or the start
+	case before.Status != "": // a mode change or startup
 		return before
 	default:
 		return Verdict{Status: Unknown, Reason: NotRead, Message: "not all cards have been read yet"}
@@ -72,7 +72,7 @@ func Judge(before Verdict, s inventory.Snapshot, missing []ledger.Missing, cordo
 		}
 		card := cardOf(d)
 		all[card] = true
-		if !inventory.IsAddress(d.ID) { // a unit of a pool
+		if !inventory.IsAddress(d.ID) { // a pool unit
 			noun = "device"
 		}
 		switch {
@@ -123,7 +123,7 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// cardOf returns the card of a device: its address, or the address of its physical function.
+// cardOf returns a device's card: the device's address, or its physical function's.
 func cardOf(d *inventory.Device) string {
 	if physical := d.Attributes[inventory.AttributePhysicalFunction]; physical != "" {
 		return strings.TrimPrefix(physical, "0000:")
@@ -134,20 +134,20 @@ func cardOf(d *inventory.Device) string {
 
 func has(d *inventory.Device, reason string) bool { return slices.Contains(d.Reasons, reason) }
 
-// recovering reports whether a device is unhealthy, and has a reason that ended less than the recovery hold ago.
+// recovering reports whether a device is unhealthy and has a reason that ended less than the recovery hold ago.
 func recovering(d *inventory.Device) bool {
 	return d.Health == inventory.Unhealthy && slices.ContainsFunc(d.Reasons, func(r string) bool {
 		return strings.HasPrefix(r, inventory.ReasonRecovering+"=")
 	})
 }
 
-// cause returns the worst reason of a device that comes from its hardware: a fault rather than a quarantine.
+// cause returns a device's worst reason that comes from its hardware. It prefers a fault over a quarantine.
 func cause(d *inventory.Device) string {
 	i := slices.IndexFunc(d.Reasons, func(r string) bool {
 		is := inventory.ReasonOf(r)
 		return !is.Administrative && !is.Tombstone && !(d.Fault && r == inventory.ReasonFlapping)
 	})
-	reason := terminal.Escape(d.Reasons[max(i, 0)]) // it may contain what a driver writes to sysfs
+	reason := terminal.Escape(d.Reasons[max(i, 0)]) // it may contain text that a driver writes to sysfs
 	if len(reason) > longestReason {
 		reason = strings.ToValidUTF8(reason[:longestReason], "") + "…"
 	}

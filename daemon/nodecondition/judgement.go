@@ -15,19 +15,19 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Type is the default type of the condition. It is in our own domain, because a cloud may replace a
-// node that has a condition of the cloud's own.
+// Type is the condition's default type. It is in our own domain, because a cloud provider may replace a node that has
+// one of the provider's own conditions.
 const Type = "accelerator.b-com.com/CardsHealthy"
 
 const (
-	settle  = time.Second      // from a change to its verdict: a card that was just plugged in is unhealthy for some ms
-	pace    = 10 * time.Second // least time between two writes, and before Unknown is written
-	refresh = 5 * time.Minute  // time between two writes without a change, and up to a fifth more
+	settle  = time.Second      // time from a change to its verdict, because a newly plugged-in card is unhealthy for a few ms
+	pace    = 10 * time.Second // minimum time between two writes, and before Unknown is written
+	refresh = 5 * time.Minute  // time between two writes without a change, plus up to a fifth
 )
 
 // Devices is the source of the devices: an inventory.
 type Devices interface {
-	Latest() (inventory.Snapshot, <-chan struct{}) // the channel closes when the snapshot is stale
+	Latest() (inventory.Snapshot, <-chan struct{}) // the channel is closed when there is a newer snapshot
 }
 
 // Cordons is the source of the cordons: a [cordon.Book].
@@ -36,7 +36,7 @@ type Cordons interface {
 	Changed() <-chan struct{} // closes when the list changes after this call
 }
 
-// Judgement holds the newest verdict about the cards of a node. Create it with [New].
+// Judgement holds the newest verdict about a node's cards. Create it with [New].
 type Judgement struct {
 	devices Devices
 	cordons Cordons
@@ -47,18 +47,18 @@ type Judgement struct {
 }
 
 // New returns a Judgement of these devices and missing cards that takes these cordons into account. Its verdict is
-// Unknown until Run has been called. It is Good only when no more cards are awaited and ready returns nil, because
-// before that Kubernetes does not have the devices.
+// Unknown until Run has been called. It becomes Good only when no more cards are awaited and ready returns nil, because
+// until then Kubernetes doesn't have the devices.
 func New(devices Devices, cordons Cordons, missing func() ([]ledger.Missing, <-chan struct{}), awaited func() int, ready func() error) *Judgement {
 	first := Judge(Verdict{}, inventory.Snapshot{}, nil, nil)
 	first.Since = time.Now()
 	return &Judgement{devices, cordons, missing, awaited, ready, latest.New(first)}
 }
 
-// Latest returns the newest verdict, and a channel that is closed when it is stale.
+// Latest returns the newest verdict and a channel that is closed when there is a newer one.
 func (c *Judgement) Latest() (Verdict, <-chan struct{}) { return c.verdict.Load() }
 
-// Run follows the devices until ctx ends; then it returns nil.
+// Run follows the devices until ctx is done, and then returns nil.
 func (c *Judgement) Run(ctx context.Context) error {
 	for {
 		snapshot, changed := c.devices.Latest()
@@ -68,7 +68,7 @@ func (c *Judgement) Run(ctx context.Context) error {
 		v := Judge(before, snapshot, missing, c.cordons.List())
 		var again <-chan time.Time
 		if v.Status == Good && before.Status != Good {
-			if n := c.awaited(); n > 0 { // at the start, or because a card with a fault has lost its driver
+			if n := c.awaited(); n > 0 { // at startup, or because a card with a fault has lost its driver
 				v = Verdict{Status: Unknown, Reason: NotRead, Message: count(n, "card") + " not found yet"}
 			} else if before.Status == Unknown && c.ready() != nil {
 				v = Verdict{Status: Unknown, Reason: NotAdvertised, Message: "the devices are not advertised to Kubernetes yet"}
@@ -96,21 +96,21 @@ func (c *Judgement) Run(ctx context.Context) error {
 	}
 }
 
-// statuses maps each verdict to the status of the condition.
+// statuses maps each verdict to the condition's status.
 var statuses = map[Status]string{Good: "True", Bad: "False", Unknown: "Unknown"}
 
-// Write keeps the condition with this type on a Node up to date until ctx ends. Then it returns nil.
+// Write keeps a Node's condition of this type up to date until ctx is done, and then returns nil.
 func (c *Judgement) Write(ctx context.Context, client *apiserver.Client, node, conditionType string, log *zap.Logger) error {
 	log = log.Named("nodecondition")
 	w := client.Writer(ctx, node)
 	defer w.Close()
-	var stored *apiserver.Condition // as the API server has it; nil: not known yet
-	var due, again time.Time        // earliest time of the next write; time of one without a change
+	var stored *apiserver.Condition // as stored in the API server; nil if not known yet
+	var due, again time.Time        // earliest time of the next write; time of the next one without a change
 	for {
 		v, stale := c.verdict.Load()
 		next := apiserver.Condition{Type: conditionType, Status: statuses[v.Status], Reason: v.Reason, Message: v.Message, Transition: v.Since}
 		if v.Reason == Recovering && stored != nil && (stored.Status == statuses[Good] || stored.Status == statuses[Bad]) {
-			next = *stored // it is unknown whether the cards need attention now, but it was known
+			next = *stored // it isn't known whether the cards need attention now, but it was before
 		}
 		at := due
 		if stored != nil && next.Status == stored.Status {

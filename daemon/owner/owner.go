@@ -22,30 +22,30 @@ import (
 
 const (
 	guardName   = "owner.lock"
-	bootName    = "owner-dra.boot" // the boot in which a driver owned the node last
-	maxBoot     = 100              // size of this file in bytes
-	guardWithin = 3 * time.Second  // longest wait for the guard, which another daemon holds for some milliseconds
+	bootName    = "owner-dra.boot" // the boot in which a driver last owned the node
+	maxBoot     = 100              // maximum size of this file in bytes
+	guardWithin = 3 * time.Second  // maximum wait for the guard, which another daemon holds for a few milliseconds
 
-	keptWithin   = time.Second     // how long a request that asks whether the lock is kept waits for the disk
-	renameWithin = time.Second     // longest time of Rename and of Renamed; other settings wait for them
-	answerWithin = 5 * time.Second // after this time, a wait for the disk is logged
+	keptWithin   = time.Second     // how long a check that the lock is still in place waits for the disk
+	renameWithin = time.Second     // maximum duration of Rename and of Renamed, because other settings wait for them
+	answerWithin = 5 * time.Second // when a wait for the disk has taken this long, it is logged
 
 	tryInterval = 200 * time.Millisecond // between two attempts to own the node
 	logInterval = time.Minute            // between two log lines about the same wait
 
-	// slicesWithin is the time after which the kubelet has removed the slices of a driver that was killed: it
-	// waits 30 s after the connection to the driver has ended.
+	// slicesWithin is how long the kubelet takes to remove the slices of a driver that was killed. It waits for 30 s
+	// after the connection to the driver has ended.
 	slicesWithin = 40 * time.Second
-	// recordedWithin is the time after which the kubelet has recorded what a device plugin allocated last before it
-	// ended. The kubelet writes its checkpoint after all plugins have answered for the container, usually within
-	// milliseconds.
+	// recordedWithin is how long the kubelet takes to record what a device plugin last allocated before it exited. The
+	// kubelet writes its checkpoint once all plugins have answered for the container, usually within milliseconds.
 	recordedWithin = time.Second
-	// leaveWithin is the longest time of Leave before it releases the lock. The kubelet kills a pod 10 s after it was told to stop.
+	// leaveWithin is how long Leave may take before it releases the lock. The kubelet kills a pod 10 s after it was
+	// told to stop.
 	leaveWithin = 6 * time.Second
 )
 
-// Naming identifies the way in which a daemon names its devices. Daemons with the same naming advertise the same
-// devices under the same names.
+// Naming identifies how a daemon names its devices. Daemons with the same naming advertise the same devices under the
+// same names.
 type Naming privatedir.Mark
 
 // NamingOf returns the naming with this description. Different descriptions give different namings.
@@ -57,31 +57,31 @@ func NamingOf(description string) Naming {
 // Reason is why a daemon waits.
 type Reason string
 
-// Reasons to wait. With all of them except ForSettings, the daemon advertises nothing.
+// The reasons to wait. For all of them except ForSettings, the daemon doesn't advertise anything.
 const (
-	ForAPI        Reason = "api"        // a daemon of the other API owns the node, or its ResourceSlices may remain
-	ForNaming     Reason = "naming"     // a daemon of this API owns the node with another naming
-	ForWithdrawal Reason = "withdrawal" // the last daemon of this API withdraws its devices
-	ForStateDir   Reason = "state-dir"  // the lock cannot be used
-	ForSettings   Reason = "settings"   // the daemon owns the node with its old naming, because another daemon owns the node as well
+	ForAPI        Reason = "api"        // a daemon for the other API owns the node, or its ResourceSlices may remain
+	ForNaming     Reason = "naming"     // a daemon for this API owns the node with a different naming
+	ForWithdrawal Reason = "withdrawal" // the last daemon for this API is withdrawing its devices
+	ForStateDir   Reason = "state-dir"  // the lock can't be used
+	ForSettings   Reason = "settings"   // the daemon owns the node with its old naming, because another daemon owns it too
 )
 
-// Node is the node as one daemon sees it. Create it with [New].
+// Node is the node as seen by one daemon. Create it with [New].
 type Node struct {
 	dir, api, other string
 	log             *zap.Logger
 	disk            *privatedir.Turns    // uses the lock after Take
-	lock            *privatedir.Lock     // nil: not owned
+	lock            *privatedir.Lock     // nil if not owned
 	naming          Naming               // of the owned node
-	waits           atomic.Pointer[wait] // nil: the daemon does not wait
+	waits           atomic.Pointer[wait] // nil if the daemon isn't waiting
 
-	pluginSeen time.Time // when another device plugin was last seen, whose names are no longer used
+	pluginSeen time.Time // when another device plugin was last seen; its names are no longer used
 
 	tryInterval, slicesWithin, recordedWithin time.Duration // shorter in tests
 	checkDir                                  func(*os.Root) error
 }
 
-// wait is the reason why a daemon waits.
+// wait describes why a daemon is waiting.
 type wait struct {
 	reason Reason
 	err    error
@@ -89,7 +89,7 @@ type wait struct {
 	logged time.Time
 }
 
-// New returns the node for a daemon of the API control.DevicePlugin or control.DRA. It opens nothing. If the
+// New returns the node for a daemon for the API control.DevicePlugin or control.DRA. It doesn't open anything. If the
 // state directory is "", the node is never locked.
 func New(dir, api string, log *zap.Logger) *Node {
 	n := &Node{
@@ -103,12 +103,12 @@ func New(dir, api string, log *zap.Logger) *Node {
 	return n
 }
 
-// nameOf returns the name of the lock file of an API.
+// nameOf returns the name of an API's lock file.
 func nameOf(api string) string { return "owner-" + api + ".lock" }
 
 func (n *Node) path(api string) string { return filepath.Join(n.dir, nameOf(api)) }
 
-// Waiting returns why the daemon waits, or nil if it does not.
+// Waiting returns why the daemon is waiting, or nil if it isn't.
 func (n *Node) Waiting() error {
 	if w := n.waits.Load(); w != nil {
 		return w.err
@@ -116,7 +116,7 @@ func (n *Node) Waiting() error {
 	return nil
 }
 
-// WaitsFor returns why the daemon waits, or "" if it does not.
+// WaitsFor returns why the daemon is waiting, or "" if it isn't.
 func (n *Node) WaitsFor() Reason {
 	if w := n.waits.Load(); w != nil {
 		return w.reason
@@ -124,10 +124,10 @@ func (n *Node) WaitsFor() Reason {
 	return ""
 }
 
-// Naming returns the naming with which the daemon owns the node. It must not be called during Take and Rename.
+// Naming returns the naming that the daemon owns the node with. It must not be called during Take and Rename.
 func (n *Node) Naming() Naming { return n.naming }
 
-// Take blocks until the daemon may advertise the devices of the node under its naming, and returns nil. If ctx ends
+// Take blocks until the daemon may advertise the node's devices under its naming, and returns nil. If ctx is done
 // first, it returns [context.Cause]. wanted returns the naming. It is called before each attempt, because the settings
 // may change while Take waits. [Node.Naming] returns its last result.
 func (n *Node) Take(ctx context.Context, wanted func() Naming) error {
@@ -152,7 +152,7 @@ func (n *Node) Take(ctx context.Context, wanted func() Naming) error {
 	return nil
 }
 
-// noteBoot records that a driver has owned the node since the machine was booted.
+// noteBoot records that a driver has owned the node since the machine booted.
 func noteBoot(dir *os.Root) error {
 	id, err := boot.ID()
 	if err != nil {
@@ -165,8 +165,8 @@ func noteBoot(dir *os.Root) error {
 	return err
 }
 
-// OtherMayHold reports whether containers may hold devices through the other API. They hold none through DRA if no
-// driver has owned the node since the machine was booted.
+// OtherMayHold reports whether containers may hold devices through the other API. They can't hold any through DRA if no
+// driver has owned the node since the machine booted.
 func (n *Node) OtherMayHold() bool {
 	if n.api == control.DRA || n.dir == "" {
 		return true
@@ -175,7 +175,7 @@ func (n *Node) OtherMayHold() bool {
 	err := n.disk.Within(context.Background(), answerWithin, func(context.Context) error {
 		dir, err := privatedir.OpenDir(n.dir, false)
 		if err != nil {
-			return errors.New(err.Error()) // not fs.ErrNotExist: without the directory nothing is known
+			return errors.New(err.Error()) // don't return fs.ErrNotExist: without the directory, nothing is known
 		}
 		defer dir.Close()
 		text, err = privatedir.ReadFile(dir, bootName, maxBoot)
@@ -188,7 +188,7 @@ func (n *Node) OtherMayHold() bool {
 	return err != nil || failed != nil || string(text) == id
 }
 
-// own blocks until the daemon has the lock. It reports whether slices of a driver may remain.
+// own blocks until the daemon has the lock. It reports whether a driver's slices may remain.
 func (n *Node) own(ctx context.Context, wanted func() Naming) (slices bool, err error) {
 	tick := time.NewTicker(n.tryInterval)
 	defer tick.Stop()
@@ -217,15 +217,15 @@ func (n *Node) own(ctx context.Context, wanted func() Naming) (slices bool, err 
 
 // attempt is the result of one attempt to own the node.
 type attempt struct {
-	lock   *privatedir.Lock // nil: not owned
+	lock   *privatedir.Lock // nil if not owned
 	naming Naming           // of the lock
-	slices bool             // slices of a driver may remain
-	reason Reason           // why it is not owned
+	slices bool             // a driver's slices may remain
+	reason Reason           // why it isn't owned
 	err    error
 }
 
-// attempt calls try, and waits for the result until ctx ends. If the disk does not answer, it logs that the daemon waits
-// for the disk. No other attempt begins in that time, because each would keep a thread.
+// attempt calls try and waits for the result until ctx is done. If the disk doesn't respond, it logs that the daemon is
+// waiting for the disk. No other attempt is started in the meantime, because each would tie up a thread.
 func (n *Node) attempt(ctx context.Context, naming Naming) (attempt, error) {
 	done := make(chan attempt)
 	go func() {
@@ -252,7 +252,7 @@ func (n *Node) attempt(ctx context.Context, naming Naming) (attempt, error) {
 	}
 }
 
-// wait stores and logs why the daemon waits. An error takes precedence over the reason.
+// wait stores and logs why the daemon is waiting. An error takes precedence over the reason.
 func (n *Node) wait(reason Reason, err error) {
 	now, before := time.Now(), n.waits.Load()
 	holder := n.api
@@ -295,15 +295,15 @@ func (n *Node) wait(reason Reason, err error) {
 	n.waits.Store(w)
 }
 
-// try locks the node if the daemon may own it with this naming now.
+// try locks the node if the daemon is allowed to own it with this naming now.
 func (n *Node) try(ctx context.Context, naming Naming) (a attempt) {
 	a.err = n.guarded(ctx, func(dir *os.Root) error {
-		if ctx.Err() != nil { // the file system has hung until now; a record would make a device plugin wait
+		if ctx.Err() != nil { // the file system has been hanging until now; a record would make a device plugin wait
 			return context.Cause(ctx)
 		}
 		left, err := exists(dir, n.other)
 		if left {
-			// The lock is taken only to learn whether another process has it.
+			// Take the lock just to find out whether another process has it.
 			other, err := privatedir.TryLock(dir, nameOf(n.other), privatedir.Exclusive)
 			if other == nil {
 				a.reason = ForAPI
@@ -316,7 +316,7 @@ func (n *Node) try(ctx context.Context, naming Naming) (a attempt) {
 			own, err = exists(dir, n.api)
 		}
 		if err == nil && !own {
-			_, err = privatedir.ReplaceFile(dir, nameOf(n.api), nil) // unlike TryLock, it syncs the new file to the disk
+			_, err = privatedir.ReplaceFile(dir, nameOf(n.api), nil) // unlike TryLock, this syncs the new file to disk
 		}
 		var lock *privatedir.Lock
 		if err == nil {
@@ -333,7 +333,7 @@ func (n *Node) try(ctx context.Context, naming Naming) (a attempt) {
 			free = same && !others
 		}
 		if err == nil && free && n.api == control.DRA {
-			err = noteBoot(dir) // otherwise a later device plugin may allocate devices of claims
+			err = noteBoot(dir) // otherwise a later device plugin may allocate devices that belong to claims
 		}
 		if err == nil && free {
 			err = lock.Mark(privatedir.Mark(naming))
@@ -349,12 +349,12 @@ func (n *Node) try(ctx context.Context, naming Naming) (a attempt) {
 	return a
 }
 
-// Rename gives the owned node another naming, and returns true if the daemon may advertise the devices under it now. It
-// does so only if no other daemon owns the node. Otherwise the daemon keeps its old naming, and should call Rename
-// again after [RenameInterval]. The same applies if the file system hangs.
+// Rename gives the owned node a new naming, and returns true if the daemon may advertise the devices under it from now
+// on. It does so only if no other daemon owns the node. Otherwise, or if the file system hangs, the daemon keeps its
+// old naming and should call Rename again after [RenameInterval].
 //
-// After a change, the node has both namings until [Node.Renamed], so that no other daemon advertises devices before the
-// old names are withdrawn.
+// After a change, the node has both namings until [Node.Renamed] is called, so that no other daemon advertises devices
+// before the old names have been withdrawn.
 func (n *Node) Rename(ctx context.Context, to Naming) bool {
 	if n.naming == to || n.lock == nil {
 		n.naming = to
@@ -365,14 +365,14 @@ func (n *Node) Rename(ctx context.Context, to Naming) bool {
 	lock, sole := n.lock, false
 	err := n.disk.Within(ctx, renameWithin, func(ctx context.Context) error {
 		return n.guarded(ctx, func(*os.Root) (err error) {
-			if sole, err = lock.Sole(); err == nil && sole && recorded && ctx.Err() == nil { // if ctx has ended, the caller has given up
+			if sole, err = lock.Sole(); err == nil && sole && recorded && ctx.Err() == nil { // if ctx is done, the caller has given up
 				err = lock.Mark(privatedir.Mark(to))
 			}
 			return err
 		})
 	})
 	switch {
-	case ctx.Err() != nil: // it ends
+	case ctx.Err() != nil: // the daemon is exiting
 		return false
 	case err != nil || !sole:
 		n.wait(ForSettings, err)
@@ -389,14 +389,14 @@ func (n *Node) Rename(ctx context.Context, to Naming) bool {
 // RenameInterval is the time between two calls of [Node.Rename] for the same change.
 const RenameInterval = tryInterval
 
-// Renamed ends the old namings of the node. Call it when no devices are advertised under them any more.
+// Renamed ends the node's old namings. Call it once no devices are advertised under them any more.
 func (n *Node) Renamed() {
 	if n.lock == nil {
 		return
 	}
 	lock, naming := n.lock, n.naming
 	err := n.disk.Within(context.Background(), renameWithin, func(context.Context) error { return lock.KeepMark(privatedir.Mark(naming)) })
-	if err != nil { // other daemons wait until this one ends
+	if err != nil { // other daemons wait until this one exits
 		n.log.Error("old naming could not be unlocked", logevent.OwnerUnavailable, logevent.Err(err))
 	}
 }
@@ -413,17 +413,17 @@ func (n *Node) awaitSlices(ctx context.Context) error {
 		return context.Cause(ctx)
 	case <-time.After(n.slicesWithin):
 	}
-	// No driver can have started, because this daemon has its lock.
+	// No driver can have started, because this daemon holds its lock.
 	err := n.disk.Within(ctx, answerWithin, func(ctx context.Context) error {
 		return n.guarded(ctx, func(dir *os.Root) error { return privatedir.RemoveFile(dir, nameOf(n.other)) })
 	})
 	if err != nil {
-		n.log.Error("lock file not removed", logevent.OwnerUnavailable, logevent.Err(err)) // the next start waits as well
+		n.log.Error("lock file not removed", logevent.OwnerUnavailable, logevent.Err(err)) // the next daemon will wait too
 	}
 	return nil
 }
 
-// awaitRecord blocks until the kubelet has recorded what another device plugin gave out before it ended.
+// awaitRecord blocks until the kubelet has recorded what another device plugin gave out before it exited.
 func (n *Node) awaitRecord(ctx context.Context) error {
 	left := n.recordedWithin - time.Since(n.pluginSeen)
 	if left <= 0 {
@@ -440,8 +440,8 @@ func (n *Node) awaitRecord(ctx context.Context) error {
 	}
 }
 
-// Kept returns a function that returns an error once the lock of this daemon is no longer in the state directory,
-// because it was removed or replaced. Any goroutine may call that function.
+// Kept returns a function that returns an error once this daemon's lock is no longer in the state directory, because it
+// has been removed or replaced. Any goroutine may call that function.
 func (n *Node) Kept() func() error {
 	if n.lock == nil {
 		return func() error { return nil }
@@ -470,10 +470,10 @@ func (n *Node) Kept() func() error {
 	}
 }
 
-// Leave ends the ownership. If no other daemon of the API owns the node, it first calls withdraw, which removes the
-// devices that the API would keep after the end of the daemon. Until withdraw returns, no daemon can take the node. If
-// withdraw fails, or is nil because the daemon has failed, the record of DRA remains, because devices may not have been
-// withdrawn.
+// Leave ends the ownership. If no other daemon for the API owns the node, it first calls withdraw, which removes the
+// devices that would otherwise remain in the API after the daemon has exited. Until withdraw returns, no daemon can
+// take the node. If withdraw fails, or is nil because the daemon has failed, DRA's record remains, because devices may
+// not have been withdrawn.
 func (n *Node) Leave(ctx context.Context, withdraw func(context.Context) error) {
 	lock := n.lock
 	if lock == nil {
@@ -488,18 +488,18 @@ func (n *Node) Leave(ctx context.Context, withdraw func(context.Context) error) 
 	var sole *privatedir.Lock
 	err := n.disk.Within(ctx, answerWithin, func(ctx context.Context) error {
 		return n.guarded(ctx, func(dir *os.Root) (err error) {
-			lock.Release() // no daemon can take the node before the end of this function
+			lock.Release() // no daemon can take the node until this function returns
 			sole, err = privatedir.TryLock(dir, nameOf(n.api), privatedir.Exclusive)
 			return err
 		})
 	})
 	if err == nil {
 		if n.lock = sole; sole == nil {
-			return // there is another daemon of this API
+			return // there is another daemon for this API
 		}
 		err = withdraw(ctx)
 	}
-	if err == nil && n.api == control.DRA { // a file of the device plugin records nothing
+	if err == nil && n.api == control.DRA { // the device plugin's file isn't a record
 		err = n.disk.Within(ctx, answerWithin, func(ctx context.Context) error {
 			return n.guarded(ctx, func(dir *os.Root) error { return privatedir.RemoveFile(dir, nameOf(n.api)) })
 		})
@@ -511,10 +511,10 @@ func (n *Node) Leave(ctx context.Context, withdraw func(context.Context) error) 
 	n.log.Info("node lock released", logevent.OwnerLeft, logevent.Owner(n.api))
 }
 
-// Release ends the ownership of a daemon that has advertised nothing yet. The daemon may call Take again.
+// Release ends the ownership of a daemon that hasn't advertised anything yet. The daemon may call Take again.
 func (n *Node) Release() { n.release() }
 
-// release releases the lock. If the file system hangs, the lock ends with the process.
+// release releases the lock. If the file system hangs, the lock is released when the process exits.
 func (n *Node) release() {
 	if lock := n.lock; lock != nil {
 		n.lock = nil
@@ -542,7 +542,7 @@ func (n *Node) guarded(ctx context.Context, f func(*os.Root) error) error {
 	return f(dir)
 }
 
-// exists reports whether the lock file of an API exists.
+// exists reports whether an API's lock file exists.
 func exists(dir *os.Root, api string) (bool, error) {
 	switch _, err := dir.Lstat(nameOf(api)); {
 	case err == nil:

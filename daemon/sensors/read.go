@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// mostFailures is the number of sensors in a row that may fail before the rest of the card is not read.
+	// mostFailures is how many consecutive sensors may fail before the rest of the card is skipped.
 	mostFailures = 3
-	// afresh is the number of readings after which the limits are read again.
+	// afresh is the number of readings after which the limits are reread.
 	afresh = 20
-	// listedFor is how long a list of devices is used. It covers the cards that are read together.
+	// listedFor is how long a list of devices is used. It is long enough for the cards that are read together.
 	listedFor = time.Second
 )
 
-// devices lists the devices with sensors, once for all cards. It is safe for concurrent use.
+// devices lists the devices that have sensors, once for all cards. It is safe for concurrent use.
 type devices struct {
 	host  sysfs.Host
 	mu    sync.Mutex
@@ -31,7 +31,7 @@ type devices struct {
 	err   error
 }
 
-// of returns the devices of a card. An error may be about a device of any card.
+// of returns a card's devices. An error may be about any card's device.
 func (d *devices) of(address string) ([]sensors.Chip, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -42,31 +42,31 @@ func (d *devices) of(address string) ([]sensors.Chip, error) {
 	return d.chips[address], d.err
 }
 
-// kept is what is known of a card from an earlier reading. The zero value is nothing.
+// kept is what is known about a card from an earlier reading. The zero value means that nothing is known.
 type kept struct {
 	chips    []sensors.Chip
 	what     scope
 	list     []sensors.Sensor
 	limits   []sensors.Limits // of each sensor in list
-	known    []bool           // whether the limits are read; if that has failed, it is tried again
-	times    int              // readings with this list
+	known    []bool           // whether the limits have been read; if that has failed, it is retried
+	times    int              // number of readings with this list
 	firmware sensors.Firmware
 }
 
-// outcome is what a reading has found.
+// outcome is the result of a reading.
 type outcome struct {
 	kept     kept
 	pci      PCI
 	firmware sensors.Firmware
 	readings []sensors.Reading
-	failures int   // sensors that could not be read
-	err      error // of the first one
-	// void means that the reading says nothing about the sensors, because the card has left, or the daemon is out of
+	failures int   // sensors that couldn't be read
+	err      error // the first one's error
+	// void means that the reading says nothing about the sensors, because the card has left or the daemon is out of
 	// descriptors or memory.
 	void bool
 }
 
-// failed notes an error.
+// failed records an error.
 func (o *outcome) failed(err error) {
 	switch {
 	case sysfs.IsShortage(err), sysfs.Gone(err) && !refused(err):
@@ -79,8 +79,8 @@ func (o *outcome) failed(err error) {
 	}
 }
 
-// refused reports whether a driver has answered ENODEV although its file is still there, so that the card has not left. The
-// kernel hides the files of a device before it ends the accesses to them (kernfs_drain in fs/kernfs/dir.c).
+// refused reports whether a driver has returned ENODEV even though its file is still there, which means that the card
+// hasn't left. The kernel hides a device's files before it ends the accesses to them (kernfs_drain in fs/kernfs/dir.c).
 func refused(err error) bool {
 	var file *fs.PathError
 	if !errors.Is(err, syscall.ENODEV) || !errors.As(err, &file) {
@@ -90,7 +90,8 @@ func refused(err error) bool {
 	return gone == nil
 }
 
-// read reads the sensors of a card, all or those that the summary needs. It blocks as long as the card does not answer.
+// read reads a card's sensors, either all of them or just those that the summary needs. It blocks for as long as the
+// card doesn't answer.
 func (d *devices) read(address string, k kept, what scope) (o outcome) {
 	o.pci = readPCI(d.host, address)
 	if what == onlyPCI {
@@ -123,7 +124,7 @@ func (d *devices) read(address string, k kept, what scope) (o outcome) {
 		k.known = make([]bool, len(k.list))
 	}
 	var inRow int
-	incomplete := o.err != nil // so the card's lists are read again next time
+	incomplete := o.err != nil // so that the card's lists are reread next time
 	for i := range k.list {
 		s := &k.list[i]
 		if !k.known[i] {
@@ -151,7 +152,7 @@ func (d *devices) read(address string, k kept, what scope) (o outcome) {
 		}
 	}
 	if k.times%afresh == 0 {
-		k.firmware, err = sensors.ReadFirmware(k.chips) // if it fails, so will the sensors of the same controller
+		k.firmware, err = sensors.ReadFirmware(k.chips) // if this fails, so will the sensors behind the same controller
 		incomplete = incomplete || sysfs.IsShortage(err)
 	}
 	o.firmware = k.firmware
@@ -161,8 +162,8 @@ func (d *devices) read(address string, k kept, what scope) (o outcome) {
 	return o
 }
 
-// readPCI reads the state of a card's PCI function. It does not report errors: if a card does not answer or has left,
-// its health shows that already.
+// readPCI reads the state of a card's PCI function. It doesn't report errors, because if a card doesn't answer or has
+// left, its health already shows that.
 func readPCI(host sysfs.Host, address string) (p PCI) {
 	dir, err := host.PCIDir(address)
 	if err != nil {

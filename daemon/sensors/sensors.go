@@ -18,61 +18,60 @@ import (
 )
 
 const (
-	overdueAfter = 10 * time.Second // longest time of a reading
-	mostReadings = 4                // readings at a time that are not overdue
-	leaveAfter   = time.Second      // longest time that Run waits for readings at its end
+	overdueAfter = 10 * time.Second // maximum duration of a reading
+	mostReadings = 4                // maximum number of concurrent readings, not counting overdue ones
+	leaveAfter   = time.Second      // maximum time that Run waits for readings before it returns
 )
 
-// The values of the setting sensors.
+// The values of the sensors setting.
 const (
 	None = "none"
-	Main = "main" // the sensors that the summary needs
+	Main = "main" // the sensors needed for the summary
 	All  = "all"
 )
 
-// Settings say what is read.
+// Settings say what to read.
 type Settings struct {
 	Which    string        // None, Main or All
-	Interval time.Duration // between two readings of a card; 0: none
+	Interval time.Duration // time between two readings of a card; 0 means none
 }
 
-// Config holds the sources of [Sensors].
+// Config holds the sources for [Sensors].
 type Config struct {
 	Host    sysfs.Host
 	Devices interface { // an inventory
 		Latest() (inventory.Snapshot, <-chan struct{})
 	}
-	// Settings returns the current settings, and a channel that is closed when they may have changed. It must not
-	// block.
+	// Settings returns the current settings and a channel that is closed when they may have changed. It must not block.
 	Settings func() (Settings, <-chan struct{})
 }
 
-// Card contains the newest values of a card.
+// Card contains a card's newest values.
 type Card struct {
 	Summary []sensors.Reading
 	All     []sensors.Reading // nil with [Main]
-	// Failures is the number of sensors that could not be read since the start, and of readings that were overdue.
+	// Failures is the number of sensor reads that have failed since startup, plus the number of overdue readings.
 	Failures int
-	// PCI is the state of the card's PCI function. It is also read for cards whose sensors are not read.
+	// PCI is the state of the card's PCI function. It is also read for cards whose sensors aren't read.
 	PCI
 	Firmware sensors.Firmware
 }
 
-// PCI is the state of a PCI function. Fields that are not known are zero.
+// PCI is the state of a PCI function. Fields that aren't known are zero.
 type PCI struct {
 	Link        sysfs.Link
-	Correctable map[string]uint64 // as [sysfs.ParseCorrectable] returns it; must not be changed
+	Correctable map[string]uint64 // as returned by [sysfs.ParseCorrectable]; must not be modified
 }
 
-// Sensors reads the sensors of a node. Create it with [New], and run it once.
+// Sensors reads a node's sensors. Create it with [New], and run it once.
 type Sensors struct {
 	cfg    Config
 	log    *zap.Logger
 	read   func(address string, k kept, what scope) outcome
 	table  atomic.Pointer[map[string]Card]
 	cards  map[string]*card // by PCI address
-	queue  []*card          // to be read
-	busy   int              // readings under way that are not overdue
+	queue  []*card          // cards to be read
+	busy   int              // readings in progress that aren't overdue
 	tasks  sync.WaitGroup
 	result chan result
 }
@@ -80,14 +79,14 @@ type Sensors struct {
 // card is the state of one card. Only Run uses it.
 type card struct {
 	address string
-	wanted  bool // by the newest devices and settings
+	wanted  bool // the newest devices and settings require it to be read
 	what    scope
 	queued  bool
-	started time.Time // of the reading under way; zero: none
+	started time.Time // when the reading in progress started; zero if there is none
 	overdue bool
-	discard bool // the result of the reading under way is not used
+	discard bool // the result of the reading in progress won't be used
 	kept    kept
-	failing time.Time // since when its readings have failed; zero: they do not
+	failing time.Time // when its readings started to fail; zero if they don't
 	shown   Card
 }
 
@@ -97,7 +96,7 @@ type result struct {
 	outcome
 }
 
-// scope says what of a card is read.
+// scope says how much of a card is read.
 type scope uint8
 
 const (
@@ -106,7 +105,7 @@ const (
 	all
 )
 
-// New returns Sensors without values.
+// New returns Sensors without any values.
 func New(cfg Config, log *zap.Logger) *Sensors {
 	s := &Sensors{cfg: cfg, log: log.Named("sensors"), cards: make(map[string]*card), result: make(chan result)}
 	s.read = (&devices{host: cfg.Host}).read
@@ -114,7 +113,7 @@ func New(cfg Config, log *zap.Logger) *Sensors {
 	return s
 }
 
-// Latest returns the newest values of the cards that are on the node, by PCI address (DDDD:BB:DD.F). It does not block, and is
+// Latest returns the newest values of the cards on the node, by PCI address (DDDD:BB:DD.F). It doesn't block and is
 // safe for concurrent use.
 func (s *Sensors) Latest() map[string]Card {
 	present := make(map[string]Card)
@@ -132,8 +131,8 @@ func (s *Sensors) Latest() map[string]Card {
 	return present
 }
 
-// CardOf returns the PCI address of the physical card of a device. It returns "" if the device has no card, or if the
-// card has left and is listed only because a container may hold it.
+// CardOf returns the PCI address of a device's physical card. It returns "" if the device has no card, or if the card
+// has left and is listed only because a container may hold it.
 func CardOf(d *inventory.Device) string {
 	if slices.Contains(d.Reasons, inventory.ReasonRemoved) || slices.Contains(d.Reasons, inventory.ReasonRemovedInUse) {
 		return ""
@@ -144,11 +143,11 @@ func CardOf(d *inventory.Device) string {
 	return d.PCIAddress
 }
 
-// Run reads the cards until ctx ends. Then it returns nil.
+// Run reads the cards until ctx is done, and then returns nil.
 func (s *Sensors) Run(ctx context.Context) error {
 	defer s.await()
 	var last Settings
-	var due time.Time // of the next readings; zero: at once
+	var due time.Time // when the next readings are due; zero means immediately
 	for {
 		settings, changed := s.cfg.Settings()
 		if settings != last {
@@ -179,7 +178,7 @@ func (s *Sensors) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-changed:
-		case <-stale: // nil if no card is read
+		case <-stale: // nil if no cards are read
 		case <-wake:
 		case r := <-s.result:
 			s.take(r)
@@ -187,7 +186,7 @@ func (s *Sensors) Run(ctx context.Context) error {
 	}
 }
 
-// wanted returns what is read of the cards of these devices, by PCI address.
+// wanted returns what to read from these devices' cards, by PCI address.
 func wanted(devices []*inventory.Device, settings Settings) map[string]scope {
 	wanted := make(map[string]scope)
 	for _, d := range devices {
@@ -206,8 +205,8 @@ func wanted(devices []*inventory.Device, settings Settings) map[string]scope {
 	return wanted
 }
 
-// request puts the wanted cards in the queue, and forgets the others. A card whose last reading has not returned is not
-// read again. If that reading is overdue, the card has failed once more.
+// request puts the wanted cards in the queue and forgets the others. If a card's last reading hasn't returned, the card
+// isn't read again. If that reading is overdue, the card has failed once more.
 func (s *Sensors) request(wanted map[string]scope) {
 	for _, address := range slices.Sorted(maps.Keys(wanted)) {
 		c := s.cards[address]
@@ -227,8 +226,8 @@ func (s *Sensors) request(wanted map[string]scope) {
 	s.retain(wanted)
 }
 
-// retain forgets all cards that are not wanted. They are forgotten as soon as they leave, because another card may be
-// in the slot at the next reading.
+// retain forgets all cards that aren't wanted. They are forgotten as soon as they leave, because there may be a
+// different card in the slot at the next reading.
 func (s *Sensors) retain(wanted map[string]scope) {
 	for address, c := range s.cards {
 		if _, ok := wanted[address]; !ok {
@@ -238,8 +237,8 @@ func (s *Sensors) retain(wanted map[string]scope) {
 	s.publish()
 }
 
-// forget removes a card. If a reading of the card is under way, its result is not used, and no other reading begins
-// before it has returned.
+// forget removes a card. If a reading of the card is in progress, its result isn't used, and no other reading is
+// started until it has returned.
 func (s *Sensors) forget(c *card) {
 	s.queue = slices.DeleteFunc(s.queue, func(q *card) bool { return q == c })
 	if c.started.IsZero() {
@@ -249,7 +248,7 @@ func (s *Sensors) forget(c *card) {
 	*c = card{address: c.address, started: c.started, overdue: c.overdue, discard: true}
 }
 
-// start starts readings of the queue, until enough are under way.
+// start starts readings from the queue until enough are in progress.
 func (s *Sensors) start(ctx context.Context, now time.Time) {
 	for len(s.queue) > 0 && s.busy < mostReadings {
 		c := s.queue[0]
@@ -287,7 +286,7 @@ var (
 	errEnded   = errors.New("no answer before the end of the daemon")
 )
 
-// next returns when Run must wake: when a reading becomes overdue, or at the given time if that is earlier and not
+// next returns when Run must wake up: when a reading becomes overdue, or at the given time if that is earlier and not
 // zero.
 func (s *Sensors) next(at time.Time) time.Time {
 	for _, c := range s.cards {
@@ -298,7 +297,7 @@ func (s *Sensors) next(at time.Time) time.Time {
 	return at
 }
 
-// take notes the result of a reading.
+// take records the result of a reading.
 func (s *Sensors) take(r result) {
 	c := r.card
 	if !c.overdue {
@@ -326,7 +325,7 @@ func (s *Sensors) take(r result) {
 	s.publish()
 }
 
-// failed counts failures of a card, and logs the first.
+// failed counts a card's failures and logs the first one.
 func (s *Sensors) failed(c *card, n int, err error) {
 	c.shown.Failures += n
 	if c.failing.IsZero() {
@@ -335,7 +334,7 @@ func (s *Sensors) failed(c *card, n int, err error) {
 	}
 }
 
-// publish makes a new map of the values of the cards.
+// publish creates a new map with the cards' values.
 func (s *Sensors) publish() {
 	table := make(map[string]Card, len(s.cards))
 	for address, c := range s.cards {
@@ -346,7 +345,7 @@ func (s *Sensors) publish() {
 	s.table.Store(&table)
 }
 
-// await waits for the readings under way. A reading that hangs in the kernel cannot be ended.
+// await waits for the readings in progress. A reading that hangs in the kernel can't be stopped.
 func (s *Sensors) await() {
 	done := make(chan struct{})
 	go func() { s.tasks.Wait(); close(done) }()

@@ -10,15 +10,15 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// Change is the change of one device between two lists.
+// Change describes how one device differs between two lists.
 type Change struct {
 	Time string `json:"time"` // RFC 3339 with milliseconds
-	What string `json:"what"` // added, removed, changed
+	What string `json:"what"` // added, removed or changed
 	Row
 }
 
-// Changes returns the changes between two lists of rows: removed devices first, then the others,
-// each in the order of their list.
+// Changes returns the changes between two lists of rows: first the removed devices, then the others, each in the order
+// of their list.
 func Changes(before, after []Row, time string) []Change {
 	var all []Change
 	old, now := byID(before), byID(after)
@@ -39,7 +39,7 @@ func Changes(before, after []Row, time string) []Change {
 	return all
 }
 
-// equal reports whether two rows are equal, apart from sensor values, which always change.
+// equal reports whether two rows are equal, ignoring sensor values, which always change.
 func equal(a, b Row) bool {
 	a.Sensors, b.Sensors = nil, nil
 	return reflect.DeepEqual(a, b)
@@ -53,8 +53,8 @@ func byID(rows []Row) map[string]Row {
 	return all
 }
 
-// idWidth is the fixed width of the column of ids, because lines are printed one by one. Ids with a
-// PCI domain or with a port fit (DDDD:BB:DD.F, BB:DD.F-pN).
+// idWidth is the width of the id column. It is fixed because lines are printed one by one. An id that has either a PCI
+// domain or a port fits (DDDD:BB:DD.F, BB:DD.F-pN).
 const idWidth = 14
 
 // JSON returns the change as one line of JSON, which is safe to show on a terminal.

@@ -15,16 +15,16 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Row is one device in the output. Programs rely on its JSON keys: keys may be added, but never
-// renamed or removed.
+// Row is one device in the output. Programs rely on its JSON keys: keys may be added, but must never be renamed or
+// removed.
 type Row struct {
 	ID          string   `json:"id" yaml:"id"`
-	Resource    string   `json:"resource" yaml:"resource"` // "" if the mode does not advertise it
+	Resource    string   `json:"resource" yaml:"resource"` // "" if the mode doesn't advertise it
 	Family      string   `json:"family" yaml:"family"`
-	Health      string   `json:"health" yaml:"health"` // healthy, degraded, unhealthy
+	Health      string   `json:"health" yaml:"health"` // healthy, degraded or unhealthy
 	Reasons     []string `json:"reasons" yaml:"reasons"`
-	PCIAddress  string   `json:"pciAddress" yaml:"pciAddress"` // with domain; "": none
-	PCIVendor   string   `json:"pciVendor" yaml:"pciVendor"`   // four hex digits, as lspci -nn shows them; "": not known
+	PCIAddress  string   `json:"pciAddress" yaml:"pciAddress"` // with domain; "" if there is none
+	PCIVendor   string   `json:"pciVendor" yaml:"pciVendor"`   // four hex digits, as shown by lspci -nn; "" if not known
 	PCIDevice   string   `json:"pciDevice" yaml:"pciDevice"`   // in the same form as PCIVendor
 	NUMANode    *int     `json:"numaNode" yaml:"numaNode"`
 	PortID      *int     `json:"portId" yaml:"portId"`
@@ -33,41 +33,42 @@ type Row struct {
 	DeviceNodes []string `json:"deviceNodes" yaml:"deviceNodes"`                   // paths on the host
 	Parent      string   `json:"parent" yaml:"parent"`                             // name of the FME or ""
 	Holder      []string `json:"holder" yaml:"holder"`                             // namespace/pod/container
-	HolderUIDs  []string `json:"holderUids,omitempty" yaml:"holderUids,omitempty"` // of the pods in Holder, "" if not known; missing if none is known
-	HolderKnown bool     `json:"holderKnown" yaml:"holderKnown"`                   // false: the device may have a holder although Holder is empty
+	HolderUIDs  []string `json:"holderUids,omitempty" yaml:"holderUids,omitempty"` // the UIDs of the pods in Holder, "" if not known; missing if none is known
+	HolderKnown bool     `json:"holderKnown" yaml:"holderKnown"`                   // if it is false, the device may have a holder even though Holder is empty
 
-	// Held is true if the device was given to a container, even if that is not named yet. nil: not known.
+	// Held is true if the device was given to a container, even if the container's name isn't known yet. It is nil if
+	// this isn't known.
 	Held        *bool          `json:"held" yaml:"held"`
 	NodeNumbers []string       `json:"nodeNumbers" yaml:"nodeNumbers"` // MAJOR:MINOR of the nodes
-	ParentNodes []string       `json:"parentNodes" yaml:"parentNodes"` // of the FME, names below the device root
-	Cordon      *cordon.Cordon `json:"cordon" yaml:"cordon"`           // nil: none
+	ParentNodes []string       `json:"parentNodes" yaml:"parentNodes"` // the FME's nodes, as names below the device root
+	Cordon      *cordon.Cordon `json:"cordon" yaml:"cordon"`           // nil if there is none
 
-	// MissingSince is when the daemon first missed a card that was present before. nil: the device is not missing.
+	// MissingSince is when the daemon first noticed that a previously present card was missing. It is nil if the device
+	// isn't missing.
 	MissingSince *time.Time `json:"missingSince,omitempty" yaml:"missingSince,omitempty"`
 
-	Sensors []sensors.Reading `json:"sensors,omitempty" yaml:"sensors,omitempty"` // of its card, the summary first; missing if none is read
+	Sensors []sensors.Reading `json:"sensors,omitempty" yaml:"sensors,omitempty"` // its card's sensors, summary first; missing if none are read
 
-	PCIID       string            `json:"pciId" yaml:"pciId"`             // VVVV:DDDD: PCIVendor and PCIDevice; "": not known
+	PCIID       string            `json:"pciId" yaml:"pciId"`             // VVVV:DDDD, from PCIVendor and PCIDevice; "" if not known
 	Subsystem   string            `json:"subsystem" yaml:"subsystem"`     // VVVV:DDDD of the subsystem
-	Attributes  map[string]string `json:"attributes" yaml:"attributes"`   // facts of the family
+	Attributes  map[string]string `json:"attributes" yaml:"attributes"`   // facts specific to the family
 	Members     []string          `json:"members" yaml:"members"`         // addresses of its other functions, with domain
 	SharedNodes []string          `json:"sharedNodes" yaml:"sharedNodes"` // paths on the host
 	Mounts      []string          `json:"mounts" yaml:"mounts"`           // paths on the host
 }
 
-// List contains the devices at one time, and their holders.
+// List contains the devices at one point in time, with their holders.
 type List struct {
 	Devices []*inventory.Device
 	HostDev string             // the device root on the host
-	HostSys string             // the root of sysfs on the host
-	Use     inventory.Holdings // the zero value: not known
+	HostSys string             // the sysfs root on the host
+	Use     inventory.Holdings // the zero value means not known
 	Cordons []cordon.Cordon
 	Missing []ledger.Missing
-	Sensors map[string]measured.Card // by PCI address of the card
+	Sensors map[string]measured.Card // by the card's PCI address
 }
 
-// Rows returns one row for each device, in their order, and then one for each missing card of which no device is
-// listed.
+// Rows returns one row for each device, in order, followed by one for each missing card that has no listed device.
 func (l List) Rows() []Row {
 	rows := make([]Row, len(l.Devices), len(l.Devices)+len(l.Missing))
 	for i, d := range l.Devices {
@@ -75,7 +76,7 @@ func (l List) Rows() []Row {
 	}
 	for _, m := range l.Missing {
 		if slices.ContainsFunc(l.Devices, func(d *inventory.Device) bool { return d.ID == m.Card || strings.HasPrefix(d.ID, m.Card+"-p") }) {
-			continue // a container still holds it
+			continue // a container is still holding it
 		}
 		address, _ := sysfs.ParseAddress(m.Card)
 		r := l.row(&inventory.Device{
@@ -126,7 +127,7 @@ func (l List) row(d *inventory.Device) Row {
 	return r
 }
 
-// holders returns the holders as one text: "?" if they are not known, "" if there are none.
+// holders returns the holders as a single string: "?" if they aren't known, or "" if there are none.
 func (r Row) holders() string {
 	switch {
 	case !r.HolderKnown:
@@ -137,7 +138,7 @@ func (r Row) holders() string {
 	return strings.Join(r.Holder, ",")
 }
 
-// paths returns the paths of nodes on the host.
+// paths returns the nodes' paths on the host.
 func (l List) paths(names []string) []string {
 	paths := make([]string, len(names))
 	for i, name := range names {
@@ -146,7 +147,7 @@ func (l List) paths(names []string) []string {
 	return paths
 }
 
-// known returns a pointer to n, or nil for -1, which means that the number is not known.
+// known returns a pointer to n, or nil if n is -1, which means that the number isn't known.
 func known(n int) *int {
 	if n < 0 {
 		return nil

@@ -13,10 +13,10 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// Formats lists the formats of [Print], in addition to "" for the short table.
+// Formats lists the formats of [Print]. There is also "", for the short table.
 var Formats = []string{"json", "yaml", "wide"}
 
-// Print writes rows in a format. With colour, tables have terminal colours.
+// Print writes rows in a given format. If colour is true, tables have terminal colours.
 func Print(w io.Writer, rows []Row, format string, colour bool) error {
 	switch format {
 	case "json":
@@ -54,7 +54,7 @@ var short = []column{
 	resource,
 }
 
-// resource is the last column, because in mode af its values have 69 characters.
+// resource is the last column, because in af mode its values are 69 characters long.
 var resource = column{"RESOURCE", func(r Row) string { return r.Resource }}
 
 var wide = append(short[:len(short)-1:len(short)-1],
@@ -78,7 +78,7 @@ var wide = append(short[:len(short)-1:len(short)-1],
 	column{"SENSORS", func(r Row) string {
 		var all []string
 		for _, s := range r.Sensors {
-			if s.Chip == "" { // the others are too many for a table
+			if s.Chip == "" { // there are too many others for a table
 				all = append(all, s.Name+"="+strconv.FormatFloat(s.Value, 'g', 4, 64)+s.Kind.Unit())
 			}
 		}
@@ -94,7 +94,7 @@ func optional(n *int) string {
 	return strconv.Itoa(*n)
 }
 
-// printTable prints a heading and a line for each row.
+// printTable prints a heading, followed by a line for each row.
 func printTable(w io.Writer, rows []Row, columns []column, colour bool) error {
 	if len(rows) == 0 {
 		_, err := fmt.Fprintln(w, "no devices")
@@ -126,7 +126,7 @@ func printTable(w io.Writer, rows []Row, columns []column, colour bool) error {
 	return t.Flush()
 }
 
-// colourOf returns the colour of a health.
+// colourOf returns the colour for a health.
 func colourOf(health string) string {
 	switch health {
 	case "healthy":

@@ -1,9 +1,9 @@
 // Package accept lets a listener survive a shortage of descriptors or memory.
 //
-// Without it, net/http logs each accept(2) that fails, and both net/http and gRPC end
-// the server if accept(2) fails with ENOMEM or ENOBUFS, although the shortage is temporary.
+// Without it, net/http logs each accept(2) that fails, and both net/http and gRPC stop the server if accept(2) fails
+// with ENOMEM or ENOBUFS, even though the shortage is temporary.
 //
-// The package owns no state. Accept blocks like the Accept of any listener.
+// The package owns no state. Accept blocks like any listener's Accept.
 package accept
 
 import (
@@ -18,8 +18,8 @@ import (
 // retry is the time between two attempts.
 const retry = 50 * time.Millisecond
 
-// Patiently returns a listener that wraps l. Its Accept tries again while the process or the
-// node is out of descriptors or memory, and returns within 50 ms after Close.
+// Patiently returns a listener that wraps l. Its Accept retries while the process or the node is out of descriptors or
+// memory, and returns within 50 ms after Close.
 func Patiently(l net.Listener) net.Listener { return patient{l} }
 
 type patient struct{ net.Listener }

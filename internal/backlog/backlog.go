@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// size bounds the bytes of the lines that wait: about 3000 lines.
+	// size limits the total length of the waiting lines, in bytes. That is about 3000 lines.
 	size = 1 << 20
-	// flushTimeout bounds the wait for a stalled reader when the process ends. A pipe buffers 64 KiB, so a reader that
-	// keeps reading causes no wait.
+	// flushTimeout limits how long the process waits for a stalled reader when it exits. A pipe buffers 64 KiB, so
+	// there is no wait if the reader keeps reading.
 	flushTimeout = 500 * time.Millisecond
 )
 
@@ -28,8 +28,8 @@ type Core struct {
 	queue   *queue
 }
 
-// New returns a core that writes to w, and starts its goroutine, which ends with [Core.Close].
-// dropped is called for each line that is dropped, with its level, and must not block.
+// New returns a core that writes to w, and starts its goroutine, which ends when [Core.Close] is called. dropped is
+// called with its level for each line that is dropped, and must not block.
 func New(encoder zapcore.Encoder, w io.Writer, level zapcore.LevelEnabler, dropped func(zapcore.Level)) *Core {
 	return newCore(encoder, w, level, dropped, size)
 }
@@ -46,7 +46,7 @@ func newCore(
 // Level returns the lowest enabled level.
 func (c *Core) Level() zapcore.Level { return zapcore.LevelOf(c.LevelEnabler) }
 
-// With returns a core that adds these fields to its lines and shares the queue.
+// With returns a core that adds these fields to its lines and shares c's queue.
 func (c *Core) With(fields []zapcore.Field) zapcore.Core {
 	encoder := c.encoder.Clone()
 	for _, f := range fields {
@@ -55,7 +55,7 @@ func (c *Core) With(fields []zapcore.Field) zapcore.Core {
 	return &Core{LevelEnabler: c.LevelEnabler, encoder: encoder, queue: c.queue}
 }
 
-// Check adds the core to those that write the entry if its level is enabled.
+// Check adds the core to those that write the entry if the entry's level is enabled.
 func (c *Core) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	if c.Enabled(entry.Level) {
 		return checked.AddCore(entry, c)
@@ -72,60 +72,59 @@ func (c *Core) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	c.queue.add(line{level: min(entry.Level, zapcore.ErrorLevel), text: bytes.Clone(text.Bytes())})
 	text.Free()
 	if entry.Level > zapcore.ErrorLevel {
-		return c.Sync() // zap ends the process next
+		return c.Sync() // zap exits the process next
 	}
 	return nil
 }
 
-// Sync blocks until the lines so far are written, for [flushTimeout] at most.
+// Sync blocks until all lines so far have been written, but for no longer than [flushTimeout].
 func (c *Core) Sync() error {
 	c.queue.flush(false)
 	return nil
 }
 
-// Close blocks until the lines so far are written, for [flushTimeout] at most, and ends the
-// goroutine. Lines that are logged later are dropped.
+// Close blocks until all lines so far have been written, but for no longer than [flushTimeout], and ends the goroutine.
+// Lines that are logged later are dropped.
 func (c *Core) Close() { c.queue.flush(true) }
 
-// FlushOnPanic writes the lines so far if the goroutine that defers it panics, and panics
-// again with the same value. It must be deferred itself, not called by a deferred func.
+// FlushOnPanic writes all lines so far if the goroutine that defers it panics, and then panics again with the same
+// value. It must be deferred directly, not called by a deferred function.
 func FlushOnPanic(log *zap.Logger) {
 	if v := recover(); v != nil {
-		_ = log.Sync() // an error cannot be reported
+		_ = log.Sync() // an error can't be reported
 		panic(v)
 	}
 }
 
-// queue contains the lines that are not written yet.
+// queue contains the lines that haven't been written yet.
 type queue struct {
 	size    int
 	w       io.Writer
-	encoder zapcore.Encoder // without fields
+	encoder zapcore.Encoder // doesn't contain fields
 	dropped func(zapcore.Level)
 
 	mu      sync.Mutex
-	more    sync.Cond // lines wait, or closed is set
+	more    sync.Cond // signaled when lines are waiting or closed is set
 	waiting []line
-	bytes   int // of waiting
-	taken   int // bytes of the lines that run is writing
+	bytes   int // size of waiting
+	taken   int // size of the lines that run is writing
 	closed  bool
 
-	// The rest belongs to run.
-	lost gap   // dropped lines that no line has reported yet
-	err  error // of the last failed write since the last report, or nil
-	torn bool  // only a part of the last line was written
+	// The remaining fields belong to run.
+	lost gap   // dropped lines that haven't been reported yet
+	err  error // from the last failed write since the last report, or nil
+	torn bool  // only part of the last line was written
 }
 
-// line is a line of the log, or a gap of dropped lines, or a request to flush.
+// line is a log line, a gap of dropped lines, or a request to flush.
 type line struct {
 	level   zapcore.Level
 	text    []byte
-	dropped *gap          // nil: not a gap
-	written chan struct{} // closed when the lines before it are written
+	dropped *gap          // nil if this isn't a gap
+	written chan struct{} // closed when the lines before it have been written
 }
 
-// add adds a line, or drops it. After the first line that does not fit, add drops all lines until run
-// takes the waiting lines.
+// add adds a line or drops it. Once a line doesn't fit, add drops all lines until run takes the waiting ones.
 func (q *queue) add(l line) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -154,7 +153,7 @@ func (q *queue) put(l line) {
 	q.more.Signal()
 }
 
-// flush blocks until the lines so far are written, for flushTimeout at most.
+// flush blocks until all lines so far have been written, but for no longer than flushTimeout.
 func (q *queue) flush(last bool) {
 	written := make(chan struct{})
 	q.mu.Lock()
@@ -194,15 +193,15 @@ func (q *queue) run() {
 	}
 }
 
-// take blocks until lines wait, and returns them, or none if the queue is closed and empty.
+// take blocks until lines are waiting and returns them. It returns none if the queue is closed and empty.
 func (q *queue) take() []line {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.taken = 0
 	for len(q.waiting) == 0 && !q.closed {
 		q.more.Wait()
-		// On a single processor, let the goroutine that sends a list to the kubelet run before
-		// the lines about that list are written: the median list is sent 6 % sooner.
+		// On a single processor, let the goroutine that sends a list to the kubelet run before the lines about that
+		// list are written. The median list is then sent 6 % sooner.
 		q.mu.Unlock()
 		runtime.Gosched()
 		q.mu.Lock()
@@ -212,8 +211,8 @@ func (q *queue) take() []line {
 	return todo
 }
 
-// report writes the line log.dropped if lines were lost since the last one. It returns
-// false if that line could not be written.
+// report writes a log.dropped line if lines have been lost since the last one. It returns false if that line couldn't
+// be written.
 func (q *queue) report() bool {
 	if !q.lost.open() {
 		return true
@@ -236,8 +235,8 @@ func (q *queue) report() bool {
 	return true
 }
 
-// write writes one line, and reports whether it succeeded. If only a part of the previous line was
-// written, because of a full disk, write begins a new line.
+// write writes one line and reports whether it succeeded. If only part of the previous line was written, because the
+// disk was full, write starts a new line.
 func (q *queue) write(text []byte) bool {
 	if q.torn {
 		text = append([]byte{'\n'}, text...)
@@ -253,7 +252,7 @@ func (q *queue) write(text []byte) bool {
 
 // gap counts lines that were dropped.
 type gap struct {
-	since  time.Time // when the first line was dropped; zero: none
+	since  time.Time // when the first line was dropped; zero if none has been
 	counts [4]int    // debug, info, warn, error
 }
 
@@ -266,7 +265,7 @@ func (g *gap) add(level zapcore.Level) {
 	g.counts[level-zapcore.DebugLevel]++
 }
 
-// merge adds the lines of a later gap.
+// merge adds a later gap's lines.
 func (g *gap) merge(later gap) {
 	if !g.open() {
 		g.since = later.since

@@ -1,2 +1,3 @@
-// Package backoff computes the waits between attempts that fail, and waits. It has no state except a [Backoff].
+// Package backoff computes the delays between failing attempts, and waits for them. It has no state other than a
+// [Backoff]'s.
 package backoff

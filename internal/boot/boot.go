@@ -1,5 +1,5 @@
-// Package boot identifies the boot of the machine, so that a program can tell whether a record on disk is from before a
-// reboot.
+// Package boot identifies the machine's current boot, so that a program can tell whether a record on disk is from
+// before a reboot.
 package boot
 
 import (

@@ -16,18 +16,18 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/notify"
 )
 
-// Config says what is watched.
+// Config specifies what to watch.
 type Config struct {
 	Dirs     []string                // clean paths
-	Concerns func(notify.Event) bool // reports whether a change in a directory is to be reported
-	Settle   time.Duration           // time without further events until a change is reported, because an editor takes several steps
-	Interval time.Duration           // longest time between two reports
-	Blind    time.Duration           // replaces Interval while a directory is missing, or inotify cannot be used
+	Concerns func(notify.Event) bool // reports whether a change in a directory should be reported
+	Settle   time.Duration           // how long to wait for further events before reporting a change, because an editor takes several steps
+	Interval time.Duration           // maximum time between two reports
+	Blind    time.Duration           // replaces Interval while a directory is missing or inotify can't be used
 	Log      *zap.Logger
 }
 
-// Run calls changed once it watches the directories, and then whenever something may have changed, until ctx ends.
-// changed may block.
+// Run calls changed once it is watching the directories, and then whenever something may have changed, until ctx is
+// done. changed may block.
 func Run(ctx context.Context, cfg Config, changed func()) {
 	w := watch{Config: cfg}
 	defer w.close()
@@ -47,12 +47,13 @@ func Run(ctx context.Context, cfg Config, changed func()) {
 
 type watch struct {
 	Config
-	notify  *notify.Instance // nil: nothing is watched
-	watched []fs.FileInfo    // by index of Dirs; a nil element: the directory is missing
-	refused bool             // an error of inotify was logged
+	notify  *notify.Instance // nil if nothing is being watched
+	watched []fs.FileInfo    // by index in Dirs; an element is nil if the directory is missing
+	refused bool             // an inotify error has been logged
 }
 
-// open watches the directories that exist at the paths now, and reports whether all of them do and could be watched.
+// open watches the directories that currently exist at the paths. It reports whether all of them exist and could be
+// watched.
 func (w *watch) open() bool {
 	present := make([]fs.FileInfo, len(w.Dirs))
 	for i, dir := range w.Dirs {
@@ -61,14 +62,14 @@ func (w *watch) open() bool {
 		}
 	}
 	if !w.isOpen(present) {
-		w.close() // an instance has no function to remove a watch
+		w.close() // an instance can't remove watches
 		w.notify, w.watched = w.add(present), present
 	}
 	return w.notify != nil && !slices.Contains(w.watched, nil)
 }
 
-// isOpen reports whether these directories are watched. The kernel removes the watch together with its directory, and
-// the next directory may have the same inode number.
+// isOpen reports whether these directories are being watched. The kernel removes a watch together with its directory,
+// and the next directory may have the same inode number.
 func (w *watch) isOpen(present []fs.FileInfo) bool {
 	if w.notify == nil {
 		return false
@@ -82,8 +83,8 @@ func (w *watch) isOpen(present []fs.FileInfo) bool {
 	return true
 }
 
-// add returns an instance that watches these directories, or nil if inotify cannot be used. If a directory was replaced
-// since Stat, the next open watches the new one.
+// add returns an instance that watches these directories, or nil if inotify can't be used. If a directory has been
+// replaced since Stat, the next open watches the new one.
 func (w *watch) add(present []fs.FileInfo) *notify.Instance {
 	n, err := notify.Open()
 	if err != nil {
@@ -95,7 +96,7 @@ func (w *watch) add(present []fs.FileInfo) *notify.Instance {
 			continue
 		}
 		switch err := n.Add(dir); {
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR): // it was removed since Stat
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR): // it has been removed since Stat
 			present[i] = nil
 		case err != nil:
 			n.Close()
@@ -138,7 +139,7 @@ func (w *watch) await(ctx context.Context, interval time.Duration, events <-chan
 			return works
 		case <-settled:
 			return works
-		case <-failed: // an overflow, for example: watch again
+		case <-failed: // for example an overflow, so watch again
 			works, events, failed = false, nil, nil
 			settled = time.After(w.Settle)
 		case e, open := <-events:

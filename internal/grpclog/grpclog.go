@@ -7,20 +7,20 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// Use sends the log lines of the grpc library to log. It applies to the whole process,
-// and must be called once, before grpc is used.
+// Use sends the grpc library's log lines to log. It affects the whole process, and must be called once, before grpc is
+// used.
 func Use(log *zap.Logger) {
 	grpclog.SetLoggerV2(New(log))
 }
 
-// libraryLog is grpc's logger. The library warns of each connection that ends, which is normal at a
-// restart or stop, and the server logs that itself. So the library's information and
-// warnings are logged at level debug, its errors at level warn.
+// libraryLog is grpc's logger. The library warns about each connection that ends, which is normal during a restart or
+// stop, and which the server logs itself. So the library's information and warnings are logged at level debug, and its
+// errors at level warn.
 type libraryLog struct {
 	*zap.SugaredLogger // provides the methods for fatal errors
 }
 
-// New returns grpc's logger for log.
+// New returns a logger for grpc that writes to log.
 func New(log *zap.Logger) grpclog.LoggerV2 {
 	return libraryLog{log.Named("grpc").With(logevent.LibraryLog).Sugar()}
 }

@@ -19,25 +19,25 @@ import (
 // The limits of [ServeBodies]. An API server keeps at most 25 idle connections.
 const (
 	maxBodyClients = 128
-	// bodyPatience is longer than patience, because a client first makes a TLS handshake, perhaps from another network.
+	// bodyPatience is longer than patience, because a client does a TLS handshake first, perhaps from another network.
 	bodyPatience = 100 * time.Millisecond
-	// drain is how long the server waits, when it stops, for the answers to requests that it is handling.
+	// drain is how long a stopping server waits for the responses to requests in progress.
 	drain = 10 * time.Second
 )
 
-// ServeBodies serves requests with bodies over HTTP/1.1 until ctx ends or the listener fails. It waits for the answers
-// to requests that have begun. A connection may serve many requests. There are at most 128 connections. When all are in
-// use, a new connection replaces an old one: of the connections from the address with the most connections, the one
-// that has waited longest for its client. If the new connection is from that address itself, it is closed instead. The
-// handler must bound the memory for bodies, and call [Complete] after it has read one.
+// ServeBodies serves requests with bodies over HTTP/1.1 until ctx is done or the listener fails. It waits for requests
+// in progress to be answered. A connection may serve many requests. There are at most 128 connections. When all of them
+// are in use, a new connection replaces an old one: among the connections from the address that has the most, the one
+// that has been waiting for its client the longest. If the new connection is from that same address, it is closed
+// instead. The handler must limit the memory used for bodies, and call [Complete] after it has read one.
 //
-// HTTP/2 is not supported. One connection could then begin many requests, so the number of connections would not limit
-// the memory.
+// HTTP/2 isn't supported, because one connection could then start many requests, and the number of connections wouldn't
+// limit the memory.
 func ServeBodies(ctx context.Context, listener net.Listener, handler http.Handler, log *zap.Logger) error {
 	server := &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       5 * time.Second, // with the TLS handshake, and with the body
+		ReadTimeout:       5 * time.Second, // includes the TLS handshake and the body
 		WriteTimeout:      8 * time.Second,
 		IdleTimeout:       90 * time.Second,
 		MaxHeaderBytes:    8 << 10,
@@ -54,13 +54,14 @@ func ServeBodies(ctx context.Context, listener net.Listener, handler http.Handle
 	})
 	err := server.Serve(accept.Patiently(listener))
 	if stop() {
-		server.Close() // closes the connections of the failed listener
+		server.Close() // closes the failed listener's connections
 		return err
 	}
 	return <-stopped
 }
 
-// fewLines drops lines after the tenth of a second, because any client can cause a line with a failed TLS handshake.
+// fewLines drops all but the first ten lines in each second, because any client can cause a line with a failed TLS
+// handshake.
 type fewLines struct {
 	out io.Writer
 

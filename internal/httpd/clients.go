@@ -12,59 +12,59 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/backoff"
 )
 
-// maxClients is the largest number of connections for requests without a body.
+// maxClients is the maximum number of connections for requests without a body.
 const maxClients = 64
 
-// patience is how long a connection is always kept after it was accepted, and after its answer has begun. So a client
-// that sends its request at once is not disconnected before the request is read. It also limits a flood to 64
-// connections in 25 ms.
+// patience is how long a connection is always kept after it has been accepted, and after its response has begun. So if
+// a client sends its request immediately, it isn't disconnected before the request has been read. It also limits a
+// flood to 64 connections per 25 ms.
 const patience = 25 * time.Millisecond
 
 // memory is how long a server without room remembers that its clients had several addresses.
 const memory = time.Minute
 
-// clients limits the connections of a server. For each connection above max it closes another one: of the connections
-// from the address that has the most, the one that has waited longest for its client to send a request or to read the
-// answer. So a client that opens many connections closes its own, and a probe is answered even if many clients send
-// nothing. A connection whose answer is being prepared is not closed. If the answers of all connections are being
-// prepared, a new connection waits, for about a second at most, and no other connection is accepted during that time.
+// clients limits a server's connections. For each connection above max it closes another one: among the connections
+// from the address that has the most, the one that has been waiting longest for its client to send a request or read
+// the response. So a client that opens many connections closes its own, and a probe is answered even if many clients
+// send nothing. A connection whose response is being prepared isn't closed. If this is true of all connections, a new
+// one waits for up to about a second, and no other connections are accepted during that time.
 //
-// A new connection is closed itself if its address has many connections, and it would take the place of another address
-// or keep others waiting. There is no limit per address: on loopback, or behind a gateway, all clients have the same
+// The new connection itself is closed if its address has many connections and it would displace another address or keep
+// others waiting. There is no limit per address, because on loopback or behind a gateway all clients have the same
 // address.
 type clients struct {
 	max      int
 	patience time.Duration
 
 	mu      sync.Mutex
-	open    []client  // in the order of since
-	several time.Time // when there was no room, and the connections came from several addresses
+	open    []client  // ordered by since
+	several time.Time // when there was no room and the connections came from several addresses
 }
 
 type client struct {
 	conn      net.Conn
-	host      string    // its address without the port; it is the same for all connections of a Unix socket
-	since     time.Time // the last of: accepted, request complete, answer begun
-	answering bool      // the request is complete, and the answer has not begun
-	idle      bool      // a request was answered, and the next one has not begun: only with keep-alive
+	host      string    // its address without the port; the same for all connections of a Unix socket
+	since     time.Time // when it was accepted, its request was complete, or its response began, whichever was last
+	answering bool      // the request is complete, but the response hasn't begun
+	idle      bool      // a request has been answered and the next one hasn't begun; only with keep-alive
 }
 
 type clientKey struct{}
 
-// connection is one of the connections of clients.
+// connection is one of the connections tracked by clients.
 type connection struct {
 	*clients
 	conn net.Conn
 }
 
-// limit limits the connections of server. While there is no room, the server does not accept.
+// limit limits the server's connections. While there is no room, the server doesn't accept any.
 func (c *clients) limit(ctx context.Context, server *http.Server) {
 	server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
 		return context.WithValue(ctx, clientKey{}, connection{c, conn})
 	}
 	server.ConnState = func(conn net.Conn, state http.ConnState) {
 		switch state {
-		case http.StateNew: // in the goroutine that accepts
+		case http.StateNew: // runs in the goroutine that accepts
 			host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
 			d, ok := c.makeRoom(host)
 			for d > 0 && backoff.Wait(ctx, d) {
@@ -75,7 +75,7 @@ func (c *clients) limit(ctx context.Context, server *http.Server) {
 				return
 			}
 			c.add(conn, host)
-		case http.StateActive, http.StateIdle: // a request begins, a request was answered
+		case http.StateActive, http.StateIdle: // a request begins, or has been answered
 			c.rest(conn, state == http.StateIdle)
 		case http.StateClosed:
 			c.remove(conn)
@@ -88,14 +88,14 @@ func (c *clients) limit(ctx context.Context, server *http.Server) {
 	})
 }
 
-// Complete records that the whole request was received. From now on its connection is not closed to make room for
-// another one. Complete returns false if the connection was already closed.
+// Complete records that the entire request has been received. From then on, its connection isn't closed to make room
+// for another one. Complete returns false if the connection has already been closed.
 func Complete(r *http.Request) bool {
 	c, limited := r.Context().Value(clientKey{}).(connection)
 	return !limited || c.turn(c.conn, true)
 }
 
-// withoutBody refuses requests with a body, because the server would wait for a body that may never come.
+// withoutBody rejects requests with a body, because the server would wait for a body that may never arrive.
 func withoutBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
@@ -108,8 +108,8 @@ func withoutBody(next http.Handler) http.Handler {
 	})
 }
 
-// turn records that the answer for conn is being prepared (answering), or that it has begun. It
-// reports whether conn is still open.
+// turn records that the response for conn is being prepared (answering) or that it has begun. It reports whether conn
+// is still open.
 func (c *clients) turn(conn net.Conn, answering bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,7 +124,7 @@ func (c *clients) turn(conn net.Conn, answering bool) bool {
 	return true
 }
 
-// rest records that conn becomes idle, or that its next request begins.
+// rest records that conn has become idle, or that its next request has begun.
 func (c *clients) rest(conn net.Conn, idle bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,7 +154,7 @@ func (c *clients) index(conn net.Conn) int {
 	return slices.IndexFunc(c.open, func(k client) bool { return k.conn == conn })
 }
 
-// makeRoom makes room for a connection from host: if there is none, it closes another connection. It returns the time
+// makeRoom makes room for a connection from host. If there is none, it closes another connection. It returns the time
 // to wait before the next attempt, or 0. It returns false if the new connection must be closed instead.
 func (c *clients) makeRoom(host string) (left time.Duration, ok bool) {
 	c.mu.Lock()
@@ -182,9 +182,9 @@ func (c *clients) makeRoom(host string) (left time.Duration, ok bool) {
 	}
 	switch {
 	case i >= 0 && of[host] > max(of[c.open[i].host], c.max/4):
-		return 0, false // its address has the most connections, and they all wait for answers
+		return 0, false // its address has the most connections, and they are all waiting for responses
 	case left > 0 && of[host] > c.max/2 && now.Sub(c.several) < memory:
-		return 0, false // to wait would delay the connections of other addresses
+		return 0, false // waiting would delay the connections from other addresses
 	case left > 0:
 		return left, true
 	}
@@ -193,7 +193,7 @@ func (c *clients) makeRoom(host string) (left time.Duration, ok bool) {
 	return 0, true
 }
 
-// closeNow closes a connection without waiting for its client. TLS would first send a message that it closes.
+// closeNow closes a connection without waiting for its client. With TLS, closing would otherwise send a message first.
 func closeNow(conn net.Conn) {
 	if t, ok := conn.(*tls.Conn); ok {
 		conn = t.NetConn()

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// localOnly returns a handler that, if at is a loopback address, refuses requests for hosts other than this one. This
-// prevents DNS rebinding: if the name of a web site resolves to 127.0.0.1, a browser would let the pages of that site
-// read the answers. For any other address localOnly returns next, because clients may use names that are unknown here.
+// localOnly returns a handler that, if at is a loopback address, rejects requests for hosts other than this one. This
+// prevents DNS rebinding: if a web site's name resolves to 127.0.0.1, a browser would let the site's pages read the
+// responses. For any other address localOnly returns next, because clients may use names that are unknown here.
 //
-// A request without a host is allowed, because no browser sends one.
+// Requests without a host are allowed, because browsers don't send them.
 func localOnly(address string, at net.Addr, next http.Handler) http.Handler {
 	if tcp, ok := at.(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
 		return next
@@ -29,7 +29,7 @@ func localOnly(address string, at net.Addr, next http.Handler) http.Handler {
 	})
 }
 
-// hostname returns host:port without port and brackets.
+// hostname returns host:port without the port and without brackets.
 func hostname(hostport string) string {
 	return (&url.URL{Host: hostport}).Hostname()
 }

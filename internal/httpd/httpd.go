@@ -15,13 +15,13 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// Answers contains the functions that provide the server's answers.
+// Answers contains the functions that provide the server's responses.
 type Answers struct {
-	Alive   func(context.Context) error // /healthz: nil is 200, an error 503; if the deadline has passed, the context's cause is the error
-	Ready   func(context.Context) error // /readyz, as Alive
-	Notes   func() []string             // further lines of /readyz if Ready returns nil; nil: none
-	Devices func(context.Context) any   // /devices, as JSON; nil: there are none
-	Metrics http.Handler                // /metrics; nil: there are none
+	Alive   func(context.Context) error // /healthz: nil means 200, an error 503; if the deadline has passed, the error is the context's cause
+	Ready   func(context.Context) error // /readyz, like Alive
+	Notes   func() []string             // additional lines in /readyz if Ready returns nil; may be nil
+	Devices func(context.Context) any   // /devices, as JSON; not served if nil
+	Metrics http.Handler                // /metrics; not served if nil
 }
 
 const (
@@ -31,7 +31,7 @@ const (
 
 var errSlow = fmt.Errorf("no answer within %s", answerWithin)
 
-// Run serves on address until ctx ends; then it returns nil.
+// Run serves on address until ctx is done, and then returns nil.
 func Run(ctx context.Context, address string, answers Answers, log *zap.Logger) error {
 	return run(ctx, address, answers, log, retryListen)
 }
@@ -55,14 +55,14 @@ func run(ctx context.Context, address string, answers Answers, log *zap.Logger, 
 // Address is an address that [Keep] serves, such as a TCP port or a Unix socket.
 type Address struct {
 	Listen  func(context.Context) (net.Listener, error)
-	Handler func(net.Addr) http.Handler // for the address of the listener
-	Served  func(net.Addr)              // logs that the address is served
-	Failed  func(error, time.Duration)  // logs that the address is not served, and the time until the next attempt
-	Log     *zap.Logger                 // for the lines of the library
+	Handler func(net.Addr) http.Handler // returns the handler for the listener's address
+	Served  func(net.Addr)              // logs that the address is being served
+	Failed  func(error, time.Duration)  // logs that the address isn't being served, and the time until the next attempt
+	Log     *zap.Logger                 // for the library's lines
 }
 
-// Keep serves an address until ctx ends; then it returns nil. If the address cannot be listened on,
-// or its listener fails, Keep calls Failed once and tries again.
+// Keep serves an address until ctx is done, and then returns nil. If listening on the address fails, or its listener
+// fails, Keep calls Failed once and tries again.
 func Keep(ctx context.Context, a Address) error { return keep(ctx, a, retryListen) }
 
 func keep(ctx context.Context, a Address, retry time.Duration) error {
@@ -83,34 +83,34 @@ func keep(ctx context.Context, a Address, retry time.Duration) error {
 	}
 }
 
-// Serve serves requests without a body until ctx ends or the listener fails.
+// Serve serves requests without a body until ctx is done or the listener fails.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler, log *zap.Logger) error {
 	server := &http.Server{
 		Handler:           withoutBody(handler),
 		ReadHeaderTimeout: 2 * time.Second,
 		ReadTimeout:       2 * time.Second,
-		WriteTimeout:      5 * time.Second, // answerWithin, and the time for the client to read the answer
+		WriteTimeout:      5 * time.Second, // answerWithin plus the time that the client has to read the response
 		MaxHeaderBytes:    8 << 10,
 		ErrorLog:          zap.NewStdLog(log.With(logevent.LibraryLog)),
 	}
-	// Each connection serves one request, so that a client cannot keep its place with further requests.
+	// Each connection serves one request, so that a client can't keep its place by sending further requests.
 	server.SetKeepAlivesEnabled(false)
 	(&clients{max: maxClients, patience: patience}).limit(ctx, server)
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)
-		server.Close() // requests in flight need no answer when the daemon stops
+		server.Close() // requests in progress don't need a response when the daemon stops
 	})
 	err := server.Serve(accept.Patiently(listener))
 	if stop() {
-		server.Close() // closes the connections of the failed listener
+		server.Close() // closes the failed listener's connections
 		return err
 	}
 	<-stopped
 	return err
 }
 
-// listen tries to listen until it succeeds. It returns nil when ctx ends.
+// listen tries to listen until it succeeds. It returns nil if ctx is done.
 func listen(ctx context.Context, a Address, retry time.Duration) net.Listener {
 	for reported := false; ; reported = true {
 		listener, err := a.Listen(ctx)
@@ -144,7 +144,7 @@ func (a Answers) handler() http.Handler {
 	return mux
 }
 
-// probe returns a handler that answers 200 if ask returns nil in time, and 503 otherwise.
+// probe returns a handler that responds with 200 if ask returns nil in time, and with 503 otherwise.
 func probe(ask func(context.Context) error, notes func() []string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeoutCause(r.Context(), answerWithin, errSlow)

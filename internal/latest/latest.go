@@ -1,7 +1,7 @@
-// Package latest shares the newest value of a variable: one goroutine stores values, others load
-// the newest one and wait until it is stale.
+// Package latest shares a variable's newest value. One goroutine stores values, and others load the newest one and wait
+// until there is a newer one.
 //
-// A reader may skip values, but always gets the newest one in the end. No call blocks. Load takes no lock.
+// A reader may skip values, but always ends up with the newest one. No call blocks, and Load doesn't take a lock.
 package latest
 
 import (
@@ -27,7 +27,7 @@ func New[T any](value T) *Value[T] {
 	return v
 }
 
-// Load returns the newest value and a channel that is closed when it is stale.
+// Load returns the newest value and a channel that is closed when there is a newer one.
 func (v *Value[T]) Load() (T, <-chan struct{}) {
 	c := v.current.Load()
 	return c.value, c.stale
@@ -38,16 +38,16 @@ func (v *Value[T]) Store(value T) {
 	v.Update(func(T) T { return value })
 }
 
-// Update replaces the value by the result of change, which must not block.
+// Update replaces the value with the result of change, which must not block.
 func (v *Value[T]) Update(change func(T) T) {
 	v.storing.Lock()
 	defer v.storing.Unlock()
 	old := v.current.Load()
 	v.current.Store(&version[T]{change(old.value), make(chan struct{})})
-	close(old.stale) // after the store, so that a reader that wakes finds the new value
+	close(old.stale) // after the store, so that a reader that wakes up finds the new value
 }
 
-// Signal is a Value without a value: it only wakes waiting goroutines.
+// Signal is a Value without a value: all it does is wake waiting goroutines.
 type Signal struct{ v *Value[struct{}] }
 
 // NewSignal returns a Signal.
@@ -59,5 +59,5 @@ func (s Signal) Next() <-chan struct{} {
 	return stale
 }
 
-// Raise wakes all goroutines that wait for it.
+// Raise wakes all goroutines that are waiting for it.
 func (s Signal) Raise() { s.v.Store(struct{}{}) }

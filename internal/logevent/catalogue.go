@@ -8,20 +8,20 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Event is one kind of line.
+// Event is one kind of log line.
 type Event struct {
 	Name   string
-	Part   string  // heading of its table
-	Levels []Level // the levels that its lines may have
+	Part   string  // the heading of its table
+	Levels []Level // the levels that its lines can have
 	When   string  // when it is logged
-	Must   []Field // fields of each line, in addition to the common ones
-	May    []Field // fields that a line may have
+	Must   []Field // the fields of each line, in addition to the common ones
+	May    []Field // the fields that a line may have
 }
 
-// Level is a level of some or all lines of an event.
+// Level is a level that some or all of an event's lines have.
 type Level struct {
 	zapcore.Level
-	When string // when a line has this level; "": in all other cases
+	When string // when a line has this level; "" means in all other cases
 }
 
 var (
@@ -31,14 +31,14 @@ var (
 	errorLevel = Level{zapcore.ErrorLevel, ""}
 )
 
-// when returns the level with the condition under which lines have it.
+// when returns the level with text as the condition under which lines have it.
 func (l Level) when(text string) Level { return Level{l.Level, text} }
 
 func levels(all ...Level) []Level { return all }
 func must(all ...Field) []Field   { return all }
 func may(all ...Field) []Field    { return all }
 
-// row is an event without the title of its part.
+// row is an event without its part's title.
 type row struct {
 	name   zap.Field
 	levels []Level
@@ -47,7 +47,7 @@ type row struct {
 	may    []Field
 }
 
-// Events returns the catalogue: all events of the log, in the order of the documentation.
+// Events returns the catalogue: all log events, in the order of the documentation.
 func Events() []Event {
 	var all []Event
 	for _, part := range parts() {
@@ -58,7 +58,7 @@ func Events() []Event {
 	return all
 }
 
-// Fields returns the fields of all events, without the common ones, sorted by key.
+// Fields returns the fields of all events except the common ones, sorted by key.
 func Fields() []Field {
 	var all []Field
 	for _, e := range Events() {
@@ -68,7 +68,7 @@ func Fields() []Field {
 	return slices.Compact(all)
 }
 
-// Common returns the fields of all lines, regardless of the event. Only logger may be missing.
+// Common returns the fields that lines of every event have. Only logger may be missing.
 func Common() []Field {
 	return []Field{
 		{"time", Text, "", "time of the line: ISO 8601 with nanoseconds and the offset to UTC"},
@@ -79,7 +79,7 @@ func Common() []Field {
 	}
 }
 
-// Keys returns the keys of the common fields, and the forms of their values.
+// Keys returns the keys of the common fields and the formats of their values.
 func Keys() zapcore.EncoderConfig {
 	return zapcore.EncoderConfig{
 		TimeKey: "time", LevelKey: "level", NameKey: "logger", MessageKey: "message",
@@ -90,5 +90,5 @@ func Keys() zapcore.EncoderConfig {
 	}
 }
 
-// TimeLayout is the form of the field time: nanoseconds, and the offset to UTC or Z.
+// TimeLayout is the format of the time field: nanoseconds, and the offset from UTC or Z.
 const TimeLayout = "2006-01-02T15:04:05.000000000Z07:00"

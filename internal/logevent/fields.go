@@ -8,18 +8,18 @@ import (
 )
 
 // Field is a field of log lines. It has the same type in all lines. Fields such as count and reason are explained in
-// the row of their event.
+// their event's row.
 type Field struct {
 	Key   string
 	Type  Type
-	Unit  string // "": none
+	Unit  string // "" if there is none
 	Means string
 }
 
 // Type is the JSON type of a field's value.
 type Type string
 
-// Types of fields.
+// The types of fields.
 const (
 	Text    Type = "string"
 	List    Type = "array" // of strings
@@ -29,7 +29,7 @@ const (
 
 const milliseconds = "ms"
 
-// The fields. An empty text or list is omitted unless its description allows it.
+// The fields. An empty string or list is omitted, unless the field's description allows it.
 var (
 	action      = Field{"action", Text, "", "action of a uevent: `add`, `remove`, `change` …; or operation of an inotify event: `CREATE`, `REMOVE` …"}
 	address     = Field{"address", Text, "", "address of a listener: `HOST:PORT`, or the API server's URL"}
@@ -154,7 +154,7 @@ func Unhealthy(ids []string) zap.Field  { return unhealthy.list(ids) }
 func Version(s string) zap.Field        { return version.text(s) }
 func Why(s string) zap.Field            { return why.text(s) }
 
-// Until returns the field for the end of a cordon, or no field if t is zero.
+// Until returns the field for a cordon's end, or no field if t is zero.
 func Until(t time.Time) zap.Field {
 	if t.IsZero() {
 		return zap.Skip()
@@ -184,10 +184,10 @@ func (f Field) list(values []string) zap.Field {
 	return zap.Strings(f.Key, values)
 }
 
-// maxNamed is the number of names in a field that is shortened.
+// maxNamed is the number of names in a shortened field.
 const maxNamed = 8
 
-// Shorten returns the first maxNamed names and the number of the others.
+// Shorten returns the first maxNamed names and the number of remaining ones.
 func Shorten(names []string) []string {
 	if len(names) <= maxNamed {
 		return names

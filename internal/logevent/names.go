@@ -4,10 +4,10 @@ import "go.uber.org/zap"
 
 func name(s string) zap.Field { return zap.String(key, s) }
 
-// key is the key of the field that names the event.
+// key is the key of the field that contains the event's name.
 const key = "event"
 
-// Names of events. Each log line has exactly one. [Events] describes them.
+// The names of events. Each log line has exactly one. [Events] describes them.
 var (
 	DaemonStarted   = name("daemon.started")
 	DaemonStopping  = name("daemon.stopping")
@@ -148,6 +148,6 @@ var (
 	LibraryLog    = name("library.log")
 )
 
-// EndedByUs is the reason of a stream.closed that the daemon has caused, because it ends or registers
-// again.
+// EndedByUs is the reason for a stream.closed that the daemon has caused itself, because it is exiting or
+// re-registering.
 const EndedByUs = "ended by us"

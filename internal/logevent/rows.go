@@ -1,12 +1,12 @@
 package logevent
 
-// part is a group of events, with a table of its own in the documentation.
+// part is a group of events that has its own table in the documentation.
 type part struct {
 	title string
 	rows  []row
 }
 
-// parts returns the tables of the catalogue.
+// parts returns the catalogue's tables.
 func parts() []part {
 	return []part{
 		{"The daemon", daemon()},
@@ -195,7 +195,7 @@ func allocation() []row {
 	}
 }
 
-// driver returns the events that only accelerator-dra-driver has.
+// driver returns the events that only accelerator-dra-driver logs.
 func driver() []row {
 	return []row{
 		{DriverRegistered, levels(info), "The kubelet registered the driver.", must(resource), nil},
@@ -235,7 +235,7 @@ func driver() []row {
 	}
 }
 
-// programming returns the events of the hook of accelerator-fpga.
+// programming returns the events of the accelerator-fpga hook.
 func programming() []row {
 	return []row{
 		{ProgrammingDone, levels(info), "A card was programmed with the AFU of a container that starts.", must(device, afu, interfaceID, path, lasted), may(container)},

@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Transition counts a change of a device's health. old is "" for a new device, new is "" for a
-// removed one. reason is NAME or NAME=VALUE: the worst reason if the health got worse, else "".
+// Transition counts a change of a device's health. old is "" for a new device, and new is "" for a removed one. reason
+// is the worst reason, NAME or NAME=VALUE, if the health got worse, and "" otherwise.
 func (m *Metrics) Transition(old, new, reason string) {
 	if old == "" {
 		old = absent
@@ -18,18 +18,18 @@ func (m *Metrics) Transition(old, new, reason string) {
 	m.transitions.WithLabelValues(old, new, m.reasons.of(nameOf(reason))).Inc()
 }
 
-// IdentityChange counts a change of an attribute of a device's identity.
+// IdentityChange counts a change of one of a device's identity attributes.
 func (m *Metrics) IdentityChange(attribute string) {
 	m.identityChanges.WithLabelValues(attribute).Inc()
 }
 
-// Hint counts a hint, by its source.
+// Hint counts a hint by its source.
 func (m *Metrics) Hint(source string) { m.hints.WithLabelValues(m.hintSources.of(source)).Inc() }
 
 // ScanDone counts a successful read of a card.
 func (m *Metrics) ScanDone(took time.Duration) { m.scan(ok, took) }
 
-// ScanGone counts a read that found no card.
+// ScanGone counts a read that didn't find a card.
 func (m *Metrics) ScanGone(took time.Duration) { m.scan(gone, took) }
 
 // ScanFailed counts a read that failed.
@@ -38,7 +38,7 @@ func (m *Metrics) ScanFailed(took time.Duration) { m.scan(failed, took) }
 // ScanTimeout counts a read that took longer than the read timeout.
 func (m *Metrics) ScanTimeout(after time.Duration) { m.scan(timeout, after) }
 
-// ScanStarved counts a read that failed because the daemon had no descriptor or memory left.
+// ScanStarved counts a read that failed because the daemon was out of descriptors or memory.
 func (m *Metrics) ScanStarved(took time.Duration) { m.scan(starved, took) }
 
 func (m *Metrics) scan(result string, took time.Duration) {
@@ -46,11 +46,10 @@ func (m *Metrics) scan(result string, took time.Duration) {
 	m.scanDuration.Observe(took.Seconds())
 }
 
-// Listing counts a list of all cards.
+// Listing counts a listing of all cards.
 func (m *Metrics) Listing(err error) { m.listings.WithLabelValues(result(err == nil, failed)).Inc() }
 
-// ListingStarved counts a list of all cards that failed because the daemon had no descriptor or
-// memory left.
+// ListingStarved counts a listing of all cards that failed because the daemon was out of descriptors or memory.
 func (m *Metrics) ListingStarved() { m.listings.WithLabelValues(starved).Inc() }
 
 // CardsUnreadable sets the number of cards whose last read failed or is overdue.
@@ -64,18 +63,18 @@ func (m *Metrics) HoldersSource(source string, err error) {
 // APIEvent counts a Kubernetes Event by its result: sent, failed or dropped.
 func (m *Metrics) APIEvent(result string) { m.apiEvents.WithLabelValues(result).Inc() }
 
-// APIFailed counts a request to the API server that failed and will be repeated.
+// APIFailed counts a request to the API server that failed and will be retried.
 func (m *Metrics) APIFailed() { m.apiFailures.Inc() }
 
-// ConfigReload counts a reload of the settings files, and whether they were applied or refused.
+// ConfigReload counts a reload of the settings files, and whether they were applied or rejected.
 func (m *Metrics) ConfigReload(applied bool) {
 	m.configReloads.WithLabelValues(result(applied, refused)).Inc()
 }
 
-// LogDropped counts a dropped log line under the name of its level.
+// LogDropped counts a dropped log line by the name of its level.
 func (m *Metrics) LogDropped(level string) { m.logDropped.WithLabelValues(level).Inc() }
 
-// ResourceOffered creates the counters of a resource at 0, unless they exist.
+// ResourceOffered creates a resource's counters at 0, unless they exist.
 func (m *Metrics) ResourceOffered(resource string) {
 	for _, c := range []*prometheus.CounterVec{m.listsSent, m.streamsOpened, m.kubeletRestarts, m.allocatedDevices} {
 		c.WithLabelValues(resource)
@@ -88,7 +87,7 @@ func (m *Metrics) ResourceOffered(resource string) {
 	}
 }
 
-// ResourceRetired deletes the counters of a resource.
+// ResourceRetired deletes a resource's counters.
 func (m *Metrics) ResourceRetired(resource string) {
 	for _, c := range []*prometheus.CounterVec{
 		m.listsSent, m.streamsOpened, m.kubeletRestarts, m.allocatedDevices, m.registrations, m.allocations,
@@ -97,8 +96,8 @@ func (m *Metrics) ResourceRetired(resource string) {
 	}
 }
 
-// ListSent counts a list that was sent on a stream, or a publication of slices. If known is true, it also observes the
-// time since the hint that caused it.
+// ListSent counts a list that was sent on a stream, or slices that were published. If known is true, it also observes
+// the time since the hint that led to it.
 func (m *Metrics) ListSent(resource string, sinceHint time.Duration, known bool) {
 	m.listsSent.WithLabelValues(resource).Inc()
 	if known {
@@ -112,7 +111,7 @@ func (m *Metrics) StreamOpened(resource string) { m.streamsOpened.WithLabelValue
 // Registered counts a registration that the kubelet has accepted.
 func (m *Metrics) Registered(resource string) { m.registrations.WithLabelValues(resource, ok).Inc() }
 
-// RegistrationFailed counts an attempt to register that failed, or led to no stream.
+// RegistrationFailed counts an attempt to register that failed or didn't lead to a stream.
 func (m *Metrics) RegistrationFailed(resource string) {
 	m.registrations.WithLabelValues(resource, failed).Inc()
 }
@@ -127,16 +126,16 @@ func (m *Metrics) KubeletRestarted(resource string) {
 	m.kubeletRestarts.WithLabelValues(resource).Inc()
 }
 
-// SlicesFailed counts an attempt to write slices that failed.
+// SlicesFailed counts a failed attempt to write slices.
 func (m *Metrics) SlicesFailed() { m.slicesFailed.Inc() }
 
-// AllocateServed counts a served call or a prepared claim, and its devices.
+// AllocateServed counts a served call or a prepared claim, and the number of its devices.
 func (m *Metrics) AllocateServed(resource string, devices int) {
 	m.allocations.WithLabelValues(resource, served).Inc()
 	m.allocatedDevices.WithLabelValues(resource).Add(float64(devices))
 }
 
-// AllocateRefused counts a call or a claim that was refused.
+// AllocateRefused counts a call or a claim that was rejected.
 func (m *Metrics) AllocateRefused(resource string) {
 	m.allocations.WithLabelValues(resource, refused).Inc()
 }
@@ -152,14 +151,13 @@ func (m *Metrics) UEvent(subsystem, action []byte) {
 	m.uevents.WithLabelValues(m.subsystems.of(string(subsystem)), actionOf(string(action))).Inc()
 }
 
-// UEventIgnored counts a uevent that concerns no card. It does not allocate, because such uevents are
-// frequent.
+// UEventIgnored counts a uevent that doesn't concern a card. It doesn't allocate, because such uevents are frequent.
 func (m *Metrics) UEventIgnored() { m.ueventsIgnored.Inc() }
 
-// UEventForged counts a uevent that did not come from the kernel.
+// UEventForged counts a uevent that didn't come from the kernel.
 func (m *Metrics) UEventForged() { m.ueventsForged.Inc() }
 
-// UEventMalformed counts a uevent that could not be parsed.
+// UEventMalformed counts a uevent that couldn't be parsed.
 func (m *Metrics) UEventMalformed() { m.ueventsMalformed.Inc() }
 
 // UEventsLost counts an overflow of the uevent socket.
@@ -174,7 +172,7 @@ func (m *Metrics) InotifyLost(source string) { m.inotifyOverflows.WithLabelValue
 // Source records whether a source of hints is open. source is uevent, nodes or tree.
 func (m *Metrics) Source(source string, up bool) {
 	m.sourceUp.WithLabelValues(source).Set(number(up))
-	if source != "uevent" { // begin at 0, so that the first loss is an increase
+	if source != "uevent" { // start at 0, so that the first loss is an increase
 		m.inotifyEvents.WithLabelValues(source)
 		m.inotifyOverflows.WithLabelValues(source)
 	}

@@ -1,20 +1,20 @@
-// Package metrics defines the metrics of the daemon for Prometheus. Every metric is declared here, once, with its name,
-// labels and help ([New]); the table of docs/metrics.md is generated from their descriptors. No other package imports
-// Prometheus' library.
+// Package metrics defines the daemon's Prometheus metrics. Every metric is declared here, once, with its name, labels
+// and help ([New]). The table in docs/metrics.md is generated from their descriptors. No other package imports the
+// Prometheus library.
 //
 // # State
 //
-// A [Metrics] lives as long as the process and has a registry of its own; no metric is registered at init. The packages
-// watcher, inventory, server and main count events: they call one method where they log. States (devices, health,
-// streams) are not counted. They are read from the functions of [State] when Prometheus scrapes, so they are always
+// A [Metrics] lives as long as the process and has its own registry; no metric is registered at init. The packages
+// watcher, inventory, server and main count events by calling a method wherever they log. States (devices, health,
+// streams) aren't counted. They are read from the functions in [State] when Prometheus scrapes, so they are always
 // current, and a device that is gone has no series.
 //
-// All methods are safe for concurrent use and none blocks. The methods for a uevent that
-// concerns no card do not allocate.
+// All methods are safe for concurrent use, and none of them blocks. The methods for uevents that don't concern a card
+// don't allocate.
 //
 // # Labels
 //
 // Each label has few values. The number of values from other sources, such as subsystems and reasons, is bounded:
-// further values become "other". Only current resources and devices have series: the series of a retired resource are
-// deleted.
+// additional values become "other". Only current resources and devices have series: when a resource is retired, its
+// series are deleted.
 package metrics

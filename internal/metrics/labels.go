@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Values of labels.
+// The values of labels.
 const (
 	ok        = "ok"
 	failed    = "failed"
@@ -21,17 +21,17 @@ const (
 	other     = "other"
 )
 
-// healths lists the values of the label health. Each device and each resource has a series for each of them.
+// healths lists the values of the health label. Each device and each resource has a series for each of them.
 var healths = []string{"healthy", "degraded", "unhealthy"}
 
-// The maximum numbers of values of labels whose values come from other sources.
+// The maximum number of values for labels whose values come from other sources.
 const (
-	mostReasons     = 100 // the health table has 34 names, the inventory 18
+	mostReasons     = 100 // the health table has 34 names, and the inventory 18
 	mostSubsystems  = 16
 	mostHintSources = 16
 )
 
-// result returns ok, or the label for a failure.
+// result returns ok or the label for a failure.
 func result(isOK bool, otherwise string) string {
 	if isOK {
 		return ok
@@ -39,7 +39,7 @@ func result(isOK bool, otherwise string) string {
 	return otherwise
 }
 
-// few bounds the number of values of a label: the first ones are kept, later ones become "other".
+// few limits how many values a label has: the first ones are kept, and later ones become "other".
 type few struct {
 	most  int
 	mu    sync.Mutex
@@ -63,7 +63,7 @@ func (f *few) of(value string) string {
 	return kept
 }
 
-// actionOf returns the action if it is one of the kernel's actions (kobject_actions, lib/kobject_uevent.c), or "other".
+// actionOf returns action if it is one of the kernel's actions (kobject_actions, lib/kobject_uevent.c), or "other".
 func actionOf(action string) string {
 	switch action {
 	case "add", "remove", "change", "move", "online", "offline", "bind", "unbind":
@@ -72,11 +72,11 @@ func actionOf(action string) string {
 	return other
 }
 
-// nameOf returns NAME of a reason that has the form NAME or NAME=VALUE.
+// nameOf returns the NAME of a reason, which is NAME or NAME=VALUE.
 func nameOf(reason string) string {
 	name, _, _ := strings.Cut(reason, "=")
 	return clean(name)
 }
 
-// clean returns a copy of value that is valid UTF-8, as the value of a label must be.
+// clean returns a copy of value that is valid UTF-8, as label values must be.
 func clean(value string) string { return strings.ToValidUTF8(strings.Clone(value), "\ufffd") }

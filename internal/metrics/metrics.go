@@ -13,14 +13,14 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sensors"
 )
 
-// Metrics counts events and serves the page of metrics. Create it with [New].
+// Metrics counts events and serves the metrics page. Create it with [New].
 type Metrics struct {
 	registry   *prometheus.Registry
 	collectors []prometheus.Collector // in the order of the documentation
 	state      atomic.Pointer[State]
 	waitsFor   atomic.Pointer[func() string]
 
-	// Gauges of the state, which [Metrics.Collect] reads at the time of a scrape.
+	// Gauges for the state, which [Metrics.Collect] reads at scrape time.
 	ownerWaiting, modeInfo, configInfo, devices, deviceHealth, deviceReason, deviceInfo, tombstones now
 	streams, resourceReady, snapshotVersion                                                         now
 	holder, holdersOmitted                                                                          now
@@ -67,8 +67,8 @@ type Metrics struct {
 	logDropped    *prometheus.CounterVec
 }
 
-// New returns metrics with a registry of their own. Every metric is declared here, in the order
-// of docs/metrics.md, whose table is generated from the descriptors.
+// New returns metrics with their own registry. Every metric is declared here, in the order of docs/metrics.md, whose
+// table is generated from the descriptors.
 func New(version string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
@@ -220,8 +220,8 @@ func New(version string) *Metrics {
 		"Log lines that were dropped, because they were not read or could not be written, by level.",
 		"level")
 
-	// Counters whose label values are known begin at 0, because Prometheus misses the first event of a
-	// series that begins at 1.
+	// Counters whose label values are known start at 0, because Prometheus misses the first event of a series that
+	// starts at 1.
 	for counters, labels := range map[*prometheus.CounterVec][]string{
 		m.scans: {ok, gone, failed, timeout, starved}, m.listings: {ok, failed, starved},
 		m.apiEvents: {sent, failed, dropped}, m.configReloads: {ok, refused},
@@ -236,9 +236,9 @@ func New(version string) *Metrics {
 	return m
 }
 
-// AddDriver adds the metrics that only the DRA driver has. claims returns the number of prepared claims;
-// it must be safe for concurrent use and must not block. The resource of all other metrics is the name
-// of the driver. AddDriver must be called at most once.
+// AddDriver adds the metrics that only the DRA driver has. claims returns the number of prepared claims. It must be
+// safe for concurrent use and must not block. In all other metrics, the resource is the driver's name. AddDriver must
+// be called at most once.
 func (m *Metrics) AddDriver(name string, claims func() int) {
 	m.registry.MustRegister(m.slicesFailed, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "accelerator_dra_claims",
@@ -263,8 +263,8 @@ func (m *Metrics) now(name, help string, labels ...string) now {
 	return add(m, now{prometheus.NewDesc(name, help, labels, nil)})
 }
 
-// histogram returns a histogram with classic buckets, in seconds, and native ones. The native buckets are at most 10 %
-// wide, or wider if there would be more than 100.
+// histogram returns a histogram that has both classic buckets, in seconds, and native ones. Native buckets are at most
+// 10 % wide, unless that would take more than 100 of them.
 func (m *Metrics) histogram(name, help string, buckets ...float64) prometheus.Histogram {
 	return add(m, prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: name, Help: help, Buckets: buckets,
@@ -280,7 +280,7 @@ func add[C prometheus.Collector](m *Metrics, c C) C {
 	return c
 }
 
-// sensorGauges are the gauges of sensors of a kind.
+// sensorGauges contains the gauges for one kind of sensor.
 type sensorGauges struct{ value, most, crit now }
 
 func (m *Metrics) sensor(kind, unit, help string) sensorGauges {
@@ -312,22 +312,21 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// Follow sets the functions from which the state is read, until the next call.
+// Follow sets the functions that the state is read from until the next call.
 func (m *Metrics) Follow(s State) { m.state.Store(&s) }
 
-// FollowOwner sets the function that returns why the daemon waits for another daemon on the node, or "". The function
-// must be safe for concurrent use and must not block.
+// FollowOwner sets the function that returns why the daemon is waiting for another daemon on the node, or "". The
+// function must be safe for concurrent use and must not block.
 func (m *Metrics) FollowOwner(waitsFor func() string) { m.waitsFor.Store(&waitsFor) }
 
-// maxScrapes bounds the number of concurrent scrapes: each takes memory for the whole page.
+// maxScrapes limits the number of concurrent scrapes, because each takes memory for the whole page.
 const maxScrapes = 4
 
-// Handler returns the handler of the page. It serves text, or protobuf if the request accepts
-// it; only protobuf has native histograms. The page is not compressed: it has about 40 KB for 32 ports,
-// and gzip would keep 2 MiB of memory.
+// Handler returns the page's handler. It serves text, or protobuf if the request accepts it. Only protobuf includes
+// native histograms. The page isn't compressed: it is about 40 KB for 32 ports, and gzip would take up 2 MiB of memory.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
-		Registry:            m.registry, // counts errors of gathering
+		Registry:            m.registry, // counts errors while gathering
 		ErrorHandling:       promhttp.ContinueOnError,
 		DisableCompression:  true,
 		MaxRequestsInFlight: maxScrapes,

@@ -10,12 +10,12 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// State contains the functions from which gauges are read at the time of a scrape. They must be safe for concurrent use
-// and must not block.
+// State contains the functions from which gauges are read at scrape time. They must be safe for concurrent use and must
+// not block.
 type State struct {
 	// Mode returns the current mode.
 	Mode func() string
-	// Config returns the hash of the settings files in force, or "" without files.
+	// Config returns the hash of the settings files in force, or "" if there are none.
 	Config func() string
 	// Devices returns the newest list of devices and its version, which is 0 before the first
 	// list.
@@ -32,60 +32,60 @@ type State struct {
 	Versions func() []CardVersions
 }
 
-// CardSensors are the sensors of a card.
+// CardSensors contains a card's sensors.
 type CardSensors struct {
-	Card     string            // as in [Card]
-	Readings []sensors.Reading // of the summary and of all sensors
-	Failures int               // since the start of the daemon
+	Card     string            // see [Card]
+	Readings []sensors.Reading // the summary and all sensors
+	Failures int               // since the daemon started
 
 	Link        sysfs.Link
 	Correctable map[string]uint64 // PCIe errors by type
 }
 
-// CardVersions are the versions of a card; "" if not known.
+// CardVersions contains a card's versions. They are "" if not known.
 type CardVersions struct {
-	Card        string // as in [Card]
-	BitstreamID string // of the static region
+	Card        string // see [Card]
+	BitstreamID string // of the card's static region
 	sensors.Firmware
-	Shell string // of a card with XRT
+	Shell string // for a card that uses XRT
 }
 
-// Card is a card that the ledger remembers. The counts begin with the start of the daemon.
+// Card is a card that the ledger remembers. The counts start when the daemon starts.
 type Card struct {
 	Address                 string
 	HealthChanges, Removals int
 	Missing                 bool
 }
 
-// Device is a device in the metrics.
+// Device is a device as it appears in the metrics.
 type Device struct {
 	ID        string
-	PCI       string // DDDD:BB:DD.F; "": a unit without a slot
+	PCI       string // DDDD:BB:DD.F; "" for a unit without a slot
 	PCIID     string // VVVV:DDDD:SSSS:SSSS, or ""
 	Family    string
-	Resource  string   // "": not advertised
+	Resource  string   // "" if it isn't advertised
 	Health    string   // healthy, degraded or unhealthy
 	Reasons   []string // NAME or NAME=VALUE
-	Tombstone string   // the first of the reasons with [inventory.Reason.Tombstone]; "": none
+	Tombstone string   // the first of its reasons with [inventory.Reason.Tombstone]; "" if there is none
 	AFU       string
 	Interface string
 	NUMANode  int // -1: none
 }
 
-// Holder is a container that holds a device under the name of a resource.
+// Holder is a container that holds a device under a resource name.
 type Holder struct{ Device, Resource, Namespace, Pod, Container string }
 
-// maxHolders bounds the series of holders: the kubelet's answer may have any number of them.
+// maxHolders limits the number of holder series, because the kubelet's answer may contain any number of them.
 const maxHolders = 1024
 
 // Resource is the state of one resource.
 type Resource struct {
 	Name    string
 	Streams int  // number of open streams
-	Ready   bool // registered with a stream open, or without devices
+	Ready   bool // registered with an open stream, or without devices
 }
 
-// now is a gauge of the state, whose value is computed at each scrape.
+// now is a state gauge, whose value is computed at each scrape.
 type now struct{ *prometheus.Desc }
 
 // Describe implements [prometheus.Collector].
@@ -94,7 +94,7 @@ func (n now) Describe(to chan<- *prometheus.Desc) { to <- n.Desc }
 // Collect implements [prometheus.Collector].
 func (now) Collect(chan<- prometheus.Metric) {}
 
-// collectState sends the gauges of the state.
+// collectState sends the state gauges.
 func (m *Metrics) collectState(s *State, to chan<- prometheus.Metric) {
 	show := func(gauge now, value float64, labels ...string) {
 		for i, l := range labels {
@@ -123,7 +123,7 @@ func (m *Metrics) collectState(s *State, to chan<- prometheus.Metric) {
 		if d.Tombstone != "" {
 			byTombstone[[2]string{resource, d.Tombstone}]++
 		}
-		if d.PCI != "" { // units without a slot are interchangeable, and only counted
+		if d.PCI != "" { // units without a slot are interchangeable, so they are only counted
 			for _, h := range healths {
 				show(m.deviceHealth, number(d.Health == h), d.ID, d.PCI, d.Family, resource, h)
 			}
@@ -156,7 +156,7 @@ func (m *Metrics) collectState(s *State, to chan<- prometheus.Metric) {
 				to <- prometheus.MustNewConstMetric(m.correctable.Desc, prometheus.CounterValue, float64(n), c.Card, kind)
 			}
 			if l := c.Link; l != (sysfs.Link{}) {
-				const tenth = 1e8 // of GT/s
+				const tenth = 1e8 // of a GT/s
 				show(m.linkSpeed, float64(l.Speed)*tenth, c.Card)
 				show(m.linkMaxSpeed, float64(l.MaxSpeed)*tenth, c.Card)
 				show(m.linkWidth, float64(l.Width), c.Card)

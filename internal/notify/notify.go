@@ -13,11 +13,11 @@ import (
 // Instance is one inotify instance.
 type Instance struct {
 	fs      *fsnotify.Watcher
-	failed  chan error // of size one: a receiver handles a second error like the first
+	failed  chan error // has size one: a receiver handles a second error the same way as the first
 	running sync.WaitGroup
 }
 
-// Open returns an instance without watches, which must be closed.
+// Open returns an instance without watches. The caller must close it.
 func Open() (*Instance, error) {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -30,25 +30,25 @@ func Open() (*Instance, error) {
 
 func (n *Instance) takeErrors() {
 	for err := range n.fs.Errors {
-		// fsnotify removes the watch of a directory that was moved. If the directory was deleted,
-		// the kernel has removed the watch already.
+		// fsnotify removes the watch on a directory that was moved. If the directory was deleted, the kernel has
+		// already removed the watch.
 		if errors.Is(err, syscall.EINVAL) {
 			continue
 		}
 		select {
 		case n.failed <- err:
-		default: // an earlier error has not been received yet
+		default: // an earlier error hasn't been received yet
 		}
 	}
 }
 
 // Close closes the instance and waits for its goroutines. It must be called once.
 func (n *Instance) Close() {
-	_ = n.fs.Close() // closing an inotify descriptor cannot fail in a way that matters
+	_ = n.fs.Close() // closing an inotify descriptor can't fail in a way that matters
 	n.running.Wait()
 }
 
-// Add watches a directory. The directory may be watched already.
+// Add watches a directory, which may already be watched.
 func (n *Instance) Add(dir string) error {
 	if err := n.fs.Add(dir); err != nil {
 		return fmt.Errorf("watch %s: %w", dir, limit(err))
@@ -56,21 +56,21 @@ func (n *Instance) Add(dir string) error {
 	return nil
 }
 
-// Watching reports whether the directory is still watched. The kernel removes the watch of a directory that was deleted
-// or unmounted, and fsnotify removes the watch of a directory that was moved.
+// Watching reports whether the directory is still being watched. The kernel removes the watch on a directory that was
+// deleted or unmounted, and fsnotify removes the watch on a directory that was moved.
 func (n *Instance) Watching(dir string) bool { return slices.Contains(n.fs.WatchList(), dir) }
 
-// Event is an event of a watch.
+// Event is an event from a watch.
 type Event = fsnotify.Event
 
-// Events returns the channel of the events of all watches. Close closes it.
+// Events returns the channel on which events from all watches are sent. Close closes it.
 func (n *Instance) Events() <-chan Event { return n.fs.Events }
 
-// Failed returns the channel of errors. fsnotify.ErrEventOverflow means that events were lost; the
-// watches continue. After any other error the instance must be closed.
+// Failed returns the channel on which errors are sent. fsnotify.ErrEventOverflow means that events were lost, but the
+// watches are still active. After any other error, the instance must be closed.
 func (n *Instance) Failed() <-chan error { return n.failed }
 
-// limit adds the name of the sysctl to an error that does not mention it.
+// limit adds the sysctl's name to an error that doesn't mention it.
 func limit(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):

@@ -11,12 +11,11 @@ import (
 	"path/filepath"
 )
 
-// ReadFile returns the content of the regular file with this name in dir. It returns an error if other
-// users can change the file, or if the file has more than limit bytes. The error wraps [fs.ErrNotExist] if
-// there is no such file.
+// ReadFile returns the content of the regular file with this name in dir. It returns an error if other users can modify
+// the file or if it is larger than limit bytes. The error wraps [fs.ErrNotExist] if there is no such file.
 func ReadFile(dir *os.Root, name string, limit int64) ([]byte, error) {
 	file, err := OpenFile(dir, name, os.O_RDONLY)
-	for errors.Is(err, ErrReplaced) { // by ReplaceFile of another process
+	for errors.Is(err, ErrReplaced) { // by another process's ReplaceFile
 		file, err = OpenFile(dir, name, os.O_RDONLY)
 	}
 	if err != nil {
@@ -34,7 +33,7 @@ func ReadFile(dir *os.Root, name string, limit int64) ([]byte, error) {
 	return text, nil
 }
 
-// DecodeJSON decodes the content of a file. It returns an error for unknown fields, and for text after the value.
+// DecodeJSON decodes a file's content. It returns an error if there are unknown fields, or text after the value.
 func DecodeJSON(text []byte, to any) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
@@ -47,13 +46,13 @@ func DecodeJSON(text []byte, to any) error {
 	return nil
 }
 
-// newSuffix is the suffix of the name of a new file until it replaces the old one.
+// newSuffix is the suffix of a new file's name until the file replaces the old one.
 const newSuffix = ".new"
 
-// ReplaceFile replaces the file with this name in dir by a file of mode 0600 with this content. It does so in one step:
-// after a crash, either the old file or the new one exists. It also overwrites a temporary file that a killed process
-// has left, so the caller must hold a lock against other writers. replaced reports whether the file was replaced. If it
-// was, but the error is not nil, a power loss may bring back the old file.
+// ReplaceFile atomically replaces the file with this name in dir with a file that has this content and mode 0600. After
+// a crash, either the old file or the new one exists. It also overwrites a temporary file left by a killed process, so
+// the caller must hold a lock against other writers. replaced reports whether the file was replaced. If it was but the
+// error isn't nil, a power loss may bring back the old file.
 func ReplaceFile(dir *os.Root, name string, text []byte) (replaced bool, err error) {
 	next := name + newSuffix
 	if err = fill(dir, next, text); err != nil {
@@ -68,7 +67,7 @@ func ReplaceFile(dir *os.Root, name string, text []byte) (replaced bool, err err
 	return true, SyncDir(dir)
 }
 
-// RemoveFile removes the file with this name in dir, if it exists. After an error the file may still exist.
+// RemoveFile removes the file with this name from dir, if it exists. After an error, the file may still exist.
 func RemoveFile(dir *os.Root, name string) error {
 	switch err := dir.Remove(name); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -79,7 +78,7 @@ func RemoveFile(dir *os.Root, name string) error {
 	return SyncDir(dir)
 }
 
-// fill creates a file with this content, and syncs it to the disk.
+// fill creates a file with this content and syncs it to disk.
 func fill(dir *os.Root, name string, text []byte) error {
 	if err := dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -95,7 +94,7 @@ func fill(dir *os.Root, name string, text []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// SyncDir syncs the names in dir to the disk.
+// SyncDir syncs the names in dir to disk.
 func SyncDir(dir *os.Root) error {
 	file, err := dir.Open(".")
 	if err == nil {

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// Lock is a lock of this process. See [AcquireLock] and [TryLock].
+// Lock is a lock held by this process. See [AcquireLock] and [TryLock].
 type Lock struct {
 	file *os.File
 }
 
-// AcquireLock blocks until this process has the exclusive lock, or ctx ends. The lock is a flock on the file with this
-// name, which is created if it is missing. dir must come from [OpenDir], because a user who can open the file could
-// hold the lock forever. The lock ends with Release, or with the process. A child that inherits the descriptor would
-// prolong it, but Go opens files with O_CLOEXEC.
+// AcquireLock blocks until this process has the exclusive lock, or ctx is done. The lock is a flock on the file with
+// this name, which is created if it doesn't exist. dir must come from [OpenDir], because any user who can open the file
+// could hold the lock forever. The lock ends when it is released or the process exits. A child that inherits the
+// descriptor would prolong it, but Go opens files with O_CLOEXEC.
 func AcquireLock(ctx context.Context, dir *os.Root, name string) (*Lock, error) {
-	// flock is tried at intervals, because a blocking flock would not end with ctx.
+	// Poll with flock, because canceling ctx wouldn't interrupt a blocking flock.
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -41,16 +41,16 @@ func AcquireLock(ctx context.Context, dir *os.Root, name string) (*Lock, error) 
 // Kind is a kind of lock.
 type Kind int
 
-// Kinds of locks.
+// The kinds of locks.
 const (
 	Exclusive Kind = syscall.LOCK_EX // no other process has a lock on the file
-	Shared    Kind = syscall.LOCK_SH // other processes may have shared locks on the file
+	Shared    Kind = syscall.LOCK_SH // other processes may also have shared locks on the file
 )
 
-// TryLock returns the lock, or nil if another process holds a lock that prevents it. See [AcquireLock].
+// TryLock returns the lock, or nil if another process holds a conflicting lock. See [AcquireLock].
 func TryLock(dir *os.Root, name string, kind Kind) (*Lock, error) {
 	path := filepath.Join(dir.Name(), name)
-	// O_EXCL does not follow links. If two processes create the file at once, one gets EEXIST.
+	// O_EXCL doesn't follow links. If two processes create the file at the same time, one of them gets EEXIST.
 	made, err := dir.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
 		made.Close()
@@ -75,7 +75,7 @@ func TryLock(dir *os.Root, name string, kind Kind) (*Lock, error) {
 		err = syscall.Flock(int(file.Fd()), int(kind)|syscall.LOCK_NB)
 	}
 	if err == nil {
-		// Another process may have removed the file, and a third one may have created it again.
+		// Another process may have removed the file, and a third one may have recreated it.
 		var now fs.FileInfo
 		if now, err = dir.Lstat(name); err == nil && os.SameFile(info, now) {
 			return &Lock{file}, nil

@@ -11,13 +11,12 @@ import (
 	"syscall"
 )
 
-// OpenDir opens a directory that only the effective user can change, at a path that only that
-// user and root can redirect. It descends from the root directory and checks each directory once
-// it is open: the owner must be that user or root, and other users may write to it only if it has
-// the sticky bit. It follows links of these owners (/srv is a link on systems with ostree). If
-// create is true, it creates missing directories.
+// OpenDir opens a directory that only the effective user can modify, at a path that only that user and root can
+// redirect. It descends from the root directory and checks each directory once it is open: the owner must be that user
+// or root, and the directory may be writable by others only if it has the sticky bit. It follows links that belong to
+// the same owners (/srv is a link on systems that use ostree). If create is true, it creates missing directories.
 //
-// An ACL needs no check of its own, because the group bits of the mode are its mask.
+// ACLs don't need a separate check, because the mode's group bits are the ACL's mask.
 func OpenDir(path string, create bool) (*os.Root, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -40,7 +39,7 @@ func OpenDir(path string, create bool) (*os.Root, error) {
 	for links := 0; len(rest) > 0; {
 		name := rest[0]
 		rest = rest[1:]
-		if name == ".." { // in the target of a link
+		if name == ".." { // in a link's target
 			d.close(max(1, len(d)-1))
 			continue
 		}
@@ -56,7 +55,7 @@ func OpenDir(path string, create bool) (*os.Root, error) {
 			d = append(d, dir)
 			continue
 		}
-		if links++; links > 40 { // the limit of the kernel
+		if links++; links > 40 { // the kernel's limit
 			return nil, PathError(path, syscall.ELOOP)
 		}
 		target, err := d.readLink(name, info)
@@ -79,12 +78,12 @@ func OpenDir(path string, create bool) (*os.Root, error) {
 	return last, nil
 }
 
-// descent is the open directories from / down to the one that was reached.
+// descent contains the open directories from / down to the one that has been reached.
 type descent []*os.Root
 
 func (d descent) here() *os.Root { return d[len(d)-1] }
 
-// close closes all directories but the first keep.
+// close closes all directories except the first keep ones.
 func (d *descent) close(keep int) {
 	for _, dir := range (*d)[keep:] {
 		dir.Close()
@@ -92,7 +91,7 @@ func (d *descent) close(keep int) {
 	*d = (*d)[:keep]
 }
 
-// lookUp describes the file with this name, without following a link. If create is true, it creates a missing directory.
+// lookUp describes the file with this name, without following links. If create is true, it creates a missing directory.
 func (d descent) lookUp(name string, create bool) (fs.FileInfo, error) {
 	info, err := d.here().Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) && create {
@@ -106,7 +105,7 @@ func (d descent) lookUp(name string, create bool) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// readLink returns the target of a link that belongs to root or to the effective user.
+// readLink returns the target of a link that belongs to root or the effective user.
 func (d descent) readLink(name string, info fs.FileInfo) (string, error) {
 	at := filepath.Join(d.here().Name(), name)
 	if err := checkOwner(at, info, 0, os.Geteuid()); err != nil {
@@ -119,13 +118,13 @@ func (d descent) readLink(name string, info fs.FileInfo) (string, error) {
 	return target, nil
 }
 
-// elements returns the names in a path. It keeps "..", because the name before it may be the name of a link.
+// elements returns the names in a path. It keeps "..", because the preceding name may be a link.
 func elements(path string) []string {
 	return slices.DeleteFunc(strings.Split(path, "/"), func(name string) bool { return name == "" || name == "." })
 }
 
-// OpenSub opens the directory in dir that has the name, and checks that only the effective user can
-// change it. A link is refused.
+// OpenSub opens the directory with this name in dir, and checks that only the effective user can modify it. It rejects
+// links.
 func OpenSub(dir *os.Root, name string) (*os.Root, error) {
 	info, err := dir.Lstat(name)
 	if err != nil {
@@ -134,8 +133,8 @@ func OpenSub(dir *os.Root, name string) (*os.Root, error) {
 	return enter(dir, name, info, checkOwn)
 }
 
-// enter opens the directory in dir that has the name, and checks it before and after that. info is
-// the result of Lstat. A link is refused.
+// enter opens the directory with this name in dir, and checks it both before and after that. info is the result of
+// Lstat. It rejects links.
 func enter(dir *os.Root, name string, info fs.FileInfo, check func(string, fs.FileInfo) error) (*os.Root, error) {
 	path := filepath.Join(dir.Name(), name)
 	if !info.IsDir() {
@@ -162,8 +161,8 @@ func enter(dir *os.Root, name string, info fs.FileInfo, check func(string, fs.Fi
 	return sub, nil
 }
 
-// OpenFile opens the regular file in dir that has the name. Before and after opening it, it checks that only the
-// effective user can change the file. Links, FIFOs and devices are refused.
+// OpenFile opens the regular file with this name in dir. Both before and after opening it, it checks that only the
+// effective user can modify the file. It rejects links, FIFOs and devices.
 func OpenFile(dir *os.Root, name string, flag int) (*os.File, error) {
 	path := filepath.Join(dir.Name(), name)
 	info, err := dir.Lstat(name)
@@ -191,7 +190,7 @@ func OpenFile(dir *os.Root, name string, flag int) (*os.File, error) {
 	return file, nil
 }
 
-// ErrReplaced is the error for a file that another process has replaced while it was opened.
+// ErrReplaced is the error for a file that another process replaced while it was being opened.
 var ErrReplaced = errors.New("replaced while it was opened")
 
 // CheckRegular returns an error unless info describes a regular file.
@@ -209,8 +208,8 @@ func checkOwnFile(path string, info fs.FileInfo) error {
 	return checkOwn(path, info)
 }
 
-// checkOwn returns an error unless the effective user owns the file or directory of info, and
-// no other user may write to it.
+// checkOwn returns an error unless the effective user owns the file or directory that info describes, and no other user
+// can write to it.
 func checkOwn(path string, info fs.FileInfo) error {
 	if err := checkOwner(path, info, os.Geteuid()); err != nil {
 		return err
@@ -221,8 +220,8 @@ func checkOwn(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// checkParent is like checkOwn, but for a directory above the one to open. Root may own it as well. Other users may
-// write to it if it has the sticky bit, because then they cannot rename or remove files of other users.
+// checkParent is like checkOwn, but for a directory above the one to open. It may also be owned by root. Other users
+// may be able to write to it if it has the sticky bit, because then they can't rename or remove other users' files.
 func checkParent(path string, info fs.FileInfo) error {
 	if err := checkOwner(path, info, 0, os.Geteuid()); err != nil {
 		return err
@@ -241,7 +240,7 @@ func checkOwner(path string, info fs.FileInfo, uids ...int) error {
 	return &OwnerError{Path: path, UID: owner, Want: uids[len(uids)-1]}
 }
 
-// OwnerError is the error for a file or directory of another user.
+// OwnerError is the error for a file or directory that belongs to another user.
 type OwnerError struct {
 	Path string
 	UID  int // the owner
@@ -252,8 +251,7 @@ func (e *OwnerError) Error() string {
 	return fmt.Sprintf("%s: found owner uid %d, want %d: chown -h %[3]d %[1]s", e.Path, e.UID, e.Want)
 }
 
-// PathError returns err with this path in place of the path in err. Errors of [os.Root] contain only the last element
-// of a path.
+// PathError returns err with its path replaced by this one. Errors from [os.Root] contain only a path's last element.
 func PathError(path string, err error) error {
 	if inner := (*fs.PathError)(nil); errors.As(err, &inner) {
 		err = inner.Err

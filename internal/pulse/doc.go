@@ -1,4 +1,4 @@
-// Package pulse finds goroutines that hang. A goroutine marks when it begins to work and when it waits again.
-// [Pulse.Alive] reports whether it has worked for too long. A goroutine that waits is healthy, however long it waits.
-// The package owns no state except the state of a [Pulse].
+// Package pulse finds goroutines that hang. A goroutine marks when it starts working and when it goes back to waiting.
+// [Pulse.Alive] reports whether it has been working for too long. A waiting goroutine is healthy, no matter how long it
+// waits. The package owns no state other than a [Pulse]'s.
 package pulse

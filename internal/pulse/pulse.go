@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// Patience is how long a piece of work may take before its goroutine counts as stuck. The watched work takes less than
-// a millisecond, or seconds if the whole machine stalls for seconds. Ten seconds are also the period of the chart's
-// liveness probe, which restarts the daemon after six failures in a row.
+// Patience is how long a piece of work may take before its goroutine counts as stuck. The work being watched takes less
+// than a millisecond, or seconds if the whole machine stalls for seconds. Ten seconds is also the period of the chart's
+// liveness probe, which restarts the daemon after six consecutive failures.
 const Patience = 10 * time.Second
 
-// Pulse is the state of one goroutine. Only this goroutine calls Work and Rest. Make one with [New].
+// Pulse is the state of one goroutine. Only that goroutine calls Work and Rest. Create it with [New].
 type Pulse struct {
 	patience time.Duration
 	made     time.Time
-	busy     atomic.Int64 // begin of the work, in nanoseconds after made; 0: the goroutine waits
+	busy     atomic.Int64 // when the work began, in nanoseconds after made; 0 if the goroutine is waiting
 }
 
-// New returns the Pulse of a goroutine that waits. The goroutine counts as stuck when a piece of
-// work has taken longer than patience.
+// New returns the Pulse of a waiting goroutine. The goroutine counts as stuck when a piece of work has taken longer
+// than patience.
 func New(patience time.Duration) *Pulse { return &Pulse{patience: patience, made: time.Now()} }
 
-// Work marks the beginning of work. It has no effect while work is under way.
+// Work marks the beginning of work. It has no effect if work is already in progress.
 func (p *Pulse) Work() { p.WorkSince(time.Now()) }
 
 // WorkSince is like Work, but for work that began at the given time.
@@ -35,8 +35,7 @@ func (p *Pulse) WorkSince(at time.Time) {
 // Rest marks the end of work.
 func (p *Pulse) Rest() { p.busy.Store(0) }
 
-// Alive returns an error if the work under way has taken too long. It is safe for concurrent
-// use.
+// Alive returns an error if the work in progress has taken too long. It is safe for concurrent use.
 func (p *Pulse) Alive() error {
 	since := p.busy.Load()
 	if since == 0 {

@@ -1,24 +1,25 @@
-// Package sensors finds and reads the sensors of a card: temperatures, power, voltages and currents, and their limits.
+// Package sensors finds and reads a card's sensors: temperatures, power, voltages and currents, and their limits.
 //
-//	all, err := sensors.Find(host, "0000:3b:00.0")    // reads names and labels, which costs the card nothing
+//	all, err := sensors.Find(host, "0000:3b:00.0")    // reads names and labels, without accessing the card
 //	for _, s := range all {
 //		value, err := s.Read()                    // one access to the card's firmware
 //		limits, err := s.Limits()                 // one more for each limit
 //	}
 //	summary := sensors.Summarize(readings)            // the die, the hottest point, the board's power
 //
-// A caller that reads cards again and again should keep the lists while [Chips] returns the same devices, and read
-// limits rarely.
+// A caller that reads cards repeatedly should keep the lists for as long as [Chips] returns the same devices, and
+// should rarely read limits.
 //
-// [Find] knows the hwmon devices below the card's PCI device (of the FME, of the board's BMC, and of XRT), and the
-// directories thermal_mgmt and power_mgmt in the FME of the OPAE driver. [ForSummary] selects the sensors that a
-// summary needs, so that the others, most of a board's sensors, are not read.
+// [Find] knows the hwmon devices below the card's PCI device (the FME's, the board's BMC's, and XRT's), and the OPAE
+// driver's directories thermal_mgmt and power_mgmt in the FME. [ForSummary] selects the sensors needed for a summary,
+// so that the others, which are most of a board's sensors, don't have to be read.
 //
-// The package owns no state and starts no goroutine. Find opens only files whose values the driver knows, so it
-// does not block on a card that does not answer. Read and Limits block as long as the board's controller takes to answer,
-// which may be seconds or forever: call them from a goroutine that may block.
+// The package owns no state and doesn't start any goroutines. Find opens only files whose values the driver knows, so
+// it doesn't block on a card that doesn't answer. Read and Limits block until the board's controller answers, which may
+// take seconds or forever, so call them from a goroutine that is allowed to block.
 //
-// A label comes from a driver, and a value from a device, so both are checked: a name is short, printable UTF-8 and
-// belongs to one sensor only, and a value is within what a card can have ([ErrValue]). If a sensor has no value at the
-// moment, such as the temperature of a QSFP cage without a module, Read returns [ErrNoValue], which is not a failure.
+// Labels come from drivers and values from devices, so both are checked. A name must be short, printable UTF-8 and
+// belong to only one sensor, and a value must be within what a card can have ([ErrValue]). If a sensor has no value at
+// the moment, such as the temperature of a QSFP cage without a module, Read returns [ErrNoValue], which isn't a
+// failure.
 package sensors

@@ -14,15 +14,15 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// These limits are above the boards that we know: an N6000 has two hwmon devices with 81 sensors, and the longest label
-// has 46 bytes.
+// These limits are higher than any board we know needs: an N6000 has two hwmon devices with 81 sensors, and the longest
+// label has 46 bytes.
 const (
 	mostChips   = 16
 	mostSensors = 256
 	longestName = 64
 )
 
-// The chips of an FME.
+// An FME's chips.
 const (
 	fmeThermal  = "dfl_fme_thermal"
 	fmePower    = "dfl_fme_power"
@@ -30,26 +30,27 @@ const (
 	opaePower   = "power_mgmt"
 )
 
-// Chip is a device with sensors: a hwmon device, or a directory of OPAE. Two chips are equal if they are the same
-// device. Then they have the same sensors.
+// Chip is a device that has sensors: a hwmon device or an OPAE directory. Two chips are equal if they are the same
+// device, and then they have the same sensors.
 type Chip struct {
-	name string // "": a hwmon device, whose name is in a file
+	name string // "" for a hwmon device, whose name is in a file
 	dir  string
-	// inode is the inode of dir. sysfs reuses the names of devices, but not their inodes.
+	// inode is dir's inode. sysfs reuses device names, but not inodes.
 	inode uint64
 }
 
-// Find returns the sensors of the card with this PCI address (DDDD:BB:DD.F, as in [sysfs.ParsePCIAddress]), as [List] does.
+// Find returns the sensors of the card with this PCI address (DDDD:BB:DD.F, as in [sysfs.ParsePCIAddress]), in the same
+// way as [List].
 func Find(host sysfs.Host, address string) ([]Sensor, error) {
 	chips, err := Chips(host)
 	all, lerr := List(chips[address])
 	return all, errors.Join(err, lerr)
 }
 
-// Chips returns the devices with sensors of all PCI devices, by PCI address, and sorted by path. It opens no file.
-// After an error it returns those that it has found.
+// Chips returns the devices that have sensors, for all PCI devices. They are grouped by PCI address and sorted by path.
+// It doesn't open any files. After an error it returns those that it has found.
 //
-// An entry of a class belongs to the card whose PCI address is the last one in the entry's path.
+// A class entry belongs to the card whose PCI address comes last in the entry's path.
 func Chips(host sysfs.Host) (chips map[string][]Chip, err error) {
 	chips = make(map[string][]Chip)
 	add := func(address, name, dir string) {
@@ -81,7 +82,7 @@ func Chips(host sysfs.Host) (chips map[string][]Chip, err error) {
 				add(address, "", target)
 				continue
 			}
-			entries, _ := os.ReadDir(target) // a card without an FME has no sensors
+			entries, _ := os.ReadDir(target) // a card without an FME doesn't have sensors
 			for _, e := range entries {
 				if fme := target + "/" + e.Name(); sysfs.Numbered(e.Name(), "intel-fpga-fme.") {
 					add(address, opaeThermal, fme+"/"+opaeThermal)
@@ -96,22 +97,22 @@ func Chips(host sysfs.Host) (chips map[string][]Chip, err error) {
 	return chips, err
 }
 
-// List returns the sensors of the chips of a card, sorted by chip, kind and name. It opens no file that makes a driver
-// access the card. If something cannot be read, or the card has more devices or sensors than any board that we know,
-// List returns an error together with the sensors that it has found.
+// List returns the sensors of a card's chips, sorted by chip, kind and name. It doesn't open any files that make a
+// driver access the card. If something can't be read, or the card has more devices or sensors than any board we know,
+// List returns an error together with the sensors it has found.
 func List(chips []Chip) (all []Sensor, err error) {
 	if more := len(chips); more > mostChips {
 		err = fmt.Errorf("%s: found %d devices with sensors, want at most %d", chips[0].dir, more, mostChips)
 		chips = chips[:mostChips]
 	}
-	times := map[string]int{} // how many chips have a name
+	times := map[string]int{} // how many chips have each name
 	for _, c := range chips {
 		found, cerr := c.sensors()
 		if cerr != nil && !sysfs.Gone(cerr) {
 			err = errors.Join(err, cerr)
 		}
 		if times[c.name]++; times[c.name] > 1 {
-			c.name += "-" + strconv.Itoa(times[c.name]) // a chip's own name has no dash
+			c.name += "-" + strconv.Itoa(times[c.name]) // a chip's own name never contains a dash
 		}
 		for i := range found {
 			found[i].Chip = c.name
@@ -128,7 +129,7 @@ func List(chips []Chip) (all []Sensor, err error) {
 	return all, err
 }
 
-// sensors returns the sensors of a chip, without its name, and reads the name of a hwmon device.
+// sensors returns a chip's sensors without the chip's name. For a hwmon device, it reads that name.
 func (c *Chip) sensors() ([]Sensor, error) {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil {
@@ -151,7 +152,7 @@ func (c *Chip) sensors() ([]Sensor, error) {
 		err = nil
 	}
 	var found []Sensor
-	labels := map[string]int{} // how many sensors of a kind have a label
+	labels := map[string]int{} // how many sensors of a kind have each label
 	for _, e := range entries {
 		channel, isInput := strings.CutSuffix(e.Name(), "_input")
 		kind, ok := kindOf(channel)
@@ -174,7 +175,7 @@ func (c *Chip) sensors() ([]Sensor, error) {
 		labels[string(kind)+s.Name]++
 		found = append(found, s)
 	}
-	for i := range found { // a label that several sensors have is the name of none of them
+	for i := range found { // a label shared by several sensors isn't used as any sensor's name
 		if s := &found[i]; labels[string(s.Kind)+s.Name] > 1 {
 			s.Name = strings.TrimSuffix(filepath.Base(s.input), "_input")
 		}
@@ -182,7 +183,7 @@ func (c *Chip) sensors() ([]Sensor, error) {
 	return found, err
 }
 
-// opae returns the sensor of a directory of OPAE, whose value is in the file input.
+// opae returns the sensor of an OPAE directory, whose value is in the input file.
 func opae(dir string, kind Kind, input string, there map[string]bool) []Sensor {
 	if !there[input] {
 		return nil
@@ -192,7 +193,7 @@ func opae(dir string, kind Kind, input string, there map[string]bool) []Sensor {
 	}}
 }
 
-// kindOf returns the kind of a channel of hwmon, such as temp1.
+// kindOf returns the kind of a hwmon channel, such as temp1.
 func kindOf(channel string) (Kind, bool) {
 	for kind, k := range kinds {
 		if sysfs.Numbered(channel, k.prefix) {
@@ -202,11 +203,11 @@ func kindOf(channel string) (Kind, bool) {
 	return "", false
 }
 
-// isChipName reports whether text can be the name of a hwmon device. The kernel allows neither dashes nor spaces
+// isChipName reports whether text can be a hwmon device's name. The kernel doesn't allow dashes or spaces
 // (Documentation/hwmon/sysfs-interface.rst).
 func isChipName(text string) bool { return isName(text) && !strings.ContainsAny(text, " -*") }
 
-// isName reports whether text can be a label of a metric, and cannot do harm in a terminal.
+// isName reports whether text can be used as a metric label and is harmless in a terminal.
 func isName(text string) bool {
 	return text != "" && len(text) <= longestName && utf8.ValidString(text) && strings.TrimSpace(text) == text &&
 		!strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) })

@@ -11,18 +11,18 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Firmware contains the versions that the controller of a card's board reports. A version that is not known is "".
+// Firmware contains the versions reported by the controller of a card's board. A version that isn't known is "".
 type Firmware struct {
-	BMC   string // of the firmware of the controller, as fpgainfo prints it: 1.4.0, or D.2.0.20
-	Build string // of the controller's own FPGA, in the same form
-	Image string // the image from which the board has started, in the driver's words: fpga_user1, fpga_user2, fpga_factory
+	BMC   string // the controller's firmware, as printed by fpgainfo: 1.4.0, or D.2.0.20
+	Build string // the controller's own FPGA, in the same format
+	Image string // the image that the board has booted from, as the driver calls it: fpga_user1, fpga_user2, fpga_factory
 }
 
-// ReadFirmware returns the firmware of the card that has these chips. Each version is one access to the controller,
-// which may block as a sensor does. After an error it returns what it has read.
+// ReadFirmware returns the firmware of the card that has these chips. Each version takes one access to the controller,
+// which may block just as a sensor does. After an error it returns what it has read.
 //
-// A chip of the controller is in the directory of the controller's device (drivers/mfd/intel-m10-bmc-core.c), below a
-// device that the kernel numbers: BMC/n6000bmc-hwmon.N.auto/hwmon/hwmonN. The boot image is next to it, in the drivers of OFS:
+// A chip of the controller is in the controller's device directory (drivers/mfd/intel-m10-bmc-core.c), below a device
+// that the kernel numbers: BMC/n6000bmc-hwmon.N.auto/hwmon/hwmonN. With the OFS drivers, the boot image is next to it:
 // BMC/n6000bmc-sec-update.N.auto/control/fpga_boot_image.
 func ReadFirmware(chips []Chip) (f Firmware, err error) {
 	read := func(path string, parse func(string) (string, error)) string {
@@ -34,7 +34,7 @@ func ReadFirmware(chips []Chip) (f Firmware, err error) {
 	}
 	for _, c := range chips {
 		if c.name != "" {
-			continue // of OPAE
+			continue // an OPAE chip
 		}
 		bmc := filepath.Dir(filepath.Dir(filepath.Dir(c.dir)))
 		if _, lerr := os.Lstat(bmc + "/bmc_version"); lerr != nil {
@@ -57,10 +57,10 @@ func ReadFirmware(chips []Chip) (f Firmware, err error) {
 	return f, err
 }
 
-// ParseFirmware parses a version of the board's controller: 0x and up to 32 bits in hexadecimal, eight bits each for
-// the board's revision, the major and minor version, and the patch. It returns them as fpgainfo prints them: with the
-// revision only if that is a letter. If all bits are ones, the controller does not answer or has no firmware, and
-// ParseFirmware returns "".
+// ParseFirmware parses a version of the board's controller: 0x and up to 32 bits in hexadecimal, with eight bits each
+// for the board's revision, the major and minor version, and the patch. It returns the version the way fpgainfo prints
+// it, which includes the revision only if it is a letter. If all bits are ones, the controller doesn't answer or has no
+// firmware, and ParseFirmware returns "".
 func ParseFirmware(s string) (string, error) {
 	v, err := sysfs.ParseMask(s)
 	if err == nil && v > math.MaxUint32 {

@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// The names of the readings of a summary. They have no chip, and their names stay the same if another sensor of the card
+// The names of a summary's readings. They have no chip, and their names stay the same if another of the card's sensors
 // becomes the hottest one.
 const (
-	Die     = "die"     // temperature of the FPGA; the highest one if there are several
-	Hottest = "hottest" // the temperature that is nearest to its limit
-	Board   = "board"   // power of the board
+	Die     = "die"     // FPGA temperature; the highest if there are several
+	Hottest = "hottest" // the temperature that is closest to its limit
+	Board   = "board"   // board power
 )
 
-// dies are the temperatures of the FPGA, the best source first. The sensors of a board's controller are better than the
-// FME's sensor, which some boards do not have: an N6000 reports 0 °C there. The labels are from
-// drivers/hwmon/intel-m10-bmc-hwmon.c and from XRT.
+// dies lists the FPGA's temperatures, best source first. The board controller's sensors are better than the FME's,
+// which some boards don't have: an N6000 reports 0 °C there. The labels are from drivers/hwmon/intel-m10-bmc-hwmon.c
+// and from XRT.
 var dies = []func(chip, name string) bool{
 	named(`^FPGA Die Temperature$`),                     // N3000
 	named(`^FPGA Core Temperature$`),                    // D5005, C6100
@@ -25,7 +25,7 @@ var dies = []func(chip, name string) bool{
 	func(chip, _ string) bool { return chip == fmeThermal || chip == opaeThermal },
 }
 
-// boards are the sensors of the board's power, the best source first.
+// boards lists the sensors for the board's power, best source first.
 var boards = []func(chip, name string) bool{
 	named(`^Board Power$`),
 	func(chip, _ string) bool { return chip == fmePower || chip == opaePower },
@@ -36,7 +36,8 @@ func named(pattern string) func(chip, name string) bool {
 	return func(_, name string) bool { return expression.MatchString(name) }
 }
 
-// ForSummary returns the sensors of a card that its summary needs, in their order: all temperatures, and the board's power.
+// ForSummary returns the sensors that a card's summary needs, in their original order: all temperatures and the board's
+// power.
 func ForSummary(all []Sensor) []Sensor {
 	power := -1
 	for _, is := range boards {
@@ -53,12 +54,12 @@ func ForSummary(all []Sensor) []Sensor {
 	return needed
 }
 
-// Summarize returns a card's readings [Die], [Hottest] and [Board], in this order. It leaves out those that the card
-// does not have. Their chip is "".
+// Summarize returns a card's [Die], [Hottest] and [Board] readings, in this order. It leaves out those that the card
+// doesn't have. Their chip is "".
 //
-// The hottest point is the point that is nearest to its Max, because one part of a board may bear 118 °C and another
-// one only 75 °C. On a board without these limits it is the point nearest to its Crit, and without any limit the point
-// with the highest temperature.
+// The hottest point is the one closest to its Max, because one part of a board may tolerate 118 °C and another one only
+// 75 °C. On a board without these limits it is the point closest to its Crit, and without any limits the point with the
+// highest temperature.
 func Summarize(readings []Reading) []Reading {
 	var summary []Reading
 	add := func(name string, best Reading, ok bool) {
@@ -77,7 +78,7 @@ func Summarize(readings []Reading) []Reading {
 	return summary
 }
 
-// first returns the best reading of the first group that has a reading.
+// first returns the best reading from the first group that has any.
 func first(readings []Reading, kind Kind, groups []func(chip, name string) bool, better func(a, b Reading) bool) (best Reading, ok bool) {
 	for _, in := range groups {
 		for _, r := range readings {
@@ -92,8 +93,8 @@ func first(readings []Reading, kind Kind, groups []func(chip, name string) bool,
 	return Reading{}, false
 }
 
-// nearer reports whether a is nearer to its limit than b. A reading with Max is always nearer than a reading with only
-// Crit, which is always nearer than a reading without limits.
+// nearer reports whether a is closer to its limit than b. A reading with Max always counts as closer than a reading
+// with only Crit, and the latter as closer than a reading without limits.
 func nearer(a, b Reading) bool {
 	rank := func(r Reading) int {
 		switch {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Bound reports whether a driver is bound to the device at dir: the entry driver exists (its target does not matter),
-// or the file uevent names a driver. A tree may have neither of them. Then the device is bound if it has one of the
-// attributes in own, which the driver creates. The only errors that Bound returns are those for which [IsShortage]
-// reports true.
+// Bound reports whether a driver is bound to the device at dir, which is the case if the driver entry exists (its
+// target doesn't matter) or the uevent file contains a driver. A tree may have neither of them. In that case, the
+// device counts as bound if it has one of the attributes in own, which the driver creates. The only errors that Bound
+// returns are those for which [IsShortage] reports true.
 func Bound(dir string, own ...string) (bool, error) {
 	if there, err := exists(dir + "/driver"); there || err != nil {
 		return there, err
@@ -19,7 +19,7 @@ func Bound(dir string, own ...string) (bool, error) {
 		return namesDriver(uevent), nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		return false, onlyShortage(err) // uevent exists but cannot be read, so there is no sign of a driver
+		return false, onlyShortage(err) // uevent exists but can't be read, so there is no sign of a driver
 	}
 	for _, name := range own {
 		if there, err := exists(dir + "/" + name); there || err != nil {
@@ -45,8 +45,8 @@ func exists(path string) (bool, error) {
 	return err == nil, onlyShortage(err)
 }
 
-// onlyShortage returns err if it is a shortage, and otherwise nil. Callers use it where any other error means that the
-// file does not exist or is not usable.
+// onlyShortage returns err if it is a shortage, and nil otherwise. Callers use it where any other error means that the
+// file doesn't exist or isn't usable.
 func onlyShortage(err error) error {
 	if IsShortage(err) {
 		return err

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// ParseDevice parses a card or a port of a card as an administrator writes it: [DDDD:]BB:DD.F[-pN], hexadecimal in
-// upper or lower case, with the number N of a hardware port, 0 to 3. It returns the form of device ids: lower case,
-// without domain 0. The error contains only the allowed form, not the value that was found.
+// ParseDevice parses a card, or one of its ports, as written by an administrator: [DDDD:]BB:DD.F[-pN], in upper- or
+// lower-case hexadecimal, where N is the number of a hardware port, 0 to 3. It returns the form used in device ids:
+// lower case, without domain 0. The error contains only the allowed form, not the value that was found.
 func ParseDevice(s string) (string, error) {
 	address, port, hasPort := strings.Cut(s, "-")
 	address, err := ParseCard(address)
@@ -21,14 +21,14 @@ func ParseDevice(s string) (string, error) {
 	return address + "-" + port, nil
 }
 
-// ParseCard parses the PCI address of a card as ParseDevice does.
+// ParseCard parses a card's PCI address in the same way as ParseDevice.
 func ParseCard(s string) (string, error) {
 	address, err := ParseAddress(s)
 	return strings.TrimPrefix(address, "0000:"), err
 }
 
-// ParseAddress parses the PCI address of a card as ParseDevice does, and returns it in the form of sysfs: in lower
-// case, with the domain.
+// ParseAddress parses a card's PCI address in the same way as ParseDevice, and returns it in sysfs's form: lower case,
+// with the domain.
 func ParseAddress(s string) (string, error) {
 	s = strings.ToLower(s)
 	if strings.Count(s, ":") == 1 {

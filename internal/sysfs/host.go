@@ -7,11 +7,11 @@ import (
 	"os"
 )
 
-// Host is the node that is read.
+// Host is the node to read from.
 type Host struct {
-	Sys string // root of the sysfs tree, /sys
-	Dev string // directory of the device nodes, /dev
-	// Simulated is true if Sys is not a real sysfs. Then a regular file counts as a device node.
+	Sys string // the sysfs root, /sys
+	Dev string // the device node directory, /dev
+	// Simulated is true if Sys isn't a real sysfs. In that case a regular file counts as a device node.
 	Simulated bool
 }
 

@@ -7,22 +7,23 @@ import (
 	"syscall"
 )
 
-// Observation is the state of one path when it was read. It contains a hash of the content, 64 bits with a seed of this
-// process. To compare it with the current state, the path is accessed once, and nothing is listed or parsed.
+// Observation is the state of a path when it was read. It contains a 64-bit hash of the content, with a seed that is
+// specific to this process. Comparing it with the current state takes a single access to the path. Nothing is listed or
+// parsed.
 type Observation struct {
 	path string
 	kind observed
-	size uint16 // of a prefix
-	sum  uint64 // 0 where the entry is missing
+	size uint16 // for a prefix
+	sum  uint64 // 0 if the entry is missing
 }
 
 type observed uint8
 
 const (
-	attribute observed = iota // the content of a file, as Read returns it
-	prefix                    // the first bytes of a binary file, as ReadFull returns them
-	identity                  // the type, inode and device number of a file
-	existence                 // the existence of a file
+	attribute observed = iota // a file's content, as returned by Read
+	prefix                    // the first bytes of a binary file, as returned by ReadFull
+	identity                  // a file's type, inode and device number
+	existence                 // a file's existence
 	listing                   // the names in a directory
 )
 
@@ -33,21 +34,19 @@ func ObserveValue(path, value string) Observation {
 	return Observation{path: path, kind: attribute, sum: maphash.String(seed, value)}
 }
 
-// ObservePrefix returns the observation that [ReadFull] read these bytes at path. It accepts at
-// most 4096 bytes.
+// ObservePrefix returns the observation that [ReadFull] read these bytes at path. It accepts at most 4096 bytes.
 func ObservePrefix(path string, p []byte) Observation {
 	return Observation{path: path, kind: prefix, size: uint16(len(p)), sum: maphash.Bytes(seed, p)}
 }
 
-// ObserveEntry returns an observation of the type, inode and device number of the file at path,
-// or of its absence. It does not open the file. A caller that checks the file must make the
-// observation before the check: a later observation could hide a change between the two.
+// ObserveEntry returns an observation of the type, inode and device number of the file at path, or of its absence. It
+// doesn't open the file. A caller that checks the file must make the observation before the check, because a later
+// observation could hide a change that happened between the two.
 func ObserveEntry(path string) Observation {
 	return Observation{path: path, kind: identity, sum: entrySum(path)}
 }
 
-// ObserveExists returns the observation that there is a file at path. It does not access
-// the file.
+// ObserveExists returns the observation that there is a file at path. It doesn't access the file.
 func ObserveExists(path string) Observation { return Observation{path: path, kind: existence} }
 
 // ObserveNames returns the observation that the directory at path has entries with these names, in any order.
@@ -55,7 +54,7 @@ func ObserveNames(path string, names []string) Observation {
 	return Observation{path: path, kind: listing, sum: namesSum(names)}
 }
 
-// namesSum returns a hash of the names that does not depend on their order.
+// namesSum returns a hash of the names that doesn't depend on their order.
 func namesSum(names []string) (sum uint64) {
 	for _, name := range names {
 		sum += maphash.String(seed, name)
@@ -63,8 +62,8 @@ func namesSum(names []string) (sum uint64) {
 	return sum
 }
 
-// Unchanged reports whether every observation still holds. It stops at the first one that does
-// not hold or that it cannot repeat. It may block, as Read does.
+// Unchanged reports whether all observations still hold. It stops at the first one that doesn't hold or that it can't
+// repeat. It may block, just as Read may.
 func Unchanged(all []Observation) bool {
 	for i := range all {
 		if !all[i].holds() {
@@ -74,9 +73,8 @@ func Unchanged(all []Observation) bool {
 	return true
 }
 
-// longestChecked is the greatest length of a value that Unchanged compares; a longer value counts
-// as changed. The longest values of the health table, the counts of PCI errors, have some 600
-// bytes.
+// longestChecked is the maximum length of a value that Unchanged compares. A longer value counts as changed. The
+// longest values in the health table, the PCI error counts, are about 600 bytes long.
 const longestChecked = 1023
 
 func (o *Observation) holds() bool {
@@ -92,7 +90,7 @@ func (o *Observation) holds() bool {
 	var buf [longestChecked + 1]byte
 	room := buf[:]
 	if o.kind == prefix {
-		room = room[:min(int(o.size), len(room))] // exactly these bytes, as in ReadFull
+		room = room[:min(int(o.size), len(room))] // exactly this many bytes, as in ReadFull
 	}
 	fd, err := open(o.path)
 	if err != nil {
@@ -109,8 +107,7 @@ func (o *Observation) holds() bool {
 	return n < len(room) && maphash.Bytes(seed, bytes.TrimRight(room[:n], "\n\x00")) == o.sum
 }
 
-// entrySum returns a hash of the type, inode and device number of the file at path, or 0 if there
-// is no file.
+// entrySum returns a hash of the type, inode and device number of the file at path, or 0 if there is no file.
 func entrySum(path string) uint64 {
 	st, err := lstat(path)
 	if err != nil {
@@ -119,7 +116,7 @@ func entrySum(path string) uint64 {
 	return maphash.Comparable(seed, [...]uint64{uint64(st.Mode), st.Ino, uint64(st.Rdev)})
 }
 
-// names returns the names in a directory, or nil if it cannot be read.
+// names returns the names in a directory, or nil if it can't be read.
 func names(dir string) []string {
 	d, err := os.Open(dir)
 	if err != nil {

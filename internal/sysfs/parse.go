@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// ParsePCIAddress parses a PCI address as the kernel prints it, DDDD:BB:DD.F in hexadecimal, and
-// returns it in lower case. The domain has four digits, or five to eight digits of which the
-// first is not 0 (the domains of VMD and Hyper-V).
+// ParsePCIAddress parses a PCI address in the kernel's format, DDDD:BB:DD.F in hexadecimal, and returns it in lower
+// case. The domain has four digits, or five to eight if the first one isn't 0 (VMD and Hyper-V domains).
 func ParsePCIAddress(s string) (string, error) {
 	if !isAddress(s) {
 		return "", fmt.Errorf("found %s, want a PCI address DDDD:BB:DD.F in hexadecimal", Quote(s))
@@ -27,9 +26,8 @@ func isAddress[S string | []byte](s S) bool {
 		s[6] == '.' && '0' <= s[7] && s[7] <= '7'
 }
 
-// PCIAddressOf returns the last PCI address among the elements of a path, or "" if there is none.
-// The bridges are before the card in the path of a device, so the last address is the card's. It
-// allocates only the address.
+// PCIAddressOf returns the last PCI address among a path's elements, or "" if there is none. In a device's path, the
+// bridges come before the card, so the last address is the card's. It allocates only the address.
 func PCIAddressOf[S string | []byte](path S) string {
 	for end := len(path); end > 0; {
 		begin := end
@@ -44,8 +42,8 @@ func PCIAddressOf[S string | []byte](path S) string {
 	return ""
 }
 
-// ParseID parses the id of an AFU or an interface, 32 hex digits, and returns it in lower case.
-// Some recorded cards have upper case.
+// ParseID parses an AFU or interface id, which has 32 hex digits, and returns it in lower case. Some recorded cards use
+// upper case.
 func ParseID(s string) (string, error) {
 	if len(s) != 32 || !isHex(s) {
 		return "", fmt.Errorf("found %s, want an id of 32 hex digits", Quote(s))
@@ -53,13 +51,12 @@ func ParseID(s string) (string, error) {
 	return strings.ToLower(s), nil
 }
 
-// AllOnes reports whether all digits of an id, as ParseID returns it, are f. A card that does not answer reports such
-// an id.
+// AllOnes reports whether all digits of an id returned by ParseID are f. A card that doesn't answer reports such an id.
 func AllOnes(id string) bool {
 	return id != "" && strings.Trim(id, "f") == ""
 }
 
-// ParseMask parses a value that the kernel printed with 0x%llx, or 0 without 0x.
+// ParseMask parses a value that the kernel printed with 0x%llx, or 0 without the 0x.
 func ParseMask(s string) (uint64, error) {
 	digits, ok := strings.CutPrefix(s, "0x")
 	if s == "0" {
@@ -73,7 +70,7 @@ func ParseMask(s string) (uint64, error) {
 	return 0, fmt.Errorf("found %s, want 0x and up to 64 bits in hexadecimal", Quote(s))
 }
 
-// ParseUint8 parses a decimal number from 0 to 255, such as the hardware number of a port.
+// ParseUint8 parses a decimal number from 0 to 255, such as a port's hardware number.
 func ParseUint8(s string) (int, error) {
 	v, err := strconv.ParseUint(s, 10, 8)
 	if err != nil {
@@ -82,16 +79,16 @@ func ParseUint8(s string) (int, error) {
 	return int(v), nil
 }
 
-// DeviceNumber is the device number of a node.
+// DeviceNumber is a node's device number.
 type DeviceNumber struct{ Major, Minor uint32 }
 
-// String returns MAJOR:MINOR in decimal, as in the attribute dev.
+// String returns MAJOR:MINOR in decimal, as in the dev attribute.
 func (n DeviceNumber) String() string {
 	text := strconv.AppendUint(make([]byte, 0, len("4095:1048575")), uint64(n.Major), 10)
 	return string(strconv.AppendUint(append(text, ':'), uint64(n.Minor), 10))
 }
 
-// ParseDeviceNumber parses MAJOR:MINOR in decimal, as in the attribute dev.
+// ParseDeviceNumber parses MAJOR:MINOR in decimal, as in the dev attribute.
 func ParseDeviceNumber(s string) (DeviceNumber, error) {
 	major, minor, _ := strings.Cut(s, ":")
 	ma, err := strconv.ParseUint(major, 10, 32)
@@ -104,7 +101,7 @@ func ParseDeviceNumber(s string) (DeviceNumber, error) {
 	return DeviceNumber{}, fmt.Errorf("found %s, want a device number MAJOR:MINOR in decimal", Quote(s))
 }
 
-// isHex reports whether s consists of hex digits, and is not empty.
+// isHex reports whether s is non-empty and consists of hex digits.
 func isHex[S string | []byte](s S) bool {
 	for i := range len(s) {
 		c := s[i] | 0x20
@@ -115,7 +112,8 @@ func isHex[S string | []byte](s S) bool {
 	return len(s) > 0
 }
 
-// Quote quotes a value for an error. It shortens a long value, because an attribute may contain a page of garbage.
+// Quote quotes a value for use in an error. It shortens long values, because an attribute may contain a page of
+// garbage.
 func Quote(s string) string {
 	const most = 40
 	if len(s) > most {

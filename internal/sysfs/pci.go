@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Upstream returns two directories of PCI devices above the device at dir: slot is the bridge or
-// root port directly above it, root is the topmost one. They differ for a device below a switch.
-// Both are "" if the device is on the root bus. Upstream uses only the path and reads no file.
+// Upstream returns the directories of two PCI devices above the device at dir: slot is the bridge or root port directly
+// above it, and root is the topmost one. They differ for a device below a switch. Both are "" if the device is on the
+// root bus. Upstream uses only the path and doesn't read any files.
 func Upstream(dir string) (slot, root string) {
 	for up := filepath.Dir(dir); isAddress(filepath.Base(up)); up = filepath.Dir(up) {
 		if slot == "" {
@@ -21,16 +21,16 @@ func Upstream(dir string) (slot, root string) {
 }
 
 // PCIID returns the ids of the PCI device at dir as VVVV:DDDD:SSSS:SSSS (vendor, device, subsystem vendor, subsystem
-// device) in lower-case hex. It returns "" if they cannot be read, which says nothing about the health of the device.
-// The kernel keeps the ids since enumeration, so reading them does not access the device. The only errors that PCIID
-// returns are those for which [IsShortage] reports true.
+// device) in lower-case hex. It returns "" if they can't be read, which says nothing about the device's health. The
+// kernel keeps the ids from enumeration, so reading them doesn't access the device. The only errors that PCIID returns
+// are those for which [IsShortage] reports true.
 func PCIID(dir string) (string, error) {
 	id, err := ReadAs(dir+"/modalias", ParsePCIModalias)
 	return id, onlyShortage(err)
 }
 
-// ParsePCIModalias parses the modalias of a PCI device, pci:vVVVVVVVVdDDDDDDDDsvSSSSSSSSsdSSSSSSSSbc…,
-// and returns VVVV:DDDD:SSSS:SSSS in lower case.
+// ParsePCIModalias parses a PCI device's modalias, pci:vVVVVVVVVdDDDDDDDDsvSSSSSSSSsdSSSSSSSSbc…, and returns
+// VVVV:DDDD:SSSS:SSSS in lower case.
 func ParsePCIModalias(s string) (string, error) {
 	rest := s
 	var ids [4]string
@@ -44,9 +44,9 @@ func ParsePCIModalias(s string) (string, error) {
 	return strings.ToLower(strings.Join(ids[:], ":")), nil
 }
 
-// ParseLinkSpeed parses the speed of a PCIe link, "8.0 GT/s PCIe" or, in older kernels, "8 GT/s",
-// and returns it in tenths of GT/s. It returns 0 for "Unknown" or, in older kernels,
-// "Unknown speed" (pci_speed_string, drivers/pci/probe.c).
+// ParseLinkSpeed parses the speed of a PCIe link, "8.0 GT/s PCIe" or, in older kernels, "8 GT/s", and returns it in
+// tenths of GT/s. It returns 0 for "Unknown" or, in older kernels, "Unknown speed" (pci_speed_string,
+// drivers/pci/probe.c).
 func ParseLinkSpeed(s string) (tenths int, err error) {
 	if s == "Unknown" || s == "Unknown speed" {
 		return 0, nil

@@ -9,20 +9,19 @@ import (
 	"syscall"
 )
 
-// MaxValue is the greatest length of an attribute's value in bytes: a driver fills at most one
-// page.
+// MaxValue is the maximum length of an attribute's value in bytes, because a driver fills at most one page.
 const MaxValue = 4096
 
 var errTooLong = fmt.Errorf("value is longer than %d bytes", MaxValue)
 
-// Read returns the value of the attribute at path, without the newline at its end. Recorded trees
-// pad values to a page with NULs, some with a newline after them; Read removes this padding. It
-// keeps NULs inside the value, which parsers refuse.
+// Read returns the value of the attribute at path, without the trailing newline. Recorded trees pad values to a page
+// with NULs, some with a newline after them; Read removes this padding. It keeps NULs inside the value, which parsers
+// reject.
 //
-// Read opens the file, reads once and closes it. That costs about half of os.ReadFile, which also asks
-// for the size and registers with the poller. Read follows no link, because an attribute is never a
-// link. An error is an *fs.PathError that wraps the errno (ENOENT, EISDIR, ELOOP for a link, or
-// any error of the driver), or reports that the value is too long.
+// Read opens the file, reads once and closes it. That costs about half as much as os.ReadFile, which also gets the size
+// and registers with the poller. Read doesn't follow links, because an attribute is never a link. An error is an
+// *fs.PathError that wraps the errno (ENOENT, EISDIR, ELOOP for a link, or any error from the driver) or reports that
+// the value is too long.
 func Read(path string) (string, error) {
 	fd, err := open(path)
 	if err != nil {
@@ -30,7 +29,7 @@ func Read(path string) (string, error) {
 	}
 	var buf [MaxValue + 1]byte
 	n, err := read(fd, buf[:])
-	syscall.Close(fd) // nothing was written, so its error says nothing about the value
+	syscall.Close(fd) // nothing was written, so an error here says nothing about the value
 	if err != nil {
 		return "", &fs.PathError{Op: "read", Path: path, Err: err}
 	}
@@ -42,8 +41,8 @@ func Read(path string) (string, error) {
 }
 
 // ReadFull fills p with the first bytes of the binary file at path. It reads exactly len(p) bytes, because each byte
-// may be an access to a device. A shorter file is an error (io.ErrUnexpectedEOF). Other errors are the same as for
-// Read.
+// may be an access to a device. If the file is shorter, that is an error (io.ErrUnexpectedEOF). Other errors are the
+// same as for Read.
 func ReadFull(path string, p []byte) error {
 	fd, err := open(path)
 	if err != nil {
@@ -60,8 +59,8 @@ func ReadFull(path string, p []byte) error {
 	return nil
 }
 
-// ReadAs reads the attribute at path and parses its value. The error contains the path and, if the value is not valid,
-// the error of parse.
+// ReadAs reads the attribute at path and parses its value. The error contains the path and, if the value isn't valid,
+// parse's error.
 func ReadAs[T any](path string, parse func(string) (T, error)) (T, error) {
 	var none T
 	s, err := Read(path)
@@ -75,23 +74,23 @@ func ReadAs[T any](path string, parse func(string) (T, error)) (T, error) {
 	return v, nil
 }
 
-// Gone reports whether err means that the device does not exist (fs.ErrNotExist) or is being removed (ENODEV). It
-// returns false if err is also a shortage ([IsShortage]), because a shortage does not prove that the device is absent.
+// Gone reports whether err means that the device doesn't exist (fs.ErrNotExist) or is being removed (ENODEV). It
+// returns false if err is also a shortage ([IsShortage]), because a shortage doesn't prove that the device is absent.
 func Gone(err error) bool {
 	return (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV)) && !IsShortage(err)
 }
 
 // IsShortage reports whether err is a shortage: this process or the node is out of file descriptors or memory. Such an
-// error says nothing about the file or about the hardware behind it.
+// error says nothing about the file or the hardware behind it.
 //
-// ENOBUFS is not among these errors: sockets return it, files do not, and the code that opens
-// sockets tries again after any error.
+// ENOBUFS isn't among these errors. It is returned for sockets, not for files, and the code that opens sockets retries
+// after any error.
 func IsShortage(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
 
-// open opens a file for reading. On some file systems, a signal may interrupt system calls that are not restarted, so
-// open, read and lstat try again after EINTR.
+// open opens a file for reading. On some file systems, a signal may interrupt system calls that aren't restarted, so
+// open, read and lstat are retried after EINTR.
 func open(path string) (int, error) {
 	for {
 		fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC|syscall.O_NOFOLLOW, 0)

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// sysfsMagic is SYSFS_MAGIC of include/uapi/linux/magic.h.
+// sysfsMagic is SYSFS_MAGIC from include/uapi/linux/magic.h.
 const sysfsMagic = 0x62656572
 
 // IsSysfs reports whether path is on a real sysfs. If it is not, the host is simulated.

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// ClassLinks returns the names of the links in a class directory, sorted. It ignores other files,
-// which the kernel does not put there. A class that does not exist has no links.
+// ClassLinks returns the names of the links in a class directory, sorted. It ignores other files, because the kernel
+// doesn't put any there. A class that doesn't exist has no links.
 func (h Host) ClassLinks(class string) ([]string, error) {
 	entries, err := os.ReadDir(h.classPath(class))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -25,8 +25,8 @@ func (h Host) ClassLinks(class string) ([]string, error) {
 	return names, err
 }
 
-// ClassCard returns the PCI address in the target of the device link of a class entry, or "" if
-// the target is not a PCI device. It opens no file, because that could block on a dead card.
+// ClassCard returns the PCI address in the target of a class entry's device link, or "" if the target isn't a PCI
+// device. It doesn't open any files, because that could block on a dead card.
 func (h Host) ClassCard(class, name string) (string, error) {
 	target, err := os.Readlink(h.classPath(class) + "/" + name + "/device")
 	if err != nil {
@@ -39,14 +39,15 @@ func (h Host) ClassCard(class, name string) (string, error) {
 	return address, nil
 }
 
-// PCIDir returns the directory of the PCI device with this address, which must be in the form of ParsePCIAddress. The
-// error wraps fs.ErrNotExist if there is no such device. PCIDir does not check that the target of a link exists.
+// PCIDir returns the directory of the PCI device with this address, which must be in the form returned by
+// ParsePCIAddress. The error wraps fs.ErrNotExist if there is no such device. PCIDir doesn't check that a link's target
+// exists.
 func (h Host) PCIDir(address string) (string, error) {
 	return resolve(h.Sys + "/bus/pci/devices/" + address)
 }
 
-// PhysFn returns the PCI address of the physical function of the virtual function at dir, or "" if the device is not a
-// virtual function. The only errors that it returns are those for which [IsShortage] reports true.
+// PhysFn returns the PCI address of the physical function that the virtual function at dir belongs to, or "" if the
+// device isn't a virtual function. The only errors that it returns are those for which [IsShortage] reports true.
 func PhysFn(dir string) (string, error) {
 	target, err := os.Readlink(dir + "/physfn")
 	if err != nil {
@@ -59,9 +60,8 @@ func PhysFn(dir string) (string, error) {
 	return address, nil
 }
 
-// VirtFn returns the index of the virtual function at dir. This is the number N of the link virtfnN from its physical
-// function, or -1 if there is no such link. The only errors that it returns are those for which [IsShortage] reports
-// true.
+// VirtFn returns the index of the virtual function at dir. This is the number N in its physical function's virtfnN
+// link, or -1 if there is no such link. The only errors that it returns are those for which [IsShortage] reports true.
 func VirtFn(dir string) (int, error) {
 	for n := 0; ; n++ {
 		target, err := os.Readlink(dir + "/physfn/virtfn" + strconv.Itoa(n))
@@ -74,9 +74,9 @@ func VirtFn(dir string) (int, error) {
 	}
 }
 
-// NUMANode returns the NUMA node of the PCI device at dir. It returns -1 if the device has none or the number cannot be
-// read, which says nothing about the health of the device. The only errors that it returns are those for which
-// [IsShortage] reports true.
+// NUMANode returns the NUMA node of the PCI device at dir. It returns -1 if the device has none or the number can't be
+// read, which says nothing about the device's health. The only errors that it returns are those for which [IsShortage]
+// reports true.
 func NUMANode(dir string) (int, error) {
 	n, err := ReadAs(dir+"/numa_node", strconv.Atoi)
 	if err != nil || n < 0 || n > maxNUMANode {
@@ -88,8 +88,8 @@ func NUMANode(dir string) (int, error) {
 // maxNUMANode is far above the kernel's own limit (1024 nodes).
 const maxNUMANode = 1<<16 - 1
 
-// Inode returns the inode number of the directory at path. sysfs never reuses a number, so the number distinguishes a
-// directory from a later one of the same name. Since Linux 5.5, on 64-bit machines, the numbers have 64 bits and only
+// Inode returns the inode number of the directory at path. sysfs never reuses a number, so it distinguishes the
+// directory from a later one with the same name. On 64-bit machines, since Linux 5.5, the numbers have 64 bits and only
 // count up (kernfs_id_ino in include/linux/kernfs.h).
 func Inode(path string) (uint64, error) {
 	st, err := lstat(path)
@@ -104,9 +104,9 @@ func Inode(path string) (uint64, error) {
 
 func (h Host) classPath(class string) string { return h.Sys + "/class/" + class }
 
-// resolve returns the path of the target of the link at path, or path itself if it is not a link. It resolves one link.
-// A link in sysfs is relative, and its target is never another link, so the path can be cleaned without the file
-// system.
+// resolve returns the path of the target of the link at path, or path itself if it isn't a link. It resolves only one
+// link. A sysfs link is relative and its target is never another link, so the path can be cleaned without accessing the
+// file system.
 func resolve(path string) (string, error) {
 	target, err := os.Readlink(path)
 	switch {

@@ -1,5 +1,5 @@
-// Package terminal prints text and tables. It escapes text from other sources, so that the text cannot
-// control the terminal. It owns no state.
+// Package terminal prints text and tables. It escapes text from other sources, so that the text can't control the
+// terminal. It owns no state.
 package terminal
 
 import (
@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 )
 
-// Is reports whether w is a terminal, or another character device.
+// Is reports whether w is a terminal or another character device.
 func Is(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -25,13 +25,13 @@ func Is(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// Escape returns text with the escapes of [AppendText].
+// Escape returns text, escaped as by [AppendText].
 func Escape(text string) string {
 	return string(AppendText(nil, []byte(text)))
 }
 
-// AppendText appends text to b. Characters that cannot be printed, or that change the
-// direction of writing, are escaped as in Go. A line break becomes "; ".
+// AppendText appends text to b. Characters that can't be printed, or that change the writing direction, are escaped as
+// in Go. A line break becomes "; ".
 func AppendText(b, text []byte) []byte {
 	for i := 0; i < len(text); {
 		if c := text[i]; ' ' <= c && c < 0x7f {
@@ -54,9 +54,9 @@ func AppendText(b, text []byte) []byte {
 	return b
 }
 
-// AppendJSON appends data, which must be valid JSON, to b as JSON with the same meaning on one
-// line. It escapes, as JSON does, the characters that [AppendText] escapes. In valid JSON these
-// characters, and bytes that are not UTF-8, occur only in strings.
+// AppendJSON appends data, which must be valid JSON, to b as equivalent JSON on a single line. It uses JSON escapes for
+// the characters that [AppendText] escapes. In valid JSON these characters, and bytes that aren't UTF-8, occur only in
+// strings.
 func AppendJSON(b, data []byte) []byte {
 	for i := 0; i < len(data); {
 		if c := data[i]; ' ' <= c && c < 0x7f {
@@ -82,8 +82,8 @@ func AppendJSON(b, data []byte) []byte {
 	return b
 }
 
-// WriteJSON writes v to w as indented JSON. It also escapes the control characters from U+007F on,
-// which encoding/json does not.
+// WriteJSON writes v to w as indented JSON. It also escapes control characters from U+007F up, which encoding/json
+// doesn't.
 func WriteJSON(w io.Writer, v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -102,22 +102,22 @@ const (
 	Red    = "\x1b[31m"
 	Green  = "\x1b[32m"
 	Yellow = "\x1b[33m"
-	Usual  = "\x1b[39m" // the terminal's own colour
+	Usual  = "\x1b[39m" // the terminal's default colour
 	Plain  = "\x1b[0m"  // ends a colour
 )
 
 // Table prints lines whose columns are aligned when Flush is called.
 type Table struct {
 	*tabwriter.Writer
-	// Colour returns the colour of a cell, such as [Red], or "" in a column without colours. In a column with colours
-	// each cell must have a colour, because tabwriter counts the codes as text. If Colour is nil, there are no colours.
+	// Colour returns a cell's colour, such as [Red], or "" in a column without colours. In a column with colours, each
+	// cell must have one, because tabwriter counts the codes as text. If Colour is nil, there are no colours.
 	Colour func(column int, cell string) string
 }
 
-// NewTable returns a table without colours that is printed to w.
+// NewTable returns a table without colours that prints to w.
 func NewTable(w io.Writer) Table { return Table{Writer: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)} }
 
-// Line adds a line. It escapes the cells; an empty one is shown as "-".
+// Line adds a line. It escapes the cells. An empty cell is shown as "-".
 func (t Table) Line(cells ...string) {
 	for i, cell := range cells {
 		text := cmp.Or(Escape(cell), "-")

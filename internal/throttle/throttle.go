@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	burst  = 20 // maximum number of lines of a subject that are written in a period
+	burst  = 20 // maximum number of lines written per subject and period
 	period = time.Minute
 )
 
-// Core writes lines to another core. It counts repeated lines instead of writing them.
+// Core writes lines to another core. Instead of writing repeated lines, it counts them.
 type Core struct {
 	zapcore.Core
-	about subject // from the fields of With
+	about subject // the subject in the fields passed to With
 	*counter
 }
 
@@ -28,7 +28,7 @@ func New(to zapcore.Core) *Core {
 	return &Core{Core: to, counter: &counter{to: to, counts: map[subject]*count{}}}
 }
 
-// With returns a core whose lines have these fields. It shares the counts of c.
+// With returns a core whose lines have these fields. It shares c's counts.
 func (c *Core) With(fields []zapcore.Field) zapcore.Core {
 	return &Core{c.Core.With(fields), c.about.with(fields), c.counter}
 }
@@ -41,7 +41,7 @@ func (c *Core) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcor
 	return checked.AddCore(entry, c)
 }
 
-// Write writes a line, or counts it.
+// Write writes a line or counts it.
 func (c *Core) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	about := c.about.with(fields)
 	if about.exempt(entry.Level) || c.pass(about, entry) {
@@ -53,7 +53,7 @@ func (c *Core) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 // subject contains the fields by which lines are counted separately.
 type subject struct {
 	event, device, pci, resource, source string
-	devices                              bool // the line has the field devices
+	devices                              bool // the line has the devices field
 }
 
 // with returns the subject of a line that also has these fields.
@@ -78,7 +78,7 @@ func (s subject) with(fields []zapcore.Field) subject {
 }
 
 // exempt reports whether a line is always written. Lines about a device are exempt, because their causes are
-// limited in rate. Refused allocations are not exempt: a pod that is created repeatedly causes many of them.
+// rate-limited. Rejected allocations aren't exempt, because a pod that is repeatedly recreated causes many of them.
 func (s subject) exempt(level zapcore.Level) bool {
 	switch {
 	case s.event == logevent.LibraryLog.String:
@@ -93,25 +93,25 @@ func (s subject) exempt(level zapcore.Level) bool {
 	return false
 }
 
-// counter counts lines, for a core and all cores made from it.
+// counter counts lines, for a core and all cores derived from it.
 type counter struct {
 	to zapcore.Core
 
 	mu         sync.Mutex
-	counts     map[subject]*count // of this period
-	suppressed []*count           // the subjects with suppressed lines, ordered by their first suppressed line
+	counts     map[subject]*count // for this period
+	suppressed []*count           // the subjects with suppressed lines, ordered by when their first line was suppressed
 	timer      *time.Timer        // ends the period; runs only while counts has entries
 	closed     bool
 }
 
-// count counts the lines of a subject in this period.
+// count counts a subject's lines in this period.
 type count struct {
 	subject
 	lines int
 	first zapcore.Entry // the first suppressed line, with the highest level of all of them
 }
 
-// pass reports whether a line must be written. Otherwise it counts the line.
+// pass reports whether a line must be written. If not, it counts the line.
 func (c *counter) pass(about subject, entry zapcore.Entry) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -138,7 +138,7 @@ func (c *counter) pass(about subject, entry zapcore.Entry) bool {
 	return false
 }
 
-// Close writes a line for the lines that were suppressed until now. After that, all lines are written.
+// Close writes a line for the lines that have been suppressed so far. After that, all lines are written.
 func (c *counter) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -149,15 +149,15 @@ func (c *counter) Close() {
 	c.report()
 }
 
-// report ends the period, and writes a line for each subject with suppressed lines. It holds the lock
-// until they are written, so Close waits for a report that the timer has begun.
+// report ends the period and writes a line for each subject with suppressed lines. It holds the lock until they have
+// been written, so Close waits for a report started by the timer.
 func (c *counter) report() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, n := range c.suppressed {
 		now := time.Now()
 		entry := zapcore.Entry{Level: max(zapcore.WarnLevel, n.first.Level), Time: now, LoggerName: n.first.LoggerName, Message: "log lines suppressed"}
-		_ = c.to.Write(entry, []zap.Field{ // an error of the log cannot be logged
+		_ = c.to.Write(entry, []zap.Field{ // an error from the log can't be logged
 			logevent.LogSuppressed, logevent.Of(n.event), logevent.Count(n.lines - burst), logevent.Lasted(now.Sub(n.first.Time)),
 			logevent.Device(n.device), logevent.PCI(n.pci), logevent.Resource(n.resource), logevent.Source(n.source),
 		})

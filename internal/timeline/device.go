@@ -7,26 +7,26 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// Device is a short history of one device. Programs rely on its JSON keys.
+// Device is a short history of a device. Programs rely on its JSON keys.
 type Device struct {
 	Origin      string    `json:"origin,omitempty"` // pod or host
 	ID          string    `json:"id"`
-	Last        string    `json:"last"`                 // healthy, degraded, unhealthy or gone; "": not known
+	Last        string    `json:"last"`                 // healthy, degraded, unhealthy or gone; "" if not known
 	Since       time.Time `json:"since,omitzero"`       // when Last began
-	Holders     []string  `json:"holders,omitempty"`    // containers that hold it
-	HeldBefore  []string  `json:"heldBefore,omitempty"` // containers that held it last, but no longer do
-	Events      int       `json:"events"`               // lines about it
+	Holders     []string  `json:"holders,omitempty"`    // containers that are holding it
+	HeldBefore  []string  `json:"heldBefore,omitempty"` // containers that were the last to hold it but no longer do
+	Events      int       `json:"events"`               // number of lines about it
 	Turns       int       `json:"turns"`                // between healthy or degraded and unhealthy
 	Removed     int       `json:"removed"`              // how often it was removed
-	RemovedHeld int       `json:"removedHeld"`          // of these removals, those while a container held it
+	RemovedHeld int       `json:"removedHeld"`          // how many of these removals happened while a container was holding it
 
-	unseen  bool // the newest daemon has logged no line about its state
+	unseen  bool // the newest daemon hasn't logged a line about its state
 	removed bool // it was removed, and a device.tombstone line may follow
 }
 
-// follow updates the devices from a line.
+// follow updates the devices based on a line.
 func (r *Reader) follow(l *line) {
-	if l.event == logevent.DaemonStarted.String { // it logs all devices and all holders
+	if l.event == logevent.DaemonStarted.String { // it will log all devices and all holders
 		for _, d := range r.devices {
 			if d.Origin == l.origin {
 				d.unseen = true
@@ -36,7 +36,7 @@ func (r *Reader) follow(l *line) {
 	}
 	id := l.text("device")
 	switch {
-	case id == "", l.event == logevent.DeviceUnoffered.String, l.event == logevent.LogSuppressed.String: // not about its state
+	case id == "", l.event == logevent.DeviceUnoffered.String, l.event == logevent.LogSuppressed.String: // not about the device's state
 		return
 	}
 	key := [2]string{l.origin, id}
@@ -46,10 +46,10 @@ func (r *Reader) follow(l *line) {
 	r.devices[key].follow(l)
 }
 
-// gone is the state of a device that was removed. The other states are names of health.
+// gone is the state of a device that was removed. The other states are healthy, degraded and unhealthy.
 const gone = "gone"
 
-// follow updates the device from a line about it.
+// follow updates the device based on a line about it.
 func (d *Device) follow(l *line) {
 	d.Events++
 	state := d.next(l)
@@ -62,7 +62,7 @@ func (d *Device) follow(l *line) {
 	}
 }
 
-// next returns the state of the device after a line, or "" if the line does not change it. It counts changes.
+// next returns the device's state after a line, or "" if the line doesn't change it. It counts changes.
 func (d *Device) next(l *line) string {
 	switch l.event {
 	case logevent.DeviceAdded.String:
@@ -82,7 +82,7 @@ func (d *Device) next(l *line) string {
 		if d.removed {
 			d.RemovedHeld++
 		}
-		d.removed = false // the line may come again with other holders, even when the device is back
+		d.removed = false // the line may be repeated with other holders, even when the device is back
 		if d.unseen {
 			return gone // removed while no daemon was running
 		}
@@ -90,11 +90,11 @@ func (d *Device) next(l *line) string {
 	return ""
 }
 
-// followHolders updates the holders of the device from a line with these holders.
+// followHolders updates the device's holders based on a line with these holders.
 func (d *Device) followHolders(event string, holders []string) {
 	others := without(d.Holders, func(name string) bool { return slices.Contains(holders, name) || isMore(name) })
 	switch event {
-	case logevent.DeviceTombstone.String, logevent.DeviceReturned.String, logevent.DeviceReleased.String: // all of them
+	case logevent.DeviceTombstone.String, logevent.DeviceReturned.String, logevent.DeviceReleased.String: // all holders
 		d.hold(holders)
 	case logevent.DeviceHeld.String: // in addition to earlier ones
 		d.hold(append(others, holders...))
@@ -103,7 +103,7 @@ func (d *Device) followHolders(event string, holders []string) {
 	}
 }
 
-// hold sets the containers that hold the device.
+// hold sets the containers that are holding the device.
 func (d *Device) hold(names []string) {
 	holds := func(name string) bool { return slices.Contains(names, name) }
 	if ended := without(d.Holders, holds); len(ended) > 0 {

@@ -12,16 +12,16 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// Filter selects lines. The zero Filter selects the lines of level Info and above, except the Info lines
-// of http.served, socket.removed and library.log.
+// Filter selects lines. The zero Filter selects lines of level Info and above, except Info lines of http.served,
+// socket.removed and library.log.
 type Filter struct {
-	Devices      []string       // ids, or addresses of cards
-	Events       []string       // names or patterns; none: Level decides
-	Level        *zapcore.Level // all events of this level and higher; nil: as the zero Filter
-	Since, Until Bound          // lines from Since on, before Until; nil: no bound
+	Devices      []string       // ids, or card addresses
+	Events       []string       // names or patterns; if there are none, Level decides
+	Level        *zapcore.Level // all events of this level and above; nil means as in the zero Filter
+	Since, Until Bound          // lines at or after Since and before Until; nil means no bound
 }
 
-// check normalizes the devices. It returns an error if a pattern matches no event.
+// check normalizes the devices. It returns an error if a pattern doesn't match any event.
 func (f *Filter) check() error {
 	for _, pattern := range f.Events {
 		if !slices.ContainsFunc(logevent.Events(), func(e logevent.Event) bool { return matches(pattern, e.Name) }) {
@@ -38,13 +38,13 @@ func (f *Filter) check() error {
 	return nil
 }
 
-// matches reports whether a pattern matches the name of an event. A malformed pattern matches none.
+// matches reports whether a pattern matches an event's name. A malformed pattern doesn't match any.
 func matches(pattern, name string) bool {
 	ok, _ := path.Match(pattern, name)
 	return ok
 }
 
-// wantsEvent reports whether the filter selects a line by its event and level.
+// wantsEvent reports whether the filter selects a line based on its event and level.
 func (f *Filter) wantsEvent(l *line) bool {
 	if f.Level != nil && l.level < *f.Level {
 		return false
@@ -62,8 +62,8 @@ func (f *Filter) wantsEvent(l *line) bool {
 	return l.level == zapcore.InfoLevel
 }
 
-// wantsLine reports whether the filter selects a line by its devices. Starts and ends of daemons, and the first
-// list of a stream, which names no devices, concern every device.
+// wantsLine reports whether the filter selects a line based on its devices. Lines about a daemon starting or exiting,
+// and a stream's first list, which doesn't contain device names, concern every device.
 func (f *Filter) wantsLine(l *line) bool {
 	if len(f.Devices) == 0 {
 		return true
@@ -90,8 +90,8 @@ func (f *Filter) wantsLine(l *line) bool {
 	return slices.ContainsFunc(devices, func(id string) bool { return isMore(id) || f.wantsDevice(id) })
 }
 
-// wantsDevice reports whether the filter selects the device with this id. The id of a card's first port is
-// also the address of the card, so it selects all ports. The suffix -p0 selects the first port alone.
+// wantsDevice reports whether the filter selects the device with this id. The id of a card's first port is also the
+// card's address, so it selects all ports. To select only the first port, use the suffix -p0.
 func (f *Filter) wantsDevice(id string) bool {
 	return len(f.Devices) == 0 || slices.ContainsFunc(f.Devices, func(device string) bool {
 		first, alone := strings.CutSuffix(device, "-p0")
@@ -99,12 +99,12 @@ func (f *Filter) wantsDevice(id string) bool {
 	})
 }
 
-// Bound returns the beginning or the end of a time range for lines of a zone.
+// Bound returns the start or the end of a time range for lines in a given time zone.
 type Bound func(zone *time.Location) time.Time
 
 // ParseBound parses an RFC 3339 time, a duration before now (90m), a date and a time, or a time of day, which means the
-// last such time before now. A time without a zone is in the zone of the lines, so that a user can type a time as the
-// lines show it.
+// last such time before now. A time without a time zone is taken to be in the lines' time zone, so that a user can type
+// a time the way it appears in the lines.
 func ParseBound(s string, now time.Time) (Bound, error) {
 	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
 		return func(*time.Location) time.Time { return t }, nil
@@ -123,7 +123,7 @@ func ParseBound(s string, now time.Time) (Bound, error) {
 		" or a duration before now (90m)", s)
 }
 
-// latest returns a time in a zone: for a layout without a date, the last one before now.
+// latest returns a time in a time zone. For a layout without a date, it is the last one before now.
 func latest(layout, s string, zone *time.Location, now time.Time) time.Time {
 	t, _ := time.ParseInLocation(layout, s, zone)
 	if strings.HasPrefix(layout, "2006") {
@@ -137,7 +137,8 @@ func latest(layout, s string, zone *time.Location, now time.Time) time.Time {
 	return t
 }
 
-// place compares a time with the time range: negative before Since, positive from Until on, otherwise 0.
+// place compares a time with the time range. It returns a negative number before Since, a positive number at or after
+// Until, and 0 otherwise.
 func (f *Filter) place(t time.Time) int {
 	switch {
 	case f.Until != nil && !t.Before(f.Until(t.Location())):

@@ -10,34 +10,34 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// foldWithin is the longest time from the first line of a pull to the last one. In recordings of Linux 6.1 the kernel
-// takes 50 ms to remove a card. Of 399 pulls in logs of tests, 397 took less than 50 ms. The other two were failures
-// that had lasted for seconds. A person needs longer than foldWithin to pull a card that has just failed, so such a
-// failure is not folded into the pull.
+// foldWithin is the maximum time between a pull's first and last line. In recordings from Linux 6.1, the kernel takes
+// 50 ms to remove a card. Of 399 pulls in test logs, 397 took less than 50 ms. The other two were failures that had
+// lasted for seconds. A person needs longer than foldWithin to pull a card that has just failed, so such a failure
+// isn't folded into the pull.
 const foldWithin = 500 * time.Millisecond
 
-// maxWaiting bounds the lines that wait for the end of a burst.
+// maxWaiting is the maximum number of lines that wait for the end of a burst.
 const maxWaiting = 1000
 
-// pullReasons are the reasons that a device has while the kernel removes its card. A line with any other reason is not
-// folded, because it may be about a real failure: a failed card may be removed right after, by the kernel or by a
+// pullReasons lists the reasons that a device has while the kernel removes its card. A line with any other reason isn't
+// folded, because it may be about a real failure: a failed card may be removed right afterwards, by the kernel or by a
 // person.
 var pullReasons = []string{"driver-unbound", "fme-unbound", "no-port", "node-mismatch", "node-missing", "port-missing", "recovering", "unreadable"}
 
-// burst is the lines of one device while its card is pulled. The kernel removes the parts of the card in turn, and each
-// step may cause a line.
+// burst contains the lines about a device while its card is being pulled. The kernel removes the card's parts one by
+// one, and each step may cause a line.
 type burst struct {
 	first *line
 	ended bool
 }
 
-// folder makes one line of each burst, and keeps the order of the lines. The zero folder has no lines.
+// folder turns each burst into a single line, and keeps the lines in order. The zero folder has no lines.
 type folder struct {
-	bursts  map[string]*burst // open ones, by origin and device
-	waiting []*line           // lines of an open burst, and lines after them
+	bursts  map[string]*burst // open bursts, by origin and device
+	waiting []*line           // the lines of open bursts, and the lines after them
 }
 
-// add adds a line, or the line into which the burst that it completes is folded.
+// add adds a line, or, if the line completes a burst, the line that the burst is folded into.
 func (f *folder) add(l *line) {
 	key := l.origin + " " + l.text("device")
 	b := f.bursts[key]
@@ -45,7 +45,7 @@ func (f *folder) add(l *line) {
 	case logevent.DeviceAdded.String:
 		f.end(key)
 	case logevent.DeviceIdentity.String:
-		if value := l.text("new"); value == "" || value == "-1" { // a part became unknown
+		if value := l.text("new"); value == "" || value == "-1" { // a part has become unknown
 			l.of = b
 		}
 	case logevent.DeviceHealth.String:
@@ -73,8 +73,8 @@ func isPull(l *line) bool {
 	return len(reasons) > 0 && !slices.ContainsFunc(reasons, func(reason string) bool { return !slices.Contains(pullReasons, reason) })
 }
 
-// withoutService returns the names of the reasons of a line. It leaves out cordoned and excluded, because a person
-// usually takes a card out of service before pulling it.
+// withoutService returns the names of a line's reasons. It leaves out cordoned and excluded, because people usually
+// take a card out of service before pulling it.
 func withoutService(l *line) (names []string) {
 	for _, reason := range l.texts("reasons") {
 		if name, _, _ := strings.Cut(reason, "="); name != "cordoned" && name != "excluded" {
@@ -84,7 +84,7 @@ func withoutService(l *line) (names []string) {
 	return names
 }
 
-// fold removes the lines of a burst. The last line takes their reasons, and the health before the burst.
+// fold removes a burst's lines. The last line takes over their reasons, and the health from before the burst.
 func (f *folder) fold(b *burst, last *line) {
 	var steps []string
 	f.waiting = slices.DeleteFunc(f.waiting, func(l *line) bool {
@@ -104,7 +104,7 @@ func (f *folder) fold(b *burst, last *line) {
 	}
 }
 
-// begin starts a burst of a device.
+// begin starts a burst for a device.
 func (f *folder) begin(key string, l *line) *burst {
 	if f.bursts == nil {
 		f.bursts = map[string]*burst{}
@@ -113,7 +113,7 @@ func (f *folder) begin(key string, l *line) *burst {
 	return f.bursts[key]
 }
 
-// end ends a burst, if there is one, so that its lines need not wait.
+// end ends a burst, if there is one, so that its lines don't have to wait.
 func (f *folder) end(key string) {
 	if b := f.bursts[key]; b != nil {
 		b.ended = true

@@ -10,23 +10,23 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// line is one line of the daemon's log.
+// line is a line from the daemon's log.
 type line struct {
 	json   []byte // the object as it was written
-	origin string // pod or host in the prefix; "": none
+	origin string // pod or host from the prefix; "" if there is none
 	time   time.Time
 	level  zapcore.Level
 	event  string
 	fields map[string]any
-	of     *burst // which the line belongs to; nil: none
-	steps  string // of a folded line: the reasons of the lines in it
+	of     *burst // the burst that the line belongs to; nil if there is none
+	steps  string // for a folded line, the reasons of the lines in it
 }
 
-// prefix matches what `kubectl logs --prefix` and journalctl write before a line. The prefix names the pod or the host.
-// The host follows the time; with --no-hostname there is none.
+// prefix matches what `kubectl logs --prefix` and journalctl write before a line. It contains the name of the pod or
+// the host. The host follows the time; with --no-hostname there is none.
 var prefix = regexp.MustCompile(`^\[pod/([\w.-]+)/| ([\w.-]+) \S+\[\d+\]: $`)
 
-// parse parses a line of the daemon, which may have a prefix.
+// parse parses a line from the daemon, which may have a prefix.
 func parse(text []byte) (l line, ok bool) {
 	begin := max(0, bytes.Index(text, []byte(`{"`)))
 	l.json = bytes.TrimSpace(text[begin:])
@@ -37,7 +37,7 @@ func parse(text []byte) (l line, ok bool) {
 		l.origin = string(m[1]) + string(m[2])
 	}
 	level, err := zapcore.ParseLevel(l.text("level"))
-	if err != nil || l.text("level") == "" { // which ParseLevel takes for info
+	if err != nil || l.text("level") == "" { // ParseLevel takes "" for info
 		return l, false
 	}
 	l.event, l.level = l.text("event"), level
@@ -45,13 +45,13 @@ func parse(text []byte) (l line, ok bool) {
 	return l, l.event != "" && err == nil && l.time.Year() > 0
 }
 
-// text returns the string in a field, or "" if there is none.
+// text returns a field's string, or "" if there is none.
 func (l *line) text(key string) string {
 	text, _ := l.fields[key].(string)
 	return text
 }
 
-// texts returns the strings in a field that is a list.
+// texts returns the strings in a list field.
 func (l *line) texts(key string) []string {
 	list, _ := l.fields[key].([]any)
 	var texts []string
@@ -63,14 +63,14 @@ func (l *line) texts(key string) []string {
 	return texts
 }
 
-// duration returns the duration in a field, which is in milliseconds, or 0 if there is none.
+// duration returns the duration in a field, whose value is in milliseconds, or 0 if there is none.
 func (l *line) duration(key string) time.Duration {
 	ms, _ := l.fields[key].(float64)
-	const century = 100 * 365 * 24 * time.Hour // a Duration holds 292 years at most
+	const century = 100 * 365 * 24 * time.Hour // a Duration can hold at most 292 years
 	return time.Duration(max(0, min(ms, float64(century/time.Millisecond))) * float64(time.Millisecond))
 }
 
-// isMore reports whether an element of a list is the number of omitted elements, "and 3 more".
+// isMore reports whether a list element is the number of omitted elements, as in "and 3 more".
 func isMore(text string) bool {
 	return strings.HasPrefix(text, "and ") && strings.HasSuffix(text, " more")
 }

@@ -16,16 +16,16 @@ import (
 type Summary struct {
 	From    time.Time `json:"from"` // time of the earliest line in the time range
 	To      time.Time `json:"to"`
-	Lines   int       `json:"lines"`   // of the daemon in the time range, without Debug
-	Skipped int       `json:"skipped"` // lines of other programs, and incomplete lines
-	Starts  int       `json:"starts"`  // of the daemon
+	Lines   int       `json:"lines"`   // the daemon's lines in the time range, without Debug
+	Skipped int       `json:"skipped"` // other programs' lines, and incomplete lines
+	Starts  int       `json:"starts"`  // how often the daemon started
 	Devices []Device  `json:"devices"`
 }
 
-// summary returns the summary of the lines so far, with the devices that the filter selects.
+// summary returns the summary of the lines so far, with the devices selected by the filter.
 func (r *Reader) summary() Summary {
 	s := r.total
-	s.Lines, s.Skipped, s.Devices = r.wanted, r.skipped, []Device{} // in JSON [], not null
+	s.Lines, s.Skipped, s.Devices = r.wanted, r.skipped, []Device{} // [] in JSON rather than null
 	for _, d := range r.devices {
 		if r.o.wantsDevice(d.ID) {
 			shown := *d
@@ -50,7 +50,7 @@ func (s Summary) print(w io.Writer, colour bool) {
 	if len(s.Devices) == 0 {
 		return
 	}
-	begin := 1 // without the origins, if there are none
+	begin := 1 // skip the origins if there are none
 	if slices.ContainsFunc(s.Devices, func(d Device) bool { return d.Origin != "" }) {
 		begin = 0
 	}
@@ -79,7 +79,7 @@ func (s Summary) print(w io.Writer, colour bool) {
 	t.Flush()
 }
 
-// count returns a number with its noun, in the plural unless it is 1.
+// count returns a number with its noun, in the plural unless the number is 1.
 func count(n int, noun string) string {
 	if n != 1 {
 		noun += "s"

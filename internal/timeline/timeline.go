@@ -18,21 +18,21 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// Options select the output of a [Reader].
+// Options select what a [Reader] prints.
 type Options struct {
 	Filter
 	JSON    bool // print lines as they were written, or the summary as an object
 	Summary bool // print a summary at the end instead of lines
-	All     bool // do not fold the lines of a pull or a plug into one
+	All     bool // don't fold the lines of a pull or a plug into one
 	Colour  bool // use terminal colours
 }
 
-// maxLine is the longest line in bytes; lines of the daemon have a few hundred.
+// maxLine is the maximum length of a line in bytes. The daemon's lines have a few hundred.
 const maxLine = 1 << 20
 
-// Reader reads logs and prints the selected lines, or a summary. Create it with [New].
+// Reader reads logs and prints the selected lines or a summary. Create it with [New].
 type Reader struct {
-	Origin string // pod or host of the lines that [Reader.Read] reads next, if they have no prefix; "": none
+	Origin string // pod or host for the lines that [Reader.Read] reads next, if they don't have a prefix; "" if there is none
 
 	o      Options
 	out    *bufio.Writer // keeps its first error, which Flush returns
@@ -42,13 +42,13 @@ type Reader struct {
 
 	devices map[[2]string]*Device // by origin and id
 
-	// Numbers of lines: of the daemon (ours) and, of these, the printed ones (wanted), and others (skipped).
+	// Line counts: the daemon's lines (ours), how many of them were printed (wanted), and other lines (skipped).
 	ours, wanted, skipped int
 	firstSkipped          string
-	from, to              time.Time // of the daemon's lines
+	from, to              time.Time // time span of the daemon's lines
 }
 
-// New returns a Reader that prints to out. The error names an option that is not valid.
+// New returns a Reader that prints to out. An error says which option isn't valid.
 func New(o Options, out io.Writer) (*Reader, error) {
 	if o.Summary && (len(o.Events) > 0 || o.Level != nil) {
 		return nil, errors.New("summary: found with event or level, want only device, since or until: " +
@@ -60,12 +60,12 @@ func New(o Options, out io.Writer) (*Reader, error) {
 	return &Reader{o: o, out: bufio.NewWriterSize(out, 64<<10), words: printer{colour: o.Colour}, devices: map[[2]string]*Device{}}, nil
 }
 
-// Read reads a log until its end, or until ctx ends, which is not an error. Messages use name for the log. Read returns
-// the error of in or of the output. If ctx ends while in blocks, a goroutine stays blocked with it.
+// Read reads a log until it ends or ctx is done, which isn't an error. Messages refer to the log by name. Read returns
+// any error from in or from the output. If ctx is done while in blocks, a goroutine stays blocked with it.
 func (r *Reader) Read(ctx context.Context, name string, in io.Reader) error {
 	lines, done := make(chan []byte, 64), make(chan struct{})
 	defer close(done)
-	var failed error // may be read when lines is closed
+	var failed error // may be read once lines is closed
 	go func() {
 		defer close(lines)
 		failed = readLines(in, func(text []byte) bool {
@@ -91,7 +91,7 @@ func (r *Reader) Read(ctx context.Context, name string, in io.Reader) error {
 			if errors.Is(failed, bufio.ErrTooLong) {
 				return fmt.Errorf("%s:%d: found a line of more than %d bytes, want the log of the daemon", name, number, maxLine)
 			}
-			return failed // of a file, with its path
+			return failed // for a file, it contains the path
 		}
 		if l, ok := parse(text); ok {
 			l.origin = cmp.Or(l.origin, r.Origin)
@@ -105,8 +105,8 @@ func (r *Reader) Read(ctx context.Context, name string, in io.Reader) error {
 	}
 }
 
-// next returns the next line, or nil if there is none. Before it waits for a line, it flushes the output. If
-// none arrives for foldWithin, it prints the lines that wait for the end of a burst.
+// next returns the next line, or nil if there is none. Before it waits for a line, it flushes the output. If none
+// arrives within foldWithin, it prints the lines that are waiting for the end of a burst.
 func (r *Reader) next(ctx context.Context, lines <-chan []byte) ([]byte, error) {
 	if ctx.Err() != nil {
 		return nil, nil
@@ -149,8 +149,8 @@ func readLines(in io.Reader, yield func([]byte) bool) error {
 	return lines.Err()
 }
 
-// add handles a line of the daemon. Even lines before Since change the state of devices, because they show the state at
-// Since.
+// add handles a line from the daemon. Even lines before Since change the devices' states, because the state at Since
+// depends on them.
 func (r *Reader) add(l *line) {
 	r.ours++
 	widen(&r.from, &r.to, l.time)
@@ -179,7 +179,7 @@ func (r *Reader) add(l *line) {
 	}
 }
 
-// count adds a line of the time range to the counts. The counts of devices begin with the first such line.
+// count adds a line in the time range to the counts. The devices' counts begin with the first such line.
 func (r *Reader) count(l *line) {
 	if r.total.From.IsZero() {
 		for _, d := range r.devices {
@@ -192,14 +192,14 @@ func (r *Reader) count(l *line) {
 	}
 }
 
-// release prints the lines that need not wait for the end of a burst.
+// release prints the lines that don't have to wait for the end of a burst.
 func (r *Reader) release() {
 	for _, l := range r.folder.ready() {
 		r.out.WriteString(r.words.line(l))
 	}
 }
 
-// widen extends the span from from to to so that it contains t.
+// widen extends the time span so that it contains t.
 func widen(from, to *time.Time, t time.Time) {
 	if from.IsZero() || t.Before(*from) {
 		*from = t
@@ -209,7 +209,7 @@ func widen(from, to *time.Time, t time.Time) {
 	}
 }
 
-// Close prints the summary, if one is wanted, and flushes the output.
+// Close prints the summary, if requested, and flushes the output.
 func (r *Reader) Close() error {
 	switch {
 	case r.o.Summary && r.o.JSON:
@@ -220,8 +220,8 @@ func (r *Reader) Close() error {
 	return r.out.Flush()
 }
 
-// Notes returns remarks for the user: on skipped lines, on a filter that selects no line, and on devices that
-// were removed while no daemon was running.
+// Notes returns remarks for the user about skipped lines, about a filter that doesn't select any lines, and about
+// devices that were removed while no daemon was running.
 func (r *Reader) Notes() (notes []string) {
 	note := func(format string, a ...any) { notes = append(notes, terminal.Escape(fmt.Sprintf(format, a...))) }
 	if r.skipped > 0 {
@@ -250,13 +250,13 @@ func (r *Reader) Notes() (notes []string) {
 	return notes
 }
 
-// Lacks reports whether the filter names a device that no line is about.
+// Lacks reports whether the filter contains a device that no line is about.
 func (r *Reader) Lacks() bool {
 	_, unknown := r.asked()
 	return len(unknown) > 0
 }
 
-// asked returns the devices in the log, and those that the filter names but the log does not contain.
+// asked returns the devices in the log, and those in the filter that the log doesn't contain.
 func (r *Reader) asked() (known, unknown []string) {
 	for _, d := range r.devices {
 		known = append(known, d.ID)
@@ -269,7 +269,7 @@ func (r *Reader) asked() (known, unknown []string) {
 	return known, unknown
 }
 
-// listed returns the sorted names as one text, each name once.
+// listed returns the names as a single string, sorted and without duplicates.
 func listed(names []string) string {
 	slices.Sort(names)
 	return cmp.Or(shortened(strings.Join(slices.Compact(names), ", ")), "none")

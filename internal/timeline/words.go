@@ -22,11 +22,10 @@ type printer struct {
 	origin int // width of the widest origin so far
 }
 
-// subjectWidth is the width of the subject's column. Ids and the default resource name fit.
+// subjectWidth is the width of the subject column. Ids and the default resource name fit.
 const subjectWidth = len("b-com.com/accelerator")
 
-// line returns a line as text: the time, the subject, a mark for a warning or an error, and the text of
-// the event.
+// line returns a line as text: the time, the subject, a mark for a warning or an error, and the event's text.
 func (p *printer) line(l *line) string {
 	origin, mark := "", " "
 	subject := terminal.Escape(cmp.Or(l.text("device"), l.text("resource"), l.text("pci"), "-"))
@@ -51,7 +50,7 @@ func (p *printer) line(l *line) string {
 
 var placeholder = regexp.MustCompile(`\{\w+\}`)
 
-// phrase returns the text of an event that has a phrase.
+// phrase returns the text for an event that has a phrase.
 func (p *printer) phrase(l *line, phrase []string) string {
 	var text strings.Builder
 	var asides []string
@@ -79,7 +78,7 @@ func (p *printer) phrase(l *line, phrase []string) string {
 	return text.String() + parentheses(asides)
 }
 
-// fields returns the text of any other event: its message, its error, and the other fields in parentheses.
+// fields returns the text for any other event: its message, its error, and the other fields in parentheses.
 func (p *printer) fields(l *line) string {
 	text := p.value(l, "message")
 	if err := p.value(l, "error"); err != "" {
@@ -106,7 +105,7 @@ func parentheses(asides []string) string {
 	return " (" + strings.Join(asides, "; ") + ")"
 }
 
-// value returns the value of a field as text, or "" if there is none. See phrases for change and list.
+// value returns a field's value as text, or "" if there is none. For change and list, see phrases.
 func (p *printer) value(l *line, key string) string {
 	switch key {
 	case "change":
@@ -138,10 +137,9 @@ func (p *printer) value(l *line, key string) string {
 	}
 }
 
-// list returns the devices in a list.sent or slices.published line, by their health. The field devices contains the
-// devices that changed since the previous list of the stream, or in the slices. Those that are not also in the field
-// unhealthy or gone are healthy. For the first list of a stream, devices is empty, and unhealthy contains all unhealthy
-// devices.
+// list returns the devices in a list.sent or slices.published line, grouped by health. The devices field contains the
+// devices that have changed since the stream's previous list, or in the slices. Those that aren't also in the unhealthy
+// or gone field are healthy. For a stream's first list, devices is empty, and unhealthy contains all unhealthy devices.
 func list(l *line) string {
 	devices, unhealthy, off := l.texts("devices"), l.texts("unhealthy"), l.texts("gone")
 	if len(devices) == 0 {
@@ -155,7 +153,7 @@ func list(l *line) string {
 	for _, id := range devices {
 		group := " healthy"
 		switch {
-		case isMore(id): // of any group
+		case isMore(id): // these may belong to any group
 			group = ""
 		case slices.Contains(off, id):
 			group = " off the list"
@@ -173,23 +171,23 @@ func list(l *line) string {
 	return ": " + strings.Join(texts, "; ")
 }
 
-// maxText is the number of bytes that are shown of a text. While a card is pulled, its errors would fill a screen. -o
-// json prints the whole text.
+// maxText is how many bytes of a text are shown. While a card is being pulled, its errors would fill a screen. -o json
+// prints the whole text.
 const maxText = 160
 
-// shortened returns a text of the log without control characters, cut to maxText.
+// shortened returns a text from the log without control characters, cut to maxText.
 func shortened(text string) string {
 	if len(text) <= maxText {
 		return terminal.Escape(text)
 	}
 	end := maxText
-	for end > maxText-4 && text[end]&0xc0 == 0x80 { // inside of a character
+	for end > maxText-4 && text[end]&0xc0 == 0x80 { // inside a character
 		end--
 	}
 	return terminal.Escape(text[:end]) + "…"
 }
 
-// stateColours are the colours of the states of devices.
+// stateColours contains the colours for device states.
 var stateColours = map[string]string{
 	"healthy": terminal.Green, "degraded": terminal.Yellow, "unhealthy": terminal.Red, gone: terminal.Red,
 }
@@ -201,8 +199,8 @@ func (p *printer) paint(colour, text string) string {
 	return colour + text + terminal.Plain
 }
 
-// durationText returns a duration with about three digits: 0.28 ms, 484 ms, 2.13 s, 4m12s, 51h3m0s. All
-// durations below a second are in ms, so that they are easy to compare.
+// durationText returns a duration with about three digits: 0.28 ms, 484 ms, 2.13 s, 4m12s, 51h3m0s. All durations below
+// a second are in ms, so that they are easy to compare.
 func durationText(d time.Duration) string {
 	value, unit := float64(d)/1e6, " ms"
 	switch {

@@ -18,12 +18,12 @@ import (
 // Family reads the application functions of AWS cards.
 type Family struct{}
 
-// resources are the files of BARs that containers get, where they exist. resource4_wc maps the same BAR as resource4,
-// with write combining.
+// resources lists the BAR files that a container gets if they exist. resource4_wc maps the same BAR as resource4, with
+// write combining.
 var resources = []string{"resource0", "resource4", "resource4_wc"}
 
-// rowNotRescanned is the health row of a function whose ids in the kernel differ from those in its config space,
-// because an image was loaded without a rescan. Its value is the ids in config space, VVVV:DDDD.
+// rowNotRescanned is the health row for a function whose config space no longer matches the ids that the kernel has,
+// because an image was loaded without a rescan. Its value is the ids from the config space, VVVV:DDDD.
 var rowNotRescanned = inventory.Row{Name: "not-rescanned", Health: inventory.Unhealthy}
 
 // Name returns aws.
@@ -49,8 +49,8 @@ func (Family) Cards(host sysfs.Host) (cards []string, err error) {
 	return cards, err
 }
 
-// Read reads the card whose application function has this address. The reading of a management function contains no
-// unit, but names the application function in Related.
+// Read reads the card whose application function has this address. Reading a management function returns no unit, only
+// the address of its application function in Related.
 func (Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	s, a, err := find(host, card)
 	if err != nil || s.management == card {
@@ -64,7 +64,7 @@ func (Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	all.Observed = append(a.observed, sysfs.ObserveEntry(s.dir))
 	management := pci.Read(host, s.dir, pci.Virtual{})
 	if len(a.files) == 0 {
-		// The kernel adds the files of the BARs after it has announced the function, without a further event.
+		// The kernel adds the BAR files after it has announced the function, and sends no event for them.
 		all.Add(inventory.Condition{Reason: inventory.ReasonLoading, Health: inventory.Unhealthy})
 	}
 	if a.dir != "" {
@@ -77,7 +77,7 @@ func (Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	all.Join(&management.Findings)
 	u.Conditions, u.Files, u.Counters = all.Conditions, all.Files, all.Counters
 	if a.dir != "" {
-		// Findings of a function that was being removed do not count.
+		// Ignore the findings if the function was being removed.
 		if again, err := s.find(host); err != nil || again.incarnation != a.incarnation {
 			u, uerr := s.unit(host, application{})
 			u.Conditions = []inventory.Condition{{Reason: inventory.ReasonLoading, Health: inventory.Unhealthy}}
@@ -92,7 +92,7 @@ func (Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	return inventory.Reading{Related: s.related(card), Units: []inventory.Unit{u}, Observed: all.Observed}, err
 }
 
-// Outline returns the unit without its health, from directories and links, and from ids that the kernel keeps.
+// Outline returns the unit without its health. It uses only directories, links and the ids that the kernel keeps.
 func (Family) Outline(host sysfs.Host, card string) (inventory.Reading, error) {
 	s, a, err := find(host, card)
 	if err != nil || s.management == card {
@@ -105,7 +105,7 @@ func (Family) Outline(host sysfs.Host, card string) (inventory.Reading, error) {
 	return inventory.Reading{Related: s.related(card), Units: []inventory.Unit{u}}, err
 }
 
-// related returns the addresses of the functions whose events concern the card, without the card itself.
+// related returns the addresses of the other functions whose events concern the card.
 func (s slot) related(card string) []string {
 	switch card {
 	case s.management:
@@ -116,8 +116,8 @@ func (s slot) related(card string) []string {
 	return nil
 }
 
-// unit returns the unit of a card without its health and its PCI ids. Its directory is that of the management function,
-// so it remains the same unit when an image is loaded. The only errors are shortages ([sysfs.IsShortage]).
+// unit returns the card's unit without its health and PCI ids. The unit's directory is the management function's, so it
+// is still the same unit after an image has been loaded. The only errors are shortages ([sysfs.IsShortage]).
 func (s slot) unit(host sysfs.Host, a application) (u inventory.Unit, err error) {
 	u = inventory.Unit{
 		ID: strings.TrimPrefix(s.application, "0000:"), PCIAddress: s.application, Name: s.management, Incarnation: s.incarnation,
@@ -127,7 +127,7 @@ func (s slot) unit(host sysfs.Host, a application) (u inventory.Unit, err error)
 		},
 	}
 	for _, name := range a.files {
-		// In a tree that was not made by the kernel, a link may lead out of it.
+		// In a tree that wasn't created by the kernel, a link may point outside the tree.
 		if file, err := filepath.Rel(host.Sys, a.dir+"/"+name); err == nil && filepath.IsLocal(file) {
 			u.Mounts = append(u.Mounts, file)
 		}
@@ -136,7 +136,7 @@ func (s slot) unit(host sysfs.Host, a application) (u inventory.Unit, err error)
 	return u, err
 }
 
-// find returns the slot with a function at this address, and the state of its application function. The error wraps
+// find returns the slot that has a function at this address, and the state of its application function. The error wraps
 // fs.ErrNotExist if there is no such slot, or if the application function belongs to another family.
 func find(host sysfs.Host, address string) (s slot, a application, err error) {
 	if s, err = slotOf(host, address); err == nil {
@@ -153,8 +153,8 @@ type application struct {
 	observed    []sysfs.Observation
 }
 
-// find looks up the slot's application function in sysfs and returns its state, from directories and links alone. The
-// error wraps fs.ErrNotExist if the function belongs to another family.
+// find looks up the slot's application function in sysfs. It determines the function's state from directories and links
+// alone. The error wraps fs.ErrNotExist if the function belongs to another family.
 func (s slot) find(host sysfs.Host) (a application, err error) {
 	link := host.Sys + "/bus/pci/devices/" + s.application
 	a.observed = append(a.observed, sysfs.ObserveEntry(link))
@@ -193,9 +193,9 @@ func (s slot) find(host sysfs.Host) (a application, err error) {
 	return a, nil
 }
 
-// compareIDs adds a condition if the vendor and the device in the config space of the function at dir are not those
-// that the kernel keeps. It adds none for a config space that cannot be read or is all ones, because package pci does.
-// It reads no other bytes, because each dword is an access to the function.
+// compareIDs adds a condition if the vendor and device ids in the config space of the function at dir differ from the
+// ones the kernel keeps. A config space that can't be read or is all ones is left to package pci. compareIDs reads only
+// these bytes, because each dword is an access to the function.
 func compareIDs(f *pci.Findings, dir, kept string) {
 	var config [4]byte
 	err := sysfs.ReadFull(dir+"/config", config[:])
@@ -205,8 +205,8 @@ func compareIDs(f *pci.Findings, dir, kept string) {
 	}
 }
 
-// idsOf returns the vendor and the device at the beginning of a config space as VVVV:DDDD. ok is false if the function
-// does not answer.
+// idsOf returns the vendor and device ids at the start of a config space as VVVV:DDDD. ok is false if the function
+// doesn't answer.
 func idsOf(config [4]byte) (ids string, ok bool) {
 	vendor, device := binary.LittleEndian.Uint16(config[:2]), binary.LittleEndian.Uint16(config[2:])
 	return fmt.Sprintf("%04x:%04x", vendor, device), vendor != 0xffff

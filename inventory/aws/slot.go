@@ -14,31 +14,31 @@ import (
 
 // slot is a card, with the addresses of its two PCI functions.
 type slot struct {
-	number      int    // as AWS's tools count (fpga_pci_get_all_slot_specs)
+	number      int    // numbered the way AWS's tools do it (fpga_pci_get_all_slot_specs)
 	management  string // address of the management function
 	application string // address of the application function, which may be missing
 	dir         string // of the management function
 	incarnation uint64 // of dir
 }
 
-// The beginnings of the ids of management functions (fpga_common.h in AWS's SDK).
+// The id prefixes of management functions (fpga_common.h in AWS's SDK).
 const (
 	managementF2 = "1d0f:9248:"
 	managementF1 = "1d0f:1041:"
 )
 
-// list returns all slots in the order of the addresses of their management functions, which determines their numbers.
-// The error is about functions that could not be read.
+// list returns all slots, sorted by the addresses of their management functions. This order determines the slot
+// numbers. The error reports functions that couldn't be read.
 func list(host sysfs.Host) (all []slot, err error) {
 	entries, err := os.ReadDir(host.Sys + "/bus/pci/devices")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	// An image may use the ids of a management function. An application function with such ids must not count as a
+	// An image may use a management function's ids. An application function with such ids must not count as a
 	// management function, because the PCI device before it would then count as a card. The loop runs backwards,
-	// because the application function of a card comes before its management function.
+	// because a card's application function comes before its management function.
 	applications := make(map[string]bool)
-	for _, e := range slices.Backward(entries) { // they are sorted
+	for _, e := range slices.Backward(entries) { // entries are sorted
 		if applications[e.Name()] {
 			continue
 		}
@@ -58,10 +58,10 @@ func list(host sysfs.Host) (all []slot, err error) {
 	return all, err
 }
 
-// slotOf returns the slot with a function at this address. The error wraps fs.ErrNotExist if there is none.
+// slotOf returns the slot that has a function at this address. The error wraps fs.ErrNotExist if there is none.
 func slotOf(host sysfs.Host, address string) (slot, error) {
 	slots, err := list(host)
-	if sysfs.IsShortage(err) { // the numbers of the other slots may be wrong
+	if sysfs.IsShortage(err) { // the other slots' numbers may be wrong
 		return slot{}, err
 	}
 	for _, s := range slots {
@@ -75,8 +75,8 @@ func slotOf(host sysfs.Host, address string) (slot, error) {
 	return slot{}, err
 }
 
-// managedBy returns the slot whose management function is at this address, which it recognizes by its PCI ids. It does
-// not set the slot's number. The error wraps fs.ErrNotExist if the function is not a management function.
+// managedBy returns the slot whose management function is at this address, which it recognizes by its PCI ids. It
+// doesn't set the slot's number. The error wraps fs.ErrNotExist if the function is not a management function.
 func managedBy(host sysfs.Host, address string) (s slot, err error) {
 	dir, err := host.PCIDir(address)
 	if err != nil {
@@ -95,8 +95,8 @@ func managedBy(host sysfs.Host, address string) (s slot, err error) {
 	return s, err
 }
 
-// applicationOf returns the address of the application function that belongs to a management function with this
-// address and these ids. ok is false for any other function.
+// applicationOf returns the address of the application function that belongs to the management function with this
+// address and these ids. ok is false if this isn't a management function.
 func applicationOf(address, id string) (application string, ok bool) {
 	if _, err := sysfs.ParsePCIAddress(address); err != nil {
 		return "", false

@@ -10,8 +10,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// BoundTo lists the PCI addresses of all functions that are bound to this driver. If the host does not have the driver,
-// there are none. If some cannot be listed, it returns the others and an error.
+// BoundTo lists the PCI addresses of all functions that are bound to this driver. If the host doesn't have the driver,
+// the list is empty. If some functions can't be listed, it returns the others and an error.
 func BoundTo(host sysfs.Host, driver string) (addresses []string, err error) {
 	entries, err := os.ReadDir(host.Sys + "/bus/pci/drivers/" + driver)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -25,7 +25,7 @@ func BoundTo(host sysfs.Host, driver string) (addresses []string, err error) {
 	return addresses, err
 }
 
-// DriverOf returns the name of the driver of the function at dir, or "" if there is none.
+// DriverOf returns the name of the driver that the function at dir is bound to, or "" if there is none.
 func DriverOf(dir string) (string, error) {
 	target, err := os.Readlink(dir + "/driver")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -34,7 +34,7 @@ func DriverOf(dir string) (string, error) {
 	return filepath.Base(target), err
 }
 
-// CheckBound returns an error that wraps fs.ErrNotExist if the function at dir is not bound to this driver.
+// CheckBound returns an error that wraps fs.ErrNotExist if the function at dir isn't bound to this driver.
 func CheckBound(dir, driver string) error {
 	found, err := DriverOf(dir)
 	if err == nil && found != driver {

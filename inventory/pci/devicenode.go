@@ -7,15 +7,15 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// DeviceNode is a device node and its number. Reading the number does not access the hardware, because the driver core
+// DeviceNode is a device node and its number. Reading the number doesn't access the hardware, because the driver core
 // keeps it.
 type DeviceNode struct {
 	Name   string // below the device root
 	number sysfs.DeviceNumber
-	Err    error // of reading the number
+	Err    error // error from reading the number
 }
 
-// ReadDeviceNode returns the node with this name, whose number is in the directory of its device.
+// ReadDeviceNode returns the node with this name. It reads the node's number from dir, the directory of its device.
 func ReadDeviceNode(name, dir string) DeviceNode {
 	number, err := sysfs.ReadAs(dir+"/dev", sysfs.ParseDeviceNumber)
 	return DeviceNode{name, number, err}
@@ -29,7 +29,7 @@ func (n DeviceNode) AppendNumber(numbers []string) []string {
 	return append(numbers, n.number.String())
 }
 
-// Shortage returns the first error of reading a number that is a shortage ([sysfs.IsShortage]), or nil.
+// Shortage returns the first error from reading a number that is a shortage ([sysfs.IsShortage]), or nil.
 func Shortage(nodes []DeviceNode) error {
 	for _, n := range nodes {
 		if sysfs.IsShortage(n.Err) {
@@ -39,8 +39,8 @@ func Shortage(nodes []DeviceNode) error {
 	return nil
 }
 
-// CheckNode observes a node, and adds a condition if the node does not match sysfs ([sysfs.Host.CheckNode]). file is
-// the name of the file with the number.
+// CheckNode observes a node, and adds a condition if the node doesn't match sysfs ([sysfs.Host.CheckNode]). file is the
+// name of the file that contains the number.
 func (f *Findings) CheckNode(host sysfs.Host, n DeviceNode, file string) {
 	f.Observe(sysfs.ObserveEntry(host.Dev + "/" + n.Name))
 	err := host.CheckNode(n.Name, n.number, n.Err)

@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Findings are the results of reading the files of one part of a card, for [inventory.Unit] and
+// Findings contains the results of reading the files of one part of a card, for [inventory.Unit] and
 // [inventory.Reading].
 type Findings struct {
 	Conditions []inventory.Condition
@@ -19,13 +19,13 @@ type Findings struct {
 	Observed   []sysfs.Observation
 }
 
-// NewFindings returns findings with capacity for the health files of one part.
+// NewFindings returns empty findings with capacity for one part's health files.
 func NewFindings() Findings {
 	const most = 16
 	return Findings{Files: make([]inventory.HealthFile, 0, most), Observed: make([]sysfs.Observation, 0, most)}
 }
 
-// AddFile adds a health file, given the error of reading it, and reports whether the file is absent. worst is the row
+// AddFile adds a health file, given the error from reading it, and reports whether the file is absent. worst is the row
 // that applies if the file is lost.
 func (f *Findings) AddFile(name string, worst inventory.Row, err error) (absent bool) {
 	absent = errors.Is(err, fs.ErrNotExist)
@@ -33,7 +33,7 @@ func (f *Findings) AddFile(name string, worst inventory.Row, err error) (absent 
 	return absent
 }
 
-// Observe adds an observation, which a check compares with the present state.
+// Observe adds an observation, which a check compares with the current state.
 func (f *Findings) Observe(o sysfs.Observation) { f.Observed = append(f.Observed, o) }
 
 // ReadAs reads and parses the attribute at path, like [sysfs.ReadAs], and observes its value.
@@ -44,24 +44,24 @@ func ReadAs[T any](f *Findings, path string, parse func(string) (T, error)) (T, 
 	})
 }
 
-// Add adds a condition. It does nothing if there is one with the same reason: two files may show the same condition.
+// Add adds a condition, unless there already is one with the same reason. Two files may show the same condition.
 func (f *Findings) Add(c inventory.Condition) {
 	if !slices.ContainsFunc(f.Conditions, func(old inventory.Condition) bool { return old.Reason == c.Reason }) {
 		f.Conditions = append(f.Conditions, c)
 	}
 }
 
-// AddRow adds the condition of a row.
+// AddRow adds a row's condition.
 func (f *Findings) AddRow(r inventory.Row) {
 	f.Add(inventory.Condition{Reason: r.Name, Health: r.Health, Row: r.Name})
 }
 
-// AddValue adds the condition of a row whose reasons have a value, with this value.
+// AddValue adds the condition of a row that takes a value, with this value.
 func (f *Findings) AddValue(r inventory.Row, value string) {
 	f.Add(inventory.Condition{Reason: r.Name + "=" + value, Health: r.Health, Row: r.Name})
 }
 
-// AddDead adds the condition of a row for a part that does not answer.
+// AddDead adds a row's condition for a part that doesn't answer.
 func (f *Findings) AddDead(r inventory.Row, err error) {
 	f.Add(inventory.Condition{Reason: r.Name, Health: r.Health, Row: r.Name, Dead: true, Err: err})
 }
@@ -74,15 +74,15 @@ func (f *Findings) AddShortage(err error) {
 	}
 }
 
-// AddUnreadable adds the condition of a file that cannot be read, or whose value is not valid.
+// AddUnreadable adds the condition of a file that can't be read or whose value isn't valid.
 func (f *Findings) AddUnreadable(name string, worst inventory.Row, err error) {
 	f.Add(inventory.Condition{
 		Reason: inventory.ReasonUnreadable + "=" + name, Health: worst.Health, Row: worst.Name, Err: err,
 	})
 }
 
-// Prefix adds a prefix to the names of the files and counters. The reason of a file that is gone or cannot be read
-// stays the same.
+// Prefix adds a prefix to the names of the files and counters. The reasons of files that are gone or can't be read stay
+// the same.
 func (f *Findings) Prefix(prefix string) {
 	for i := range f.Files {
 		file := &f.Files[i]
@@ -94,7 +94,7 @@ func (f *Findings) Prefix(prefix string) {
 	}
 }
 
-// Join adds the findings of another part. If two conditions have the same reason, it keeps the first.
+// Join adds another part's findings. If two conditions have the same reason, it keeps the first.
 func (f *Findings) Join(o *Findings) {
 	for _, c := range o.Conditions {
 		f.Add(c)

@@ -9,18 +9,17 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Function is the state of the PCI function of a card, which the card's units share.
+// Function is the state of a card's PCI function, which the card's units share.
 type Function struct {
 	Virtual
-	Dir  string // of the function whose health counts: of the physical function if there is one
-	ID   string // as [inventory.Device.PCIID]
+	Dir  string // of the function whose health counts, which is the physical function if there is one
+	ID   string // see [inventory.Device.PCIID]
 	NUMA int    // -1: none
 	Findings
 }
 
-// Read reads the PCI function of the card at dir. For a virtual function it judges the physical
-// function: the config space of a virtual function begins with ff and its link is Unknown, which is
-// normal.
+// Read reads the PCI function of the card at dir. For a virtual function, it judges the physical function instead: a
+// virtual function's config space begins with ff and its link is Unknown, which is normal.
 func Read(host sysfs.Host, dir string, v Virtual) *Function {
 	f := &Function{Virtual: v, Dir: dir, Findings: NewFindings()}
 	var err error
@@ -55,7 +54,7 @@ func Read(host sysfs.Host, dir string, v Virtual) *Function {
 	return f
 }
 
-// Describe sets the fields of a unit that come from its function.
+// Describe sets the unit fields that come from its function.
 func (f *Function) Describe(u *inventory.Unit) {
 	u.PCIID, u.NUMANode = f.ID, f.NUMA
 	f.Virtual.Describe(u)
@@ -64,10 +63,10 @@ func (f *Function) Describe(u *inventory.Unit) {
 // configFile is the config space of a PCI device.
 const configFile = "pci/config"
 
-// readConfig reads the vendor and device ids in config space, and reports whether the device has
-// left the bus: then all bits are ones. It reads no other byte, because each dword is an access to
-// the device. It must be called before readLink, because the access wakes the port above an idle function. While that
-// port is suspended, the link reads all ones in kernels that do not wake it for the files of the link (pci-sysfs.c).
+// readConfig reads the vendor and device ids in config space, and reports whether the device has left the bus, in which
+// case all bits are ones. It doesn't read any other bytes, because each dword is an access to the device. It must be
+// called before readLink, because the access wakes the port above an idle function. While that port is suspended, the
+// link reads as all ones in kernels that don't wake it for the link files (pci-sysfs.c).
 func (f *Function) readConfig() (gone bool) {
 	var id [4]byte
 	path := Below(f.Dir, configFile)
@@ -87,17 +86,17 @@ func (f *Function) readConfig() (gone bool) {
 
 // link is one property of a PCIe link, its speed or its width.
 type link struct {
-	now, most, slot string                    // files: present value, greatest of the device, greatest of its slot
-	slow            inventory.Row             // for a present value that is less than possible
+	now, most, slot string                    // files for the current value, the device's maximum and its slot's maximum
+	slow            inventory.Row             // for a current value that is lower than possible
 	parse           func(string) (int, error) // 0: unknown
 	show            func(int) string
-	gone            int // the present value of a device that has left the bus
-	none            int // greatest value that means unknown, in addition to 0
+	gone            int // the current value of a device that has left the bus
+	none            int // maximum that means unknown; 0 does too
 }
 
-// readLink compares one property of the link with the greatest value that both the device and its
-// slot support: a card with many lanes in a slot with few lanes is as fast as possible. A device
-// whose greatest value is unknown has no link: it is integrated into the root complex.
+// readLink compares one property of the link with the maximum that both the device and its slot support, because a card
+// with many lanes is as fast as possible even in a slot with few lanes. If the device's maximum is unknown, it has no
+// link because it is integrated into the root complex.
 func (f *Function) readLink(l *link, slot string) {
 	path := Below(f.Dir, l.now)
 	text, err := sysfs.Read(path)
@@ -105,7 +104,7 @@ func (f *Function) readLink(l *link, slot string) {
 		return
 	}
 	if err != nil {
-		f.AddDead(rowPCIGone, err) // the kernel could not read the device (pci-sysfs.c)
+		f.AddDead(rowPCIGone, err) // the kernel couldn't read the device (pci-sysfs.c)
 		return
 	}
 	f.Observe(sysfs.ObserveValue(path, text))
@@ -120,16 +119,15 @@ func (f *Function) readLink(l *link, slot string) {
 	}
 	switch now {
 	case 0:
-		// An unknown value is a condition only if it was known before. A virtual function in a
-		// guest has no physical function, so its value is never known.
+		// An unknown value is a condition only if it was known before. A virtual function in a guest has no physical
+		// function, so its value is never known.
 		f.markAbsent(l.now)
 		return
 	case l.gone:
 		f.AddDead(rowPCIGone, nil)
 		return
 	}
-	// The value of the slot is read only if needed: a link with the greatest value of the device
-	// is good in any slot.
+	// The slot's value is read only if needed: a link at the device's maximum is good in any slot.
 	if now < most && slot != "" {
 		if limit, ok := f.readMost(l, l.slot, slot); ok {
 			most = min(most, limit)
@@ -140,8 +138,8 @@ func (f *Function) readLink(l *link, slot string) {
 	}
 }
 
-// markAbsent marks the health file with this name as absent, because its value is unknown. If the value was
-// known before, the function has left the bus.
+// markAbsent marks the health file with this name as absent, because its value is unknown. If the value was known
+// before, the function has left the bus.
 func (f *Function) markAbsent(name string) {
 	for i := range f.Files {
 		if f.Files[i].Name == name {
@@ -150,7 +148,7 @@ func (f *Function) markAbsent(name string) {
 	}
 }
 
-// readMost reads a greatest value. It returns false if there is no file, or if the value is unknown.
+// readMost reads a maximum. It returns false if the file doesn't exist or its value is unknown.
 func (f *Function) readMost(l *link, name, dir string) (most int, ok bool) {
 	most, err := sysfs.ReadAs(Below(dir, name), l.parse)
 	if f.AddFile(name, l.slow, err) {
@@ -166,12 +164,12 @@ func (f *Function) readMost(l *link, name, dir string) (most int, ok bool) {
 func showSpeed(tenths int) string { return fmt.Sprintf("%d.%d", tenths/10, tenths%10) }
 func showWidth(lanes int) string  { return strconv.Itoa(lanes) }
 
-// aerCounter is a count of PCI errors.
+// aerCounter is a PCI error counter.
 type aerCounter struct {
 	of    part
 	file  string
-	label string        // of the count in the file; "": the file has only one number
-	row   inventory.Row // for a rise
+	label string        // the count's label in the file; "" if the file contains only one number
+	row   inventory.Row // for an increase
 }
 
 // part is one of the PCI devices from the root port to a card.
@@ -183,7 +181,7 @@ const (
 	ofRoot
 )
 
-// count reads a count of errors of the PCI device at dir. It does nothing if dir is "".
+// count reads one of the error counters of the PCI device at dir. It does nothing if dir is "".
 func (f *Function) count(a *aerCounter, dir string) {
 	if dir == "" {
 		return
@@ -209,11 +207,10 @@ func (f *Function) count(a *aerCounter, dir string) {
 	})
 }
 
-// Below returns the path of the file with this name below dir: dir replaces the first element of the name.
+// Below returns the path of the health file with this name, with dir in place of the name's first element.
 func Below(dir, name string) string { return dir + name[strings.IndexByte(name, '/'):] }
 
-// parseTotal returns the count that follows label on a line of its own, or the only number if
-// label is "".
+// parseTotal returns the count that follows label on its own line, or the only number if label is "".
 func parseTotal(s, label string) (uint64, error) {
 	for l := range strings.Lines(s) {
 		number, ok := strings.CutPrefix(strings.TrimSuffix(l, "\n"), label)

@@ -5,9 +5,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// The health table of a PCI function. The names of its files are below pci/ (the physical function), slot/ (the PCI
-// device above the physical function) or root/ (the topmost PCI device). They contain no number that the kernel has
-// assigned.
+// The health table of a PCI function. Its file names are below pci/ (the physical function), slot/ (the PCI device
+// above the physical function) or root/ (the topmost PCI device). They don't contain numbers that the kernel assigns.
 
 const (
 	degraded = inventory.Degraded
@@ -16,8 +15,8 @@ const (
 
 func row(name string, h inventory.Health) inventory.Row { return inventory.Row{Name: name, Health: h} }
 
-// rowPCIGone is the row of a function that has left the bus: pci/config is ff ff ff ff, or
-// pci/current_link_* fails, is all ones, or is no longer known.
+// rowPCIGone is the row for a function that has left the bus: pci/config is ff ff ff ff, or pci/current_link_* fails,
+// is all ones, or is no longer known.
 var rowPCIGone = row("pci-gone", fatal)
 
 // links lists the properties of a PCIe link.
@@ -29,13 +28,13 @@ var links = []link{
 	{
 		now: "pci/current_link_width", most: "pci/max_link_width", slot: "slot/max_link_width",
 		slow: row("link-width", degraded), parse: sysfs.ParseUint8, show: showWidth,
-		gone: 0x3f, // the field of the register, all ones
+		gone: 0x3f, // the register field, all ones
 		none: 0xff, // PCIE_LNK_WIDTH_UNKNOWN (include/linux/pci.h)
 	},
 }
 
-// aerCounters lists the counters of PCI error reporting (Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats).
-// The total of a device is in a file with the counts of each error. The total of a root port is in a separate file.
+// aerCounters lists the PCI error reporting counters (Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats). A
+// device's total is in the same file as the counts for each kind of error. A root port's total is in a separate file.
 var aerCounters = []aerCounter{
 	{ofCard, "pci/aer_dev_fatal", "TOTAL_ERR_FATAL", row("aer-fatal", fatal)},
 	{ofCard, "pci/aer_dev_nonfatal", "TOTAL_ERR_NONFATAL", row("aer-nonfatal", degraded)},

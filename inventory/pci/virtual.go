@@ -7,11 +7,11 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Virtual is the place of a virtual function on its card. The zero value stands for a function that is not virtual, or
-// whose physical function is not visible, as in a guest.
+// Virtual describes where a virtual function is on its card. The zero value stands for a function that isn't virtual,
+// or whose physical function isn't visible, as in a guest.
 type Virtual struct {
-	PhysFn string // address of the physical function
-	index  int    // of the virtual function, from 0; -1: not known
+	PhysFn string // the physical function's address
+	index  int    // the virtual function's index, from 0; -1 if not known
 }
 
 // VirtualOf returns the place of the function at dir. It reads only links. The only errors are shortages
@@ -23,7 +23,7 @@ func VirtualOf(dir string) (v Virtual, err error) {
 	return v, err
 }
 
-// Describe sets the attributes of a unit of the virtual function.
+// Describe sets the attributes of the virtual function's unit.
 func (v Virtual) Describe(u *inventory.Unit) {
 	if v.PhysFn == "" {
 		return
@@ -37,7 +37,7 @@ func (v Virtual) Describe(u *inventory.Unit) {
 	}
 }
 
-// Related returns the addresses whose events concern the virtual function, for [inventory.Reading].
+// Related returns the addresses of the functions whose events concern the virtual function, for [inventory.Reading].
 func (v Virtual) Related() []string {
 	if v.PhysFn == "" {
 		return nil

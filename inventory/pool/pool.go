@@ -9,19 +9,19 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Pool is a family with one card, which has the given number of units.
+// Pool is a family with a single card, which has the given number of units.
 type Pool struct{ Units int }
 
-// card is the name of the only card. It is not a PCI address.
+// card is the name of the only card. It isn't a PCI address.
 const card = "pool"
 
 // Name returns pool.
 func (Pool) Name() string { return "pool" }
 
-// Signals returns no sources: no event on the node concerns a pool.
+// Signals returns no sources, because no event on the node concerns a pool.
 func (Pool) Signals() inventory.Signals { return inventory.Signals{} }
 
-// Rows returns nil: a pool has no health files.
+// Rows returns nil, because a pool has no health files.
 func (Pool) Rows() []inventory.Row { return nil }
 
 // Cards returns the only card.
@@ -46,7 +46,7 @@ func (p Pool) Read(_ sysfs.Host, name string) (inventory.Reading, error) {
 	return inventory.Reading{Units: units}, nil
 }
 
-// Outline returns the same as Read, which reads no files.
+// Outline returns the same as Read, which doesn't read any files.
 func (p Pool) Outline(host sysfs.Host, name string) (inventory.Reading, error) {
 	return p.Read(host, name)
 }

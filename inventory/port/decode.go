@@ -9,27 +9,27 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// decoder decodes the value of a file. All kinds of decoders are in this file.
+// decoder decodes a file's value. All kinds of decoders are in this file.
 type decoder interface {
-	// decode adds the conditions of the value to f. It returns an error if the value is not valid. dead reports that
-	// the value comes from a part that does not answer. Such a value has no other meaning.
+	// decode adds the value's conditions to f. It returns an error if the value isn't valid. dead reports that the
+	// value comes from a part that doesn't answer. Such a value has no other meaning.
 	decode(value string, f *findings) (dead bool, err error)
-	// rows returns the rows of the table.
+	// rows returns the health table rows that the decoder uses.
 	rows() []inventory.Row
-	// worst returns the row that applies if the file cannot be read.
+	// worst returns the row that applies if the file can't be read.
 	worst() inventory.Row
 }
 
-// mask decodes a hexadecimal value of 64 bits. Each bit that is set is a condition.
+// mask decodes a 64-bit hexadecimal value in which each set bit is a condition.
 type mask struct {
 	bits  []field
-	other inventory.Row // for the bits without a row: NAME, to which =0x… is added
-	quiet uint64        // bits that have no meaning for health
+	other inventory.Row // for bits without a row: NAME, to which =0x… is added
+	quiet uint64        // bits that don't matter for health
 }
 
-// field is a value, or bits, with a row.
+// field is a value, or a set of bits, with its row.
 type field struct {
-	set    uint64 // of a mask: the field is set if one of these bits is; of values: the value
+	set    uint64 // in a mask, the field is set if any of these bits is; in values, the value
 	reason string
 	health inventory.Health
 }
@@ -44,7 +44,7 @@ func rowsOf(rows []inventory.Row, fields []field) []inventory.Row {
 	return rows
 }
 
-// worstOf returns the worst row, which is other unless one of the fields has a worse one.
+// worstOf returns the worst of the rows: other, unless one of the fields has a worse one.
 func worstOf(other inventory.Row, fields []field) inventory.Row {
 	for _, b := range fields {
 		if b.health > other.Health {
@@ -78,7 +78,7 @@ func (m mask) decode(s string, f *findings) (dead bool, err error) {
 func (m mask) rows() []inventory.Row { return rowsOf([]inventory.Row{m.other}, m.bits) }
 func (m mask) worst() inventory.Row  { return worstOf(m.other, m.bits) }
 
-// values decodes a hexadecimal value by a table of known values.
+// values decodes a hexadecimal value using a table of known values.
 type values struct {
 	good, dead uint64
 	bad        []field
@@ -105,7 +105,7 @@ func (v values) decode(s string, f *findings) (dead bool, err error) {
 func (v values) rows() []inventory.Row { return rowsOf(nil, v.bad) }
 func (v values) worst() inventory.Row  { return worstOf(inventory.Row{}, v.bad) }
 
-// flag decodes 0, or 1 if the condition of its row is present.
+// flag decodes 0, or 1 if the row's condition is present.
 type flag inventory.Row
 
 func (l flag) decode(s string, f *findings) (dead bool, err error) {
@@ -133,7 +133,7 @@ func parseFlag(s string) (bool, error) {
 type states struct {
 	failed inventory.Row
 	known  []string
-	busy   []string // states while the card is programmed
+	busy   []string // states the card is in while it is being programmed
 }
 
 func (st states) decode(s string, f *findings) (dead bool, err error) {

@@ -11,10 +11,9 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// pattern is the place of a health file. name is the name of the file in readings. path is relative
-// to the directory of its part; an element PREFIX* of path matches every directory whose name
-// begins with PREFIX, because the driver gives numbers to such directories. Several files may
-// match.
+// pattern says where a health file is. name is the file's name in readings. path is relative to the directory of its
+// part. An element PREFIX* in path matches every directory whose name begins with PREFIX, because the driver adds
+// numbers to these names. Several files may match.
 type pattern struct{ name, path string }
 
 // listing is a directory that is listed at most once, when its entries are first needed.
@@ -33,9 +32,8 @@ func (l *listing) list() ([]fs.DirEntry, error) {
 	return l.children, l.err
 }
 
-// find returns the paths below l that match path, in the order of their names. A path without
-// PREFIX* is returned even if it does not exist. If a directory cannot be listed, find returns the
-// other paths and the error.
+// find returns the paths below l that match path, in the order of their names. A path without PREFIX* is returned even
+// if it doesn't exist. If a directory can't be listed, find returns the other paths and the error.
 func (l *listing) find(path string) ([]string, error) {
 	star := strings.IndexByte(path, '*')
 	if star < 0 {
@@ -66,8 +64,7 @@ func (l *listing) find(path string) ([]string, error) {
 	return paths, err
 }
 
-// isDangling reports whether err, the error of following a link, means that the target does not
-// exist.
+// isDangling reports whether err, which comes from following a link, means that the target doesn't exist.
 func isDangling(err error) bool {
 	return sysfs.Gone(err) || errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR) ||
 		errors.Is(err, syscall.EINVAL)

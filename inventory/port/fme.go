@@ -12,42 +12,42 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// FMETable lists the health files of an FME. This part of the health table differs between the drivers.
+// FMETable lists an FME's health files. This part of the health table differs between drivers.
 type FMETable struct {
 	interfaceID pattern
 	errors      []file
-	// locked lists the files that are not read while the driver programs a port: reading them would wait for seconds
-	// for a lock that the driver holds (pdata->lock of dfl-fme-pr.c and dfl-fme-error.c).
+	// locked lists the files that aren't read while the driver is programming a port, because reading them would block
+	// for several seconds on a lock that the driver holds (pdata->lock in dfl-fme-pr.c and dfl-fme-error.c).
 	locked   []file
-	managers []pattern // places of the FPGA manager's state; the first file that exists is used
+	managers []pattern // where the FPGA manager's state may be; the first file that exists is used
 	alarms   []file
-	hwmon    pattern // of the directories of hwmon devices
+	hwmon    pattern // hwmon device directories
 }
 
-// fme is the state of an FME, which the units of a card share.
+// fme is the state of an FME, which a card's units share.
 type fme struct {
-	name        string // "" if there is none
+	name        string // "" if there is no FME
 	interfaceID string
 	known       bool   // the interface id is known
-	bitstreamID string // "": not known
+	bitstreamID string // "" if not known
 	bound       bool   // the FME has a driver
 	findings
 }
 
-// fmeDriver is the name of the health file that stands for the driver of an FME.
+// fmeDriver is the name of the health file that stands for an FME's driver.
 const fmeDriver = "fme/driver"
 
-// attrDriver is the link from a device, a port or an FME, to its driver.
+// attrDriver is the link from a device, a port or an FME to its driver.
 const attrDriver = "driver"
 
-// The attributes of an FME that exist only while the driver is bound, whichever of the two drivers it is.
+// FME attributes that exist only while the driver is bound, whichever of the two drivers it is.
 const (
 	attrPorts     = "ports_num"
 	attrBitstream = "bitstream_id"
 )
 
-// fmeOf reads the FME of a class entry. A virtual function has no FME of its own: its ports belong
-// to the FME of the physical function.
+// fmeOf reads a class entry's FME. A virtual function has no FME of its own: its ports belong to the physical
+// function's FME.
 func (l Layout) fmeOf(e entry, c *pci.Function) fme {
 	if e.fme != "" {
 		return l.readFME(e)
@@ -75,7 +75,7 @@ func noFME() fme {
 	return f
 }
 
-// addDriver adds the health file for the driver of the FME. It is absent if there is no FME.
+// addDriver adds the health file for the FME's driver. It is absent if there is no FME.
 func (f *fme) addDriver(exists bool) {
 	f.Files = append(f.Files, inventory.HealthFile{
 		Name: fmeDriver, Absent: !exists,
@@ -83,8 +83,8 @@ func (f *fme) addDriver(exists bool) {
 	})
 }
 
-// readFME reads the FME of e. An FME without a driver has only some attributes or none, so no other file is read, and
-// the health of the card is not known. If the FME does not answer, its alarms are not read: all of them would be set.
+// readFME reads e's FME. An FME without a driver has only some attributes or none, so no other file is read and the
+// card's health isn't known. If the FME doesn't answer, its alarms aren't read, because all of them would be set.
 func (l Layout) readFME(e entry) fme {
 	f := fme{name: e.fme, findings: findings{pci.NewFindings()}}
 	top := listing{dir: e.dir + "/" + e.fme}
@@ -121,8 +121,8 @@ func (l Layout) readFME(e entry) fme {
 }
 
 // readInterfaceID reads the interface id. There may be a file for each port, but the id belongs to the FME
-// (FME_PR_INTFC_ID, dfl-fme-pr.c), so the first valid one is used. dead reports that the only value found is the one
-// that an FME returns when it does not answer.
+// (FME_PR_INTFC_ID, dfl-fme-pr.c), so the first valid one is used. dead reports that the only value found is the one an
+// FME returns when it doesn't answer.
 func (f *fme) readInterfaceID(top *listing, p pattern) (dead bool) {
 	paths, err := top.find(p.path)
 	absent := err == nil
@@ -153,8 +153,8 @@ func (f *fme) readInterfaceID(top *listing, p pattern) (dead bool) {
 	return dead
 }
 
-// readBitstreamID reads the version of the static region, in the form in which the drivers print it. It is not a health
-// file: an FME that does not answer has a condition already, and a wrong value says nothing about its health.
+// readBitstreamID reads the static region's version, in the format the drivers print. It isn't a health file: an FME
+// that doesn't answer already has a condition, and a wrong value says nothing about the FME's health.
 func (f *fme) readBitstreamID(dir string) {
 	id, err := sysfs.ReadAs(dir+"/"+attrBitstream, sysfs.ParseMask)
 	f.AddShortage(err)
@@ -163,8 +163,8 @@ func (f *fme) readBitstreamID(dir string) {
 	}
 }
 
-// readManager judges the state of the FPGA manager in the first place that exists, and reports
-// whether the manager is programming.
+// readManager judges the FPGA manager's state, using the first place that exists, and reports whether the manager is
+// programming.
 func (f *fme) readManager(top *listing, places []pattern) (programming bool) {
 	var path, value string
 	var err error = fs.ErrNotExist
@@ -187,7 +187,7 @@ func (f *fme) readManager(top *listing, places []pattern) (programming bool) {
 	return err == nil && slices.Contains(managerStates.busy, value)
 }
 
-// describe sets the fields of a unit that come from its FME.
+// describe sets the unit fields that come from its FME.
 func (f *fme) describe(u *inventory.Unit) {
 	u.InterfaceID, u.InterfaceIDKnown = f.interfaceID, f.known
 	if f.name != "" {

@@ -11,15 +11,14 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// hwmonAlarm is a kind of alarm. The name of its file is SENSOR followed by suffix, and SENSOR is
-// the value of the reason.
+// hwmonAlarm is a kind of alarm. Its file name is SENSOR followed by suffix, and the reason's value is SENSOR.
 type hwmonAlarm struct {
 	suffix string
 	inventory.Row
 }
 
-// readHWMon judges the alarms of the hwmon devices below an FME. All alarms together are one health
-// file, because the numbers of hwmon devices change.
+// readHWMon judges the alarms of the hwmon devices below an FME. All alarms share a single health file, because the
+// hwmon devices' numbers change.
 func (f *fme) readHWMon(top *listing, p pattern) {
 	dirs, err := top.find(p.path)
 	absent := err == nil
@@ -41,7 +40,7 @@ func (f *fme) readHWMon(top *listing, p pattern) {
 	}
 }
 
-// readAlarm judges the file name of a hwmon device. It returns false if the file is not an alarm or does not exist.
+// readAlarm judges a hwmon device's file with this name. It returns false if the file isn't an alarm or doesn't exist.
 func (f *fme) readAlarm(hwmon, dir, name string) (read bool) {
 	for _, alarm := range hwmonAlarms {
 		sensor, ok := strings.CutSuffix(name, alarm.suffix)

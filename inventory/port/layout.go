@@ -14,29 +14,29 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// Layout is the family of the cards of one driver. It says where the cards, ports and FMEs are in sysfs:
+// Layout is the family for one driver's cards. It says where the cards, ports and FMEs are in sysfs:
 //
 //	<PCI device>/<Class>/<Entry>N/{device -> <PCI device>, <Port>N/, <FME>N/}
 //
 // with a link <Class>/<Entry>N in the class directory for each entry.
 type Layout struct {
-	Family string    // its name
-	Kind   Kind      // of the units of a reading
-	Table  *FMETable // of the driver
+	Family string    // the family's name
+	Kind   Kind      // of the units in a reading
+	Table  *FMETable // the driver's table
 
-	Class string // class, and the directory of that name below the PCI device
+	Class string // the class, which is also the name of the directory below the PCI device
 	Entry string // prefix of the class entries that hold ports
 	Port  string // prefix of ports
 	FME   string // prefix of FMEs
 
 	Nodes     string // prefix of the device nodes
-	Subsystem string // of further uevents of the cards; "": there are none
+	Subsystem string // of the cards' additional uevents; "" if there are none
 }
 
-// Name returns the name of the family.
+// Name returns the family's name.
 func (l Layout) Name() string { return l.Family }
 
-// Signals returns the prefix of the device nodes, and the subsystem.
+// Signals returns the device node prefix and the subsystem.
 func (l Layout) Signals() inventory.Signals {
 	s := inventory.Signals{Nodes: []string{l.Nodes}}
 	if l.Subsystem != "" {
@@ -45,9 +45,8 @@ func (l Layout) Signals() inventory.Signals {
 	return s
 }
 
-// Cards lists the PCI addresses of the cards, sorted. It ignores an entry whose device link does
-// not lead to a PCI device (a region below an FME), and a dangling or circular link (of a card that
-// is being added or removed).
+// Cards lists the cards' PCI addresses, sorted. It ignores entries whose device link doesn't lead to a PCI device
+// (regions below an FME), and dangling or circular links (from a card that is being added or removed).
 func (l Layout) Cards(host sysfs.Host) ([]string, error) {
 	names, err := host.ClassLinks(l.Class)
 	var cards []string
@@ -67,8 +66,7 @@ func (l Layout) Cards(host sysfs.Host) ([]string, error) {
 	return slices.Compact(cards), err
 }
 
-// Read reads the card with this PCI address. The cost does not depend on the number of cards of the
-// node.
+// Read reads the card with this PCI address. The cost doesn't depend on how many cards the node has.
 func (l Layout) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	dir, found, err := l.find(host, card)
 	if err != nil {
@@ -110,14 +108,14 @@ func (l Layout) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	return r, nil
 }
 
-// join adds the findings of the shared parts to a port. Each port gets a copy of them.
+// join adds the shared parts' findings to a port. Each port gets its own copy.
 func join(p *inventory.Unit, f, c *pci.Findings) {
 	p.Conditions = slices.Concat(p.Conditions, f.Conditions, c.Conditions)
 	p.Files = slices.Concat(p.Files, f.Files, c.Files)
 	p.Counters = slices.Concat(p.Counters, f.Counters, c.Counters)
 }
 
-// Outline returns the units of the card with this PCI address, from directories and links only.
+// Outline returns the units of the card with this PCI address, using only directories and links.
 func (l Layout) Outline(host sysfs.Host, card string) (inventory.Reading, error) {
 	dir, found, err := l.find(host, card)
 	if err != nil {
@@ -152,8 +150,8 @@ func sortUnits(units []inventory.Unit) {
 	slices.SortFunc(units, func(a, b inventory.Unit) int { return compareNumbered(a.Name, b.Name) })
 }
 
-// find returns the directory of the card with this PCI address, and its class entries. The error
-// wraps fs.ErrNotExist if there is no such card.
+// find returns the directory of the card with this PCI address, and its class entries. The error wraps fs.ErrNotExist
+// if there is no such card.
 func (l Layout) find(host sysfs.Host, card string) (dir string, found []entry, err error) {
 	address, err := sysfs.ParsePCIAddress(card)
 	if err != nil {
@@ -166,14 +164,14 @@ func (l Layout) find(host sysfs.Host, card string) (dir string, found []entry, e
 	return dir, found, err
 }
 
-// entry is a class entry of a card.
+// entry is one of a card's class entries.
 type entry struct {
 	dir   string
-	ports []string // names, in the order of their numbers
+	ports []string // names, sorted by number
 	fme   string   // name; "" if there is none
 }
 
-// entries returns the class entries of the card at dir. The error wraps fs.ErrNotExist if there is none.
+// entries returns the class entries of the card at dir. The error wraps fs.ErrNotExist if there are none.
 func (l Layout) entries(dir string) ([]entry, error) {
 	dir += "/" + l.Class
 	children, err := os.ReadDir(dir)
@@ -219,7 +217,7 @@ func (l Layout) entry(dir string) (entry, error) {
 	return e, nil
 }
 
-// compareNumbered compares names that have the same prefix by their numbers, of any length.
+// compareNumbered compares two names with the same prefix by their numbers, which may have any length.
 func compareNumbered(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 }

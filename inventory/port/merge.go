@@ -10,8 +10,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// merge returns the findings of a region: its own conditions, then those of its ports in order,
-// then those of the shared parts. Each reason occurs once.
+// merge returns a region's findings: first its own conditions, then its ports' in order, then the shared parts'. Each
+// reason occurs once.
 func merge(own []inventory.Condition, ports []inventory.Unit, parts ...*pci.Findings) findings {
 	all := findings{pci.NewFindings()}
 	for _, c := range own {
@@ -26,9 +26,9 @@ func merge(own []inventory.Condition, ports []inventory.Unit, parts ...*pci.Find
 	return all
 }
 
-// findingsOf returns the findings of a port. The names of its files and counters begin with the port's
-// directory, even if the region has only one port, because ports may be added and removed while the
-// region stays. Reasons do not name the port. If there are several ports, errors name it. p must not be used afterwards.
+// findingsOf returns a port's findings. The names of its files and counters begin with the port's directory, even if
+// the region has only one port, because ports may be added and removed while the region stays. Reasons don't include
+// the port's name. Errors do if there are several ports. p must not be used afterwards.
 func findingsOf(p *inventory.Unit, several bool) *pci.Findings {
 	f := &pci.Findings{Conditions: p.Conditions, Files: p.Files, Counters: p.Counters}
 	f.Prefix(p.Name + "/")
@@ -40,7 +40,7 @@ func findingsOf(p *inventory.Unit, several bool) *pci.Findings {
 	return f
 }
 
-// take adds the findings of a part.
+// take adds a part's findings.
 func (f *findings) take(part *pci.Findings) {
 	for _, c := range part.Conditions {
 		f.join(c)
@@ -49,7 +49,7 @@ func (f *findings) take(part *pci.Findings) {
 	f.Counters = append(f.Counters, part.Counters...)
 }
 
-// join adds a condition. If there is one with the same reason already, the result keeps the worst severity and all
+// join adds a condition. If there already is one with the same reason, the result has the worst severity and all
 // errors.
 func (f *findings) join(c inventory.Condition) {
 	i := slices.IndexFunc(f.Conditions, func(old inventory.Condition) bool { return old.Reason == c.Reason })

@@ -11,7 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// Attributes of a port, relative to its directory. The port has them only while a driver is bound.
+// A port's attributes, relative to its directory. They exist only while a driver is bound.
 const (
 	attrID    = "id"
 	attrAFU   = "afu_id"
@@ -19,8 +19,8 @@ const (
 )
 
 // readPort reads the port whose directory is dir, and appends its observations to seen. The port's device node has the
-// same name as the directory. The caller adds the properties of the card (interface, NUMA node, FME). readPort returns
-// false, and a unit that must not be used, if the port does not exist or has been replaced during the reading.
+// same name as the directory. The caller adds the card's properties (interface, NUMA node, FME). If the port doesn't
+// exist or was replaced during the reading, readPort returns false and a unit that must not be used.
 func readPort(host sysfs.Host, dir string, seen *[]sysfs.Observation) (inventory.Unit, bool) {
 	p, dev, ok := outline(dir)
 	if !ok || len(p.Conditions) > 0 {
@@ -33,9 +33,9 @@ func readPort(host sysfs.Host, dir string, seen *[]sysfs.Observation) (inventory
 	} else {
 		readUnbound(&p, dir)
 	}
-	// If the port was removed during the reading, attributes are missing. If it was replaced, the
-	// attributes are a mixture. ENODEV of an attribute proves neither: the attribute also returns it
-	// while the driver is being unbound and the port stays.
+	// If the port was removed during the reading, attributes are missing. If it was replaced, the attributes are a
+	// mixture. ENODEV proves neither, because an attribute also returns it while the driver is being unbound and the
+	// port stays.
 	after, err := sysfs.Inode(dir)
 	if addShortage(&p, err) {
 		return p, true
@@ -43,8 +43,8 @@ func readPort(host sysfs.Host, dir string, seen *[]sysfs.Observation) (inventory
 	return p, err == nil && after == p.Incarnation
 }
 
-// outline returns the port as its directory shows it, and its node. It returns false
-// if the port does not exist. If a shortage prevented the reading, the port has a condition.
+// outline returns the port and its node, as far as its directory shows them. It returns false if the port doesn't
+// exist. If a shortage prevented the reading, the port has a condition.
 func outline(dir string) (inventory.Unit, pci.DeviceNode, bool) {
 	inode, err := sysfs.Inode(dir)
 	name := filepath.Base(dir)
@@ -60,7 +60,7 @@ func outline(dir string) (inventory.Unit, pci.DeviceNode, bool) {
 	return p, dev, starved || err == nil
 }
 
-// addShortage adds a condition to p as [pci.Findings.AddShortage] does, and reports whether it did.
+// addShortage adds a condition to p the same way [pci.Findings.AddShortage] does, and reports whether it did.
 func addShortage(p *inventory.Unit, err error) bool {
 	f := pci.Findings{Conditions: p.Conditions}
 	f.AddShortage(err)
@@ -68,8 +68,8 @@ func addShortage(p *inventory.Unit, err error) bool {
 	return sysfs.IsShortage(err)
 }
 
-// readUnbound reads a port without a driver. Such a port may have some of the attributes, so only
-// the missing driver is a condition.
+// readUnbound reads a port without a driver. Such a port may have some of the attributes, so the missing driver is its
+// only condition.
 func readUnbound(p *inventory.Unit, dir string) {
 	p.Conditions = append(p.Conditions, inventory.Condition{Reason: inventory.ReasonDriverUnbound, Health: fatal})
 	id, err := sysfs.ReadAs(dir+"/"+attrID, parsePortID)
@@ -79,9 +79,8 @@ func readUnbound(p *inventory.Unit, dir string) {
 	}
 }
 
-// readBound reads a port with a driver. It reads id before afu_id: if the card dies in between,
-// afu_id is all f, and the id is marked as not known. In the other order the id of a dead card
-// would be used.
+// readBound reads a port with a driver. It reads id before afu_id: if the card dies between the two reads, afu_id is
+// all f, and the id is marked as not known. In the opposite order, a dead card's id would be used.
 func readBound(p *inventory.Unit, host sysfs.Host, dir string, dev pci.DeviceNode) []sysfs.Observation {
 	f := findings{pci.Findings{Conditions: p.Conditions, Observed: make([]sysfs.Observation, 0, 8)}}
 	f.Observe(sysfs.ObserveEntry(dir)) // another port with this name may have the same values
@@ -102,19 +101,19 @@ func readBound(p *inventory.Unit, host sysfs.Host, dir string, dev pci.DeviceNod
 		f.AddDead(rowPortDead, nil)
 	}
 	if dead || afuDead {
-		p.PortID, p.PortIDKnown = -1, false // a dead card reads id 3
+		p.PortID, p.PortIDKnown = -1, false // a dead card's id reads as 3
 	}
 	f.CheckNode(host, dev, "dev")
 	p.Conditions, p.Files = f.Conditions, f.Files
 	return f.Observed
 }
 
-// takeAFU applies the result of reading afu_id, and reports whether the AFU is dead.
+// takeAFU applies the result of reading afu_id and reports whether the AFU is dead.
 func (f *findings) takeAFU(p *inventory.Unit, id string, err error) (dead bool) {
 	absent := f.AddFile(attrAFU, rowAFUDead, err)
 	switch {
 	case absent:
-		p.AFUIDKnown = true // some cards have no AFU header, and no AFU id (N6000)
+		p.AFUIDKnown = true // some cards have no AFU header and no AFU id (N6000)
 	case errors.Is(err, syscall.EBUSY): // the port is disabled (dfl-afu-main.c, afu_id_show)
 		f.Add(inventory.Condition{
 			Reason: rowReprogramming.Name, Health: rowReprogramming.Health, Row: rowReprogramming.Name, Passing: true,
@@ -130,12 +129,11 @@ func (f *findings) takeAFU(p *inventory.Unit, id string, err error) (dead bool) 
 	return false
 }
 
-// unlisted is the row of a file that is not in the health table. A port without this file cannot
-// be offered, so an administrator cannot overrule the severity.
+// unlisted is the row for a file that isn't in the health table. A port without this file can't be offered, so an
+// administrator can't override the severity.
 var unlisted = inventory.Row{Health: fatal}
 
-// mostPorts is the greatest number of ports of a card: PORT_CAP has two bits for the number
-// (drivers/fpga/dfl.h).
+// mostPorts is the maximum number of ports on a card: PORT_CAP has two bits for it (drivers/fpga/dfl.h).
 const mostPorts = 4
 
 func parsePortID(s string) (int, error) {

@@ -9,16 +9,16 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// Kind is the kind of the units of a reading.
+// Kind is the kind of units in a reading.
 type Kind uint8
 
 const (
-	// PerPort means that a unit is one port.
+	// PerPort makes each port a unit.
 	PerPort Kind = iota
-	// PerFME means that a unit is a region: an FME with all its ports and their nodes. A function
-	// that has ports but no FME is a region without interface id.
+	// PerFME makes each region a unit: an FME with all its ports and their nodes. A function that has ports but no FME
+	// is a region without an interface id.
 	PerFME
-	// PerFMEWithNode is like PerFME, with the node of the FME after the nodes of the ports.
+	// PerFMEWithNode is like PerFME, but adds the FME's node after the ports' nodes.
 	PerFMEWithNode
 )
 
@@ -41,9 +41,9 @@ func (l Layout) readRegions(reading *inventory.Reading, host sysfs.Host, dir str
 	sortUnits(reading.Units)
 }
 
-// readRegion reads the region of e. If its FME or its ports have changed during the reading, it
-// reads the region once more: otherwise the unit would be incomplete while a card is added or
-// removed, or while its ports are released. It returns false if the region no longer exists.
+// readRegion reads e's region. If the region's FME or ports have changed during the reading, it reads the region once
+// more. Otherwise the unit would be incomplete while a card is being added or removed, or while its ports are being
+// released. It returns false if the region no longer exists.
 func (l Layout) readRegion(host sysfs.Host, e entry, c *pci.Function) (inventory.Unit, []sysfs.Observation, bool) {
 	inode, err := sysfs.Inode(e.dir)
 	if err != nil {
@@ -69,8 +69,7 @@ func (l Layout) readRegion(host sysfs.Host, e entry, c *pci.Function) (inventory
 // same reports whether e and o have the same FME and ports, by name.
 func (e entry) same(o entry) bool { return e.fme == o.fme && slices.Equal(e.ports, o.ports) }
 
-// readAll reads the FME and the ports of the region of e. It returns false if the region has
-// neither.
+// readAll reads the FME and the ports of e's region. It returns false if the region has neither.
 func (l Layout) readAll(host sysfs.Host, e entry, inode uint64, c *pci.Function) (inventory.Unit, []sysfs.Observation, bool) {
 	f := l.fmeOf(e, c)
 	if l.Kind == PerFMEWithNode && e.fme != "" && f.bound {
@@ -99,17 +98,17 @@ func (l Layout) readAll(host sysfs.Host, e entry, inode uint64, c *pci.Function)
 	return r, seen, e.fme != "" || len(ports) > 0
 }
 
-// region returns the region of e with these ports, as far as its directories show it.
+// region returns e's region with these ports, as far as its directories show it.
 //
-// The unit has the name and the inode of the class entry, not those of the FME. When a card is pulled, the driver
-// removes the FME before the ports, so for a moment the region would look like another unit.
+// The unit has the class entry's name and inode, not the FME's. When a card is pulled, the driver removes the FME
+// before the ports, so the region would briefly look like a different unit.
 func (l Layout) region(e entry, inode uint64, ports []inventory.Unit) inventory.Unit {
 	r := inventory.Unit{
 		Name: filepath.Base(e.dir), Incarnation: inode,
-		PortIDKnown: true, // port id 0: the device id is only the card's address
+		PortIDKnown: true, // port id 0: the device id is just the card's address
 		Facts: inventory.Facts{
 			NUMANode:       -1,
-			ProgramAtStart: l.Kind == PerFME, // a container that has the node of the FME programs the card itself
+			ProgramAtStart: l.Kind == PerFME, // a container that has the FME's node programs the card itself
 		},
 	}
 	for _, p := range ports {
@@ -117,12 +116,12 @@ func (l Layout) region(e entry, inode uint64, ports []inventory.Unit) inventory.
 		r.NodeNumbers = append(r.NodeNumbers, p.NodeNumbers...)
 	}
 	if e.fme == "" {
-		r.InterfaceIDKnown = true // there is none: this function cannot program the card
+		r.InterfaceIDKnown = true // there is none: this function can't program the card
 		return r
 	}
 	if len(ports) == 0 {
-		// This applies to PerFMEWithNode as well: a card that is being plugged in has the node of the FME before its
-		// ports, and must not be offered before it has them.
+		// This also applies to PerFMEWithNode: a card that is being plugged in has the FME's node before it has its
+		// ports, and must not be offered until it has both.
 		r.Conditions = []inventory.Condition{{Reason: inventory.ReasonNoPort, Health: fatal}}
 	}
 	if l.Kind == PerFMEWithNode {
@@ -134,8 +133,8 @@ func (l Layout) region(e entry, inode uint64, ports []inventory.Unit) inventory.
 	return r
 }
 
-// portsNum returns the number of ports of a region, which it reads from the FME. It includes the
-// ports that are assigned to virtual functions.
+// portsNum returns the number of ports in a region, which it reads from the FME. It includes ports that are assigned to
+// virtual functions.
 func (e entry) portsNum(ports []inventory.Unit) (int, error) {
 	if e.fme == "" {
 		return len(ports), nil
@@ -143,7 +142,7 @@ func (e entry) portsNum(ports []inventory.Unit) (int, error) {
 	return sysfs.ReadAs(e.dir+"/"+e.fme+"/"+attrPorts, sysfs.ParseUint8)
 }
 
-// onlyAFU returns the AFU id of a region with one port. A region with several ports has none.
+// onlyAFU returns the AFU id of a region with one port. A region with several ports has no AFU id.
 func onlyAFU(has int, ports []inventory.Unit) (id string, known bool) {
 	switch {
 	case has > 1:
@@ -154,7 +153,7 @@ func onlyAFU(has int, ports []inventory.Unit) (id string, known bool) {
 	return "", false
 }
 
-// outlineRegions returns the regions, from directories and links only.
+// outlineRegions returns the regions, using only directories and links.
 func (l Layout) outlineRegions(found []entry, virtual pci.Virtual) []inventory.Unit {
 	var regions []inventory.Unit
 	for _, e := range found {

@@ -8,7 +8,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// Rows returns the health table of the cards with this layout, sorted by name.
+// Rows returns the health table for cards with this layout, sorted by name.
 func (l Layout) Rows() []inventory.Row {
 	rows := slices.Concat(otherRows, pci.Rows())
 	for _, f := range slices.Concat(portFiles, l.Table.errors, l.Table.locked, l.Table.alarms, []file{managerFile}) {

@@ -4,45 +4,45 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// The health table: every health file, the meaning of its values, and their severities. This file
-// has only the table; decode.go and fme.go apply its rows. The rows of the PCI device are in package pci.
+// The health table: every health file, the meaning of its values, and their severities. This file contains just the
+// table; its rows are applied in decode.go and fme.go. The PCI device's rows are in package pci.
 //
-// The name of a file, in the table and in readings, is relative to the port, or below fme/ (the FME),
-// pci/ (the physical function), slot/ (the PCI device above the physical function) or root/ (the
-// topmost PCI device). A name never contains a number that the driver gave.
+// A file's name, both in the table and in readings, is relative to the port, or below fme/ (the FME), pci/ (the
+// physical function), slot/ (the PCI device above the physical function) or root/ (the topmost PCI device). A name
+// never contains a number assigned by the driver.
 //
-// A file may have several rows. A file that cannot be read has the severity of its worst row, even if the configuration
-// changes the severity of that row.
+// A file may have several rows. A file that can't be read has its worst row's severity, even if the configuration
+// changes that row's severity.
 
-// The severities, by their names in the configuration.
+// The severities, by the names they have in the configuration.
 const (
 	degraded = inventory.Degraded
 	fatal    = inventory.Unhealthy
 )
 
-// row returns a row of the table. If a row has too many values to list, its name contains none, and the reason of a
-// condition contains the value that was found.
+// row returns a row of the table. If a row has too many values to list, its name doesn't contain any, and the
+// condition's reason contains the value that was found.
 func row(name string, h inventory.Health) inventory.Row { return inventory.Row{Name: name, Health: h} }
 
-// The rows that do not come from the value of one file.
+// Rows that don't come from the value of a single file.
 var (
 	rowAFUDead       = row("afu-dead", fatal)                 // afu_id: all f
 	rowReprogramming = row("reprogramming", degraded)         // afu_id: fails with EBUSY; unhealthy after some time
 	rowPortDead      = row("port-dead", fatal)                // errors/errors: all ones; power_state: 0xf
 	rowFMEDead       = row("fme-dead", fatal)                 // fme/errors/*: all ones; the interface id: all f
-	rowFMEUnbound    = row(inventory.ReasonFMEUnbound, fatal) // fme/driver: absent; or the FME no longer exists
+	rowFMEUnbound    = row(inventory.ReasonFMEUnbound, fatal) // fme/driver is absent, or the FME no longer exists
 
-	// For an interface id that cannot be read. The FME may still be alive, so this is degraded and not fatal.
+	// For an interface id that can't be read. The FME may still be alive, so this is degraded rather than fatal.
 	rowInterface = row(rowFMEDead.Name, degraded)
 )
 
-// otherRows lists the rows above, except rowInterface, whose reason is that of rowFMEDead.
+// otherRows lists the rows above, except rowInterface, whose reason is rowFMEDead's.
 var otherRows = []inventory.Row{rowAFUDead, rowReprogramming, rowPortDead, rowFMEDead, rowFMEUnbound}
 
-// portFiles lists the health files of a port with a driver. The bits of errors/errors are in
-// drivers/fpga/dfl-afu-error.c of the kernel, and in the table of OPAE's daemon (tools/fpgad/errtable.c). power_state
-// is a field of PORT_STS (drivers/fpga/dfl-afu.h): 1 and 2 are AP1 and AP2, throttled by 50 and 90 %; 6 is AP6,
-// throttled completely.
+// portFiles lists the health files of a port with a driver. The bits of errors/errors are defined in the kernel's
+// drivers/fpga/dfl-afu-error.c and listed in the OPAE daemon's table (tools/fpgad/errtable.c). power_state is a field
+// of PORT_STS (drivers/fpga/dfl-afu.h): 1 and 2 are AP1 and AP2, throttled by 50 and 90 %; 6 is AP6, throttled
+// completely.
 var portFiles = []file{
 	{"errors/errors", mask{other: row("port-error", degraded), bits: []field{
 		{1 << 50, "port-ap6", fatal},
@@ -85,8 +85,7 @@ var portFiles = []file{
 	}}},
 }
 
-// The masks of an FME. The bits are in drivers/fpga/dfl-fme-error.c, and in the table of OPAE's
-// daemon.
+// The masks of an FME. The bits are defined in drivers/fpga/dfl-fme-error.c and listed in the OPAE daemon's table.
 var (
 	fmeFatal = mask{other: row("fme-fatal", fatal), bits: []field{
 		{1 << 0, "fme-fatal=link", fatal},
@@ -155,8 +154,7 @@ var (
 	}}
 )
 
-// DFL is the table of the in-tree driver. In older versions of the driver the FPGA manager is
-// directly below the FME.
+// DFL is the in-tree driver's table. In older versions of the driver, the FPGA manager is directly below the FME.
 var DFL = FMETable{
 	interfaceID: pattern{"fme/compat_id", "dfl-fme-region.*/fpga_region/*/compat_id"},
 	errors: []file{
@@ -175,7 +173,7 @@ var DFL = FMETable{
 	hwmon: pattern{"fme/hwmon", "hwmon/hwmon*"},
 }
 
-// OPAE is the table of Intel's out-of-tree driver, intel-fpga-pci.
+// OPAE is the table for Intel's out-of-tree driver, intel-fpga-pci.
 var OPAE = FMETable{
 	interfaceID: pattern{"fme/pr/interface_id", "pr/interface_id"},
 	errors: []file{
@@ -202,8 +200,8 @@ var hwmonAlarms = []hwmonAlarm{
 	{"_max_alarm", row("alarm-max", degraded)},
 }
 
-// managerFile is the state of the FPGA manager. The states are in drivers/fpga/fpga-mgr.c. A state
-// that ends in " error" means that programming failed.
+// managerFile is the FPGA manager's state. The states are defined in drivers/fpga/fpga-mgr.c. A state that ends in "
+// error" means that programming failed.
 var managerFile = file{"fme/manager", managerStates}
 
 var managerStates = states{

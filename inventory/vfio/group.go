@@ -13,37 +13,37 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// group is an IOMMU group with a function on vfio-pci.
+// group is an IOMMU group with a function bound to vfio-pci.
 type group struct {
 	dir     string
-	number  string // the kernel reuses it
+	number  string // the kernel reuses these numbers
 	noIOMMU bool
-	names   []string // of all members, sorted: PCI addresses, except those of devices on other buses
-	drivers []string // of all members, "" without a driver; in the order of names
+	names   []string // all members, sorted: PCI addresses, and the names of devices on other buses
+	drivers []string // each member's driver, "" if it has none; in the order of names
 
-	lowest string     // address of the lowest member on vfio-pci
-	bound  []function // all members on vfio-pci, the lowest first; empty if the argument of find is not the lowest
+	lowest string     // address of the lowest member bound to vfio-pci
+	bound  []function // all members bound to vfio-pci, lowest first; empty if find's argument isn't the lowest
 
-	// observed is complete if bound is not empty. Each observation was made before the file that it covers was
-	// read, so that a check finds a change in between.
+	// observed is complete if bound isn't empty. Each observation was made before the file it covers was read, so that
+	// a check finds a change that happened between the two.
 	observed []sysfs.Observation
 
 	node  string // name of the group's node in /dev/vfio
-	class bool   // the node is in the class vfio
+	class bool   // the node is in the vfio class
 }
 
-// function is a member of a group that is bound to vfio-pci.
+// function is a group member that is bound to vfio-pci.
 type function struct {
 	pci.Virtual
 	address     string
 	dir         string
 	incarnation uint64
-	cdevs       []string // directories of its devices of the class vfio-dev, since Linux 6.1
+	cdevs       []string // directories of its vfio-dev class devices, which exist since Linux 6.1
 }
 
-// find returns the group of the function with this PCI address. It reads only directories, links and the name of the
-// group. If a lower function of the group is on vfio-pci, only the field lowest is set, to the address of that
-// function. The error wraps fs.ErrNotExist if the function is not bound to vfio-pci.
+// find returns the group of the function with this PCI address. It reads only directories, links and the group's name.
+// If a lower function in the group is bound to vfio-pci, only the lowest field is set, to that function's address. The
+// error wraps fs.ErrNotExist if the function isn't bound to vfio-pci.
 func find(host sysfs.Host, address string) (g group, err error) {
 	dir, err := host.PCIDir(address)
 	if err != nil {
@@ -77,7 +77,7 @@ func find(host sysfs.Host, address string) (g group, err error) {
 	return g, err
 }
 
-// findMembers adds the members of the group. If a member with a lower address is on vfio-pci, it sets lowest and
+// findMembers adds the group's members. If a member with a lower address is bound to vfio-pci, it sets lowest and
 // returns.
 func (g *group) findMembers(host sysfs.Host, address string) error {
 	members, err := os.ReadDir(g.dir + "/devices")
@@ -103,15 +103,15 @@ func (g *group) findMembers(host sysfs.Host, address string) error {
 		switch {
 		case err == nil:
 			g.bound = append(g.bound, f)
-		case m.Name() == address || !sysfs.Gone(err): // another member may leave meanwhile
+		case m.Name() == address || !sysfs.Gone(err): // another member may leave in the meantime
 			return err
 		}
 	}
 	return nil
 }
 
-// findNode finds the device node of the group. dir is the directory of the group's lowest function on vfio-pci. The
-// error wraps fs.ErrNotExist if vfio has not registered a device node for the group or the function yet.
+// findNode finds the group's device node. dir is the directory of the group's lowest function bound to vfio-pci. The
+// error wraps fs.ErrNotExist if vfio hasn't registered a device node for the group or the function yet.
 func (g *group) findNode(host sysfs.Host, dir string) error {
 	name, err := sysfs.Read(g.dir + "/name")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -127,13 +127,13 @@ func (g *group) findNode(host sysfs.Host, dir string) error {
 	case sysfs.IsShortage(err):
 		return err
 	case len(g.bound[0].cdevs) == 0:
-		// The driver core makes the link to the driver before it calls the driver.
+		// The driver core creates the driver link before it calls the driver.
 		return fmt.Errorf("%s: not yet registered with vfio: %w", dir, fs.ErrNotExist)
 	}
 	return nil
 }
 
-// functionOf returns the function with this PCI address, without the index of a virtual function.
+// functionOf returns the function with this PCI address. It doesn't set a virtual function's index.
 func functionOf(host sysfs.Host, address string) (f function, err error) {
 	f.address = address
 	if f.dir, err = host.PCIDir(address); err != nil {
@@ -165,9 +165,9 @@ func (g group) others() (addresses []string) {
 	return addresses
 }
 
-// related returns the addresses of the functions whose events concern the lowest function on vfio-pci: the members,
-// the physical functions of virtual ones, and the other functions in the slot of a physical one, which the kernel
-// adds to the group one after the other.
+// related returns the addresses of the functions whose events concern the group's lowest function bound to vfio-pci.
+// These are the members, the physical functions of virtual ones, and the other functions in a physical function's slot,
+// which the kernel adds to the group one by one.
 func (g group) related() []string {
 	all := g.others()
 	for _, f := range g.bound {

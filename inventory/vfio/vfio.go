@@ -11,33 +11,33 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// Family reads IOMMU groups that have functions on vfio-pci.
+// Family reads IOMMU groups that have functions bound to vfio-pci.
 type Family struct {
-	// Cdev adds the character devices of the functions, and /dev/iommu, where the kernel has them.
+	// Cdev adds the functions' character devices and /dev/iommu, if the kernel has them.
 	Cdev bool
 }
 
-// vfioPCI is the driver of the functions that are read.
+// vfioPCI is the driver a function must be bound to for this family to read it.
 const vfioPCI = "vfio-pci"
 
 // harmless reports whether a group can be used while one of its functions has this driver; "" means no driver. A
-// harmless driver does not use the kernel's DMA API (driver_managed_dma in drivers/pci/pcie/portdrv.c,
-// drivers/pci/pci-stub.c and all drivers of VFIO, such as mlx5_vfio_pci).
+// harmless driver doesn't use the kernel's DMA API (driver_managed_dma in drivers/pci/pcie/portdrv.c,
+// drivers/pci/pci-stub.c and all VFIO drivers, such as mlx5_vfio_pci).
 func harmless(driver string) bool {
 	return driver == "" || driver == "pcieport" || driver == "pci-stub" || strings.Contains(driver, "vfio")
 }
 
-// The health rows, in addition to those of package pci.
+// The family's own health rows. Package pci has more.
 var (
-	rowNotViable = inventory.Row{Name: "group-not-viable", Health: inventory.Unhealthy} // =DRIVER of a function of the group
+	rowNotViable = inventory.Row{Name: "group-not-viable", Health: inventory.Unhealthy} // =DRIVER of one of the group's functions
 	rowNoIOMMU   = inventory.Row{Name: "no-iommu", Health: inventory.Unhealthy}         // the group has no IOMMU
 )
 
 // Name returns vfio.
 func (Family) Name() string { return "vfio" }
 
-// Signals returns the subsystem of the functions' character devices, and the nodes. In Linux 6.12 the event of the
-// subsystem is the only one when a function is unbound while its group is open; Linux 6.1 sends none.
+// Signals returns the subsystem of the functions' character devices, and the nodes. In Linux 6.12, that subsystem's
+// event is the only one when a function is unbound while its group is open. Linux 6.1 sends none.
 func (f Family) Signals() inventory.Signals {
 	s := inventory.Signals{Subsystems: []string{"vfio-dev"}, Nodes: []string{"vfio/"}}
 	if f.Cdev {
@@ -49,11 +49,11 @@ func (f Family) Signals() inventory.Signals {
 // Rows returns the health table.
 func (Family) Rows() []inventory.Row { return append(pci.Rows(), rowNotViable, rowNoIOMMU) }
 
-// Cards lists the PCI addresses of all functions on vfio-pci.
+// Cards lists the PCI addresses of all functions bound to vfio-pci.
 func (Family) Cards(host sysfs.Host) ([]string, error) { return pci.BoundTo(host, vfioPCI) }
 
-// Read reads the group of the function with this PCI address. If a lower function of the group is bound to vfio-pci,
-// the reading contains no unit, because the unit belongs to that function, and names that function in Related.
+// Read reads the group of the function with this PCI address. If a lower function in the group is bound to vfio-pci,
+// the unit belongs to that function. The reading then has no unit, and Related contains that function's address.
 func (f Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	g, err := find(host, card)
 	if err != nil {
@@ -79,7 +79,7 @@ func (f Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	for _, n := range nodes {
 		all.CheckNode(host, n, n.Name+"/dev")
 	}
-	judged := make(map[string]bool) // directories: virtual functions have the same physical function
+	judged := make(map[string]bool) // by directory, because virtual functions share a physical function
 	for _, b := range g.bound {
 		function := pci.Read(host, b.dir, b.Virtual)
 		if b.address == card {
@@ -94,12 +94,12 @@ func (f Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	}
 	u.Conditions, u.Files, u.Counters = all.Conditions, all.Files, all.Counters
 	r := inventory.Reading{Related: g.related(), Units: []inventory.Unit{u}, Observed: all.Observed}
-	// The kernel removes the link to the driver before the nodes. So a node that is missing because the function is
-	// being unbound does not become a condition.
+	// The kernel removes the driver link before the nodes. So a node that is missing because the function is being
+	// unbound doesn't become a condition.
 	return r, pci.CheckBound(g.bound[0].dir, vfioPCI)
 }
 
-// Outline returns the unit without its health, from directories and links, and from numbers that the driver core keeps.
+// Outline returns the unit without its health, using only directories, links and numbers that the driver core keeps.
 func (f Family) Outline(host sysfs.Host, card string) (inventory.Reading, error) {
 	g, err := find(host, card)
 	if err != nil {
@@ -112,7 +112,7 @@ func (f Family) Outline(host sysfs.Host, card string) (inventory.Reading, error)
 	return inventory.Reading{Related: g.related(), Units: []inventory.Unit{u}}, err
 }
 
-// unit returns the unit of a group without its health, and all its nodes. The only errors are shortages
+// unit returns a group's unit without its health, and all of its nodes. The only errors are shortages
 // ([sysfs.IsShortage]).
 func (f Family) unit(host sysfs.Host, g group) (u inventory.Unit, nodes []pci.DeviceNode, err error) {
 	low := g.bound[0]
@@ -121,7 +121,7 @@ func (f Family) unit(host sysfs.Host, g group) (u inventory.Unit, nodes []pci.De
 		AFUIDKnown: true, InterfaceIDKnown: true,
 		Facts: inventory.Facts{
 			PortID: -1, NUMANode: -1, Members: g.others(), Attributes: map[string]string{"iommuGroup": g.number},
-			OnlyByRule: true, AddressEnv: []string{"PCIDEVICE_", "PCI_RESOURCE_"}, // of sriov-network-device-plugin and of KubeVirt
+			OnlyByRule: true, AddressEnv: []string{"PCIDEVICE_", "PCI_RESOURCE_"}, // used by sriov-network-device-plugin and KubeVirt
 		},
 	}
 	low.Describe(&u)
@@ -138,7 +138,7 @@ func (f Family) unit(host sysfs.Host, g group) (u inventory.Unit, nodes []pci.De
 			}
 		}
 	}
-	if len(nodes) == 0 { // a kernel that has only character devices
+	if len(nodes) == 0 { // the kernel has only character devices
 		nodes = append(nodes, pci.DeviceNode{Name: "vfio/" + g.node, Err: fs.ErrNotExist})
 	}
 	for _, n := range nodes {

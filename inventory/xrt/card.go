@@ -11,31 +11,31 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// card is the user function of a card, and the management function in its slot.
+// card is a card's user function, together with the management function in its slot.
 type card struct {
 	pci.Virtual
 	dir         string
 	incarnation uint64
 
-	// Paths below dir; "" if they do not exist. The names of subdevices end in a number that the driver assigns.
+	// Paths below dir, or "" if they don't exist. Subdevice names end in a number assigned by the driver.
 	rom, firewall, sensors string
-	render                 string   // of the render node: drm/renderDN
-	queues                 []string // of the nodes of QDMA: dma.qdma.u.N/xrt_user/xfpga!dma.qdma.uM.0
+	render                 string   // the render node: drm/renderDN
+	queues                 []string // the QDMA nodes: dma.qdma.u.N/xrt_user/xfpga!dma.qdma.uM.0
 
-	management string // directory of the management function; "": none on this host
+	management string // the management function's directory; "" if this host doesn't have it
 
-	// observed contains an observation of each entry above. It was made before the entry was searched or read, so that
-	// a check finds a change in between.
+	// observed contains an observation for each entry above. Each was made before the entry was searched for or read,
+	// so that a check finds a change that happened between the two.
 	observed []sysfs.Observation
 }
 
 // find returns the card of the user function with this PCI address. It reads only directories and links. The error
-// wraps fs.ErrNotExist if the function is not bound to xocl, or not bound completely yet.
+// wraps fs.ErrNotExist if the function isn't bound to xocl or hasn't finished binding.
 func find(host sysfs.Host, address string) (c card, err error) {
 	if c.dir, err = host.PCIDir(address); err != nil {
 		return c, err
 	}
-	// xocl makes user_pf last when it is bound, and keeps it until it is unbound.
+	// When binding, xocl creates user_pf last and keeps it until it is unbound.
 	c.observed = append(c.observed, sysfs.ObserveEntry(c.dir+"/driver"), sysfs.ObserveEntry(c.dir+"/user_pf"))
 	if err := pci.CheckBound(c.dir, xocl); err != nil {
 		return c, err
@@ -56,7 +56,7 @@ func find(host sysfs.Host, address string) (c card, err error) {
 	return c, err
 }
 
-// findSubdevices finds the directories and the nodes of the user function.
+// findSubdevices finds the user function's directories and nodes.
 func (c *card) findSubdevices() error {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil {
@@ -86,8 +86,8 @@ func (c *card) findSubdevices() error {
 	return err
 }
 
-// entries returns the paths, below c.dir, of a directory's entries with this prefix, and observes them. There are none
-// if the directory does not exist.
+// entries returns the paths, below c.dir, of a directory's entries with this prefix, and observes them. If the
+// directory doesn't exist, there are none.
 func (c *card) entries(dir, prefix string) (paths []string, err error) {
 	all, err := os.ReadDir(c.dir + "/" + dir)
 	if err != nil && !sysfs.Gone(err) {
@@ -99,7 +99,7 @@ func (c *card) entries(dir, prefix string) (paths []string, err error) {
 		}
 		path := dir + "/" + e.Name()
 		c.observed = append(c.observed, sysfs.ObserveEntry(c.dir+"/"+path))
-		switch _, err := os.Lstat(c.dir + "/" + path); { // it may have left before the observation
+		switch _, err := os.Lstat(c.dir + "/" + path); { // it may have disappeared before the observation
 		case err == nil:
 			paths = append(paths, path)
 		case sysfs.IsShortage(err):
@@ -109,8 +109,8 @@ func (c *card) entries(dir, prefix string) (paths []string, err error) {
 	return paths, nil
 }
 
-// findManagement returns the directory of the management function in the slot of the user function, or "" if there is
-// none, as in a virtual machine.
+// findManagement returns the directory of the management function in the user function's slot, or "" if there is none,
+// as in a virtual machine.
 func (c *card) findManagement(host sysfs.Host, address string) (string, error) {
 	for _, other := range others(address) {
 		dir, err := host.PCIDir(other)
@@ -129,8 +129,8 @@ func (c *card) findManagement(host sysfs.Host, address string) (string, error) {
 	return "", nil
 }
 
-// unit returns the unit of the card without its health and its attributes, and all its nodes. The only errors are
-// shortages ([sysfs.IsShortage]).
+// unit returns the card's unit without its health and attributes, and all of its nodes. The only errors are shortages
+// ([sysfs.IsShortage]).
 func (f Family) unit(address string, c card) (u inventory.Unit, nodes []pci.DeviceNode, err error) {
 	u = inventory.Unit{
 		ID: strings.TrimPrefix(address, "0000:"), PCIAddress: address, Name: address, Incarnation: c.incarnation,
@@ -147,7 +147,7 @@ func (f Family) unit(address string, c card) (u inventory.Unit, nodes []pci.Devi
 		add("dri/"+filepath.Base(c.render), c.dir+"/"+c.render)
 	}
 	for _, q := range c.queues {
-		add(strings.Replace(filepath.Base(q), "!", "/", 1), c.dir+"/"+q) // the kernel writes ! for the / in a name
+		add(strings.Replace(filepath.Base(q), "!", "/", 1), c.dir+"/"+q) // in names, the kernel writes / as !
 	}
 	if !f.Management || c.management == "" {
 		return u, nodes, pci.Shortage(nodes)
@@ -164,7 +164,7 @@ func (f Family) unit(address string, c card) (u inventory.Unit, nodes []pci.Devi
 	return u, nodes, pci.Shortage(nodes)
 }
 
-// others returns the addresses of the other functions in the slot of a function.
+// others returns the addresses of the other functions in the same slot.
 func others(address string) (all []string) {
 	slot, _, _ := strings.Cut(address, ".")
 	for n := range 8 {

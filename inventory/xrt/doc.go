@@ -1,19 +1,20 @@
-// Package xrt is the family of AMD's cards with XRT: the user functions of cards, which are bound to the driver xocl.
+// Package xrt is the family for AMD cards that use XRT. It reads their user functions, which are bound to the xocl
+// driver.
 //
-// A device is a user function. Its id is the address of that function. It is offered as amd.com/VBNV-TIMESTAMP, the
-// name of its shell, unless a rule names it. Its health also comes from the management function in the same slot,
-// which is bound to xclmgmt, if this host has it.
+// A device is a user function, and its id is that function's address. It is offered as amd.com/VBNV-TIMESTAMP, after
+// its shell, unless a rule gives it another name. If this host has the management function, which is in the same slot
+// and bound to xclmgmt, it also counts toward the device's health.
 //
-// While a card is reset or gets another shell, xocl removes its DRM device and most attributes, and makes them again
-// later. It stays bound, so the kernel sends events of the subsystem drm only. The number of the render node may change.
+// While a card is being reset or gets a new shell, xocl removes its DRM device and most of its attributes, and
+// recreates them later. It stays bound, so the kernel sends only drm events. The render node's number may change.
 //
-// The package opens no device. It reads only attributes that xocl has in memory. It never reads
+// The package doesn't open any devices. It reads only attributes that xocl keeps in memory. It never reads
 //
-//   - error of the management function: reading clears it.
-//   - the sensors of xmc.* and icap.*, serial_num of xmc.* and mig_calibration: they send a message to the management
-//     function and wait for the answer.
-//   - xclbinuuid: xocl holds its lock while a program is loaded into the card, which may take seconds.
+//   - the management function's error attribute: reading it clears it.
+//   - the xmc.* and icap.* sensors, serial_num in xmc.*, and mig_calibration: reading them sends a message to the
+//     management function and waits for the answer.
+//   - xclbinuuid: xocl holds its lock while a program is being loaded into the card, which may take several seconds.
 //
-// The package owns no state. Listing cards reads only directories and links. Reading a card may block as long as its
-// functions do not answer.
+// The package owns no state. Listing cards reads only directories and links. Reading a card may block for as long as
+// its functions don't answer.
 package xrt

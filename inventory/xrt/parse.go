@@ -8,10 +8,10 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// mostText is the greatest length of a text from the ROM of a card, which has 64 bytes for it (FeatureRomHeader).
+// mostText is the maximum length of a text in a card's ROM, which reserves 64 bytes for it (FeatureRomHeader).
 const mostText = 63
 
-// parseText parses a text that comes from the memory of a card, such as the name of the FPGA.
+// parseText parses a text that comes from a card's memory, such as the FPGA's name.
 func parseText(s string) (string, error) {
 	if s == "" || len(s) > mostText || strings.TrimSpace(s) != s || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return "", fmt.Errorf("found %s, want 1 to %d printable characters", sysfs.Quote(s), mostText)
@@ -19,7 +19,7 @@ func parseText(s string) (string, error) {
 	return s, nil
 }
 
-// parseVBNV parses the name of a shell.
+// parseVBNV parses a shell's name.
 func parseVBNV(s string) (string, error) {
 	if s, err := parseText(s); err == nil && !strings.Contains(s, " ") {
 		return s, nil
@@ -27,7 +27,7 @@ func parseVBNV(s string) (string, error) {
 	return "", fmt.Errorf("found %s, want the name of a shell: 1 to %d printable characters without spaces", sysfs.Quote(s), mostText)
 }
 
-// parseTimestamp parses the build time of a shell, in seconds. It is 0 if the shell is identified by UUIDs.
+// parseTimestamp parses a shell's build time in seconds. It is 0 if the shell is identified by UUIDs.
 func parseTimestamp(s string) (string, error) {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil {
@@ -36,8 +36,8 @@ func parseTimestamp(s string) (string, error) {
 	return strconv.FormatUint(n, 10), nil
 }
 
-// parseUUID parses a list of UUIDs, one on each line. It returns "" unless there is exactly one, because none of
-// several interfaces stands for the whole shell. XRT does the same (interface_uuid in xrt_device.cpp).
+// parseUUID parses a list of UUIDs, one per line. It returns "" unless there is exactly one, because if there are
+// several interfaces, none of them stands for the whole shell. XRT does the same (interface_uuid in xrt_device.cpp).
 func parseUUID(s string) (string, error) {
 	lines := strings.Fields(s)
 	for i, l := range lines {
@@ -62,8 +62,8 @@ func parseState(s string) (int, error) {
 	return n, nil
 }
 
-// parseReady parses whether the management function is connected, and returns 0 if it is, like the other states. xocl
-// prints it in hexadecimal, xclmgmt in decimal.
+// parseReady parses whether the management function is connected. Like the other states, it returns 0 if all is well.
+// xocl prints the value in hexadecimal, xclmgmt in decimal.
 func parseReady(s string) (int, error) {
 	switch n, err := strconv.ParseUint(s, 0, 64); {
 	case err != nil || strings.Contains(s, "_"):

@@ -14,33 +14,33 @@ import (
 
 // Family reads cards whose user function is bound to xocl.
 type Family struct {
-	// Management adds the device node of the management function, with which a container can reset the card and change
-	// its shell.
+	// Management adds the management function's device node. With it, a container can reset the card and change its
+	// shell.
 	Management bool
 }
 
-// The drivers of the user and of the management function.
+// The drivers of the user function and the management function.
 const (
 	xocl    = "xocl"
 	xclmgmt = "xclmgmt"
 )
 
-// The health rows, in addition to those of package pci. Those that are passing are normal while a card is reset: users
-// reset cards between programs.
+// The family's own health rows. Package pci has more. Passing conditions are normal while a card is being reset, which
+// users do between programs.
 var (
 	rowResetting  = fatal("resetting")            // a file that every card has is missing, because xocl has removed it for a reset; passing
 	rowOffline    = fatal("device-offline")       // dev_offline; passing
 	rowBadState   = fatal("device-bad-state")     // device_bad_state
 	rowShutdown   = fatal("device-shutdown")      // shutdown
-	rowFirewall   = fatal("firewall-tripped")     // status of the management function, or a rise of detected_time of the user function
-	rowManagement = fatal("management-not-ready") // ready, of either function; passing
-	rowMgmtOff    = fatal("management-offline")   // dev_offline of the management function; passing
+	rowFirewall   = fatal("firewall-tripped")     // the management function's status, or an increase in the user function's detected_time
+	rowManagement = fatal("management-not-ready") // either function's ready; passing
+	rowMgmtOff    = fatal("management-offline")   // the management function's dev_offline; passing
 )
 
 func fatal(name string) inventory.Row { return inventory.Row{Name: name, Health: inventory.Unhealthy} }
 
-// states are the attributes of the user function that show the state of the card. Their names begin with pci/, and
-// those of the management function with mgmt/.
+// states lists the user function's attributes that show the card's state. Their names begin with pci/, and the
+// management function's with mgmt/.
 var states = []state{
 	{file: "pci/dev_offline", row: rowOffline, passing: true, always: true, parse: parseState},
 	{file: "pci/device_bad_state", row: rowBadState, parse: parseState},
@@ -48,22 +48,22 @@ var states = []state{
 	{file: "pci/ready", row: rowManagement, passing: true, always: true, parse: parseReady},
 }
 
-// managementStates are the same for the management function.
+// managementStates lists the corresponding attributes of the management function.
 var managementStates = []state{
 	{file: "mgmt/dev_offline", row: rowMgmtOff, passing: true, parse: parseState},
 	{file: "mgmt/ready", row: rowManagement, passing: true, parse: parseReady},
 }
 
-// state is an attribute whose value is good if it is 0 after parsing.
+// state is an attribute whose parsed value is 0 if all is well.
 type state struct {
 	file    string
 	row     inventory.Row
 	passing bool
-	always  bool // every xocl has the file, except while it resets the card
+	always  bool // every xocl has the file, except while it is resetting the card
 	parse   func(string) (int, error)
 }
 
-// condition returns the condition of a row.
+// condition returns a row's condition.
 func condition(r inventory.Row, passing bool) inventory.Condition {
 	return inventory.Condition{Reason: r.Name, Health: r.Health, Row: r.Name, Passing: passing}
 }
@@ -71,8 +71,8 @@ func condition(r inventory.Row, passing bool) inventory.Condition {
 // Name returns xrt.
 func (Family) Name() string { return "xrt" }
 
-// Signals returns the subsystem of the render nodes, and the nodes. Their events are the only ones when a card is reset or
-// gets another shell.
+// Signals returns the render nodes' subsystem, and the nodes. Their events are the only ones when a card is reset or
+// gets a new shell.
 func (f Family) Signals() inventory.Signals {
 	s := inventory.Signals{Subsystems: []string{"drm"}, Nodes: []string{"dri/renderD", "xfpga/"}}
 	if f.Management {
@@ -86,7 +86,7 @@ func (Family) Rows() []inventory.Row {
 	return append(pci.Rows(), rowResetting, rowOffline, rowBadState, rowShutdown, rowFirewall, rowManagement, rowMgmtOff)
 }
 
-// Cards lists the PCI addresses of all functions on xocl.
+// Cards lists the PCI addresses of all functions bound to xocl.
 func (Family) Cards(host sysfs.Host) ([]string, error) { return pci.BoundTo(host, xocl) }
 
 // Read reads the card of the user function with this PCI address.
@@ -106,7 +106,7 @@ func (f Family) Read(host sysfs.Host, address string) (inventory.Reading, error)
 		found.CheckNode(host, n, n.Name+"/dev")
 	}
 	resetting := !c.identify(&u, &all) || c.render == ""
-	if c.readStates(&all, resetting) { // xocl removes the nodes before its other files, and makes them again before its other files
+	if c.readStates(&all, resetting) { // xocl removes the nodes before its other files, and also recreates them first
 		for i := range found.Conditions {
 			found.Conditions[i].Passing = true
 		}
@@ -123,13 +123,13 @@ func (f Family) Read(host sysfs.Host, address string) (inventory.Reading, error)
 	}
 	u.Conditions, u.Files, u.Counters = all.Conditions, all.Files, all.Counters
 	r := inventory.Reading{Related: related(address, c), Units: []inventory.Unit{u}, Observed: all.Observed}
-	// The kernel removes the link to the driver before xocl removes its nodes and attributes. So a reading during an
-	// unbind fails here, and missing files do not become conditions.
+	// The kernel removes the driver link before xocl removes its nodes and attributes. So a reading during an unbind
+	// fails here, and missing files don't become conditions.
 	return r, pci.CheckBound(c.dir, xocl)
 }
 
-// readStates reads the states of the card, and reports whether its nodes may be missing for a while, because the card
-// is offline or resetting. It is resetting if the argument says so, or if xocl has removed its files.
+// readStates reads the card's states, and reports whether its nodes may be missing for a while because the card is
+// offline or resetting. It is resetting if the argument says so, or if xocl has removed its files.
 func (c card) readStates(all *pci.Findings, resetting bool) (passing bool) {
 	offline := false
 	values, errs := make([]int, len(states)), make([]error, len(states))
@@ -147,8 +147,8 @@ func (c card) readStates(all *pci.Findings, resetting bool) (passing bool) {
 	return resetting || offline
 }
 
-// Outline returns the unit without its health and attributes, from directories and links, and from numbers that the
-// driver core keeps.
+// Outline returns the unit without its health and attributes, using only directories, links and numbers that the driver
+// core keeps.
 func (f Family) Outline(host sysfs.Host, address string) (inventory.Reading, error) {
 	c, err := find(host, address)
 	if err != nil {
@@ -159,12 +159,12 @@ func (f Family) Outline(host sysfs.Host, address string) (inventory.Reading, err
 }
 
 // related returns the addresses whose events concern the card: the other functions in its slot, such as the management
-// function, and the physical function of a virtual one.
+// function, and the physical function if this is a virtual one.
 func related(address string, c card) []string { return append(others(address), c.Related()...) }
 
-// identify sets the fields of u that identify the shell, and reports whether the card has a ROM. Values that cannot be
-// read stay unknown. They are not observed: a new shell comes with a new ROM and a new render node, and xocl replaces
-// the memory that contains the UUIDs meanwhile.
+// identify sets the fields of u that identify the shell, and reports whether the card has a ROM. Values that can't be
+// read stay unknown. They aren't observed, because a new shell comes with a new ROM and a new render node, and xocl
+// also replaces the memory that contains the UUIDs.
 func (c card) identify(u *inventory.Unit, all *pci.Findings) (hasROM bool) {
 	if u.Attributes == nil {
 		u.Attributes = make(map[string]string)
@@ -176,7 +176,7 @@ func (c card) identify(u *inventory.Unit, all *pci.Findings) (hasROM bool) {
 			return "", err
 		}
 		if value, err = parse(value); err != nil {
-			value = "" // an earlier shell's value does not stay
+			value = "" // don't keep an earlier shell's value
 		}
 		return value, nil
 	}
@@ -188,23 +188,23 @@ func (c card) identify(u *inventory.Unit, all *pci.Findings) (hasROM bool) {
 	if c.rom != "" {
 		vbnv, err := read(c.rom+"/VBNV", parseVBNV)
 		timestamp, terr := read(c.rom+"/timestamp", parseTimestamp)
-		if err = errors.Join(err, terr); err == nil { // the two are one name: neither may be of an earlier shell
+		if err = errors.Join(err, terr); err == nil { // the two form one name, so neither may come from an earlier shell
 			u.Attributes[inventory.AttributeVBNV], u.Attributes[inventory.AttributeTimestamp] = vbnv, timestamp
 		}
 		hasROM = !errors.Is(err, fs.ErrNotExist)
 		set("fpga", c.rom+"/FPGA", parseText)
 	}
-	if c.sensors != "" { // of Versal cards; xocl keeps the number in memory
+	if c.sensors != "" { // Versal cards; xocl keeps the number in memory
 		set(inventory.AttributeSerialNumber, c.sensors+"/serial_num", parseText)
 	}
 	set("logicUuid", "logic_uuids", parseUUID)
 	id, err := sysfs.ReadAs(c.dir+"/interface_uuids", parseUUID)
 	all.AddShortage(err)
-	u.InterfaceID, u.InterfaceIDKnown = id, err == nil || errors.Is(err, syscall.EINVAL) // EINVAL: a shell without UUIDs
+	u.InterfaceID, u.InterfaceIDKnown = id, err == nil || errors.Is(err, syscall.EINVAL) // EINVAL means a shell without UUIDs
 	return hasROM
 }
 
-// judge adds the findings about a state. While the card is resetting, files that do not exist do not count.
+// judge adds the findings about a state. While the card is resetting, missing files don't count.
 func judge(all *pci.Findings, s state, value int, err error, resetting bool) {
 	if resetting && errors.Is(err, fs.ErrNotExist) || all.AddFile(s.file, s.row, err) {
 		return
@@ -217,8 +217,8 @@ func judge(all *pci.Findings, s state, value int, err error, resetting bool) {
 	}
 }
 
-// readTrips reads when an AXI firewall of the card last tripped, as the management function has reported it. xocl keeps
-// the time after a reset, so only a rise is a new trip.
+// readTrips reads when one of the card's AXI firewalls last tripped, according to the management function. xocl keeps
+// the time across a reset, so only an increase means a new trip.
 func (c card) readTrips(all *pci.Findings) {
 	const file = "pci/firewall/detected_time"
 	at, err := pci.ReadAs(all, c.dir+"/"+c.firewall+"/detected_time", parseCount)
@@ -236,7 +236,8 @@ func (c card) readTrips(all *pci.Findings) {
 	}
 }
 
-// readManagement reads the management function at dir. It adds nothing if the function has been unbound meanwhile.
+// readManagement reads the management function at dir. If the function has been unbound in the meantime, it adds
+// nothing.
 func readManagement(host sysfs.Host, dir string, all *pci.Findings) {
 	m := pci.Read(host, dir, pci.Virtual{})
 	m.Prefix("mgmt/")

@@ -17,16 +17,16 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// File is the name of the file in the directory of the kubelet's device plugins.
+// File is the file's name in the kubelet's device plugin directory.
 const File = "kubelet_internal_checkpoint"
 
-// maxSize is the maximum size of the file, in bytes. An entry takes about 500. Parsing takes up to 25 times as much
-// memory.
+// maxSize is the maximum size of the file, in bytes. An entry takes about 500 bytes. Parsing uses up to 25 times as
+// much memory.
 const maxSize = 4 << 20
 
-// Record is the content of the file.
+// Record is the file's content.
 type Record struct {
-	Written time.Time // when the kubelet wrote the file; zero: there is none
+	Written time.Time // when the kubelet wrote the file; zero if there is none
 	Entries []Entry
 }
 
@@ -35,27 +35,27 @@ type Entry struct {
 	PodUID    string
 	Container string
 	Resource  string
-	IDs       []string                           // of the devices, sorted
-	answer    *v1beta1.ContainerAllocateResponse // nil: it cannot be parsed
+	IDs       []string                           // the devices' ids, sorted
+	answer    *v1beta1.ContainerAllocateResponse // nil if it can't be parsed
 }
 
 // Holder returns a unique name for the container.
 func (e Entry) Holder() string { return e.PodUID + "/" + e.Container }
 
-// annotationPrefix is the prefix of the key of a device's annotation. The rest of the key is the device's id, with - in
-// place of colons, which are not allowed in a key.
+// annotationPrefix is the key prefix of a device's annotation. The rest of the key is the device's id, with colons
+// replaced by -, because a key can't contain colons.
 const annotationPrefix = "nodes.accelerator.b-com.com/"
 
 func annotationKey(id string) string { return annotationPrefix + strings.ReplaceAll(id, ":", "-") }
 
-// Annotate adds the nodes of a device to the annotations of an answer of Allocate: their
-// names below the device root, and their numbers. A device may have mounts and no nodes.
+// Annotate adds a device's nodes to an Allocate response's annotations: their names below the device root, and their
+// numbers. A device may have mounts but no nodes.
 func Annotate(annotations map[string]string, id string, nodes []string) {
 	annotations[annotationKey(id)] = strings.Join(nodes, ",")
 }
 
-// Ours reports whether a daemon of this project gave the device to the container, under any resource name. Releases
-// before 0.2.0 wrote no annotations, and are not recognized.
+// Ours reports whether one of this project's daemons gave the device to the container, under any resource name.
+// Releases before 0.2.0 didn't write annotations and aren't recognized.
 func (e Entry) Ours(id string) bool {
 	_, found := e.answer.GetAnnotations()[annotationKey(id)]
 	return found
@@ -63,9 +63,9 @@ func (e Entry) Ours(id string) bool {
 
 var errNoNodes = errors.New("the kubelet's checkpoint does not name the device's nodes")
 
-// Nodes returns the nodes that the container got with a device: their names below devRoot, the device root on the
-// host, and their numbers (MAJOR:MINOR) if they are known. Without an annotation, as from another plugin, it returns
-// the names of all nodes of the answer.
+// Nodes returns the nodes that the container got for a device: their names below devRoot, which is the device root on
+// the host, and their numbers (MAJOR:MINOR) if known. If there is no annotation, as in another plugin's response, it
+// returns the names of all nodes in the response.
 func (e Entry) Nodes(id, devRoot string) ([]string, error) {
 	if e.answer == nil {
 		return nil, errNoNodes
@@ -79,7 +79,7 @@ func (e Entry) Nodes(id, devRoot string) ([]string, error) {
 	}
 	for key := range annotations {
 		if strings.HasPrefix(key, annotationPrefix) {
-			return nil, nil // of another device: this one had no node
+			return nil, nil // another device's annotation, so this device had no node
 		}
 	}
 	if len(e.answer.CdiDevices) > 0 {
@@ -95,19 +95,19 @@ func (e Entry) Nodes(id, devRoot string) ([]string, error) {
 	return slices.Compact(nodes), nil
 }
 
-// Reader reads the file, and parses it only if it has changed since the last call. The zero Reader is ready for use.
+// Reader reads the file, and parses it only if it has changed since the last call. The zero Reader is ready to use.
 type Reader struct {
-	info os.FileInfo // of the file that was parsed last
+	info os.FileInfo // the last file that was parsed
 	last Record
 
 	files int
 }
 
-// Files returns the number of different files that were read so far.
+// Files returns the number of different files read so far.
 func (r *Reader) Files() int { return r.files }
 
-// Read returns the content of the file in the kubelet's directory of device plugins. It is empty if there
-// was never a file. If a file has disappeared, the error wraps [os.ErrNotExist].
+// Read returns the content of the file in the kubelet's device plugin directory. The result is empty if there has never
+// been a file. If the file has disappeared, the error wraps [os.ErrNotExist].
 func (r *Reader) Read(kubeletDir string) (Record, error) {
 	path := filepath.Join(kubeletDir, File)
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe in its place must not block
@@ -144,9 +144,9 @@ func (r *Reader) Read(kubeletDir string) (Record, error) {
 	return record, nil
 }
 
-// parse returns the content of the file, without the time.
+// parse returns the file's content, without the time.
 func parse(text []byte) (Record, error) {
-	var found struct { // the names are the kubelet's
+	var found struct { // the kubelet's names
 		Data *struct {
 			PodDeviceEntries []struct {
 				PodUID, ContainerName, ResourceName string
@@ -174,7 +174,7 @@ func parse(text []byte) (Record, error) {
 	return record, nil
 }
 
-// Pods returns the UIDs of the pods in the record, by the ids of their devices.
+// Pods returns the pod UIDs in the record, by device id.
 func (r Record) Pods() map[string][]string {
 	pods := map[string][]string{}
 	for _, e := range r.Entries {

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Allocations contains the devices that this daemon has given to containers, each with the time at which it was given
-// out last. Its size is bounded by the number of devices that were ever listed. It is safe for concurrent use.
+// Allocations contains the devices that this daemon has given to containers, each with the time it was last given out.
+// Its size is bounded by the number of devices that were ever listed. It is safe for concurrent use.
 type Allocations struct {
-	added chan struct{} // holds one element while an allocation is new
+	added chan struct{} // holds an element while there is a new allocation
 
 	mu    sync.Mutex
 	given map[Key]Allocation
 }
 
-// Allocation says when a device was given out, and with which nodes (names and numbers, MAJOR:MINOR).
+// Allocation records when a device was given out and with which nodes (names and numbers, MAJOR:MINOR).
 type Allocation struct {
 	At    time.Time
 	Nodes []string
@@ -25,13 +25,13 @@ func NewAllocations() *Allocations {
 	return &Allocations{added: make(chan struct{}, 1), given: map[Key]Allocation{}}
 }
 
-// Added returns a channel that holds an element if an allocation was added since the channel was last read.
+// Added returns a channel that holds an element if an allocation has been added since the channel was last read.
 func (a *Allocations) Added() <-chan struct{} { return a.added }
 
-// Add records that devices of a resource are given out, unless check returns an error. check returns the nodes of each
-// device, by its id. It runs under the lock: when a device becomes unhealthy or leaves the list and the inventory then
-// asks for its holders, it finds this allocation unless check has refused it. undo removes the allocation again, if the
-// devices were not given out after all.
+// Add records that a resource's devices are being given out, unless check returns an error. check returns each device's
+// nodes, by device id. It runs under the lock. So when a device becomes unhealthy or leaves the list and the inventory
+// then asks for its holders, the inventory finds this allocation unless check has rejected it. undo removes the
+// allocation again if the devices weren't given out after all.
 func (a *Allocations) Add(resource string, check func() (nodes map[string][]string, err error)) (undo func(), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -47,14 +47,14 @@ func (a *Allocations) Add(resource string, check func() (nodes map[string][]stri
 	}
 	select {
 	case a.added <- struct{}{}:
-	default: // not read yet
+	default: // it hasn't been read yet
 	}
 	return func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		for key, was := range before {
 			switch {
-			case !a.given[key].At.Equal(now): // given out again since
+			case !a.given[key].At.Equal(now): // it has been given out again since
 			case was.At.IsZero():
 				delete(a.given, key)
 			default:
@@ -64,7 +64,7 @@ func (a *Allocations) Add(resource string, check func() (nodes map[string][]stri
 	}, nil
 }
 
-// since reports whether a device was given out at this time or later.
+// since reports whether any device was given out at this time or later.
 func (a *Allocations) since(at time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -13,24 +13,24 @@ import (
 
 const (
 	entriesFile = "entries.json"
-	maxEntries  = 4 << 20 // size of the file in bytes, the same as for the kubelet's checkpoint
+	maxEntries  = 4 << 20 // maximum file size in bytes, the same as for the kubelet's checkpoint
 )
 
-// knownEntries is what a daemon knows about the entries of the checkpoint that the next daemon could not find out.
-// While no device plugin runs, the kubelet does not write the checkpoint again, so the entries of containers that have
-// ended stay. If the kubelet named a container and then stops naming it, the container has ended. If the kubelet never
-// named it, it may be an init container: a daemon must watch the kubelet for the grace time to know that it has ended.
-// The file counts only for the same checkpoint, and Named only for the same kubelet. Without the file, the next daemon
+// knownEntries is what a daemon knows about the checkpoint's entries that the next daemon couldn't find out. While no
+// device plugin is running, the kubelet doesn't rewrite the checkpoint, so the entries of ended containers stay. If the
+// kubelet listed a container and then stops listing it, the container has ended. If the kubelet never listed it, it may
+// be an init container, and a daemon has to watch the kubelet for the grace time to find out that it has ended. The
+// file is valid only for the same checkpoint, and Named only for the same kubelet. Without the file, the next daemon
 // waits for the grace time.
 type knownEntries struct {
 	Version    int                 `json:"version"`
-	Checkpoint time.Time           `json:"checkpoint"`       // when the checkpoint's file was written
+	Checkpoint time.Time           `json:"checkpoint"`       // when the checkpoint file was written
 	Ended      map[string][]string `json:"ended"`            // resource/id -> containers, POD-UID/NAME
-	Named      map[string][]string `json:"named,omitempty"`  // by the kubelet, and not known to have ended
-	Kubelet    time.Time           `json:"kubelet,omitzero"` // start of the kubelet that has named them
+	Named      map[string][]string `json:"named,omitempty"`  // listed by the kubelet, and not known to have ended
+	Kubelet    time.Time           `json:"kubelet,omitzero"` // when the kubelet that listed them was started
 }
 
-// of returns the entries if the checkpoint is of this time.
+// of returns the entries if they are about the checkpoint written at this time.
 func (e knownEntries) of(checkpoint time.Time) knownEntries {
 	if !e.Checkpoint.Equal(checkpoint) {
 		return knownEntries{}
@@ -38,12 +38,12 @@ func (e knownEntries) of(checkpoint time.Time) knownEntries {
 	return e
 }
 
-// equal reports whether e and other say the same about the same checkpoint.
+// equal reports whether e and other contain the same information about the same checkpoint.
 func (e knownEntries) equal(other knownEntries) bool {
 	return e.Checkpoint.Equal(other.Checkpoint) && e.Kubelet.Equal(other.Kubelet) && reflect.DeepEqual(e.Ended, other.Ended) && reflect.DeepEqual(e.Named, other.Named)
 }
 
-// readEntries returns what an earlier daemon has written to the state directory, if that can be read.
+// readEntries returns what an earlier daemon has written to the state directory, if it can be read.
 func readEntries(dir string) (e knownEntries) {
 	root, err := privatedir.OpenDir(dir, false)
 	if err != nil {
@@ -73,14 +73,14 @@ func (e knownEntries) write(dir string) error {
 	return err
 }
 
-// fitting returns the devices for which there is space, those with the fewest containers first. The others count for
-// the grace time again: a device that is withheld too long is better than one that is given out twice.
+// fitting returns the devices that there is space for, starting with the ones with the fewest containers. The others
+// count for the grace time again, because it is better to withhold a device for too long than to give it out twice.
 func fitting(all map[string][]string, space *int) map[string][]string {
 	devices := map[string][]string{}
 	for _, key := range slices.SortedFunc(maps.Keys(all), func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(all[a]), len(all[b])), cmp.Compare(a, b))
 	}) {
-		text, _ := json.Marshal(map[string][]string{key: all[key]}) // cannot fail
+		text, _ := json.Marshal(map[string][]string{key: all[key]}) // can't fail
 		if *space -= len(text); *space < 0 {
 			break
 		}

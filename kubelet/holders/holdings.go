@@ -14,13 +14,13 @@ func (s State) Holdings() inventory.Holdings {
 	h := inventory.Holdings{
 		Of: map[string][]inventory.Holding{}, Asked: s.asked, Missing: s.missing,
 		Awaiting: !s.complete && !s.never && s.asked.Sub(s.first) < s.rules.Grace,
-		// A daemon that ended before this one began may have given out a device that no source reports yet.
+		// A daemon that ended before this one started may have given out a device that no source reports yet.
 		Unnamed: s.asked.Sub(s.first) < s.rules.Admission,
 	}
 	if h.Awaiting || s.leftover && s.asked.Sub(s.first) < s.rules.Admission {
 		h.Again = time.Second
 	}
-	known := map[string][]string{} // containers that hold each device now
+	known := map[string][]string{} // the containers that currently hold each device
 	for key, u := range s.uses {
 		if !u.held {
 			continue
@@ -28,7 +28,7 @@ func (s State) Holdings() inventory.Holdings {
 		id, lost := key.ID, s.lost(u)
 		holding := s.holding(key, u, lost)
 		if len(lost) > 0 {
-			// The kubelet must not give the device out again, not even under the same name.
+			// The kubelet must not give the device out again, even under the same name.
 			foreign := key.Resource + "/" + key.ID
 			h.Of[foreign] = append(h.Of[foreign], inventory.Holding{As: key.Resource, Nodes: u.nodes, Foreign: true})
 		}
@@ -40,7 +40,7 @@ func (s State) Holdings() inventory.Holdings {
 		if u.unprepared.Equal(s.asked) {
 			wait = s.rules.Confirm
 		}
-		if again := wait + s.rules.Confirm/30; wait > 0 && (h.Again == 0 || again < h.Again) { // a bit later, so that the question does not come just too early
+		if again := wait + s.rules.Confirm/30; wait > 0 && (h.Again == 0 || again < h.Again) { // a bit later, so that the query doesn't come just too early
 			h.Again = again
 		}
 		h.Unnamed = h.Unnamed || len(u.names) == 0 && s.asked.Sub(u.allocatedAt) < s.rules.Admission
@@ -59,7 +59,7 @@ func (s State) Holdings() inventory.Holdings {
 	return h
 }
 
-// holding returns the holding that follows from the use of a device.
+// holding returns the holding that follows from a device's use.
 func (s State) holding(key Key, u use, lost []string) inventory.Holding {
 	holding := inventory.Holding{
 		As: key.Resource, Holders: u.names, Containers: u.containers(), Nodes: u.nodes, NodesErr: u.nodesErr, Later: u.later,
@@ -71,13 +71,14 @@ func (s State) holding(key Key, u use, lost []string) inventory.Holding {
 	return holding
 }
 
-// lost returns the containers whose devices the kubelet has forgotten: it lists their pods without them.
+// lost returns the containers whose devices the kubelet has forgotten, which means that it lists their pods without the
+// devices.
 func (s State) lost(u use) []string {
 	return slices.DeleteFunc(slices.Clone(u.lost), func(container string) bool { return !s.pods[podOf(container)] })
 }
 
-// holdersNow returns the holders that have not ended. The driver stands for all pods with a claim, which may share it;
-// claims with admin access hold nothing.
+// holdersNow returns the holders that haven't ended. The driver stands for all pods with a claim, because they may
+// share it. Claims with admin access don't hold anything.
 func (u use) holdersNow(key Key, holders, lost []string) []string {
 	switch {
 	case u.foreign:
@@ -91,11 +92,11 @@ func (u use) holdersNow(key Key, holders, lost []string) []string {
 	return nil
 }
 
-// sharedOf returns the holders of the devices that more than one container holds now, or nil.
+// sharedOf returns the holders of each device that several containers currently hold, or nil.
 func sharedOf(known map[string][]string, all map[string][]inventory.Holding) (shared map[string][]string) {
 	for id, containers := range known {
 		slices.Sort(containers)
-		if len(slices.Compact(containers)) < 2 { // one container may have a device under two names
+		if len(slices.Compact(containers)) < 2 { // a single container may have a device under two names
 			continue
 		}
 		if shared == nil {
@@ -109,7 +110,7 @@ func sharedOf(known map[string][]string, all map[string][]inventory.Holding) (sh
 	return shared
 }
 
-// containers returns the containers of the checkpoint that may be alive, sorted.
+// containers returns the containers in the checkpoint that may be alive, sorted.
 func (u use) containers() (all []string) {
 	for holder, e := range u.entries {
 		if !e.ended {

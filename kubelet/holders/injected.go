@@ -22,38 +22,38 @@ import (
 const (
 	injectedFile = "injected.json"
 	injectedLock = "injected.lock"
-	maxInjected  = 1 << 20     // size of the file in bytes; a device has about 60
-	lockWithin   = time.Second // another daemon has the lock for milliseconds
+	maxInjected  = 1 << 20     // maximum file size in bytes; a device takes about 60
+	lockWithin   = time.Second // another daemon holds the lock for only milliseconds
 
-	openWithin = 5 * time.Second // longest time to read the state directory at the start
-	diskWithin = 2 * time.Second // longest time of one use of the state directory later; more: the file system hangs
+	openWithin = 5 * time.Second // how long reading the state directory may take at startup
+	diskWithin = 2 * time.Second // how long a later access to the state directory may take before the file system counts as hanging
 )
 
-// Injected remembers the nodes that containers get through CDI, and that are therefore not in the kubelet's checkpoint.
-// These are the nodes of claims, and the nodes of a restarted container if they are not the ones that Allocate gave it.
-// They are stored in a file of the state directory, which survives a restart of the daemon and is shared by the device
-// plugin and the DRA driver. After a reboot the file is not used. An Injected is safe for concurrent use.
+// Injected remembers nodes that containers get through CDI, because these aren't in the kubelet's checkpoint. They are
+// the nodes of claims, and a restarted container's nodes if they differ from the ones that Allocate gave it. They are
+// stored in a file in the state directory, which survives a daemon restart and is shared by the device plugin and the
+// DRA driver. The file isn't used after a reboot. An Injected is safe for concurrent use.
 type Injected struct {
 	dir, boot string
 	disk      *privatedir.Turns
 
 	mu    sync.Mutex
-	nodes map[string][]string // names and numbers, by the id of the device, or by claimedKey
+	nodes map[string][]string // names and numbers, by device id or by claimedKey
 }
 
-// claimedKey returns the key of a device that a claim has.
+// claimedKey returns the key for a device that belongs to a claim.
 func claimedKey(id string) string { return claimedPrefix + id }
 
 const claimedPrefix = draname.Driver + "/"
 
-// injectedContent is the content of the file.
+// injectedContent is the file's content.
 type injectedContent struct {
 	Version int                 `json:"version"`
 	Boot    string              `json:"boot"`
 	Nodes   map[string][]string `json:"nodes"`
 }
 
-// OpenInjected reads the file in the state directory. Without a directory nothing is remembered on disk.
+// OpenInjected reads the file in the state directory. If dir is "", nothing is remembered on disk.
 func OpenInjected(dir string) (*Injected, error) {
 	i := &Injected{dir: dir, disk: privatedir.NewTurns(dir), nodes: map[string][]string{}}
 	if dir == "" {
@@ -99,7 +99,7 @@ func (i *Injected) read(root *os.Root) (map[string][]string, error) {
 	return c.Nodes, nil
 }
 
-// Add remembers nodes that containers with a device may get from now on. It returns after they are on the disk.
+// Add remembers nodes that containers with a device may get from now on. It returns once they are on disk.
 func (i *Injected) Add(ctx context.Context, nodes map[string][]string) error {
 	return i.change(ctx, func(all map[string][]string) {
 		for id, names := range nodes {
@@ -110,8 +110,8 @@ func (i *Injected) Add(ctx context.Context, nodes map[string][]string) error {
 	})
 }
 
-// SetClaimed replaces all nodes that are remembered for claims. nodes contains the nodes of each device that a claim
-// has, by its id. SetClaimed returns after they are on the disk.
+// SetClaimed replaces all nodes remembered for claims. nodes contains the nodes of each device that belongs to a claim,
+// by device id. SetClaimed returns once they are on disk.
 func (i *Injected) SetClaimed(ctx context.Context, nodes map[string][]string) error {
 	return i.change(ctx, func(all map[string][]string) {
 		maps.DeleteFunc(all, func(key string, _ []string) bool { return strings.HasPrefix(key, claimedPrefix) })
@@ -128,7 +128,7 @@ func (i *Injected) forget(ctx context.Context, keep func(key string) bool) error
 	})
 }
 
-// all returns the nodes of each device. The caller must not change them.
+// all returns each device's nodes. The caller must not modify them.
 func (i *Injected) all() map[string][]string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -141,8 +141,8 @@ func (i *Injected) set(nodes map[string][]string) {
 	i.nodes = nodes
 }
 
-// change changes the nodes, in memory and on disk. If the file system hangs during the write, the change may take
-// effect later, and each further call returns an error until then.
+// change changes the nodes, both in memory and on disk. If the file system hangs during the write, the change may take
+// effect later, and every call returns an error until it does.
 func (i *Injected) change(ctx context.Context, f func(map[string][]string)) error {
 	return i.disk.Within(ctx, diskWithin, func(ctx context.Context) error {
 		before, after := i.all(), i.all()

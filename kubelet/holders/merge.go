@@ -15,96 +15,96 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
-// Key is a device, with the name under which it was given out: that of a resource, or of the DRA driver. Its ID is
-// always the inventory's.
+// Key identifies an allocated device by its ID and by the name it was allocated under, which is a resource name or the
+// DRA driver's. The ID is always the inventory's.
 type Key = podresources.Key
 
-// Times of production, for the fields of [Rules] with the same name.
+// Production values for the [Rules] fields of the same name.
 const (
 	Confirm   = 3 * time.Second
 	Admission = time.Minute
 )
 
 const (
-	settles = 10 * time.Second      // a kubelet that has just started may take this long to list the next of its pods
-	behind  = 10 * time.Millisecond // the time of a file is at most this much behind the clock
+	settles = 10 * time.Second      // how long a kubelet that has just started may take to list its next pod
+	behind  = 10 * time.Millisecond // how far a file's time may lag behind the clock
 )
 
-// Rules decide what the sources mean for one daemon. They do not change while it runs, but Owns may recognize more names
-// later.
+// Rules determine how a daemon interprets the sources. They don't change while it is running, but Owns may recognize
+// more names later.
 type Rules struct {
-	// Owns reports whether a device may have been given out by this plugin under the name of this resource, even if
-	// the checkpoint has no annotation of it. For the driver, every id of a device in a PCI slot counts.
+	// Owns reports whether this plugin may have given out a device under this resource name, even if the checkpoint has
+	// no annotation for it. For the driver, the id of any device in a PCI slot counts.
 	Owns      func(resource, id string) bool
-	DRA       bool          // the daemon is the DRA driver
-	InPod     bool          // the daemon runs in a pod
+	DRA       bool          // this daemon is the DRA driver
+	InPod     bool          // this daemon runs in a pod
 	Alone     bool          // no container can hold a device through the other API
-	Pod       string        // name of the daemon's pod, or any other text if the daemon does not run in one
-	Node      string        // name of the node; static pods have it at the end of their names. It may be ""
-	DevRoot   string        // root of the device nodes on the host
-	Confirm   time.Duration // between two questions that together show the end of a holder
-	Admission time.Duration // the kubelet admits a pod, or gives up, this long after Allocate at most
-	Grace     time.Duration // how long an entry of the checkpoint counts if no answer ever explains it
+	Pod       string        // name of the daemon's pod, or any other text if it doesn't run in one
+	Node      string        // the node's name, which is at the end of static pods' names; may be ""
+	DevRoot   string        // device root on the host
+	Confirm   time.Duration // time between two queries that together show that a holder has ended
+	Admission time.Duration // the longest that the kubelet takes to admit a pod after Allocate, or to give up
+	Grace     time.Duration // how long a checkpoint entry counts if no answer ever explains it
 }
 
-// Report is what the sources said when they were asked once.
+// Report contains what the sources reported in one round of queries.
 type Report struct {
 	Asked    time.Time           // before the first source was asked
 	Answered time.Time           // when the kubelet had answered
-	Answer   podresources.Answer // with the ids of the inventory for the devices of claims
-	// KubeletErr means that the kubelet has not answered. If it is [fs.ErrNotExist], the kubelet does not run. If it is
-	// [fs.ErrPermission], this daemon may never ask it.
+	Answer   podresources.Answer // devices of claims have their inventory ids
+	// KubeletErr means that the kubelet hasn't answered. If it is [fs.ErrNotExist], the kubelet isn't running. If it is
+	// [fs.ErrPermission], this daemon is never allowed to query it.
 	KubeletErr error
 
 	Checkpoint    checkpoint.Record
 	CheckpointErr error
-	Known         knownEntries // what an earlier daemon knows about the entries of this checkpoint
+	Known         knownEntries // what an earlier daemon knows about this checkpoint's entries
 
 	Allocated map[Key]Allocation
 
-	Injected map[string][]string // as in the [Injected] of the node
+	Injected map[string][]string // as in the node's [Injected]
 
 	Claims    map[string][]inventory.Holding // prepared claims, by device; not used by the device plugin
 	ClaimsErr error
 }
 
-// State is what has been reported so far. The zero State is that of a daemon that has just started. A State does not
-// change: [Merge] returns another one.
+// State is what has been reported so far. The zero State belongs to a daemon that has just started. A State is
+// immutable: [Merge] returns a new one.
 type State struct {
 	rules     Rules
 	uses      map[Key]use
 	asked     time.Time
 	claimsErr error
 	missing   []inventory.MissingSource
-	leftover  bool // the checkpoint has entries that the kubelet has not been made to write again yet
+	leftover  bool // the checkpoint has entries, and the kubelet hasn't been made to rewrite it yet
 
-	first     time.Time       // time of the first question since the kubelet runs
-	down      bool            // it does not run
-	complete  bool            // there has been a checkpoint, and a complete answer if it is needed
-	never     bool            // no kubelet has been there yet that could have given anything out
-	started   time.Time       // start of the kubelet
-	pods      map[string]bool // in the newest answer of this kubelet or, until it has answered, in the last one of the former kubelet
-	former    map[string]bool // pods of the former kubelet that this one has not listed yet
-	returned  time.Time       // when the newest of them was listed
-	ownListed bool            // an answer has had the daemon's own pod
-	remote    bool            // the newest answer has a pod of the API server
-	away      bool            // the former kubelet listed pods of the API server, and this one none yet
-	whole     bool            // an answer was complete once, so no pod of the former kubelet is missing in former
+	first     time.Time       // time of the first query since the kubelet started
+	down      bool            // the kubelet isn't running
+	complete  bool            // there has been a checkpoint and, if needed, a complete answer
+	never     bool            // there hasn't been any kubelet yet that could have given anything out
+	started   time.Time       // when the kubelet started
+	pods      map[string]bool // in this kubelet's newest answer or, until it has answered, in the previous kubelet's last one
+	former    map[string]bool // the previous kubelet's pods that this one hasn't listed yet
+	returned  time.Time       // when the most recent of them was listed
+	ownListed bool            // an answer has included the daemon's own pod
+	remote    bool            // the newest answer includes a pod from the API server
+	away      bool            // the previous kubelet listed pods from the API server, but this one hasn't yet
+	whole     bool            // an answer has been complete at some point, so former contains all of the previous kubelet's pods
 }
 
-// use is the use of one device under one name.
+// use describes how a device is used under one name.
 type use struct {
-	names   []string              // the containers that the kubelet named last
-	namedAt time.Time             // when it did
-	namedBy time.Time             // when the kubelet that named them was started
-	lacked  time.Time             // of the first answer since then that shows that they have ended; zero: none
-	lost    []string              // containers that the former kubelet named, and this one has not. If it lists their pods, it has forgotten them
-	entries map[string]entryState // of the checkpoint, by container
+	names   []string              // the containers that the kubelet listed last
+	namedAt time.Time             // when it listed them
+	namedBy time.Time             // when the kubelet that listed them was started
+	lacked  time.Time             // time of the first query since then whose answer shows that they have ended; zero if there is none
+	lost    []string              // containers that the previous kubelet listed and this one hasn't; if it lists their pods, it has forgotten the containers
+	entries map[string]entryState // the checkpoint's entries, by container
 
-	allocatedAt time.Time // of the newest allocation by this daemon
-	settledAt   time.Time // of the newest one that another source has confirmed, or that has expired
-	prepared    bool      // a claim in claims.json, or in the record of the former driver
-	unprepared  time.Time // of the first question for which claims.json no longer had the claim; zero: it still has it, or never had
+	allocatedAt time.Time // time of the newest allocation by this daemon
+	settledAt   time.Time // time of the newest one that another source has confirmed or that has expired
+	prepared    bool      // a claim in claims.json or in the previous driver's record
+	unprepared  time.Time // first query for which claims.json no longer had the claim; zero if it still has it or never did
 
 	nodes    []string
 	nodesErr error
@@ -112,15 +112,15 @@ type use struct {
 	given    *inventory.Device
 	anyAFU   bool
 	foreign  bool // given out by another plugin
-	perhaps  bool // perhaps given out by this plugin: no checkpoint has told
+	perhaps  bool // perhaps given out by this plugin; no checkpoint has shown it
 	held     bool
 }
 
-// entryState is what is known about an entry of the checkpoint.
+// entryState is what is known about a checkpoint entry.
 type entryState struct {
 	since time.Time // when the kubelet last wrote it after an answer, or when it was first seen
-	named bool      // an answer has named the device since
-	ended bool      // its container has ended, although the file still has it
+	named bool      // an answer has listed the device since
+	ended bool      // its container has ended, even though the file still has the entry
 }
 
 // Merge returns the state after a report.
@@ -128,14 +128,14 @@ func Merge(before State, r Report, rules Rules) State {
 	s := before
 	s.rules, s.asked = rules, r.Asked
 	if s.down = r.down(); s.down || before.down || s.first.IsZero() {
-		s.first = r.Asked // nothing is given out while the kubelet does not run
+		s.first = r.Asked // nothing is given out while the kubelet isn't running
 	}
 	complete, own := s.listen(before, r)
 	is := reading{
 		Report: r, rules: rules, complete: complete, whole: s.whole, pods: s.pods, settled: own && r.Asked.Sub(s.started) >= settles,
 		restarted: r.KubeletErr == nil && !before.started.IsZero() && !before.started.Equal(s.started),
 	}
-	// The checkpoint shows what was given out under former names, even if the kubelet has just started.
+	// The checkpoint shows what was given out under earlier names, even if the kubelet has just started.
 	files := r.CheckpointErr == nil || errors.Is(r.CheckpointErr, fs.ErrPermission)
 	s.complete = s.complete || files && (is.complete || rules.Alone)
 	s.never = files && s.started.IsZero() && r.never()
@@ -145,9 +145,9 @@ func Merge(before State, r Report, rules Rules) State {
 	return s
 }
 
-// entriesOf returns the entries of the checkpoint, by device and then by container.
+// entriesOf returns the checkpoint's entries, by device and then by container.
 //
-// If an entry contains devices of another plugin, it counts for the first of them at most, because all of them have the
+// If an entry contains another plugin's devices, it counts for at most the first of them, because they all have the
 // same nodes. A pod can have thousands of such devices in each of its init containers.
 func (r Rules) entriesOf(record checkpoint.Record) map[Key]map[string]checkpoint.Entry {
 	entries := map[Key]map[string]checkpoint.Entry{}
@@ -166,7 +166,7 @@ func (r Rules) entriesOf(record checkpoint.Record) map[Key]map[string]checkpoint
 	return entries
 }
 
-// mergeUses returns the uses of all devices after a report.
+// mergeUses returns all devices' uses after a report.
 func mergeUses(before map[Key]use, r reading) map[Key]use {
 	uses, entries := map[Key]use{}, r.rules.entriesOf(r.Checkpoint)
 	for key := range keysOf(before, r.Report, entries) {
@@ -184,7 +184,7 @@ func mergeUses(before map[Key]use, r reading) map[Key]use {
 	return uses
 }
 
-// keysOf returns the devices that were in use before the report, or that one of its sources names.
+// keysOf returns the devices that were in use before the report or that one of its sources reports.
 func keysOf(before map[Key]use, r Report, entries map[Key]map[string]checkpoint.Entry) map[Key]bool {
 	keys := map[Key]bool{}
 	add(keys, before)
@@ -208,7 +208,7 @@ func add[V any](keys map[Key]bool, more map[Key]V) {
 	}
 }
 
-// missing returns the sources that have not answered.
+// missing returns the sources that haven't answered.
 func (r Report) missing() (missing []inventory.MissingSource) {
 	for _, source := range []inventory.MissingSource{
 		{Name: "pod-resources", Err: r.KubeletErr}, {Name: "checkpoint", Err: r.CheckpointErr}, {Name: "claims", Err: r.ClaimsErr},
@@ -220,18 +220,18 @@ func (r Report) missing() (missing []inventory.MissingSource) {
 	return missing
 }
 
-// down reports whether the kubelet does not run.
+// down reports whether the kubelet isn't running.
 func (r Report) down() bool {
 	return errors.Is(r.KubeletErr, syscall.ECONNREFUSED) || errors.Is(r.KubeletErr, fs.ErrNotExist)
 }
 
-// never reports whether the kubelet cannot be asked: its socket is missing, or forbidden.
+// never reports whether the kubelet can't be queried, because its socket is missing or access to it is forbidden.
 func (r Report) never() bool {
 	return errors.Is(r.KubeletErr, fs.ErrNotExist) || errors.Is(r.KubeletErr, fs.ErrPermission)
 }
 
 // listen updates what is known about the kubelet from its answer. It reports whether the answer is complete, and
-// whether it lists the daemon's own pod, if it should.
+// whether it lists the daemon's own pod if it should.
 func (s *State) listen(before State, r Report) (complete, own bool) {
 	if r.KubeletErr != nil {
 		return false, false
@@ -267,9 +267,9 @@ func (s *State) listen(before State, r Report) (complete, own bool) {
 	return complete, own
 }
 
-// isOwn reports whether a pod has the name of this daemon's pod, and comes from the API server: a kubelet that has just
-// started lists static pods at once. The kubelet cuts host names after 63 characters, and then removes dots and dashes
-// from the end.
+// isOwn reports whether a pod has the same name as this daemon's pod and comes from the API server. Static pods don't
+// count, because a kubelet that has just started lists them immediately. The kubelet cuts host names to 63 characters
+// and then removes trailing dots and dashes.
 func (r Rules) isOwn(pod string) bool {
 	const longest = 63
 	if r.isStatic(pod) {
@@ -281,14 +281,14 @@ func (r Rules) isOwn(pod string) bool {
 	return r.Pod != "" && pod == r.Pod
 }
 
-// ownExpected reports whether a kubelet that knows all its pods lists the daemon's own pod by its host name.
+// ownExpected reports whether a kubelet that knows all its pods lists the daemon's own pod under the pod's host name.
 func (r Rules) ownExpected() bool { return r.InPod && r.Pod != r.Node && !r.isStatic(r.Pod) }
 
 func (r Rules) isStatic(pod string) bool { return r.Node != "" && strings.HasSuffix(pod, "-"+r.Node) }
 
-// ours reports whether a device was given out by the plugin or the driver of this project.
+// ours reports whether this project's plugin or driver gave out a device.
 func (r Rules) ours(key Key, entries map[string]checkpoint.Entry, before bool) bool {
-	if key.Resource == draname.Driver || r.DRA { // the driver has no units of a pool
+	if key.Resource == draname.Driver || r.DRA { // the driver doesn't have pool units
 		return inventory.IsAddress(key.ID)
 	}
 	if before || r.Owns(key.Resource, key.ID) {
@@ -302,25 +302,25 @@ func (r Rules) ours(key Key, entries map[string]checkpoint.Entry, before bool) b
 	return false
 }
 
-// perhapsOurs reports whether the kubelet names a device under a name that may be a former one of ours: its id looks
-// like ours, and no checkpoint tells who gave it out.
+// perhapsOurs reports whether the kubelet lists a device under a name that may be an earlier one of ours. Its id looks
+// like ours, and no checkpoint shows who gave it out.
 func (r Report) perhapsOurs(key Key) bool {
 	unrecorded := r.CheckpointErr != nil || r.Checkpoint.Written.IsZero() && len(r.Checkpoint.Entries) == 0
 	return unrecorded && len(r.Answer.Holders[key]) > 0 && inventory.IsAddress(key.ID)
 }
 
-// reading is a report, and what it says about the kubelet as a whole.
+// reading is a report together with what it says about the kubelet as a whole.
 type reading struct {
 	Report
 	rules     Rules
-	complete  bool            // the answer names all containers that are alive
-	whole     bool            // this answer, or an earlier one, was complete
-	settled   bool            // the kubelet has run for some time, and does not lack the daemon's own pod
-	restarted bool            // it is the first one of this kubelet
-	pods      map[string]bool // that the kubelet lists
+	complete  bool            // the answer lists all containers that are alive
+	whole     bool            // this answer or an earlier one was complete
+	settled   bool            // the kubelet has been running for some time, and its answer isn't lacking the daemon's own pod
+	restarted bool            // it is this kubelet's first one
+	pods      map[string]bool // the pods that the kubelet lists
 }
 
-// merge returns the use of one device after a report.
+// merge returns a device's use after a report.
 func (u use) merge(key Key, r reading, entries map[string]checkpoint.Entry) use {
 	named := r.Answer.Holders[key]
 	u.lost = u.mergeLost(key, r, entries)
@@ -341,7 +341,7 @@ func (u use) merge(key Key, r reading, entries map[string]checkpoint.Entry) use 
 	return u
 }
 
-// mergeNames updates the containers that the kubelet names, and reports whether those that it named before have ended.
+// mergeNames updates the containers that the kubelet lists, and reports whether those it listed before have ended.
 func (u *use) mergeNames(key Key, r reading, entries map[string]checkpoint.Entry) (ended bool) {
 	named := r.Answer.Holders[key]
 	ends := r.complete || u.dropped(key, r, entries)
@@ -358,8 +358,8 @@ func (u *use) mergeNames(key Key, r reading, entries map[string]checkpoint.Entry
 	return ended
 }
 
-// mergeAllocation updates when this daemon gave the device out. It reports whether the allocation is pending: no other
-// source has confirmed it yet, but one still may.
+// mergeAllocation updates when this daemon gave the device out. It reports whether the allocation is pending, which
+// means that no other source has confirmed it yet but one still may.
 func (u *use) mergeAllocation(key Key, r reading, entries map[string]checkpoint.Entry, allocation Allocation) (pending bool) {
 	if !allocation.At.After(u.settledAt) {
 		return false
@@ -371,7 +371,7 @@ func (u *use) mergeAllocation(key Key, r reading, entries map[string]checkpoint.
 	}
 	recorded = recorded && r.CheckpointErr == nil && r.Checkpoint.Written.After(allocation.At.Add(-behind))
 	expires := r.rules.Admission
-	if r.CheckpointErr != nil { // it may be of an init container
+	if r.CheckpointErr != nil { // it may belong to an init container
 		expires = max(expires, r.rules.Grace)
 	}
 	named := len(r.Answer.Holders[key]) > 0 && r.Asked.After(allocation.At)
@@ -382,14 +382,14 @@ func (u *use) mergeAllocation(key Key, r reading, entries map[string]checkpoint.
 	return true
 }
 
-// mergeClaims updates whether a claim of the DRA driver has the device.
+// mergeClaims updates whether one of the DRA driver's claims has the device.
 func (u *use) mergeClaims(key Key, r reading) {
 	claims, known := r.Claims[key.ID]
 	was := u.prepared
 	if r.ClaimsErr == nil {
 		u.prepared = key.Resource == draname.Driver && len(claims) > 0
 	}
-	if !r.rules.DRA && !r.whole { // the record of the former driver counts until the kubelet has listed all its pods
+	if !r.rules.DRA && !r.whole { // the previous driver's record counts until the kubelet has listed all its pods
 		u.prepared = key.Resource == draname.Driver && r.Injected[claimedKey(key.ID)] != nil
 	}
 	switch {
@@ -398,22 +398,22 @@ func (u *use) mergeClaims(key Key, r reading) {
 	case was:
 		u.unprepared = r.Asked
 	}
-	// If the kubelet still names the device, the answer is older than Unprepare, or claims.json was removed while the
-	// driver ran. A kubelet that was restarted after it named the device may not know the pod yet.
+	// If the kubelet still lists the device, its answer is older than Unprepare, or claims.json was removed while the
+	// driver was running. A kubelet that was restarted after it listed the device may not know the pod yet.
 	unprepared := !u.unprepared.IsZero() && r.KubeletErr == nil && len(r.Answer.Holders[key]) == 0 && u.namedBy.Equal(r.Answer.Started)
 	if r.rules.DRA && key.Resource == draname.Driver && !u.prepared && (unprepared || known) {
-		u.names = nil // known: all its claims have admin access
+		u.names = nil // known: all of its claims have admin access
 	}
 }
 
-// dropped reports whether the kubelet, after it named the device, has written its checkpoint without it. The kubelet
-// does not do this before it knows all its pods.
+// dropped reports whether the kubelet, after listing the device, has written its checkpoint without it. The kubelet
+// doesn't do this before it knows all its pods.
 func (u use) dropped(key Key, r reading, entries map[string]checkpoint.Entry) bool {
 	return key.Resource != draname.Driver && len(entries) == 0 && r.KubeletErr == nil && r.CheckpointErr == nil && r.Checkpoint.Written.After(u.namedAt)
 }
 
-// mergeLost returns the containers that the former kubelet named, and that this one has never named. If it lists their
-// pods, its checkpoint was lost, and it may give their devices out again. If it does not, they have ended.
+// mergeLost returns the containers that the previous kubelet listed and that this one has never listed. If this kubelet
+// lists their pods, its checkpoint was lost, and it may give their devices out again. If it doesn't, they have ended.
 func (u use) mergeLost(key Key, r reading, entries map[string]checkpoint.Entry) []string {
 	if r.KubeletErr != nil || key.Resource == draname.Driver {
 		return u.lost
@@ -427,7 +427,7 @@ func (u use) mergeLost(key Key, r reading, entries map[string]checkpoint.Entry) 
 	}
 	for holder := range entries {
 		if e, known := u.entries[holder]; known && e.since.Before(r.Answer.Started) && r.Checkpoint.Written.After(r.Answer.Started) {
-			return nil // this kubelet has read the former one's checkpoint
+			return nil // this kubelet has read the previous one's checkpoint
 		}
 	}
 	named := containersOf(r.Answer.Holders[key])
@@ -448,9 +448,9 @@ func containersOf(named []podresources.Holder) []string {
 
 func podOf(container string) string { return container[:max(0, strings.LastIndexByte(container, '/'))] }
 
-// mergeEntries updates the entries of the checkpoint, and returns how many belong to containers that may be alive.
+// mergeEntries updates the checkpoint's entries, and returns how many belong to containers that may be alive.
 func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Entry, named, ended bool) (alive int) {
-	if r.CheckpointErr != nil { // those that were read last
+	if r.CheckpointErr != nil { // keep those that were read last
 		for _, e := range u.entries {
 			if !e.ended {
 				alive++
@@ -464,7 +464,7 @@ func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Ent
 		e, known := u.entries[holder]
 		switch {
 		case !known:
-			e.since, e.named = r.Asked, named && r.Checkpoint.Written.Before(r.Asked) // else the answer may name the container before this one
+			e.since, e.named = r.Asked, named && r.Checkpoint.Written.Before(r.Asked) // otherwise the answer may list the previous container
 			e.ended = !named && slices.Contains(r.Known.Ended[key.String()], holder)
 		case insists:
 			e.since, e.ended, e.named = r.Asked, false, named
@@ -473,7 +473,7 @@ func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Ent
 		case ended && (e.named || r.Asked.Sub(e.since) >= r.rules.Grace):
 			e.ended = true
 		}
-		// A kubelet that was started since then may not know its pods yet, and this daemon cannot tell.
+		// A kubelet that has been started since then may not know its pods yet, and this daemon can't tell.
 		if !e.named && r.Answer.Started.Equal(r.Known.Kubelet) && slices.Contains(r.Known.Named[key.String()], holder) {
 			e.named, u.namedBy = true, r.Answer.Started
 		}
@@ -491,8 +491,8 @@ func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Ent
 
 var errNotRecorded = errors.New("no source has the nodes of the device")
 
-// mergeNodes updates the nodes that the containers were given. They come from the checkpoint, from this daemon's own
-// allocation and from claims.json.
+// mergeNodes updates the nodes that the containers were given. They come from the checkpoint, this daemon's own
+// allocation and claims.json.
 func (u *use) mergeNodes(key Key, r reading, entries map[string]checkpoint.Entry, allocation Allocation) {
 	if key.Resource == draname.Driver {
 		claims := r.Claims[key.ID]
@@ -507,7 +507,7 @@ func (u *use) mergeNodes(key Key, r reading, entries map[string]checkpoint.Entry
 		case !u.prepared && u.nodes == nil:
 			u.nodesErr = errNotRecorded
 		}
-		if !r.rules.DRA { // a driver that finishes claims gives them the nodes that the device has now
+		if !r.rules.DRA { // a driver that finishes claims gives them the device's current nodes
 			u.later = r.Injected[key.ID]
 		}
 		return
@@ -516,7 +516,7 @@ func (u *use) mergeNodes(key Key, r reading, entries map[string]checkpoint.Entry
 	var nodes []string
 	err := errNotRecorded
 	if (r.CheckpointErr != nil || len(entries) == 0 || len(u.lost) > 0) && u.nodes != nil {
-		nodes, err = slices.Clone(u.nodes), u.nodesErr // those that were read last
+		nodes, err = slices.Clone(u.nodes), u.nodesErr // keep those that were read last
 	}
 	for holder, e := range entries {
 		if u.entries[holder].ended {
@@ -528,21 +528,21 @@ func (u *use) mergeNodes(key Key, r reading, entries map[string]checkpoint.Entry
 			err = failed
 		}
 	}
-	if !u.allocatedAt.IsZero() && !allocation.At.IsZero() { // exact, and newer than the entries
+	if !u.allocatedAt.IsZero() && !allocation.At.IsZero() { // exact, and more recent than the entries
 		nodes, err = append(nodes, allocation.Nodes...), nil
 	}
 	if r.CheckpointErr != nil && err == errNotRecorded {
 		err = r.CheckpointErr
 	}
 	if !r.rules.Owns(key.Resource, key.ID) && len(entries) == 0 {
-		err = nil // a device of another plugin must not withhold ours
+		err = nil // another plugin's device must not withhold ours
 	}
 	slices.Sort(nodes)
 	u.nodes, u.nodesErr = slices.Compact(nodes), err
 }
 
-// leftover reports whether the checkpoint has entries that the kubelet's answer does not explain, and that are not
-// newer than the answer. If the kubelet writes the file again, the new file shows whether their containers have ended.
+// leftover reports whether the checkpoint has entries that the kubelet's answer doesn't explain and that aren't newer
+// than the answer. If the kubelet rewrites the file, the new file shows whether their containers have ended.
 func (r Rules) leftover(is Report) bool {
 	if is.KubeletErr != nil || is.CheckpointErr != nil || is.Checkpoint.Written.After(is.Answered) {
 		return false
@@ -555,8 +555,8 @@ func (r Rules) leftover(is Report) bool {
 	})
 }
 
-// lacks reports whether the checkpoint has no entry of a device of ours that the kubelet names: it may be about to write
-// the entry.
+// lacks reports whether the checkpoint has no entry for one of our devices that the kubelet lists. The kubelet may be
+// about to write that entry.
 func (r Rules) lacks(is Report) bool {
 	if is.KubeletErr != nil || is.CheckpointErr != nil {
 		return false
@@ -574,7 +574,7 @@ func (r Rules) lacks(is Report) bool {
 // settled reports whether all sources have answered completely.
 func (s State) settled() bool { return s.complete && len(s.missing) == 0 }
 
-// known returns the entries of the checkpoint whose containers have ended, and those that the kubelet has named.
+// known returns the checkpoint entries whose containers have ended, and those whose containers the kubelet has listed.
 func (s State) known() knownEntries {
 	k := knownEntries{Kubelet: s.started, Ended: map[string][]string{}, Named: map[string][]string{}}
 	for key, u := range s.uses {
@@ -590,8 +590,8 @@ func (s State) known() knownEntries {
 	return k
 }
 
-// injects reports whether a container may have got nodes of a device through CDI. The key is one of [Injected]. The
-// driver itself forgets the devices of its claims, because it may have prepared a claim since the report.
+// injects reports whether a container may have received a device's nodes through CDI. injected is a key of [Injected].
+// The driver itself forgets its claims' devices, because it may have prepared a claim since the report.
 func (s State) injects(injected string) bool {
 	id, claimed := strings.CutPrefix(injected, claimedPrefix)
 	if claimed && s.rules.DRA {

@@ -16,47 +16,49 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
-// Config says where the sources are. Only Rules, Socket and KubeletDir are required. [New] fills in Pod, Confirm and Admission.
+// Config specifies where the sources are. Only Rules, Socket and KubeletDir are required. [New] fills in Pod, Confirm
+// and Admission.
 type Config struct {
 	Rules
-	Socket      string       // of the pod-resources API
-	KubeletDir  string       // with the kubelet's checkpoint
-	Allocations *Allocations // by this daemon
-	Injected    *Injected    // by CDI
-	// StateDir is where a daemon without Refresh stores what it knows about the entries of the checkpoint; "": nowhere.
+	Socket      string       // the pod-resources API's socket
+	KubeletDir  string       // contains the kubelet's checkpoint
+	Allocations *Allocations // made by this daemon
+	Injected    *Injected    // given out through CDI
+	// StateDir is where a daemon without Refresh stores what it knows about the checkpoint's entries. If it is "", they
+	// aren't stored.
 	StateDir string
-	// Claims returns the devices of the prepared claims, by id. It reads a file, and does not wait for anything else.
+	// Claims returns the devices of the prepared claims, by id. It reads a file and doesn't wait for anything else.
 	Claims func(context.Context) (map[string][]inventory.Holding, error)
-	// Refresh makes the kubelet write its checkpoint again, by sending it a list that it has already. It does not block,
-	// and reports whether the kubelet gets a list.
+	// Refresh makes the kubelet rewrite its checkpoint by sending it a list that it already has. It doesn't block, and
+	// reports whether the kubelet gets a list.
 	Refresh func() bool
 }
 
 // Source asks the sources. Create it with [New].
 type Source struct {
 	cfg  Config
-	turn chan struct{} // full while a caller uses the fields below
+	turn chan struct{} // full while a caller is using the fields below
 
-	disk *privatedir.Turns // to write the state directory
+	disk *privatedir.Turns // for writing to the state directory
 
 	reader checkpoint.Reader
-	file   time.Time    // of the checkpoint
-	known  knownEntries // in the state directory
+	file   time.Time    // the checkpoint file's time
+	known  knownEntries // as stored in the state directory
 	state  State
 	asked  time.Time
 }
 
-// New returns a source. It reads the state directory, but asks no source yet.
+// New returns a source. It reads the state directory, but doesn't query any sources yet.
 func New(cfg Config) *Source {
 	if cfg.Pod == "" {
 		cfg.Pod, _ = os.Hostname()
 	}
 	cfg.Confirm, cfg.Admission = cmp.Or(cfg.Confirm, Confirm), cmp.Or(cfg.Admission, Admission)
 	s := &Source{cfg: cfg, turn: make(chan struct{}, 1), disk: privatedir.NewTurns(cfg.StateDir)}
-	if cfg.StateDir != "" && cfg.Refresh == nil { // else the kubelet is asked to write its checkpoint again
+	if cfg.StateDir != "" && cfg.Refresh == nil { // otherwise the kubelet is made to rewrite its checkpoint
 		read := make(chan knownEntries, 1)
 		err := s.disk.Within(context.Background(), openWithin, func(context.Context) error { read <- readEntries(cfg.StateDir); return nil })
-		if err == nil { // else it counts as a file that cannot be read
+		if err == nil { // otherwise it counts as a file that can't be read
 			s.known = <-read
 		}
 	}
@@ -64,22 +66,22 @@ func New(cfg Config) *Source {
 }
 
 const (
-	// recent is the longest time for which [Source.Recent] uses an answer. The kubelet answers 100 requests a second,
-	// for all its clients together.
+	// recent is how long [Source.Recent] uses an answer. The kubelet answers 100 requests per second, for all of its
+	// clients together.
 	recent = time.Second
-	// readAgain and readAgainFor are how often and how long the checkpoint is read again if the kubelet is about to
+	// readAgain and readAgainFor are how often, and for how long, the checkpoint is reread if the kubelet is about to
 	// write it.
 	readAgain    = 50 * time.Millisecond
 	readAgainFor = 300 * time.Millisecond
-	// maxHeld is the greatest number of devices in an answer that may be ours. A node has some dozens.
+	// maxHeld is the maximum number of devices in an answer that may be ours. A node has a few dozen.
 	maxHeld = 10_000
 )
 
-// Ask asks all sources, and returns who uses which device.
+// Ask queries all sources and returns who uses which device.
 func (s *Source) Ask(ctx context.Context) inventory.Holdings { return s.ask(ctx, 0) }
 
 // Recent is like Ask, but returns the last answer if it is less than a second old and no device has been given out
-// since. It writes nothing to the disk.
+// since. It doesn't write anything to disk.
 func (s *Source) Recent(ctx context.Context) inventory.Holdings { return s.ask(ctx, recent) }
 
 func (s *Source) ask(ctx context.Context, age time.Duration) inventory.Holdings {
@@ -93,9 +95,9 @@ func (s *Source) ask(ctx context.Context, age time.Duration) inventory.Holdings 
 	if s.asked.IsZero() || time.Since(s.asked) >= age || s.cfg.Allocations != nil && s.cfg.Allocations.since(s.asked) {
 		report := s.report(ctx)
 		s.asked, s.state = report.Asked, Merge(s.state, report, s.cfg.Rules)
-		if age == 0 { // else the caller may serve the kubelet
+		if age == 0 { // otherwise the caller may be serving the kubelet
 			if s.cfg.Injected != nil && s.state.settled() {
-				_ = s.cfg.Injected.forget(context.WithoutCancel(ctx), s.state.injects) // it is tried again
+				_ = s.cfg.Injected.forget(context.WithoutCancel(ctx), s.state.injects) // it will be retried
 			}
 			s.remember(ctx)
 		}
@@ -103,8 +105,8 @@ func (s *Source) ask(ctx context.Context, age time.Duration) inventory.Holdings 
 	return s.state.Holdings()
 }
 
-// remember writes what is known about the entries of the checkpoint, if that has changed. While a source does not answer,
-// an earlier daemon may know more.
+// remember writes what is known about the checkpoint's entries, if that has changed. While a source doesn't answer, it
+// doesn't write, because an earlier daemon may know more.
 func (s *Source) remember(ctx context.Context) {
 	now := s.state.known()
 	now.Version, now.Checkpoint = 1, s.file
@@ -112,12 +114,12 @@ func (s *Source) remember(ctx context.Context) {
 		return
 	}
 	err := s.disk.Within(context.WithoutCancel(ctx), diskWithin, func(context.Context) error { return now.write(s.cfg.StateDir) })
-	if err == nil { // else it is tried again
+	if err == nil { // otherwise it will be retried
 		s.known = now
 	}
 }
 
-// report asks the kubelet, and reads the files.
+// report queries the kubelet and reads the files.
 func (s *Source) report(ctx context.Context) Report {
 	r := Report{Asked: time.Now()}
 	r.Answer, r.KubeletErr = podresources.List(ctx, s.cfg.Socket)
@@ -128,7 +130,7 @@ func (s *Source) report(ctx context.Context) Report {
 		r.KubeletErr = fmt.Errorf("pod-resources socket %s: found %d devices that may be ours, want at most %d", s.cfg.Socket, n, maxHeld)
 	}
 	if s.cfg.Claims != nil {
-		r.Claims, r.ClaimsErr = s.cfg.Claims(context.WithoutCancel(ctx)) // ctx may have ended if the kubelet hangs
+		r.Claims, r.ClaimsErr = s.cfg.Claims(context.WithoutCancel(ctx)) // ctx may be done already if the kubelet hangs
 	}
 	if s.cfg.Allocations != nil {
 		r.Allocated = s.cfg.Allocations.All()
@@ -140,8 +142,8 @@ func (s *Source) report(ctx context.Context) Report {
 	return r
 }
 
-// readCheckpoint reads the kubelet's checkpoint, and again while the kubelet is about to write it. If the checkpoint
-// has entries that the kubelet's answer does not explain, or lacks some, it is refreshed once.
+// readCheckpoint reads the kubelet's checkpoint, and rereads it while the kubelet is about to write it. If the
+// checkpoint has entries that the kubelet's answer doesn't explain, or lacks some, it is refreshed once.
 func (s *Source) readCheckpoint(ctx context.Context, r *Report) {
 	refreshed, replaced := false, false
 	refresh := func() {
@@ -179,7 +181,7 @@ func (s *Source) readCheckpoint(ctx context.Context, r *Report) {
 // to change after the answer.
 func written(at, answered time.Time, replaced bool) time.Time {
 	if replaced && !at.After(answered) {
-		at = answered.Add(1) // the times of files are several milliseconds behind the clock
+		at = answered.Add(1) // file times are a few milliseconds behind the clock
 	}
 	if at.After(time.Now().Add(time.Second)) {
 		return time.Time{} // the clock was set back
@@ -187,7 +189,7 @@ func written(at, answered time.Time, replaced bool) time.Time {
 	return at
 }
 
-// countOurs returns the number of devices in an answer that may be ours.
+// countOurs returns how many devices in an answer may be ours.
 func (r Rules) countOurs(answer podresources.Answer) (n int) {
 	for key := range answer.Holders {
 		if r.Owns(key.Resource, key.ID) || inventory.IsAddress(key.ID) {
@@ -197,7 +199,7 @@ func (r Rules) countOurs(answer podresources.Answer) (n int) {
 	return n
 }
 
-// byID replaces the names that the API has for the driver's devices by their ids.
+// byID replaces the driver's API device names with the devices' ids.
 func byID(held map[podresources.Key][]podresources.Holder) {
 	for key, holders := range held {
 		if id, ok := draname.ID(key.ID); ok && key.Resource == draname.Driver {
@@ -207,8 +209,8 @@ func byID(held map[podresources.Key][]podresources.Holder) {
 	}
 }
 
-// Record returns what the files say at the start of the daemon: the devices that may be in use, with the nodes that
-// were given out. An error means that devices may be missing from the record, because a file exists but cannot be read.
+// Record returns what the files say when the daemon starts: the devices that may be in use, and the nodes that were
+// given out with them. An error means that the record may be missing devices, because a file exists but can't be read.
 func (s *Source) Record(ctx context.Context) (map[string][]inventory.Holding, error) {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
@@ -219,7 +221,7 @@ func (s *Source) Record(ctx context.Context) (map[string][]inventory.Holding, er
 		r.Claims, r.ClaimsErr = s.cfg.Claims(ctx)
 	}
 	err := r.CheckpointErr
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // a file that may not be read stays so
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // access that is forbidden stays forbidden
 		err = nil
 	}
 	return Merge(State{}, r, s.cfg.Rules).Holdings().Of, errors.Join(err, r.ClaimsErr)

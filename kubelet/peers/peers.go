@@ -19,55 +19,54 @@ import (
 const (
 	// absence is how long a peer may be without a socket before it counts as gone.
 	absence = 500 * time.Millisecond
-	// minRedialInterval is the least time between two connections to one socket, however early
-	// the peer closes the first.
+	// minRedialInterval is the minimum time between two connections to the same socket, however early the peer closes
+	// the first.
 	minRedialInterval = 100 * time.Millisecond
-	// uncertainty bounds the time between two sockets whose daemons may have registered in the
-	// opposite order.
+	// uncertainty is the maximum time between two sockets whose daemons may have registered in the opposite order.
 	uncertainty = time.Second
 	// never is longer than any wait.
 	never = time.Hour
 )
 
-// Peers watches the peers in one directory, and names the sockets of this daemon.
+// Peers watches the peers in a directory and names this daemon's sockets.
 type Peers struct {
 	dir  string
-	own  string // prefix of the names of this daemon's sockets
+	own  string // prefix of this daemon's socket names
 	gone *latest.Value[departure]
 
 	mu      sync.Mutex
-	created map[string]time.Time // by owner: times of new sockets that Run has not read yet
+	created map[string]time.Time // by owner: when new sockets that Run hasn't read yet were created
 }
 
 // departure describes the peers that are gone.
 type departure struct {
 	at   time.Time // when the last of them was found to be gone
-	made time.Time // when the newest of their sockets was made
+	made time.Time // when the newest of their sockets was created
 }
 
-// peer is one other daemon.
+// peer is another daemon.
 type peer struct {
-	made  time.Time       // when its newest socket was made
-	held  map[string]bool // paths of the sockets with a connection
-	alive bool            // in the last call of update
+	made  time.Time       // when its newest socket was created
+	held  map[string]bool // paths of the sockets that have a connection
+	alive bool            // as of the last call of update
 	seen  time.Time       // when it was last known to be alive
 }
 
-// New returns the peers in this directory. The names of this daemon's sockets are random.
+// New returns the peers in this directory. This daemon's socket names are random.
 func New(dir string) *Peers {
 	return &Peers{dir: dir, own: newOwner(), gone: latest.New(departure{}), created: map[string]time.Time{}}
 }
 
-// Gone reports whether a peer that registered later is gone, so that the kubelet may have
-// dropped this daemon's registration. It also returns a channel that is closed when the next peer is
-// gone. made is the time when the socket of this daemon's registration was made.
+// Gone reports whether a peer that registered later is gone, in which case the kubelet may have dropped this daemon's
+// registration. It also returns a channel that is closed when the next peer is gone. made is when the socket for this
+// daemon's registration was created.
 func (p *Peers) Gone(made time.Time) (bool, <-chan struct{}) {
 	d, next := p.gone.Load()
 	return d.at.After(made) && d.made.After(made.Add(-uncertainty)), next
 }
 
-// Created records a file that was just created. If it is the socket of a peer, the peer may crash
-// before Run lists the directory.
+// Created records a file that was just created. If it is a peer's socket, the peer may crash before Run lists the
+// directory.
 func (p *Peers) Created(path string) {
 	if owner := p.ownerOf(path); owner != "" {
 		p.mu.Lock()
@@ -76,8 +75,8 @@ func (p *Peers) Created(path string) {
 	}
 }
 
-// Run watches the peers until ctx ends, and removes the sockets of those that were killed. changed is raised when the
-// directory has changed.
+// Run watches the peers until ctx is done, and removes the sockets of peers that were killed. changed is raised when
+// the directory has changed.
 func (p *Peers) Run(ctx context.Context, changed latest.Signal, log *zap.Logger) {
 	var holding sync.WaitGroup
 	defer holding.Wait()
@@ -107,8 +106,7 @@ func (p *Peers) Run(ctx context.Context, changed latest.Signal, log *zap.Logger)
 	}
 }
 
-// hold blocks until the peer closes the connection, and for minRedialInterval at least, or until
-// ctx ends.
+// hold blocks until the peer closes the connection, but for at least minRedialInterval, or until ctx is done.
 func hold(ctx context.Context, conn net.Conn) {
 	least := time.After(minRedialInterval)
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
@@ -122,9 +120,8 @@ func hold(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// update connects to each socket of a peer that has no connection yet, and publishes the peers
-// that are gone. It returns the time after which it must be called again even if the directory does
-// not change, and the owners of the sockets of those that are gone.
+// update connects to each peer socket that doesn't have a connection yet, and publishes which peers are gone. It
+// returns when it must be called again even if the directory doesn't change, and the owners of the gone peers' sockets.
 func (p *Peers) update(ctx context.Context, known map[string]*peer, hold func(string, net.Conn)) (wait time.Duration, gone []string) {
 	now := time.Now()
 	for _, k := range known {
@@ -165,7 +162,7 @@ func (p *Peers) update(ctx context.Context, known map[string]*peer, hold func(st
 			k.held[path], k.alive = true, true
 			hold(path, conn)
 		case !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist):
-			add(owner, info.ModTime()).alive = true // refused by SELinux, or another user namespace
+			add(owner, info.ModTime()).alive = true // denied by SELinux, or in another user namespace
 		}
 	}
 

@@ -17,35 +17,33 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// Prefix is the prefix of the names of the plugin's sockets, and of no other file in the kubelet's
-// directory.
+// Prefix is the prefix of the plugin's socket names. No other file in the kubelet's directory has it.
 const Prefix = "accelerator-"
 
-// The name of a socket is the prefix, letters of base32 and the suffix. The first letters are
-// the same for all sockets of a daemon (30 bits), the others differ for each socket (35 bits).
+// A socket's name consists of the prefix, base32 letters and the suffix. The first letters are the same for all of a
+// daemon's sockets (30 bits), and the others differ for each socket (35 bits).
 const (
 	ownerLetters  = 6
 	socketLetters = 7
 	suffix        = ".sock"
 )
 
-// MaxDir is the maximum length of the path of the kubelet's directory, in bytes: the path of a
-// socket has at most 107 (sun_path of unix(7) without its NUL).
+// MaxDir is the maximum length of the kubelet directory's path, in bytes. A socket's path can have at most 107
+// (sun_path in unix(7) without its NUL).
 const MaxDir = 107 - len("/"+Prefix+suffix) - ownerLetters - socketLetters
 
-// newOwner returns the first part of the names of a daemon's sockets.
+// newOwner returns the first part of a daemon's socket names.
 func newOwner() string { return Prefix + letters(ownerLetters) }
 
 func letters(n int) string { return strings.ToLower(rand.Text()[:n]) }
 
-// NewSocketPath returns a path for a socket of this daemon that was never used before, because a
-// kubelet of 1.37 may confuse two registrations with the same path.
+// NewSocketPath returns a path for one of this daemon's sockets that has never been used before, because a 1.37 kubelet
+// may confuse two registrations with the same path.
 func (p *Peers) NewSocketPath() string {
 	return filepath.Join(p.dir, p.own+letters(socketLetters)+suffix)
 }
 
-// ownerOf returns the part of a socket's name that identifies its daemon, or "" if the path is not
-// that of a peer's socket.
+// ownerOf returns the part of a socket's name that identifies its daemon, or "" if the path isn't a peer's socket.
 func (p *Peers) ownerOf(path string) string {
 	name := filepath.Base(path)
 	if len(name) != len(Prefix)+ownerLetters+socketLetters+len(suffix) ||
@@ -55,19 +53,19 @@ func (p *Peers) ownerOf(path string) string {
 	return name[:len(Prefix)+ownerLetters]
 }
 
-// probeTimeout bounds the time for all leftovers together.
+// probeTimeout is the total time limit for probing all leftovers.
 const probeTimeout = 500 * time.Millisecond
 
-// RemoveLeftovers removes the sockets that earlier daemons left in the directory: those with the [Prefix] that refuse a
-// connection. A socket that accepts a connection belongs to a peer, which is logged once. Other files stay.
+// RemoveLeftovers removes sockets that earlier daemons left in the directory. These have the [Prefix] and refuse
+// connections. A socket that accepts a connection belongs to a peer, which is logged once. Other files stay.
 func (p *Peers) RemoveLeftovers(ctx context.Context, log *zap.Logger) {
 	if living := p.removeLeftovers(ctx, "", log); living != "" {
 		log.Warn("another daemon found", logevent.SocketTwin, logevent.Socket(living))
 	}
 }
 
-// removeLeftovers removes the sockets that refuse a connection. If owner is not "", it removes only the owner's. It
-// returns the path of a socket that accepts a connection, or "".
+// removeLeftovers removes sockets that refuse connections. If owner is not "", it removes only that owner's sockets. It
+// returns the path of a socket that accepts connections, or "".
 func (p *Peers) removeLeftovers(ctx context.Context, owner string, log *zap.Logger) (living string) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -93,7 +91,7 @@ func (p *Peers) removeLeftovers(ctx context.Context, owner string, log *zap.Logg
 	return living
 }
 
-// sockets returns the sockets with the [Prefix], or none if the directory cannot be read.
+// sockets returns the sockets with the [Prefix], or none if the directory can't be read.
 func sockets(dir string) []fs.DirEntry {
 	var found []fs.DirEntry
 	entries, _ := os.ReadDir(dir)

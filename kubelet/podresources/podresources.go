@@ -16,17 +16,17 @@ import (
 	v1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// Timeout bounds one call.
+// Timeout is the time limit for one call.
 const Timeout = 2 * time.Second
 
-// maxAnswer is the maximum size of an answer, in bytes. On a node with 500 pods, of five containers with ten devices
-// each, an answer takes less than 3 MiB. The kubelet's own clients accept 16 MiB (defaultPodResourcesMaxSize), but a
-// decoded answer takes up to 40 times its size: pods can have tens of thousands of containers, and each is only a name
-// in the answer.
+// maxAnswer is the maximum size of an answer, in bytes. On a node with 500 pods that have five containers with ten
+// devices each, an answer takes less than 3 MiB. The kubelet's own clients accept 16 MiB (defaultPodResourcesMaxSize),
+// but a decoded answer takes up to 40 times its size, because pods can have tens of thousands of containers and each is
+// just a name in the answer.
 const maxAnswer = 4 << 20
 
-// Key names one device of one resource. For a device of a claim, Resource is the name of its DRA driver,
-// which is not the name of a resource, and ID is the name of the device in its pool.
+// Key identifies one of a resource's devices. For a claim's device, Resource is its DRA driver's name, which isn't a
+// resource name, and ID is the device's name in its pool.
 type Key struct {
 	Resource string
 	ID       string
@@ -40,34 +40,34 @@ type Holder struct {
 	Namespace string
 	Pod       string
 	Container string
-	Claim     string // name of the ResourceClaim, in the same namespace; "" for a device of a resource
+	Claim     string // the ResourceClaim's name, in the same namespace; "" for a resource's device
 }
 
 // String returns namespace/pod/container.
 func (h Holder) String() string { return h.Namespace + "/" + h.Pod + "/" + h.Container }
 
-// Answer is an answer of the kubelet.
+// Answer is an answer from the kubelet.
 type Answer struct {
-	// Holders contains the sorted holders of each device. These are the devices of all resources and claims of the
-	// node, including those of other plugins and drivers. If a driver has several pools on the node, Holders does not
-	// distinguish them.
+	// Holders contains each device's holders, sorted. It includes the devices of all resources and claims on the node,
+	// even those of other plugins and drivers. If a driver has several pools on the node, Holders doesn't distinguish
+	// between them.
 	Holders map[Key][]Holder
 	Pods    []string // NAMESPACE/NAME of all pods that the kubelet knows, including those without devices
-	// Started is the time at which the kubelet created its socket: at its start.
+	// Started is when the kubelet created its socket, which it does at startup.
 	Started time.Time
 }
 
-// List asks the kubelet behind the socket for the devices that containers hold. The error wraps
-// fs.ErrNotExist if there is no socket, and fs.ErrPermission if connecting to it is forbidden, for example by SELinux.
+// List asks the kubelet listening on the socket which devices containers hold. The error wraps fs.ErrNotExist if there
+// is no socket, and fs.ErrPermission if connecting to it is forbidden, for example by SELinux.
 //
-// The answer lacks the devices of init containers, except restartable ones, and those of pods that have ended or
-// that were deleted by force. A pod with a claim is listed until its claim has been unprepared. A kubelet that has just
-// started answers at once, but knows only some of its pods: it gets them from the API server, and adds one after the
-// other.
+// The answer doesn't include the devices of init containers (except restartable ones) or of pods that have ended or
+// been force-deleted. A pod with a claim is listed until its claim has been unprepared. A kubelet that has just started
+// answers immediately, but knows only some of its pods, because it gets them from the API server and adds them one by
+// one.
 func List(ctx context.Context, socket string) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
-	probe, err := (&net.Dialer{}).DialContext(ctx, "unix", socket) // grpc's error would not wrap the one of connect
+	probe, err := (&net.Dialer{}).DialContext(ctx, "unix", socket) // grpc's error wouldn't wrap connect's
 	if err != nil {
 		return Answer{}, fmt.Errorf("pod-resources socket %s: %w", socket, err)
 	}
@@ -87,7 +87,7 @@ func List(ctx context.Context, socket string) (Answer, error) {
 	}
 	defer conn.Close()
 	answer, err := v1.NewPodResourcesListerClient(conn).List(ctx, &v1.ListPodResourcesRequest{})
-	if strings.Contains(status.Convert(err).Message(), "larger than max") { // the kubelet's limit of calls has the same code
+	if strings.Contains(status.Convert(err).Message(), "larger than max") { // the kubelet's call limit has the same code
 		return Answer{}, fmt.Errorf("pod-resources socket %s: found an answer of more than %d MiB: a pod has very many containers or devices: %w",
 			socket, maxAnswer>>20, err)
 	}
@@ -101,7 +101,7 @@ func List(ctx context.Context, socket string) (Answer, error) {
 	return a, nil
 }
 
-// holders returns the holders of each device in the kubelet's answer, which is sorted by pod.
+// holders returns each device's holders in the kubelet's answer, which is sorted by pod.
 func holders(pods []*v1.PodResources) map[Key][]Holder {
 	held := map[Key][]Holder{}
 	for _, pod := range pods {
@@ -127,7 +127,8 @@ func holders(pods []*v1.PodResources) map[Key][]Holder {
 			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod),
 				cmp.Compare(a.Container, b.Container), cmp.Compare(a.Claim, b.Claim))
 		})
-		// A device with several NUMA nodes may be listed once for each, and one of a claim once for each request.
+		// A device with several NUMA nodes may be listed once for each of them, and a claim's device once for each
+		// request.
 		held[key] = slices.Compact(list)
 	}
 	return held

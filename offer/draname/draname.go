@@ -7,18 +7,16 @@ import (
 )
 
 const (
-	// Driver is the name of the driver in ResourceSlices, claims and DeviceClasses, and the prefix of its
-	// attributes.
+	// Driver is the driver's name in ResourceSlices, claims and DeviceClasses, and the prefix of its attributes.
 	Driver = "accelerator.b-com.com"
-	// Taint is the key of the taint of an unhealthy device. Its value is the worst reason.
+	// Taint is the taint key for unhealthy devices. The taint's value is the worst reason.
 	Taint = Driver + "/unhealthy"
 )
 
 const prefix = "pci-"
 
-// Device returns the name of a device in the API from its id: pci-0000-3b-00-0 for 3b:00.0, and
-// pci-0001-3b-00-0-p1 for 0001:3b:00.0-p1. The API allows neither colons nor dots. Device returns "" if the
-// device is not in a PCI slot.
+// Device returns the API name for a device id: pci-0000-3b-00-0 for 3b:00.0, and pci-0001-3b-00-0-p1 for
+// 0001:3b:00.0-p1. The API doesn't allow colons or dots. Device returns "" if the device isn't in a PCI slot.
 func Device(id string) string {
 	if !inventory.IsAddress(id) {
 		return ""
@@ -29,8 +27,8 @@ func Device(id string) string {
 	return prefix + strings.NewReplacer(":", "-", ".", "-").Replace(id)
 }
 
-// ID returns the id of the device with this name. It is the inverse of [Device]. ok is false if the name is not that of
-// a device.
+// ID returns the id of the device with this API name. It is the inverse of [Device]. ok is false if this isn't a
+// device's name.
 func ID(device string) (id string, ok bool) {
 	parts := strings.Split(strings.TrimPrefix(device, prefix), "-")
 	if len(parts) < 4 {
@@ -46,9 +44,9 @@ func ID(device string) (id string, ok bool) {
 
 const bitstreamPrefix = "afu-"
 
-// Bitstream returns the name in the API of a bitstream in a node's store, or "" if there is no such name. Both ids must
-// have 32 hexadecimal digits. Of the interface ID, the name contains only the first 16, because a name may have no more
-// than 63 characters.
+// Bitstream returns the API name for a bitstream in a node's store, or "" if there is none. Both ids must have 32
+// hexadecimal digits. The name contains only the first 16 digits of the interface ID, because names are limited to 63
+// characters.
 func Bitstream(interfaceID, afuID string) string {
 	if len(interfaceID) != 32 || len(afuID) != 32 {
 		return ""
@@ -56,8 +54,8 @@ func Bitstream(interfaceID, afuID string) string {
 	return bitstreamPrefix + afuID + "-" + interfaceID[:16]
 }
 
-// BitstreamAFU returns the id of the AFU of the bitstream with this name. ok is false if [Bitstream] does not return
-// such names.
+// BitstreamAFU returns the AFU id of the bitstream with this API name. ok is false if [Bitstream] doesn't return such
+// names.
 func BitstreamAFU(device string) (afuID string, ok bool) {
 	rest, ok := strings.CutPrefix(device, bitstreamPrefix)
 	afuID, region, _ := strings.Cut(rest, "-")

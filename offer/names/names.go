@@ -1,7 +1,7 @@
-// Package names makes the resource names that Intel's and Xilinx's FPGA plugins used, and validates names.
+// Package names generates the resource names that Intel's and Xilinx's FPGA plugins used, and validates names.
 //
-// It is pure, and imports no other package of this project: the daemon names its resources with it,
-// and the operator names the resources that pods request.
+// It is pure, and imports no other package of this project: the daemon uses it to name its resources, and the operator
+// to name the resources that pods request.
 package names
 
 import (
@@ -11,21 +11,21 @@ import (
 	"strings"
 )
 
-// The defaults for the resource of the modes single and pool, and for the domain of the resources of the other modes.
+// The default resource for the modes single and pool, and the default domain for the other modes' resources.
 const (
 	DefaultResource = "b-com.com/accelerator"
 	DefaultDomain   = "fpga.intel.com"
 )
 
-// The prefixes of the names.
+// The name prefixes.
 const (
 	prefixAF     = "af-"
 	prefixRegion = "region-"
 )
 
-// AF returns the name of the resource for an AFU on an interface, without the domain: the first
-// three digits of both, for readers, then the 32 bytes of both in base64. It returns false if one
-// of them is not an id, see [IsID].
+// AF returns the name of the resource for an AFU on an interface, without the domain. It consists of the first three
+// digits of both, for human readers, followed by the 32 bytes of both in base64. AF returns false if one of them isn't
+// an id; see [IsID].
 func AF(iface, afu string) (name string, ok bool) {
 	i, a := idBytes(iface), idBytes(afu)
 	if i == nil || a == nil {
@@ -34,8 +34,8 @@ func AF(iface, afu string) (name string, ok bool) {
 	return prefixAF + iface[:3] + "." + afu[:3] + "." + base64.RawURLEncoding.EncodeToString(slices.Concat(i, a)), true
 }
 
-// Region returns the name of the resource for the cards of an interface, without the domain. It
-// returns false if iface is not an id, see [IsID].
+// Region returns the name of the resource for cards with this interface, without the domain. It returns false if iface
+// isn't an id; see [IsID].
 func Region(iface string) (name string, ok bool) {
 	if !IsID(iface) {
 		return "", false
@@ -43,11 +43,11 @@ func Region(iface string) (name string, ok bool) {
 	return prefixRegion + iface, true
 }
 
-// IsID reports whether s is an id of an AFU or of an interface: 32 hexadecimal digits in lower
-// case. Values from hardware are checked with it before they become part of a resource name.
+// IsID reports whether s is an AFU or interface id, which has 32 lower-case hexadecimal digits. Values from hardware
+// are checked with it before they become part of a resource name.
 func IsID(s string) bool { return idBytes(s) != nil }
 
-// idBytes returns the 16 bytes of an id, or nil if s is not an id.
+// idBytes returns the 16 bytes of an id, or nil if s isn't an id.
 func idBytes(s string) []byte {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != 16 || strings.ToLower(s) != s {
@@ -56,10 +56,10 @@ func idBytes(s string) []byte {
 	return b
 }
 
-// Shell returns the name of the resource for the cards with a shell of AMD, with the domain: amd.com/VBNV-TIMESTAMP. A
-// character of vbnv that Kubernetes does not allow in names becomes _. Shell returns false if there is no such name: a
-// part is empty, the name does not begin with a letter or digit, the timestamp is not a decimal number, or the name is
-// too long. A name is never shortened, because two shells could then have the same name.
+// Shell returns the name of the resource for cards with an AMD shell, including the domain: amd.com/VBNV-TIMESTAMP.
+// Characters in vbnv that Kubernetes doesn't allow in names become _. Shell returns false if there is no such name,
+// because a part is empty, the name doesn't begin with a letter or digit, the timestamp isn't a decimal number, or the
+// name is too long. Names are never shortened, because two shells could then have the same name.
 func Shell(vbnv, timestamp string) (name string, ok bool) {
 	if vbnv == "" || !isDecimal(timestamp) {
 		return "", false
@@ -78,7 +78,7 @@ func Shell(vbnv, timestamp string) (name string, ok bool) {
 
 const shellDomain = "amd.com/"
 
-// IsShell reports whether a resource name has the form of the names that Shell returns.
+// IsShell reports whether a resource name looks like one that Shell returns.
 func IsShell(resource string) bool {
 	name, ok := strings.CutPrefix(resource, shellDomain)
 	i := strings.LastIndexByte(name, '-')
@@ -93,10 +93,10 @@ func isAlphanumeric(r rune) bool {
 	return '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
 }
 
-// Ours reports whether a name, without the domain, has the form of the names that AF and Region return.
+// Ours reports whether a name, without the domain, looks like one that AF or Region returns.
 func Ours(name string) bool { return OfMode("af", name) || OfMode("region", name) }
 
-// OfMode reports whether a name, without the domain, has the form of the names of a mode.
+// OfMode reports whether a name, without the domain, looks like one of a mode's names.
 func OfMode(mode, name string) bool {
 	switch mode {
 	case "af":

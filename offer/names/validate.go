@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// quotaPrefix is the prefix of the quota key of a resource. The kubelet validates that key.
+// quotaPrefix is the prefix of a resource's quota key. The kubelet validates that key.
 const quotaPrefix = "requests."
 
 var (
@@ -14,7 +14,7 @@ var (
 	nameForm   = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`)
 )
 
-// ValidateNamespace returns an error if the namespace is not valid for the names of resources.
+// ValidateNamespace returns an error if the namespace can't be used in resource names.
 func ValidateNamespace(namespace string) error {
 	if err := checkDomain(namespace); err != nil {
 		return fmt.Errorf("namespace %.300q: %w", namespace, err)
@@ -22,9 +22,9 @@ func ValidateNamespace(namespace string) error {
 	return nil
 }
 
-// Validate returns an error if the kubelet does not accept the name for an extended
-// resource: DOMAIN/NAME, with a domain outside kubernetes.io. The rules are those of
-// IsExtendedResourceName in k8s.io/kubernetes/pkg/apis/core/v1/helper.
+// Validate returns an error if the kubelet wouldn't accept the name for an extended resource. The name must have the
+// form DOMAIN/NAME, with a domain outside kubernetes.io. The rules are those of IsExtendedResourceName in
+// k8s.io/kubernetes/pkg/apis/core/v1/helper.
 func Validate(resource string) error {
 	domain, name, ok := strings.Cut(resource, "/")
 	if !ok {

@@ -9,22 +9,22 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Attribute is a file of an FME or a port in sysfs.
+// Attribute is a sysfs file of an FME or a port.
 type Attribute struct {
-	Name  string // its path below the directory of the FME or the port; "manager state" of the FPGA manager
+	Name  string // its path below the FME's or the port's directory; "manager state" for the FPGA manager
 	Value string
 	Err   error
 }
 
-// The attributes that are shown, as patterns of [fs.Glob]. The errors of an FME are left out: on dfl a read blocks
-// until programming ends (pdata->lock, dfl-fme-error.c).
+// The attributes to show, as [fs.Glob] patterns. An FME's errors are left out, because on dfl reading them blocks until
+// programming has finished (pdata->lock, dfl-fme-error.c).
 var (
 	fmeAttributes = []string{"ports_num", "bitstream_id", "bitstream_metadata", "cache_size", "fabric_version", "socket_id",
 		"dfl-fme-mgr.*/fpga_manager/*/state", "fpga_manager/*/state"}
 	portAttributes = []string{"power_state", "ap1_event", "ap2_event", "ltr", "errors/errors", "errors/first_error"}
 )
 
-// FMEAttributes reads the attributes of a card's FME. It leaves out those that the FME does not have.
+// FMEAttributes reads the attributes of a card's FME. It leaves out those that the FME doesn't have.
 func FMEAttributes(h Host, c Card) ([]Attribute, error) {
 	p, err := placeOf(h, c)
 	if err != nil || p.fme == "" {
@@ -33,7 +33,7 @@ func FMEAttributes(h Host, c Card) ([]Attribute, error) {
 	return readAttributes(p.fme, fmeAttributes), nil
 }
 
-// PortAttributes reads the attributes of a port of a card. It leaves out those that the port does not have.
+// PortAttributes reads the attributes of one of a card's ports. It leaves out those that the port doesn't have.
 func PortAttributes(h Host, c Card, port Port) ([]Attribute, error) {
 	p, err := placeOf(h, c)
 	if err != nil {

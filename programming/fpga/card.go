@@ -14,50 +14,49 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Host contains the roots of sysfs and of the device nodes of a node.
+// Host contains a node's sysfs and device node roots.
 type Host = sysfs.Host
 
-// Card is a PCI function with ports, or with an FME.
+// Card is a PCI function that has ports or an FME.
 type Card struct {
 	Address string // of the PCI function that has the ports: DDDD:BB:DD.F in lower case
 	Driver  string // dfl or opae
-	// FME is the name of the FME and of its node: dfl-fme.0. It may belong to the physical function. "": none.
+	// FME is the name of the FME and its node: dfl-fme.0. It may belong to the physical function. It is "" if there is
+	// none.
 	FME          string
-	FMEAddress   string // of the PCI function that has the FME: Address, or the physical function's address; "" without FME
-	InterfaceID  string // 32 lower-case hex digits; "" if there is none, or if InterfaceErr is set
-	InterfaceErr error  // the error of reading InterfaceID
-	Ports        []Port // by number
+	FMEAddress   string // of the PCI function that has the FME: either Address or the physical function's address; "" if there is no FME
+	InterfaceID  string // 32 lower-case hex digits; "" if there is none or InterfaceErr is set
+	InterfaceErr error  // the error from reading InterfaceID
+	Ports        []Port // sorted by number
 }
 
-// Port is a port of a card.
+// Port is one of a card's ports.
 type Port struct {
-	Name   string // of the port and of its node: dfl-port.0
-	Number int    // in hardware, as used in requests to the driver; -1 if no driver is bound
-	AFUID  string // 32 lower-case hex digits, all f if the card does not answer; "" if AFUErr is set
-	// AFUErr is the error of reading AFUID: EBUSY while the port is being programmed and after programming has
-	// failed, fs.ErrNotExist if the card has no AFU ids.
+	Name   string // of the port and its node: dfl-port.0
+	Number int    // hardware number, as used in requests to the driver; -1 if no driver is bound
+	AFUID  string // 32 lower-case hex digits, all f if the card doesn't answer; "" if AFUErr is set
+	// AFUErr is the error from reading AFUID. It is EBUSY while the port is being programmed or after programming has
+	// failed, and fs.ErrNotExist if the card has no AFU ids.
 	AFUErr error
 }
 
-// ID returns the id of the card as a device in Kubernetes: its address, without the domain if that is
-// 0000.
+// ID returns the card's device id in Kubernetes: its address, without the domain if that is 0000.
 func (c Card) ID() string { return strings.TrimPrefix(c.Address, "0000:") }
 
-// driver contains the paths of a driver's cards in sysfs:
+// driver contains the sysfs paths of a driver's cards:
 //
 //	<PCI device>/<class>/<entry>N/{<port>N/, <fme>N/}
 //
-// with a link <class>/<entry>N in the class directory for each entry. Paths below an FME are
-// patterns of [fs.Glob].
+// with a link <class>/<entry>N in the class directory for each entry. Paths below an FME are [fs.Glob] patterns.
 type driver struct {
 	name        string
-	pci         string // of the PCI device
+	pci         string // the PCI device's path
 	class       string
 	entry       string // prefix of the class entries that hold ports
 	port        string // prefix of ports
 	fme         string // prefix of FMEs
 	interfaceID string // below the FME
-	status      string // of the FPGA manager, below the FME; "" if there is none
+	status      string // the FPGA manager's status, below the FME; "" if there is none
 	requests
 }
 
@@ -75,17 +74,17 @@ var drivers = []*driver{
 	},
 }
 
-// place contains the paths of a card. They are found without reading attributes.
+// place contains a card's paths. They are found without reading attributes.
 type place struct {
 	*driver
 	address string
-	physfn  string   // address of the physical function, for a virtual function
+	physfn  string   // for a virtual function, the physical function's address
 	ports   []string // directories
-	fme     string   // directory of the FME, which may be in the physical function; "" if there is none
+	fme     string   // the FME's directory, which may be in the physical function; "" if there is none
 	fmeAt   string   // address of the function that has the FME
 }
 
-// Cards returns the cards of the node, sorted by address. It leaves out cards that are removed while it runs. After an
+// Cards returns the node's cards, sorted by address. It leaves out cards that are removed while it is running. After an
 // error, it returns the cards that could be located.
 func Cards(h Host) ([]Card, error) {
 	places, err := locate(h)
@@ -96,9 +95,9 @@ func Cards(h Host) ([]Card, error) {
 	return cards, err
 }
 
-// Find returns the card with the name, and its port if the name belongs to a port. A name is a PCI address with or
-// without domain, the name of an FME or a port, or the path of its node. After an address, -pN selects the port with
-// the number N, as in the ids of devices. The error is fs.ErrNotExist if there is no such card.
+// Find returns the card with this name. If the name belongs to a port, it also returns that port. A name is a PCI
+// address with or without the domain, the name of an FME or a port, or the path of its node. After an address, -pN
+// selects the port with number N, as in device ids. The error is fs.ErrNotExist if there is no such card.
 func Find(h Host, name string) (Card, *Port, error) {
 	places, lerr := locate(h)
 	short := strings.TrimPrefix(strings.TrimPrefix(name, h.Dev+"/"), "/dev/")
@@ -135,7 +134,7 @@ func Find(h Host, name string) (Card, *Port, error) {
 	return Card{}, nil, absentf("device %s: found no FPGA card of this name, want one of %s", sysfs.Quote(name), strings.Join(ids, ", "))
 }
 
-// Port returns the port with the number. The error is fs.ErrNotExist if there is none.
+// Port returns the port with this number. The error is fs.ErrNotExist if there is none.
 func (c Card) Port(number int) (Port, error) {
 	var numbers []string
 	for _, p := range c.Ports {
@@ -151,7 +150,7 @@ func (c Card) Port(number int) (Port, error) {
 		number, c.ID(), cmp.Or(strings.Join(numbers, ", "), "none"))
 }
 
-// absent is an error that wraps [fs.ErrNotExist] with a text of its own.
+// absent is an error that wraps [fs.ErrNotExist] but has its own text.
 type absent string
 
 func absentf(format string, args ...any) error { return absent(fmt.Sprintf(format, args...)) }
@@ -160,8 +159,8 @@ func (a absent) Error() string { return string(a) }
 
 func (absent) Is(target error) bool { return target == fs.ErrNotExist }
 
-// parseAddress parses [DDDD:]BB:DD.F[-pN]. The address is "" if name has another form. The number is -1 if there is no
-// -pN.
+// parseAddress parses [DDDD:]BB:DD.F[-pN]. The address is "" if name has a different form. The number is -1 if there is
+// no -pN.
 func parseAddress(name string) (address string, number int) {
 	text, digits, hasPort := strings.Cut(name, "-p")
 	if strings.Count(text, ":") == 1 {
@@ -177,8 +176,8 @@ func parseAddress(name string) (address string, number int) {
 	return address, number
 }
 
-// locate returns the cards, sorted by address. It leaves out entries without a port and an FME, which cannot be
-// programmed, and entries that appear or disappear while it runs.
+// locate returns the cards, sorted by address. It leaves out entries that have neither a port nor an FME, because they
+// can't be programmed, and entries that appear or disappear while it is running.
 func locate(h Host) ([]place, error) {
 	var places []place
 	var errs error
@@ -210,7 +209,7 @@ func locate(h Host) ([]place, error) {
 	return places, errs
 }
 
-// locate returns the card of a class entry. The address is "" if the entry is a region below an FME.
+// locate returns a class entry's card. The address is "" if the entry is a region below an FME.
 func (d *driver) locate(h Host, name string) (place, error) {
 	p := place{driver: d}
 	var err error
@@ -238,14 +237,14 @@ func (d *driver) locate(h Host, name string) (place, error) {
 	return p, err
 }
 
-// comesOrGoes reports whether err, from following links, means that the card has just appeared or
+// comesOrGoes reports whether err, which comes from following links, means that the card has just appeared or
 // disappeared.
 func comesOrGoes(err error) bool {
 	return sysfs.Gone(err) || errors.Is(err, syscall.ELOOP) ||
 		errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EINVAL)
 }
 
-// read reads the attributes of the card.
+// read reads the card's attributes.
 func (p place) read() Card {
 	c := Card{Address: p.address, Driver: p.name}
 	if p.fme != "" {
@@ -261,8 +260,8 @@ func (p place) read() Card {
 	return c
 }
 
-// readInterfaceID reads the interface id of the FME. Each port of a dfl card has a file with the id
-// (FME_PR_INTFC_ID, dfl-fme-mgr.c). All these files have the same content.
+// readInterfaceID reads the FME's interface id. On a dfl card, each port has a file containing the id (FME_PR_INTFC_ID,
+// dfl-fme-mgr.c). All of these files have the same content.
 func (p place) readInterfaceID() (string, error) {
 	var err error
 	files, _ := fs.Glob(os.DirFS(p.fme), p.interfaceID) // the only possible error is a malformed pattern
@@ -275,7 +274,7 @@ func (p place) readInterfaceID() (string, error) {
 	return "", err
 }
 
-// portDir returns the directory of the port with the name, or "" if there is none.
+// portDir returns the directory of the port with this name, or "" if there is none.
 func (p place) portDir(name string) string {
 	for _, dir := range p.ports {
 		if base(dir) == name {

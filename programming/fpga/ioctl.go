@@ -8,13 +8,13 @@ import (
 	"unsafe"
 )
 
-// requests contains the ioctl requests of a driver's FME. The two drivers use different numbers. Sources:
+// requests contains the ioctl requests for a driver's FME. The two drivers use different numbers. Sources:
 // include/uapi/linux/fpga-dfl.h (DFL_FPGA_FME_PORT_*), and FPGA_FME_PORT_* in intel-fpga.h.
 type requests struct {
 	program, release, assign uintptr
 
-	programSize uint32 // size of programArg for the driver, without fields that it lacks
-	portNumber  bool   // the argument of release and assign is the port number, not a portArg
+	programSize uint32 // size of programArg for the driver, excluding fields that the driver doesn't have
+	portNumber  bool   // the argument for release and assign is the port number instead of a portArg
 }
 
 var (
@@ -29,10 +29,10 @@ type programArg struct {
 	port          uint32
 	bufferSize    uint32
 	bufferAddress uint64
-	status        uint64 // of opae after EIO, written by the driver
+	status        uint64 // opae only: written by the driver after EIO
 }
 
-// portArg is struct fpga_fme_port_release and fpga_fme_port_assign of opae.
+// portArg is opae's struct fpga_fme_port_release and fpga_fme_port_assign.
 type portArg struct {
 	size  uint32 // argsz
 	flags uint32
@@ -49,21 +49,20 @@ func ioctlDriver(fd int, request uintptr, arg unsafe.Pointer) error {
 	return nil
 }
 
-// programPort requests that the driver of the FME with the descriptor fd programs a port with data. data must not be in
-// memory that Go manages. The driver first copies it (fme_pr, dfl-fme-pr.c). text describes the card's errors, if the
-// driver returns them.
+// programPort asks the driver of the FME open at fd to program a port with data. data must not be in memory managed by
+// Go. The driver copies it first (fme_pr, dfl-fme-pr.c). text describes the card's errors, if the driver returns them.
 func (r requests) programPort(do ioctl, fd, port int, data []byte) (text string, err error) {
 	arg := &programArg{
 		size:          r.programSize,
 		port:          uint32(port),
-		bufferSize:    uint32(len(data)), // programming.MaxSize bounds it
+		bufferSize:    uint32(len(data)), // programming.MaxSize limits it
 		bufferAddress: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(data)))),
 	}
 	err = do(fd, r.program, unsafe.Pointer(arg))
 	return statusText(arg.status), err
 }
 
-// movePort requests that the driver releases or assigns a port.
+// movePort asks the driver to release or assign a port.
 func (r requests) movePort(do ioctl, fd int, request uintptr, port int) error {
 	arg := &portArg{port: uint32(port)}
 	arg.size = uint32(unsafe.Sizeof(*arg))
@@ -73,7 +72,7 @@ func (r requests) movePort(do ioctl, fd int, request uintptr, port int) error {
 	return do(fd, request, unsafe.Pointer(arg))
 }
 
-// statusText returns a text for the status bits of opae (DEFINE_FPGA_PR_ERR_MSG).
+// statusText returns a text for opae's status bits (DEFINE_FPGA_PR_ERR_MSG).
 func statusText(status uint64) string {
 	names := []string{"operation error", "CRC error", "incompatible bitstream", "IP protocol error",
 		"FIFO overflow", "time-out", "secure load error"}

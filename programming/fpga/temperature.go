@@ -10,23 +10,23 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sensors"
 )
 
-// MaxTemperature says which cards are too hot to be programmed. The zero value refuses a card with a part that has reached
-// its own warning limit.
+// MaxTemperature determines which cards are too hot to be programmed. The zero value rejects a card if any part has
+// reached its own warning limit.
 type MaxTemperature struct {
-	// Die also refuses a card whose FPGA has reached this temperature in °C; 0: there is no such limit. With Die, a
-	// card whose temperature is unknown is refused.
+	// Die also rejects a card whose FPGA has reached this temperature in °C; 0 means that there is no such limit. If
+	// Die is set, a card whose temperature isn't known is rejected.
 	Die float64
-	Off bool // every card is accepted, and no sensor is read
+	Off bool // all cards are accepted, and no sensors are read
 }
 
-// longestReading limits the time of reading a card's temperatures. A board's controller takes some 10 ms.
+// longestReading is how long reading a card's temperatures may take. A board's controller takes about 10 ms.
 const longestReading = 2 * time.Second
 
-// Check returns an error if the card is too hot. It reads the sensors of the card's FME and of its board's controller,
-// and blocks for at most 2 s, or until ctx ends. After that nobody waits for its goroutine.
+// Check returns an error if the card is too hot. It reads the sensors of the card's FME and its board's controller, and
+// blocks for up to 2 s, or until ctx is done. After that, nothing waits for its goroutine.
 //
-// A sensor that cannot be read in this time does not count, because its failure says nothing about the card: the driver
-// of a board's controller may be missing or busy with an update, and the card protects itself.
+// A sensor that can't be read in this time doesn't count, because this failure says nothing about the card: the driver
+// for the board's controller may be missing or busy with an update, and the card protects itself.
 func (m MaxTemperature) Check(ctx context.Context, h Host, card Card) error {
 	if m.Off {
 		return nil

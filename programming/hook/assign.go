@@ -10,28 +10,28 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 )
 
-// placement is a pair, with the card and the port that it gets.
+// placement is a pair with the card and port assigned to it.
 type placement struct {
 	pair
 	card   fpga.Card
 	port   fpga.Port
-	loaded bool   // the port has the AFU
-	device string // id of the device that was given, for the log: of the card, or of one of its ports
+	loaded bool   // the port already has the AFU
+	device string // id of the allocated device, for the log: the card or one of its ports
 }
 
-// assign returns a card for each pair, in the order of pairs. A card gets at most one pair, and must have a port. A
-// card that already has a requested AFU keeps it. The other pairs get the remaining cards in order.
+// assign returns a card for each pair, in the order of pairs. A card gets at most one pair, and must have a port. If a
+// card already has a requested AFU, it keeps it. The remaining pairs get the remaining cards in order.
 //
 // The result must stay the same while the cards are being programmed according to it. So assign first decides which AFU
-// each card gets, for all equal pairs together, and then which of the equal pairs gets which card. It starts with the
-// cards instead of the pairs, because a card with several ports may have several AFUs.
+// each card gets, treating equal pairs as one, and then which of the equal pairs gets which card. It goes through the
+// cards rather than the pairs, because a card with several ports may have several AFUs.
 func assign(pairs []pair, cards []fpga.Card) ([]placement, error) {
 	type demand struct {
-		pair // the first of equal ones
+		pair // the first of several equal ones
 		open int
 	}
 	var demands []demand
-	index := map[[2]string]int{} // of the demand, by its ids: a pod can name 100,000 pairs
+	index := map[[2]string]int{} // index of a demand, by its ids; this is a map because a pod can request 100,000 pairs
 	for _, p := range pairs {
 		ids := [2]string{p.interfaceID, p.afu}
 		if _, ok := index[ids]; !ok {
@@ -40,7 +40,7 @@ func assign(pairs []pair, cards []fpga.Card) ([]placement, error) {
 		}
 		demands[index[ids]].open++
 	}
-	gets := make([]int, len(cards)) // index of a demand, or -1
+	gets := make([]int, len(cards)) // a demand's index, or -1
 	for i, card := range cards {
 		gets[i] = slices.IndexFunc(demands, func(d demand) bool {
 			_, loaded := choosePort(card, d.pair)
@@ -73,7 +73,8 @@ func assign(pairs []pair, cards []fpga.Card) ([]placement, error) {
 	return placements, nil
 }
 
-// choosePort returns the port of a card for a pair: the port that has the AFU, or else the first one.
+// choosePort returns the port on a card to use for a pair: the port that already has the AFU, or otherwise the first
+// one.
 func choosePort(card fpga.Card, p pair) (port fpga.Port, loaded bool) {
 	for _, port := range card.Ports {
 		if card.InterfaceID == p.interfaceID && port.AFUID == p.afu && p.afu != programming.OpenCL {

@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming"
 )
 
-// Limits for stdin and config.json, in bytes.
+// The limits for stdin and config.json, in bytes.
 const (
 	maxState  = 1 << 20
 	maxConfig = 16 << 20
@@ -60,10 +60,10 @@ type config struct {
 // entry is a hook in config.json.
 type entry struct {
 	Path string   `json:"path"`
-	Args []string `json:"args"` // with the name of the program
+	Args []string `json:"args"` // including the program's name
 }
 
-// readConfig reads a config.json. It refuses links, and does not block for a FIFO.
+// readConfig reads a config.json. It rejects links, and doesn't block if the file is a FIFO.
 func readConfig(path string) (config, error) {
 	var c config
 	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|syscall.O_NOCTTY|syscall.O_CLOEXEC, 0)
@@ -83,7 +83,7 @@ func readConfig(path string) (config, error) {
 	return c, err
 }
 
-// decode decodes all of r as one JSON object. It ignores unknown fields.
+// decode decodes all of r as a single JSON object. It ignores unknown fields.
 func decode(r io.Reader, limit int64, into any) error {
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {
@@ -98,7 +98,7 @@ func decode(r io.Reader, limit int64, into any) error {
 	return nil
 }
 
-// Prefixes of the names of environment variables.
+// The prefixes of the environment variables' names.
 const (
 	regionPrefix = "FPGA_REGION_"
 	afuPrefix    = "FPGA_AFU_"
@@ -108,17 +108,17 @@ const (
 type pair struct {
 	name        string // for messages
 	interfaceID string // 32 lower-case hex digits
-	afu         string // 8 to 40 lower-case hex digits: the id of an AFU, or the hash of an AOCX
+	afu         string // 8 to 40 lower-case hex digits: an AFU's id or an AOCX's hash
 }
 
-// pairs returns the pairs in the environment of the container, in the order of their numbers.
+// pairs returns the pairs in the container's environment, ordered by their numbers.
 func (c config) pairs() ([]pair, error) {
 	if c.Process == nil || c.Process.Env == nil {
 		return nil, errors.New("process.env: found none, want the environment of the container")
 	}
 	regions, afus := map[string]string{}, map[string]string{}
 	for _, variable := range c.Process.Env {
-		// If a variable occurs twice, the last one counts, because runc passes that to the process
+		// If a variable occurs twice, the last one counts, because that is the one runc passes to the process
 		// (prepareEnv, libcontainer/env.go).
 		name, value, _ := strings.Cut(variable, "=")
 		for prefix, values := range map[string]map[string]string{regionPrefix: regions, afuPrefix: afus} {
@@ -161,21 +161,20 @@ func (c config) pairs() ([]pair, error) {
 	return pairs, nil
 }
 
-// numbered returns the decimal number after prefix. It returns false for other names, which the hook
-// ignores.
+// numbered returns the decimal number after prefix. It returns false for any other name, which the hook ignores.
 func numbered(name, prefix string) (number string, ok bool) {
 	number, ok = strings.CutPrefix(name, prefix)
 	return number, ok && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
 // compareNumbers compares decimal numbers of any length. Numbers with the same value may belong to different variables:
-// 1 comes before 01.
+// 1 sorts before 01.
 func compareNumbers(a, b string) int {
 	x, y := strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
 	return cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(x, y), cmp.Compare(len(a), len(b)))
 }
 
-// parseAFU parses the id of an AFU, or the hash of an AOCX.
+// parseAFU parses an AFU's id or an AOCX's hash.
 func parseAFU(s string) (string, error) {
 	id := strings.ToLower(strings.ReplaceAll(s, "-", ""))
 	if len(id) < 8 || len(id) > 40 || strings.Trim(id, "0123456789abcdef") != "" {
@@ -184,7 +183,7 @@ func parseAFU(s string) (string, error) {
 	return id, notAllOnes(id)
 }
 
-// notAllOnes returns an error for an id with all digits f, which a card that does not answer reports.
+// notAllOnes returns an error for an id whose digits are all f, which is what a card that doesn't answer reports.
 func notAllOnes(id string) error {
 	if sysfs.AllOnes(id) {
 		return fmt.Errorf("found %q, want an id that is not all f", id)
@@ -192,8 +191,8 @@ func notAllOnes(id string) error {
 	return nil
 }
 
-// ports returns the paths of the ports of dfl and opae in linux.devices. It ignores block devices,
-// whose paths the pod can choose (volumeDevices).
+// ports returns the paths of dfl and opae ports in linux.devices. It ignores block devices, because the pod can choose
+// their paths (volumeDevices).
 func (c config) ports() ([]string, error) {
 	if c.Linux == nil || c.Linux.Devices == nil {
 		return nil, errors.New("linux.devices: found none, want the devices of the container")

@@ -20,43 +20,43 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 )
 
-// Flags are the flags of an invocation, or of an entry of the hook in config.json.
+// Flags are the flags of an invocation, or of one of the hook's entries in config.json.
 type Flags struct {
-	Devices []string // cards to program, each with a name for [fpga.Find]; none: all cards
-	AFU     string   // AFU for these cards; "": the AFUs in the container's environment
+	Devices []string // cards to program, each with a name for [fpga.Find]; if there are none, all cards
+	AFU     string   // AFU for these cards; "" means the AFUs in the container's environment
 }
 
-// Hook is one invocation of the hook. It is used once.
+// Hook is one invocation of the hook. It must be used only once.
 type Hook struct {
 	Flags
-	// Self is the path of this program, without links.
+	// Self is this program's path, with links resolved.
 	Self string
-	// Parse parses the arguments of an entry in config.json. The first is the name of the program.
+	// Parse parses the arguments of an entry in config.json. The first one is the program's name.
 	Parse func(args []string) (Flags, error)
 
 	// Always also programs a port that already reports the requested AFU. The bitstream in the port chooses the id that
-	// it reports, so a pod that could program the card may have left another bitstream with the same id.
+	// the port reports, so a pod that could program the card may have left behind a different bitstream with the same
+	// id.
 	Always bool
 
 	Host    fpga.Host
 	Store   programming.Store
-	Program func(context.Context, fpga.Card, fpga.Port, *programming.Bitstream) error // as [fpga.Programmer.Program]
+	Program func(context.Context, fpga.Card, fpga.Port, *programming.Bitstream) error // see [fpga.Programmer.Program]
 	Log     *zap.Logger
 
 	at atomic.Pointer[step]
 }
 
-// step is the current step of an invocation, for errors and the log.
+// step is an invocation's current step, for errors and the log.
 type step struct {
-	about     string // the place that an error begins with
+	about     string // what an error begins with
 	container string
-	placement // empty until cards are assigned
+	placement // empty until cards have been assigned
 	file      string
-	began     time.Time // start of the invocation, then of the placement
+	began     time.Time // when the invocation started, and later when the placement started
 }
 
-// Run programs the cards of the container whose OCI state is on stdin. It also logs its error, which
-// has one line.
+// Run programs the cards of the container whose OCI state is on stdin. It also logs its error, which is a single line.
 func (h *Hook) Run(ctx context.Context, stdin io.Reader) error {
 	h.enter(step{about: "OCI state on stdin", began: time.Now()})
 	done := make(chan error, 1)
@@ -65,8 +65,8 @@ func (h *Hook) Run(ctx context.Context, stdin io.Reader) error {
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		// The error of run contains the cause, so Run waits for it for a moment. A read that blocks does not end with
-		// ctx.
+		// The error from run contains the cause, so Run waits for it for a moment. A read that blocks doesn't end when
+		// ctx is done.
 		select {
 		case err = <-done:
 		case <-time.After(time.Second):
@@ -87,7 +87,7 @@ func (h *Hook) Run(ctx context.Context, stdin io.Reader) error {
 	return err
 }
 
-// run does the work of Run.
+// run does Run's work.
 func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 	state, err := readState(stdin)
 	if err != nil {
@@ -101,7 +101,7 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 	config, err := readConfig(filepath.Join(state.Bundle, "config.json"))
 	var pairs []pair
 	names := h.Devices
-	if h.AFU == "" { // with --afu, config.json is not needed
+	if h.AFU == "" { // with --afu, config.json isn't needed
 		if err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 			return err
 		}
 	}
-	nodes, _ := config.ports() // of ports, in the container; nil: not known
+	nodes, _ := config.ports() // the ports' nodes in the container; nil if not known
 
 	at.about = "cards of the container"
 	h.enter(at)
@@ -145,19 +145,19 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 	return nil
 }
 
-// program programs the port of one placement, unless it has the AFU and Always is false. nodes lists the ports in the
+// program programs a placement's port, unless the port has the AFU and Always is false. nodes lists the ports in the
 // container.
 func (h *Hook) program(ctx context.Context, at step, nodes []string) error {
 	p := at.placement
-	// When a card has left, the kernel reuses the numbers of its ports for another card. If the
-	// daemon is not running, the CDI spec may be older, and give the container another pod's port.
+	// When a card has left, the kernel reuses its ports' numbers for another card. If the daemon isn't running, the CDI
+	// spec may be older than that, and give the container another pod's port.
 	if nodes != nil && !slices.ContainsFunc(nodes, func(node string) bool { return filepath.Base(node) == p.port.Name }) {
 		return fmt.Errorf("card %s: the CDI spec is outdated, so the container has %s instead of %s: check that the device plugin, or the DRA driver, runs",
 			p.card.ID(), strings.Join(nodes, ", "), p.port.Name)
 	}
 	loaded := p.loaded && !h.Always
 	if !loaded {
-		b, err := h.Store.Lookup(p.interfaceID, p.afu) // Lookup checks the interface of the file
+		b, err := h.Store.Lookup(p.interfaceID, p.afu) // Lookup checks the file's interface
 		if err != nil {
 			return fmt.Errorf("card %s: %w", p.card.ID(), err)
 		}
@@ -192,19 +192,19 @@ func (h *Hook) given(c config) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("hooks.createRuntime[%d].args: %w", i, err)
 		}
-		if flags.AFU == "" { // with --afu, the cards of the entry get no pair
+		if flags.AFU == "" { // with --afu, the entry's cards don't get a pair
 			names = append(names, flags.Devices...)
 		}
 	}
-	// If config.json lists this program under another path, isSelf does not find its entries.
+	// If config.json lists this program under a different path, isSelf doesn't find its entries.
 	if names = append(names, h.Devices...); len(names) > 0 {
 		return names, nil
 	}
 	return c.ports()
 }
 
-// isSelf reports whether path leads to this program. It compares paths instead of files, because after an upgrade the
-// path leads to another file than the one that this process runs.
+// isSelf reports whether path leads to this program. It compares paths rather than files, because after an upgrade the
+// path leads to a different file from the one this process is running.
 func (h *Hook) isSelf(path string) bool {
 	if filepath.IsAbs(path) && path != h.Self {
 		path, _ = filepath.EvalSymlinks(path)
@@ -212,7 +212,7 @@ func (h *Hook) isSelf(path string) bool {
 	return path == h.Self
 }
 
-// named returns the placements for --afu, one for each --device, which may be two ports of one card.
+// named returns the placements for --afu, one for each --device. Two of them may be ports on the same card.
 func (h *Hook) named() ([]placement, error) {
 	afu, err := parseAFU(h.AFU)
 	if err != nil {
@@ -237,7 +237,7 @@ func (h *Hook) named() ([]placement, error) {
 	return all, nil
 }
 
-// find returns the cards with these names, each card once, in the order of names. A card has only the ports that the
+// find returns the cards with these names, once each, in the order of names. A card contains only the ports that the
 // names select. own contains the addresses of the cards that this invocation programs.
 func (h *Hook) find(names []string) (cards []fpga.Card, own map[string]bool, err error) {
 	own = map[string]bool{}

@@ -9,16 +9,16 @@ import (
 // Device is one allocatable device of a resource.
 type Device struct {
 	ID       string
-	Card     string // shared by the devices of a card, e.g. 0000:3b:00.0; "": a card of its own
+	Card     string // the same for all of a card's devices, e.g. 0000:3b:00.0; "" means a card of its own
 	NUMANode int    // -1: none
 	Degraded bool
 }
 
-// Choose returns the sorted ids of size devices, or of fewer if fewer are available. must contains the ids that the
-// choice has to include. listed contains each device of the resource once, including those that are not available.
-// Choose does not modify its arguments.
+// Choose returns the sorted ids of size devices, or fewer if there aren't enough available. must contains the ids that
+// the choice has to include. listed contains each of the resource's devices once, including unavailable ones. Choose
+// doesn't modify its arguments.
 //
-// The devices are packed on few cards, or spread over many.
+// The devices are spread over many cards if spread is true, and packed onto few cards otherwise.
 //
 // Choose returns an error if size is negative, or smaller than the number of ids in must.
 func Choose(listed []Device, available, must []string, size int, spread bool) ([]string, error) {
@@ -54,7 +54,7 @@ type card struct {
 	node   *numaNode
 	free   []Device // healthy ones first
 	chosen int
-	held   int // devices that are listed, but neither available nor chosen
+	held   int // listed devices that are neither available nor chosen
 }
 
 func newBoard(listed []Device, available, must []string) *board {
@@ -67,7 +67,7 @@ func newBoard(listed []Device, available, must []string) *board {
 	}
 	type place struct {
 		node int
-		card string // "": a card of its own
+		card string // "" means a card of its own
 		unit string // id of the device that has a card of its own
 	}
 	b := &board{}
@@ -107,7 +107,7 @@ func newBoard(listed []Device, available, must []string) *board {
 	return b
 }
 
-// take chooses up to n devices of a card.
+// take chooses up to n of a card's devices.
 func (b *board) take(c *card, n int) (ids []string) {
 	n = min(n, len(c.free))
 	for _, u := range c.free[:n] {
@@ -120,7 +120,8 @@ func (b *board) take(c *card, n int) (ids []string) {
 	return ids
 }
 
-// comparePacked returns a negative number if c is better than d, for a container that needs this many more devices.
+// comparePacked returns a negative number if c is a better choice than d for a container that needs this many more
+// devices.
 func comparePacked(c, d *card, need int) int {
 	takes := func(c *card) int { return min(need, len(c.free)) }
 	degraded := func(c *card) (n int) {
@@ -141,7 +142,8 @@ func comparePacked(c, d *card, need int) int {
 	)
 }
 
-// compareSpread returns a negative number if c is better than d, for a container that needs this many more devices.
+// compareSpread returns a negative number if c is a better choice than d for a container that needs this many more
+// devices.
 func compareSpread(c, d *card, need int) int {
 	breaks := func(c *card) int { return count(c.held == 0 && c.chosen == 0 && len(c.free) > 1) }
 	return cmp.Or(
@@ -154,8 +156,8 @@ func compareSpread(c, d *card, need int) int {
 	)
 }
 
-// distance is 0 for a node that the container uses already, 1 for another node with enough free devices for the rest,
-// and 2 otherwise.
+// distance is 0 for a NUMA node that the container already uses, 1 for another one with enough free devices for the
+// rest, and 2 otherwise.
 func (n *numaNode) distance(need int) int {
 	return count(!n.chosen) + count(!n.chosen && n.free < need)
 }

@@ -15,33 +15,33 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
-// Options are the settings of a demo.
+// Options are a demo's settings.
 type Options struct {
-	Interactive bool   // after the steps, continue until ctx ends; not with Functions, XRT or AWS
-	Functions   bool   // the card has functions on vfio-pci; the daemon needs a rule for them
-	XRT         bool   // the card is a U250 with XRT
-	AWS         bool   // the card belongs to an AWS instance
+	Interactive bool   // after the steps, keep running until ctx is done; not with Functions, XRT or AWS
+	Functions   bool   // the card has functions bound to vfio-pci; the daemon needs a rule for them
+	XRT         bool   // the card is a U250 that uses XRT
+	AWS         bool   // the card is on an AWS instance
 	Program     string // path of this executable, for the printed commands
-	Colour      bool   // use the colours of terminals
+	Colour      bool   // use terminal colours
 	Resource    string
 	Hold        time.Duration // the daemon's recovery hold
 }
 
 // Paths contains the paths of sockets.
 type Paths struct {
-	KubeletDir   string // device plugin directory of the stand-in for the kubelet
-	PodResources string // pod-resources socket of the stand-in
-	Daemon       string // local socket of the daemon
+	KubeletDir   string // the kubelet stand-in's device plugin directory
+	PodResources string // the stand-in's pod-resources socket
+	Daemon       string // the daemon's local socket
 }
 
-// Daemon runs the daemon on a node until ctx ends, logging to log.
+// Daemon runs the daemon on a node until ctx is done, logging to log.
 type Daemon func(ctx context.Context, node *simnode.Node, paths Paths, log io.Writer) error
 
-// stepTimeout is the time limit of a step. The demo must end within 30 s.
+// stepTimeout is the time limit for a step. The demo must finish within 30 s.
 const stepTimeout = 5 * time.Second
 
-// Run runs the demo, and prints its steps to out. It returns an error if a step fails, or if the kubelet does not see
-// the effect of a step.
+// Run runs the demo and prints its steps to out. It returns an error if a step fails or if the kubelet doesn't see a
+// step's effect.
 func Run(ctx context.Context, out io.Writer, o Options, daemon Daemon) (err error) {
 	dir, err := os.MkdirTemp("", "accel-demo-")
 	if err != nil {
@@ -92,7 +92,7 @@ func Run(ctx context.Context, out io.Writer, o Options, daemon Daemon) (err erro
 	return err
 }
 
-// stage contains the simulated parts, which the steps change.
+// stage contains the simulated parts that the steps change.
 type stage struct {
 	Options
 	out       io.Writer
@@ -101,10 +101,10 @@ type stage struct {
 	node      *simnode.Node
 	kubelet   *simkubelet.Kubelet
 	pods      *simkubelet.PodResources
-	daemonErr error // the daemon's error, if it has ended during the steps
+	daemonErr error // the daemon's error, if it exited during the steps
 }
 
-// play runs the steps. It ends at the first failed step, because later steps depend on it.
+// play runs the steps. It stops at the first one that fails, because later steps depend on it.
 func (s *stage) play(ctx context.Context, ended <-chan error) error {
 	fmt.Fprintf(s.out, "A simulated node and a stand-in for the kubelet, in %s\nAFTER is the time since the step began; to plug in a card, the demo first writes its files.\n\n", s.dir)
 	fmt.Fprintf(s.out, "  %-52s  %10s  %s\n", "STEP", "AFTER", "RECEIVED BY THE KUBELET")
@@ -137,7 +137,7 @@ func (s *stage) play(ctx context.Context, ended <-chan error) error {
 	return nil
 }
 
-// run runs a step, and waits for its effect at the kubelet.
+// run runs a step and waits for the kubelet to see its effect.
 func (s *stage) run(ctx context.Context, step step) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
@@ -166,7 +166,7 @@ func (s *stage) print(step, after, received string) {
 	fmt.Fprintf(s.out, "  %-52s  %10s  %s\n", step, after, received)
 }
 
-// stay prints each list that the kubelet receives until ctx ends.
+// stay prints each list that the kubelet receives until ctx is done.
 func (s *stage) stay(ctx context.Context, ended <-chan error) error {
 	if err := s.node.Plug(cardA); err != nil {
 		return err

@@ -15,13 +15,13 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
-// step is a change, and its expected effect at the kubelet.
+// step is a change and the effect that the kubelet should see.
 type step struct {
 	name string
 	do   func(ctx context.Context) error
-	// await waits for the effect. It returns the kubelet's state and the time of that state, even with an error.
+	// await waits for the effect. It returns the kubelet's state and when it had that state, even if there is an error.
 	await func(ctx context.Context) (received string, at time.Time, err error)
-	// least is the shortest allowed time, because a device that is healthy again must be held.
+	// least is the minimum time allowed, because a device that has become healthy again must be held for a while.
 	least time.Duration
 }
 
@@ -42,10 +42,10 @@ const (
 	portB0 = "5e:00.0"
 
 	noError  = "0x0"
-	ap6Error = "0x4000000000000" // bit 50: the port was shut down for power or heat
+	ap6Error = "0x4000000000000" // bit 50: the port was shut down because of power or heat
 )
 
-// health is a list of devices: by id, whether the device is healthy.
+// health is a list of devices that says, by id, whether each one is healthy.
 type health map[string]bool
 
 func (s *stage) steps() []step {
@@ -65,13 +65,13 @@ func (s *stage) steps() []step {
 }
 
 const (
-	cardV = "0000:5e:00.0" // of the board n6001-vfs
+	cardV = "0000:5e:00.0" // of the n6001-vfs board
 	vf0   = "5e:00.1"
 	vf1   = "5e:00.2"
 	vf2   = "5e:00.3"
 )
 
-// functionSteps are the steps with functions on vfio-pci.
+// functionSteps returns the steps that use functions bound to vfio-pci.
 func (s *stage) functionSteps() []step {
 	list := func(first, others bool) func(context.Context) (string, time.Time, error) {
 		return s.list(health{vf0: first, vf1: others, vf2: others})
@@ -89,12 +89,12 @@ func (s *stage) functionSteps() []step {
 }
 
 const (
-	cardF2  = "0000:5e:00.0" // of the board aws-f2
+	cardF2  = "0000:5e:00.0" // of the aws-f2 board
 	slotF2  = "5e:00.0"
 	imageF2 = "1d0f:f010:1d0f:1d51"
 )
 
-// awsSteps are the steps with a card of an AWS instance.
+// awsSteps returns the steps that use a card on an AWS instance.
 func (s *stage) awsSteps() []step {
 	list := func(healthy bool) func(context.Context) (string, time.Time, error) {
 		return s.list(health{slotF2: healthy})
@@ -113,11 +113,11 @@ func (s *stage) awsSteps() []step {
 }
 
 const (
-	cardX = "0000:5e:00.0" // of the board u250
+	cardX = "0000:5e:00.0" // of the u250 board
 	user  = "5e:00.1"
 )
 
-// xrtSteps are the steps with a card with XRT.
+// xrtSteps returns the steps that use a card with XRT.
 func (s *stage) xrtSteps() []step {
 	hold := fmt.Sprintf("(healthy after %s)", s.Hold)
 	return []step{
@@ -164,7 +164,7 @@ func (s *stage) set(attribute, value string) func(context.Context) error {
 func (s *stage) unbind(context.Context) error { return s.node.Unbind(cardA.Address, 1) }
 func (s *stage) bind(context.Context) error   { return s.node.Bind(cardA.Address, 1) }
 
-// restart stops the kubelet and starts another one, which first deletes all sockets.
+// restart stops the kubelet and starts a new one, which first deletes all sockets.
 func (s *stage) restart(ctx context.Context) (err error) {
 	s.kubelet.Stop()
 	next, err := simkubelet.Start(context.WithoutCancel(ctx), s.paths.KubeletDir, simkubelet.Behaviour{})
@@ -176,7 +176,7 @@ func (s *stage) restart(ctx context.Context) (err error) {
 	return nil
 }
 
-// list waits for a list with exactly these devices and their health.
+// list waits for a list that contains exactly these devices in this state of health.
 func (s *stage) list(want health) func(context.Context) (string, time.Time, error) {
 	return func(ctx context.Context) (string, time.Time, error) {
 		got, err := s.kubelet.AwaitList(ctx, s.Resource, func(l simkubelet.List) bool { return maps.Equal(known(l), want) })
@@ -184,7 +184,7 @@ func (s *stage) list(want health) func(context.Context) (string, time.Time, erro
 	}
 }
 
-// registered does what list does, and checks that the daemon has registered exactly once with this kubelet.
+// registered does the same as list, and also checks that the daemon has registered with this kubelet exactly once.
 func (s *stage) registered(want health) func(context.Context) (string, time.Time, error) {
 	return func(ctx context.Context) (string, time.Time, error) {
 		received, at, err := s.list(want)(ctx)
@@ -195,7 +195,7 @@ func (s *stage) registered(want health) func(context.Context) (string, time.Time
 	}
 }
 
-// allocation allocates a device as the kubelet does for a pod.
+// allocation allocates a device the way the kubelet does for a pod.
 func (s *stage) allocation(id string) func(context.Context) (string, time.Time, error) {
 	return func(ctx context.Context) (string, time.Time, error) {
 		answer, err := s.kubelet.Allocate(ctx, s.Resource, id)
@@ -217,7 +217,7 @@ func (s *stage) allocation(id string) func(context.Context) (string, time.Time, 
 	}
 }
 
-// known returns a list as health.
+// known converts a list to a health.
 func known(l simkubelet.List) health {
 	h := make(health, len(l.Devices))
 	for _, d := range l.Devices {
@@ -226,7 +226,7 @@ func known(l simkubelet.List) health {
 	return h
 }
 
-// describe returns a list of devices as one line.
+// describe describes a list of devices on one line.
 func (s *stage) describe(devices []simkubelet.Device) string {
 	if len(devices) == 0 {
 		return "no device"

@@ -16,12 +16,11 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// Checkpoint is the name of the file in the kubelet's directory that contains the devices of containers and the answers
-// to Allocate.
+// Checkpoint is the name of the file in the kubelet's directory that contains the containers' devices and the Allocate
+// responses.
 const Checkpoint = "kubelet_internal_checkpoint"
 
-// checkpoint is the content of that file, as
-// pkg/kubelet/cm/devicemanager/checkpoint of Kubernetes 1.37 writes it.
+// checkpoint is that file's content, as written by pkg/kubelet/cm/devicemanager/checkpoint in Kubernetes 1.37.
 type checkpoint struct {
 	Data     checkpointData
 	Checksum uint64
@@ -29,7 +28,7 @@ type checkpoint struct {
 
 type checkpointData struct {
 	PodDeviceEntries  []podDevicesEntry
-	RegisteredDevices map[string][]string // healthy devices by resource
+	RegisteredDevices map[string][]string // healthy devices, by resource
 }
 
 type podDevicesEntry struct {
@@ -37,10 +36,10 @@ type podDevicesEntry struct {
 	ContainerName string
 	ResourceName  string
 	DeviceIDs     map[int64][]string // by NUMA node, -1 for none
-	AllocResp     []byte             // a marshalled ContainerAllocateResponse
+	AllocResp     []byte             // a marshaled ContainerAllocateResponse
 }
 
-// has reports whether the entry is for this resource and contains one of the devices.
+// has reports whether the entry is for this resource and contains any of these devices.
 func (e podDevicesEntry) has(resource string, ids []string) bool {
 	if e.ResourceName != resource {
 		return false
@@ -53,8 +52,8 @@ func (e podDevicesEntry) has(resource string, ids []string) bool {
 	return false
 }
 
-// checksum returns the checksum as the kubelet computes it: the hash of a dump of the data
-// by go-spew, with the names of the kubelet's types.
+// checksum returns the checksum computed the way the kubelet does it: the hash of a go-spew dump of the data, with the
+// names of the kubelet's types.
 func (d checkpointData) checksum() uint64 {
 	h := fnv.New32a()
 	fmt.Fprint(h, "(checkpoint.checkpointData){PodDeviceEntries:([]checkpoint.PodDevicesEntry)[")
@@ -69,9 +68,9 @@ func (d checkpointData) checksum() uint64 {
 	return uint64(h.Sum32())
 }
 
-// Allocated records that these devices were allocated to a container with this answer, and writes the checkpoint. It
-// ends earlier allocations of these devices, because the kubelet allocates a device to one container at a time.
-// [Kubelet.Allocate] calls Allocated. Tests call it for an allocation by another daemon.
+// Allocated records that these devices were allocated to a container with this response, and writes the checkpoint. It
+// ends earlier allocations of these devices, because the kubelet allocates a device to only one container at a time.
+// [Kubelet.Allocate] calls Allocated. Tests call it to simulate an allocation by another daemon.
 func (k *Kubelet) Allocated(resource string, answer *v1beta1.ContainerAllocateResponse, ids ...string) error {
 	response, err := proto.Marshal(answer)
 	if err != nil {
@@ -94,8 +93,8 @@ func (k *Kubelet) Allocated(resource string, answer *v1beta1.ContainerAllocateRe
 	return k.writeCheckpoint()
 }
 
-// Gave records that a daemon of an older release allocated these devices to a container, with device nodes of these
-// names. The answers of such a daemon had no annotations.
+// Gave records that a daemon from an older release allocated these devices to a container, with device nodes of these
+// names. Such a daemon's responses had no annotations.
 func (k *Kubelet) Gave(resource string, nodes []string, ids ...string) error {
 	answer := &v1beta1.ContainerAllocateResponse{Envs: map[string]string{"ACCELERATOR_DEVICES": strings.Join(ids, ",")}}
 	for _, name := range nodes {
@@ -104,9 +103,9 @@ func (k *Kubelet) Gave(resource string, nodes []string, ids ...string) error {
 	return k.Allocated(resource, answer, ids...)
 }
 
-// End ends the allocations of a resource that contain one of these devices, for example the allocation of an init
-// container. As in the kubelet, they stay in the file until it is written the next time. For a pod that the
-// pod-resources API lists, use [PodResources.Release].
+// End ends all of the resource's allocations that contain any of these devices, for example an init container's
+// allocation. As in the kubelet, they stay in the file until it is written the next time. For a pod that is listed by
+// the pod-resources API, use [PodResources.Release].
 func (k *Kubelet) End(resource string, ids ...string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -118,7 +117,7 @@ func (k *Kubelet) end(resource string, ids []string) {
 	k.entries = slices.DeleteFunc(k.entries, func(e podDevicesEntry) bool { return e.has(resource, ids) })
 }
 
-// podsOf returns the UIDs of the pods that have one of these devices of the resource.
+// podsOf returns the UIDs of the pods that have any of these devices from the resource.
 func (k *Kubelet) podsOf(resource string, ids ...string) (uids []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -130,15 +129,15 @@ func (k *Kubelet) podsOf(resource string, ids ...string) (uids []string) {
 	return uids
 }
 
-// forget removes the allocations of pods that have ended from the memory, but not from the file, as
-// UpdateAllocatedDevices of the device manager does.
+// forget removes the allocations of ended pods from memory, but not from the file, as the device manager's
+// UpdateAllocatedDevices does.
 func (k *Kubelet) forget(ended map[string]bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.entries = slices.DeleteFunc(k.entries, func(e podDevicesEntry) bool { return ended[e.PodUID] })
 }
 
-// writeCheckpoint writes the file and renames it. The caller must hold mu.
+// writeCheckpoint writes a new file and renames it into place. The caller must hold mu.
 func (k *Kubelet) writeCheckpoint() error {
 	c := checkpoint{Data: checkpointData{PodDeviceEntries: k.entries, RegisteredDevices: map[string][]string{}}}
 	for resource, list := range k.lists {
@@ -165,8 +164,8 @@ func (k *Kubelet) writeCheckpoint() error {
 	return nil
 }
 
-// readCheckpoint returns the allocations in the file of an earlier kubelet. If the file is damaged it
-// returns none, as the kubelet does.
+// readCheckpoint returns the allocations in an earlier kubelet's file. Like the kubelet, it returns none if the file is
+// damaged.
 func readCheckpoint(dir string) ([]podDevicesEntry, error) {
 	text, err := os.ReadFile(filepath.Join(dir, Checkpoint))
 	if errors.Is(err, fs.ErrNotExist) {

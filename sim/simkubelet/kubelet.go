@@ -16,17 +16,17 @@ import (
 // Socket is the name of the kubelet's socket in its directory.
 const Socket = "kubelet.sock"
 
-// Behaviour selects failures of the kubelet. The zero Behaviour has none.
+// Behaviour selects ways in which the kubelet fails. The zero Behaviour has none.
 type Behaviour struct {
 	Refuse       string // Register returns this error
 	HangRegister bool   // Register never answers
-	Vanish       bool   // the kubelet ends during Register
+	Vanish       bool   // the kubelet stops during Register
 	NoStream     bool   // Register answers, but ListAndWatch is never called
 	NoRead       bool   // ListAndWatch is called, but its stream is never read
-	HangUp       bool   // Register answers, then the kubelet closes the connection to the plugin
-	// OnePlugin is the behaviour of kubelets up to 1.36. They call only the plugin of a resource that has registered
-	// last. When any stream of the resource ends, they close the connection to that plugin. They read the lists of the
-	// other plugins, but do not call them and do not close their streams.
+	HangUp       bool   // Register answers, and the kubelet then closes the connection to the plugin
+	// OnePlugin makes the kubelet behave like kubelets up to 1.36. They call only the resource's plugin that registered
+	// last. When any of the resource's streams ends, they close the connection to that plugin. They read the other
+	// plugins' lists, but don't call these plugins or close their streams.
 	OnePlugin bool
 }
 
@@ -35,24 +35,24 @@ type Kubelet struct {
 	v1beta1.UnimplementedRegistrationServer
 
 	dir      string
-	ctx      context.Context // ends with the kubelet
+	ctx      context.Context // done when the kubelet stops
 	cancel   context.CancelFunc
 	listener *net.UnixListener
 	server   *grpc.Server
-	tasks    sync.WaitGroup // the server, and one for each plugin
+	tasks    sync.WaitGroup // the server, plus one for each plugin
 
 	state         // its mu guards the following fields
 	behaviour     Behaviour
 	registrations map[string]int
-	plugins       map[string][]*plugin // by resource: the newest registration last
-	lists         map[string]List      // by resource: the newest list
-	open          map[string]List      // the newest lists of resources with an open stream
+	plugins       map[string][]*plugin // by resource, with the newest registration last
+	lists         map[string]List      // the newest list, by resource
+	open          map[string]List      // the newest lists of resources that have an open stream
 	follower      func(map[string]List)
-	entries       []podDevicesEntry // of the checkpoint
+	entries       []podDevicesEntry // the checkpoint's entries
 }
 
-// Start starts a kubelet in the directory, which it creates if it is missing. First it deletes all sockets in the
-// directory. The kubelet runs until Stop, Kill or the end of ctx. Stop or Kill must always be called.
+// Start starts a kubelet in the directory, creating it if needed. It first deletes all sockets in the directory. The
+// kubelet runs until Stop or Kill is called or ctx is done. Stop or Kill must always be called.
 func Start(ctx context.Context, dir string, b Behaviour) (*Kubelet, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("kubelet directory: %w", err)
@@ -84,13 +84,13 @@ func Start(ctx context.Context, dir string, b Behaviour) (*Kubelet, error) {
 	k.ctx, k.cancel = context.WithCancel(ctx)
 	v1beta1.RegisterRegistrationServer(k.server, k)
 	k.tasks.Go(func() {
-		// Serve returns only when the server is stopped.
+		// Serve returns only once the server has been stopped.
 		_ = k.server.Serve(listener)
 	})
 	return k, nil
 }
 
-// removeSockets deletes all sockets in the directory, as a kubelet does when it starts.
+// removeSockets deletes all sockets in the directory, as a kubelet does at startup.
 func removeSockets(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -107,20 +107,20 @@ func removeSockets(dir string) error {
 	return nil
 }
 
-// Stop ends the kubelet, removes its socket and closes its connections.
+// Stop stops the kubelet, removes its socket and closes its connections.
 func (k *Kubelet) Stop() {
 	k.server.Stop()
-	k.cancel() // ends the streams, and closes the connections
+	k.cancel() // ends the streams and closes the connections
 	k.tasks.Wait()
 }
 
-// Kill ends the kubelet as SIGKILL does: its socket file stays.
+// Kill stops the kubelet the way SIGKILL does: its socket file stays.
 func (k *Kubelet) Kill() {
 	k.listener.SetUnlinkOnClose(false)
 	k.Stop()
 }
 
-// Behave changes the behaviour of the kubelet.
+// Behave changes the kubelet's behaviour.
 func (k *Kubelet) Behave(b Behaviour) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -11,19 +11,19 @@ import (
 
 // List is a received list of devices.
 type List struct {
-	Number   int // 1 for the first of its resource
+	Number   int // 1 for the resource's first list
 	Devices  []Device
 	Received time.Time
 }
 
-// Device is an entry of a list.
+// Device is an entry in a list.
 type Device struct {
 	ID       string
 	Healthy  bool
 	NUMANode int // -1: none
 }
 
-// Device returns the entry with an id.
+// Device returns the entry with this id.
 func (l List) Device(id string) (Device, bool) {
 	for _, d := range l.Devices {
 		if d.ID == id {
@@ -33,7 +33,7 @@ func (l List) Device(id string) (Device, bool) {
 	return Device{}, false
 }
 
-// record makes the message the newest list of the resource.
+// record makes the message the resource's newest list.
 func (k *Kubelet) record(resource string, m *v1beta1.ListAndWatchResponse, received time.Time) {
 	devices := make([]Device, 0, len(m.Devices))
 	for _, d := range m.Devices {
@@ -46,13 +46,13 @@ func (k *Kubelet) record(resource string, m *v1beta1.ListAndWatchResponse, recei
 	k.change(func() {
 		k.lists[resource] = List{Number: k.lists[resource].Number + 1, Devices: devices, Received: received}
 		k.open[resource] = k.lists[resource]
-		_ = k.writeCheckpoint() // genericDeviceUpdateCallback of the device manager only logs the error
+		_ = k.writeCheckpoint() // the device manager's genericDeviceUpdateCallback just logs the error
 		k.callFollower()
 	})
 }
 
-// Follow calls f with the newest list of each resource that has an open stream: at once, and then after each received
-// list and each end of a stream, in order. f must neither keep the map nor call the kubelet.
+// Follow calls f with the newest list of each resource that has an open stream. It does so immediately, and then each
+// time a list has been received or a stream has ended, in order. f must not keep the map or call the kubelet.
 func (k *Kubelet) Follow(f func(map[string]List)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -60,15 +60,15 @@ func (k *Kubelet) Follow(f func(map[string]List)) {
 	k.callFollower()
 }
 
-// callFollower calls the function of Follow. The caller must hold mu.
+// callFollower calls the function passed to Follow. The caller must hold mu.
 func (k *Kubelet) callFollower() {
 	if k.follower != nil {
 		k.follower(k.open)
 	}
 }
 
-// AwaitLists waits until wanted returns true for the newest lists of all resources with an open
-// stream, and returns the lists.
+// AwaitLists waits until wanted returns true for the newest lists of all resources that have an open stream, and
+// returns those lists.
 func (k *Kubelet) AwaitLists(ctx context.Context, wanted func(map[string]List) bool) (map[string]List, error) {
 	var newest map[string]List
 	err := k.await(ctx, func() bool {
@@ -81,14 +81,14 @@ func (k *Kubelet) AwaitLists(ctx context.Context, wanted func(map[string]List) b
 	return newest, nil
 }
 
-// Newest returns the newest list of the resource. Its Number is 0 if there is none.
+// Newest returns the resource's newest list. Its Number is 0 if there is none.
 func (k *Kubelet) Newest(resource string) List {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.lists[resource]
 }
 
-// AwaitList waits until wanted returns true for the newest list of the resource.
+// AwaitList waits until wanted returns true for the resource's newest list.
 func (k *Kubelet) AwaitList(ctx context.Context, resource string, wanted func(List) bool) (List, error) {
 	var newest List
 	err := k.await(ctx, func() bool {
@@ -102,14 +102,14 @@ func (k *Kubelet) AwaitList(ctx context.Context, resource string, wanted func(Li
 	return newest, nil
 }
 
-// Registrations returns the number of calls of Register for the resource, including refused ones.
+// Registrations returns how many times Register has been called for the resource, including rejected calls.
 func (k *Kubelet) Registrations(resource string) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.registrations[resource]
 }
 
-// AwaitRegistrations waits until Register was called n times for the resource.
+// AwaitRegistrations waits until Register has been called n times for the resource.
 func (k *Kubelet) AwaitRegistrations(ctx context.Context, resource string, n int) error {
 	err := k.await(ctx, func() bool { return k.registrations[resource] >= n })
 	if err != nil {
@@ -123,7 +123,7 @@ func (k *Kubelet) await(ctx context.Context, met func() bool) error {
 	return k.state.await(ctx, k.ctx, met)
 }
 
-// Plugin returns a client of the newest plugin of the resource, for the calls of a kubelet.
+// Plugin returns a client for the resource's newest plugin, for the calls that a kubelet makes.
 func (k *Kubelet) Plugin(resource string) (v1beta1.DevicePluginClient, error) {
 	p, err := k.newest(resource)
 	if err != nil {
@@ -132,7 +132,7 @@ func (k *Kubelet) Plugin(resource string) (v1beta1.DevicePluginClient, error) {
 	return p, nil
 }
 
-// newest returns the newest plugin of the resource.
+// newest returns the resource's newest plugin.
 func (k *Kubelet) newest(resource string) (*plugin, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -143,8 +143,8 @@ func (k *Kubelet) newest(resource string) (*plugin, error) {
 	return plugins[len(plugins)-1], nil
 }
 
-// Allocate calls Allocate of the plugin with these devices for one container, and writes the answer to
-// the [Checkpoint].
+// Allocate calls the plugin's Allocate with these devices for one container, and writes the response to the
+// [Checkpoint].
 func (k *Kubelet) Allocate(ctx context.Context, resource string, ids ...string) (*v1beta1.ContainerAllocateResponse, error) {
 	p, err := k.Plugin(resource)
 	if err != nil {
@@ -163,7 +163,7 @@ func (k *Kubelet) Allocate(ctx context.Context, resource string, ids ...string) 
 	return given, k.Allocated(resource, given, ids...)
 }
 
-// CutStream ends the stream of the newest plugin of the resource, and closes its connection.
+// CutStream ends the stream of the resource's newest plugin and closes its connection.
 func (k *Kubelet) CutStream(resource string) {
 	if p, err := k.newest(resource); err == nil {
 		p.cut()

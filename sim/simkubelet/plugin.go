@@ -15,10 +15,10 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// optionsTimeout is the time limit of GetDevicePluginOptions.
+// optionsTimeout is the time limit for GetDevicePluginOptions.
 const optionsTimeout = 10 * time.Second
 
-// plugin is a registered plugin, with the connection to it.
+// plugin is a registered plugin together with the connection to it.
 type plugin struct {
 	v1beta1.DevicePluginClient
 	conn *grpc.ClientConn
@@ -68,7 +68,7 @@ func (k *Kubelet) Register(ctx context.Context, r *v1beta1.RegisterRequest) (*v1
 	return &v1beta1.Empty{}, nil
 }
 
-// dial connects to a plugin's socket, and calls GetDevicePluginOptions.
+// dial connects to a plugin's socket and calls GetDevicePluginOptions.
 func (k *Kubelet) dial(ctx context.Context, endpoint string) (*plugin, error) {
 	ctx, cancel := context.WithTimeout(ctx, optionsTimeout)
 	defer cancel()
@@ -94,7 +94,7 @@ func (k *Kubelet) dial(ctx context.Context, endpoint string) (*plugin, error) {
 	return p, nil
 }
 
-// follow records the lists of a plugin until its stream ends.
+// follow records a plugin's lists until its stream ends.
 func (k *Kubelet) follow(resource string, p *plugin, b Behaviour) {
 	if b.HangUp {
 		return

@@ -17,35 +17,36 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// PodBehaviour selects failures of the pod-resources API. The zero PodBehaviour has none. If several are set, the first
-// one in this list takes effect.
+// PodBehaviour selects ways in which the pod-resources API fails. The zero PodBehaviour has none. If several are set,
+// the first one in this list takes effect.
 type PodBehaviour struct {
-	Refuse  bool   // connections are accepted, and closed at once
-	Stall   bool   // List does not answer while this is set
+	Refuse  bool   // connections are accepted and immediately closed
+	Stall   bool   // List doesn't answer while this is set
 	Fail    string // List returns this error
-	Nothing bool   // List returns no pods, although some hold devices: the kubelet does not know its pods yet
-	Garbage bool   // List also returns entries that no kubelet returns; with Nothing, only these
+	Nothing bool   // List doesn't return any pods, even though some hold devices: the kubelet doesn't know its pods yet
+	Garbage bool   // List also returns entries that no kubelet would return; with Nothing, it returns only these
 }
 
 // PodResources is a running stand-in for the pod-resources API.
 type PodResources struct {
 	podresources.UnimplementedPodResourcesListerServer
 
-	ctx    context.Context // ends with the stand-in
+	ctx    context.Context // done when the stand-in stops
 	cancel context.CancelFunc
 	server *grpc.Server
-	tasks  sync.WaitGroup // the server, and the goroutine that stops it
+	tasks  sync.WaitGroup // the server and the goroutine that stops it
 
 	state     // its mu guards the following fields
 	behaviour PodBehaviour
-	kubelet   *Kubelet        // with the allocations of the pods; nil: none
+	kubelet   *Kubelet        // has the pods' allocations; may be nil
 	ended     map[string]bool // UIDs of pods that have been released
-	holds     []hold          // in the order of Hold
-	asked     int             // number of calls of List
+	holds     []hold          // in the order in which they were added
+	asked     int             // how many times List has been called
 }
 
-// StartPodResources serves the API on this socket. It creates the directory if it is missing, and replaces an existing
-// socket. No pod holds a device yet. The stand-in runs until Stop or the end of ctx. Stop must always be called.
+// StartPodResources serves the API on this socket. It creates the directory if needed, and replaces an existing socket.
+// At first, pods don't hold any devices. The stand-in runs until Stop is called or ctx is done. Stop must always be
+// called.
 func StartPodResources(ctx context.Context, socket string) (*PodResources, error) {
 	if err := os.MkdirAll(filepath.Dir(socket), 0o750); err != nil {
 		return nil, fmt.Errorf("pod-resources directory: %w", err)
@@ -59,8 +60,8 @@ func StartPodResources(ctx context.Context, socket string) (*PodResources, error
 	if err != nil {
 		return nil, fmt.Errorf("pod-resources socket: %w", err)
 	}
-	// The age of the socket shows that the kubelet has run for an hour, because the daemon does not rely on the answers
-	// of a kubelet that has just started.
+	// The socket's age makes it look as if the kubelet has been running for an hour, because the daemon doesn't rely on
+	// the answers of a kubelet that has just started.
 	old := time.Now().Add(-time.Hour)
 	if err := os.Chtimes(socket, old, old); err != nil {
 		listener.Close()
@@ -70,7 +71,7 @@ func StartPodResources(ctx context.Context, socket string) (*PodResources, error
 	p.ctx, p.cancel = context.WithCancel(ctx)
 	podresources.RegisterPodResourcesListerServer(p.server, p)
 	p.tasks.Go(func() {
-		// Serve returns only when the server is stopped.
+		// Serve returns only once the server has been stopped.
 		_ = p.server.Serve(&refusing{listener, p})
 	})
 	p.tasks.Go(func() {
@@ -80,13 +81,13 @@ func StartPodResources(ctx context.Context, socket string) (*PodResources, error
 	return p, nil
 }
 
-// Stop ends the stand-in: it ends all calls, removes the socket and drops the held devices.
+// Stop stops the stand-in: it ends all calls, removes the socket and drops the held devices.
 func (p *PodResources) Stop() {
 	p.cancel()
 	p.tasks.Wait()
 }
 
-// Behave changes the behaviour of the API, even for stalled calls.
+// Behave changes the API's behaviour, even for stalled calls.
 func (p *PodResources) Behave(b PodBehaviour) {
 	p.change(func() { p.behaviour = b })
 }
@@ -111,7 +112,7 @@ func (p *PodResources) List(ctx context.Context, _ *podresources.ListPodResource
 		return nil, status.Error(codes.Unavailable, err.Error())
 	case err != nil:
 		return nil, status.FromContextError(err).Err()
-	case b.Refuse: // the call arrived on a connection that is older than the refusal
+	case b.Refuse: // the call arrived on a connection that was accepted before Refuse was set
 		return nil, status.Error(codes.Unavailable, "refused")
 	case b.Fail != "":
 		return nil, status.Error(codes.Unknown, b.Fail)
@@ -119,14 +120,14 @@ func (p *PodResources) List(ctx context.Context, _ *podresources.ListPodResource
 	return &podresources.ListPodResourcesResponse{PodResources: pods}, nil
 }
 
-// Asked returns the number of calls of List, including those without an answer yet.
+// Asked returns how many times List has been called, including calls that haven't been answered yet.
 func (p *PodResources) Asked() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.asked
 }
 
-// AwaitAsked waits until List was called n times. The number of the next call is Asked()+1.
+// AwaitAsked waits until List has been called n times. The next call's number is Asked()+1.
 func (p *PodResources) AwaitAsked(ctx context.Context, n int) error {
 	if err := p.await(ctx, p.ctx, func() bool { return p.asked >= n }); err != nil {
 		return fmt.Errorf("waiting for call %d of List: found %d: %w", n, p.Asked(), err)

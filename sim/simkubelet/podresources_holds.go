@@ -7,11 +7,11 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// hold is a device that a container holds. For a device of a claim, resource is the name of the driver, and claim is
-// the name of the claim.
+// hold is a device that a container holds. For a claim's device, resource is the driver's name, and claim is the
+// claim's.
 type hold struct{ namespace, pod, container, resource, id, claim string }
 
-// Hold adds devices to those that the container holds.
+// Hold adds devices to the ones that the container holds.
 func (p *PodResources) Hold(namespace, pod, container, resource string, ids ...string) {
 	p.change(func() {
 		for _, id := range ids {
@@ -20,7 +20,7 @@ func (p *PodResources) Hold(namespace, pod, container, resource string, ids ...s
 	})
 }
 
-// HoldClaim adds devices of a claim to those that the container holds. Devices are named as in their pool.
+// HoldClaim adds a claim's devices to the ones that the container holds. They have the same names as in their pool.
 func (p *PodResources) HoldClaim(namespace, pod, container, claim, driver string, devices ...string) {
 	p.change(func() {
 		for _, device := range devices {
@@ -29,8 +29,8 @@ func (p *PodResources) HoldClaim(namespace, pod, container, claim, driver string
 	})
 }
 
-// Release removes all devices of the pod. If the device manager is known ([PodResources.Join]), the pod's allocations
-// leave its memory at the next List, and leave its [Checkpoint] when the file is next written.
+// Release removes all of the pod's devices. If the device manager is known ([PodResources.Join]), the pod's allocations
+// are dropped from its memory at the next List, and from its [Checkpoint] when the file is next written.
 func (p *PodResources) Release(namespace, pod string) {
 	p.change(func() {
 		var released []hold
@@ -53,14 +53,14 @@ func (p *PodResources) Release(namespace, pod string) {
 	})
 }
 
-// Join makes k and p parts of one kubelet: the allocation of a device in k belongs to the pod that holds the device in
-// p. An allocation that no pod ever holds, such as the allocation of an init container, stays until [Kubelet.End].
-// After a restart of either part, Join must be called again.
+// Join makes k and p parts of the same kubelet: a device's allocation in k belongs to the pod that holds the device in
+// p. An allocation that no pod ever holds, such as an init container's, stays until [Kubelet.End]. After either part
+// has been restarted, Join must be called again.
 func (p *PodResources) Join(k *Kubelet) {
 	p.change(func() { p.kubelet = k })
 }
 
-// answer returns the answer of List for the holds. It shares no memory with them.
+// answer returns List's answer for the holds. It doesn't share any memory with them.
 func answer(holds []hold, b PodBehaviour) []*podresources.PodResources {
 	var pods []*podresources.PodResources
 	if !b.Nothing {
@@ -72,9 +72,9 @@ func answer(holds []hold, b PodBehaviour) []*podresources.PodResources {
 	return pods
 }
 
-// listPods returns the answer of the kubelet: each pod once, and each of its devices in a separate entry
+// listPods returns the answer that the kubelet would give: each pod once, and each of its devices in a separate entry
 // (pkg/kubelet/apis/podresources, and containerDevicesFromResourceDeviceInstances and GetDynamicResources in
-// pkg/kubelet/cm). The kubelet has one entry for all devices of a claim, which makes no difference.
+// pkg/kubelet/cm). The kubelet has a single entry for all of a claim's devices, but this makes no difference.
 func listPods(holds []hold) []*podresources.PodResources {
 	var pods []*podresources.PodResources
 	for _, h := range holds {
@@ -102,9 +102,9 @@ func listPods(holds []hold) []*podresources.PodResources {
 	return pods
 }
 
-// garbage returns entries that no kubelet returns: all pods a second time; empty and nil pods,
-// containers and devices; and names and ids that are too long or have invalid characters. Such ids are
-// also listed for the resources of the holds, where a reader without checks would accept them.
+// garbage returns entries that no kubelet would return: all pods a second time; empty and nil pods, containers and
+// devices; and names and ids that are too long or contain invalid characters. Such ids are also listed for the holds'
+// resources, where a reader that doesn't check would accept them.
 func garbage(holds []hold) []*podresources.PodResources {
 	long := strings.Repeat("x", 10_000)
 	ids := []string{"", "\x00", "3b:00.0\x00", "\n", "../../etc", "\u202e", long}

@@ -6,18 +6,18 @@ import (
 	"sync"
 )
 
-// errStopped is the error of await if the stand-in has stopped.
+// errStopped is await's error if the stand-in has stopped.
 var errStopped = errors.New("the kubelet has stopped")
 
-// state is a lock, with a channel that notifies waiting goroutines of changes.
+// state is a lock, together with a channel that notifies waiting goroutines of changes.
 type state struct {
 	mu      sync.Mutex
-	changed chan struct{} // closed, and replaced, at each change
+	changed chan struct{} // closed and replaced at each change
 }
 
 func newState() state { return state{changed: make(chan struct{})} }
 
-// change calls f with mu held, and notifies waiting goroutines.
+// change calls f with mu held and notifies waiting goroutines.
 func (s *state) change(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -26,8 +26,8 @@ func (s *state) change(f func()) {
 	s.changed = make(chan struct{})
 }
 
-// await waits until met returns true, or until ctx or life ends. It calls met with mu held. life is the
-// context of the stand-in.
+// await waits until met returns true, or until ctx or life is done. It calls met with mu held. life is the stand-in's
+// context.
 func (s *state) await(ctx, life context.Context, met func() bool) error {
 	for {
 		s.mu.Lock()

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// Board is a model of a card: a real one, or one with a rare feature.
+// Board is a model of card: either a real one, or one with a rare feature.
 type Board struct {
 	Name    string
-	Text    string // its description, on one line
+	Text    string // a one-line description
 	Card    Card   // without an address
-	Others  []Card // the other functions of its slot, from function 1, without addresses
-	Virtual bool   // these are virtual functions of Card
+	Others  []Card // the slot's other functions, from function 1, without addresses
+	Virtual bool   // Others are virtual functions of Card
 }
 
-// Ids of Intel's Acceleration Stack: interfaces of the releases 1.2 (Arria 10) and 2.0 (D5005), and
-// the AFUs of its loopback examples.
+// Ids from Intel's Acceleration Stack: the interfaces of releases 1.2 (Arria 10) and 2.0 (D5005), and the AFUs of its
+// loopback examples.
 const (
 	nlb0 = "d8424dc4a4a3c413f89e433683f9040b"
 	nlb3 = "f7df405cbd7acf7222f144b0b93acd18"
@@ -25,7 +25,7 @@ const (
 	d5005   = "bfac4d851ee856fe8c95865ce1bbaa2d"
 )
 
-// Boards are the boards that can be plugged by name.
+// Boards lists the boards that can be plugged in by name.
 var Boards = []Board{
 	{Name: "pac-a10", Text: "PAC with Arria 10 GX: one port with Intel's loopback AFU, NLB mode 0",
 		Card: Card{Ports: 1, NUMANode: -1, AFUID: nlb0, InterfaceID: arria10}},
@@ -45,12 +45,12 @@ var Boards = []Board{
 		Card: xrt(ManagementDriver, "10ee:5004:10ee:000e"), Others: []Card{xrt(XRTDriver, "10ee:5005:10ee:000e")}},
 }
 
-// xrt returns a function of a U250.
+// xrt returns one of a U250's functions.
 func xrt(driver, id string) Card {
 	return Card{NUMANode: -1, Group: SlotGroup, Driver: driver, PCIID: id}
 }
 
-// vfio returns a function on vfio-pci.
+// vfio returns a function bound to vfio-pci.
 func vfio(group string) Card { return Card{NUMANode: -1, Group: group, Driver: VFIODriver} }
 
 // BoardNamed returns the board with this name.
@@ -65,7 +65,7 @@ func BoardNamed(name string) (Board, error) {
 	return Board{}, fmt.Errorf("board: found %q, want one of %s", name, strings.Join(names, ", "))
 }
 
-// At returns the functions of the board in a slot, the physical one first.
+// At returns the board's functions in a slot, starting with the physical one.
 func (b Board) At(address string) ([]Card, error) {
 	c := b.Card
 	c.Address = address
@@ -87,7 +87,7 @@ func (b Board) At(address string) ([]Card, error) {
 	return all, nil
 }
 
-// PlugBoard plugs all functions of a board, or none.
+// PlugBoard plugs in all of a board's functions, or none.
 func (n *Node) PlugBoard(b Board, address string) error {
 	cards, err := b.At(address)
 	if err != nil {

@@ -17,19 +17,19 @@ import (
 
 // Break is a way in which a device can break.
 type Break struct {
-	Reason string // reason that inventory reports
-	Text   string // its description, on one line
+	Reason string // the reason that inventory reports
+	Text   string // a one-line description
 
-	of    kinds // the devices that can break in this way
-	value value // breaks the device if do is nil
+	of    kinds // the devices that can break this way
+	value value // if do is nil, this breaks the device
 	do    func(n *Node, c *plugged, port int) error
 }
 
-// value is an attribute that breaks a device.
+// value is an attribute value that breaks a device.
 type value struct {
-	file      string // of the port, the function or the FME
+	file      string // in the port, the function or the FME
 	good, bad string
-	fme       bool // the file is in the FME, so all ports of the card break
+	fme       bool // the file is in the FME, so all of the card's ports break
 }
 
 // kinds is a set of kinds of devices.
@@ -56,7 +56,7 @@ func (c *plugged) kind() kinds {
 	return ofGroup
 }
 
-// Breaks are all ways in which a device can break. The default is the first one that applies to the device.
+// Breaks lists all ways in which a device can break. The default is the first one that applies to the device.
 var Breaks = []Break{
 	{"port-ap6", "the port was shut down for power or heat", ofPort, value{"errors/errors", "0x0", "0x4000000000000", false}, nil},
 	{"port-mmio-timeout", "the AFU did not answer in time (degraded)", ofPort, value{"errors/errors", "0x0", "0x100000000", false}, nil},
@@ -81,17 +81,17 @@ const (
 	nodeMissing = "node-missing"
 )
 
-// Device is a port of a card, an IOMMU group with a function on vfio-pci, a user function of a card with XRT, or an
-// AWS card.
+// Device is one of a card's ports, an IOMMU group with a function bound to vfio-pci, the user function of a card with
+// XRT, or an AWS card.
 type Device struct {
 	ID, Address string
 	Port        int
-	AFUID       string // "" for a device that is not a port
-	Node        string // name below Dev; "": none now
-	Partial     bool   // the card is plugged or pulled in part
+	AFUID       string // "" for a device that isn't a port
+	Node        string // name below Dev; "" if there is currently none
+	Partial     bool   // the card is partly plugged in or pulled
 }
 
-// Devices returns the devices of all cards, sorted by card. A card without ports has none.
+// Devices returns all cards' devices, sorted by card. A card without ports has none.
 func (n *Node) Devices() []Device {
 	var all []Device
 	for _, address := range slices.Sorted(maps.Keys(n.cards)) {
@@ -124,7 +124,7 @@ func (n *Node) Devices() []Device {
 	return all
 }
 
-// lowest returns the function that gives the device of the function's group its name, or nil if there is none.
+// lowest returns the function that the device of c's group is named after, or nil if there is none.
 func (n *Node) lowest(c *plugged) *plugged {
 	for _, m := range n.groupOf(c.Function.IOMMU) {
 		if m.Function.Driver == VFIODriver {
@@ -134,8 +134,8 @@ func (n *Node) lowest(c *plugged) *plugged {
 	return nil
 }
 
-// device returns the card and port of a device, which is named as in the setting exclude: the card's address, and -pN
-// for port N.
+// device returns the card and port for a device, which is given in the same form as in the exclude setting: the card's
+// address, plus -pN for port N.
 func (n *Node) device(text string) (*plugged, int, error) {
 	card, number, hasPort := strings.Cut(text, "-p")
 	address, err := sysfs.ParseAddress(card)
@@ -163,7 +163,7 @@ func (n *Node) device(text string) (*plugged, int, error) {
 	return c, port, nil
 }
 
-// Break breaks a device with a reason, or with the first possible one if the reason is "".
+// Break breaks a device so that it has this reason. If reason is "", it uses the first possible one.
 func (n *Node) Break(device, reason string) error {
 	c, port, err := n.device(device)
 	if err != nil {
@@ -201,7 +201,7 @@ func (n *Node) breakWith(b Break, c *plugged, port int) error {
 	return n.SetFile(n.valueFile(b.value, c, port), b.value.bad+"\n")
 }
 
-// valueFile returns the path of the attribute for a device.
+// valueFile returns the path of a device's attribute.
 func (n *Node) valueFile(v value, c *plugged, port int) string {
 	dir := n.CardDir(c.Address)
 	switch {
@@ -213,7 +213,7 @@ func (n *Node) valueFile(v value, c *plugged, port int) string {
 	return filepath.Join(dir, v.file)
 }
 
-// tripFirewall trips a firewall of the management function.
+// tripFirewall trips one of the management function's firewalls.
 func (n *Node) tripFirewall(c *plugged, _ int) error {
 	m := n.management(c)
 	if m == nil {
@@ -232,7 +232,7 @@ func (n *Node) silence(c *plugged, _ int) error {
 }
 
 func (n *Node) unbindPort(c *plugged, port int) error {
-	return errors.Join(n.Unbind(c.Address, port), n.save()) // saves the numbers of the deleted directories
+	return errors.Join(n.Unbind(c.Address, port), n.save()) // saves the deleted directories' numbers
 }
 
 func (n *Node) removeNode(c *plugged, port int) error {
@@ -240,7 +240,7 @@ func (n *Node) removeNode(c *plugged, port int) error {
 	return os.RemoveAll(filepath.Join(n.Dev, name))
 }
 
-// deviceNode returns the name and the numbers of the device node of a port, a group or a function on xocl.
+// deviceNode returns the name and numbers of the device node for a port, a group or a function bound to xocl.
 func (n *Node) deviceNode(c *plugged, port int) (name string, major, minor int) {
 	switch c.kind() {
 	case ofXRT:
@@ -252,13 +252,12 @@ func (n *Node) deviceNode(c *plugged, port int) (name string, major, minor int) 
 	return n.PortNode(c.Address, port), major, c.PortNumbers[port]
 }
 
-// config returns the path of the config space that decides about the card of c: the config space of the physical
-// function.
+// config returns the path of the config space that determines the health of c's card: the physical function's.
 func (n *Node) config(c *plugged) string { return filepath.Join(n.physical(c), "config") }
 
 func (n *Node) physical(c *plugged) string { return n.CardDir(cmp.Or(c.PhysFn, c.Address)) }
 
-// countFatal counts one more fatal error of the physical function.
+// countFatal counts another fatal error for the physical function.
 func (n *Node) countFatal(c *plugged, _ int) error {
 	file := filepath.Join(n.physical(c), "aer_dev_fatal")
 	text, err := os.ReadFile(file)
@@ -273,7 +272,7 @@ func (n *Node) countFatal(c *plugged, _ int) error {
 	return n.SetFile(file, AER("FATAL", count+1)+"\n")
 }
 
-// breakGroup binds the last function of the group, except c, to another driver.
+// breakGroup binds the group's last function, not counting c, to another driver.
 func (n *Node) breakGroup(c *plugged, _ int) error {
 	members := n.groupOf(c.Function.IOMMU)
 	for _, m := range slices.Backward(members) {
@@ -284,7 +283,7 @@ func (n *Node) breakGroup(c *plugged, _ int) error {
 	return fmt.Errorf("found %s, which is alone in its group, want a group of several functions", c.Address)
 }
 
-// Heal heals a device that was broken in any of these ways. Counters of errors keep their values.
+// Heal heals a device that was broken in any of these ways. Error counters keep their values.
 func (n *Node) Heal(device string) error {
 	c, port, err := n.device(device)
 	if err != nil {
@@ -315,7 +314,7 @@ func (n *Node) Heal(device string) error {
 	return n.restoreNode(c, port)
 }
 
-// restoreNode creates the device node again if it is missing. A group has none while no function is on vfio-pci.
+// restoreNode recreates the device node if it is missing. A group has none while no function is bound to vfio-pci.
 func (n *Node) restoreNode(c *plugged, port int) error {
 	name, major, minor := n.deviceNode(c, port)
 	if _, err := os.Lstat(filepath.Join(n.Dev, name)); !errors.Is(err, fs.ErrNotExist) || minor < 0 {
@@ -326,12 +325,12 @@ func (n *Node) restoreNode(c *plugged, port int) error {
 	return t.err
 }
 
-// healDriver binds the driver of a port again.
+// healDriver rebinds a port's driver.
 func (n *Node) healDriver(c *plugged, port int) error {
 	if _, err := os.Lstat(filepath.Join(n.PortDir(c.Address, port), "driver")); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := n.Unbind(c.Address, port); err != nil { // removes the rest of a killed process
+	if err := n.Unbind(c.Address, port); err != nil { // removes whatever a killed process left behind
 		return err
 	}
 	return n.Bind(c.Address, port)
@@ -350,7 +349,7 @@ func (n *Node) healConfig(c *plugged) error {
 	return n.restoreFile(n.config(c), header(id, false))
 }
 
-// healGroup gives the functions of a group the drivers that they had when they were plugged.
+// healGroup rebinds a group's functions to the drivers they had when they were plugged in.
 func (n *Node) healGroup(c *plugged) error {
 	for _, m := range n.groupOf(c.Function.IOMMU) {
 		if m.Function.Driver != m.Driver && !m.Partial {

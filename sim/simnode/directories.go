@@ -11,23 +11,23 @@ import (
 	"syscall"
 )
 
-// directories creates directories whose inode numbers no deleted directory had, as in sysfs. By these numbers,
-// inventory distinguishes a port from a later port of the same name. Most file systems reuse the number of a deleted
-// directory for the next one; tmpfs does not.
+// directories creates directories whose inode numbers have never belonged to a deleted directory, as in sysfs.
+// inventory uses these numbers to tell a port from a later port with the same name. Most file systems reuse a deleted
+// directory's number for the next directory; tmpfs doesn't.
 //
-// A directory is created in dir, and then moved to its place. If it has the number of a deleted directory, it stays in
-// dir, so that the number is not used.
+// A directory is created in dir and then moved into place. If it has a deleted directory's number, it stays in dir, so
+// that the number isn't used.
 type directories struct {
 	dir     string
-	deleted []uint64 // inode numbers, the oldest first
+	deleted []uint64 // inode numbers, oldest first
 	keep    int      // maximum length of deleted
 }
 
-// maxDeleted is how many inode numbers of deleted directories are kept. These are the directories of about two hundred
-// cards. Older numbers may be reused, because inventory has forgotten the ports that had them.
+// maxDeleted is how many inode numbers of deleted directories are kept. That is enough for the directories of about two
+// hundred cards. Older numbers may be reused, because inventory has forgotten the ports that had them.
 const maxDeleted = 4096
 
-// makeAll creates a directory and its missing parents.
+// makeAll creates a directory, along with any missing parents.
 func (d *directories) makeAll(path string) error {
 	_, err := os.Lstat(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -37,7 +37,7 @@ func (d *directories) makeAll(path string) error {
 		return err
 	}
 	made := filepath.Join(d.dir, "new")
-	if err := os.Remove(made); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by a killed process
+	if err := os.Remove(made); err != nil && !errors.Is(err, fs.ErrNotExist) { // left behind by a killed process
 		return err
 	}
 	for {
@@ -62,7 +62,7 @@ func (d *directories) occupant(number uint64) string {
 	return filepath.Join(d.dir, strconv.FormatUint(number, 10))
 }
 
-// removeAll deletes a file, or a directory with its contents.
+// removeAll deletes a file, or a directory and its contents.
 func (d *directories) removeAll(path string) error {
 	if err := d.retire(path); err != nil {
 		return err
@@ -70,8 +70,8 @@ func (d *directories) removeAll(path string) error {
 	return os.RemoveAll(path)
 }
 
-// retire adds the inode numbers of a directory, and of those in it, to the numbers that are not reused
-// after the directories are deleted.
+// retire adds the inode numbers of a directory and those in it to the numbers that aren't reused after the directories
+// have been deleted.
 func (d *directories) retire(path string) error {
 	err := filepath.WalkDir(path, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.IsDir() {

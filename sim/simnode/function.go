@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// The IOMMU group of a function, for [Card.Group].
+// A function's IOMMU group, for [Card.Group].
 const (
-	OwnGroup  = "own"  // the function has a group of its own
-	SlotGroup = "slot" // the functions of a slot share a group; they are one card, which is pulled as a whole
+	OwnGroup  = "own"  // the function has its own group
+	SlotGroup = "slot" // the slot's functions share a group; they form one card, which is pulled as a whole
 )
 
 const (
-	// VFIODriver is the driver of functions that are given to containers.
+	// VFIODriver is the driver for functions that are given to containers.
 	VFIODriver = "vfio-pci"
 
 	pciDrivers = "bus/pci/drivers"
@@ -29,21 +29,21 @@ const (
 	cdevClass  = "class/vfio-dev"
 )
 
-// function is the state of a plugged function with an IOMMU group.
+// function is the state of a plugged-in function that has an IOMMU group.
 type function struct {
-	Driver    string // current driver; "": none
-	IOMMU     int    // number of the group
-	Character int    // M of vfio-dev/vfioM; -1: vfio-pci has not registered the function
-	Minor     int    // of the group's device node, the same for all its functions; -1 as for Character
-	Render    int    `json:",omitempty"` // minor of the render node of a function on xocl; 0: none
+	Driver    string // current driver; "" if there is none
+	IOMMU     int    // the group's number
+	Character int    // M in vfio-dev/vfioM; -1 if vfio-pci hasn't registered the function
+	Minor     int    // of the group's device node, the same for all of its functions; -1 in the same case as Character
+	Render    int    `json:",omitempty"` // minor of the render node, for a function bound to xocl; 0 if there is none
 }
 
-// harmless reports whether a group is viable while a function has this driver.
+// harmless reports whether a group is viable while one of its functions has this driver.
 func harmless(driver string) bool {
 	return slices.Contains([]string{"", VFIODriver, "pci-stub", "pcieport"}, driver)
 }
 
-// groupOf returns the functions of an IOMMU group, sorted by address.
+// groupOf returns an IOMMU group's functions, sorted by address.
 func (n *Node) groupOf(number int) (members []*plugged) {
 	for _, address := range slices.Sorted(maps.Keys(n.cards)) {
 		if f := n.cards[address].Function; f != nil && f.IOMMU == number {
@@ -53,7 +53,7 @@ func (n *Node) groupOf(number int) (members []*plugged) {
 	return members
 }
 
-// registered returns a function of the group that vfio-pci has registered, except c, or nil.
+// registered returns one of the group's functions, other than c, that vfio-pci has registered, or nil.
 func (n *Node) registered(c *plugged) *plugged {
 	for _, m := range n.groupOf(c.Function.IOMMU) {
 		if m != c && m.Function.Character >= 0 {
@@ -87,7 +87,7 @@ func (n *Node) groupDir(c *plugged) string { return n.sys(groupsDir, strconv.Ito
 // vfioNode returns the name of the group's device node.
 func (c *plugged) vfioNode() string { return "vfio/" + strconv.Itoa(c.Function.IOMMU) }
 
-// virtFn returns the link of the physical function to a virtual one.
+// virtFn returns the path of the physical function's link to a virtual function.
 func (n *Node) virtFn(c *plugged) string {
 	routing := func(address string) uint64 { // device and function
 		device, f, _ := strings.Cut(address[len("0000:00:"):], ".")
@@ -98,7 +98,7 @@ func (n *Node) virtFn(c *plugged) string {
 	return filepath.Join(n.CardDir(c.PhysFn), "virtfn"+strconv.FormatUint(routing(c.Address)-routing(c.PhysFn)-1, 10))
 }
 
-// plugFunction creates the files of a function in the order of the kernel.
+// plugFunction creates a function's files in the same order as the kernel.
 func (n *Node) plugFunction(t *tree, c *plugged) {
 	dir := n.CardDir(c.Address)
 	if len(n.groupOf(c.Function.IOMMU)) == 1 {
@@ -116,8 +116,8 @@ func (n *Node) plugFunction(t *tree, c *plugged) {
 	}
 }
 
-// bindFunction binds a function without a driver. The driver core makes its links before vfio-pci registers
-// the function.
+// bindFunction binds a function that has no driver. The driver core creates its links before vfio-pci registers the
+// function.
 func (n *Node) bindFunction(c *plugged, driver string) error {
 	f, dir := c.Function, n.CardDir(c.Address)
 	f.Driver = driver
@@ -162,7 +162,7 @@ func (n *Node) bindFunction(c *plugged, driver string) error {
 	return t.err
 }
 
-// vfioMajor returns the major of the device nodes of groups.
+// vfioMajor returns the major of the groups' device nodes.
 func (n *Node) vfioMajor() int {
 	if n.Mknod {
 		return 122 // as in majors
@@ -170,7 +170,7 @@ func (n *Node) vfioMajor() int {
 	return 244
 }
 
-// loadVFIO creates the node that all groups share, as loading the modules does. It stays.
+// loadVFIO creates the node that all groups share, as happens when the modules are loaded. It stays.
 func (n *Node) loadVFIO(t *tree) {
 	class := n.sys("class/misc/vfio")
 	if _, err := os.Lstat(class); !errors.Is(err, fs.ErrNotExist) {
@@ -178,15 +178,15 @@ func (n *Node) loadVFIO(t *tree) {
 	}
 	major, minor := 10, 196
 	if n.Mknod {
-		major, minor = 123, 0 // no driver uses it
+		major, minor = 123, 0 // not used by any driver
 	}
 	t.file(n.sys("devices/virtual/misc/vfio/dev"), fmt.Sprintf("%d:%d\n", major, minor))
 	n.node(t, "vfio/vfio", major, minor)
 	t.link(n.sys("devices/virtual/misc/vfio"), class)
 }
 
-// unbindFunction unbinds the driver of a function, and then calls then. The links are removed at once. If a process
-// uses the function's group, the rest waits until EndUse.
+// unbindFunction unbinds a function's driver, and then calls then. The links are removed immediately. If a process is
+// using the function's group, the rest waits until EndUse.
 func (n *Node) unbindFunction(c *plugged, then func() error) error {
 	f, dir := c.Function, n.CardDir(c.Address)
 	was := f.Driver
@@ -194,7 +194,7 @@ func (n *Node) unbindFunction(c *plugged, then func() error) error {
 		if err := os.RemoveAll(n.sys(pciDrivers, f.Driver, c.Address)); err != nil {
 			return err
 		}
-		// The old link is kept elsewhere, so that the next link has another inode number, as in sysfs.
+		// Keep the old link elsewhere, so that the next link has a different inode number, as in sysfs.
 		err := os.Rename(filepath.Join(dir, "driver"), filepath.Join(n.directories.dir, "driver-"+c.Address))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -231,7 +231,7 @@ func (n *Node) unbindFunction(c *plugged, then func() error) error {
 	return rest()
 }
 
-// unplugFunction pulls a function, and then calls then. As in unbindFunction, a part of this may wait until EndUse.
+// unplugFunction pulls a function, and then calls then. As in unbindFunction, part of this may wait until EndUse.
 func (n *Node) unplugFunction(c *plugged, then func() error) error {
 	dir := n.CardDir(c.Address)
 	c.Partial = true
@@ -263,8 +263,8 @@ func (n *Node) unplugFunction(c *plugged, then func() error) error {
 	})
 }
 
-// SetDriver unbinds the driver of a function, and binds another one; "" is none. If a process uses the
-// function's group, the function is bound after EndUse.
+// SetDriver unbinds a function's driver and binds another one; "" means none. If a process is using the function's
+// group, the function isn't bound until after EndUse.
 func (n *Node) SetDriver(address, driver string) error {
 	c, err := n.function(address)
 	if err == nil && n.used[c.Function.IOMMU] && !harmless(driver) {
@@ -287,7 +287,7 @@ func (n *Node) SetDriver(address, driver string) error {
 	return nil
 }
 
-// Use marks the IOMMU group of a function as used by a process, until EndUse. The mark is not saved.
+// Use marks a function's IOMMU group as used by a process until EndUse. The mark isn't saved.
 func (n *Node) Use(address string) error {
 	c, err := n.function(address)
 	if err == nil && c.Function.Character < 0 {
@@ -300,7 +300,7 @@ func (n *Node) Use(address string) error {
 	return nil
 }
 
-// EndUse ends the use of the IOMMU group of a function, and completes the waiting unbinds and removals in order.
+// EndUse ends the use of a function's IOMMU group, and completes the waiting unbinds and removals in order.
 func (n *Node) EndUse(address string) error {
 	c := n.cards[address]
 	if c == nil || c.Function == nil || !n.used[c.Function.IOMMU] {
@@ -318,8 +318,8 @@ func (n *Node) EndUse(address string) error {
 	return nil
 }
 
-// GroupNode returns the name of the device node of a function's group. ok is false if there is no such
-// function. The node exists while a function of the group is bound to vfio-pci.
+// GroupNode returns the name of the device node for a function's group. ok is false if there is no such function. The
+// node exists while any of the group's functions is bound to vfio-pci.
 func (n *Node) GroupNode(address string) (name string, ok bool) {
 	c := n.cards[address]
 	if c == nil || c.Function == nil {
@@ -328,7 +328,7 @@ func (n *Node) GroupNode(address string) (name string, ok bool) {
 	return c.vfioNode(), true
 }
 
-// function returns the plugged function with this address.
+// function returns the plugged-in function with this address.
 func (n *Node) function(address string) (*plugged, error) {
 	c := n.cards[address]
 	switch {

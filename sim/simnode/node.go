@@ -11,50 +11,50 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Node is a simulated node. Create it with [New], or with [Open].
+// Node is a simulated node. Create it with [New] or [Open].
 type Node struct {
-	Sys string // root of the sysfs tree
-	Dev string // directory of the device nodes
+	Sys string // the sysfs root
+	Dev string // the device node directory
 
-	// Mknod makes device nodes character devices, which only root can create. Their majors are those that the kernel
-	// reserves for experiments, so they have no driver. Without Mknod, device nodes are regular files, with the numbers
-	// of a recording. Set it before Plug.
+	// Mknod makes device nodes real character devices, which only root can create. Their majors are reserved by the
+	// kernel for experiments, so they have no driver. Without Mknod, device nodes are regular files, with the numbers
+	// from a recording. Set it before calling Plug.
 	Mknod bool
 
 	cards       map[string]*plugged // by address
 	directories *directories
 	used        map[int]bool
-	waiting     map[int][]func() error // by IOMMU group: steps that wait for the end of its use
+	waiting     map[int][]func() error // by IOMMU group: steps that wait until it is no longer in use
 
-	// The following fields are only set in a node of Open.
-	state string // file in which the node is saved
+	// The following fields are set only for a node opened with Open.
+	state string // file that the node is saved in
 	lock  *privatedir.Lock
 }
 
-// Card describes a card with the in-tree DFL driver, a PCI function with an IOMMU group, or a function of an AWS card.
+// Card describes a card that uses the in-tree DFL driver, a PCI function that has an IOMMU group, or one of an AWS
+// card's functions.
 type Card struct {
-	Address     string // PCI address DDDD:BB:DD.F, lower case
+	Address     string // DDDD:BB:DD.F, lower case
 	Ports       int    // hardware ports 0..Ports-1
 	AFUID       string // 32 hex digits, the same for all ports
 	InterfaceID string // 32 hex digits
 	NUMANode    int    // -1: none
-	PhysFn      string // of a virtual function, which has no FME: address of the physical function
-	// PCIID is VVVV:DDDD:SSSS:SSSS, vendor, device and subsystem, four digits each.
-	// "" is a PAC with Arria 10: 8086:09c4:8086:0000, 09c5 for a virtual function.
-	// A function with an IOMMU group has the ids 8086:bcce:8086:1771 by default, bccf if it is virtual. The default of
-	// an AWS card is an F2 instance's card.
+	PhysFn      string // for a virtual function, which has no FME: the physical function's address
+	// PCIID is VVVV:DDDD:SSSS:SSSS, vendor, device and subsystem, four digits each. "" means a PAC with Arria 10:
+	// 8086:09c4:8086:0000, or 09c5 for a virtual function. The default for a function with an IOMMU group is
+	// 8086:bcce:8086:1771, or bccf if it is virtual. The default for an AWS card is an F2 instance's card.
 	PCIID string
 
-	Group  string `json:",omitempty"` // OwnGroup or SlotGroup: a function without ports and FME; "": a card with the DFL driver
-	Driver string `json:",omitempty"` // of such a function when it is plugged; "": none
-	VBNV   string `json:",omitempty"` // of the shell of a function on xocl; "": the shell of a U250
+	Group  string `json:",omitempty"` // OwnGroup or SlotGroup for a function without ports and FME; "" for a card that uses the DFL driver
+	Driver string `json:",omitempty"` // such a function's driver when it is plugged in; "" if there is none
+	VBNV   string `json:",omitempty"` // of the shell, for a function bound to xocl; "" means a U250's shell
 
-	Slot string `json:",omitempty"` // Application or Management: a function of an AWS card; "": another card
+	Slot string `json:",omitempty"` // Application or Management for one of an AWS card's functions; "" for any other card
 }
 
 var id = regexp.MustCompile("^[0-9a-f]{32}$")
 
-// Check returns an error if the address or an id of a card is not in its form.
+// Check returns an error if a card's address or one of its ids isn't in the right format.
 func (c Card) Check() error {
 	if address, err := sysfs.ParsePCIAddress(c.Address); err != nil || address != c.Address {
 		return fmt.Errorf("address: found %q, want DDDD:BB:DD.F in lower case", c.Address)
@@ -72,20 +72,20 @@ func (c Card) Check() error {
 	return err
 }
 
-// plugged is a plugged card, with the numbers that the driver gave it.
+// plugged is a plugged-in card with the numbers that the driver gave it.
 type plugged struct {
 	Card
 	Region      int      // base region
-	FME         int      // this and the next three fields are not used for a virtual function
-	Child       int      // region of the FME
+	FME         int      // this field and the next three aren't used for a virtual function
+	Child       int      // the FME's region
 	Manager     int      // fpgaN
-	HWMon       []int    // thermal, power, and of the board's controller
-	PortNumbers []int    // driver's number of each hardware port
-	AFUs        []string // current AFU of each hardware port
-	Partial     bool     // the card is being plugged or pulled
+	HWMon       []int    // thermal, power, and the board controller's
+	PortNumbers []int    // the driver's number for each hardware port
+	AFUs        []string // each hardware port's current AFU
+	Partial     bool     // the card is being plugged in or pulled
 
-	Function *function `json:",omitempty"` // nil: a card with the DFL driver, or of AWS
-	Removed  bool      `json:",omitempty"` // of an AWS card: the function is missing until Rescan
+	Function *function `json:",omitempty"` // nil for a card that uses the DFL driver or an AWS card
+	Removed  bool      `json:",omitempty"` // for an AWS card: the function is missing until Rescan
 }
 
 const (
@@ -94,10 +94,10 @@ const (
 	hwmonClass   = "class/hwmon"
 	busDir       = "bus/pci/devices"
 	driverDir    = "bus/platform/drivers"
-	bridge       = "0000:00:02.0" // the root port of all cards
+	bridge       = "0000:00:02.0" // the root port for all cards
 )
 
-// New creates an empty node in dir, which must exist. The node is not saved.
+// New creates an empty node in dir, which must exist. The node isn't saved.
 func New(dir string) (*Node, error) {
 	n := in(dir)
 	if err := n.make(); err != nil {
@@ -136,7 +136,7 @@ func (n *Node) make() error {
 	return nil
 }
 
-// tree returns a tree that uses the directories of the node.
+// tree returns a tree that uses the node's directories.
 func (n *Node) tree() *tree { return &tree{directories: n.directories} }
 
 func (n *Node) sys(elem ...string) string {
@@ -145,18 +145,18 @@ func (n *Node) sys(elem ...string) string {
 
 func (n *Node) bridgeDir() string { return n.sys("devices/pci0000:00", bridge) }
 
-// CardDir returns the PCI directory of a card.
+// CardDir returns a card's PCI directory.
 func (n *Node) CardDir(address string) string {
 	return filepath.Join(n.bridgeDir(), address)
 }
 
-// PortDir returns the directory of a hardware port of a plugged card.
+// PortDir returns the directory of one of a plugged-in card's hardware ports.
 func (n *Node) PortDir(address string, port int) string {
 	c := n.cards[address]
 	return filepath.Join(n.regionDir(c), "dfl-port."+strconv.Itoa(c.PortNumbers[port]))
 }
 
-// FMEDir returns the directory of the FME of a plugged card.
+// FMEDir returns the directory of a plugged-in card's FME.
 func (n *Node) FMEDir(address string) string {
 	c := n.cards[address]
 	return filepath.Join(n.regionDir(c), "dfl-fme."+strconv.Itoa(c.FME))
@@ -166,12 +166,12 @@ func (n *Node) regionDir(c *plugged) string {
 	return filepath.Join(n.CardDir(c.Address), "fpga_region", "region"+strconv.Itoa(c.Region))
 }
 
-// PortNode returns the name of the device node of a hardware port of a plugged card.
+// PortNode returns the name of the device node for one of a plugged-in card's hardware ports.
 func (n *Node) PortNode(address string, port int) string {
 	return "dfl-port." + strconv.Itoa(n.cards[address].PortNumbers[port])
 }
 
-// majors returns the majors of the device nodes of ports and FMEs.
+// majors returns the majors of the ports' and FMEs' device nodes.
 func (n *Node) majors() (port, fme int) {
 	if n.Mknod {
 		return 120, 121 // Documentation/admin-guide/devices.txt: LOCAL/EXPERIMENTAL USE
@@ -179,7 +179,7 @@ func (n *Node) majors() (port, fme int) {
 	return 245, 246
 }
 
-// allocator is a kind of number: the kernel gives the lowest free one of each kind.
+// allocator is a kind of number. The kernel assigns the lowest free one of each kind.
 type allocator int
 
 const (
@@ -188,10 +188,10 @@ const (
 	managers
 	hwmons
 	ports
-	groups     // of the IOMMU
+	groups     // of IOMMU groups
 	minors     // of vfio's device nodes
-	characters // of vfio-dev
-	renders    // of xocl, from firstRender
+	characters // of vfio-dev devices
+	renders    // of xocl's render nodes, from firstRender
 )
 
 // numbers returns the numbers that the card occupies, by kind.

@@ -15,22 +15,22 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
 )
 
-// Names of files in the directory of a saved node.
+// The names of files in a saved node's directory.
 const (
 	stateFile = "node.json"
 	newState  = stateFile + ".new"
 	lockFile  = "lock"
 )
 
-// lockTimeout is the longest time for which Open waits for another process.
+// lockTimeout is how long Open waits for another process.
 const lockTimeout = 10 * time.Second
 
-// Open returns the node that is saved in dir. If dir is missing or empty, it creates an empty node there. Other
-// processes cannot open the node until Close. dir must belong to the effective user. No other user may be able to write
-// to it or to redirect its path, because the files in it are trusted. If the effective user is root, Mknod is set.
+// Open returns the node saved in dir. If dir doesn't exist or is empty, it creates an empty node there. Other processes
+// can't open the node until Close. dir must belong to the effective user, and no other user may be able to write to it
+// or redirect its path, because its files are trusted. If the effective user is root, Mknod is set.
 //
-// After a process was killed, the node has the state in which the process left it. A card that is plugged or pulled in
-// part can be unplugged.
+// After a process has been killed, the node is in the state in which the process left it. A card that is partly plugged
+// in or pulled can be unplugged.
 func Open(ctx context.Context, dir string) (*Node, error) {
 	root, err := privatedir.OpenDir(dir, true)
 	if err != nil {
@@ -54,10 +54,10 @@ func Open(ctx context.Context, dir string) (*Node, error) {
 	return n, nil
 }
 
-// Close lets other processes open a node of [Open].
+// Close lets other processes open a node opened with [Open].
 func (n *Node) Close() error { return n.lock.Release() }
 
-// checkContent refuses a directory that is neither empty nor the directory of a node.
+// checkContent rejects a directory that is neither empty nor a node's directory.
 func checkContent(root *os.Root) error {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
@@ -83,8 +83,8 @@ type saved struct {
 }
 
 const (
-	savedAs  = 1       // the version of node.json
-	maxState = 1 << 20 // bytes; 255 cards and all deleted directories take a tenth
+	savedAs  = 1       // node.json's version
+	maxState = 1 << 20 // in bytes; 255 cards and all deleted directories take a tenth of that
 )
 
 // save writes the node to its file, if it has one.
@@ -103,8 +103,8 @@ func (n *Node) save() error {
 	return n.SetFile(n.state, string(text)+"\n")
 }
 
-// load reads the node from its file, and creates the files of a node without cards if no process has done so. node.json
-// is created first, so that the directory of an incomplete node contains it as well.
+// load reads the node from its file. If no process has done so yet, it creates the files of a node without cards.
+// node.json is created first, so that even an incomplete node's directory contains it.
 func (n *Node) load(root *os.Root) error {
 	text, err := privatedir.ReadFile(root, stateFile, maxState)
 	switch {
@@ -138,7 +138,7 @@ func (n *Node) restore(text []byte) error {
 	return nil
 }
 
-// partial returns the error for a card that is plugged or pulled in part.
+// partial returns the error for a card that is partly plugged in or pulled.
 func (c *plugged) partial() error {
 	return fmt.Errorf("%s: card is plugged or pulled in part, because a process was killed: pull it first", c.Address)
 }

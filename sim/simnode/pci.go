@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// pciID contains the PCI ids of a card and of its subsystem.
+// pciID contains the PCI ids of a card and its subsystem.
 type pciID struct{ vendor, device, subVendor, subDevice uint16 }
 
-// defaultID returns the ids of a card for which none were given.
+// defaultID returns the ids for a card that was given none.
 func (c Card) defaultID() string {
 	switch {
 	case c.Slot == Application:
-		return "1d0f:9048:1d0f:1d51" // of a slot without image
+		return "1d0f:9048:1d0f:1d51" // for a slot without an image
 	case c.Slot == Management:
 		return "1d0f:9248:1d0f:1d51"
 	case c.Group != "" && c.PhysFn == "":
@@ -44,8 +44,8 @@ func (c Card) pciID() (pciID, error) {
 	return pciID{v[0], v[1], v[2], v[3]}, nil
 }
 
-// plugPCI creates the files of the PCI core for a card. Formats: drivers/pci/pci-sysfs.c and
-// drivers/pci/pcie/aer.c of Linux 6.1.
+// plugPCI creates the PCI core's files for a card. Formats: drivers/pci/pci-sysfs.c and drivers/pci/pcie/aer.c in Linux
+// 6.1.
 func plugPCI(t *tree, dir string, c *plugged, id pciID) {
 	hex := func(v uint16) string { return fmt.Sprintf("0x%04x", v) }
 	t.attributes(dir,
@@ -56,8 +56,8 @@ func plugPCI(t *tree, dir string, c *plugged, id pciID) {
 		attribute{"numa_node", strconv.Itoa(c.NUMANode)})
 	t.file(filepath.Join(dir, "config"), header(id, c.PhysFn != ""))
 	if c.PhysFn != "" {
-		// A virtual function has the capabilities of its physical function. It has no link of its own
-		// and, on these cards, no error reporting.
+		// A virtual function has its physical function's capabilities. It has no link of its own and, on these cards,
+		// no error reporting.
 		t.attributes(dir, link("Unknown", "0")...)
 		return
 	}
@@ -68,7 +68,7 @@ func plugPCI(t *tree, dir string, c *plugged, id pciID) {
 // lastOfBridge is the last file that plugBridge creates.
 const lastOfBridge = "aer_rootport_total_err_nonfatal"
 
-// plugBridge creates those files of the PCI core for the root port that matter for a card.
+// plugBridge creates the PCI core's files for the root port, but only those that matter for a card.
 func plugBridge(t *tree, dir string) {
 	t.attributes(dir, link("8.0 GT/s PCIe", "8")...)
 	t.attributes(dir, aerNone...)
@@ -76,8 +76,8 @@ func plugBridge(t *tree, dir string) {
 		attribute{"aer_rootport_total_err_fatal", "0"}, attribute{lastOfBridge, "0"})
 }
 
-// header returns the first 64 bytes of the configuration space, which all users may read. The ids of a
-// virtual function are ff there (PCIe 9.3.4.1).
+// header returns the first 64 bytes of the configuration space, which all users can read. A virtual function's ids are
+// ff there (PCIe 9.3.4.1).
 func header(id pciID, virtual bool) string {
 	h := make([]byte, 64)
 	put := func(at int, v uint16) { h[at], h[at+1] = byte(v), byte(v>>8) }
@@ -88,7 +88,7 @@ func header(id pciID, virtual bool) string {
 		put(0x02, 0xffff)
 	}
 	put(0x04, 0x0006) // command: memory, bus master
-	put(0x06, 0x0010) // status: has a list of capabilities
+	put(0x06, 0x0010) // status: has a capabilities list
 	h[0x0b] = 0x12    // class: processing accelerator
 	if !virtual {
 		put(0x10, 0x000c) // BAR 0: 64 bits, prefetchable
@@ -100,7 +100,7 @@ func header(id pciID, virtual bool) string {
 	return string(h)
 }
 
-// link returns the attributes of a link with up to eight lanes at 8 GT/s, and its current speed and width.
+// link returns the attributes of a link that has up to eight lanes at 8 GT/s and this current speed and width.
 func link(speed, width string) []attribute {
 	return []attribute{
 		{"current_link_speed", speed}, {"current_link_width", width},
@@ -108,7 +108,7 @@ func link(speed, width string) []attribute {
 	}
 }
 
-// The errors that AER counts, one line each, as recorded of an N6000.
+// The errors that AER counts, one per line, as recorded on an N6000.
 var (
 	correctable   = []string{"RxErr", "BadTLP", "BadDLLP", "Rollover", "Timeout", "NonFatalErr", "CorrIntErr", "HeaderOF"}
 	uncorrectable = []string{
@@ -117,13 +117,13 @@ var (
 	}
 )
 
-// aerNone are the AER files without errors.
+// aerNone contains the AER files when there are no errors.
 var aerNone = []attribute{
 	{"aer_dev_correctable", AER("COR", 0)}, {"aer_dev_fatal", AER("FATAL", 0)}, {"aer_dev_nonfatal", AER("NONFATAL", 0)},
 }
 
-// AER returns the value of aer_dev_correctable (severity COR), aer_dev_fatal (FATAL) or aer_dev_nonfatal
-// (NONFATAL) after a number of errors: bad DLLPs for COR, surprise downs for the others.
+// AER returns the value of aer_dev_correctable (severity COR), aer_dev_fatal (FATAL) or aer_dev_nonfatal (NONFATAL)
+// after this many errors: bad DLLPs for COR, and surprise downs for the others.
 func AER(severity string, errors uint64) string {
 	lines := slices.Clone(uncorrectable)
 	if severity == "COR" {

@@ -10,8 +10,7 @@ import (
 	"strconv"
 )
 
-// Plug plugs a card. It gets the lowest free numbers, as in the kernel. After an error the card is
-// pulled again.
+// Plug plugs in a card. As in the kernel, it gets the lowest free numbers. After an error, the card is pulled again.
 func (n *Node) Plug(card Card) error {
 	if c := n.cards[card.Address]; c != nil && c.Partial {
 		return fmt.Errorf("simulated node: %w", c.partial())
@@ -40,7 +39,7 @@ func (n *Node) Plug(card Card) error {
 	return n.save()
 }
 
-// addCard gives a card the lowest free numbers of the DFL driver.
+// addCard gives a card the DFL driver's lowest free numbers.
 func (n *Node) addCard(c *plugged) {
 	free := n.free(regions, 2)
 	c.Region, c.PortNumbers, c.AFUs = free[0], n.free(ports, c.Ports), slices.Repeat([]string{c.AFUID}, c.Ports)
@@ -104,10 +103,10 @@ func (n *Node) bind(t *tree, dir string, port int, afu string) {
 	t.link(n.sys(driverDir, "dfl-port"), filepath.Join(dir, "driver"))
 }
 
-// Unplug pulls a card, in the order of the kernel: its virtual functions, the devices below the FME, the FME, the
-// ports, the card. For each of them it first removes the device node and the links. Functions that share their group
-// with the card, and the other function of an AWS card, are pulled before the card. If a process uses the group of a
-// function, that function and the functions after it wait for EndUse.
+// Unplug pulls a card in the same order as the kernel: its virtual functions, the devices below the FME, the FME, the
+// ports, and the card. For each of them it first removes the device node and the links. Functions that share the card's
+// group, and an AWS card's other function, are pulled before the card. If a process is using a function's group, that
+// function and the ones after it wait for EndUse.
 func (n *Node) Unplug(address string) error {
 	c := n.cards[address]
 	if c == nil {
@@ -125,7 +124,7 @@ func (n *Node) Unplug(address string) error {
 	return n.unplugAll(append(all, c))
 }
 
-// unplugAll pulls cards in turn.
+// unplugAll pulls cards one after another.
 func (n *Node) unplugAll(cards []*plugged) error {
 	if len(cards) == 0 {
 		return nil
@@ -181,7 +180,7 @@ func (n *Node) unplug(c *plugged) error {
 	return nil
 }
 
-// Unbind unbinds the driver of a port. Its attributes are removed, but the directory stays.
+// Unbind unbinds a port's driver. Its attributes are removed, but the directory stays.
 func (n *Node) Unbind(address string, port int) error {
 	dir := n.PortDir(address, port)
 	for _, name := range []string{"driver", "afu_id", "power_state", "errors", "id"} {
@@ -192,14 +191,14 @@ func (n *Node) Unbind(address string, port int) error {
 	return nil
 }
 
-// Bind binds the driver of a port again.
+// Bind rebinds a port's driver.
 func (n *Node) Bind(address string, port int) error {
 	t := n.tree()
 	n.bind(t, n.PortDir(address, port), port, n.cards[address].AFUs[port])
 	return t.err
 }
 
-// Release releases a port as DFL_FPGA_FME_PORT_RELEASE does: it removes the device node, then the
+// Release releases a port the way DFL_FPGA_FME_PORT_RELEASE does: it first removes the device node and then the
 // directory. The port keeps its number.
 func (n *Node) Release(address string, port int) error {
 	dir := n.PortDir(address, port)
@@ -213,8 +212,8 @@ func (n *Node) Release(address string, port int) error {
 	return nil
 }
 
-// Assign assigns a released port to its card as DFL_FPGA_FME_PORT_ASSIGN does: the port has a device
-// node and no driver.
+// Assign assigns a released port to its card the way DFL_FPGA_FME_PORT_ASSIGN does: the port then has a device node but
+// no driver.
 func (n *Node) Assign(address string, port int) error {
 	t := n.tree()
 	n.addPort(t, n.PortDir(address, port), n.cards[address].PortNumbers[port])

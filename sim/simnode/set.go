@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// Set changes an attribute of a hardware port. As with hardware, a reader gets either the old value or the new one,
-// never an empty file. A missing attribute is created. This is true for all Set functions.
+// Set changes one of a hardware port's attributes, creating it if needed. As with real hardware, a reader gets either
+// the old value or the new one, never an empty file. This applies to all Set functions.
 func (n *Node) Set(address string, port int, attribute, value string) error {
 	c := n.cards[address]
 	if c == nil || port < 0 || port >= len(c.PortNumbers) {
@@ -16,8 +16,8 @@ func (n *Node) Set(address string, port int, attribute, value string) error {
 	return n.SetFile(filepath.Join(n.PortDir(address, port), attribute), value+"\n")
 }
 
-// Reprogram changes the AFU of a hardware port, as partial reconfiguration does. On hardware, reading afu_id fails with
-// EBUSY during the reconfiguration, and permanently if the reconfiguration fails. A plain file cannot do that.
+// Reprogram changes a hardware port's AFU, as partial reconfiguration does. On real hardware, reading afu_id fails with
+// EBUSY during the reconfiguration, and keeps failing if the reconfiguration fails. A plain file can't do that.
 func (n *Node) Reprogram(address string, port int, afu string) error {
 	if err := n.Set(address, port, "afu_id", afu); err != nil {
 		return err

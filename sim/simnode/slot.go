@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// The function of an AWS card, for [Card.Slot].
+// An AWS card's function, for [Card.Slot].
 const (
-	Application = "application" // the function of the loaded image; function 0
-	Management  = "management"  // stays while an image is loaded
+	Application = "application" // the loaded image's function, which is function 0
+	Management  = "management"  // stays in place while an image is loaded
 )
 
-// plugSlot creates the files of a function of an AWS card. The files of BARs are regular files of one page.
+// plugSlot creates the files of one of an AWS card's functions. BAR files are regular files of one page.
 func (n *Node) plugSlot(t *tree, c *plugged) {
 	dir := n.CardDir(c.Address)
 	bars := []string{"resource0", "resource4", "resource4_wc"}
@@ -26,7 +26,7 @@ func (n *Node) plugSlot(t *tree, c *plugged) {
 	t.link(dir, n.sys(busDir, c.Address))
 }
 
-// Remove removes a function of an AWS card, as its file remove in sysfs does, until Rescan.
+// Remove removes one of an AWS card's functions until Rescan, as writing to its remove file in sysfs does.
 func (n *Node) Remove(address string) error {
 	c, err := n.slotFunction(address)
 	if err == nil && !c.Removed {
@@ -38,11 +38,11 @@ func (n *Node) Remove(address string) error {
 	if err != nil {
 		return fmt.Errorf("simulated node: remove %s: %w", address, err)
 	}
-	return n.save() // saves the numbers of the deleted directories
+	return n.save() // saves the deleted directories' numbers
 }
 
-// Rescan finds a removed function of an AWS card. ids are the ids of the image that was loaded since the removal, in
-// the form of [Card.PCIID]; "": the function keeps its ids.
+// Rescan finds an AWS card's function that was removed. ids are the ids of the image loaded since then, in the same
+// form as [Card.PCIID]. If ids is "", the function keeps its ids.
 func (n *Node) Rescan(address, ids string) error {
 	c, err := n.slotFunction(address)
 	if err == nil && c.Removed {
@@ -61,7 +61,7 @@ func (n *Node) Rescan(address, ids string) error {
 	return n.save()
 }
 
-// slotFunction returns the function of an AWS card at this address, which may have been removed.
+// slotFunction returns the AWS card's function at this address, which may have been removed.
 func (n *Node) slotFunction(address string) (*plugged, error) {
 	c := n.cards[address]
 	switch {
@@ -73,8 +73,7 @@ func (n *Node) slotFunction(address string) (*plugged, error) {
 	return c, nil
 }
 
-// changeImage changes the ids in the config space of an application function, as loading an image without a rescan
-// does.
+// changeImage changes the ids in an application function's config space, as loading an image without a rescan does.
 func (n *Node) changeImage(c *plugged, _ int) error {
 	id, err := c.pciID()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // tree creates files and links. It keeps the first error, after which it does nothing.
 type tree struct {
 	directories *directories
-	made        map[string]bool // created directories; checking each of them again would take most of the time
+	made        map[string]bool // directories that have been created; checking each of them again would take most of the time
 	err         error
 }
 
@@ -43,7 +43,7 @@ func (n *Node) node(t *tree, name string, major, minor int) {
 	if t.err != nil {
 		return
 	}
-	// For minors below 256 and these majors the device number is major<<8 | minor.
+	// For minors below 256 and these majors, the device number is major<<8 | minor.
 	if minor > 255 {
 		t.err = fmt.Errorf("%s: found no free minor number, want fewer cards", name)
 		return
@@ -53,7 +53,7 @@ func (n *Node) node(t *tree, name string, major, minor int) {
 	}
 }
 
-// attribute is a file of a driver, with one value and a line feed.
+// attribute is one of a driver's files, which contains a single value and a newline.
 type attribute struct{ name, value string }
 
 func (t *tree) attributes(dir string, all ...attribute) {
@@ -67,7 +67,7 @@ func (t *tree) link(target, path string) {
 	if t.err != nil {
 		return
 	}
-	// As in the kernel, the path leads to the target's parent and then to the target. So it ends in the target's name
+	// As in the kernel, the path leads to the target's parent and then to the target. So it ends with the target's name
 	// even if the target is an ancestor.
 	parent, err := filepath.Rel(filepath.Dir(path), filepath.Dir(target))
 	if err != nil {

@@ -17,47 +17,47 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Values of [Answer.Answer] and [Reason.Answer].
+// The values of [Answer.Answer] and [Reason.Answer].
 const (
 	Yes     = "yes"
 	No      = "no"
 	Unknown = "unknown"
 )
 
-// Answer is the answer for one card. Programs rely on its JSON keys: `can-pull -o json` prints it.
+// Answer is the answer for one card. Programs rely on its JSON keys, because `can-pull -o json` prints it.
 type Answer struct {
-	Address string   `json:"address"` // with domain
+	Address string   `json:"address"` // including the domain
 	Answer  string   `json:"answer"`  // yes, no or unknown
-	Reasons []Reason `json:"reasons"` // reasons for no first, then those for unknown
+	Reasons []Reason `json:"reasons"` // first the reasons for no, then those for unknown
 }
 
-// Reason is a reason for an answer. Reasons for yes are notes, such as other functions of the card.
+// Reason is a reason for an answer. Reasons for yes are notes, for example about the card's other functions.
 type Reason struct {
 	Answer string `json:"answer"` // no, unknown or yes
 	What   string `json:"what"`
-	Do     string `json:"do"` // remedy; "": none
+	Do     string `json:"do"` // what to do about it; "" if there is nothing
 }
 
 // Facts is the input of [Judge].
 type Facts struct {
-	Address string // with domain
+	Address string // including the domain
 	Card    Card
 	CardErr error
 
-	Rows    []view.Row // all devices of the node
-	RowsErr error      // Rows are not known
+	Rows    []view.Row // all of the node's devices
+	RowsErr error      // set if Rows isn't known
 	Cordons []cordon.Cordon
-	// Holders maps device ids to holders that the kubelet named, in addition to those in Rows.
+	// Holders maps device ids to holders that the kubelet reported, in addition to those in Rows.
 	Holders    map[string][]string
-	HoldersErr string // the reason why holders are not known; "": they are known
-	DRA        bool   // Rows come from the DRA driver
+	HoldersErr string // why the holders aren't known; "" if they are
+	DRA        bool   // Rows comes from the DRA driver
 
-	// Given maps device ids to the UIDs of the pods that were given the device according to the kubelet's checkpoint.
+	// Given maps device ids to the UIDs of the pods that were given the device, according to the kubelet's checkpoint.
 	Given    map[string][]string
-	GivenErr error // Given is not known
+	GivenErr error // set if Given isn't known
 
 	Processes    []procusers.Process
-	ProcessesErr error // not all processes are known
+	ProcessesErr error // set if not all processes are known
 }
 
 // Judge returns the answer for a card.
@@ -67,7 +67,7 @@ func Judge(f Facts) Answer {
 	for _, function := range f.Card.Functions {
 		addresses[function.Address] = true
 	}
-	for _, row := range f.Rows { // a device with functions of several cards
+	for _, row := range f.Rows { // a device may have functions from several cards
 		if slices.ContainsFunc(row.Members, func(member string) bool { return addresses[member] }) {
 			addresses[row.PCIAddress] = true
 		}
@@ -108,15 +108,15 @@ func (a *Answer) add(answer, what, do string) {
 func (a *Answer) no(what, do string)      { a.add(No, what, do) }
 func (a *Answer) unknown(what, do string) { a.add(Unknown, what, do) }
 
-// offers adds reasons for the devices of the card that a new pod can get.
+// offers adds reasons for each of the card's devices that a new pod can get.
 func (a *Answer) offers(f Facts, addresses map[string]bool) {
 	if f.RowsErr != nil {
 		a.unknown("the devices of the card are not known: "+f.RowsErr.Error(), "run the command where the daemon runs, or with --scan")
 		return
 	}
-	open := map[string]bool{} // functions
+	open := map[string]bool{} // by function
 	listed := map[string]bool{}
-	ends := map[string]time.Time{} // cordons, by device
+	ends := map[string]time.Time{} // when cordons end, by device
 	for _, row := range f.Rows {
 		if !addresses[row.PCIAddress] || row.MissingSince != nil {
 			continue
@@ -124,7 +124,7 @@ func (a *Answer) offers(f Facts, addresses map[string]bool) {
 		listed[row.PCIAddress] = true
 		switch {
 		case slices.Contains(row.Reasons, inventory.ReasonExcluded):
-		case row.Cordon == nil: // even if it is not advertised now: programming another AFU may change that
+		case row.Cordon == nil: // even if it isn't advertised now, because programming a different AFU may change that
 			open[short(row.PCIAddress)] = true
 		case row.Health != inventory.Unhealthy.String():
 			a.no(row.ID+" is cordoned, but still advertised", "check again in a second")
@@ -142,7 +142,7 @@ func (a *Answer) offers(f Facts, addresses map[string]bool) {
 		}
 		return
 	}
-	for _, function := range f.Card.Functions { // functions whose device is not listed yet
+	for _, function := range f.Card.Functions { // functions whose device isn't listed yet
 		if !listed[function.Address] && function.hasPort() && cordon.Of(f.Cordons, short(function.Address)) == nil {
 			open[short(function.Address)] = true
 		}
@@ -161,7 +161,7 @@ func (a *Answer) offers(f Facts, addresses map[string]bool) {
 	}
 }
 
-// slotsOf returns the addresses of the cards that the node has now.
+// slotsOf returns the addresses of the cards that the node currently has.
 func slotsOf(rows []view.Row) []string {
 	slots := map[string]bool{}
 	for _, row := range rows {
@@ -172,10 +172,10 @@ func slotsOf(rows []view.Row) []string {
 	return sorted(slots)
 }
 
-// cordonLeft is how long a cordon must still last to count. The time must be enough to pull the card.
+// cordonLeft is how much longer a cordon must last in order to count. It must be long enough to pull the card.
 const cordonLeft = 10 * time.Minute
 
-// holders adds reasons for the containers that hold devices of the card.
+// holders adds reasons for the containers that hold the card's devices.
 func (a *Answer) holders(f Facts, addresses map[string]bool) {
 	if f.HoldersErr != "" {
 		do := "check --pod-resources-socket and the kubelet"
@@ -212,8 +212,8 @@ func (a *Answer) holders(f Facts, addresses map[string]bool) {
 	}
 }
 
-// given adds reasons for the pods in the kubelet's checkpoint. The pod-resources API may lack pods: all pods for some
-// seconds after the start of the kubelet, and pods in which only init containers have a device.
+// given adds reasons for the pods in the kubelet's checkpoint. The pod-resources API may lack pods: it lacks all pods
+// for a few seconds after the kubelet has started, and pods in which only init containers have a device.
 func (a *Answer) given(f Facts, addresses map[string]bool) {
 	for _, uid := range sorted(ofCard(f.Given, addresses)) {
 		a.unknown("according to the kubelet's checkpoint, the pod with the UID "+uid+" has the card, but the kubelet does not list this pod: the pod has ended, "+
@@ -240,7 +240,7 @@ func ofCard(names map[string][]string, addresses map[string]bool) map[string]boo
 // mostProcesses limits the number of reasons, because any user can start many processes.
 const mostProcesses = 20
 
-// processes adds reasons for the processes that have a node or a BAR of the card open.
+// processes adds reasons for the processes that have one of the card's nodes or BARs open.
 func (a *Answer) processes(f Facts) {
 	names, bars := map[sysfs.DeviceNumber]string{}, map[procusers.File]string{}
 	for _, function := range f.Card.Functions {
@@ -278,7 +278,7 @@ func (a *Answer) processes(f Facts) {
 	}
 }
 
-// fpgaDrivers are the drivers whose only users are the processes that have a node open. The stubs have no users.
+// fpgaDrivers lists the drivers whose only users are the processes that have a node open. The stubs have no users.
 var fpgaDrivers = []string{"", "dfl-pci", "intel-fpga-pci", "pcieport", "pci-stub", "pci-pf-stub"}
 
 // function adds a reason for a function that leaves the node together with the card.
@@ -299,7 +299,7 @@ func (a *Answer) function(f Function, card string) {
 	}
 }
 
-// Numbers returns the numbers of all nodes of the card. Functions may share a node, but each number is returned once.
+// Numbers returns the numbers of all of the card's nodes. Functions may share a node, but each number is returned once.
 func (c Card) Numbers() []sysfs.DeviceNumber {
 	var all []sysfs.DeviceNumber
 	for _, f := range c.Functions {
@@ -312,7 +312,7 @@ func (c Card) Numbers() []sysfs.DeviceNumber {
 	return all
 }
 
-// Files returns the files of all BARs of the card.
+// Files returns the files of all of the card's BARs.
 func (c Card) Files() (all []procusers.File) {
 	for _, f := range c.Functions {
 		for _, bar := range f.BARs {

@@ -15,38 +15,38 @@ import (
 
 // Card contains all functions that leave the node when a card is pulled.
 type Card struct {
-	Address   string     // of the function passed to [Read], or of its physical function
-	Functions []Function // in the order of their addresses
+	Address   string     // address of the function passed to [Read], or of its physical function
+	Functions []Function // sorted by address
 }
 
 // Function is a physical or virtual PCI function.
 type Function struct {
 	Address string
-	PhysFn  string // of a virtual function, otherwise ""
-	Driver  string // "": none is bound
+	PhysFn  string // for a virtual function; "" otherwise
+	Driver  string // "" if none is bound
 	Nodes   []DeviceNode
-	BARs    []BAR // which programs may map through sysfs
+	BARs    []BAR // programs may map these through sysfs
 }
 
-// BAR is the file of a BAR in sysfs.
+// BAR is a BAR's sysfs file.
 type BAR struct {
-	Name string // resource0
+	Name string // such as resource0
 	File procusers.File
 }
 
-// hasPort reports whether the function has the node of a port.
+// hasPort reports whether the function has a port's node.
 func (f Function) hasPort() bool {
 	return slices.ContainsFunc(f.Nodes, func(n DeviceNode) bool { return strings.Contains(n.Name, "-port.") })
 }
 
-// DeviceNode is a character device of a function, or the VFIO group that the function is in.
+// DeviceNode is one of a function's character devices, or the VFIO group that the function is in.
 type DeviceNode struct {
 	Name   string // below /dev
 	Number sysfs.DeviceNumber
 }
 
-// Read returns the card with a function at this address, below a root of sysfs. The error wraps
-// fs.ErrNotExist if there is none.
+// Read returns the card that has a function at this address, below a sysfs root. The error wraps fs.ErrNotExist if
+// there is none.
 func Read(sys, address string) (Card, error) {
 	devices := filepath.Join(sys, "bus/pci/devices")
 	if _, err := os.Lstat(filepath.Join(devices, address)); err != nil {
@@ -82,7 +82,7 @@ func Read(sys, address string) (Card, error) {
 	return card, nil
 }
 
-// read finds the driver and the nodes of the function at link.
+// read finds the driver and nodes of the function at link.
 func (f *Function) read(sys, link string) error {
 	dir, err := filepath.EvalSymlinks(link)
 	if err != nil {
@@ -103,7 +103,7 @@ func (f *Function) read(sys, link string) error {
 		name := filepath.Base(filepath.Dir(path))
 		switch class, _ := target(filepath.Dir(path) + "/subsystem"); class {
 		case "block":
-			return nil // block devices have numbers of their own
+			return nil // block devices have their own numbers
 		case "vfio-dev":
 			name = "vfio/devices/" + name
 		}
@@ -113,7 +113,7 @@ func (f *Function) read(sys, link string) error {
 		err = f.addBARs(dir)
 	}
 	bound := strings.Contains(f.Driver, "vfio")
-	if err != nil || !bound && f.Driver != "" { // a process may still have the group open after its function was unbound
+	if err != nil || !bound && f.Driver != "" { // a process may still have the group open after its function has been unbound
 		return err
 	}
 	group, err := target(dir + "/iommu_group")
@@ -125,13 +125,13 @@ func (f *Function) read(sys, link string) error {
 			return err
 		}
 	}
-	if bound && len(f.Nodes) == 0 { // a kernel may have groups or character devices only
+	if bound && len(f.Nodes) == 0 { // a kernel may have only groups or only character devices
 		return fmt.Errorf("%s: bound to %s, but %s has no group %q", dir, f.Driver, filepath.Join(sys, "class/vfio"), group)
 	}
 	return nil
 }
 
-// addBARs adds the files of the BARs of the function at dir.
+// addBARs adds the BAR files of the function at dir.
 func (f *Function) addBARs(dir string) error {
 	files, err := filepath.Glob(dir + "/resource[0-9]*")
 	for _, name := range files {
@@ -147,7 +147,7 @@ func (f *Function) addBARs(dir string) error {
 	return err
 }
 
-// add adds the node whose number is in a file, if there is one.
+// add adds the node whose number is in the given file, if there is one.
 func (f *Function) add(name, file string) error {
 	number, err := sysfs.ReadAs(file, sysfs.ParseDeviceNumber)
 	if sysfs.Gone(err) {
@@ -159,7 +159,7 @@ func (f *Function) add(name, file string) error {
 	return err
 }
 
-// target returns the last element of the path in a link, or "" if there is no link.
+// target returns the last element of a link's path, or "" if there is no link.
 func target(link string) (string, error) {
 	path, err := os.Readlink(link)
 	if errors.Is(err, fs.ErrNotExist) {

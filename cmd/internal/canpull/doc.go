@@ -4,12 +4,12 @@
 //	…                       // ask the daemon (package control), search processes (package procusers)
 //	answer := canpull.Judge(facts)
 //
-// A pull removes all functions in the slot and their virtual functions. So the answer covers all of them, and devices
-// of other cards that have one of these functions as a member. The address of a virtual function stands for its
-// physical function.
+// Pulling a card removes all functions in the slot and their virtual functions. So the answer covers all of them, as
+// well as other cards' devices that have one of these functions as a member. A virtual function's address stands for
+// its physical function.
 //
-// The answer is yes only if all facts are known and none of them speaks against a pull.
+// The answer is yes only if all facts are known and none of them is a reason not to pull the card.
 //
-// The package owns no state. Read blocks only for sysfs, and reads no file whose content comes from the hardware. Judge
-// does not block.
+// The package owns no state. Read blocks only on sysfs, and doesn't read any files whose content comes from the
+// hardware. Judge doesn't block.
 package canpull

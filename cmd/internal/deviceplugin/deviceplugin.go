@@ -19,10 +19,10 @@ import (
 	"b-com.com/accelerator-device-plugin/server"
 )
 
-// Timing changes intervals and timeouts that are not settings.
+// Timing changes intervals and timeouts that aren't settings.
 type Timing func(*inventory.Config, *server.Config)
 
-// New returns a daemon that advertises its devices as a device plugin. timing is nil outside tests.
+// New returns a daemon that advertises its devices as a device plugin. timing is nil except in tests.
 func New(version string, cfg config.Config, log *zap.Logger, counts *metrics.Metrics, timing Timing) *daemon.Daemon {
 	return &daemon.Daemon{
 		Program: "accelerator-device-plugin", Version: version, Kind: control.DevicePlugin, Config: cfg, Log: log, Metrics: counts,
@@ -39,7 +39,7 @@ type plugin struct {
 	owned    *offer.Ownership
 	cfg      config.Config
 	use      *holders.Source // set by Configure
-	timing   Timing          // nil: none
+	timing   Timing          // may be nil
 }
 
 func open(cfg config.Config, log *zap.Logger, counts *metrics.Metrics, timing Timing) (*plugin, error) {
@@ -66,7 +66,7 @@ func (p *plugin) Configure(ctx context.Context, cfg *inventory.Config) error {
 	}
 	source := Sources(p.cfg, p.owned.Owns)
 	source.Allocations, source.Alone = p.settings.Allocations, !cfg.HoldersUnknown
-	source.StateDir = p.cfg.StateDir // for a driver that follows
+	source.StateDir = p.cfg.StateDir // for a driver that runs later
 	source.Confirm = min(holders.Confirm, cfg.HoldersInterval)
 	source.Refresh = func() bool { return p.Refresh() } // in a func because the server, which the inventory asks, is set later
 	injected, err := holders.OpenInjected(p.cfg.StateDir)
@@ -77,11 +77,11 @@ func (p *plugin) Configure(ctx context.Context, cfg *inventory.Config) error {
 	p.use = holders.New(source)
 	cfg.Holders, cfg.Given = p.use.Ask, p.settings.Allocations.Added()
 	cfg.Record, err = p.use.Record(ctx)
-	cfg.HoldersUnknown = cfg.HoldersUnknown || err != nil // the first answer reports the error
+	cfg.HoldersUnknown = cfg.HoldersUnknown || err != nil // the first answer will report the error
 	return nil
 }
 
-// Sources returns the configuration of the sources that tell who uses the devices of the device plugin.
+// Sources returns the configuration of the sources that show who is using the device plugin's devices.
 func Sources(cfg config.Config, owns func(resource, id string) bool) holders.Config {
 	return holders.Config{
 		Rules:  holders.Rules{Owns: owns, InPod: os.Getenv("KUBERNETES_SERVICE_HOST") != "", Node: cfg.NodeName, DevRoot: cfg.HostDevRoot, Grace: cfg.TombstoneGrace},
@@ -93,7 +93,8 @@ func (p *plugin) Start(_ context.Context, inv *inventory.Inventory) {
 	p.Server = server.New(p.settings, inv, p.log)
 }
 
-// Withdraw returns nil, because the kubelet notices at once that the streams have ended, and then advertises no device.
+// Withdraw returns nil, because the kubelet immediately notices that the streams have ended, and then no longer
+// advertises any devices.
 func (p *plugin) Withdraw(context.Context) error { return nil }
 
 // Close closes the CDI spec. The last daemon on the node removes the file.

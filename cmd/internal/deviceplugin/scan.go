@@ -19,8 +19,8 @@ import (
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
 )
 
-// Scan returns the devices as a daemon without a history sees them. If insist is true, a missing socket of the kubelet
-// counts as an error of the holders even if there are no devices.
+// Scan returns the devices as seen by a daemon without a history. If insist is true, a missing kubelet socket counts as
+// a holders error even if there are no devices.
 func Scan(ctx context.Context, cfg config.Config, insist bool) (control.State, error) {
 	policy := daemon.OfferNaming(cfg)
 	watched := daemon.Watching(cfg, metrics.New("scan"))
@@ -49,7 +49,7 @@ func AskOnce(ctx context.Context, cfg config.Config, owns func(resource, id stri
 	return holders.New(Sources(cfg, owns)).Ask(ctx)
 }
 
-// ScanOnce returns the devices after one scan. It blocks until each card has been read or has timed out.
+// ScanOnce returns the devices after a single scan. It blocks until each card has been read or has timed out.
 func ScanOnce(ctx context.Context, cfg config.Config, watched inventory.Config) (inventory.Snapshot, error) {
 	host, err := daemon.OpenHost(cfg)
 	if err != nil {
@@ -58,7 +58,7 @@ func ScanOnce(ctx context.Context, cfg config.Config, watched inventory.Config) 
 	watched.ResyncInterval, watched.HealthInterval = time.Hour, time.Hour // never: ScanOnce takes seconds
 	inv := inventory.New(watched, host, zap.NewNop())
 
-	// This is longer than the read of a card may take. Only listing a directory can block for so long.
+	// This is longer than reading a card may take. Only listing a directory can block for this long.
 	ctx, cancel := context.WithTimeout(ctx, daemon.ReadTimeout+time.Second)
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error { return inv.Run(ctx) })

@@ -21,26 +21,26 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Proc is the mount of a procfs.
+// Proc is a procfs mount.
 type Proc struct {
 	Root     string
-	Patience time.Duration // longest time for the search of one process
+	Patience time.Duration // maximum time for searching one process
 }
 
 // Process is a process that has a device open or mapped.
 type Process struct {
 	PID     int
-	Command string // the name that the process has set for itself: at most 15 bytes of any kind
-	// Group is the last element of the longest path of its control groups. For a container it contains the container's
-	// id, for a service it is the unit. "": not known.
+	Command string // the name that the process has set for itself: at most 15 arbitrary bytes
+	// Group is the last element of its longest control group path. For a container it contains the container's id, and
+	// for a service it is the unit. It is "" if not known.
 	Group   string
-	Devices []sysfs.DeviceNumber // in the order of the argument of Find
-	Files   []File               // in the order of the arguments of Find
+	Devices []sysfs.DeviceNumber // in the order of Find's argument
+	Files   []File               // in the order of Find's arguments
 }
 
-// File is a file of sysfs, such as the file of a BAR. Each network namespace has a sysfs with its own device number,
-// but the inode numbers are the same in all of them. The size excludes files of other file systems that have the same
-// inode number.
+// File is a sysfs file, such as a BAR's file. Each network namespace has a sysfs with its own device number, but the
+// inode numbers are the same in all of them. The size excludes files on other file systems that have the same inode
+// number.
 type File struct{ Inode, Size uint64 }
 
 // FileAt returns the file at path.
@@ -56,15 +56,14 @@ func FileAt(path string) (File, error) {
 	return File{st.Ino, uint64(st.Size)}, nil
 }
 
-// hostNamespace is the link of the initial PID namespace: PROC_PID_INIT_INO in
-// include/linux/proc_ns.h.
+// hostNamespace is what the initial PID namespace's link contains: PROC_PID_INIT_INO in include/linux/proc_ns.h.
 const hostNamespace = "pid:[4026531836]"
 
-// ErrConfined is wrapped by the errors of [Proc.SeesHost]. Another process on the host may still be able to see all
+// ErrConfined is wrapped by [Proc.SeesHost]'s errors. Another process on the host may still be able to see all
 // processes.
 var ErrConfined = errors.New("this process")
 
-// SeesHost returns an error unless this process can see all processes of the host.
+// SeesHost returns an error unless this process can see all of the host's processes.
 func (p Proc) SeesHost() error {
 	namespace, err := os.Readlink(filepath.Join(p.Root, "self/ns/pid"))
 	switch {
@@ -78,15 +77,15 @@ func (p Proc) SeesHost() error {
 	return nil
 }
 
-// Find returns the processes that have one of these character devices or files open or mapped, sorted by PID. If
-// it returns an error, processes may be missing in the list.
+// Find returns the processes that have one of these character devices or files open or mapped, sorted by PID. If it
+// returns an error, processes may be missing from the list.
 func (p Proc) Find(ctx context.Context, devices []sysfs.DeviceNumber, files ...File) ([]Process, error) {
 	var found []Process
 	var first error
 	failed := 0
 	searched := map[int]bool{}
-	// New processes must be searched as well: a process may have started a child, which inherits its files, after it
-	// was searched itself, or before it ended without being searched.
+	// New processes must also be searched: a process may have started a child, which inherits its files, after it was
+	// searched itself, or before it ended without having been searched.
 	next := func() ([]int, error) {
 		pids, err := numbers(p.Root)
 		return slices.DeleteFunc(pids, func(pid int) bool { return searched[pid] }), err
@@ -121,7 +120,7 @@ func (p Proc) Find(ctx context.Context, devices []sysfs.DeviceNumber, files ...F
 	}
 }
 
-// within searches one process, for at most Patience.
+// within searches one process for at most Patience.
 func (p Proc) within(ctx context.Context, pid int, devices []sysfs.DeviceNumber, files []File) (Process, error) {
 	type result struct {
 		process Process
@@ -144,7 +143,7 @@ func (p Proc) within(ctx context.Context, pid int, devices []sysfs.DeviceNumber,
 	}
 }
 
-// search searches one process. It returns the first error; devices may be missing then.
+// search searches one process. It returns the first error, in which case devices may be missing.
 func (p Proc) search(pid int, devices []sysfs.DeviceNumber, files []File) (Process, error) {
 	process := Process{PID: pid}
 	dir := filepath.Join(p.Root, strconv.Itoa(pid))
@@ -153,16 +152,16 @@ func (p Proc) search(pid int, devices []sysfs.DeviceNumber, files []File) (Proce
 		return process, unlessGone(err)
 	}
 	seen := found{devices: map[sysfs.DeviceNumber]bool{}, files: map[File]bool{}}
-	mapped := false // the mappings have been searched: all threads share them
+	mapped := false // the mappings have been searched; they are shared by all threads
 	for _, tid := range tids {
-		// Each thread has a directory in Root, although only processes are listed.
+		// Each thread has a directory in Root, even though only processes are listed.
 		thread := filepath.Join(p.Root, strconv.Itoa(tid))
 		_, threadErr := numbersOf(thread+"/fd", seen)
-		if !mapped { // the first thread has no mappings if it has ended before the others
+		if !mapped { // the first thread has no mappings if it ended before the others
 			n, mapErr := numbersOf(thread+"/map_files", seen)
 			mapped, threadErr = n > 0, cmp.Or(threadErr, mapErr)
 		}
-		// For a thread that has just ended, the error of its links can be EACCES.
+		// If a thread has just ended, its links may return EACCES.
 		if _, ended := os.Lstat(thread); !errors.Is(ended, fs.ErrNotExist) {
 			err = cmp.Or(err, threadErr)
 		}
@@ -184,14 +183,14 @@ func (p Proc) search(pid int, devices []sysfs.DeviceNumber, files []File) (Proce
 	return process, err
 }
 
-// found contains the devices and the regular files of a process.
+// found contains a process's devices and regular files.
 type found struct {
 	devices map[sysfs.DeviceNumber]bool
 	files   map[File]bool
 }
 
-// numbersOf adds the character devices and the regular files behind the links in dir to seen. It returns
-// the number of links.
+// numbersOf adds the character devices and regular files behind the links in dir to seen. It returns the number of
+// links.
 func numbersOf(dir string, seen found) (links int, err error) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -216,9 +215,9 @@ func numbersOf(dir string, seen found) (links int, err error) {
 	}
 }
 
-// add adds the character device or the regular file to which the link with the name in dir leads. It requests no
-// attributes. So the kernel returns type, numbers and size without asking a file server, and a FUSE file system that
-// refuses access by root causes no error. No device can be open on it.
+// add adds the character device or regular file that the link with this name in dir leads to. It doesn't request any
+// attributes. So the kernel returns the type, numbers and size without asking a file server, and a FUSE file system
+// that denies access to root doesn't cause an error. No device can be open on such a file system.
 func (f found) add(dir int, name string) error {
 	for {
 		var st unix.Statx_t
@@ -255,8 +254,7 @@ func numbers(dir string) ([]int, error) {
 	return all, err
 }
 
-// unlessGone returns nil for the errors of a process that has ended or has closed a file, and err
-// otherwise.
+// unlessGone returns nil if err means that a process has ended or has closed a file, and err otherwise.
 func unlessGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
 		return nil
@@ -264,8 +262,8 @@ func unlessGone(err error) error {
 	return err
 }
 
-// head returns the first bytes of a file that describes a process. It ignores errors, because the
-// description is only shown to users.
+// head returns the first bytes of a file that describes a process. It ignores errors, because the description is only
+// shown to users.
 func head(name string) []byte {
 	f, err := os.Open(name)
 	if err != nil {
@@ -276,8 +274,7 @@ func head(name string) []byte {
 	return text
 }
 
-// groupOf returns the last element of the longest path in /proc/PID/cgroup, whose lines are
-// ID:CONTROLLERS:PATH.
+// groupOf returns the last element of the longest path in /proc/PID/cgroup, whose lines are ID:CONTROLLERS:PATH.
 func groupOf(text []byte) string {
 	var longest []byte
 	for line := range bytes.Lines(text) {
