@@ -201,7 +201,7 @@ clean: ## remove the built files
 ARCHES  ?= amd64 arm64
 CREATED := $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 
-image: $(ARCHES:%=image-%) ## build OCI archives and bills of materials into dist/ (ARCHES)
+image: $(ARCHES:%=image-%) ## build OCI archives and bills of materials into dist/ (ARCHES=amd64)
 
 IMAGE_BUILD = CGO_ENABLED=0 GOOS=linux GOARCH=$* GOAMD64=v1 GOARM64=v8.0 $(GO_BUILD) -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
 # IMAGE is the command that writes the image with a name; each use appends arguments.

@@ -271,7 +271,7 @@ func TestMatchConditions(t *testing.T) {
 		{"second container", containers(container("", ""), container("", ""), container("fpga.intel.com/nlb0", "")), true},
 		{"init container", corev1.PodSpec{Containers: many[:1], InitContainers: []corev1.Container{container("fpga.intel.com/nlb0", "")}}, true},
 		{"init containers without", corev1.PodSpec{Containers: many[:1], InitContainers: many[:2]}, false},
-		{"name of a resource", containers(container("fpga.intel.com/region-ce48969398f05f33946d560708be108a", "")), true},
+		{"name of a resource", containers(container("fpga.intel.com/region-69528db6eb31577a8c3668f9faa081f6", "")), true},
 		{"domain in the middle", containers(container("x.fpga.intel.com/a fpga.intel.com.x/a", "example.com/fpga.intel.com/")), false},
 		{"domain without slash", containers(container("fpga.intel.com", "")), false},
 		{"other character for a dot", containers(container("fpga-intel.com/a fpga.intelxcom/a", "")), false},

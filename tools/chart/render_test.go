@@ -345,7 +345,7 @@ func TestOddPaths(t *testing.T) {
 // helm test requests the resource of the mode, or fails with the reason. Its Job has a deadline, at
 // which its pod is deleted.
 func TestHelmTest(t *testing.T) {
-	const pair = ", test: {interface: CE489693-98f0-5f33-946d-560708be108a, afu: d8424dc4a4a3c413f89e433683f9040b}"
+	const pair = ", test: {interface: 69528DB6-eb31-577a-8c36-68f9faa081f6, afu: d8424dc4a4a3c413f89e433683f9040b}"
 	for _, tt := range []struct {
 		values   string
 		resource string   // "": the test fails
@@ -364,7 +364,7 @@ func TestHelmTest(t *testing.T) {
 		{"{nodeAnnotation: true}", "", []string{"test.resource: found none", "with nodeAnnotation"}, 50},
 		{"{config: {mode: region}, programming: {enabled: true}}", "", []string{"test.interface and test.afu"}, 50},
 		{"{config: {mode: af}, test: {resource: example.com/nlb}}", "example.com/nlb", nil, 50},
-		{"{config: {mode: region}, programming: {enabled: true}" + pair + "}", "fpga.intel.com/region-ce48969398f05f33946d560708be108a", nil, 170},
+		{"{config: {mode: region}, programming: {enabled: true}" + pair + "}", "fpga.intel.com/region-69528db6eb31577a8c3668f9faa081f6", nil, 170},
 	} {
 		job := only[*batchv1.Job](t, objects(t, plugin.rendered(t, tt.values)))
 		spec := job.Spec.Template.Spec

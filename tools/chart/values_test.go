@@ -78,7 +78,7 @@ func TestEveryValueHasAnEffect(t *testing.T) {
 	const dra = `api="dra"`
 	const programmed = `{"config":{"mode":"region"},"programming":{"enabled":true}}`
 	const kept = `bitstreams.references=["example.com/a"]`
-	const tested = `test={"resource":"example.com/x","interface":"ce48969398f05f33946d560708be108a","afu":"d8424dc4"}`
+	const tested = `test={"resource":"example.com/x","interface":"69528db6eb31577a8c3668f9faa081f6","afu":"d8424dc4"}`
 	plugin.everyValueHasAnEffect(t, map[string]change{
 		"api":                          {to: `"dra"`},
 		"image.repository":             {to: `"example.com/x"`},

@@ -36,7 +36,7 @@ func TestBrowserSite(t *testing.T) {
 		width, height int64
 		colours       string
 	}{
-		{"wide", 1280, 800, "light"},
+		{"wide", 1440, 900, "light"},
 		{"narrow", 390, 844, "dark"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -58,6 +58,8 @@ func follow(b *browser.Page, narrow bool) {
 		b.Do(chromedp.Click(".VPLocalNav .menu"))
 		b.Await(`document.querySelector(".VPSidebar").getBoundingClientRect().left === 0`, "true")
 	}
+	b.Is("titles in the navigation that are cut", `[...document.querySelectorAll(".VPSidebar a")].filter((a) =>
+		a.getBoundingClientRect().right > document.querySelector(".VPSidebar").getBoundingClientRect().right).map((a) => a.innerText).join(" ")`, "")
 	b.Do(chromedp.Click(`.VPSidebar a[href="/CONTRIBUTING.html"]`))
 	b.Await(`document.querySelector("h1").innerText`, "Contributing")
 	b.Await(`document.querySelector(".VPBackdrop") === null`, "true")
