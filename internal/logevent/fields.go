@@ -34,9 +34,9 @@ var (
 	action      = Field{"action", Text, "", "action of a uevent: `add`, `remove`, `change` …; or operation of an inotify event: `CREATE`, `REMOVE` …"}
 	address     = Field{"address", Text, "", "listener address (`HOST:PORT`), or the API server's URL"}
 	afu         = Field{"afu", Text, "", "ID of the AFU in the port, 32 hex digits; in `programming.*`, ID of the AFU that a container requests, or hash of an AOCX"}
-	attribute   = Field{"attribute", Text, "", "attribute of a device's identity that changed: `resource`, `family`, `pci_id`, `afu`, `interface`, `nodes`, `shared_nodes`, `members`, `parent`, `parent_nodes`, `port_id`, `numa_node` (-1: not known)"}
+	attribute   = Field{"attribute", Text, "", "identity attribute that changed: `resource`, `family`, `pci_id`, `afu`, `interface`, `nodes`, `shared_nodes`, `members`, `parent`, `parent_nodes`, `port_id`, `numa_node` (-1: not known)"}
 	by          = Field{"by", Text, "", "user who cordoned or uncordoned a device, or ran `forget` for a card; the name isn't verified"}
-	size        = Field{"bytes", Whole, "bytes", "size of a buffer, or of a message"}
+	size        = Field{"bytes", Whole, "bytes", "size of a buffer or message"}
 	claim       = Field{"claim", Text, "", "name of a ResourceClaim: `NAMESPACE/NAME`"}
 	container   = Field{"container", Text, "", "container ID as used by the container runtime"}
 	count       = Field{"count", Whole, "", "a number whose meaning depends on the event"}
@@ -44,10 +44,10 @@ var (
 	devices     = Field{"devices", List, "", "device IDs; if there are more than eight, the first eight followed by `and 3 more`"}
 	digest      = Field{"digest", Text, "", "digest of a manifest in a registry: `sha256:…`"}
 	devpath     = Field{"devpath", Text, "", "path of the uevent's device below /sys"}
-	lostDebug   = Field{"dropped_debug", Whole, "", "number of dropped lines of level debug; missing if there are none"}
-	lostError   = Field{"dropped_error", Whole, "", "number of dropped lines of level error; missing if there are none"}
-	lostInfo    = Field{"dropped_info", Whole, "", "number of dropped lines of level info; missing if there are none"}
-	lostWarn    = Field{"dropped_warn", Whole, "", "number of dropped lines of level warn; missing if there are none"}
+	lostDebug   = Field{"dropped_debug", Whole, "", "number of dropped debug lines; missing if there are none"}
+	lostError   = Field{"dropped_error", Whole, "", "number of dropped error lines; missing if there are none"}
+	lostInfo    = Field{"dropped_info", Whole, "", "number of dropped info lines; missing if there are none"}
+	lostWarn    = Field{"dropped_warn", Whole, "", "number of dropped warn lines; missing if there are none"}
 	errorText   = Field{"error", Text, "", "text of an error"}
 	expires     = Field{"expires", Text, "", "when a certificate expires (RFC 3339, UTC)"}
 	family      = Field{"family", Text, "", "driver family, such as `dfl`"}
@@ -58,8 +58,8 @@ var (
 	health      = Field{"health", Text, "", "`healthy`, `degraded` or `unhealthy`"}
 	holders     = Field{"holders", List, "", "containers that use a device (`NAMESPACE/POD/CONTAINER`); if there are more than eight, the first eight followed by `and 3 more`"}
 	interfaceID = Field{"interface", Text, "", "interface ID of a region, 32 hex digits"}
-	lasted      = Field{"lasted_ms", Decimal, milliseconds, "duration of the state that ended, or of the current one so far"}
-	latency     = Field{"latency_ms", Decimal, milliseconds, "time since the uevent or inotify event that led to this line; missing if a timer or the kubelet caused it"}
+	lasted      = Field{"lasted_ms", Decimal, milliseconds, "how long the state that ended had lasted, or how long the current one has lasted so far"}
+	latency     = Field{"latency_ms", Decimal, milliseconds, "time since the uevent or inotify event that led to this line; missing if it was caused by a timer or the kubelet"}
 	mode        = Field{"mode", Text, "", "the daemon's mode (see `--mode`)"}
 	netlinkPort = Field{"netlink_port", Whole, "", "netlink port of the uevent's sender"}
 	newValue    = Field{"new", Text, "", "value after a change; may be empty"}
@@ -68,7 +68,7 @@ var (
 	object      = Field{"object", Text, "", "Kubernetes API object: `Node/NAME`, `Pod/NAMESPACE/NAME`, `ResourceSlice/NAME`; in `recorder.*`, the object that the Event is about"}
 	of          = Field{"of", Text, "", "the event whose lines were suppressed"}
 	oldValue    = Field{"old", Text, "", "value before a change; may be empty"}
-	owner       = Field{"owner", Text, "", "the API that advertises the node's devices: `devicePlugin` or `dra`"}
+	owner       = Field{"owner", Text, "", "API that advertises the node's devices: `devicePlugin` or `dra`"}
 	parent      = Field{"parent", Text, "", "name of the port's FME, such as `dfl-fme.0`"}
 	path        = Field{"path", Text, "", "path of a file or directory"}
 	pci         = Field{"pci", Text, "", "a card's address including the domain, such as `0000:3b:00.0`"}
@@ -80,7 +80,7 @@ var (
 	remaining   = Field{"remaining", Text, "", "how changes are still found while a source is lost"}
 	resource    = Field{"resource", Text, "", "resource name, such as `b-com.com/accelerator`; always `accelerator.b-com.com` in the DRA driver's lines"}
 	retry       = Field{"retry_ms", Decimal, milliseconds, "time until the next attempt"}
-	rev         = Field{"rev", Whole, "", "version of the snapshot of all devices"}
+	rev         = Field{"rev", Whole, "", "version of the device snapshot"}
 	seqnum      = Field{"seqnum", Whole, "", "the uevent's sequence number"}
 	sliceCount  = Field{"slices", Whole, "", "number of the node's ResourceSlices"}
 	socket      = Field{"socket", Text, "", "path of a Unix socket"}

@@ -46,7 +46,7 @@ func daemon() []row {
 		{ConfigRefused, levels(errorLevel),
 			"After a change or SIGHUP, a settings file can't be read or is invalid. The previous settings remain in effect.", must(errorText), nil},
 		{ConfigNotice, levels(warn),
-			"A setting or the node's annotation has no effect, or a changed setting needs a restart. See [Notices about settings](log-events.md#notices-about-settings).",
+			"A setting or the node's annotation has no effect, or a changed setting requires a restart. See [Notices about settings](log-events.md#notices-about-settings).",
 			nil, may(flag, mode, devices, node, reason)},
 		{OwnerWaiting, levels(info, warn.when("while the kubelet removes ResourceSlices")),
 			"The daemon is waiting for another daemon on the node. `owner`: the other daemon's API. `path`: its lock. Logged immediately and then every " +
@@ -172,7 +172,7 @@ func kubelet() []row {
 		{ResourceRegistered, levels(info), "The kubelet accepted the registration.", must(resource, socket), nil},
 		{RegisterFailed, levels(warn), "A registration failed. The daemon tries again, with increasing delays.", must(resource, errorText, retry), nil},
 		{RegisterAbandoned, levels(info),
-			"A registration ended before the kubelet answered: a socket was removed or replaced, or a new registration was requested.",
+			"A registration ended before the kubelet responded: a socket was removed or replaced, or a new registration was requested.",
 			must(resource, reason), nil},
 		{RegistrationEnded, levels(info), "The daemon or the kubelet ended a registration. The daemon reregisters.", must(resource, reason, retry), nil},
 		{ResourceRetired, levels(info), "The daemon stopped serving a resource that doesn't have any devices.", must(resource), nil},

@@ -110,7 +110,7 @@ func New(version string) *Metrics {
 			"If the health got worse, reason is the worst reason, otherwise \"\".", "old", "new", "reason")
 	m.cardHealthChanges = m.now("accelerator_card_health_changes_total",
 		"Changes in the health of a card's hardware since the daemon started. Cordoning, excluding, programming, plugging in or pulling a card doesn't count. A change that may be part of a removal is counted 10 s later. "+
-			"This metric and the next two cover only the cards in the ledger, at most 256.", "card")
+			"This metric and the next two only cover the cards in the ledger, at most 256.", "card")
 	m.cardRemovals = m.now("accelerator_card_removals_total",
 		"Removals of a card since the daemon started.", "card")
 	m.cardMissing = m.now("accelerator_card_missing",
