@@ -79,145 +79,145 @@ func New(version string) *Metrics {
 		WithLabelValues(version, runtime.Version()).Set(1)
 	m.modeInfo = m.now("accelerator_mode_info", "Always 1. The label is the current mode.", "mode")
 	m.configInfo = m.now("accelerator_config_info",
-		"Always 1. The label is the hash of the settings files in force: "+
-			"the first 12 hex digits of the SHA-256 of the file of --config followed by the file of --overrides; \"\" without files.",
+		"Always 1. The label is the hash of the settings files in effect: "+
+			"the first 12 hex digits of the SHA-256 of the --config file followed by the --overrides file, or \"\" without files.",
 		"hash")
 
 	m.ownerWaiting = m.now("accelerator_owner_waiting",
-		"1 while the daemon waits for another daemon on the node, by reason: naming, api, withdrawal, state-dir (it advertises nothing), "+
-			"or settings (it advertises its devices under their old names). No series if it does not wait.", "reason")
+		"1 while the daemon is waiting for another daemon on the node, by reason: naming, api, withdrawal, state-dir (it doesn't advertise any devices), "+
+			"or settings (it advertises its devices under their old names). No series if it isn't waiting.", "reason")
 
 	m.devices = m.now("accelerator_devices",
-		"Devices by resource and health. The resource is \"\" for devices that are not advertised.",
+		"Devices by resource and health. The resource is \"\" for devices that aren't advertised.",
 		"resource", "health")
 	m.deviceHealth = m.now("accelerator_device_health",
 		"1 for the current health of a device, 0 for the other two values.", "device", "pci", "family", "resource", "health")
 	m.deviceReason = m.now("accelerator_device_reason",
-		"1 for each reason why a device is not healthy. The series disappears when the reason no longer applies.", "device", "resource", "reason")
+		"1 for each reason why a device isn't healthy. The series disappears when the reason no longer applies.", "device", "resource", "reason")
 	m.deviceInfo = m.now("accelerator_device_info",
 		"Always 1. The labels describe the device.",
 		"device", "pci", "pci_id", "family", "resource", "afu", "interface", "numa_node")
 	m.tombstones = m.now("accelerator_tombstones",
-		"Devices that are unhealthy because a container uses, or may use, what had their id before: a device that was removed, replaced, renumbered or renamed.",
+		"Devices that are unhealthy because a container is using, or may be using, what previously had the same ID: a device that was removed, replaced, renumbered or renamed.",
 		"resource", "reason")
 	m.holder = m.now("accelerator_device_holder",
-		"1 for each container that uses a device, according to the newest answer of the kubelet. No series with --holder-metrics=false.",
+		"1 for each container that is using a device, according to the kubelet's latest response. No series with --holder-metrics=false.",
 		"device", "resource", "namespace", "pod", "container")
 	m.holdersOmitted = m.now("accelerator_device_holders_omitted",
-		"Holders that accelerator_device_holder leaves out, because it has at most 1024 series.")
+		"Holders that are left out of accelerator_device_holder, because it has at most 1024 series.")
 	m.transitions = m.counters("accelerator_device_transitions_total",
-		"Changes of the health of devices. The value \"absent\" means that the device does not exist. "+
+		"Changes in device health. The value \"absent\" means that the device doesn't exist. "+
 			"If the health got worse, reason is the worst reason, otherwise \"\".", "old", "new", "reason")
 	m.cardHealthChanges = m.now("accelerator_card_health_changes_total",
-		"Changes of the health of a card's hardware since the start of the daemon. Cordoning, excluding, programming, plugging in or pulling a card does not count. A change that may be part of a removal is counted 10 s later. "+
-			"This metric and the next two cover only the cards in the ledger, at most 256.", "card")
+		"Changes in the health of a card's hardware since the daemon started. Cordoning, excluding, programming, plugging in or pulling a card doesn't count. A change that may be part of a removal is counted 10 s later. "+
+			"This metric and the next two only cover the cards in the ledger, at most 256.", "card")
 	m.cardRemovals = m.now("accelerator_card_removals_total",
-		"Removals of a card since the start of the daemon.", "card")
+		"Removals of a card since the daemon started.", "card")
 	m.cardMissing = m.now("accelerator_card_missing",
-		"1 for a missing card, which was not found after a restart of the daemon or a reboot, or left after a fault. 0 for other cards.", "card")
+		"1 for a missing card, which wasn't found after a daemon restart or a reboot, or disappeared after a fault. 0 for all other cards.", "card")
 	m.ledgerStored = m.gauges("accelerator_ledger_stored",
-		"1 while the ledger, cards.json in --state-dir, can be read and written, 0 while it cannot. No series without --state-dir.")
+		"1 while the ledger (cards.json in --state-dir) can be read and written, 0 while it can't. No series without --state-dir.")
 	m.identityChanges = m.counters("accelerator_device_identity_changes_total",
-		"Changes of the identity of devices that stayed on the node, by attribute.", "attribute")
+		"Changes in the identity of devices that stayed on the node, by attribute.", "attribute")
 
 	m.sensors = map[sensors.Kind]sensorGauges{
-		sensors.Temperature: m.sensor("temperature", "celsius", "Temperature in °C that a sensor of a card measures. Series without chip are a summary: "+
-			"sensor die is the FPGA, and hottest is the point of the board that is nearest to its limit."),
-		sensors.Power:   m.sensor("power", "watts", "Power in W that a sensor of a card measures. The series without chip is the power of the board (sensor board)."),
-		sensors.Voltage: m.sensor("voltage", "volts", "Voltage in V that a sensor of a card measures."),
-		sensors.Current: m.sensor("current", "amperes", "Current in A that a sensor of a card measures."),
+		sensors.Temperature: m.sensor("temperature", "celsius", "Temperature measured by a card's sensor, in °C. Series without chip are a summary: "+
+			"sensor die is the FPGA, and hottest is the spot on the board that is closest to its limit."),
+		sensors.Power:   m.sensor("power", "watts", "Power measured by a card's sensor, in W. The series without chip is the board's power (sensor board)."),
+		sensors.Voltage: m.sensor("voltage", "volts", "Voltage measured by a card's sensor, in V."),
+		sensors.Current: m.sensor("current", "amperes", "Current measured by a card's sensor, in A."),
 	}
 	m.sensorFailures = m.now("accelerator_sensor_failures_total",
-		"Failed reads of a card's sensors since the start of the daemon, and reads that took longer than 10 s.", "card")
+		"Failed reads of a card's sensors since the daemon started, including reads that took longer than 10 s.", "card")
 
 	m.cardInfo = m.now("accelerator_card_info",
-		"Always 1. The labels are versions of the card, or \"\" if not known: the static region (bitstream_id), the firmware and the FPGA of the board's "+
-			"controller (bmc_firmware, bmc_build), the image that it booted (boot_image), and the shell of a card with XRT.",
+		"Always 1. The labels are the card's versions, or \"\" if not known: the static region (bitstream_id), the board controller's "+
+			"firmware and FPGA (bmc_firmware, bmc_build), the image that it booted (boot_image), and an XRT card's shell.",
 		"card", "bitstream_id", "bmc_firmware", "bmc_build", "boot_image", "shell")
 	m.correctable = m.now("accelerator_card_correctable_errors_total",
-		"Correctable PCIe errors of a card since the kernel found it, by type, as the kernel names it.", "card", "type")
-	m.linkSpeed = m.now("accelerator_card_current_link_transfers_per_second", "Current speed of a lane of the card's PCIe link.", "card")
-	m.linkMaxSpeed = m.now("accelerator_card_max_link_transfers_per_second", "Highest speed of a lane that the card supports.", "card")
-	m.linkWidth = m.now("accelerator_card_current_link_width", "Current number of lanes of the card's PCIe link.", "card")
-	m.linkMaxWidth = m.now("accelerator_card_max_link_width", "Largest number of lanes that the card supports.", "card")
+		"A card's correctable PCIe errors since the kernel found it, by type. The types are named the same way as in the kernel.", "card", "type")
+	m.linkSpeed = m.now("accelerator_card_current_link_transfers_per_second", "Current speed of each lane in the card's PCIe link.", "card")
+	m.linkMaxSpeed = m.now("accelerator_card_max_link_transfers_per_second", "Maximum lane speed that the card supports.", "card")
+	m.linkWidth = m.now("accelerator_card_current_link_width", "Current number of lanes in the card's PCIe link.", "card")
+	m.linkMaxWidth = m.now("accelerator_card_max_link_width", "Maximum number of lanes that the card supports.", "card")
 
 	m.hintToSend = m.histogram("accelerator_hint_to_send_seconds",
-		"Time from a hint (a uevent or an inotify event) until the resulting list was sent to the kubelet, observed once for each list that a hint caused. "+
-			"In the DRA driver: until it began to write the slices.",
+		"Time from a hint (a uevent or an inotify event) until the resulting list was sent to the kubelet, observed once for each list caused by a hint. "+
+			"In the DRA driver: until it started writing the slices.",
 		50e-6, 100e-6, 200e-6, 300e-6, 500e-6, 750e-6, 1e-3, 1.5e-3, 2e-3, 3e-3, 5e-3, 10e-3, 20e-3, 50e-3,
 		100e-3, 250e-3, 1)
 	m.listsSent = m.counters("accelerator_lists_sent_total",
-		"Lists sent on ListAndWatch streams. In the DRA driver: publications of slices.", "resource")
+		"Lists sent on ListAndWatch streams. In the DRA driver: number of times that slices were published.", "resource")
 	m.streams = m.now("accelerator_streams",
-		"Open ListAndWatch streams. In the DRA driver: open health streams of the kubelet.", "resource")
+		"Open ListAndWatch streams. In the DRA driver: the kubelet's open health streams.", "resource")
 	m.streamsOpened = m.counters("accelerator_streams_opened_total",
-		"ListAndWatch streams that the kubelet opened.", "resource")
+		"ListAndWatch streams opened by the kubelet.", "resource")
 	m.registrations = m.counters("accelerator_registrations_total",
-		"Registrations with the kubelet, by result: ok, failed (the kubelet refused, opened no stream, or kubelet.sock could not be used), "+
+		"Registrations with the kubelet, by result: ok, failed (the kubelet rejected the registration or didn't open a stream, or kubelet.sock couldn't be used), "+
 			"or abandoned (kubelet.sock was replaced, the plugin's socket was removed, or a new registration was requested).", "resource", "result")
 	m.kubeletRestarts = m.counters("accelerator_kubelet_restarts_total",
-		"Restarts of the kubelet, counted once for each resource.", "resource")
+		"Kubelet restarts, counted once for each resource.", "resource")
 	m.resourceReady = m.now("accelerator_resource_ready",
-		"1 while a resource is registered and its stream is open, or while it has no devices. "+
-			"In the DRA driver: 1 while the kubelet has registered the driver and the API server has the newest slices.", "resource")
+		"1 while a resource is registered and its stream is open, or while it doesn't have any devices. "+
+			"In the DRA driver: 1 while the kubelet has registered the driver and the API server has the latest slices.", "resource")
 	m.allocations = m.counters("accelerator_allocations_total",
-		"Allocate calls of the kubelet, by result: served or refused. In the DRA driver: attempts to prepare a claim.", "resource", "result")
+		"The kubelet's Allocate calls, by result: served or refused. In the DRA driver: attempts to prepare a claim.", "resource", "result")
 	m.allocatedDevices = m.counters("accelerator_allocated_devices_total",
 		"Devices allocated to containers. In the DRA driver: devices prepared for claims.", "resource")
 	m.cdi = m.gauges("accelerator_cdi_ok",
-		"1 while the CDI spec file is up to date, 0 while it cannot be written. No series while CDI is off.")
+		"1 while the CDI spec file is up to date, 0 while it can't be written. No series while CDI is off.")
 
 	m.slicesFailed = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "accelerator_dra_slices_failed_total",
-		Help: "Times that the DRA driver could not write ResourceSlices. It tries again.",
+		Help: "Number of times that the DRA driver couldn't write ResourceSlices. It tries again.",
 	})
 
 	m.hints = m.counters("accelerator_hints_total",
 		"Hints that a card may have changed, by source.", "source")
 	m.scans = m.counters("accelerator_scans_total",
-		"Reads of single cards, by result: ok, gone, failed, timeout, "+
-			"or starved if the daemon had no file descriptor or memory left.", "result")
+		"Reads of individual cards, by result: ok, gone, failed, timeout, "+
+			"or starved if the daemon ran out of file descriptors or memory.", "result")
 	m.scanDuration = m.histogram("accelerator_scan_duration_seconds",
 		"Time to read one card. For a read that timed out, this is the time limit.",
 		100e-6, 200e-6, 500e-6, 1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3, 100e-3, 200e-3, 500e-3, 1)
 	m.listings = m.counters("accelerator_listings_total",
-		"Times that all cards were listed in sysfs, by result: ok, failed for at least one family, "+
-			"or starved if the daemon had no file descriptor or memory left.", "result")
+		"Number of times that all cards were listed in sysfs, by result: ok, failed for at least one family, "+
+			"or starved if the daemon ran out of file descriptors or memory.", "result")
 	m.cardsUnreadable = m.gauges("accelerator_cards_unreadable",
 		"Cards whose last read failed or is overdue.").WithLabelValues()
 	m.snapshotVersion = m.now("accelerator_snapshot_version",
-		"Version of the newest snapshot of devices. It increases by one with each change, and is 0 before the first snapshot.")
+		"Version of the latest device snapshot. It increases by one with each change, and is 0 before the first snapshot.")
 	m.holders = m.gauges("accelerator_holders_known",
-		"1 while a source answers that tells which container uses a device, 0 while it does not. The sources are the kubelet's pod-resources API, "+
-			"its checkpoint, and the claims.json of the DRA driver. The daemon asks each of them at least once per --resync-interval. "+
-			"Before the first time, there is no series.", "source")
+		"1 while a source of device holders responds, 0 while it doesn't. The sources are the kubelet's pod-resources API, "+
+			"its checkpoint, and the DRA driver's claims.json. The daemon queries each of them at least once per --resync-interval. "+
+			"There is no series until a source has been queried.", "source")
 
 	m.uevents = m.counters("accelerator_uevents_total",
-		"Uevents of the kernel that may concern a card.", "subsystem", "action")
+		"Kernel uevents that may concern a card.", "subsystem", "action")
 	m.ueventsIgnored = m.counters("accelerator_uevents_ignored_total",
-		"Uevents of the kernel that do not concern a card.").WithLabelValues()
+		"Kernel uevents that don't concern a card.").WithLabelValues()
 	m.ueventsForged = m.counters("accelerator_uevents_forged_total",
-		"Uevents dropped because they did not come from the kernel.").WithLabelValues()
+		"Uevents that were dropped because they didn't come from the kernel.").WithLabelValues()
 	m.ueventsMalformed = m.counters("accelerator_uevents_malformed_total",
-		"Uevents that could not be parsed. The daemon reads all cards after each of them.").WithLabelValues()
+		"Uevents that couldn't be parsed. The daemon rereads all cards after each one.").WithLabelValues()
 	m.ueventOverflows = m.counters("accelerator_uevent_overflows_total",
-		"Times that the kernel dropped uevents because the socket buffer was full. The daemon reads all cards each time.").WithLabelValues()
+		"Number of times that the kernel dropped uevents because the socket buffer was full. The daemon rereads all cards each time.").WithLabelValues()
 	m.inotifyEvents = m.counters("accelerator_inotify_events_total",
 		"Inotify events that may concern a card, by source: nodes (device nodes) or tree (a simulated sysfs).", "source")
 	m.inotifyOverflows = m.counters("accelerator_inotify_overflows_total",
-		"Times that inotify events were lost because the queue was full. The daemon reads all cards each time.", "source")
+		"Number of times that inotify events were lost because the queue was full. The daemon rereads all cards each time.", "source")
 	m.sourceUp = m.gauges("accelerator_source_up",
-		"1 while a source of events is open, 0 while it is lost and the daemon tries to open it again.", "source")
+		"1 while an event source is open, 0 while it is lost and the daemon is trying to reopen it.", "source")
 
 	m.apiEvents = m.counters("accelerator_api_events_total",
 		"Kubernetes Events, by result: sent, failed or dropped.", "result")
 	m.apiFailures = m.counters("accelerator_api_failures_total",
-		"Requests to the API server that failed and are repeated. "+
-			"Events that it refuses permanently are counted in accelerator_api_events_total.").WithLabelValues()
+		"Requests to the API server that failed and are retried. "+
+			"Events that it rejects permanently are counted in accelerator_api_events_total.").WithLabelValues()
 	m.configReloads = m.counters("accelerator_config_reloads_total",
-		"Reloads of the settings files after SIGHUP or a change of the files, by result: ok or refused.", "result")
+		"Reloads of the settings files after SIGHUP or a change to the files, by result: ok or refused.", "result")
 	m.logDropped = m.counters("accelerator_log_dropped_total",
-		"Log lines that were dropped, because they were not read or could not be written, by level.",
+		"Log lines that were dropped because they weren't read or couldn't be written, by level.",
 		"level")
 
 	// Counters whose label values are known start at 0, because Prometheus misses the first event of a series that
@@ -242,7 +242,7 @@ func New(version string) *Metrics {
 func (m *Metrics) AddDriver(name string, claims func() int) {
 	m.registry.MustRegister(m.slicesFailed, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "accelerator_dra_claims",
-		Help: "Claims that the DRA driver has prepared and not yet unprepared.",
+		Help: "Claims that the DRA driver has prepared but not yet unprepared.",
 	}, func() float64 { return float64(claims()) }))
 	m.listsSent.WithLabelValues(name)
 	m.allocatedDevices.WithLabelValues(name)
@@ -287,7 +287,7 @@ func (m *Metrics) sensor(kind, unit, help string) sensorGauges {
 	gauge := func(part, help string) now {
 		return m.now("accelerator_sensor_"+kind+part+"_"+unit, help, "card", "chip", "sensor")
 	}
-	return sensorGauges{gauge("", help), gauge("_max", "Warning limit of the sensor."), gauge("_crit", "Critical limit of the sensor.")}
+	return sensorGauges{gauge("", help), gauge("_max", "The sensor's warning limit."), gauge("_crit", "The sensor's critical limit.")}
 }
 
 // Describe implements [prometheus.Collector].
