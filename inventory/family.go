@@ -115,7 +115,7 @@ type Unit struct {
 	// haven't been created yet.
 	Partial bool
 
-	// Conditions lists the problems of the unit and of the card it is part of.
+	// Conditions lists the problems with the unit and its card.
 	Conditions []Condition
 	Files      []HealthFile
 	Counters   []Counter

@@ -44,7 +44,7 @@ type Hint struct {
 	Node   string
 	Source string    // uevent, inotify, resync, …
 	At     time.Time // when the event was received
-	// RecoveryFailed means that the kernel gave up recovering Card from a PCI error. The card is unhealthy until it has
-	// been answering for the recovery hold.
+	// RecoveryFailed means that the kernel gave up recovering Card from a PCI error. The card stays unhealthy until it
+	// has responded throughout the recovery hold.
 	RecoveryFailed bool
 }

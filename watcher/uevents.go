@@ -24,8 +24,8 @@ type uevents struct {
 	malformed limiter
 }
 
-// quiet is the minimum time between two warnings of the same kind. Other processes can send messages that cause these
-// warnings at any rate.
+// quiet is the minimum time between two warnings of the same kind. Other processes can trigger these warnings as often
+// as they like.
 const quiet = time.Minute
 
 // limiter counts events and decides which of them are logged.

@@ -22,8 +22,8 @@ type Config struct {
 	// directory in which the kubelet puts them is used.
 	ServiceAccount string
 
-	// LookupEnv is [os.LookupEnv]. It is used for the variables with the API server's address, which the kubelet sets
-	// in each pod. It isn't used with a Kubeconfig.
+	// LookupEnv is [os.LookupEnv]. It reads the variables that the kubelet sets in each pod to give it the API server's
+	// address. It isn't used with a Kubeconfig.
 	LookupEnv func(string) (string, bool)
 
 	// UserAgent is the value of the User-Agent header. It appears in the API server's audit log.

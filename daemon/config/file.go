@@ -96,8 +96,8 @@ func (v Vocabulary) severities(p *reloadable) map[string]setter {
 	return known
 }
 
-// rule takes a rule for resource names. The rules' order matters: the first one that matches a device determines its
-// resource.
+// rule reads one rule for resource names. The order of the rules matters: the first one that matches a device
+// determines its resource.
 func (v Vocabulary) rule(p *reloadable) setter {
 	lines := make(map[offer.Match]int)
 	return func(n *yaml.Node) []problem {

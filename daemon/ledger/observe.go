@@ -132,8 +132,8 @@ func (c *card) explain(d *inventory.Device, now time.Time) bool {
 	return false
 }
 
-// doubtful returns how many counted changes may be steps of a removal. The metric must not count them yet, because a
-// counter must not decrease.
+// doubtful returns how many of the changes counted so far may just be steps of a removal. The metric must not count
+// them yet, because a counter must not decrease.
 func (c *card) doubtful(now time.Time) (n int) {
 	if now.Sub(c.stepsFrom) >= settle {
 		return 0

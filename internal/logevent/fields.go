@@ -7,8 +7,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// Field is a field of log lines. It has the same type in all lines. Fields such as count and reason are explained in
-// their event's row.
+// Field is a field of log lines. It has the same type in every line. For fields such as count and reason, see the
+// event's row.
 type Field struct {
 	Key   string
 	Type  Type

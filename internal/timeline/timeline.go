@@ -149,8 +149,8 @@ func readLines(in io.Reader, yield func([]byte) bool) error {
 	return lines.Err()
 }
 
-// add handles a line from the daemon. Even lines before Since change the devices' states, because the state at Since
-// depends on them.
+// add handles a line from the daemon. Lines from before Since also update the devices' states, because the state at
+// Since depends on them.
 func (r *Reader) add(l *line) {
 	r.ours++
 	widen(&r.from, &r.to, l.time)

@@ -127,7 +127,7 @@ var (
 		{0x1f << 12, "fme-error=pcie1-parity", degraded},
 		{0x7 << 17, "fme-error=memory-parity", degraded},
 	}}
-	// Bits 62 and 63 are the number of the function.
+	// Bits 62 and 63 contain the function number.
 	fmePCIe0 = mask{other: row("fme-pcie0", degraded), quiet: 0x3 << 62, bits: []field{
 		{1 << 0, "fme-pcie0=format", degraded},
 		{1 << 1, "fme-pcie0=write-address", degraded},

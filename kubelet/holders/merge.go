@@ -413,7 +413,8 @@ func (u use) dropped(key Key, r reading, entries map[string]checkpoint.Entry) bo
 }
 
 // mergeLost returns the containers that the previous kubelet listed and that this one has never listed. If this kubelet
-// lists their pods, its checkpoint was lost, and it may give their devices out again. If it doesn't, they have ended.
+// lists a container's pod, it has lost its checkpoint, and may give the container's devices out again. If it doesn't list
+// the pod, the container has ended.
 func (u use) mergeLost(key Key, r reading, entries map[string]checkpoint.Entry) []string {
 	if r.KubeletErr != nil || key.Resource == draname.Driver {
 		return u.lost

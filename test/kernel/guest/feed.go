@@ -84,8 +84,8 @@ func (f *feed) newest() lists {
 	return f.received[len(f.received)-1]
 }
 
-// of joins the lists of the resources whose names have this prefix. The number of the result is the sum of their
-// numbers, or 0 if there are none.
+// of merges the lists of all resources with this prefix. The merged list's number is the sum of theirs, or 0 if there
+// are none.
 func (ls lists) of(resource string) simkubelet.List {
 	var all simkubelet.List
 	for _, name := range slices.Sorted(maps.Keys(ls)) {
