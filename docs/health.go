@@ -130,6 +130,9 @@ func Text(reason string) (string, error) {
 		text := fmt.Sprintf("%s: the device is %s\n", strings.Join(r.Names, ", "), r.Device)
 		if r.ReadFrom != "" {
 			text += "Read from: " + r.ReadFrom + "\n"
+			if len(r.Places) > 0 {
+				text += "Directories for card 3b:00.0:\n"
+			}
 			for _, dir := range r.Places {
 				text += "  " + dir + "\n"
 			}

@@ -133,13 +133,13 @@ func TestExplain(t *testing.T) {
 		says []string
 	}{
 		{[]string{"port-ap6"}, 0, []string{
-			"port-ap6: the device is unhealthy\nRead from: errors/errors bit 50\n" +
+			"port-ap6: the device is unhealthy\nRead from: errors/errors bit 50\nDirectories for card 3b:00.0:\n" +
 				"  the port: /sys/bus/pci/devices/0000:3b:00.0/fpga_region/region*/dfl-port.*/, or with OPAE's driver " +
 				"/sys/bus/pci/devices/0000:3b:00.0/fpga/intel-fpga-dev.*/intel-fpga-port.*/\n\nthe port was shut down because of power or heat.",
 			"--- Clearing a sticky error\n", "The node may crash if a process has a port open: docs/service.md",
 		}},
 		{[]string{"recovering=port-ap6"}, 0, []string{"recovering=NAME: the device is as with NAME\n", "\nport-ap6: the device is unhealthy\n"}},
-		{[]string{"fme-unbound"}, 0, []string{"DRIVER=; or the FME existed and is gone\n  fme/: the card's management engine (FME), /sys/bus/"}},
+		{[]string{"fme-unbound"}, 0, []string{"DRIVER=; or the FME existed and is gone\nDirectories for card 3b:00.0:\n  fme/: the card's management engine (FME), /sys/bus/"}},
 		{[]string{"no-iommu"}, 0, []string{"Read from: family vfio: the IOMMU group's name is vfio-noiommu\n\na container"}},
 		{[]string{"missing"}, 0, []string{"If you want to pull such a card", "the card is missing."}},
 		{[]string{"power-throttled=6"}, 0, []string{"power-throttled=6: the device is unhealthy\n"}},
