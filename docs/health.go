@@ -2,6 +2,7 @@
 package docs
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"regexp"
@@ -19,6 +20,7 @@ type Reason struct {
 	Names    []string // NAME or NAME=VALUE
 	Device   string   // what it makes the device: "unhealthy", …
 	ReadFrom string
+	Places   []string // the directories that the paths in ReadFrom are relative to
 	Meaning  string   // and the remedy
 	Sections []string // of health.md that Meaning refers to, each with its heading
 }
@@ -28,12 +30,15 @@ var (
 	name     = regexp.MustCompile("`([^`]+)`")
 	emphasis = regexp.MustCompile(`(^|\s)\*(\w[^*]*)\*`)
 	link     = regexp.MustCompile(`\[([^]]+)\]\(([^)#]*)(#[^)]*)?\)`)
+	// place matches the beginning of a path. The last ones are files of the port.
+	place = regexp.MustCompile("`(mgmt/|fme/|pci/|slot/|root/)|`(?:afu_id|errors/errors|power_state)`|the port's directory")
 )
 
 // Reasons returns the rows of both tables, in their order.
 func Reasons() []Reason {
 	_, tables, _ := strings.Cut(health, "\n## Read from the hardware\n")
 	tables, _, _ = strings.Cut(tables, "\n### More about these reasons\n")
+	places := placesIn(tables)
 	var all []Reason
 	for _, cells := range row.FindAllStringSubmatch(tables, -1) {
 		r := Reason{Device: plain(cells[2]), ReadFrom: plain(cells[3]), Meaning: plain(cells[4])}
@@ -46,6 +51,11 @@ func Reasons() []Reason {
 			of, _, _ = strings.Cut(value, "=")
 			r.Names = append(r.Names, value)
 		}
+		for _, m := range place.FindAllStringSubmatch(cells[3], -1) {
+			if dir := cmp.Or(places[m[1]], places["the port"]); !slices.Contains(r.Places, dir) {
+				r.Places = append(r.Places, dir)
+			}
+		}
 		for _, m := range link.FindAllStringSubmatch(cells[2]+cells[3]+cells[4], -1) {
 			if text := section(m[3]); m[2] == "" && text != "" && !slices.Contains(r.Sections, text) {
 				r.Sections = append(r.Sections, text)
@@ -54,6 +64,20 @@ func Reasons() []Reason {
 		all = append(all, r)
 	}
 	return all
+}
+
+// placesIn returns the items of the list before the first table, by their names: "the port", "fme/" and so on.
+func placesIn(section string) map[string]string {
+	list, _, _ := strings.Cut(section, "\n| ")
+	_, list, _ = strings.Cut(list, "\n- ")
+	list, _, _ = strings.Cut(list, "\n\n")
+	places := make(map[string]string)
+	for item := range strings.SplitSeq(list, "\n- ") {
+		text := plain(strings.ReplaceAll(item, "\n  ", " "))
+		name, _, _ := strings.Cut(text, ": ")
+		places[name] = text
+	}
+	return places
 }
 
 // Explain returns the rows about a reason, NAME or NAME=VALUE: those with exactly this reason, or else those with its NAME.
@@ -106,6 +130,12 @@ func Text(reason string) (string, error) {
 		text := fmt.Sprintf("%s: the device is %s\n", strings.Join(r.Names, ", "), r.Device)
 		if r.ReadFrom != "" {
 			text += "Read from: " + r.ReadFrom + "\n"
+			if len(r.Places) > 0 {
+				text += "Directories for card 3b:00.0:\n"
+			}
+			for _, dir := range r.Places {
+				text += "  " + dir + "\n"
+			}
 		}
 		parts = append(parts, text+"\n"+r.Meaning+"\n")
 	}

@@ -107,12 +107,17 @@ func TestHealthTableIsExplained(t *testing.T) {
 	}
 }
 
-// The command explain has a text for each reason, and for a reason with a value that docs/health.md does not list.
+// The command explain has a text for each reason, and for a reason with a value that docs/health.md does not list. For the
+// files of cards with ports, it also prints the directory.
 func TestExplain(t *testing.T) {
 	all := inventory.Reasons()
 	for _, f := range daemon.AllFamilies(config.Defaults()) {
 		for _, row := range f.Rows() {
 			all = append(all, row.Name)
+			if out, _, _ := cmdtest.Output(t, "explain", row.Name); f.Name() == "dfl" && !strings.Contains(out, ": /sys/bus/pci/devices/0000:3b:00.0/") &&
+				!strings.Contains(out, ", /sys/bus/pci/devices/0000:3b:00.0/") && !strings.Contains(out, "readlink -f /sys/bus/pci/devices/0000:3b:00.0") {
+				t.Errorf("explain %s: no directory in\n%s", row.Name, out)
+			}
 		}
 	}
 	for _, reason := range append(all, "unreadable=errors/errors", "alarm-crit=fan 1", "recovering=port-ap6", "fme-fatal=0x8000") {
@@ -128,10 +133,14 @@ func TestExplain(t *testing.T) {
 		says []string
 	}{
 		{[]string{"port-ap6"}, 0, []string{
-			"port-ap6: the device is unhealthy\nRead from: errors/errors bit 50\n\nthe port was shut down because of power or heat.",
+			"port-ap6: the device is unhealthy\nRead from: errors/errors bit 50\nDirectories for card 3b:00.0:\n" +
+				"  the port: /sys/bus/pci/devices/0000:3b:00.0/fpga_region/region*/dfl-port.*/, or with OPAE's driver " +
+				"/sys/bus/pci/devices/0000:3b:00.0/fpga/intel-fpga-dev.*/intel-fpga-port.*/\n\nthe port was shut down because of power or heat.",
 			"--- Clearing a sticky error\n", "The node may crash if a process has a port open: docs/service.md",
 		}},
 		{[]string{"recovering=port-ap6"}, 0, []string{"recovering=NAME: the device is as with NAME\n", "\nport-ap6: the device is unhealthy\n"}},
+		{[]string{"fme-unbound"}, 0, []string{"DRIVER=; or the FME existed and is gone\nDirectories for card 3b:00.0:\n  fme/: the card's management engine (FME), /sys/bus/"}},
+		{[]string{"no-iommu"}, 0, []string{"Read from: family vfio: the IOMMU group's name is vfio-noiommu\n\na container"}},
 		{[]string{"missing"}, 0, []string{"If you want to pull such a card", "the card is missing."}},
 		{[]string{"power-throttled=6"}, 0, []string{"power-throttled=6: the device is unhealthy\n"}},
 		{[]string{"power-throttled"}, 0, []string{"power-throttled=1, power-throttled=2: the device is degraded\n", "power-throttled=6: the device is unhealthy\n"}},
@@ -219,26 +228,41 @@ func TestWhichWay(t *testing.T) {
 	compare.Equal(t, "docs/which-way.md: examples with settings and a pod", 4, tried)
 }
 
-// The package in docs/extending.md compiles, without a file of it in the tree.
-func TestExampleFamilyCompiles(t *testing.T) {
+// The package in docs/extending.md passes its tests with the board of the page, without a file of it in the tree.
+func TestExampleFamily(t *testing.T) {
+	page := read(t, "../../docs/extending.md")
+	root := t.TempDir()
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
-	for _, m := range regexp.MustCompile("(?s)```go\n// (inventory/xdma/\\w+\\.go)\n(.*?)```").FindAllStringSubmatch(read(t, "../../docs/extending.md"), -1) {
+	for _, m := range regexp.MustCompile("(?s)```go\n// (inventory/xdma/\\w+\\.go)\n(.*?)```").FindAllStringSubmatch(page, -1) {
 		path := must.Value(filepath.Abs("../../" + m[1]))(t)
-		file := filepath.Join(t.TempDir(), filepath.Base(m[1]))
-		must.Succeed(t, os.WriteFile(file, []byte(m[2]), 0o600))
-		overlay.Replace[path] = file
+		overlay.Replace[path] = write(t, filepath.Join(root, m[1]), m[2])
 	}
-	if len(overlay.Replace) != 2 {
-		t.Fatalf("docs/extending.md: found %d files of inventory/xdma, want 2", len(overlay.Replace))
+	if len(overlay.Replace) != 3 {
+		t.Fatalf("docs/extending.md: found %d files of inventory/xdma, want 3", len(overlay.Replace))
 	}
-	text := must.Value(json.Marshal(overlay))(t)
-	file := filepath.Join(t.TempDir(), "overlay.json")
-	must.Succeed(t, os.WriteFile(file, text, 0o600))
-	build := exec.Command("go", "build", "-trimpath", "-overlay", file, "../../inventory/xdma")
+	for _, m := range regexp.MustCompile("(?s)```\n-- (testdata/sysfs/\\S+) --\n(.*?)```").FindAllStringSubmatch(page, -1) {
+		write(t, filepath.Join(root, m[1]), m[2])
+	}
+	file := write(t, filepath.Join(root, "overlay.json"), string(must.Value(json.Marshal(overlay))(t)))
+	program := filepath.Join(root, "xdma.test")
+	build := exec.Command("go", "test", "-c", "-vet=off", "-o", program, "-trimpath", "-overlay", file, "../../inventory/xdma")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build, so that most packages are compiled only once
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Errorf("docs/extending.md: %v\n%s", err, out)
+		t.Fatalf("docs/extending.md: %v\n%s", err, out)
 	}
+	run := exec.Command(program, "-test.v")
+	run.Dir = filepath.Join(root, "inventory/xdma") // the board is in ../../testdata
+	out, err := run.CombinedOutput()
+	if passed := strings.Count(string(out), "--- PASS: "); err != nil || passed != 3 {
+		t.Errorf("docs/extending.md: %v, %d tests passed, want 3\n%s", err, passed, out)
+	}
+}
+
+// write writes a file and its directory, and returns its path.
+func write(t *testing.T, file, text string) string {
+	t.Helper()
+	must.Succeed(t, os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600))
+	return file
 }
 
 // The alerts have only reasons that exist, and AcceleratorDeviceUnhealthy leaves out the devices that are withheld

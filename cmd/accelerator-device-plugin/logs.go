@@ -22,7 +22,7 @@ the files in turn, or stdin (-). Text before the JSON of a line is skipped. If t
 text was added by kubectl logs --prefix or journalctl, the line is shown with its pod
 or host, and devices of different pods or hosts are kept apart. At the end, the
 command prints on stderr how many lines it skipped, and which devices the newest
-daemon did not find.
+daemon did not find. If there is no line of the daemon, the exit code is 1.
 
 Without --event and --level the command prints all lines of level info and above,
 except the info lines of http.served, socket.removed and library.log. "!" marks
@@ -150,6 +150,9 @@ func logs(cmd *cobra.Command, reader *timeline.Reader, files []string) error {
 	}
 	for _, note := range reader.Notes() {
 		fmt.Fprintf(cmd.ErrOrStderr(), "accelerator-device-plugin: %s\n", note)
+	}
+	if reader.Empty() {
+		return failure{error: errors.New("no line of the daemon"), logged: true} // a note says so
 	}
 	return nil
 }

@@ -250,6 +250,9 @@ func (r *Reader) Notes() (notes []string) {
 	return notes
 }
 
+// Empty reports whether the input contained no line of the daemon.
+func (r *Reader) Empty() bool { return r.ours == 0 }
+
 // Lacks reports whether the filter contains a device that no line is about.
 func (r *Reader) Lacks() bool {
 	_, unknown := r.asked()
