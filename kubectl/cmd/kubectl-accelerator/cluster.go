@@ -35,8 +35,8 @@ func newCluster() *cluster {
 func (c *cluster) addFlags(flags *pflag.FlagSet) {
 	c.kube.AddFlags(flags)
 	flags.Lookup("namespace").Usage = "the namespace of the plugin's pods (default: all namespaces)"
-	flags.StringVarP(&c.selector, "selector", "l", fleet.Selector, "the labels of the plugin's pods, if the chart has nameOverride")
-	flags.DurationVar(&c.timeout, "node-timeout", 10*time.Second, "how long to wait for the answer of a node")
+	flags.StringVarP(&c.selector, "selector", "l", fleet.Selector, "label selector for the plugin's pods, needed if nameOverride is set in the chart")
+	flags.DurationVar(&c.timeout, "node-timeout", 10*time.Second, "how long to wait for a node's answer")
 }
 
 // fleet connects to the cluster.
