@@ -106,7 +106,7 @@ func (r request) withoutCard(results []resourceapi.DeviceRequestAllocationResult
 	return nil
 }
 
-// same reports whether a record has the same devices as the request.
+// same reports whether a record and the request have the same devices.
 func (r request) same(o record) bool {
 	return slices.EqualFunc(r.Devices, o.Devices, func(a, b device) bool {
 		return a.Request == b.Request && a.Name == b.Name && a.Admin == b.Admin
@@ -134,7 +134,7 @@ var (
 	errGone = errors.New("has left the node")
 	// errNotOffered is the error for a device that is listed but not advertised.
 	errNotOffered = errors.New("is no longer advertised, because the settings of this node have changed")
-	// errNotYet is wrapped by errors after which Prepare waits and tries again.
+	// errNotYet is wrapped by errors that make Prepare wait and try again.
 	errNotYet = errors.New("not yet")
 )
 
@@ -149,7 +149,7 @@ func (d device) named(err error) error {
 	return fmt.Errorf("device %s (%s) of request %s: %w", d.Name, d.id, d.Request, err)
 }
 
-// usable returns an error unless the nodes of d may be given to a container. d is a device in a snapshot, or nil.
+// usable returns an error if d's nodes must not be given to a container. d is a device in a snapshot, or nil.
 func usable(d *inventory.Device) error {
 	switch {
 	case d == nil, slices.Contains(d.Reasons, inventory.ReasonRemoved), slices.Contains(d.Reasons, inventory.ReasonRemovedInUse):
@@ -173,7 +173,7 @@ func withheld(d *inventory.Device) bool {
 	return slices.ContainsFunc(d.Reasons, func(r string) bool { return inventory.ReasonOf(r).WithholdsNodes })
 }
 
-// reasons returns the reasons of a device for an error. The text is cut, because the API server refuses Events of more
+// reasons returns the reasons of a device for an error. The text is cut, because the API server rejects Events larger
 // than 1 kB.
 func reasons(d *inventory.Device) string { return cut(strings.Join(d.Reasons, ", ")) }
 

@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/kubectl/fleet"
 )
 
-// Row is a device or a card of a node. It has the keys that the node sends, and in addition node, namespace, pod,
+// Row is a device or a card on a node. It has the keys that the node sends, and in addition node, namespace, pod,
 // version and api. If a node has not answered, its only row has the key error instead.
 type Row = map[string]any
 
@@ -160,7 +160,7 @@ func history(r Row, since time.Time) {
 	r["reasons"] = list
 }
 
-// worst returns the worst health of a card's devices, or "absent" if it has none.
+// worst returns the worst health of a card's devices, or "absent" if the card doesn't have any.
 func worst(devices []map[string]any, card string) string {
 	order := []string{"absent", "healthy", "degraded", "unhealthy"}
 	found := 0

@@ -143,7 +143,7 @@ func inDomain(name corev1.ResourceName, domain string) bool {
 	return ok && strings.HasPrefix(rest, "/")
 }
 
-// replace replaces the requested names in the list with the wanted resources.
+// replace replaces the requested names in the list with the desired resources.
 func replace(list corev1.ResourceList, requested, wanted map[string]int64) {
 	for name := range requested {
 		if _, stays := wanted[name]; !stays {

@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/mapping"
 )
 
-// Reasons of the condition Ready, in addition to those of [mapping.Problem].
+// Reasons for the Ready condition, which also uses the reasons from [mapping.Problem].
 const (
 	ReasonMapped        = "Mapped"
 	ReasonAmbiguousName = "AmbiguousName"
@@ -39,15 +39,15 @@ type Regions struct {
 	Log    *zap.Logger
 }
 
-// SetupWithManager registers Reconcile with the manager for changes of functions. It also registers it for changes of
-// regions, because a region may have the same name.
+// SetupWithManager registers Reconcile with the manager for changes of functions. It also registers it for region
+// changes, because a region may have the same name.
 func (r Functions) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("functions").For(&v2.AcceleratorFunction{}).
 		Watches(&v2.FpgaRegion{}, &handler.EnqueueRequestForObject{}).Complete(r)
 }
 
-// SetupWithManager registers Reconcile with the manager for changes of regions. It also registers it for changes of
-// functions, because a function may have the same name.
+// SetupWithManager registers Reconcile with the manager for changes of regions. It also registers it for function
+// changes, because a function may have the same name.
 func (r Regions) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("regions").For(&v2.FpgaRegion{}).
 		Watches(&v2.AcceleratorFunction{}, &handler.EnqueueRequestForObject{}).Complete(r)

@@ -85,7 +85,7 @@ type pluginCollector struct {
 
 func (c pluginCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
 
-// Collect sends nothing if the cache has not been filled within a second.
+// Collect doesn't send anything if the cache isn't filled within a second.
 func (c pluginCollector) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -125,7 +125,7 @@ type collector struct {
 
 func (c collector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
 
-// Collect sends nothing if the cache has not been filled within a second.
+// Collect doesn't send anything if the cache isn't filled within a second.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -30,7 +30,7 @@ type settings struct {
 	publishBitstreams      bool
 }
 
-// withoutEffect lists settings of the device plugin that have no effect in the driver. The driver accepts them, so that
+// withoutEffect lists device plugin settings that don't have any effect in the driver. The driver accepts them, so that
 // one file of settings can be used with both APIs.
 var withoutEffect = []string{
 	"resource-name", "resource-namespace", "accel-nbunits", "allocation-policy", "kubelet-dir", "node-annotation",
@@ -108,7 +108,7 @@ func (s *settings) load(fs *pflag.FlagSet, loader *config.Loader) (config.Config
 	return cfg, errors.Join(s.check(), check(cfg))
 }
 
-// variable returns the name of the environment variable of a setting.
+// variable returns the name of a setting's environment variable.
 func variable(name string) string {
 	return "ACCELERATOR_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }

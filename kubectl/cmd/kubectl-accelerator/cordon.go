@@ -117,7 +117,7 @@ func (c *cluster) onNode(cmd *cobra.Command, node, elsewhere, command string, ar
 	return asFailure(errors.Join(failed...))
 }
 
-// socket matches the path of the daemon's socket, with which the daemon's error messages begin.
+// socket matches the path of the daemon's socket, which is at the beginning of the daemon's error messages.
 var socket = regexp.MustCompile(`^accelerator-device-plugin: /\S+: `)
 
 func runWithin(ctx context.Context, f *fleet.Fleet, t fleet.Target, args []string) ([]byte, error) {

@@ -71,7 +71,7 @@ a duration before now (90m).`,
 	return cmd
 }
 
-// logs prints the logs of a node one after the other. Logs from before a restart may no longer exist.
+// logs prints a node's logs one after the other. Logs from before a restart may no longer exist.
 func logs(cmd *cobra.Command, f *fleet.Fleet, node string, reader *timeline.Reader) error {
 	note := func(text string) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", program, terminal.Escape(text))

@@ -74,7 +74,7 @@ read the page, but it can't be used to change anything.`,
 	}
 }
 
-// name returns the name of the cluster: the name of the context in the kubeconfig.
+// name returns the cluster's name, which is the name of the context in the kubeconfig.
 func (c *cluster) name() string {
 	raw, _ := c.kube.ToRawKubeConfigLoader().RawConfig() // fleet returns the same error
 	return cmp.Or(*c.kube.Context, raw.CurrentContext)

@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/api/v2"
 )
 
-// namespaceFile contains the namespace of the pod.
+// namespaceFile contains the pod's namespace.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // settings contains the values of the flags.

@@ -182,8 +182,8 @@ func (s *kept) run(ctx context.Context, log *zap.Logger) (err error) {
 	return parts.Wait()
 }
 
-// loadedAFUs returns the IDs of the AFUs in the cards of the node. If a card is being programmed, it returns an error,
-// because the file that is being loaded is not known.
+// loadedAFUs returns the IDs of the AFUs that are loaded on the node's cards. If a card is being programmed, it returns
+// an error, because the file that is being loaded is not known.
 func loadedAFUs(sysfs string) (ids []string, err error) {
 	cards, err := fpga.Cards(fpga.Host{Sys: sysfs, Dev: "/dev", Simulated: sysfs != "/sys"})
 	for _, card := range cards {

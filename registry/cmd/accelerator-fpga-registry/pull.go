@@ -95,7 +95,7 @@ func readKeys(path string) (signature.Keys, error) {
 	return keys, nil
 }
 
-// row is the result as JSON. It has the keys of accelerator-fpga install, and in addition reference and digest.
+// row is the result as JSON. It has the same keys as accelerator-fpga install, plus reference and digest.
 type row struct {
 	Reference   string  `json:"reference"`
 	Digest      string  `json:"digest"` // of the manifest
