@@ -283,7 +283,7 @@ func requestedUnits(c corev1.Container) map[string]int64 {
 	return all
 }
 
-// deployment returns a Deployment with one replica of a pod.
+// deployment returns a Deployment with a single replica of a pod.
 func deployment(pod *corev1.Pod) *appsv1.Deployment {
 	labels := map[string]string{"app": pod.Name}
 	spec := pod.Spec

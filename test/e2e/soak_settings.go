@@ -123,7 +123,7 @@ func (a act) upgradeNaming(to naming, values ...string) {
 		a.readNaming()
 	}
 	a.check(err)
-	// A fault may delay the change for minutes. The next change may come before this one is complete.
+	// A fault may delay the change for minutes. The next change may come before this one has completed.
 	soon, cancel := context.WithTimeout(a.ctx, 30*time.Second)
 	defer cancel()
 	own := *a.scene

@@ -38,7 +38,7 @@ type watching struct {
 	offers map[string][]string // used only by the task that reads offers
 }
 
-// containersOf returns the running containers of a pod.
+// containersOf returns a pod's running containers.
 func (w *watching) containersOf(pod string) []soak.Container {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -286,8 +286,8 @@ func (s *soaking) readOffers(ctx context.Context, kubelet podresources.PodResour
 	}
 	for name, ports := range offers {
 		slices.Sort(ports)
-		// For some seconds there may be two slices with the same devices: of two drivers, or of one that has not seen
-		// its own write yet. The scheduler does not allocate devices from such a pool.
+		// For a few seconds there may be two slices with the same devices: from two drivers, or from one that hasn't
+		// seen its own write yet. The scheduler doesn't allocate devices from a pool like that.
 		offers[name] = slices.Compact(ports)
 	}
 	return offers, err

@@ -36,7 +36,7 @@ func (s *scene) removeCondition() {
 	same(s, "condition after its removal", must(s.condition()), "")
 }
 
-// condition returns the condition of the node as STATUS REASON: MESSAGE, or "" if there is none.
+// condition returns the node's condition as STATUS REASON: MESSAGE, or "" if there isn't one.
 func (s *scene) condition() (string, error) {
 	node, err := s.Client.CoreV1().Nodes().Get(s.ctx, cluster.NodeName, metav1.GetOptions{})
 	for _, c := range node.Status.Conditions {

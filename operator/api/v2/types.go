@@ -62,7 +62,10 @@ type MappingStatus struct {
 }
 
 // AcceleratorFunction defines a name for a function in the object's namespace. Pods in this namespace request it as
-// fpga.intel.com/NAME. +kubebuilder:object:root=true +kubebuilder:subresource:status +kubebuilder:resource:shortName=af
+// fpga.intel.com/NAME.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=af
 // +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`
 // +kubebuilder:printcolumn:name="AFU",type=string,JSONPath=`.spec.afuId`
 // +kubebuilder:printcolumn:name="Interface",type=string,JSONPath=`.spec.interfaceId`
@@ -88,8 +91,10 @@ type AcceleratorFunctionList struct {
 }
 
 // FpgaRegion defines a name for the cards with a given interface in the object's namespace. It is for pods that program
-// the cards themselves. Pods in this namespace request it as fpga.intel.com/NAME. +kubebuilder:object:root=true
-// +kubebuilder:subresource:status +kubebuilder:resource:shortName=fpga
+// the cards themselves. Pods in this namespace request it as fpga.intel.com/NAME.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=fpga
 // +kubebuilder:printcolumn:name="Interface",type=string,JSONPath=`.spec.interfaceId`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
