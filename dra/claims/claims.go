@@ -483,8 +483,8 @@ func (c *Claims) update(ctx context.Context, dir *os.Root, s inventory.Snapshot)
 
 // remember records the nodes that the devices of prepared claims have got since Prepare. A container that restarts gets
 // these nodes from the spec. It may have them open until it ends, even if the device leaves again and the driver
-// restarts. remember passes the nodes to [Config.Claimed] before it writes them, so that a device plugin knows at least
-// the nodes that containers can get.
+// restarts. remember passes the nodes to [Config.Claimed] before it writes them, so that a device plugin knows about
+// all nodes that containers can get.
 func (c *Claims) remember(ctx context.Context, dir *os.Root, s inventory.Snapshot) error {
 	all, changed := slices.Clone(c.known), false
 	for i, r := range all {

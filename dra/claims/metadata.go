@@ -284,8 +284,8 @@ func (c *Claims) mounted(uid string) bool {
 	})
 }
 
-// mounts returns the metadata file of the request of r.Devices[i] if this is the first device of the request. One
-// device is enough, because all CDI devices of a request are given to the same containers.
+// mounts returns the metadata file of r.Devices[i]'s request, if the device is the request's first one. One device is
+// enough, because all CDI devices of a request are given to the same containers.
 func (c *Claims) mounts(r record, i int) []cdi.File {
 	request := resourceclaim.BaseRequestRef(r.Devices[i].Request)
 	first := slices.IndexFunc(r.Devices, func(d device) bool { return resourceclaim.BaseRequestRef(d.Request) == request })

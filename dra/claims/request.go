@@ -144,7 +144,7 @@ type notYet struct{ error }
 func (notYet) Is(target error) bool { return target == errNotYet }
 func (e notYet) Unwrap() error      { return e.error }
 
-// named adds the names of a device to an error.
+// named adds a device's names to an error.
 func (d device) named(err error) error {
 	return fmt.Errorf("device %s (%s) of request %s: %w", d.Name, d.id, d.Request, err)
 }
@@ -173,12 +173,12 @@ func withheld(d *inventory.Device) bool {
 	return slices.ContainsFunc(d.Reasons, func(r string) bool { return inventory.ReasonOf(r).WithholdsNodes })
 }
 
-// reasons returns the reasons of a device for an error. The text is cut, because the API server rejects Events larger
+// reasons returns a device's reasons for an error. The text is cut, because the API server rejects Events larger
 // than 1 kB.
 func reasons(d *inventory.Device) string { return cut(strings.Join(d.Reasons, ", ")) }
 
 // judge returns the devices of the request with their nodes. If some of them are not listed or not advertised, it
-// returns these as gone, with an error. taints returns the taints of a device. problems contains an error for each
+// returns these as gone, with an error. taints returns a device's taints. problems contains an error for each
 // device that cannot be programmed.
 func (r request) judge(s inventory.Snapshot, taints func(*inventory.Device) []resourceapi.DeviceTaint, problems []error) (given, gone []device, err error) {
 	var refused error
@@ -226,7 +226,7 @@ func (d device) refusal(now *inventory.Device, w want, taints func(*inventory.De
 //
 // A device that an administrator has taken out of service stays unavailable, whatever the claim tolerates: tenants
 // write the tolerations of their claims themselves, and a cordoned card may be pulled at any moment. The settings and
-// cordons can change without a restart, so Prepare waits as it does for an unhealthy device.
+// cordons can change without a restart, so Prepare waits the same way it does for an unhealthy device.
 func available(d *inventory.Device, tolerations []resourceapi.DeviceToleration, taints func(*inventory.Device) []resourceapi.DeviceTaint) error {
 	switch {
 	case d.OfferedAs != draname.Driver:

@@ -275,7 +275,7 @@ func (w *Writer) statusOf(c claims.Prepared, s inventory.Snapshot, was []resourc
 	return all
 }
 
-// messageOf returns the reasons of a device, cut to the length longest.
+// messageOf returns a device's reasons, cut to the length longest.
 func messageOf(d *inventory.Device) string {
 	text := strings.Join(d.Reasons, ", ")
 	if len(text) > longest {

@@ -9,7 +9,7 @@
 //	kubelet ─ Prepare, Unprepare ─► helper ─► Claims
 //	kubelet ◄─ health stream ─ WatchHealthStatus ◄─ snapshots
 //
-// # Slices at the start
+// # Slices at startup
 //
 // The first publication waits until the kubelet has registered the driver. If a driver is killed, the kubelet deletes
 // its slices after 30 s, but only if it had registered the driver. A device plugin that waits for the node relies on

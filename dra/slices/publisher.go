@@ -29,7 +29,7 @@ type Config struct {
 	Devices interface {
 		Latest() (inventory.Snapshot, <-chan struct{})
 	}
-	// Stored is optional. It returns the bitstreams of the node, and a channel that is closed when they have changed.
+	// Stored is optional. It returns the node's bitstreams, and a channel that is closed when they have changed.
 	Stored func() ([]programming.Stored, <-chan struct{})
 	// StoresTaints is optional. It reports whether the API server stores taints. It is called once, before the first
 	// publication with a taint, because a server that drops the taint would let the device be allocated. It may block.

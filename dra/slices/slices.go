@@ -139,7 +139,7 @@ func nameOf(d *inventory.Device) string {
 	return draname.Device(d.ID)
 }
 
-// Attributes returns the attributes of a device. It leaves out values that are not known. It also leaves out values
+// Attributes returns a device's attributes. It leaves out values that are not known. It also leaves out values
 // that the API server does not allow, because they would make it refuse the whole slice.
 func (o Options) Attributes(d *inventory.Device) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
 	all := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
@@ -198,7 +198,7 @@ func (o Options) Taints(d *inventory.Device) []resourceapi.DeviceTaint {
 	return []resourceapi.DeviceTaint{taint}
 }
 
-// lost reports whether a reason means that the holder of a device has lost its card.
+// lost reports whether a reason means that a device's holder has lost its card.
 func lost(reason string) bool {
 	switch reason {
 	case inventory.ReasonRemoved, inventory.ReasonRemovedInUse, inventory.ReasonReplacedInUse, inventory.ReasonNodeChanged:

@@ -222,7 +222,7 @@ func parsePull(log []byte, card string, code int32) (a PullAnswer, err error) {
 // pullPod returns a pod that runs can-pull on the same node as one of the plugin's pods. It has the plugin's image,
 // settings and directories, and mounts the directories read-only. It may see all processes, so the runtime's profiles
 // of AppArmor and SELinux must be off for it. If nobody removes the pod, it ends by itself, and is deleted together
-// with the pod of the plugin.
+// with the plugin's pod.
 func pullPod(plugin *corev1.Pod, card string, limit time.Duration) *corev1.Pod {
 	of := plugin.Spec.Containers[slices.IndexFunc(plugin.Spec.Containers, isPlugin)]
 	var root int64

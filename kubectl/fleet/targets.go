@@ -24,7 +24,7 @@ const Selector = "app.kubernetes.io/name in (accelerator-device-plugin,accelerat
 // container is the name of the container in all these pods.
 const container = "accelerator-device-plugin"
 
-// Fleet queries the pods of a cluster. Create it with [New], and set the exported fields before its first use.
+// Fleet queries a cluster's pods. Create it with [New], and set the exported fields before its first use.
 type Fleet struct {
 	Limit    time.Duration         // how long to wait for a node
 	History  bool                  // keep the cards in answers; they take most of the memory

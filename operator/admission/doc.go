@@ -22,7 +22,7 @@
 //     the resource (Intel's webhook allows this, too), or by the name of an FpgaRegion. The image or envFrom can then
 //     select any function in the node's store for this interface. So a mapping in mode region does not limit a
 //     namespace to one function, even if there is no FpgaRegion.
-//   - Nodes in mode region and in mode regiondevel advertise the same resource. A pod that requests a name of mode
+//   - Nodes in region mode and regiondevel mode advertise the same resource. A pod that requests a name of mode
 //     region may run on a node in mode regiondevel, and then gets the device node of the FME.
 //   - A pod that requests only resources of another domain is admitted unchanged.
 //   - A pod's image can be changed after admission.

@@ -227,7 +227,7 @@ func (q *queues) enter(ctx context.Context, name string) (leave func(), err erro
 	}, nil
 }
 
-// shares limits how often something may be done, by all namespaces together and by each of them.
+// shares limits how often something can be done, both in total and for each namespace.
 type shares struct {
 	mu  sync.Mutex
 	all *rate.Limiter

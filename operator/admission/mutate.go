@@ -50,7 +50,7 @@ func Mutate(pod *Pod, table *mapping.Table) (*Pod, error) {
 	return pod, nil
 }
 
-// pair is the interface of a card, and the AFU that the card is programmed with.
+// pair is a card's interface, and the AFU that the card is programmed with.
 type pair struct{ iface, afu string }
 
 // mutate changes one container, and returns the number of devices that it requests.

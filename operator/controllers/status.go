@@ -73,7 +73,7 @@ func (r Regions) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	return reconcile.Result{}, publish(ctx, r.Client, r.Log, mapping.OfRegion(r.Domain, &region), before, &region, &region.Status, &v2.AcceleratorFunction{})
 }
 
-// publish writes the status of an object if it has changed. status is part of object, before is a copy of object before
+// publish writes an object's status if it has changed. status is part of object, before is a copy of object before
 // the change, and other is an empty object of the other kind.
 func publish(ctx context.Context, c client.Client, log *zap.Logger, m mapping.Mapping, before, object client.Object, status *v2.MappingStatus, other client.Object) error {
 	ready := metav1.Condition{Type: v2.ConditionReady, Status: metav1.ConditionTrue, Reason: ReasonMapped,

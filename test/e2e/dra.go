@@ -185,7 +185,7 @@ func (p published) keep(since time.Time, want offered) int {
 	return len(states)
 }
 
-// followPods records the pods of the story.
+// followPods records the story's pods.
 func (s *scene) followPods() podRecord {
 	return podRecord{s, follow[*corev1.Pod](s, s.Client.CoreV1().Pods(s.users).Watch, metav1.ListOptions{})}
 }

@@ -27,8 +27,8 @@ const (
 	longestGap     = time.Second // between two samples, on a shared machine
 )
 
-// wholeCards is the name for devices of the driver that are cards with several ports, as in mode region. The name for
-// its other devices is draDriver.
+// wholeCards is the name for driver devices that are cards with several ports, as in region mode. The name for its
+// other devices is draDriver.
 const wholeCards = draDriver + "/card"
 
 // deviceNames is a set of names of devices, sorted.
@@ -52,7 +52,7 @@ type glimpse struct {
 type held map[string]map[string]string
 
 // noSlices waits until the kubelet has deleted the slices of an earlier story that uninstalled its release, and with it
-// the permissions of the driver. A story begins without the state directory, so the daemons do not know about these
+// the driver's permissions. A story begins without the state directory, so the daemons do not know about these
 // slices.
 func (s *scene) noSlices() {
 	await(s, "slices of an earlier story", func() (int, error) {

@@ -176,7 +176,7 @@ func (s *scene) served() (all []*x509.Certificate, err error) {
 	return all, nil
 }
 
-// mapping is an AcceleratorFunction. Without mode and AFU it is an FpgaRegion.
+// mapping is an AcceleratorFunction. If it has neither a mode nor an AFU, it is an FpgaRegion.
 type mapping struct{ name, mode, afu, iface string }
 
 func (m mapping) manifest() []byte {

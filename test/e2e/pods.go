@@ -98,7 +98,7 @@ func (s *scene) unschedulable(name string) { s.notScheduled(name, "Insufficient"
 // pending waits until the scheduler reports that no node has the devices that a pod's claims request.
 func (s *scene) pending(name string) { s.notScheduled(name, "cannot allocate all claims") }
 
-// notScheduled waits until the scheduler reports with these words that it has found no node for a pod.
+// notScheduled waits until the scheduler reports, in these words, that it couldn't find a node for a pod.
 func (s *scene) notScheduled(name, words string) {
 	await(s, "pod "+name, func() (bool, error) {
 		pod, err := s.readPod(name)

@@ -16,7 +16,7 @@ func (s *scene) daemonPID() int {
 	return s.pid(pod.Status.ContainerStatuses[0].ContainerID)
 }
 
-// pid returns the first process of a container. The container's ID has the form used in the status of a pod:
+// pid returns the first process of a container. The container's ID has the form used in a pod's status:
 // containerd://ID.
 func (s *scene) pid(container string) int {
 	out := s.must("ctr", "tasks", "list")

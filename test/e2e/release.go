@@ -157,7 +157,7 @@ func ready(pod corev1.Pod) bool {
 	return false
 }
 
-// restartDaemon deletes the pod of the daemon, and returns when another one is ready.
+// restartDaemon deletes the daemon's pod, and returns when another one is ready.
 func (s *scene) restartDaemon() {
 	old := s.daemon()
 	s.check(s.Client.CoreV1().Pods(namespace).Delete(s.ctx, old.Name, metav1.DeleteOptions{}))

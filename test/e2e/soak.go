@@ -23,7 +23,7 @@ import (
 // [soaking.quiet].
 //
 // Each round has a different mixture: some kinds of operations are missing, and some are frequent. If everything
-// happened all the time, one kind could hide faults that another one would find ("swarm testing").
+// happened all the time, one kind could hide faults that another kind would find ("swarm testing").
 const (
 	roundTime = 4 * time.Minute
 	opLimit   = 3 * time.Minute // time limit of an operation

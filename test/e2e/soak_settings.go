@@ -44,7 +44,7 @@ func (n naming) labels() string {
 	return pluginPods
 }
 
-// of returns the name of a port.
+// of returns a port's name.
 func (n naming) of(p port) string {
 	all := n.names()
 	if n.API != "dra" && n.Mode == "af" {

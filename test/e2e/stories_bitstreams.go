@@ -73,8 +73,8 @@ func (s *scene) serveRegistry(dir, config, address string) {
 	}, true)
 }
 
-// pushBitstream pushes a bitstream with this AFU from the directory of the registry, as a user would on another
-// machine.
+// pushBitstream pushes a bitstream with this AFU from the registry's directory, the same way a user on another machine
+// would.
 func (s *scene) pushBitstream(dir, afu, reference string) {
 	file := filepath.Join(dir, afu+".gbs")
 	s.check(os.WriteFile(file, bits.GBS(bits.Metadata(interfaceID, afu), make([]byte, 1<<20)), 0o644))

@@ -120,7 +120,7 @@ func transition(node *corev1.Node) time.Time {
 	return time.Time{}
 }
 
-// With the token of a daemon, only the condition of its own node can be changed.
+// With a daemon's token, only the condition of its own node can be changed.
 func conditionPolicy(s *scene) {
 	s.plug(first)
 	s.step("helm install on this node only, and a second Node object")

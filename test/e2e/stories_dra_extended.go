@@ -68,7 +68,7 @@ func (p published) offers(since time.Time, ids ...string) {
 }
 
 // unchangedPodKeepsBrokenCard breaks the cards of an unchanged pod and of a pod with a claim. In Kubernetes 1.37.1,
-// only the pod with the claim is deleted, and only its status shows the health of its card.
+// only the pod with the claim is deleted, and only its status shows its card's health.
 func (s *scene) unchangedPodKeepsBrokenCard(slices published, pods podRecord) {
 	s.step("the cards of an unchanged pod and of a pod with a claim break: only the second pod is deleted")
 	s.create(s.pod("unchanged", s.resource, 1))

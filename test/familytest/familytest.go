@@ -301,7 +301,7 @@ func Below(t *testing.T, dir string, names ...string) (in, others []string) {
 	return in, others
 }
 
-// Returns checks that do returns without an error although some files are silent.
+// Returns checks that do returns without an error even though some files are silent.
 func Returns(t *testing.T, do func() error) {
 	t.Helper()
 	done := make(chan error, 1)

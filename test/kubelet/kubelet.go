@@ -139,7 +139,7 @@ func (r *ready) AllReady() bool   { return r.all.Load() }
 // Amount contains a resource's numbers in a node's status.
 type Amount struct{ Capacity, Allocatable int64 }
 
-// Advertised returns the resources of plugins as they would appear in the status of a node.
+// Advertised returns the resources of plugins as they would appear in a node's status.
 func (k *Kubelet) Advertised() map[string]Amount {
 	capacity, allocatable := k.capacity(k.current.Load())
 	amounts := map[string]Amount{}

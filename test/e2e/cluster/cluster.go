@@ -29,7 +29,7 @@ const NodeName = "e2e"
 // patience is the longest time to wait for a part.
 const patience = 2 * time.Minute
 
-// Options contains the settings of a cluster.
+// Options contains a cluster's settings.
 type Options struct {
 	Bin    string    // directory of the binaries; its subdirectory cni contains the CNI plugins
 	Logs   string    // directory for a log of each process

@@ -402,7 +402,7 @@ func (p *Port) unfitness() string {
 // fit reports whether a port should be offered.
 func (p *Port) fit() bool { return p.unfitness() == "" && !p.Unsure }
 
-// addPort processes the state of a port.
+// addPort processes a port's state.
 func (c *Checker) addPort(p Port) {
 	changed := []string{p.Node}
 	if old := c.ports[p.ID]; old == nil || old.Node != p.Node {

@@ -63,7 +63,7 @@ type Pod struct {
 const Claims = "claims"
 
 // Container is a container in one of the soak's pods. It was found running, or it has ended. Among the lines of one
-// sample, those of ended containers come first.
+// sample, the lines of ended containers come first.
 type Container struct {
 	PID     int      `json:"pid"`
 	Pod     string   `json:"pod"`

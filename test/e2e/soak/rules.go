@@ -151,7 +151,7 @@ func (c *Checker) held() holding {
 	return h
 }
 
-// card returns the card of a port.
+// card returns a port's card.
 func card(port string) string {
 	before, _, _ := strings.Cut(port, "-p")
 	return before

@@ -54,7 +54,7 @@ func (r *rig) movePort(request uintptr, fme string, port int) error {
 	return errors.Join(ioctl(f, request, unsafe.Pointer(&number)), f.Close())
 }
 
-// exclusive opens a node as OPAE does, with O_EXCL: the driver returns EBUSY if it is open already.
+// exclusive opens a node the same way OPAE does, with O_EXCL. The driver returns EBUSY if the node is already open.
 func (r *rig) exclusive(node string) error {
 	f, err := r.opens.open(node, os.O_EXCL)
 	if err != nil {
