@@ -16,7 +16,7 @@ type device struct {
 	port int
 }
 
-// addTo adds the flag --device to a command.
+// addTo adds the --device flag to a command.
 func (d *device) addTo(cmd *cobra.Command) {
 	cmd.Flags().VarP(&once{value: &d.name}, "device", "d", "`card`, given as a PCI address, an FME or a port")
 	cmd.Args = func(_ *cobra.Command, args []string) error {
@@ -29,7 +29,7 @@ func (d *device) addTo(cmd *cobra.Command) {
 
 func (d *device) addPortTo(cmd *cobra.Command) {
 	cmd.Flags().IntVarP(&d.port, "port", "p", -1, "port `number`, unless --device is a port")
-	cmd.Flags().Lookup("port").DefValue = "0" // so that the help shows no default
+	cmd.Flags().Lookup("port").DefValue = "0" // so that the help doesn't show a default
 }
 
 // once is a flag that may be given only once. Of two cards, only one would be programmed.

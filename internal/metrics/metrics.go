@@ -67,161 +67,161 @@ type Metrics struct {
 	logDropped    *prometheus.CounterVec
 }
 
-// New returns metrics with their own registry. Every metric is declared here, in the same order as in
-// docs/metrics.md, whose table is generated from the descriptors.
+// New returns metrics with a registry of their own. Every metric is declared here, in the order
+// of docs/metrics.md, whose table is generated from the descriptors.
 func New(version string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		reasons:  few{most: mostReasons}, hintSources: few{most: mostHintSources},
 		subsystems: few{most: mostSubsystems},
 	}
-	m.gauges("accelerator_build_info", "Always 1. The labels are the program's version and the Go version.", "version", "goversion").
+	m.gauges("accelerator_build_info", "Always 1. The labels are the versions of the program and of Go.", "version", "goversion").
 		WithLabelValues(version, runtime.Version()).Set(1)
-	m.modeInfo = m.now("accelerator_mode_info", "Always 1. The `mode` label is the current mode.", "mode")
+	m.modeInfo = m.now("accelerator_mode_info", "Always 1. The label is the current mode.", "mode")
 	m.configInfo = m.now("accelerator_config_info",
-		"Always 1. The `hash` label identifies the settings files in effect: "+
-			"it contains the first 12 hex digits of the SHA-256 of the --config file followed by the --overrides file, or \"\" if there are no files.",
+		"Always 1. The label is the hash of the settings files in force: "+
+			"the first 12 hex digits of the SHA-256 of the file of --config followed by the file of --overrides; \"\" without files.",
 		"hash")
 
 	m.ownerWaiting = m.now("accelerator_owner_waiting",
-		"1 while the daemon waits for another daemon on the node, by reason: naming, api, withdrawal or state-dir (it doesn't advertise any devices), "+
-			"or settings (it advertises its devices under their old names). There is no series while it isn't waiting.", "reason")
+		"1 while the daemon waits for another daemon on the node, by reason: naming, api, withdrawal, state-dir (it advertises nothing), "+
+			"or settings (it advertises its devices under their old names). No series if it does not wait.", "reason")
 
 	m.devices = m.now("accelerator_devices",
-		"Number of devices, by resource and health. The resource is \"\" for devices that are not advertised.",
+		"Devices by resource and health. The resource is \"\" for devices that are not advertised.",
 		"resource", "health")
 	m.deviceHealth = m.now("accelerator_device_health",
 		"1 for the current health of a device, 0 for the other two values.", "device", "pci", "family", "resource", "health")
 	m.deviceReason = m.now("accelerator_device_reason",
-		"1 for each reason why a device isn't healthy. The series disappears when the reason no longer applies.", "device", "resource", "reason")
+		"1 for each reason why a device is not healthy. The series disappears when the reason no longer applies.", "device", "resource", "reason")
 	m.deviceInfo = m.now("accelerator_device_info",
 		"Always 1. The labels describe the device.",
 		"device", "pci", "pci_id", "family", "resource", "afu", "interface", "numa_node")
 	m.tombstones = m.now("accelerator_tombstones",
-		"Devices that are unhealthy because a container is using, or may be using, a device that previously had their ID and was removed, replaced, renumbered or renamed.",
+		"Devices that are unhealthy because a container uses, or may use, what had their id before: a device that was removed, replaced, renumbered or renamed.",
 		"resource", "reason")
 	m.holder = m.now("accelerator_device_holder",
-		"1 for each container that uses a device, according to the kubelet's latest answer. There are no series with --holder-metrics=false.",
+		"1 for each container that uses a device, according to the newest answer of the kubelet. No series with --holder-metrics=false.",
 		"device", "resource", "namespace", "pod", "container")
 	m.holdersOmitted = m.now("accelerator_device_holders_omitted",
-		"Number of holders that accelerator_device_holder omits because it is limited to 1024 series.")
+		"Holders that accelerator_device_holder leaves out, because it has at most 1024 series.")
 	m.transitions = m.counters("accelerator_device_transitions_total",
-		"Device health changes. The value \"absent\" means that the device does not exist. "+
-			"If the health got worse, the reason is the worst one, otherwise it is \"\".", "old", "new", "reason")
+		"Changes of the health of devices. The value \"absent\" means that the device does not exist. "+
+			"If the health got worse, reason is the worst reason, otherwise \"\".", "old", "new", "reason")
 	m.cardHealthChanges = m.now("accelerator_card_health_changes_total",
-		"Health changes of a card's hardware since the daemon started. Cordoning, excluding, programming, plugging in or pulling a card is not counted. A change that may be part of a removal is counted 10 s later. "+
-			"This metric and the next two only cover the cards in the ledger, which has at most 256.", "card")
+		"Changes of the health of a card's hardware since the start of the daemon. Cordoning, excluding, programming, plugging in or pulling a card does not count. A change that may be part of a removal is counted 10 s later. "+
+			"This metric and the next two cover only the cards in the ledger, at most 256.", "card")
 	m.cardRemovals = m.now("accelerator_card_removals_total",
-		"Number of times that a card was removed since the daemon started.", "card")
+		"Removals of a card since the start of the daemon.", "card")
 	m.cardMissing = m.now("accelerator_card_missing",
-		"1 for a missing card: one that was not found after the daemon restarted or the node rebooted, or that disappeared after a fault. 0 for other cards.", "card")
+		"1 for a missing card, which was not found after a restart of the daemon or a reboot, or left after a fault. 0 for other cards.", "card")
 	m.ledgerStored = m.gauges("accelerator_ledger_stored",
-		"1 while the ledger (cards.json in --state-dir) can be read and written, 0 otherwise. There is no series without --state-dir.")
+		"1 while the ledger, cards.json in --state-dir, can be read and written, 0 while it cannot. No series without --state-dir.")
 	m.identityChanges = m.counters("accelerator_device_identity_changes_total",
-		"Identity changes of devices that stayed on the node, by attribute.", "attribute")
+		"Changes of the identity of devices that stayed on the node, by attribute.", "attribute")
 
 	m.sensors = map[sensors.Kind]sensorGauges{
-		sensors.Temperature: m.sensor("temperature", "celsius", "Temperature in °C, as measured by a card's sensor. Series without a chip are a summary: "+
-			"the sensor `die` is the FPGA, and `hottest` is the point on the board that is closest to its limit."),
-		sensors.Power:   m.sensor("power", "watts", "Power in W, as measured by a card's sensor. The series without a chip is the whole board's power (the sensor is `board`)."),
-		sensors.Voltage: m.sensor("voltage", "volts", "Voltage in V, as measured by a card's sensor."),
-		sensors.Current: m.sensor("current", "amperes", "Current in A, as measured by a card's sensor."),
+		sensors.Temperature: m.sensor("temperature", "celsius", "Temperature in °C that a sensor of a card measures. Series without chip are a summary: "+
+			"sensor die is the FPGA, and hottest is the point of the board that is nearest to its limit."),
+		sensors.Power:   m.sensor("power", "watts", "Power in W that a sensor of a card measures. The series without chip is the power of the board (sensor board)."),
+		sensors.Voltage: m.sensor("voltage", "volts", "Voltage in V that a sensor of a card measures."),
+		sensors.Current: m.sensor("current", "amperes", "Current in A that a sensor of a card measures."),
 	}
 	m.sensorFailures = m.now("accelerator_sensor_failures_total",
-		"Number of times since the daemon started that reading a card's sensors failed or took longer than 10 s.", "card")
+		"Failed reads of a card's sensors since the start of the daemon, and reads that took longer than 10 s.", "card")
 
 	m.cardInfo = m.now("accelerator_card_info",
-		"Always 1. The labels are the card's versions, or \"\" if they aren't known: its static region (bitstream_id), its board controller's "+
-			"firmware and FPGA (bmc_firmware, bmc_build), the image that it booted (boot_image), and, for a card with XRT, its shell.",
+		"Always 1. The labels are versions of the card, or \"\" if not known: the static region (bitstream_id), the firmware and the FPGA of the board's "+
+			"controller (bmc_firmware, bmc_build), the image that it booted (boot_image), and the shell of a card with XRT.",
 		"card", "bitstream_id", "bmc_firmware", "bmc_build", "boot_image", "shell")
 	m.correctable = m.now("accelerator_card_correctable_errors_total",
-		"Correctable PCIe errors of a card since the kernel detected it. The type is the kernel's name for the error.", "card", "type")
-	m.linkSpeed = m.now("accelerator_card_current_link_transfers_per_second", "Current speed of the card's PCIe link, per lane.", "card")
-	m.linkMaxSpeed = m.now("accelerator_card_max_link_transfers_per_second", "Highest PCIe link speed that the card supports, per lane.", "card")
-	m.linkWidth = m.now("accelerator_card_current_link_width", "Current number of lanes in the card's PCIe link.", "card")
-	m.linkMaxWidth = m.now("accelerator_card_max_link_width", "Largest number of PCIe lanes that the card supports.", "card")
+		"Correctable PCIe errors of a card since the kernel found it, by type, as the kernel names it.", "card", "type")
+	m.linkSpeed = m.now("accelerator_card_current_link_transfers_per_second", "Current speed of a lane of the card's PCIe link.", "card")
+	m.linkMaxSpeed = m.now("accelerator_card_max_link_transfers_per_second", "Highest speed of a lane that the card supports.", "card")
+	m.linkWidth = m.now("accelerator_card_current_link_width", "Current number of lanes of the card's PCIe link.", "card")
+	m.linkMaxWidth = m.now("accelerator_card_max_link_width", "Largest number of lanes that the card supports.", "card")
 
 	m.hintToSend = m.histogram("accelerator_hint_to_send_seconds",
 		"Time from a hint (a uevent or an inotify event) until the resulting list was sent to the kubelet, observed once for each list that a hint caused. "+
-			"In the DRA driver, it is the time until the driver started to write the slices.",
+			"In the DRA driver: until it began to write the slices.",
 		50e-6, 100e-6, 200e-6, 300e-6, 500e-6, 750e-6, 1e-3, 1.5e-3, 2e-3, 3e-3, 5e-3, 10e-3, 20e-3, 50e-3,
 		100e-3, 250e-3, 1)
 	m.listsSent = m.counters("accelerator_lists_sent_total",
-		"Device lists sent on ListAndWatch streams. In the DRA driver, this counts how often slices were published.", "resource")
+		"Lists sent on ListAndWatch streams. In the DRA driver: publications of slices.", "resource")
 	m.streams = m.now("accelerator_streams",
-		"Open ListAndWatch streams. In the DRA driver, these are the kubelet's open health streams.", "resource")
+		"Open ListAndWatch streams. In the DRA driver: open health streams of the kubelet.", "resource")
 	m.streamsOpened = m.counters("accelerator_streams_opened_total",
-		"Number of times that the kubelet opened a ListAndWatch stream.", "resource")
+		"ListAndWatch streams that the kubelet opened.", "resource")
 	m.registrations = m.counters("accelerator_registrations_total",
-		"Registrations with the kubelet, by result: ok, failed (the kubelet rejected it or didn't open a stream, or kubelet.sock couldn't be used), "+
+		"Registrations with the kubelet, by result: ok, failed (the kubelet refused, opened no stream, or kubelet.sock could not be used), "+
 			"or abandoned (kubelet.sock was replaced, the plugin's socket was removed, or a new registration was requested).", "resource", "result")
 	m.kubeletRestarts = m.counters("accelerator_kubelet_restarts_total",
-		"Kubelet restarts, counted once for each resource.", "resource")
+		"Restarts of the kubelet, counted once for each resource.", "resource")
 	m.resourceReady = m.now("accelerator_resource_ready",
 		"1 while a resource is registered and its stream is open, or while it has no devices. "+
-			"In the DRA driver, it is 1 while the driver is registered with the kubelet and the API server has the latest slices.", "resource")
+			"In the DRA driver: 1 while the kubelet has registered the driver and the API server has the newest slices.", "resource")
 	m.allocations = m.counters("accelerator_allocations_total",
-		"Allocate calls from the kubelet, by result: served or refused. In the DRA driver, this counts attempts to prepare a claim.", "resource", "result")
+		"Allocate calls of the kubelet, by result: served or refused. In the DRA driver: attempts to prepare a claim.", "resource", "result")
 	m.allocatedDevices = m.counters("accelerator_allocated_devices_total",
-		"Devices allocated to containers. In the DRA driver, this counts devices prepared for claims.", "resource")
+		"Devices allocated to containers. In the DRA driver: devices prepared for claims.", "resource")
 	m.cdi = m.gauges("accelerator_cdi_ok",
-		"1 while the CDI spec file is up to date, 0 while it can't be written. There is no series while CDI is off.")
+		"1 while the CDI spec file is up to date, 0 while it cannot be written. No series while CDI is off.")
 
 	m.slicesFailed = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "accelerator_dra_slices_failed_total",
-		Help: "Number of times that the DRA driver failed to write ResourceSlices. It retries.",
+		Help: "Times that the DRA driver could not write ResourceSlices. It tries again.",
 	})
 
 	m.hints = m.counters("accelerator_hints_total",
-		"Number of hints that a card may have changed, by source.", "source")
+		"Hints that a card may have changed, by source.", "source")
 	m.scans = m.counters("accelerator_scans_total",
-		"Reads of individual cards, by result: ok, gone, failed, timeout, "+
-			"or starved (the daemon had run out of file descriptors or memory).", "result")
+		"Reads of single cards, by result: ok, gone, failed, timeout, "+
+			"or starved if the daemon had no file descriptor or memory left.", "result")
 	m.scanDuration = m.histogram("accelerator_scan_duration_seconds",
-		"Time to read one card. If a read timed out, this is the time limit.",
+		"Time to read one card. For a read that timed out, this is the time limit.",
 		100e-6, 200e-6, 500e-6, 1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3, 100e-3, 200e-3, 500e-3, 1)
 	m.listings = m.counters("accelerator_listings_total",
-		"Number of times that all cards were listed in sysfs, by result: ok, failed (for at least one family), "+
-			"or starved (the daemon had run out of file descriptors or memory).", "result")
+		"Times that all cards were listed in sysfs, by result: ok, failed for at least one family, "+
+			"or starved if the daemon had no file descriptor or memory left.", "result")
 	m.cardsUnreadable = m.gauges("accelerator_cards_unreadable",
-		"Number of cards whose last read failed or is overdue.").WithLabelValues()
+		"Cards whose last read failed or is overdue.").WithLabelValues()
 	m.snapshotVersion = m.now("accelerator_snapshot_version",
-		"Version of the latest device snapshot. It increases by one with each change, and is 0 before the first snapshot.")
+		"Version of the newest snapshot of devices. It increases by one with each change, and is 0 before the first snapshot.")
 	m.holders = m.gauges("accelerator_holders_known",
-		"1 while a source that knows which containers use which devices responds, 0 while it doesn't. The sources are the kubelet's pod-resources API, "+
-			"its checkpoint, and the DRA driver's claims.json. The daemon queries each of them at least once per --resync-interval. "+
-			"There is no series before the first query.", "source")
+		"1 while a source answers that tells which container uses a device, 0 while it does not. The sources are the kubelet's pod-resources API, "+
+			"its checkpoint, and the claims.json of the DRA driver. The daemon asks each of them at least once per --resync-interval. "+
+			"Before the first time, there is no series.", "source")
 
 	m.uevents = m.counters("accelerator_uevents_total",
-		"Kernel uevents that may concern a card.", "subsystem", "action")
+		"Uevents of the kernel that may concern a card.", "subsystem", "action")
 	m.ueventsIgnored = m.counters("accelerator_uevents_ignored_total",
-		"Kernel uevents that don't concern a card.").WithLabelValues()
+		"Uevents of the kernel that do not concern a card.").WithLabelValues()
 	m.ueventsForged = m.counters("accelerator_uevents_forged_total",
-		"Uevents dropped because they didn't come from the kernel.").WithLabelValues()
+		"Uevents dropped because they did not come from the kernel.").WithLabelValues()
 	m.ueventsMalformed = m.counters("accelerator_uevents_malformed_total",
-		"Uevents that couldn't be parsed. After each of these, the daemon reads all cards.").WithLabelValues()
+		"Uevents that could not be parsed. The daemon reads all cards after each of them.").WithLabelValues()
 	m.ueventOverflows = m.counters("accelerator_uevent_overflows_total",
-		"Number of times that the kernel dropped uevents because the socket buffer was full. The daemon reads all cards each time.").WithLabelValues()
+		"Times that the kernel dropped uevents because the socket buffer was full. The daemon reads all cards each time.").WithLabelValues()
 	m.inotifyEvents = m.counters("accelerator_inotify_events_total",
 		"Inotify events that may concern a card, by source: nodes (device nodes) or tree (a simulated sysfs).", "source")
 	m.inotifyOverflows = m.counters("accelerator_inotify_overflows_total",
-		"Number of times that inotify events were lost because the queue was full. The daemon reads all cards each time.", "source")
+		"Times that inotify events were lost because the queue was full. The daemon reads all cards each time.", "source")
 	m.sourceUp = m.gauges("accelerator_source_up",
-		"1 while an event source is open, 0 while the daemon is trying to reopen it.", "source")
+		"1 while a source of events is open, 0 while it is lost and the daemon tries to open it again.", "source")
 
 	m.apiEvents = m.counters("accelerator_api_events_total",
 		"Kubernetes Events, by result: sent, failed or dropped.", "result")
 	m.apiFailures = m.counters("accelerator_api_failures_total",
-		"Failed API server requests that are retried. "+
-			"Events that the API server permanently rejects are counted in accelerator_api_events_total instead.").WithLabelValues()
+		"Requests to the API server that failed and are repeated. "+
+			"Events that it refuses permanently are counted in accelerator_api_events_total.").WithLabelValues()
 	m.configReloads = m.counters("accelerator_config_reloads_total",
-		"Number of times that the settings files were reloaded, after SIGHUP or because they had changed, by result: ok or refused.", "result")
+		"Reloads of the settings files after SIGHUP or a change of the files, by result: ok or refused.", "result")
 	m.logDropped = m.counters("accelerator_log_dropped_total",
-		"Log lines that were dropped because they weren't read or couldn't be written, by level.",
+		"Log lines that were dropped, because they were not read or could not be written, by level.",
 		"level")
 
-	// Counters whose label values are known start at 0, because Prometheus misses the first event of a
-	// series that starts at 1.
+	// Counters whose label values are known begin at 0, because Prometheus misses the first event of a
+	// series that begins at 1.
 	for counters, labels := range map[*prometheus.CounterVec][]string{
 		m.scans: {ok, gone, failed, timeout, starved}, m.listings: {ok, failed, starved},
 		m.apiEvents: {sent, failed, dropped}, m.configReloads: {ok, refused},
@@ -236,9 +236,9 @@ func New(version string) *Metrics {
 	return m
 }
 
-// AddDriver adds the metrics that only the DRA driver has. claims returns the number of prepared claims. It
-// must be safe for concurrent use and must not block. In all other metrics, the resource is the driver's
-// name. AddDriver must be called at most once.
+// AddDriver adds the metrics that only the DRA driver has. claims returns the number of prepared claims;
+// it must be safe for concurrent use and must not block. The resource of all other metrics is the name
+// of the driver. AddDriver must be called at most once.
 func (m *Metrics) AddDriver(name string, claims func() int) {
 	m.registry.MustRegister(m.slicesFailed, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "accelerator_dra_claims",
@@ -263,8 +263,8 @@ func (m *Metrics) now(name, help string, labels ...string) now {
 	return add(m, now{prometheus.NewDesc(name, help, labels, nil)})
 }
 
-// histogram returns a histogram that has both classic buckets (in seconds) and native ones. Native buckets are at most
-// 10 % wide, unless that would take more than 100 of them.
+// histogram returns a histogram with classic buckets, in seconds, and native ones. The native buckets are at most 10 %
+// wide, or wider if there would be more than 100.
 func (m *Metrics) histogram(name, help string, buckets ...float64) prometheus.Histogram {
 	return add(m, prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: name, Help: help, Buckets: buckets,
@@ -280,7 +280,7 @@ func add[C prometheus.Collector](m *Metrics, c C) C {
 	return c
 }
 
-// sensorGauges are the gauges for one kind of sensor.
+// sensorGauges are the gauges of sensors of a kind.
 type sensorGauges struct{ value, most, crit now }
 
 func (m *Metrics) sensor(kind, unit, help string) sensorGauges {
@@ -312,19 +312,19 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// Follow sets the functions that the state is read from, until the next call.
+// Follow sets the functions from which the state is read, until the next call.
 func (m *Metrics) Follow(s State) { m.state.Store(&s) }
 
 // FollowOwner sets the function that returns why the daemon waits for another daemon on the node, or "". The function
 // must be safe for concurrent use and must not block.
 func (m *Metrics) FollowOwner(waitsFor func() string) { m.waitsFor.Store(&waitsFor) }
 
-// maxScrapes limits the number of concurrent scrapes, because each one needs memory for the whole page.
+// maxScrapes bounds the number of concurrent scrapes: each takes memory for the whole page.
 const maxScrapes = 4
 
-// Handler returns the handler for the metrics page. It serves text, or protobuf if the request accepts it.
-// Only protobuf includes native histograms. The page isn't compressed, because it is only about 40 KB for
-// 32 ports, while gzip would hold on to 2 MiB of memory.
+// Handler returns the handler of the page. It serves text, or protobuf if the request accepts
+// it; only protobuf has native histograms. The page is not compressed: it has about 40 KB for 32 ports,
+// and gzip would keep 2 MiB of memory.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		Registry:            m.registry, // counts errors of gathering

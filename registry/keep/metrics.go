@@ -5,11 +5,11 @@ import "github.com/prometheus/client_golang/prometheus"
 // Metrics collects the metrics of a [Keeper].
 type Metrics struct{ *Keeper }
 
-// The metrics. Only references in the list have series, so each metric has at most [mostReferences].
+// The metrics. Only references of the list have series, so there are at most [mostReferences] of each metric.
 var (
-	pulls   = prometheus.NewDesc("accelerator_bitstream_pulls_total", "Attempts to pull or check a bitstream in the list, by result: installed, unchanged (already in the store) or failed.", []string{"result"}, nil)
-	present = prometheus.NewDesc("accelerator_bitstream_present", "1 if the store contains the bitstream that the reference pointed to when it was last checked, 0 otherwise.", []string{"reference"}, nil)
-	checked = prometheus.NewDesc("accelerator_bitstream_checked_timestamp_seconds", "Unix time of the reference's last successful pull or check. There is no series until one succeeds after startup.", []string{"reference"}, nil)
+	pulls   = prometheus.NewDesc("accelerator_bitstream_pulls_total", "Attempts to pull or check a bitstream of the list, by result: installed, unchanged (already in the store) or failed.", []string{"result"}, nil)
+	present = prometheus.NewDesc("accelerator_bitstream_present", "1 if the store contains the bitstream that the reference named when it was last checked, 0 if not.", []string{"reference"}, nil)
+	checked = prometheus.NewDesc("accelerator_bitstream_checked_timestamp_seconds", "Unix time of the last pull or check of the reference that succeeded. There is no series before the first success since the start.", []string{"reference"}, nil)
 )
 
 // Describe implements [prometheus.Collector].

@@ -17,10 +17,10 @@ func TestMetrics(t *testing.T) {
 		r.set(func() { r.fail[nlb] = errors.New("away") })
 		r.pass(13 * time.Minute)
 		page := `
-# HELP accelerator_bitstream_checked_timestamp_seconds Unix time of the reference's last successful pull or check. There is no series until one succeeds after startup.
+# HELP accelerator_bitstream_checked_timestamp_seconds Unix time of the last pull or check of the reference that succeeded. There is no series before the first success since the start.
 # TYPE accelerator_bitstream_checked_timestamp_seconds gauge
 accelerator_bitstream_checked_timestamp_seconds{reference="registry.example.com/fpga/nlb:1.0"} 9.466848e+08
-# HELP accelerator_bitstream_present 1 if the store contains the bitstream that the reference pointed to when it was last checked, 0 otherwise.
+# HELP accelerator_bitstream_present 1 if the store contains the bitstream that the reference named when it was last checked, 0 if not.
 # TYPE accelerator_bitstream_present gauge
 accelerator_bitstream_present{reference="gone.example.com/b:1"} 0
 accelerator_bitstream_present{reference="registry.example.com/fpga/nlb:1.0"} 1
