@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 )
 
-// device contains the flags that select a card and perhaps one of its ports.
+// device contains the flags that select a card and optionally one of its ports.
 type device struct {
 	name string
 	port int
@@ -32,7 +32,7 @@ func (d *device) addPortTo(cmd *cobra.Command) {
 	cmd.Flags().Lookup("port").DefValue = "0" // so that the help doesn't show a default
 }
 
-// once is a flag that may be given only once. Of two cards, only one would be programmed.
+// once is a flag that can be given only once. If two cards were given, only one of them would be programmed.
 type once struct {
 	value *string
 	set   bool
@@ -55,7 +55,7 @@ func (o *once) Set(s string) error {
 	return nil
 }
 
-// find returns the card, and the port if --device or --port selects one.
+// find returns the card, and also the port if --device or --port selects one.
 func (d *device) find(s *settings) (fpga.Host, fpga.Card, *fpga.Port, error) {
 	host, err := s.host()
 	if err != nil {
@@ -74,7 +74,7 @@ func (d *device) find(s *settings) (fpga.Host, fpga.Card, *fpga.Port, error) {
 	return host, card, port, err
 }
 
-// differs returns the error for a --port that differs from the port of --device.
+// differs returns the error for a --port that doesn't match the port in --device.
 func (d *device) differs(port fpga.Port) error {
 	return fmt.Errorf("--port: found %d with --device %s, want %d or none", d.port, d.name, port.Number)
 }
@@ -146,7 +146,7 @@ programmed, or programming it has failed.`,
 	}
 }
 
-// cards returns the cards of the node. After an error, it returns the cards that could be read.
+// cards returns the node's cards. After an error, it returns the cards that could be read.
 func (s *settings) cards() ([]fpga.Card, error) {
 	host, err := s.host()
 	if err != nil {
