@@ -23,7 +23,7 @@ const scanLine = "scan without the daemon: recovery holds, quarantine and cordon
 func addScan(cmd *cobra.Command, loader *config.Loader, scan *bool) {
 	loader.AddFlags(cmd.Flags())
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = !askFlags[f.Name] })
-	cmd.Flags().BoolVar(scan, "scan", false, "read the cards without the daemon, with settings from flags (all those of serve --help), variables and files")
+	cmd.Flags().BoolVar(scan, "scan", false, "read the cards without the daemon, using settings from flags (see serve --help), variables and files")
 }
 
 // askFlags lists the flags of settings that apply to commands that query the daemon.

@@ -42,19 +42,19 @@ func newCanPull() *cobra.Command {
 	var scan bool
 	cmd := &cobra.Command{
 		Use:   "can-pull ADDRESS",
-		Short: "Check whether a card may be pulled",
-		Long: `Check whether a card may be pulled. Print yes, no or unknown, and one line for
-each reason, with a remedy. The exit code is 0 for yes, and 1 otherwise.
+		Short: "Check whether it is safe to pull a card",
+		Long: `Check whether it is safe to pull a card. The command prints yes, no or unknown, and
+one line for each reason, with a remedy. The exit code is 0 for yes, and 1 otherwise.
 
 The command combines these sources:
   - the daemon: whether a new pod can get the card, and which containers use it
-  - sysfs: all functions of the card, including virtual functions
-  - the kubelet's checkpoint: which pods were given a device of the card (not available in the DRA driver's pod)
-  - /proc: which processes of the host have a device node of the card open, under any name
+  - sysfs: all of the card's functions, including virtual functions
+  - the kubelet's checkpoint: which pods were given one of the card's devices (not available in the DRA driver's pod)
+  - /proc: which host processes have one of the card's device nodes open, under any name
 
-The search for processes needs root on the host. In a pod that cannot see the
-processes of the host, such as the daemon's, the answer for a card with device nodes
-is at best "unknown".
+The search for processes needs root on the host. In a pod that can't see the host's
+processes, such as the daemon's pod, the best answer you can get for a card with
+device nodes is "unknown".
 
 With --scan the command reads cards, cordons and the kubelet's pod-resources API
 itself, without the daemon.`,

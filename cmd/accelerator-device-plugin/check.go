@@ -23,17 +23,17 @@ func newCheck() *cobra.Command {
 	loader := daemon.NewLoader()
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Check whether the cards of this node need attention",
+		Short: "Check whether this node's cards need attention",
 		Long: `Print one line, and exit with
   0  if no card has a fault
   1  if a card is broken or missing, and needs attention
-  2  if the answer is unknown: the daemon does not answer, has not read or cannot
-     read all cards, has not advertised them yet, or the node has no cards
+  2  if the answer is unknown, because the daemon doesn't answer, hasn't read all
+     cards or can't read them, hasn't advertised them yet, or the node has no cards
 node-problem-detector expects these exit codes from its custom plugins. With
---node-condition-type the daemon writes the same answer to a condition of the Node.
+--node-condition-type, the daemon also writes the answer to a Node condition.
 
-A card that is cordoned, excluded or being programmed does not count. A recovering
-card counts only if it counted before. The command asks the daemon at --socket,
+Cards that are cordoned, excluded or being programmed don't count. A recovering card
+counts only if it counted before. The command connects to the daemon at --socket,
 which only root can use.`,
 		Example: `  accelerator-device-plugin check
   kubectl -n kube-system exec POD -- accelerator-device-plugin check`,

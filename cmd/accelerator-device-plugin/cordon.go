@@ -32,17 +32,17 @@ func newCordon() *cobra.Command {
 	var absent bool
 	cmd := &cobra.Command{
 		Use:   "cordon DEVICE... --why TEXT",
-		Short: "Take cards or ports of this node out of service",
-		Long: `Take cards or ports out of service at once: no new pod gets them. Pods that already
-use one keep it. DEVICE is a card with all its ports, such as 3b:00.0 or 0001:3b:00.0,
-or one port, 3b:00.0-p0 to 3b:00.0-p3. The address of any function of an IOMMU
-group (vfio-pci) cordons the whole group. With --absent the slot may be empty: the
-cordon then applies to the next card in it.
+		Short: "Take cards or ports on this node out of service",
+		Long: `Take cards or ports out of service immediately. New pods don't get them, but pods that
+are already using one keep it. DEVICE is a card with all its ports, such as 3b:00.0 or
+0001:3b:00.0, or a single port, 3b:00.0-p0 to 3b:00.0-p3. The address of any function
+in an IOMMU group (vfio-pci) cordons the whole group. With --absent, the slot can be
+empty. The cordon then applies to the next card that is plugged into it.
 
 A cordon lasts until you run uncordon, or for the time given with --for. It survives
-restarts and upgrades of the daemon. Cordoning a device again replaces the values of
---why, --by and --for.
-The command asks the daemon at --socket, which only root can use.`,
+daemon restarts and upgrades. If you cordon a device again, the new values of --why,
+--by and --for replace the old ones.
+The command connects to the daemon at --socket, which only root can use.`,
 		Example: `  accelerator-device-plugin cordon 3b:00.0 --why "replace the fan"
   accelerator-device-plugin cordon 3b:00.0-p1 5e:00.0 --why "link errors, ticket 4711" --for 2h
   kubectl -n kube-system exec POD -- accelerator-device-plugin cordon 3b:00.0 --why "replace the fan" --by alice`,
@@ -72,9 +72,9 @@ The command asks the daemon at --socket, which only root can use.`,
 		},
 	}
 	addSocket(cmd, loader)
-	cmd.Flags().StringVar(&why, "why", "", "reason for the cordon, a `TEXT` of one line; required")
+	cmd.Flags().StringVar(&why, "why", "", "reason for the cordon, as one line of `TEXT`; required")
 	cmd.Flags().DurationVar(&during, "for", 0, "how long the cordon lasts, such as 2h (default: until uncordon)")
-	cmd.Flags().BoolVar(&absent, "absent", false, "accept a DEVICE that this node does not have now")
+	cmd.Flags().BoolVar(&absent, "absent", false, "accept a DEVICE that isn't on this node at the moment")
 	addBy(cmd, &by)
 	return cmd
 }
@@ -111,10 +111,10 @@ func newUncordon() *cobra.Command {
 	var by string
 	cmd := &cobra.Command{
 		Use:   "uncordon DEVICE...",
-		Short: "Put cards or ports of this node back into service",
+		Short: "Put cards or ports on this node back into service",
 		Long: `Put cards or ports back into service by ending their cordons. DEVICE is a card or a
-port, as for the command cordon. A healthy device is advertised again at once. The
-command asks the daemon at --socket, which only root can use.`,
+port, the same as for cordon. Healthy devices are advertised again immediately. The
+command connects to the daemon at --socket, which only root can use.`,
 		Example: `  accelerator-device-plugin uncordon 3b:00.0
   kubectl -n kube-system exec POD -- accelerator-device-plugin uncordon 3b:00.0 --by alice`,
 		Args: deviceArgs,
@@ -143,9 +143,9 @@ func newForget() *cobra.Command {
 		Use:   "forget CARD",
 		Short: "Forget a card that will not come back to this node",
 		Long: `Forget a card that was taken out while the daemon was not running, so that it is no
-longer reported as missing. CARD is its PCI address, such as 3b:00.0. The history of
-the card is lost. The command refuses to forget a card that is present. It asks the
-daemon at --socket, which only root can use.`,
+longer reported as missing. CARD is its PCI address, such as 3b:00.0. The card's
+history is lost. A card that is still present can't be forgotten. The command connects
+to the daemon at --socket, which only root can use.`,
 		Example: `  accelerator-device-plugin forget 3b:00.0
   kubectl -n kube-system exec POD -- accelerator-device-plugin forget 3b:00.0 --by alice`,
 		Args: cobra.ExactArgs(1),
@@ -199,7 +199,7 @@ func addSocket(cmd *cobra.Command, loader *config.Loader) {
 }
 
 func addBy(cmd *cobra.Command, by *string) {
-	cmd.Flags().StringVar(by, "by", "", "your `NAME`, needed in a pod, where every user is root (default: $SUDO_USER, else the user's name)")
+	cmd.Flags().StringVar(by, "by", "", "your `NAME`, which is needed in a pod, where every user is root (default: $SUDO_USER, or else the user's name)")
 }
 
 // userName returns the user's name. If root was reached through sudo, it is the name of the user who called sudo.

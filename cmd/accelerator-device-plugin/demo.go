@@ -34,10 +34,10 @@ func newDemo() *cobra.Command {
 		Long: `Run the daemon on a simulated node in a temporary directory, with a simulated
 kubelet that speaks the real protocol. The demonstration plugs, breaks, heals and
 pulls cards, restarts the kubelet, and prints each list that the kubelet receives
-and its latency. It fails if the kubelet does not receive an expected list.
+and its latency. It fails if the kubelet doesn't receive a list that it should.
 
-With --vfio the card has virtual functions on vfio-pci instead of ports. With --xrt
-it is an AMD card with XRT, with --aws a card of an AWS F2 instance.`,
+With --vfio, the card has virtual functions on vfio-pci instead of ports. With --xrt,
+it is an AMD card with XRT, and with --aws, it is a card on an AWS F2 instance.`,
 		Example: `  accelerator-device-plugin demo
   accelerator-device-plugin demo --vfio
   accelerator-device-plugin demo --xrt
@@ -75,10 +75,10 @@ it is an AMD card with XRT, with --aws a card of an AWS F2 instance.`,
 		},
 	}
 	cmd.Flags().BoolVar(&interactive, "interactive", false,
-		"keep the node at the end, and print the lists that the kubelet receives, until interrupted")
+		"keep the node running at the end, and print the lists that the kubelet receives, until interrupted")
 	cmd.Flags().BoolVar(&functions, "vfio", false, "show functions on vfio-pci")
 	cmd.Flags().BoolVar(&withXRT, "xrt", false, "show an AMD card with XRT")
-	cmd.Flags().BoolVar(&onAWS, "aws", false, "show a card of an AWS instance")
+	cmd.Flags().BoolVar(&onAWS, "aws", false, "show a card on an AWS instance")
 	cmd.MarkFlagsMutuallyExclusive("interactive", "vfio", "xrt", "aws")
 	return cmd
 }

@@ -24,25 +24,25 @@ func newDevices() *cobra.Command {
 	var scan bool
 	cmd := &cobra.Command{
 		Use:   "devices",
-		Short: "Print the FPGA devices of this node",
-		Long: `Print the FPGA devices of this node, as the running daemon sees them. The command
-asks the daemon at --socket, which only root can use. The first line shows the
-daemon's version, mode and settings; with -o json and -o yaml it is on stderr.
+		Short: "Print this node's FPGA devices",
+		Long: `Print this node's FPGA devices, as the running daemon sees them. The command connects
+to the daemon at --socket, which only root can use. The first line shows the daemon's
+version, mode and settings. With -o json and -o yaml, it is printed to stderr.
 
-With --scan the command reads the cards itself, without the daemon. Its settings
-come from flags (all those of serve --help), variables and files. A scan has no
-history, so it shows no recovery holds, quarantines and cordons.
+With --scan, the command reads the cards itself, without the daemon. It uses settings
+from flags (see serve --help), variables and files. A scan has no history, so it can't
+show recovery holds, quarantines and cordons.
 
-A device whose RESOURCE is "-" is not advertised in this mode. With -o wide, the
-command also lists, on stderr, the resource rules that match no device.
+If a device's RESOURCE is "-", the device isn't advertised in this mode. With -o wide,
+the command also lists resource rules that don't match any device on stderr.
 
 HOLDER is the container that uses the device, according to the kubelet. "not named
-yet" means that the device was allocated, but the kubelet does not list its container
-yet. "?" means that the kubelet could not be asked or has just started. A device that
+yet" means that the device was allocated, but the kubelet doesn't list its container
+yet. "?" means that the kubelet couldn't be queried or has just started. A device that
 was removed from the node stays listed while a container uses it.
 
--o state prints the whole state of the daemon as one JSON object, including its
-version, settings and cordons, and the history of its cards.
+-o state prints the daemon's whole state as one JSON object, including its version,
+settings and cordons, and its cards' history.
 
 The exit code is 0 even if devices are unhealthy.`,
 		Example: `  accelerator-device-plugin devices

@@ -12,10 +12,10 @@ import (
 func newExplain() *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain [REASON]",
-		Short: "Print what a reason of a device means, and what to do",
-		Long: `Print what a reason of a device means, and what to do about it: the text of
-docs/health.md. REASON is NAME or NAME=VALUE, as devices, the log and Events show it.
-Without REASON, list all reasons. The command needs no daemon.`,
+		Short: "Explain what a device's reason means, and what to do about it",
+		Long: `Explain what a device's reason means, and what to do about it, using the text from
+docs/health.md. REASON is NAME or NAME=VALUE, as shown by devices, the log and Events.
+Without REASON, all reasons are listed. The command doesn't need the daemon.`,
 		Example: `  accelerator-device-plugin explain port-ap6
   accelerator-device-plugin explain power-throttled=6
   accelerator-device-plugin explain`,

@@ -14,7 +14,7 @@ import (
 func newGranted() *cobra.Command {
 	return &cobra.Command{
 		Use:    "granted",
-		Short:  "Print the devices of this container, or fail",
+		Short:  "Print this container's devices, or fail if there are none",
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

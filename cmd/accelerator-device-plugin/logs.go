@@ -16,32 +16,33 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/timeline"
 )
 
-const logsHelp = `Print the history of the devices from logs of the daemon, one line for each event,
-including the lists that the kubelet received and their latency. The command reads
-the files in turn, or stdin (-). Text before the JSON of a line is skipped. If that
-text was added by kubectl logs --prefix or journalctl, the line is shown with its pod
-or host, and devices of different pods or hosts are kept apart. At the end, the
-command prints on stderr how many lines it skipped, and which devices the newest
-daemon did not find. If there is no line of the daemon, the exit code is 1.
+const logsHelp = `Print the devices' history from the daemon's logs, one line for each event, including
+the lists that the kubelet received and their latency. The command reads the files one
+after the other, or stdin (-). Text before the JSON in a line is skipped. If that text
+was added by kubectl logs --prefix or journalctl, the line is shown with its pod or
+host, and devices from different pods or hosts are kept apart. At the end, the command
+prints to stderr how many lines it skipped, and which devices the latest daemon did not
+find. If the logs contain no lines from the daemon, the exit code is 1.
 
-Without --event and --level the command prints all lines of level info and above,
-except the info lines of http.served, socket.removed and library.log. "!" marks
-warnings and errors. When a card is pulled, the lines of a device within half a
-second are combined into one, which lists the reasons in between; --all prints each
-line.
+Without --event and --level, the command prints all lines at level info and above,
+except info lines for http.served, socket.removed and library.log. "!" marks warnings
+and errors. When a card is pulled, all of a device's lines within half a second are
+combined into one, which lists the intermediate reasons. Use --all to print each line.
 
---since and --until take a time of day in the zone of the log (03:12, the last one
-before now), a date and a time (2026-11-21T03:12), a time with a zone
-(2026-11-21T03:12:00Z), or a duration before now (90m).
+--since and --until accept a time of day in the log's time zone (03:12, the most recent
+one), a date and time (2026-11-21T03:12), a time with a zone (2026-11-21T03:12:00Z), or
+a duration before now (90m).
 
 --summary prints one row for each device:
-  LAST, SINCE   its last health, or "gone", and the time of that change
-  FLAPS         changes from healthy or degraded to unhealthy, or back
-  REMOVED       removals; REMOVED IN USE: those while a container used the device
-  EVENTS        lines about the device
-  HOLDER        containers that use it; LAST HOLDER: those that used it before
-Only lines from --since to --until are counted, but LAST, SINCE and the containers
-also use earlier lines. --device selects rows.`
+  LAST, SINCE     the device's last health, or "gone", and when it changed to this
+  FLAPS           changes from healthy or degraded to unhealthy, or back
+  REMOVED         how often the device was removed
+  REMOVED IN USE  how often the device was removed while a container was using it
+  EVENTS          lines about the device
+  HOLDER          containers that are using the device
+  LAST HOLDER     containers that used the device before
+Only lines between --since and --until are counted, but LAST, SINCE and the containers
+also take earlier lines into account. Use --device to select rows.`
 
 const logsExamples = `  kubectl -n kube-system logs ds/fpga-accelerator-device-plugin | accelerator-device-plugin logs
   kubectl -n kube-system logs -f POD | accelerator-device-plugin logs --device 3b:00.0
@@ -54,7 +55,7 @@ func newLogs() *cobra.Command {
 	var level, format, since, until string
 	cmd := &cobra.Command{
 		Use:     "logs [FILE ... | -]",
-		Short:   "Print the history of the devices from the daemon's log",
+		Short:   "Print the devices' history from the daemon's log",
 		Long:    logsHelp,
 		Example: logsExamples,
 		RunE: func(cmd *cobra.Command, files []string) error {
@@ -84,14 +85,14 @@ func newLogs() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVar(&o.Devices, "device", nil,
-		"only lines about this device or card: its `ID` or PCI address; repeatable (-p0 selects the first port alone)")
-	flags.StringArrayVar(&o.Events, "event", nil, "only these events: a `NAME`, or a pattern such as device.*; repeatable")
-	flags.StringVar(&level, "level", "", "all events of this `LEVEL` and more severe ones: debug, info, warn, error")
-	flags.StringVar(&since, "since", "", "only lines from this `TIME` on")
-	flags.StringVar(&until, "until", "", "only lines before this `TIME`")
-	flags.BoolVar(&o.All, "all", false, "do not combine the lines of a pull")
+		"show only lines about this device or card, given as an `ID` or PCI address; repeatable (-p0 selects only the first port)")
+	flags.StringArrayVar(&o.Events, "event", nil, "show only these events, given as a `NAME` or a pattern such as device.*; repeatable")
+	flags.StringVar(&level, "level", "", "show events at this `LEVEL` and above: debug, info, warn or error")
+	flags.StringVar(&since, "since", "", "show only lines since this `TIME`")
+	flags.StringVar(&until, "until", "", "show only lines before this `TIME`")
+	flags.BoolVar(&o.All, "all", false, "don't combine the lines that belong to one pull")
 	flags.BoolVar(&o.Summary, "summary", false, "print a summary instead of lines")
-	flags.StringVarP(&format, "output", "o", "", "output `format`: json, the lines as they were written, without prefixes (default: text)")
+	flags.StringVarP(&format, "output", "o", "", "output `format`: json (the original lines, without prefixes; default: text)")
 	return cmd
 }
 

@@ -17,38 +17,38 @@ import (
 var version = ""
 
 const rootHelp = `Run the Kubernetes device plugin for FPGA cards on this node. It reports the
-cards to the kubelet, and updates the report when a card is plugged, pulled or
+cards to the kubelet, and updates the report when a card is plugged in, pulled,
 reprogrammed, fails or recovers.
 
-Without a command it runs the daemon (serve). Each setting has a flag
+Without a command, it runs the daemon (serve). Each setting has a flag
 (--resync-interval), an environment variable (ACCELERATOR_RESYNC_INTERVAL) and a
 key in the YAML file of --config (resyncInterval). Flags take precedence over
-variables, and variables over the file.
+variables, and variables take precedence over the file.
 
---mode selects what is advertised as one device, and the name of its resource:
-  single       a port; all ports have one resource (--resource-name)
-  af           a port; one resource for each AFU: fpga.intel.com/af-…
-  region       a card with all its ports; one resource for each interface: fpga.intel.com/region-…
+--mode selects what is advertised as a device, and under which resource name:
+  single       each port, all under the same resource (--resource-name)
+  af           each port, with one resource for each AFU (fpga.intel.com/af-…)
+  region       each card with all its ports, with one resource for each interface (fpga.intel.com/region-…)
   regiondevel  like region, plus the device node of the card's FME
-  pool         a number, without any hardware (--accel-nbunits)
+  pool         a number of units, without any hardware (--accel-nbunits)
 
-Exit codes: 0 success, 1 failure, 2 usage error. The command check has its own exit codes.`
+Exit codes: 0 success, 1 failure, 2 usage error. The check command has its own exit codes.`
 
 const rootExamples = `  accelerator-device-plugin                            run the daemon on this node
-  accelerator-device-plugin --log-format console       run the daemon with a log in plain text
+  accelerator-device-plugin --log-format console       run the daemon with a plain-text log
   accelerator-device-plugin devices                    show the devices, their health and the containers that use them
   accelerator-device-plugin devices --scan --mode af   show the devices in another mode, without the daemon
   accelerator-device-plugin devices -o json | jq -r '.[] | select(.health != "healthy") | .id'
   accelerator-device-plugin watch                      print one line for each change, until interrupted
-  accelerator-device-plugin cordon 3b:00.0 --why fan   take the card out of service: no new pod gets it
+  accelerator-device-plugin cordon 3b:00.0 --why fan   take the card out of service, so that new pods don't get it
   accelerator-device-plugin uncordon 3b:00.0           put the card back into service
   accelerator-device-plugin forget 3b:00.0             forget a missing card that will not come back
-  accelerator-device-plugin can-pull 3b:00.0           check whether the card may be pulled, and if not, why
+  accelerator-device-plugin can-pull 3b:00.0           check whether it is safe to pull the card, and if not, why
   accelerator-device-plugin check                      check whether the cards need attention (exit code)
   accelerator-device-plugin explain port-ap6           explain what a reason means, and what to do
   accelerator-device-plugin logs daemon.log            print the history of the devices from a log
   accelerator-device-plugin demo                       run a demonstration without a card or a cluster
-  accelerator-device-plugin simulate DIR               create a simulated node, to try the chart`
+  accelerator-device-plugin simulate DIR               create a simulated node, to try out the chart`
 
 func newRoot() *cobra.Command {
 	loader := daemon.NewLoader()

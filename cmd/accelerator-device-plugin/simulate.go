@@ -30,23 +30,23 @@ func newSimulate() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "simulate DIR [plug ADDRESS | pull ADDRESS | break DEVICE [REASON] | heal DEVICE]",
-		Short: "Create or change a simulated node, to try the chart without a card",
-		Long: `Create a simulated node in DIR, or change the one in it, and print its devices.
-DIR/sys and DIR/dev have the layout of the kernel's drivers. The value
-simulatedNode of the chart uses them instead of /sys and /dev.
+		Short: "Create or change a simulated node, to try out the chart without a card",
+		Long: `Create a simulated node in DIR, or change an existing one, and print its devices.
+DIR/sys and DIR/dev have the same layout as with the kernel's drivers. If you set the
+chart's simulatedNode value to DIR, they are used instead of /sys and /dev.
 
-Run by root, the command creates character devices, which the kubelet can give to
-pods. No driver has their numbers, so opening one fails. Run by another user, it
-creates regular files, which pods cannot get.
+If you run the command as root, it creates character devices, which the kubelet can
+give to pods. Opening one fails, because their numbers don't belong to any driver. If
+you run it as another user, it creates regular files, which pods can't get.
 
-ADDRESS is a slot, DDDD:BB:DD.F or BB:DD.F. DEVICE is the address of a card,
-ADDRESS-pN for its port N, the address of a function on vfio-pci or xocl, or the
-address of the application function of an AWS card. The daemon advertises functions
-on vfio-pci, functions on xocl and AWS cards only if --families includes vfio, xrt or
-aws. Functions on vfio-pci also need a resource rule.
+ADDRESS is a slot, written as DDDD:BB:DD.F or BB:DD.F. DEVICE is a card's address,
+ADDRESS-pN for the card's port N, the address of a function on vfio-pci or xocl, or the
+address of an AWS card's application function. The daemon advertises functions on
+vfio-pci, functions on xocl, and AWS cards only if --families includes vfio, xrt, or
+aws, respectively. Functions on vfio-pci also need a resource rule.
 
-DIR must be missing, empty, or a simulated node, and writable by no other user.
-Remove DIR to delete the node.
+DIR must be empty, contain a simulated node, or not exist yet. Other users must not be
+able to write to it. To delete the node, remove DIR.
 
 Boards:
 ` + boards.String() + `
@@ -66,8 +66,8 @@ Reasons:
 			return asFailure(simulate(cmd, args[0], change))
 		},
 	}
-	cmd.Flags().StringVar(&s.board, "board", "", "`NAME` of the board to plug (default for plug: "+simnode.Boards[0].Name+")")
-	cmd.Flags().StringVar(&s.address, "address", "0000:3b:00.0", "`ADDRESS` of the slot for --board; plug has its own argument")
+	cmd.Flags().StringVar(&s.board, "board", "", "`NAME` of the board to plug in (default for plug: "+simnode.Boards[0].Name+")")
+	cmd.Flags().StringVar(&s.address, "address", "0000:3b:00.0", "`ADDRESS` of the slot for --board; plug takes it as an argument instead")
 	cmd.Flags().StringVar(&s.afu, "afu", "", "AFU `ID` of the board's ports (default: the AFU of the board's model)")
 	cmd.Flags().StringVar(&s.region, "interface", "", "interface `ID` of the board (default: the interface of the board's model)")
 	return cmd

@@ -28,20 +28,20 @@ func newWatch() *cobra.Command {
 	var during time.Duration
 	cmd := &cobra.Command{
 		Use:   "watch",
-		Short: "Print the FPGA devices of this node, and each change",
-		Long: `Print the FPGA devices of this node, then one line for each change of a device,
-its holder or its cordon, until interrupted. The command asks the running daemon
-at --socket, which only root can use, and fails when the daemon ends. At the start,
-and when the daemon's version, mode or settings change, a line that begins with
-"daemon" or "DRA driver" shows them; with -o json this line is on stderr.
+		Short: "Print this node's FPGA devices, and each change",
+		Long: `Print this node's FPGA devices, and then one line each time that a device, its holder
+or its cordon changes, until interrupted. The command connects to the running daemon at
+--socket, which only root can use, and fails when the daemon ends. The daemon's version,
+mode and settings are shown in a line that starts with "daemon" or "DRA driver", at the
+beginning and whenever they change. With -o json, this line is printed to stderr.
 
--o state prints the whole state of the daemon at the start and after each change, as
-one JSON object per line. With --for the command ends after this time, even if nobody
-reads its output any more.
+-o state prints the daemon's whole state at the beginning and after each change, as one
+JSON object per line. With --for, the command exits after the given time, even if its
+output is no longer being read.
 
-With --scan the command watches the cards itself, without the daemon. Its settings
-come from flags (all those of serve --help), variables and files. It has no history,
-registers nothing with the kubelet, and asks for holders only when a device changes.`,
+With --scan, the command watches the cards itself, without the daemon. It uses settings
+from flags (see serve --help), variables and files. It has no history, doesn't register
+with the kubelet, and queries the holders only when a device changes.`,
 		Example: `  accelerator-device-plugin watch
   accelerator-device-plugin watch -o json
   accelerator-device-plugin watch --scan --recovery-hold 0s`,
@@ -78,7 +78,7 @@ registers nothing with the kubelet, and asks for holders only when a device chan
 	}
 	addScan(cmd, loader, &scan)
 	cmd.Flags().StringVarP(&format, "output", "o", "", "output `format`: json or state, one object per line (default: text)")
-	cmd.Flags().DurationVar(&during, "for", 0, "end after this time (default: never)")
+	cmd.Flags().DurationVar(&during, "for", 0, "exit after this time (default: never)")
 	return cmd
 }
 

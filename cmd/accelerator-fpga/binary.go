@@ -26,9 +26,9 @@ func newInstallBinary() *cobra.Command {
 		Short:  "Install this program in a directory of the host",
 		Hidden: true,
 		Long: `Copy this program to DIRECTORY/accelerator-fpga. An existing program is replaced
-atomically, so there is a complete one even after a crash. Processes that run the old
-one continue. The directory must belong to the effective user, and no other user may be
-able to write to it, because container runtimes run the program as root.`,
+atomically, so a crash never leaves an incomplete one behind. Processes that are running
+the old program continue. The directory must belong to the effective user and must not
+be writable by other users, because container runtimes run the program as root.`,
 		Example: "  accelerator-fpga install-binary /opt/accelerator-fpga/bin",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {

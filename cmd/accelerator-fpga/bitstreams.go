@@ -31,9 +31,9 @@ func newInfo(s *settings) *cobra.Command {
 	var f file
 	cmd := &cobra.Command{
 		Use:   "info FILE",
-		Short: "Show the ids and the size of a bitstream",
-		Long: `Show the format of a bitstream (.gbs or .aocx), the interface that it fits, its AFU
-and its size. The command checks the whole file, and needs neither a card nor root.`,
+		Short: "Show a bitstream's IDs and size",
+		Long: `Show a bitstream's format (.gbs or .aocx), the interface that it fits, its AFU and its
+size. The command checks the whole file. It doesn't need a card or root.`,
 		Example: `  accelerator-fpga info nlb_400.gbs
   accelerator-fpga info -o json nlb_400.gbs | jq -r .interfaceId`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -63,10 +63,9 @@ func newInstall(s *settings) *cobra.Command {
 		Use:   "install FILE",
 		Short: "Install a bitstream in the store",
 		Long: `Copy a bitstream to STORE/INTERFACE/AFU.gbs or STORE/INTERFACE/HASH.aocx, where
-INTERFACE, AFU and HASH are the ids in the file. The command creates missing
-directories. The store and its files must belong to the effective user. No other user may
-be able to write to them, because that user could then choose the bitstreams that root
-programs.`,
+INTERFACE, AFU and HASH are the IDs in the file. Missing directories are created. The
+store and its files must belong to the effective user and must not be writable by other
+users, because anyone who can write to them can choose the bitstreams that root programs.`,
 		Example: `  accelerator-fpga install nlb_400.gbs
   accelerator-fpga install --dry-run nlb_400.gbs        check everything, print the path
   accelerator-fpga install --force nlb_400.gbs          replace an existing file`,
@@ -94,8 +93,8 @@ func newList(s *settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the bitstreams in the store",
-		Long: `List the bitstreams in the store. Each file gets the same checks as before it is
-programmed. A file that would be refused is listed with the reason.`,
+		Long: `List the bitstreams in the store. Each file is checked the same way as before
+programming. Files that would be rejected are listed with the reason.`,
 		Example: `  accelerator-fpga list
   accelerator-fpga list -o json | jq -r '.[] | select(.error) | .path'`,
 		Args: noArgument,

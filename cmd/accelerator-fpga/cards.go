@@ -28,7 +28,7 @@ func (d *device) addTo(cmd *cobra.Command) {
 }
 
 func (d *device) addPortTo(cmd *cobra.Command) {
-	cmd.Flags().IntVarP(&d.port, "port", "p", -1, "`number` of the port, unless --device is a port")
+	cmd.Flags().IntVarP(&d.port, "port", "p", -1, "port `number`, unless --device is a port")
 	cmd.Flags().Lookup("port").DefValue = "0" // so that the help doesn't show a default
 }
 
@@ -98,9 +98,9 @@ func (d *device) findPort(s *settings) (fpga.Host, fpga.Card, fpga.Port, error) 
 func newListFME(s *settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list-fme",
-		Short: "List the management engines (FME) of the cards",
-		Long: `List the FMEs of this node's cards, with the PCI address and the ports of the card, and
-the interface that its bitstreams must fit.`,
+		Short: "List the cards' management engines (FMEs)",
+		Long: `List the FMEs of this node's cards, with the card's PCI address and ports, and the
+interface that its bitstreams must fit.`,
 		Example: `  accelerator-fpga list-fme
   accelerator-fpga list-fme -o json | jq -r '.[].interfaceId'`,
 		Args: noArgument,
@@ -123,10 +123,10 @@ the interface that its bitstreams must fit.`,
 func newListPort(s *settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list-port",
-		Short: "List the ports of the cards, with their AFU",
-		Long: `List the ports of this node's cards, with the current AFU, the FME, and the interface
-that its bitstreams must fit. If the AFU is "disabled", the port is being programmed, or
-programming it has failed.`,
+		Short: "List the cards' ports and their AFUs",
+		Long: `List the ports of this node's cards, with their current AFU, their FME, and the
+interface that bitstreams must fit. If the AFU is "disabled", the port is being
+programmed, or programming it has failed.`,
 		Example: `  accelerator-fpga list-port
   accelerator-fpga list-port -o json | jq -r '.[] | [.id, .afuId] | @tsv'`,
 		Args: noArgument,
@@ -159,8 +159,8 @@ func newFPGAInfo(s *settings) *cobra.Command {
 	var d device
 	cmd := &cobra.Command{
 		Use:   "fpgainfo --device CARD",
-		Short: "Show a card: its FME and its ports",
-		Long:  `Show the FME and the ports of a card from sysfs: ids, state and errors.`,
+		Short: "Show a card's FME and ports",
+		Long:  `Show the IDs, state and errors of a card's FME and ports, as found in sysfs.`,
 		Example: `  accelerator-fpga fpgainfo --device 3b:00.0
   accelerator-fpga fpgainfo --device /dev/dfl-fme.0 -o json | jq -r '.ports[].afuId'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -197,10 +197,10 @@ func newFMEInfo(s *settings) *cobra.Command {
 	var d device
 	cmd := &cobra.Command{
 		Use:   "fmeinfo --device CARD",
-		Short: "Show the management engine (FME) of a card",
-		Long: `Show the FME of a card from sysfs. ports_num includes released ports. "manager state" is
-the result of the last programming. The command also reads all sensors of the card:
-temperatures, power, voltages and currents, with their limits.`,
+		Short: "Show a card's management engine (FME)",
+		Long: `Show a card's FME, as found in sysfs. ports_num includes released ports. "manager state"
+is the result of the last time that the card was programmed. The command also shows the
+readings and limits of all the card's sensors: temperatures, power, voltages and currents.`,
 		Example: `  accelerator-fpga fmeinfo --device dfl-fme.0
   accelerator-fpga fmeinfo --device 3b:00.0 -o json | jq -r .interfaceId`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -234,8 +234,8 @@ func newPortInfo(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "portinfo --device CARD [--port N]",
 		Short: "Show a port of a card",
-		Long: `Show a port from sysfs: its AFU, its power state and its errors. The command does not
-open the port, because closing it would reset the AFU.`,
+		Long: `Show a port's AFU, power state and errors, as found in sysfs. The command doesn't open
+the port, because closing it would reset the AFU.`,
 		Example: `  accelerator-fpga portinfo --device dfl-port.0
   accelerator-fpga portinfo --device 3b:00.0 --port 1 -o json | jq -r .afuId`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

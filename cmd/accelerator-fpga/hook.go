@@ -21,25 +21,25 @@ func newHook(s *settings) *cobra.Command {
 	var hottest fpga.MaxTemperature
 	cmd := &cobra.Command{
 		Use:   "hook [--device ID]... [--afu ID] [--always]",
-		Short: "Program the cards of a container before it starts",
-		Long: `Program the cards of a container. Container runtimes run this command as a
-createRuntime hook, which a CDI specification defines. The command reads the OCI
-state on stdin and the container's config.json. For each pair of environment
-variables FPGA_REGION_n (id of an interface) and FPGA_AFU_n (id of an AFU, or hash
-of an AOCX) it programs one of the container's cards with that AFU. If the command
-fails, the container does not start.
+		Short: "Program a container's cards before it starts",
+		Long: `Program a container's cards. Container runtimes run this command as a createRuntime
+hook that is defined in a CDI specification. The command reads the OCI state from
+stdin, and the container's config.json. The container specifies its AFUs in pairs of
+environment variables, FPGA_REGION_n (an interface ID) and FPGA_AFU_n (an AFU ID, or
+the hash of an AOCX). For each pair, the command programs one of the container's cards
+with that AFU. If the command fails, the container doesn't start.
 
-The container's cards are the cards of all --device flags in the entries of this
-hook in config.json. If no entry has --device, they are the ports in linux.devices.
-An invocation with --device programs only the cards of its own --device flags. An
-invocation without --device programs all cards of the container.
+The container's cards are the ones given with --device in this hook's entries in
+config.json. If none of the entries has --device, they are the ports in linux.devices.
+With --device, an invocation programs only the cards in its own --device flags.
+Without --device, it programs all of the container's cards.
 
-With --afu, each --device gets that AFU, and the environment is ignored.
+With --afu, all cards given with --device get that AFU, and the environment is ignored.
 
-A card that already reports the AFU is not programmed again. But a bitstream can
-report any id. If pods can load bitstreams of their own, use --always, so that the
-card is programmed at each start. If a card is too hot (--max-temperature), it is not
-programmed, and the container does not start.
+A card that already reports the AFU isn't programmed again. However, a bitstream can
+report any ID. If pods can load their own bitstreams, use --always, so that cards are
+programmed every time a container starts. A card that is too hot (--max-temperature)
+isn't programmed, and the container doesn't start.
 
 The command logs its result to syslog or the journal (as accelerator-fpga), or to a
 file if there is neither.`,
@@ -82,11 +82,11 @@ file if there is neither.`,
 			return asFailure(h.Run(ctx, cmd.InOrStdin()))
 		},
 	}
-	cmd.Flags().StringArrayVar(&flags.Devices, "device", nil, "`card` to program: its id, or the name of its FME or port; repeatable")
-	cmd.Flags().StringVar(&flags.AFU, "afu", "", "`id` of the AFU, or hash of the AOCX, for all --device")
+	cmd.Flags().StringArrayVar(&flags.Devices, "device", nil, "`card` to program, given as its ID or as the name of its FME or port; repeatable")
+	cmd.Flags().StringVar(&flags.AFU, "afu", "", "`id` of the AFU, or hash of the AOCX, for all cards given with --device")
 	cmd.Flags().BoolVar(&always, "always", false, "program a card even if it already reports the AFU")
 	addMaxTemperature(cmd, &hottest)
-	cmd.Flags().StringVar(&logFile, "log-file", "/var/log/accelerator-fpga.log", "log `file` if there is no syslog; rotated at 1 MiB, keeping one old file")
+	cmd.Flags().StringVar(&logFile, "log-file", "/var/log/accelerator-fpga.log", "log `file` to use if there is no syslog; it is rotated at 1 MiB, and one old file is kept")
 	return cmd
 }
 

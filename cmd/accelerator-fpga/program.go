@@ -24,15 +24,16 @@ func newProgram(s *settings) *cobra.Command {
 		Use:     "pr --device CARD [--port N] FILE",
 		Aliases: []string{"program"},
 		Short:   "Program a port of a card with a bitstream",
-		Long: `Program a port of a card, and wait until the port has the bitstream's AFU. The command
-needs root. It does nothing if the port has that AFU already. It fails for a bitstream
-with another interface, for a port that is disabled after a failed programming, for a
-card that is too hot (--max-temperature), and if another process has the card's FME or
-the port open.
+		Long: `Program one of a card's ports, and wait until the port has the bitstream's AFU. The
+command needs root. It does nothing if the port already has that AFU. It fails if
+  - the bitstream is for another interface
+  - the port is disabled because programming it failed
+  - the card is too hot (--max-temperature)
+  - another process has the port or the card's FME open
 
-Programming takes seconds. Only one process can program a card at a time. Others wait.
-The card's driver cannot be interrupted: after --timeout the command fails, but its
-process stays until the driver has finished.`,
+Programming takes several seconds. Only one process can program a card at a time, and
+others wait. Because the card's driver can't be interrupted, the process stays until
+the driver has finished, even if the command has failed after --timeout.`,
 		Example: `  accelerator-fpga pr --device 3b:00.0 nlb_400.gbs
   accelerator-fpga pr --device 3b:00.0 --port 1 nlb_400.gbs
   accelerator-fpga pr --device /dev/dfl-fme.0 --dry-run nlb_400.gbs     only check whether the card fits`,
@@ -83,14 +84,14 @@ process stays until the driver has finished.`,
 	d.addPortTo(cmd)
 	addQuiet(cmd, &quiet)
 	addMaxTemperature(cmd, &hottest)
-	cmd.Flags().BoolVar(&force, "force", false, "program the port even if it has the AFU already")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check file and card without changing anything")
+	cmd.Flags().BoolVar(&force, "force", false, "program the port even if it already has the AFU")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check the file and the card without changing anything")
 	return cmd
 }
 
 // addMaxTemperature adds the --max-temperature flag to a command.
 func addMaxTemperature(cmd *cobra.Command, m *fpga.MaxTemperature) {
-	cmd.Flags().Var((*maxTemperature)(m), "max-temperature", "refuse a card if its FPGA has reached this temperature in °C, or if one of its parts has reached the part's own warning limit; board: only check the parts' limits; off: program any card")
+	cmd.Flags().Var((*maxTemperature)(m), "max-temperature", "don't program a card if its FPGA has reached this temperature in °C, or if any of its parts has reached its own warning limit; with board, only the parts' limits are checked; with off, nothing is checked")
 }
 
 // maxTemperature is the value of --max-temperature.
@@ -203,7 +204,7 @@ func newRelease(s *settings) *cobra.Command {
 		Short: "Release a port, so that a virtual function can use it",
 		Long: `Release a port, so that a virtual function can use it. The port disappears from the
 physical function and from /dev. To create virtual functions, release one port for
-each of them, and write their number to the card's sriov_numvfs. The command needs
+each, and write the number of functions to the card's sriov_numvfs. The command needs
 root. It fails if a process has the port open.`,
 		Example: `  accelerator-fpga release --device 3b:00.0 --port 1
   echo 1 > /sys/bus/pci/devices/0000:3b:00.0/sriov_numvfs`,
@@ -214,7 +215,7 @@ func newAssign(s *settings) *cobra.Command {
 	return newMove(s, &cobra.Command{
 		Use:   "assign --device CARD --port N",
 		Short: "Assign a released port to the physical function",
-		Long: `Assign a released port to the physical function again. The command needs root. Remove
+		Long: `Assign a released port back to the physical function. The command needs root. Remove
 the virtual functions first.`,
 		Example: `  echo 0 > /sys/bus/pci/devices/0000:3b:00.0/sriov_numvfs
   accelerator-fpga assign --device 3b:00.0 --port 1`,

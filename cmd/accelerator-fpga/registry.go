@@ -23,8 +23,8 @@ func newRegistry(name, arguments, short string) *cobra.Command {
 		Short: short,
 		Long: fmt.Sprintf(`%s.
 
-The program %s runs this command. It must be in the
-directory of accelerator-fpga, or in PATH: "accelerator-fpga %s --help" then prints
+This command is run by the program %s, which must be in the same
+directory as accelerator-fpga, or in PATH. "accelerator-fpga %s --help" then prints
 its help.`, short, registryProgram, name),
 		Example:            "  accelerator-fpga " + name + " --help",
 		DisableFlagParsing: true,

@@ -22,8 +22,8 @@ intel-fpga-pci), and program them.
 
 --device selects a card by its PCI address, its FME or one of its ports, as shown by
 list-fme and list-port: 3b:00.0, 3b:00.0-p1, dfl-fme.0, /dev/dfl-port.0. The commands
-that show cards read sysfs and open no device, so they do not disturb programs that
-use a card.
+that show cards only read sysfs and don't open any devices, so they don't disturb
+programs that are using a card.
 
 Flags can come before or after FILE. -o json prints JSON.
 
@@ -83,15 +83,15 @@ func newRoot() *cobra.Command {
 	}
 	root.SuggestionsMinimumDistance = 2
 	flags := root.PersistentFlags()
-	flags.StringVar(&s.store, "store", string(programming.DefaultStore), "`directory` with the bitstreams of this node")
+	flags.StringVar(&s.store, "store", string(programming.DefaultStore), "`directory` with this node's bitstreams")
 	flags.StringVar(&s.sysfs, "sysfs-root", "/sys", "`directory` where sysfs is mounted")
-	flags.StringVar(&s.dev, "dev-root", "/dev", "`directory` of the device nodes")
-	flags.StringVar(&s.lockDir, "lock-dir", "/run/accelerator-fpga", "`directory` of the lock files, one for each FME")
+	flags.StringVar(&s.dev, "dev-root", "/dev", "`directory` with the device nodes")
+	flags.StringVar(&s.lockDir, "lock-dir", "/run/accelerator-fpga", "`directory` for the lock files (one for each FME)")
 	flags.DurationVar(&s.timeout, "timeout", 90*time.Second, "time `limit` for programming, releasing or assigning")
 	flags.StringVarP(&s.output, "output", "o", "", "output `format`: json (default: text)")
 	root.AddCommand(newInfo(&s), newInstall(&s), newList(&s))
 	root.AddCommand(newRegistry("pull", "REFERENCE", "Pull a bitstream from a registry into the store"), newRegistry("push", "FILE REFERENCE", "Push a bitstream to a registry"),
-		newRegistry("keep", "--list FILE", "Keep a list of bitstreams in the store up to date, as a service"))
+		newRegistry("keep", "--list FILE", "Run a service that keeps bitstreams in the store up to date"))
 	root.AddCommand(newListFME(&s), newListPort(&s), newFPGAInfo(&s), newFMEInfo(&s), newPortInfo(&s))
 	root.AddCommand(newProgram(&s), newRelease(&s), newAssign(&s), newHook(&s), newVersion())
 	root.AddCommand(newInstallBinary()) // hidden; for the chart

@@ -22,17 +22,18 @@ import (
 const (
 	// most is the largest number of bitstreams that are followed. They fill eight slices.
 	most = 512
-	// settle is how long the store must be unchanged before it is read: several files may be installed together.
+	// settle is how long the store must be unchanged before it is read, because several files may be installed
+	// together.
 	settle = 200 * time.Millisecond
-	// interval is the longest time between two readings. It is needed because inotify may miss a change.
+	// interval is the longest time between two reads. It is needed because inotify can miss changes.
 	interval = time.Minute
 	// blind replaces interval while the store cannot be watched, for example because it does not exist yet.
 	blind = 10 * time.Second
-	// within limits how long a reading of the store may take. The store may be on a network file system that hangs.
+	// within limits how long reading the store can take. The store may be on a network file system that hangs.
 	within = 5 * time.Second
 )
 
-// Follower follows the bitstreams of a store. Create it with [New], and run it once.
+// Follower follows the bitstreams in a store. Create it with [New], and run it once.
 type Follower struct {
 	store  programming.Store
 	log    *zap.Logger
@@ -42,7 +43,7 @@ type Follower struct {
 	failed string // the error that was logged last
 }
 
-// New reads the store and returns a Follower. It blocks for at most 5 s.
+// New reads the store and returns a Follower. It blocks for up to 5 s.
 func New(store programming.Store, log *zap.Logger) *Follower {
 	f := &Follower{
 		store: store, log: log.Named("bitstreams"), disk: privatedir.NewTurns(string(store)), stored: latest.New[[]programming.Stored](nil),
@@ -51,9 +52,9 @@ func New(store programming.Store, log *zap.Logger) *Follower {
 	return f
 }
 
-// Latest returns the bitstreams, sorted, and a channel that is closed when they have changed. Bitstreams that the API
-// has no valid name for are left out. While the store cannot be read, the list is empty, because the hook could not
-// read the store either.
+// Latest returns the bitstreams, sorted, and a channel that is closed when they have changed. Bitstreams whose name is
+// not valid in the API are left out. While the store cannot be read, the list is empty, because the hook could not read
+// the store either.
 func (f *Follower) Latest() ([]programming.Stored, <-chan struct{}) { return f.stored.Load() }
 
 // Run follows the store until ctx ends. Then it returns nil.
@@ -62,7 +63,7 @@ func (f *Follower) Run(ctx context.Context) error {
 		dirs := f.dirs
 		watching, stop := context.WithCancel(ctx)
 		dirwatch.Run(watching, dirwatch.Config{
-			// A hidden file is not a bitstream yet. Somebody may be writing to it for an hour.
+			// A hidden file is not a bitstream yet. Someone may still be writing to it, possibly for an hour.
 			Dirs: dirs, Concerns: func(e notify.Event) bool { return !strings.HasPrefix(filepath.Base(e.Name), ".") },
 			Settle: settle, Interval: interval, Blind: blind, Log: f.log,
 		}, func() {

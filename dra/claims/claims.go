@@ -28,31 +28,31 @@ import (
 )
 
 const (
-	// maxWait is how long Prepare waits for a device. The kubelet ends a call after 45 s, and after a failure it tries
-	// again only after 60 s or more.
+	// maxWait is how long Prepare waits for a device. The kubelet ends a call after 45 s, and doesn't retry a failed
+	// call for at least 60 s.
 	maxWait = 30 * time.Second
 	// answerWithin is the time that Prepare reserves for its answer after it has waited.
 	answerWithin = 5 * time.Second
 	// lockWithin is the longest wait for the lock. Another instance holds the lock only for one write.
 	lockWithin = 3 * time.Second
-	// retry is the longest time between two attempts of Prepare. Without a newer snapshot, an attempt may
-	// succeed because another claim has been unprepared.
+	// retry is the longest time between two of Prepare's attempts. Without a newer snapshot, an attempt may succeed
+	// because another claim has been unprepared.
 	retry = time.Second
 	// recheck is the longest time between two checks of the CDI spec and of the claims of another instance.
 	recheck = 10 * time.Second
 )
 
-// The environment variables that list the IDs of a request's devices, separated by commas, in the order of the
-// allocation. Both have the same value. If a container uses several requests or claims, these variables list only the
-// devices of the last one, because CDI cannot join values. In addition, a container gets one variable for each of its
-// devices. The variable's name begins with envDevice.
+// The environment variables that list the IDs of a request's devices, separated by commas, in allocation order. Both
+// have the same value. If a container uses several requests or claims, these variables list only the devices of the
+// last one, because CDI cannot join values. A container also gets one variable for each of its devices, whose name
+// starts with envDevice.
 const (
 	envUnits   = "ACCELERATOR_UNITS"
 	envDevices = "ACCELERATOR_DEVICES"
 	envDevice  = "ACCELERATOR_DEVICE_" // followed by the device's name in capitals, with _ for -
 )
 
-// Config is the configuration of [Claims]. All fields are required unless their comment allows otherwise.
+// Config is the configuration of [Claims]. All fields are required unless their comment says otherwise.
 type Config struct {
 	Dir  string    // the driver's directory, which contains the file with the claims
 	Boot string    // ID of the boot, which changes with each restart of the node
@@ -67,8 +67,8 @@ type Config struct {
 	// until its context ends.
 	Elsewhere func(context.Context) map[string][]inventory.Holding
 	// Client and Named are optional. If both are set, Run unprepares the claims that the kubelet has forgotten. Named
-	// returns the devices of all claims that the kubelet reports as held, by their names in the API. It returns an
-	// error if the kubelet's answer may be incomplete. It may block until its context ends.
+	// returns the devices of all claims that the kubelet reports as held, by their API names. It returns an error if
+	// the kubelet's answer may be incomplete. It may block until its context ends.
 	Client kubernetes.Interface
 	Named  func(context.Context) (map[string]bool, error)
 	// Attributes is optional. It returns the attributes of a device in its ResourceSlice, for the metadata files of
@@ -123,11 +123,12 @@ func Open(cfg Config) (*Claims, error) {
 	}, dir.Close()
 }
 
-// Prepare gives a claim all its devices of this driver, or none. For a claim that is already prepared, it returns the
-// same answer, and rewrites the CDI spec if needed. Prepare waits up to 30 s while a device is unhealthy or prepared
-// for another claim, or while devices of the node have not been read yet. It returns before the deadline of ctx.
+// Prepare gives a claim either all of its devices that belong to this driver, or none of them. For a claim that is
+// already prepared, it returns the same answer, and rewrites the CDI spec if needed. Prepare waits up to 30 s while a
+// device is unhealthy or prepared for another claim, or while devices of the node have not been read yet. It returns
+// before the deadline of ctx.
 //
-// If a device has left the node, Prepare returns an error at once. It records the claim as waiting, so that
+// If a device has left the node, Prepare returns an error immediately. It records the claim as waiting, so that
 // [Claims.Holdings] lists the device.
 func (c *Claims) Prepare(ctx context.Context, claim *resourceapi.ResourceClaim) kubeletplugin.PrepareResult {
 	began := time.Now()
@@ -154,7 +155,8 @@ func (c *Claims) Prepare(ctx context.Context, claim *resourceapi.ResourceClaim) 
 	return kubeletplugin.PrepareResult{Devices: devices}
 }
 
-// await attempts the request at once, then with each new snapshot and once a second, until it is served or refused.
+// await attempts the request immediately, and then with each new snapshot and once a second, until it is served or
+// rejected.
 func (c *Claims) await(ctx context.Context, r request) ([]kubeletplugin.Device, error) {
 	wait := maxWait
 	if deadline, ok := ctx.Deadline(); ok {
@@ -180,7 +182,7 @@ func (c *Claims) await(ctx context.Context, r request) ([]kubeletplugin.Device, 
 	}
 }
 
-// attempt serves or refuses the request. The error wraps errNotYet if a later attempt may succeed. before is a snapshot
+// attempt serves or rejects the request. The error wraps errNotYet if a later attempt may succeed. before is a snapshot
 // for the checks that do not need the lock. The devices, the CDI spec and the answer come from one snapshot, which is
 // before or a newer one.
 func (c *Claims) attempt(ctx context.Context, r request, before inventory.Snapshot) (answer []kubeletplugin.Device, err error) {
@@ -220,9 +222,9 @@ func (c *Claims) attempt(ctx context.Context, r request, before inventory.Snapsh
 	return answer, err
 }
 
-// admit records the devices of a claim that has no record. If a device has left the node, it records the claim as
-// waiting instead, and returns an error. problems are the results of [Claims.unprogrammable], and elsewhere is the
-// result of [Config.Elsewhere].
+// admit records the devices of a claim that doesn't have a record yet. If a device has left the node, it records the
+// claim as waiting instead, and returns an error. problems are the results of [Claims.unprogrammable], and elsewhere is
+// the result of [Config.Elsewhere].
 func (c *Claims) admit(ctx context.Context, dir *os.Root, r request, s inventory.Snapshot, problems []error, elsewhere map[string][]inventory.Holding) error {
 	claim, err := c.decide(r, s, problems, elsewhere)
 	if len(claim.Devices) == 0 {
@@ -279,7 +281,7 @@ func (c *Claims) decide(r request, s inventory.Snapshot, problems []error, elsew
 	return claim, nil
 }
 
-// answer returns the CDI names of the devices of a claim. It returns an error if the spec lacks one.
+// answer returns the CDI names of a claim's devices. It returns an error if one of them is missing from the spec.
 func (c *Claims) answer(r request, s inventory.Snapshot) (answer []kubeletplugin.Device, err error) {
 	for i, d := range r.Devices {
 		name, ok := c.cfg.Spec.Name(r.cdiName(d))
@@ -304,7 +306,7 @@ func (c *Claims) answer(r request, s inventory.Snapshot) (answer []kubeletplugin
 	return answer, nil
 }
 
-// Unprepare removes the CDI devices and the record of a claim. It returns nil if there is no such claim.
+// Unprepare removes a claim's CDI devices and record. It returns nil if the claim doesn't exist.
 func (c *Claims) Unprepare(ctx context.Context, claim kubeletplugin.NamespacedObject) error {
 	err := c.locked(ctx, func(dir *os.Root, s inventory.Snapshot) error {
 		i := indexOf(c.known, string(claim.UID))
@@ -326,9 +328,9 @@ func (c *Claims) Unprepare(ctx context.Context, claim kubeletplugin.NamespacedOb
 	return nil
 }
 
-// remove removes the CDI devices and the record of a claim.
+// remove removes a claim's CDI devices and record.
 func (c *Claims) remove(dir *os.Root, i int, s inventory.Snapshot) error {
-	// The CDI devices are removed first: while the record exists, no other claim gets the devices.
+	// The CDI devices are removed first. As long as the record exists, other claims can't get the devices.
 	rest := slices.Delete(slices.Clone(c.known), i, i+1)
 	described, err := c.apply(dir, rest, s)
 	c.note(errors.Join(described, err))
@@ -395,7 +397,7 @@ func (c *Claims) Changed() <-chan struct{} {
 type Prepared struct {
 	UID, Namespace, Name string
 	Devices              []string // their ids, in the order of the allocation
-	// Turn changes when the claim is unprepared and prepared again.
+	// Turn changes when the claim is unprepared and then prepared again.
 	Turn int
 }
 
@@ -419,8 +421,8 @@ func (c *Claims) Prepared(ctx context.Context) ([]Prepared, error) {
 // Count returns the number of prepared claims when the file was last read or written. It does not block.
 func (c *Claims) Count() int { return int(c.count.Load()) }
 
-// Run keeps the CDI spec up to date with the claims and the newest snapshot, and unprepares the claims that the kubelet
-// has forgotten. It returns nil when ctx ends. Before the first complete snapshot it does not change the spec.
+// Run keeps the CDI spec up to date with the claims and the latest snapshot, and unprepares claims that the kubelet has
+// forgotten. It returns nil when ctx ends. It doesn't change the spec before the first complete snapshot.
 func (c *Claims) Run(ctx context.Context) error {
 	var comparing sync.WaitGroup
 	defer comparing.Wait()
@@ -481,8 +483,8 @@ func (c *Claims) update(ctx context.Context, dir *os.Root, s inventory.Snapshot)
 
 // remember records the nodes that the devices of prepared claims have got since Prepare. A container that restarts gets
 // these nodes from the spec. It may have them open until it ends, even if the device leaves again and the driver
-// restarts. remember passes the nodes to [Config.Claimed] before it writes them, so that a device plugin knows at least
-// the nodes that containers can get.
+// restarts. remember passes the nodes to [Config.Claimed] before it writes them, so that a device plugin knows about
+// all nodes that containers can get.
 func (c *Claims) remember(ctx context.Context, dir *os.Root, s inventory.Snapshot) error {
 	all, changed := slices.Clone(c.known), false
 	for i, r := range all {
@@ -522,7 +524,7 @@ func (c *Claims) tell(ctx context.Context, all []record) error {
 	return c.cfg.Claimed(ctx, nodes)
 }
 
-// newest returns the newest snapshot, and sets c.complete if it is complete.
+// newest returns the latest snapshot, and sets c.complete if that snapshot is complete.
 func (c *Claims) newest() inventory.Snapshot {
 	s, _ := c.cfg.Devices.Latest()
 	c.complete = c.complete || s.Complete
@@ -607,9 +609,9 @@ func (c *Claims) signal() {
 	}
 }
 
-// locked calls work while no other call and no other instance can change the claims. During work, c.known lists the
-// claims on disk, and the snapshot is the newest one. With an older snapshot, nodes that have been withdrawn could
-// return to the CDI spec.
+// locked calls work while other calls and other instances are unable to change the claims. While work runs, c.known
+// lists the claims on disk, and the snapshot is the latest one. With an older snapshot, nodes that have been withdrawn
+// could return to the CDI spec.
 func (c *Claims) locked(ctx context.Context, work func(*os.Root, inventory.Snapshot) error) error {
 	if err := c.enter(ctx); err != nil {
 		return err

@@ -25,20 +25,20 @@ const (
 type AcceleratorConfig struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// AFUID is the AFU that the devices are programmed with unless they have it already. It consists of 32 hexadecimal
-	// digits in upper or lower case, with all four dashes of a UUID or with none. [ParseConfig] returns it in lower
-	// case without dashes.
+	// AFUID is the AFU that the devices are programmed with if they don't have it already. It consists of 32
+	// hexadecimal digits in upper or lower case, with either all four dashes of a UUID or none. [ParseConfig] returns
+	// it in lower case without dashes.
 	AFUID string `json:"afuId"`
 }
 
-// The forms of an AFU id in a configuration, and in the inventory.
+// The formats of an AFU ID in a configuration and in the inventory.
 var (
 	afuID       = regexp.MustCompile(`^([0-9A-Fa-f]{32}|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})$`)
 	inventoryID = regexp.MustCompile(`^[0-9a-f]{32}$`)
 )
 
 // ParseConfig parses the opaque parameters of a configuration. Unknown and duplicate fields are errors. Otherwise a
-// misspelt field would be ignored, and the pod would run on another AFU than it needs.
+// misspelled field would be ignored, and the pod would run on a different AFU than it needs.
 func ParseConfig(raw []byte) (AcceleratorConfig, error) {
 	if len(raw) > resourceapi.OpaqueParametersMaxLength {
 		return AcceleratorConfig{}, fmt.Errorf("found %d bytes, want at most %d", len(raw), resourceapi.OpaqueParametersMaxLength)
@@ -64,8 +64,8 @@ func ParseConfig(raw []byte) (AcceleratorConfig, error) {
 	return c, nil
 }
 
-// unmarshal decodes one JSON value. Unknown fields, duplicate fields, names in another case and data after the value
-// are errors. The text of an error is shortened, because it quotes the input.
+// unmarshal decodes one JSON value. Unknown fields, duplicate fields, field names in a different case, and data after
+// the value are errors. Error messages are shortened, because they quote the input.
 func unmarshal(text []byte, into any) error {
 	strict, err := kjson.UnmarshalStrict(text, into)
 	if err == nil && len(strict) > 0 {
@@ -86,14 +86,14 @@ func cut(text string) string {
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
-// setting is the configuration of some requests.
+// setting is a configuration that applies to one or more requests.
 type setting struct {
 	requests []string // empty: all
 	config   AcceleratorConfig
 }
 
-// settingsOf returns the settings for this driver in a claim's allocation. Later settings take precedence: the claim's
-// own settings follow those of its classes.
+// settingsOf returns the settings for this driver in a claim's allocation. Later settings take precedence, and the
+// claim's own settings come after its classes' settings.
 func settingsOf(all []resourceapi.DeviceAllocationConfiguration) ([]setting, error) {
 	var ofClass, ofClaim []setting
 	for i, entry := range all {

@@ -60,7 +60,7 @@ type record struct {
 	Devices []device `json:"devices"` // in the order of the allocation
 }
 
-// device is one device of a claim.
+// device is one of a claim's devices.
 type device struct {
 	Request string `json:"request"` // REQUEST or REQUEST/SUBREQUEST
 	Name    string `json:"device"`  // the device's name in the API: pci-0000-3b-00-0
@@ -104,7 +104,7 @@ func (d device) fresh(now *inventory.Device) []string {
 	})
 }
 
-// given returns the identity of the device, or nil if it is not known.
+// given returns the device's identity, or nil if it isn't known.
 func (d device) given() *inventory.Device {
 	if d.Family == "" {
 		return nil
@@ -112,7 +112,7 @@ func (d device) given() *inventory.Device {
 	return &inventory.Device{ID: d.id, Family: d.Family, Facts: inventory.Facts{PCIID: d.PCIID, AFUID: d.AFUID, InterfaceID: d.InterfaceID}}
 }
 
-// cdiName returns the name of the CDI device for a device of the claim.
+// cdiName returns the CDI device name for one of the claim's devices.
 func (r record) cdiName(d device) string {
 	return r.UID + "-" + strings.ReplaceAll(d.Request, "/", ".") + "-" + d.Name
 }
@@ -262,9 +262,9 @@ func parse(text []byte) (content, error) {
 
 // check returns an error if a claim is not valid, or if two claims have the same device.
 //
-// Two claims that have the same node are not an error, although this driver never gives a node to a second claim. Older
-// drivers compared only devices. If parse refused their file, no claim of the node could be unprepared, so the pods of
-// both claims would never end. The inventory withholds both devices (node-in-use), and a third claim cannot get the
+// Two claims with the same node are not an error, even though this driver never gives a node to a second claim. Older
+// drivers compared only devices. If parse rejected the file, none of the node's claims could be unprepared, so the pods
+// of both claims would never end. The inventory withholds both devices (node-in-use), and a third claim cannot get the
 // node.
 func (c content) check() error {
 	owners := map[string]int{} // name of a device → the claim that it is prepared for
@@ -289,7 +289,7 @@ func (c content) check() error {
 	return nil
 }
 
-// check returns an error unless Prepare could have written the record.
+// check returns an error if Prepare could not have written the record.
 func (r record) check() error {
 	for _, f := range []struct {
 		name, found, want string

@@ -23,8 +23,8 @@ const (
 	// compareAfter is the time from the start to the first comparison. By then the kubelet has registered the driver,
 	// and has unprepared the claims of pods that ended while no driver ran.
 	compareAfter = 2 * time.Minute
-	// compareEvery is the time between two comparisons. Up to a tenth is added, so that nodes that started together do
-	// not ask together. After a failure, compareAgain is used instead.
+	// compareEvery is the time between two comparisons. Up to a tenth is added, so that nodes that were started at the
+	// same time don't all send their queries at the same time. After a failure, compareAgain is used instead.
 	compareEvery = time.Hour
 	compareAgain = 10 * time.Minute
 	// confirmAfter is the time between the two questions to the kubelet.
@@ -35,7 +35,7 @@ const (
 	getLocked = 2 * time.Second
 )
 
-// compareOften calls compare at the start and once an hour until ctx ends. Of several failures in a row, it logs only
+// compareOften calls compare at startup and once an hour until ctx is done. Of several failures in a row, it logs only
 // the first one.
 func (c *Claims) compareOften(ctx context.Context) {
 	if c.cfg.Client == nil || c.cfg.Named == nil {
@@ -64,7 +64,7 @@ func (c *Claims) compareOften(ctx context.Context) {
 //
 // The API server and the kubelet must agree, because neither of them alone can prove that no container has the device:
 //
-//   - The API server knows that no pod of the node can get the claim any more. But a pod that was deleted by force
+//   - According to the API server, none of the node's pods can get the claim any more. But a pod that was deleted by force
 //     leaves the API server at once, while its containers may still be running.
 //   - The kubelet names the containers of all pods that it has not ended. But after it has lost its file, it does not
 //     name the claims of pods that are still running. In that case the API server still has the claim, reserved for the

@@ -34,13 +34,13 @@ import (
 const (
 	// metadataDir is the subdirectory of the driver's directory that contains the metadata files.
 	metadataDir = "metadata"
-	// maxMetadata is the maximum size of a metadata file in bytes. The API allows at most 32 devices with 32 attributes
-	// each, which need less.
+	// maxMetadata is the maximum size of a metadata file in bytes. The API allows up to 32 devices with 32 attributes
+	// each, which need less than this.
 	maxMetadata = 2 << 20
 )
 
-// metadataVersions are the API versions in a metadata file, newest first. Consumers use the first one that they know:
-// programs built for Kubernetes 1.36 know only v1alpha1.
+// metadataVersions are the API versions in a metadata file, with the newest first. Consumers use the first one that
+// they know: programs built for Kubernetes 1.36 know only v1alpha1.
 var metadataVersions = []schema.GroupVersion{metadatav1beta1.SchemeGroupVersion, metadatav1alpha1.SchemeGroupVersion}
 
 // metadataEncoders contains an encoder for each of metadataVersions.
@@ -63,7 +63,7 @@ func podClaimOf(claim *resourceapi.ResourceClaim) string {
 	return name
 }
 
-// requests returns the names of the requests of a record, in the order of its devices. The names of subrequests are cut
+// requests returns the names of a record's requests, in the same order as its devices. The names of subrequests are cut
 // off.
 func (r record) requests() (names []string) {
 	for _, d := range r.Devices {
@@ -74,8 +74,7 @@ func (r record) requests() (names []string) {
 	return names
 }
 
-// metadataFile returns the name of the metadata file of a request. Neither a uid nor the name of a request contains a
-// dot.
+// metadataFile returns the name of a request's metadata file. Neither a uid nor the name of a request contains a dot.
 func (r record) metadataFile(request string) string { return r.UID + "." + request + ".json" }
 
 // describe writes the metadata files of a prepared claim. apply keeps them up to date.
@@ -285,8 +284,8 @@ func (c *Claims) mounted(uid string) bool {
 	})
 }
 
-// mounts returns the metadata file of the request of r.Devices[i] if this is the first device of the request. One
-// device is enough, because all CDI devices of a request are given to the same containers.
+// mounts returns the metadata file of r.Devices[i]'s request, if the device is the request's first one. One device is
+// enough, because all CDI devices of a request are given to the same containers.
 func (c *Claims) mounts(r record, i int) []cdi.File {
 	request := resourceclaim.BaseRequestRef(r.Devices[i].Request)
 	first := slices.IndexFunc(r.Devices, func(d device) bool { return resourceclaim.BaseRequestRef(d.Request) == request })

@@ -18,7 +18,7 @@ type Programming struct {
 	// Hook runs accelerator-fpga on the host. Its arguments are the flags of the subcommand hook that are the same for
 	// all claims.
 	Hook cdi.Hook
-	// Store is the store that the hook uses. It must have the same path here as on the host.
+	// Store is the store that the hook uses. Its path must be the same here as on the host.
 	Store programming.Store
 	// Ports is true if devices are ports. Otherwise they are cards with all their ports.
 	Ports bool

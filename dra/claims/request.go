@@ -106,7 +106,7 @@ func (r request) withoutCard(results []resourceapi.DeviceRequestAllocationResult
 	return nil
 }
 
-// same reports whether a record has the same devices as the request.
+// same reports whether a record and the request have the same devices.
 func (r request) same(o record) bool {
 	return slices.EqualFunc(r.Devices, o.Devices, func(a, b device) bool {
 		return a.Request == b.Request && a.Name == b.Name && a.Admin == b.Admin
@@ -134,7 +134,7 @@ var (
 	errGone = errors.New("has left the node")
 	// errNotOffered is the error for a device that is listed but not advertised.
 	errNotOffered = errors.New("is no longer advertised, because the settings of this node have changed")
-	// errNotYet is wrapped by errors after which Prepare waits and tries again.
+	// errNotYet is wrapped by errors that make Prepare wait and try again.
 	errNotYet = errors.New("not yet")
 )
 
@@ -144,12 +144,12 @@ type notYet struct{ error }
 func (notYet) Is(target error) bool { return target == errNotYet }
 func (e notYet) Unwrap() error      { return e.error }
 
-// named adds the names of a device to an error.
+// named adds a device's names to an error.
 func (d device) named(err error) error {
 	return fmt.Errorf("device %s (%s) of request %s: %w", d.Name, d.id, d.Request, err)
 }
 
-// usable returns an error unless the nodes of d may be given to a container. d is a device in a snapshot, or nil.
+// usable returns an error if d's nodes must not be given to a container. d is a device in a snapshot, or nil.
 func usable(d *inventory.Device) error {
 	switch {
 	case d == nil, slices.Contains(d.Reasons, inventory.ReasonRemoved), slices.Contains(d.Reasons, inventory.ReasonRemovedInUse):
@@ -173,12 +173,12 @@ func withheld(d *inventory.Device) bool {
 	return slices.ContainsFunc(d.Reasons, func(r string) bool { return inventory.ReasonOf(r).WithholdsNodes })
 }
 
-// reasons returns the reasons of a device for an error. The text is cut, because the API server refuses Events of more
+// reasons returns a device's reasons for an error. The text is cut, because the API server rejects Events larger
 // than 1 kB.
 func reasons(d *inventory.Device) string { return cut(strings.Join(d.Reasons, ", ")) }
 
 // judge returns the devices of the request with their nodes. If some of them are not listed or not advertised, it
-// returns these as gone, with an error. taints returns the taints of a device. problems contains an error for each
+// returns these as gone, with an error. taints returns a device's taints. problems contains an error for each
 // device that cannot be programmed.
 func (r request) judge(s inventory.Snapshot, taints func(*inventory.Device) []resourceapi.DeviceTaint, problems []error) (given, gone []device, err error) {
 	var refused error
@@ -226,7 +226,7 @@ func (d device) refusal(now *inventory.Device, w want, taints func(*inventory.De
 //
 // A device that an administrator has taken out of service stays unavailable, whatever the claim tolerates: tenants
 // write the tolerations of their claims themselves, and a cordoned card may be pulled at any moment. The settings and
-// cordons can change without a restart, so Prepare waits as it does for an unhealthy device.
+// cordons can change without a restart, so Prepare waits the same way it does for an unhealthy device.
 func available(d *inventory.Device, tolerations []resourceapi.DeviceToleration, taints func(*inventory.Device) []resourceapi.DeviceTaint) error {
 	switch {
 	case d.OfferedAs != draname.Driver:

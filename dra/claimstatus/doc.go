@@ -5,8 +5,8 @@
 //	go w.Run(ctx)
 //
 // The status is only for people to read. Nothing depends on it, so Prepare does not wait for it, and a failed write is
-// retried later. The goroutine of Run owns the state of a Writer. While the API server does not answer, a request
-// blocks this goroutine for at most 10 s.
+// retried later. The goroutine of Run owns the state of a Writer. While the API server isn't responding, a request
+// blocks this goroutine for up to 10 s.
 //
 // Each prepared claim costs one write, and each change of its devices another one. All changes within [interval] are
 // written together. After a restart of the driver, each claim costs a read instead. The API server removes the entries

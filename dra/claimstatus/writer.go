@@ -89,7 +89,7 @@ type Writer struct {
 	failed []string          // the uids of the claims that could not be written, sorted by the time of the failure
 }
 
-// stored is the status of a claim on the API server.
+// stored is a claim's status on the API server.
 type stored struct {
 	turn    int // of the claim; if it changes, the claim may have been deallocated, which clears its status
 	devices []resourceapi.AllocatedDeviceStatus
@@ -140,7 +140,7 @@ func (w *Writer) Run(ctx context.Context) error {
 
 // pass writes the status of each claim whose status on the API server is outdated. It reports whether it asked the API
 // server, and returns the first error. A claim that failed before is tried again only if retry is set, and only until
-// the first error. The reason is that the cause may be either the claim, for example a webhook of its namespace, or the
+// the first error. This is because the cause may be either the claim (for example a webhook in its namespace) or the
 // API server.
 func (w *Writer) pass(ctx context.Context, s inventory.Snapshot, retry bool) (asked bool, failed error) {
 	prepared, err := w.cfg.Claims.Prepared(ctx)
@@ -185,13 +185,13 @@ func (w *Writer) pass(ctx context.Context, s inventory.Snapshot, retry bool) (as
 	return asked, failed
 }
 
-// current reports whether the status of a claim on the API server is up to date.
+// current reports whether a claim's status on the API server is up to date.
 func (w *Writer) current(c claims.Prepared, s inventory.Snapshot) bool {
 	was, known := w.stored[c.UID]
 	return known && same(was.devices, w.statusOf(c, s, was.devices))
 }
 
-// write writes the status of a claim unless the API server already has it.
+// write writes a claim's status if it differs from the one on the API server.
 func (w *Writer) write(ctx context.Context, c claims.Prepared, s inventory.Snapshot) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -235,7 +235,7 @@ func (w *Writer) write(ctx context.Context, c claims.Prepared, s inventory.Snaps
 // The claim is then not tried again until its devices change.
 func ofClaim(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsInvalid(err) }
 
-// statusOf returns the status of the devices of a claim. A condition that has not changed keeps its time from was.
+// statusOf returns the status of a claim's devices. A condition that has not changed keeps its time from was.
 func (w *Writer) statusOf(c claims.Prepared, s inventory.Snapshot, was []resourceapi.AllocatedDeviceStatus) []resourceapi.AllocatedDeviceStatus {
 	var all []resourceapi.AllocatedDeviceStatus
 	for _, id := range c.Devices {
@@ -275,7 +275,7 @@ func (w *Writer) statusOf(c claims.Prepared, s inventory.Snapshot, was []resourc
 	return all
 }
 
-// messageOf returns the reasons of a device, cut to the length longest.
+// messageOf returns a device's reasons, cut to the length longest.
 func messageOf(d *inventory.Device) string {
 	text := strings.Join(d.Reasons, ", ")
 	if len(text) > longest {
@@ -295,8 +295,8 @@ func valueOf(a resourceapi.DeviceAttribute) any {
 	return nil
 }
 
-// same reports whether two statuses have the same content, in any order. The JSON is compared by its value, because the
-// API server may format it differently.
+// same reports whether two statuses have the same content, in any order. The JSON is compared by value, because the API
+// server may format it differently.
 func same(a, b []resourceapi.AllocatedDeviceStatus) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(x resourceapi.AllocatedDeviceStatus) bool {
 		return !slices.ContainsFunc(b, func(y resourceapi.AllocatedDeviceStatus) bool {

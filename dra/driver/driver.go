@@ -50,7 +50,7 @@ type Config struct {
 	SysfsRoot string
 
 	// PodUID is the uid of the driver's pod. It is part of the names of sockets, so that a new driver can start before
-	// the old one ends. If it is "", only one driver may run at a time.
+	// the old one ends. If it is "", only one driver can run at a time.
 	PodUID string
 	// PluginDir is the driver's directory, where the kubelet finds the socket of its services. It is created if it does
 	// not exist.
@@ -58,15 +58,15 @@ type Config struct {
 	// RegistryDir is the directory in which the kubelet looks for the registration sockets of plugins.
 	RegistryDir string
 
-	// Finish makes a driver that only unprepares claims, for a node that has changed to the device plugin API. Such a
-	// driver publishes nothing, and refuses Prepare.
+	// Finish makes a driver that only unprepares claims, for a node that has changed to the device plugin API. In this
+	// case the driver doesn't publish anything and rejects Prepare.
 	Finish bool
 
 	Log     *zap.Logger
 	Metrics *metrics.Metrics
 }
 
-// Inventory lists the devices of the node. It is usually an [inventory.Inventory].
+// Inventory lists the node's devices. It is usually an [inventory.Inventory].
 type Inventory interface {
 	Latest() (inventory.Snapshot, <-chan struct{})
 	// Alive returns nil if the snapshots are kept up to date. It may block until ctx ends.
@@ -107,8 +107,8 @@ func New(cfg Config) *Driver {
 	return d
 }
 
-// Run serves the kubelet and publishes slices until ctx ends. Then it returns nil. It does not delete the slices,
-// because another driver of the node may use them: see [Withdraw].
+// Run serves the kubelet and publishes slices until ctx ends. Then it returns nil. It doesn't delete the slices,
+// because another driver on the node may be using them: see [Withdraw].
 func (d *Driver) Run(ctx context.Context) error {
 	if err := os.MkdirAll(d.cfg.PluginDir, 0o750); err != nil {
 		return err
@@ -186,7 +186,7 @@ func (d *Driver) publish(ctx context.Context, r resourceslice.DriverResources) e
 	return d.hand(ctx, r)
 }
 
-// again hands the wanted slices to the helper again.
+// again hands the desired slices to the helper again.
 func (d *Driver) again(ctx context.Context) {
 	d.handing.Lock()
 	defer d.handing.Unlock()
@@ -203,7 +203,7 @@ func (d *Driver) hand(ctx context.Context, r resourceslice.DriverResources) erro
 	return nil
 }
 
-// Again publishes the slices again although they have not changed.
+// Again republishes the slices even though they haven't changed.
 func (d *Driver) Again() { d.publisher.Again() }
 
 // Registered reports whether the kubelet has registered the driver.
@@ -247,8 +247,8 @@ func (d *Driver) Ready() error {
 	return nil
 }
 
-// noteRegistration stores the kubelet's answer to the registration. The helper stores it as well, but does not protect
-// it against concurrent use.
+// noteRegistration stores the kubelet's answer to the registration. The helper also stores it, but doesn't protect it
+// from concurrent use.
 func (d *Driver) noteRegistration(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	if status, ok := request.(*registerapi.RegistrationStatus); ok {
 		d.registered.Store(status.PluginRegistered)
@@ -265,7 +265,7 @@ func (d *Driver) noteRegistration(ctx context.Context, request any, _ *grpc.Unar
 // errStopping is returned for calls that arrive while the driver stops.
 var errStopping = errors.New("driver is stopping")
 
-// begin registers a call of the kubelet. It returns a function that must be called when the call ends, or an error if
+// begin registers a call from the kubelet. It returns a function that must be called when the call ends, or an error if
 // the driver is stopping.
 func (d *Driver) begin() (end func(), err error) {
 	d.calls.RLock()
@@ -318,8 +318,8 @@ func each[C, R any](claims []C, f func(C) (types.UID, R)) map[types.UID]R {
 	return all
 }
 
-// taintsWithin limits how long storesTaints asks the API server. Without an answer, the driver assumes that the API
-// server stores taints. If it does not, HandleError learns this later.
+// taintsWithin limits how long storesTaints waits for the API server. Without an answer, the driver assumes that the
+// API server stores taints. If it does not, HandleError learns this later.
 const taintsWithin = 5 * time.Second
 
 // storesTaints finds out whether the API server stores taints, with a dry run of a write.

@@ -83,7 +83,7 @@ func (d *Driver) finishing(s state) error {
 	return nil
 }
 
-// refuse logs the refusal of a claim, and returns it.
+// refuse logs that a claim is rejected, and returns the error.
 func (d *Driver) refuse(claim *resourceapi.ResourceClaim) kubeletplugin.PrepareResult {
 	const reason = "this node no longer offers devices to claims (--finish-claims): delete the pod"
 	name := claim.Namespace + "/" + claim.Name

@@ -14,7 +14,7 @@ const (
 	// healthInterval is the longest time between two reports of health. The kubelet considers the health of
 	// a device unknown 30 s after the last report.
 	healthInterval = 10 * time.Second
-	// aliveWithin limits how long the inventory may take to answer.
+	// aliveWithin limits how long the inventory can take to answer.
 	aliveWithin = 2 * time.Second
 )
 

@@ -22,11 +22,11 @@ import (
 )
 
 const (
-	// missing is the time from the deletion of a slice to the first attempt to restore it. By then the helper has seen
-	// the deletion as well, and the other slices have been deleted. The time doubles with each attempt.
+	// missing is the time from the deletion of a slice to the first attempt to restore it. By then the helper has also
+	// seen the deletion, and the other slices have been deleted. The time doubles with each attempt.
 	missing = 50 * time.Millisecond
 	// differs is the longest time between two attempts. It is also the time to the first attempt if no slice is
-	// missing, but the content differs. While two drivers run, their devices may differ for a while.
+	// missing, but the content differs. While two drivers are running, their devices may differ for a while.
 	differs = 30 * time.Second
 	// After maxAttempts attempts in a row, there is only one attempt per attemptInterval. This protects the API server
 	// if a slice is deleted each time that it is written, for example because its node was created again with another
@@ -35,15 +35,15 @@ const (
 	attemptInterval = 10 * time.Second
 )
 
-// state contains the wanted slices and the slices on the API server. It is immutable.
+// state contains the desired slices and the slices on the API server. It is immutable.
 type state struct {
 	wanted []resourceslice.Slice                 // as last published; nil: nothing published yet
 	stored map[string]*resourceapi.ResourceSlice // slices of this driver and node, by name
 	listed bool                                  // stored is complete
 }
 
-// byIndex returns the stored slices by the index at the beginning of their names. The wanted slice has the same index.
-// While two drivers run, there may be two slices of an index for a moment. byIndex then returns one of them.
+// byIndex returns the stored slices by the index at the beginning of their names. The desired slice has the same index.
+// While two drivers are running, there may briefly be two slices with the same index. byIndex then returns one of them.
 func (s state) byIndex() map[string]*resourceapi.ResourceSlice {
 	all := make(map[string]*resourceapi.ResourceSlice, len(s.stored))
 	for name, slice := range s.stored {
@@ -53,10 +53,10 @@ func (s state) byIndex() map[string]*resourceapi.ResourceSlice {
 	return all
 }
 
-// lacks reports whether the API server has fewer slices than wanted.
+// lacks reports whether the API server has fewer slices than it should.
 func (s state) lacks() bool { return len(s.byIndex()) < len(s.wanted) }
 
-// current reports whether the stored slices contain the same devices as the wanted ones.
+// current reports whether the stored slices contain the same devices as the desired ones.
 func (s state) current() bool {
 	found := s.byIndex()
 	if s.wanted == nil || len(found) != len(s.wanted) {
@@ -135,7 +135,7 @@ func (d *Driver) note(object any, deleted bool) {
 	}
 }
 
-// restore calls again, at intervals, while the API server does not have the wanted slices. It returns when ctx ends.
+// restore calls again, at intervals, while the API server doesn't have the desired slices. It returns when ctx ends.
 // Without restore, the helper would write deleted slices only after 30 s, or after up to 1000 s if it could not reach
 // the API server for a long time.
 func (d *Driver) restore(ctx context.Context, again func(context.Context)) {

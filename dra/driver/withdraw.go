@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// withdrawAgain is the time to wait before Withdraw lists the slices again.
+	// withdrawAgain is how long Withdraw waits before it lists the slices again.
 	withdrawAgain = 100 * time.Millisecond
-	// lateWrite is how long a write may still take effect after its request was cancelled.
+	// lateWrite is how long after its request was cancelled a write can still take effect.
 	lateWrite = time.Second
 )
 
@@ -55,7 +55,7 @@ func deleteSlices(ctx context.Context, client kubernetes.Interface, node string)
 	return len(all.Items), nil
 }
 
-// Settled reports whether the API server has the newest slices. If it does, no write was cancelled when Run ended.
+// Settled reports whether the API server has the latest slices. If it does, no write was cancelled when Run ended.
 func (d *Driver) Settled() bool {
 	s, _ := d.state.Load()
 	return s.wanted == nil || s.current()

@@ -1,4 +1,4 @@
-// Package slices publishes the devices of a node as ResourceSlices.
+// Package slices publishes a node's devices as ResourceSlices.
 //
 // [Of] and [Health] are pure: they translate devices of the inventory for the API server and for the kubelet.
 // [Publisher] follows the snapshots of the inventory, and publishes their slices when they differ from the ones that it

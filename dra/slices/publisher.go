@@ -29,7 +29,7 @@ type Config struct {
 	Devices interface {
 		Latest() (inventory.Snapshot, <-chan struct{})
 	}
-	// Stored is optional. It returns the bitstreams of the node, and a channel that is closed when they have changed.
+	// Stored is optional. It returns the node's bitstreams, and a channel that is closed when they have changed.
 	Stored func() ([]programming.Stored, <-chan struct{})
 	// StoresTaints is optional. It reports whether the API server stores taints. It is called once, before the first
 	// publication with a taint, because a server that drops the taint would let the device be allocated. It may block.
@@ -59,8 +59,7 @@ func NewPublisher(cfg Config) *Publisher {
 	return &Publisher{cfg: cfg, asks: latest.New(asked{noTaints: cfg.NoTaints})}
 }
 
-// Again publishes the newest slices again, even if they have not changed. Call it when the API server may have lost
-// them.
+// Again republishes the latest slices, even if they haven't changed. Call it when the API server may have lost them.
 func (p *Publisher) Again() {
 	p.asks.Update(func(a asked) asked { a.again++; return a })
 }
@@ -72,8 +71,8 @@ func (p *Publisher) WithoutTaints() {
 
 // Run publishes until ctx ends. Then it returns nil. The first publication waits for a complete snapshot. With an
 // incomplete one, the devices of running pods would seem to be gone. It also waits until it is known which devices are
-// held through the device plugin API. After that, Run publishes each change of the slices at once, but at most once per
-// minInterval.
+// held through the device plugin API. After that, Run publishes each change to the slices immediately, but at most once
+// per minInterval.
 func (p *Publisher) Run(ctx context.Context) error {
 	var last *publication
 	known := p.cfg.StoresTaints == nil // whether the API server stores taints

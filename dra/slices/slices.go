@@ -47,7 +47,7 @@ type Options struct {
 	Effect resourceapi.DeviceTaintEffect
 	// NoTaints means that the API server does not store taints. Unhealthy devices are left out of the slices instead.
 	NoTaints bool
-	// Bitstreams are the bitstreams in the store of the node. They are published as devices, too.
+	// Bitstreams are the bitstreams in the node's store. They are published as devices, too.
 	Bitstreams []programming.Stored
 	// PCI returns the root complex and the driver's name of the card with this address, each of them "" if it is not
 	// known. PCI may be nil. The function [PCI] returns such a function.
@@ -71,10 +71,9 @@ func PCI(root string) func(address string) (root, driver string) {
 	}
 }
 
-// Of returns the slices of the node with these devices. It leaves out devices that have no name in the API, and devices
-// that the inventory does not advertise. The pool of a node without devices consists of one empty slice, which shows
-// that the driver runs. Bitstreams follow in slices of their own, so a new bitstream never moves a card to another
-// slice.
+// Of returns the node's slices for these devices. It leaves out devices that have no name in the API, and devices that
+// the inventory does not advertise. The pool of a node without devices consists of one empty slice, which shows that
+// the driver runs. Bitstreams follow in slices of their own, so a new bitstream never moves a card to another slice.
 func Of(devices []*inventory.Device, o Options) resourceslice.DriverResources {
 	var published []resourceapi.Device
 	for _, d := range devices {
@@ -97,8 +96,8 @@ func Of(devices []*inventory.Device, o Options) resourceslice.DriverResources {
 
 // bitstreams returns a device for each bitstream. Any number of claims can have it at the same time. Its attribute
 // interfaceId is the one of the cards that it can be loaded into, so a claim can require that both are equal. If
-// several bitstreams have the same name, only the first one is returned: if a name occurred twice, the API server would
-// refuse all slices of the node.
+// several bitstreams have the same name, only the first one is returned, because the API server would reject all of the
+// node's slices if a name occurred twice.
 func bitstreams(stored []programming.Stored) (devices []resourceapi.Device) {
 	names := map[string]bool{}
 	for _, b := range stored {
@@ -140,7 +139,7 @@ func nameOf(d *inventory.Device) string {
 	return draname.Device(d.ID)
 }
 
-// Attributes returns the attributes of a device. It leaves out values that are not known. It also leaves out values
+// Attributes returns a device's attributes. It leaves out values that are not known. It also leaves out values
 // that the API server does not allow, because they would make it refuse the whole slice.
 func (o Options) Attributes(d *inventory.Device) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
 	all := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
@@ -183,7 +182,7 @@ func (o Options) Attributes(d *inventory.Device) map[resourceapi.QualifiedName]r
 	return all
 }
 
-// Taints returns the taint of a device, or none if the device is not unhealthy. The effect of the taint depends on
+// Taints returns the taint for a device, or none if the device isn't unhealthy. The effect of the taint depends on
 // Options.Effect and on the reasons.
 func (o Options) Taints(d *inventory.Device) []resourceapi.DeviceTaint {
 	if d.Health != inventory.Unhealthy {
@@ -199,7 +198,7 @@ func (o Options) Taints(d *inventory.Device) []resourceapi.DeviceTaint {
 	return []resourceapi.DeviceTaint{taint}
 }
 
-// lost reports whether a reason means that the holder of a device has lost its card.
+// lost reports whether a reason means that a device's holder has lost its card.
 func lost(reason string) bool {
 	switch reason {
 	case inventory.ReasonRemoved, inventory.ReasonRemovedInUse, inventory.ReasonReplacedInUse, inventory.ReasonNodeChanged:

@@ -11,17 +11,17 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// parallel is how many nodes are asked at the same time.
+// parallel is how many nodes are queried at the same time.
 const parallel = 64
 
-// Answer is the answer of a pod.
+// Answer is a pod's answer.
 type Answer struct {
 	Target
 	State State
 	Err   error // nil: State is valid
 }
 
-// Ask asks all targets for their state, several at a time. It returns an answer for each target, in the same order.
+// Ask queries the state of all targets, several at a time. It returns an answer for each target, in the same order.
 func (f *Fleet) Ask(ctx context.Context, targets []Target) []Answer {
 	answers := make([]Answer, len(targets))
 	var mu sync.Mutex
@@ -43,7 +43,8 @@ func (f *Fleet) Ask(ctx context.Context, targets []Target) []Answer {
 	return answers
 }
 
-// ask asks a pod. If this fails, it tries once more: the pod may have restarted, or another pod may have replaced it.
+// ask queries a pod. If this fails, it tries once more, because the pod may have restarted or been replaced by another
+// one.
 func (f *Fleet) ask(ctx context.Context, t Target) Answer {
 	ctx, cancel := context.WithTimeoutCause(ctx, f.Limit, errSlow{f.Limit})
 	defer cancel()
@@ -60,13 +61,12 @@ func (f *Fleet) ask(ctx context.Context, t Target) Answer {
 	return a
 }
 
-// isFinal reports whether it is useless to ask again after an error.
+// isFinal reports whether there is no point in trying again after an error.
 func isFinal(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, ErrRefused) || errors.Is(err, errNoPod) || errors.Is(err, errOlder)
 }
 
-// await waits for some time until the release of a target has a running pod on the node. ok is false if there is still
-// none.
+// await waits a while until the target's release has a running pod on the node. ok is false if there still isn't one.
 func (f *Fleet) await(ctx context.Context, t Target) (again Target, ok bool) {
 	if t.Node == "" { // the scheduler has not found a node
 		return t, false

@@ -39,9 +39,9 @@ const (
 	spareTime    = 30 * time.Second // added to f.Limit for the lifetime of the pod, in case this program is killed
 )
 
-// CanPull finds out whether a card of a node may be pulled. Only a pod that sees the processes of the node can answer
-// this. So CanPull creates such a pod, waits for its answer for at most f.Limit, and removes the pod, even if ctx ends.
-// tell is called with each new state of the pod.
+// CanPull finds out whether it is safe to pull a card out of a node. Only a pod that can see the node's processes can
+// answer this. So CanPull creates a pod that can, waits up to f.Limit for its answer, and removes the pod, even if ctx
+// ends. tell is called with each new state of the pod.
 func (f *Fleet) CanPull(ctx context.Context, node, card string, tell func(string)) (a PullAnswer, err error) {
 	plugin, err := f.podOf(ctx, node)
 	if err != nil {
@@ -121,7 +121,8 @@ func (f *Fleet) podOf(ctx context.Context, node string) (*corev1.Pod, error) {
 	case !slices.ContainsFunc(found.Spec.Containers, isPlugin):
 		return nil, fmt.Errorf("%s: pod %s has no container %s", node, names[0], container)
 	case !slices.ContainsFunc(found.Spec.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil }):
-		// Anyone who may create a pod can give it these labels. But not everyone may mount directories of the node.
+		// Anyone who is allowed to create a pod can give it these labels. But not everyone is allowed to mount host
+		// directories.
 		return nil, fmt.Errorf("%s: pod %s has no directory of the node, so it is not that of the plugin: choose one with --namespace or --selector", node, names[0])
 	}
 	return &found, nil
@@ -129,8 +130,8 @@ func (f *Fleet) podOf(ctx context.Context, node string) (*corev1.Pod, error) {
 
 func isPlugin(c corev1.Container) bool { return c.Name == container }
 
-// untilEnded waits until a pod has ended, and returns the exit code of its container. The exit code is 0 or 1.
-// Everything else is an error.
+// untilEnded waits until a pod has ended, and returns its container's exit code. The exit code is 0 or 1. Everything
+// else is an error.
 func (f *Fleet) untilEnded(ctx context.Context, pod *corev1.Pod, tell func(string)) (code int32, err error) {
 	last := "Pending"
 	for {
@@ -169,7 +170,7 @@ func (f *Fleet) untilEnded(ctx context.Context, pod *corev1.Pod, tell func(strin
 // hopeless lists the reasons for which a container waits until somebody fixes the cause.
 var hopeless = []string{"ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 
-// stateOf describes the state of a pod. end is set once the pod has an answer. err is set if it will never have one.
+// stateOf describes a pod's state. end is set once the pod has an answer. err is set if it will never have one.
 func stateOf(p *corev1.Pod) (state string, end *corev1.ContainerStateTerminated, err error) {
 	state = string(p.Status.Phase)
 	if p.Status.Phase == corev1.PodPending && p.Status.StartTime == nil {
@@ -197,7 +198,7 @@ func stateOf(p *corev1.Pod) (state string, end *corev1.ContainerStateTerminated,
 	return state, nil, nil
 }
 
-// parsePull parses the log of a pod. Lines from stderr may precede and follow the answer. The exit code is 0 only for
+// parsePull parses a pod's log. There may be lines from stderr before and after the answer. The exit code is 0 only for
 // yes.
 func parsePull(log []byte, card string, code int32) (a PullAnswer, err error) {
 	begin := 0
@@ -218,10 +219,10 @@ func parsePull(log []byte, card string, code int32) (a PullAnswer, err error) {
 	return a, nil
 }
 
-// pullPod returns a pod that runs can-pull on the node of a pod of the plugin. It has the plugin's image, settings and
-// directories, and mounts the directories read-only. It may see all processes, so the runtime's profiles of AppArmor
-// and SELinux must be off for it. If nobody removes the pod, it ends by itself, and is deleted together with the pod of
-// the plugin.
+// pullPod returns a pod that runs can-pull on the same node as one of the plugin's pods. It has the plugin's image,
+// settings and directories, and mounts the directories read-only. It may see all processes, so the runtime's profiles
+// of AppArmor and SELinux must be off for it. If nobody removes the pod, it ends by itself, and is deleted together
+// with the plugin's pod.
 func pullPod(plugin *corev1.Pod, card string, limit time.Duration) *corev1.Pod {
 	of := plugin.Spec.Containers[slices.IndexFunc(plugin.Spec.Containers, isPlugin)]
 	var root int64

@@ -20,5 +20,5 @@
 // # What may block
 //
 // A [Fleet] owns no state, and is safe for concurrent use. Its methods block until the API server and the nodes have
-// answered. They wait for each node for at most Limit, and for the API server until ctx ends.
+// answered. They wait up to Limit for each node, and until ctx ends for the API server.
 package fleet

@@ -27,8 +27,8 @@ type Change struct {
 }
 
 // Follow reports the answer of each release on these nodes, and each change of the answer, until ctx ends. If nodes is
-// empty, it follows all nodes. If the pods cannot be listed at the start, it returns an error. report is called by
-// several goroutines at once.
+// empty, it follows all nodes. If the pods can't be listed at the beginning, it returns an error. report is called by
+// several goroutines concurrently.
 //
 // In each pod, a command waits for changes. As long as there are none, the command costs the node next to nothing, and
 // the API server an idle connection.
@@ -103,7 +103,7 @@ type follower struct {
 	report  func(Change)
 }
 
-// stop ends the follower. After stop, it reports nothing.
+// stop ends the follower. After stop, it doesn't report anything.
 func (o *follower) stop() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -119,7 +119,7 @@ func (o *follower) answer(state State, err error) {
 	}
 }
 
-// follow reports the changes of a pod until ctx ends. Each command occupies one of the slots until its first answer. If a
+// follow reports a pod's changes until ctx ends. Each command occupies one of the slots until its first answer. If a
 // command fails, follow signals failed, unless the command has already failed often.
 func (f *Fleet) follow(ctx context.Context, o *follower, slots, failed chan struct{}) {
 	if o.Problem != nil {
@@ -207,8 +207,8 @@ func (f *Fleet) stream(ctx context.Context, t Target, line func([]byte) error) e
 		}
 	}, full: func() { cancel(errTooLarge) }}
 	// A command in a pod continues when its client is gone, so it must end by itself. The times differ, so that 1000
-	// commands do not end at once. If the node has died, the end of the command is never reported. So there is also a
-	// timer here.
+	// commands don't all end at the same time. If the node has died, the end of the command is never reported. So there
+	// is also a timer here.
 	during := f.lasting + rand.N(f.lasting/2)
 	over := time.AfterFunc(during+f.Limit, func() { cancel(errOver) })
 	defer over.Stop()

@@ -17,7 +17,7 @@ type Log struct {
 }
 
 // Logs returns the logs of all pods on a node, starting with the oldest pod. As long as a pod exists, the API server
-// has the log of its container, and the log from before the container's last restart.
+// has its container's log, and the log from before the container's last restart.
 func (f *Fleet) Logs(ctx context.Context, node string) ([]Log, error) {
 	pods, err := f.list(ctx, []string{node})
 	if err != nil {

@@ -114,14 +114,14 @@ func (l *limited) Write(p []byte) (int, error) {
 // the error contains the verb, the resource and the namespace, or the message of the policy.
 var ErrRefused = errors.New("you lack a right")
 
-// refusers lists who else can refuse a request, by what the API server's message contains.
+// refusers lists who else can reject a request, by what the API server's message contains.
 var refusers = []struct{ says, who string }{
 	{"violates PodSecurity ", "Pod Security admission, by the labels of the namespace"},
 	{" quota: ", "a quota of the namespace"}, // exceeded quota, failed quota
 	{"admission webhook ", "a policy"},
 }
 
-// refusal wraps ErrRefused if the API server has refused a request. For an exec, the API server's answer is only a
+// refusal wraps ErrRefused if the API server has rejected a request. For an exec, the API server's answer is only a
 // text.
 func refusal(err error) error {
 	if err == nil {

@@ -11,7 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// State is the answer of a daemon: the output of `devices -o state`. All texts in it can be shown on a terminal.
+// State is a daemon's answer: the output of `devices -o state`. All texts in it can be shown on a terminal.
 type State struct {
 	Version string // of the daemon
 	API     string // devicePlugin or dra

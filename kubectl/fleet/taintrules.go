@@ -10,11 +10,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// driver is the name of the DRA driver in the API.
+// driver is the DRA driver's name in the API.
 const driver = "accelerator.b-com.com"
 
-// TaintRules returns the cluster's DeviceTaintRules that keep pods away from devices. If the API server does not know
-// such rules, it returns none.
+// TaintRules returns the cluster's DeviceTaintRules that keep pods away from devices. If the API server doesn't know
+// this kind of rule, none are returned.
 func (f *Fleet) TaintRules(ctx context.Context) ([]resourceapi.DeviceTaintRule, error) {
 	for _, version := range []string{"v1", "v1beta2"} { // same fields; Kubernetes 1.36 serves only v1beta2
 		text, err := f.Object(ctx, "/apis/resource.k8s.io/"+version+"/devicetaintrules", nil)

@@ -24,7 +24,7 @@ const Selector = "app.kubernetes.io/name in (accelerator-device-plugin,accelerat
 // container is the name of the container in all these pods.
 const container = "accelerator-device-plugin"
 
-// Fleet asks the pods of a cluster. Create it with [New], and set the exported fields before its first use.
+// Fleet queries a cluster's pods. Create it with [New], and set the exported fields before its first use.
 type Fleet struct {
 	Limit    time.Duration         // how long to wait for a node
 	History  bool                  // keep the cards in answers; they take most of the memory
@@ -74,7 +74,8 @@ func (t Target) String() string {
 var errNoPod = errors.New("found no pod of the plugin on this node")
 
 // Targets returns the pods of these nodes, or of all nodes if none is given, sorted by node. If a given node has no
-// pod, it becomes a Target with a Problem. If no node is given and there is no pod at all, Targets returns an error.
+// pod, it becomes a Target with a Problem. If no nodes are given and there are no pods at all, Targets returns an
+// error.
 func (f *Fleet) Targets(ctx context.Context, nodes ...string) ([]Target, error) {
 	pods, err := f.list(ctx, nodes)
 	if err != nil {
@@ -151,8 +152,8 @@ func target(p *corev1.Pod) Target {
 	return t
 }
 
-// releaseOf returns the DaemonSet of a pod. The namespace is part of it, because a pod in another namespace can only
-// pretend to belong to the DaemonSet.
+// releaseOf returns a pod's DaemonSet. The namespace is part of it, because a pod in another namespace can only pretend
+// to belong to the DaemonSet.
 func releaseOf(p *corev1.Pod) string {
 	if owner := metav1.GetControllerOf(p); owner != nil {
 		return p.Namespace + "/" + string(owner.UID)

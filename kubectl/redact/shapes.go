@@ -134,7 +134,8 @@ func Settings(r *Redactor, v any) (any, bool) {
 // ConfigMap is the shape of a ConfigMap with files of settings.
 var ConfigMap = object(map[string]Shape{"data": object(map[string]Shape{"config.yaml": yamlText(Settings), "overrides.yaml": yamlText(Settings)})})
 
-// logLine is the shape of a log line: docs/log-events.md. The message is left out, because the event says the same.
+// logLine is the shape of a log line: docs/log-events.md. The message is left out, because the event already says the
+// same thing.
 var logLine = func() Shape {
 	all := map[string]Shape{
 		"time": when, "level": words("debug", "info", "warn", "error"), "event": event,

@@ -13,8 +13,8 @@ import (
 	"b-com.com/accelerator-device-plugin/kubectl/fleet"
 )
 
-// Row is a device or a card of a node. It has the keys that the node sends, and in addition node, namespace, pod,
-// version and api. If a node has not answered, its only row has the key error instead.
+// Row is a device or a card on a node. It has the keys that the node sends, plus node, namespace, pod, version and api.
+// If a node has not answered, its only row has the key error instead.
 type Row = map[string]any
 
 // Devices returns the devices of all answers. It also returns the empty slots that are cordoned, with the health
@@ -112,7 +112,8 @@ func of(a fleet.Answer, object map[string]any) Row {
 }
 
 // history adds what has happened to a card since a certain time. The node marks the changes of ports that count. An
-// older node, which does not count failures, marks none. For such a node, several changes at the same time count once.
+// older node, which does not count failures, marks none. For a node like that, several changes at the same time count
+// once.
 func history(r Row, since time.Time) {
 	var newest time.Time
 	if at, err := time.Parse(time.RFC3339Nano, text(r["lastRemoved"])); err == nil && !at.Before(since) {
@@ -160,7 +161,7 @@ func history(r Row, since time.Time) {
 	r["reasons"] = list
 }
 
-// worst returns the worst health of a card's devices, or "absent" if it has none.
+// worst returns the worst health of a card's devices, or "absent" if the card doesn't have any.
 func worst(devices []map[string]any, card string) string {
 	order := []string{"absent", "healthy", "degraded", "unhealthy"}
 	found := 0

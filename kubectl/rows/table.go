@@ -119,7 +119,7 @@ func Text(v any) string {
 	return fmt.Sprint(v)
 }
 
-// Print prints a table, with terminal colours if colour is true. It prints nothing if there are no rows.
+// Print prints a table, with terminal colours if colour is true. It doesn't print anything if there are no rows.
 func Print(w io.Writer, all []Row, columns []Column, colour bool) error {
 	if len(all) == 0 {
 		return nil

@@ -19,7 +19,7 @@ const (
 	retry  = 5 * time.Second    // how long to wait after an error before following nodes again
 )
 
-// Board contains the newest answer of each node. It is safe for concurrent use. Set Kubectl before its first use.
+// Board contains each node's latest answer. It is safe for concurrent use. Set Kubectl before its first use.
 type Board struct {
 	Kubectl [2]string // how the commands on the page begin: of kubectl, and of kubectl accelerator
 
@@ -73,7 +73,7 @@ func NewBoard(cluster string) *Board {
 }
 
 // Follow runs follow while a page is open, until ctx ends. It puts the changes that follow reports on the board. If
-// follow fails, it is run again after some time.
+// follow fails, it is run again after a while.
 func (b *Board) Follow(ctx context.Context, follow func(context.Context, func(fleet.Change)) error) {
 	for b.await(ctx, true, 0) {
 		following, cancel := context.WithCancel(ctx)
@@ -234,7 +234,7 @@ func (b *Board) since(version int) (update, int, <-chan struct{}) {
 	return u, b.version, b.changed
 }
 
-// details returns the devices and the history of a node, or nil if they are not known.
+// details returns a node's devices and history, or nil if they aren't known.
 func (b *Board) details(key string) json.RawMessage {
 	b.mu.Lock()
 	defer b.mu.Unlock()

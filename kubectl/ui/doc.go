@@ -13,7 +13,7 @@
 //
 // # How it follows changes
 //
-// [Board] keeps the newest answer of each node. The page receives the changes as server-sent events, at most four times
-// per second, and asks for the details of a node when it shows them. The nodes are not followed while no page is open,
-// or while all pages are in hidden tabs. A slow page skips answers, but always gets the newest one.
+// [Board] keeps each node's latest answer. The page receives the changes as server-sent events, at most four times per
+// second, and requests a node's details when it shows them. The nodes are not followed while no page is open, or while
+// all pages are in hidden tabs. A slow page skips answers, but always gets the latest one.
 package ui

@@ -21,13 +21,13 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/metrics"
 )
 
-// maxWarnings limits the warnings for the creator of a pod. The API server passes on at most 4096 characters.
+// maxWarnings limits the number of warnings for a pod's creator. The API server passes on at most 4096 characters.
 const maxWarnings = 5
 
 // maxNamespace is the length of the longest name of a namespace.
 const maxNamespace = 63
 
-// lines is how often each message may be logged per second. The limit is needed because any pod that reaches the
+// lines is how often per second each message can be logged. The limit is needed because any pod that reaches the
 // webhook can cause these messages.
 const lines = 10
 
@@ -43,7 +43,7 @@ type Handler struct {
 
 // NewHandler returns a handler that gives pods resources in the domain. It reads mappings from cache. The cache may not
 // yet contain a mapping that was applied together with the pod. So if a name is missing, the handler reads once from
-// live, which asks the API server, unless it has done so too often.
+// live, which queries the API server, unless it has done this too often.
 func NewHandler(cache, live client.Reader, domain string, m *metrics.Metrics, log *zap.Logger) *Handler {
 	few := zap.WrapCore(func(c zapcore.Core) zapcore.Core { return zapcore.NewSamplerWithOptions(c, time.Second, lines, 0) })
 	return &Handler{cache, live, newTurns(), domain, m, log.WithOptions(few)}
@@ -209,7 +209,7 @@ func requests(pod *Pod, domain string) bool {
 	return false
 }
 
-// warnings returns the warnings for the creator of a pod whose variables were dropped.
+// warnings returns the warnings for a pod's creator about variables that were dropped.
 func warnings(dropped []string) []string {
 	var all []string
 	for i, name := range dropped {

@@ -16,13 +16,13 @@ import (
 const (
 	// maxBody limits a request, in bytes. An API server accepts pods of up to 3 MiB, and etcd stores up to 1.5 MiB.
 	maxBody = 3 << 20
-	// smallBody is the size up to which a request is received at once. Nearly all pods are smaller. Each connection has
-	// at most one such request. Of a larger request, only the first smallBody bytes are received before it waits for
-	// its turn.
+	// smallBody is the largest size of a request that is received immediately. Nearly all pods are smaller. Each
+	// connection has at most one such request. Of a larger request, only the first smallBody bytes are received before
+	// it waits for its turn.
 	smallBody = 64 << 10
 	// maxLarge limits the total size of all larger requests that are received or handled at the same time.
 	maxLarge = maxBody
-	// headBytes is how much of a refused request is read to find its uid.
+	// headBytes is how much of a rejected request is read to find its uid.
 	headBytes = 1 << 10
 	// largeWithin is how long a large request waits for its turn, and then for the rest of its bytes.
 	largeWithin = 500 * time.Millisecond
@@ -32,8 +32,8 @@ const (
 	decodeTiny  = 4
 	decodeSmall = 2
 	decodeLarge = 1
-	// waitTiny and wait are the numbers of pods that may wait to be decoded. The connections of waiting pods are not
-	// closed to make room for others, so these pods must not use up all connections of [httpd.ServeBodies].
+	// waitTiny and wait limit how many pods can wait to be decoded. The connections of waiting pods are not closed to
+	// make room for others, so these pods must not use up all connections of [httpd.ServeBodies].
 	waitTiny = 64
 	wait     = 16
 )
@@ -48,8 +48,8 @@ var (
 // the webhook's timeout, so that the API server receives the reason.
 const listTimeout = 3 * time.Second
 
-// Each pod with an unknown name causes a read from the API server. liveLimit is the number of requests that may do this
-// at the same time, liveRate how many may do it per second, and liveBurst how many may do it at once. shareRate and
+// Each pod with an unknown name causes a read from the API server. liveLimit is how many requests can do this at the
+// same time, liveRate is how many can do it per second, and liveBurst is how many can do it in a burst. shareRate and
 // shareBurst are the rate and the burst for the pods of one namespace. Only one pod of a namespace reads at a time.
 const (
 	liveLimit  = 4
@@ -227,7 +227,7 @@ func (q *queues) enter(ctx context.Context, name string) (leave func(), err erro
 	}, nil
 }
 
-// shares limits how often something may be done, by all namespaces together and by each of them.
+// shares limits how often something can be done, both in total and for each namespace.
 type shares struct {
 	mu  sync.Mutex
 	all *rate.Limiter

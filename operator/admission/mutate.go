@@ -50,7 +50,7 @@ func Mutate(pod *Pod, table *mapping.Table) (*Pod, error) {
 	return pod, nil
 }
 
-// pair is the interface of a card, and the AFU that the card is programmed with.
+// pair is a card's interface, and the AFU that the card is programmed with.
 type pair struct{ iface, afu string }
 
 // mutate changes one container, and returns the number of devices that it requests.
@@ -143,7 +143,7 @@ func inDomain(name corev1.ResourceName, domain string) bool {
 	return ok && strings.HasPrefix(rest, "/")
 }
 
-// replace replaces the requested names in the list with the wanted resources.
+// replace replaces the requested names in the list with the desired resources.
 func replace(list corev1.ResourceList, requested, wanted map[string]int64) {
 	for name := range requested {
 		if _, stays := wanted[name]; !stays {

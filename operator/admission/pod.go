@@ -130,7 +130,7 @@ func (p *Pod) clone() *Pod {
 	return &c
 }
 
-// list is one of the lists of containers that a new pod may have.
+// list is one of the container lists that a new pod can have.
 type list struct {
 	kind       string
 	path       string // in the pod

@@ -68,7 +68,7 @@ func (i *Injector) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	rest := max(0, i.since.Add(caOverlap).Sub(now))
 
 	// A patch keeps fields that only a newer Kubernetes knows. It contains the resource version that was read. If the
-	// object was changed in the meantime, the API server refuses the patch, and Reconcile is called again.
+	// object was changed in the meantime, the API server rejects the patch, and Reconcile is called again.
 	//
 	// The API server records the operator as the owner of caBundle alone, with the operation Update. So Helm, which
 	// applies the other fields, gets no conflict and does not reset caBundle. Server-side apply would not work: when
@@ -98,7 +98,7 @@ func (i *Injector) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	return result, nil
 }
 
-// bundle returns a caBundle and the number of its CAs. The current CA comes first. If keep is true, it is followed by
+// bundle returns a caBundle and the number of CAs in it. The current CA comes first. If keep is true, it is followed by
 // the CAs of the previous caBundle that have not expired.
 func bundle(current *x509.Certificate, before []byte, keep bool, now time.Time) ([]byte, int) {
 	all := []*x509.Certificate{current}

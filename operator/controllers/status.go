@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/mapping"
 )
 
-// Reasons of the condition Ready, in addition to those of [mapping.Problem].
+// Reasons for the Ready condition, which also uses the reasons from [mapping.Problem].
 const (
 	ReasonMapped        = "Mapped"
 	ReasonAmbiguousName = "AmbiguousName"
@@ -39,15 +39,15 @@ type Regions struct {
 	Log    *zap.Logger
 }
 
-// SetupWithManager registers Reconcile with the manager for changes of functions. It also registers it for changes of
-// regions, because a region may have the same name.
+// SetupWithManager registers Reconcile with the manager for changes of functions. It also registers it for region
+// changes, because a region may have the same name.
 func (r Functions) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("functions").For(&v2.AcceleratorFunction{}).
 		Watches(&v2.FpgaRegion{}, &handler.EnqueueRequestForObject{}).Complete(r)
 }
 
-// SetupWithManager registers Reconcile with the manager for changes of regions. It also registers it for changes of
-// functions, because a function may have the same name.
+// SetupWithManager registers Reconcile with the manager for changes of regions. It also registers it for function
+// changes, because a function may have the same name.
 func (r Regions) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("regions").For(&v2.FpgaRegion{}).
 		Watches(&v2.AcceleratorFunction{}, &handler.EnqueueRequestForObject{}).Complete(r)
@@ -73,7 +73,7 @@ func (r Regions) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	return reconcile.Result{}, publish(ctx, r.Client, r.Log, mapping.OfRegion(r.Domain, &region), before, &region, &region.Status, &v2.AcceleratorFunction{})
 }
 
-// publish writes the status of an object if it has changed. status is part of object, before is a copy of object before
+// publish writes an object's status if it has changed. status is part of object, before is a copy of object before
 // the change, and other is an empty object of the other kind.
 func publish(ctx context.Context, c client.Client, log *zap.Logger, m mapping.Mapping, before, object client.Object, status *v2.MappingStatus, other client.Object) error {
 	ready := metav1.Condition{Type: v2.ConditionReady, Status: metav1.ConditionTrue, Reason: ReasonMapped,

@@ -11,10 +11,10 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/api/v2"
 )
 
-// Modes is a set of modes of nodes.
+// Modes is a set of node modes.
 type Modes uint8
 
-// The modes of the nodes that advertise the resources.
+// The modes of nodes that advertise the resources.
 const (
 	AF          Modes = 1 << iota // ports that have an AFU
 	Region                        // cards that are programmed before the container starts
@@ -128,8 +128,8 @@ func (m *Mapping) name(domain, name string) {
 	}
 }
 
-// isResource reports whether a name has the form of a resource in the modes region and regiondevel. Resources of mode
-// af contain base64, and so in practice capital letters, which the name of an object cannot contain.
+// isResource reports whether a name looks like a resource in the region and regiondevel modes. Resources in af mode
+// contain base64, and so in practice capital letters, which an object's name can't contain.
 func isResource(name string) bool {
 	id, ok := strings.CutPrefix(name, "region-")
 	return ok && names.IsID(id)
@@ -138,7 +138,7 @@ func isResource(name string) bool {
 // isCard reports whether a card may have this ID. If a card does not answer, its ID is read as all f.
 func isCard(id string) bool { return names.IsID(id) && strings.Trim(id, "f") != "" }
 
-// isBitstream reports whether the hook accepts this ID of a bitstream.
+// isBitstream reports whether the hook accepts this as a bitstream ID.
 func isBitstream(id string) bool {
 	return len(id) >= 8 && len(id) <= 40 && strings.Trim(id, "0123456789abcdef") == "" && strings.Trim(id, "f") != ""
 }
@@ -159,7 +159,7 @@ func NewTable(domain string, functions []v2.AcceleratorFunction, regions []v2.Fp
 	return t
 }
 
-// derive returns the mappings of the objects whose names are wanted.
+// derive returns the mappings of the objects with the given names.
 func (t *Table) derive(wanted func(name string) bool) (all []Mapping) {
 	for i := range t.functions {
 		if f := &t.functions[i]; wanted(f.Name) {
@@ -194,7 +194,7 @@ func (t *Table) Domain() string { return t.domain }
 // maxNames limits the list of names in an error.
 const maxNames = 20
 
-// Known lists the names that pods can request, worded as the end of an error.
+// Known lists the names that pods can request, in a form that can be appended to an error message.
 func (t *Table) Known() string {
 	objects := map[string]int{}
 	for _, m := range t.all() {
@@ -224,7 +224,7 @@ type Target struct {
 	Real     bool     // the pod uses the resource name itself
 }
 
-// ErrUnknown is the error for a name that no object has.
+// ErrUnknown is the error for a name that doesn't belong to any object.
 var ErrUnknown = errors.New("found no " + KindFunction + " or " + KindRegion + " of that name in this namespace")
 
 // Find looks up a name, given without the domain.
@@ -253,8 +253,8 @@ func (t *Table) Find(name string) (Target, error) {
 	return target, nil
 }
 
-// Allows reports whether a pod of the namespace may have cards of an interface programmed with an AFU. It may if a
-// function in mode region contains both.
+// Allows reports whether pods in the namespace are allowed to have cards with this interface programmed with this AFU.
+// Some region-mode function must contain both.
 func (t *Table) Allows(iface, afu string) bool {
 	name, ok := names.Region(iface)
 	return ok && slices.ContainsFunc(t.ofResource(name), func(m Mapping) bool {

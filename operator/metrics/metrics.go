@@ -37,11 +37,11 @@ type Metrics struct {
 var buckets = []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .25, .5, 1, 2, 3, 5}
 
 // New registers the metrics and returns them. It counts the mappings in the cache. If the cache is nil, New registers
-// only the metric of the version, and returns nil.
+// only the version metric and returns nil.
 func New(registry prometheus.Registerer, version string, cache client.Reader) *Metrics {
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "accelerator_operator_build_info",
-		Help: "Always 1. The labels are the versions of the program and of Go.",
+		Help: "Always 1. The labels are the program's version and the Go version.",
 	}, []string{"version", "goversion"})
 	info.WithLabelValues(version, runtime.Version()).Set(1)
 	registry.MustRegister(info)
@@ -51,30 +51,30 @@ func New(registry prometheus.Registerer, version string, cache client.Reader) *M
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "accelerator_admission_requests_total",
-			Help: "Requests from API servers to admit a pod, by result: mapped, unchanged, denied or failed. If the result is denied or failed, the pod is refused, whatever `failurePolicy` is.",
+			Help: "Pod admission requests from API servers, by result: mapped, unchanged, denied or failed. If the result is denied or failed, the pod is rejected, regardless of `failurePolicy`.",
 		}, []string{"result"}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "accelerator_admission_duration_seconds",
-			Help: "Time from a request to its answer, without the time on the network.", Buckets: buckets,
+			Help: "Time from a request to its answer, excluding network time.", Buckets: buckets,
 			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 		}),
 		caExpiry: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "accelerator_webhook_ca_expiry_timestamp_seconds",
-			Help: "Time when the CA of the webhook expires. It is replaced four months earlier. Only the leader reports it, and only if the operator makes the certificates.",
+			Help: "Time when the webhook's CA expires. The CA is replaced four months earlier. Only the leader reports this, and only if the operator issues the certificates.",
 		}, nil),
 	}
 	for _, r := range []Result{Mapped, Unchanged, Denied, Failed} {
 		m.requests.WithLabelValues(string(r))
 	}
 	registry.MustRegister(m.requests, m.duration, m.caExpiry, collector{cache, prometheus.NewDesc("accelerator_mappings",
-		"Mappings in all namespaces, by kind and by their condition `Ready`. All replicas report the same values.", []string{"kind", "ready"}, nil)})
+		"Number of mappings in all namespaces, by kind and `Ready` condition. All replicas report the same values.", []string{"kind", "ready"}, nil)})
 	return m
 }
 
 // Plugins registers the metric that counts the FpgaDevicePlugins in the cache.
 func Plugins(registry prometheus.Registerer, cache client.Reader) {
 	registry.MustRegister(pluginCollector{cache, prometheus.NewDesc("accelerator_device_plugins",
-		"FpgaDevicePlugins, by their condition `Available`. All replicas report the same values. The metric exists only with `devicePlugins.enabled`.", []string{"available"}, nil)})
+		"Number of FpgaDevicePlugins, by `Available` condition. All replicas report the same values. The metric exists only with `devicePlugins.enabled`.", []string{"available"}, nil)})
 }
 
 // pluginCollector counts FpgaDevicePlugins.
@@ -85,7 +85,7 @@ type pluginCollector struct {
 
 func (c pluginCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
 
-// Collect sends nothing if the cache has not been filled within a second.
+// Collect doesn't send anything if the cache isn't filled within a second.
 func (c pluginCollector) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -125,7 +125,7 @@ type collector struct {
 
 func (c collector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
 
-// Collect sends nothing if the cache has not been filled within a second.
+// Collect doesn't send anything if the cache isn't filled within a second.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

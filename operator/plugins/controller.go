@@ -92,8 +92,8 @@ func Add(mgr ctrl.Manager, s Settings, log *zap.Logger) error {
 	daemonSets.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("DaemonSet"))
 	all := handler.EnqueueRequestsFromMapFunc(r.all)
 	b := ctrl.NewControllerManagedBy(mgr).Named("plugins").
-		// A change of one FpgaDevicePlugin triggers a reconciliation of all of them, because two may match the same
-		// nodes.
+		// A change to one FpgaDevicePlugin triggers a reconciliation of all of them, because two of them may match the
+		// same nodes.
 		WatchesRawSource(source.Kind(c.GetCache(), client.Object(&v1.FpgaDevicePlugin{}), all, predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Kind(c.GetCache(), client.Object(daemonSets), delayed{all}, predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Kind(c.GetCache(), client.Object(&corev1.Node{}), delayed{all}, predicate.Funcs{UpdateFunc: devicesChanged})).
@@ -128,7 +128,7 @@ func trimNode(object any) (any, error) {
 	return object, nil
 }
 
-// trimPod reduces a pod to its node and those parts of its status that show why it does not run.
+// trimPod reduces a pod to its node and the parts of its status that show why it isn't running.
 func trimPod(object any) (any, error) {
 	if p, ok := object.(*corev1.Pod); ok {
 		return &corev1.Pod{
@@ -145,8 +145,8 @@ func trimPod(object any) (any, error) {
 	return object, nil
 }
 
-// devicesChanged reports whether the resources of a node changed. Kubelets write the status of their nodes every few
-// minutes even if nothing has changed.
+// devicesChanged reports whether a node's resources changed. Kubelets write their node's status every few minutes even
+// if nothing has changed.
 func devicesChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Node)
 	after, ok2 := e.ObjectNew.(*corev1.Node)
@@ -202,10 +202,10 @@ func (r *reconciler) all(ctx context.Context, _ client.Object) (requests []recon
 }
 
 // Reconcile implements [reconcile.Reconciler]. It applies all objects each time, which repairs objects that others have
-// changed. The API server does not write objects that have not changed.
+// changed. The API server doesn't write unchanged objects.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	p := &v1.FpgaDevicePlugin{}
-	// Do not read from the cache, which may not contain the last written status yet.
+	// Don't read from the cache, because it may not contain the last written status yet.
 	if err := r.live.Get(ctx, req.NamespacedName, p); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -221,7 +221,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{}, err
 }
 
-// Reasons of the condition Accepted.
+// Reasons for the Accepted condition.
 const (
 	reasonApplied       = "Applied"
 	reasonInvalidValues = "InvalidValues" // the objects of the previous spec stay
@@ -230,8 +230,8 @@ const (
 	reasonApplyFailed   = "ApplyFailed"
 )
 
-// install applies the objects of p, and deletes other objects that p owns. It returns the reason for the condition
-// Accepted, and an error if this condition is false.
+// install applies the objects of p, and deletes other objects that p owns. It returns the reason for the Accepted
+// condition, and an error if the condition is false.
 func (r *reconciler) install(ctx context.Context, p *v1.FpgaDevicePlugin) (string, error) {
 	var list v1.FpgaDevicePluginList
 	if err := r.client.List(ctx, &list); err != nil {
@@ -276,7 +276,7 @@ func (r *reconciler) install(ctx context.Context, p *v1.FpgaDevicePlugin) (strin
 	return reasonApplied, nil
 }
 
-// selectors returns the node selectors in the spec of p and in its DaemonSet. The two differ while the spec is refused.
+// selectors returns the node selectors in p's spec and in its DaemonSet. They differ while the spec is rejected.
 func selectors(p *v1.FpgaDevicePlugin, sets []appsv1.DaemonSet) []map[string]string {
 	all := []map[string]string{nodeSelector(p)}
 	for i := range sets {
@@ -287,8 +287,8 @@ func selectors(p *v1.FpgaDevicePlugin, sets []appsv1.DaemonSet) []map[string]str
 	return all
 }
 
-// older reports whether a was created before b. If both were created in the same second, the one whose name sorts first
-// counts as older.
+// older reports whether a was created before b. If both were created in the same second, the one with the name that
+// sorts first counts as older.
 func older(a, b *v1.FpgaDevicePlugin) bool {
 	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.Name < b.Name
@@ -337,7 +337,7 @@ func (r *reconciler) daemonSet(ctx context.Context, p *v1.FpgaDevicePlugin) (*ap
 	return nil, nil
 }
 
-// short cuts text to the length that a condition and a Kubernetes Event may have.
+// short cuts text to the maximum length for a condition and a Kubernetes Event.
 func short(text string) string {
 	const most = 900
 	if len(text) > most {

@@ -3,11 +3,11 @@
 //
 // [Renderer.Render] is pure. It renders the chart that is embedded in the program with Helm's own code, so Helm and the
 // operator install the same objects. It leaves out hooks, and templates cannot look up objects of the cluster. The
-// chart's schema refuses values with characters that would end their line in a template, so a value cannot add fields
-// to an object.
+// chart's schema rejects values with characters that would end the line in a template, so a value can't add fields to
+// an object.
 //
 // The fields of Intel's operator override the chart's defaults, and spec.values overrides both. An image without a tag
-// and a digest gets the operator's version as its tag. The name of the release is the name of the FpgaDevicePlugin.
+// and a digest gets the operator's version as its tag. The release has the same name as the FpgaDevicePlugin.
 //
 // # State
 //
@@ -23,7 +23,7 @@
 //
 // # Trust
 //
-// An FpgaDevicePlugin may specify an image and directories of the nodes, so a user who may write one is effectively
-// root on the nodes. The API server lets the operator grant only permissions that it has itself. So its role contains
-// each rule that the chart can grant.
+// An FpgaDevicePlugin can specify an image and host directories, so anyone who can write one is effectively root on the
+// nodes. The API server lets the operator grant only permissions that it has itself. So its role contains each rule
+// that the chart can grant.
 package plugins

@@ -89,7 +89,7 @@ func NewRenderer(s Settings) (*Renderer, error) {
 }
 
 // Render returns the objects that install the plugin of p, in the order in which they must be applied. An error means
-// that the chart refuses the spec. The error contains the key of the refused value.
+// that the chart rejects the spec. The error contains the key of the rejected value.
 func (r *Renderer) Render(ctx context.Context, p *v1.FpgaDevicePlugin) ([]*unstructured.Unstructured, error) {
 	values, err := r.values(p)
 	if err != nil {
@@ -115,8 +115,8 @@ func (r *Renderer) Render(ctx context.Context, p *v1.FpgaDevicePlugin) ([]*unstr
 		if err := yaml.Unmarshal([]byte(m.Content), &u.Object); err != nil {
 			return nil, fmt.Errorf("%s: %w", m.Name, err)
 		}
-		// If the operator could write policies, no other policy could limit it. So the operator's chart contains the
-		// policy for node conditions. It applies to the accounts of all plugins.
+		// If the operator could write policies, no other policy could limit it. So the policy for node conditions is
+		// part of the operator's chart. It applies to all plugins' accounts.
 		if strings.HasPrefix(u.GetKind(), "ValidatingAdmissionPolicy") {
 			continue
 		}
@@ -153,8 +153,8 @@ func normalize(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// leaveOut removes from an object the empty lists and maps that the stored object does not have. Other fields stay,
-// even if they are false, because applying them resets a field that was changed.
+// leaveOut removes an object's empty lists and maps that the stored object doesn't have. Other fields stay, even if
+// they are false, because applying them resets a field that was changed.
 func leaveOut(object, stored any) {
 	switch o := object.(type) {
 	case map[string]any:
@@ -304,7 +304,7 @@ func isIntels(repository string) bool {
 	return repository[strings.LastIndexByte(repository, '/')+1:] == intelName
 }
 
-// refusal rewrites an error of Helm as one line, without its introduction and file names.
+// refusal rewrites a Helm error as one line, without the introduction and file names.
 func refusal(err error) error {
 	text := err.Error()
 	// An error of the schema consists of an introduction, the chart's name, and one line for each key.
@@ -326,7 +326,7 @@ func refusal(err error) error {
 	return fmt.Errorf("values: %w", err)
 }
 
-// nodeSelector returns the labels that the nodes of p must have, even if the chart refuses the spec.
+// nodeSelector returns the labels that the nodes of p must have, even if the chart rejects the spec.
 func nodeSelector(p *v1.FpgaDevicePlugin) map[string]string {
 	values, err := specValues(p)
 	override, ok := values["nodeSelector"]

@@ -107,7 +107,7 @@ func TestRefused(t *testing.T) {
 		{"scalar for a table", "values: {image: x}", "values.image: got string, want object"},
 		{"unknown mode", "values: {config: {mode: afu}}", "values.config.mode: value must be one of"},
 		{"two mistakes", "values: {config: {mode: afu}, events: 1}", "values.events: got number, want boolean"},
-		{"error of a template", "values: {config: {events: true}}", "values: config.events: set by the chart: want events: true beside config"},
+		{"error of a template", "values: {config: {events: true}}", "values: config.events: set by the chart: want the value events, outside of config"},
 		{"programming without its mode", "{mode: region, values: {config: {mode: af}}}", "values: programming.enabled: found true with config.mode af"},
 		{"DRA driver", "values: {api: dra}", `spec.values.api: found "dra", want devicePlugin: install the DRA driver with Helm`},
 		{"object of OpenShift", "values: {securityContextConstraints: true}", "spec.values.securityContextConstraints: found true, want false"},

@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/api/v1"
 )
 
-// Reasons of the condition Available, in addition to those of Accepted.
+// Reasons for the Available condition. It also uses the reasons for Accepted.
 const (
 	reasonReady       = "Ready"
 	reasonNoNodes     = "NoNodes"
@@ -28,7 +28,7 @@ const (
 )
 
 // publish writes the status of p if it has changed, and records the conditions that changed. refused is the reason why
-// the objects of p are not applied, or nil.
+// p's objects aren't applied, or nil.
 func (r *reconciler) publish(ctx context.Context, before, p *v1.FpgaDevicePlugin, reason string, refused error) error {
 	daemonSet, err := r.daemonSet(ctx, p)
 	if err != nil {
@@ -102,7 +102,7 @@ func (r *reconciler) record(p *v1.FpgaDevicePlugin, was *metav1.Condition, c met
 	r.recorder.Eventf(p, nil, kind, c.Reason, c.Type, "%s", c.Message)
 }
 
-// available returns the condition Available. The pods must be sorted.
+// available returns the Available condition. The pods must be sorted.
 func available(accepted metav1.Condition, d *appsv1.DaemonSet, pods []corev1.Pod) metav1.Condition {
 	is := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
 		return metav1.Condition{Type: v1.ConditionAvailable, Status: status, Reason: reason, Message: message}
@@ -132,7 +132,7 @@ func available(accepted metav1.Condition, d *appsv1.DaemonSet, pods []corev1.Pod
 	return is(metav1.ConditionFalse, reasonRollingOut, numbers)
 }
 
-// waiting returns the reason why a pod does not start, or "".
+// waiting returns the reason why a pod isn't starting, or "".
 func waiting(pod *corev1.Pod) string {
 	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if w := c.State.Waiting; w != nil && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {
@@ -147,7 +147,7 @@ func waiting(pod *corev1.Pod) string {
 	return ""
 }
 
-// nodeNames returns the names of the nodes on which pods run, sorted.
+// nodeNames returns the sorted names of the nodes that pods are running on.
 func nodeNames(pods []corev1.Pod) []string {
 	var names []string
 	for _, pod := range pods {

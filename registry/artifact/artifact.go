@@ -38,12 +38,12 @@ type Description struct {
 	Size                       int64 // of the file, in bytes
 }
 
-// Describe describes a bitstream. digest and size are those of its file.
+// Describe describes a bitstream. digest and size describe its file.
 func Describe(b *programming.Bitstream, file digest.Digest, size int64) Description {
 	return Description{b.Format, b.InterfaceID, b.AFUID, b.Hash, b.Board, file, size}
 }
 
-// ID returns the ID by which a pod selects the bitstream.
+// ID returns the ID that pods use to select the bitstream.
 func (d Description) ID() string { return cmp.Or(d.Hash, d.AFUID) }
 
 // Layer returns the descriptor of the file.
@@ -66,7 +66,7 @@ func (d Description) Manifest(title string) ([]byte, error) {
 	}, "", "  ")
 }
 
-// Parse parses a manifest. It returns an error unless the manifest describes exactly one bitstream.
+// Parse parses a manifest. It returns an error if the manifest doesn't describe exactly one bitstream.
 func Parse(text []byte) (Description, error) {
 	var m ocispec.Manifest
 	if err := json.Unmarshal(text, &m); err != nil {
@@ -110,7 +110,7 @@ func Parse(text []byte) (Description, error) {
 	return d, nil
 }
 
-// Check returns an error unless the bitstream matches its description in the manifest.
+// Check returns an error if the bitstream doesn't match its description in the manifest.
 func (d Description) Check(b *programming.Bitstream) error {
 	for _, part := range []struct{ name, announced, found string }{
 		{format, d.Format, b.Format}, {interfaceID, d.InterfaceID, b.InterfaceID}, {afuID, d.AFUID, b.AFUID},

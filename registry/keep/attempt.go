@@ -95,8 +95,8 @@ func (k *Keeper) attempt(ctx context.Context, e *entry) (result string, err erro
 }
 
 // replaceable returns the digest of the file at path, or "" if there is no file. It returns an error if the file is
-// neither the wanted one nor installed by keep. It also returns an error if another reference of the list names
-// different content for the same path.
+// neither the desired one nor one that keep has installed. It also returns an error if another reference of the list
+// names different content for the same path.
 func (k *Keeper) replaceable(e *entry, path string, d artifact.Description) (sum digest.Digest, err error) {
 	sum, _, err = k.sum(d.InterfaceID, d.ID())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -122,8 +122,8 @@ func (k *Keeper) replaceable(e *entry, path string, d artifact.Description) (sum
 }
 
 // announce records that the file at path is about to be replaced, if this is still allowed. It must be called only when
-// the content is complete. Otherwise a registry that announces some content could make keep believe that it has
-// installed it.
+// the content is complete. Otherwise a registry could make keep believe that it has installed some content just by
+// announcing it.
 func (k *Keeper) announce(e *entry, path string, d artifact.Description) error {
 	if _, err := k.replaceable(e, path, d); err != nil { // somebody may have installed a file in the meantime
 		return err
@@ -139,10 +139,10 @@ func (k *Keeper) announce(e *entry, path string, d artifact.Description) error {
 	return k.save()
 }
 
-// reserveSpace reserves space for a bitstream on the file system. It returns an error unless the space suffices and
-// MinFree is left. The bitstream needs its size twice while it is installed, and so do the others that are being
-// pulled. With less free space, the kubelet would evict pods. And a tag that keeps moving would fill the disk of the
-// node.
+// reserveSpace reserves space for a bitstream on the file system. It returns an error if there isn't enough space or if
+// less than MinFree would be left. The bitstream needs its size twice while it is installed, and so do the others that
+// are being pulled. With less free space, the kubelet would evict pods. Also, a tag that keeps moving would fill the
+// node's disk.
 func (k *Keeper) reserveSpace(size int64) (free func(), err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -18,14 +18,15 @@ import (
 	"b-com.com/accelerator-device-plugin/registry/transfer"
 )
 
-// Collect defines which files are removed when no reference names them any more. The zero value removes none.
+// Collect defines which files are removed when no reference names them any more. The zero value doesn't remove any.
 type Collect struct {
-	// Age is the time after which files are removed. It must be at least MinAge. With 0, age does not matter.
+	// Age is the time after which files are removed. It must be at least MinAge. With 0, files aren't removed because
+	// of their age.
 	Age time.Duration
-	// MaxSize limits the total size of the files of keep, in bytes. Above it, the oldest ones are removed after MinAge. 0
-	// means no limit.
+	// MaxSize limits the total size of the files that keep has installed, in bytes. Above it, the oldest ones are
+	// removed once they reach MinAge. 0 means no limit.
 	MaxSize int64
-	// Loaded returns the AFU IDs of the cards of the node. If it returns an error, nothing is removed.
+	// Loaded returns the AFU IDs of the node's cards. If it returns an error, nothing is removed.
 	Loaded func() ([]string, error)
 }
 
@@ -118,8 +119,8 @@ func (k *Keeper) idle(path string, f file) (time.Duration, error) {
 	return idle, nil
 }
 
-// remove removes a file that keep has installed, unless a reference names it again or its content has changed. If it
-// returns true and an error, the file was removed, but the record does not say so yet.
+// remove removes a file that keep has installed, unless a reference now names it again or its content has changed. If
+// it returns true and an error, the file was removed, but the record does not say so yet.
 func (k *Keeper) remove(ctx context.Context, path string, f file, reason string) (removed bool, err error) {
 	release, err := k.reserve(ctx, path)
 	if err != nil {

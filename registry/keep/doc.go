@@ -1,5 +1,5 @@
-// Package keep keeps the bitstreams of a list of references in the store of a node. Each reference is pulled, and then
-// checked at intervals. It has its own goroutine, so a reference that fails does not delay the others.
+// Package keep keeps the bitstreams from a list of references in a node's store. Each reference is pulled, and then
+// checked at intervals. Each one has its own goroutine, so a failing reference doesn't delay the others.
 //
 //	k, err := keep.New(cfg)    // reads the list
 //	err = k.Run(ctx)           // until ctx ends; follows the list
@@ -7,10 +7,10 @@
 //
 // # What it changes in the store
 //
-// A file is replaced only if keep has installed it. It is removed only if, in addition, collecting is turned on, no
-// reference has named the file for a time, and no card has its AFU. A file is replaced by a rename. So a program that
-// has the file open, such as the hook, continues with the old content, even after a removal. Files that others have
-// installed are never touched.
+// A file is replaced or removed only if keep has installed it. It is removed only if collecting is turned on, no card
+// has its AFU, and no reference has named it for some time. A file is replaced by a rename. So a program that has the
+// file open, such as the hook, continues with the old content, even if the file is removed. Files that were installed
+// by anyone else are never touched.
 //
 // # State
 //
@@ -22,5 +22,5 @@
 //
 // # What may block
 //
-// Each attempt waits for the network for at most [Config.Timeout], and for the file system.
+// Each attempt waits for the network, for up to [Config.Timeout], and for the file system.
 package keep

@@ -118,7 +118,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	})
 }
 
-// run implements Run. watch calls its argument when the list may have changed, until ctx ends.
+// run implements Run. watch calls its argument whenever the list may have changed, until ctx is done.
 func (k *Keeper) run(ctx context.Context, watch func(changed func())) error {
 	defer k.close()
 	var running sync.WaitGroup

@@ -56,7 +56,7 @@ func newRecord() *record {
 	return &record{Version: recordVersion, References: map[string]named{}, Files: map[string]file{}}
 }
 
-// readRecord returns the record of the store. The record is empty if the file does not exist.
+// readRecord returns the store's record. The record is empty if the file does not exist.
 func readRecord(dir *os.Root) (*record, error) {
 	text, err := privatedir.ReadFile(dir, recordName, largestRecord)
 	if errors.Is(err, fs.ErrNotExist) {

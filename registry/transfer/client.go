@@ -70,7 +70,7 @@ func (c *Client) repository(ref registry.Reference) *remote.Repository {
 	base := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: c.dial,
 		TLSClientConfig: &tls.Config{RootCAs: c.Roots}, ForceAttemptHTTP2: true,
-		// The digest is that of the bytes as they are sent, so they must not be compressed.
+		// The digest covers the bytes as they are sent, so they must not be compressed.
 		DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
 		// A process that runs for months makes many pulls. So do not leave connections open, and buffer little if the
 		// disk is slow.

@@ -10,13 +10,13 @@
 //
 // # State
 //
-// A pull stores what it has downloaded in a file .pull-… in the store. After a lost connection, or when the pull is
-// started again, it continues there. It removes the file when it has succeeded, or when continuing is useless. The pull
-// locks the file, so pulls of the same file wait for each other. Without [Options.KeepParts], a pull removes what other
-// pulls have left, so that there is at most one such file.
+// A pull stores what it has downloaded in a file .pull-… in the store. If the connection is lost, or the pull is
+// restarted, it continues from there. It removes the file when it has succeeded, or when continuing is useless. The
+// pull locks the file, so pulls of the same file wait for each other. Without [Options.KeepParts], a pull removes what
+// other pulls have left, so that there is at most one such file.
 //
 // # What may block
 //
-// All methods wait for the network, at most until their context ends. A connection that transfers nothing for [Client.Stall] is
-// closed, and the client tries again.
+// All methods wait for the network, but no longer than until their context ends. A connection that doesn't transfer
+// anything for [Client.Stall] is closed, and the client retries.
 package transfer

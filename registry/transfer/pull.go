@@ -45,8 +45,8 @@ type Options struct {
 	Ready func() error
 }
 
-// Resolve returns the description in the manifest of a reference, and the digest of the manifest. It changes nothing,
-// and does not check signatures.
+// Resolve returns the description in the manifest of a reference, and the digest of the manifest. It doesn't change
+// anything, and doesn't check signatures.
 func (c *Client) Resolve(ctx context.Context, ref registry.Reference) (artifact.Description, digest.Digest, error) {
 	text, manifest, err := c.manifest(ctx, c.repository(ref), ref.Reference)
 	if err != nil {
@@ -190,9 +190,9 @@ type part struct {
 
 const partPrefix = ".pull-"
 
-// PartName returns the name of the file in the store that a pull downloads to. Two pulls use the same name only if they
-// install the same file under the same ID. The digest of the file alone would not be enough: a manifest can announce
-// the file of any other bitstream, and its registry can then send something else.
+// PartName returns the name of the file that a pull downloads to, in the store. Two pulls use the same name only if
+// they install the same file under the same ID. The digest of the file alone would not be enough: a manifest can
+// announce the file of any other bitstream, and its registry can then send something else.
 func PartName(d artifact.Description) string {
 	return partPrefix + digest.FromString(d.InterfaceID+" "+d.ID()+" "+d.File.String()).Encoded() + "." + d.Format
 }

@@ -20,8 +20,8 @@ import (
 	"b-com.com/accelerator-device-plugin/registry/signature"
 )
 
-// SignersFile is a file in the store. It contains the public keys, in PEM, of those who may sign bitstreams for the
-// store.
+// SignersFile is a file in the store. It contains the public keys (PEM) of everyone who is allowed to sign bitstreams
+// for the store.
 const SignersFile = "signers.pem"
 
 // signers returns the keys in the store's [SignersFile], or nil if the file does not exist.
@@ -39,11 +39,11 @@ func signers(dir *os.Root) (signature.Keys, error) {
 	return keys, nil
 }
 
-// mostSignatures is how many signatures a manifest may have. With more, it is refused.
+// mostSignatures is how many signatures a manifest can have. With more, it is rejected.
 const mostSignatures = 20
 
-// verify returns an error unless one of the keys has signed the manifest. where says in the error where the keys come
-// from.
+// verify returns an error if the manifest isn't signed with one of the keys. where says in the error where the keys
+// come from.
 func (c *Client) verify(ctx context.Context, repo *remote.Repository, manifest ocispec.Descriptor, keys signature.Keys, where string) error {
 	layers, err := c.signatures(ctx, repo, manifest)
 	if err != nil {

@@ -12,5 +12,5 @@
 // ([UnfoldRecorded]). Boards are archives rather than plain trees because module archives refuse names with a colon and
 // leave out links.
 //
-// The package owns no state. It refuses names and links that point outside the root.
+// The package owns no state. It rejects names and links that point outside the root.
 package board

@@ -51,7 +51,7 @@ func Error(t testing.TB, what, part string, err error) {
 	}
 }
 
-// Outcome checks that there is no error if part is "". Otherwise it checks the same as [Error].
+// Outcome checks that there is no error if part is "". Otherwise it checks the same things as [Error].
 func Outcome(t testing.TB, what, part string, err error) {
 	t.Helper()
 	if part == "" {

@@ -34,7 +34,8 @@ func Commands(t testing.TB, tree, program string) (found []Command) {
 	return found
 }
 
-// Examples returns the calls of a program in the help texts of its commands. Three blanks separate them from a comment.
+// Examples returns the example invocations in the help texts of a program's commands. Three blanks separate them from a
+// comment.
 func Examples(root *cobra.Command, program string) (found []Command) {
 	for line := range strings.Lines(root.Example) {
 		line, _, _ = strings.Cut(strings.TrimSpace(line), "   ")

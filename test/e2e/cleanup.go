@@ -35,7 +35,7 @@ func (s *scene) cleanUp() {
 	s.must("kubectl", "annotate", "node", cluster.NodeName, modeAnnotation+"-")
 }
 
-// writeState writes the state of the cluster to a directory after a failure.
+// writeState writes the cluster's state to a directory after a failure.
 func (s *scene) writeState(dir string) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		fmt.Println("  ", err)

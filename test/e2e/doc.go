@@ -9,7 +9,7 @@
 // without a driver. All other parts of the cluster are the released ones: see package cluster.
 //
 // A story is a function in [stories]. It begins with an empty node, without a release and without pods. It uses its own
-// resource name, because a kubelet never removes a resource from the status of its node. A story prints each step, and
+// resource name, because a kubelet never removes a resource from its node's status. A story prints each step, and
 // ends at the first failure. The exit status is 0 if all stories passed, 1 if one failed, 2 for a wrong command line,
 // and 3 if the cluster could not be started.
 package main

@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// draDriver is the name of the DRA driver and of its DeviceClass, and the domain of its attributes.
+	// draDriver is the name of the DRA driver and its DeviceClass, and the domain of its attributes.
 	draDriver = "accelerator.b-com.com"
-	// draImage is the image of the driver.
+	// draImage is the driver's image.
 	draImage = "accelerator-dra-driver"
 
 	// The kubelet's directories for the driver. The first one contains the prepared claims.
@@ -31,7 +31,7 @@ const (
 )
 
 // installDRA installs the chart with the DRA driver, and returns when the driver is ready. At the end of the story, it
-// checks that no claim is left on the node.
+// checks that there are no claims left on the node.
 func (s *scene) installDRA(values ...string) {
 	s.install(s.draValues(values...)...)
 	s.cleanups = append(s.cleanups, s.removeClaims)
@@ -139,7 +139,7 @@ func devices(published map[string]*resourceapi.ResourceSlice) offered {
 	return devices
 }
 
-// followSlices records the slices of the driver for the node.
+// followSlices records the driver's slices for the node.
 func (s *scene) followSlices() published {
 	return published{s, follow[*resourceapi.ResourceSlice](s, s.Client.ResourceV1().ResourceSlices().Watch,
 		metav1.ListOptions{FieldSelector: "spec.driver=" + draDriver + ",spec.nodeName=" + cluster.NodeName})}
@@ -185,7 +185,7 @@ func (p published) keep(since time.Time, want offered) int {
 	return len(states)
 }
 
-// followPods records the pods of the story.
+// followPods records the story's pods.
 func (s *scene) followPods() podRecord {
 	return podRecord{s, follow[*corev1.Pod](s, s.Client.CoreV1().Pods(s.users).Watch, metav1.ListOptions{})}
 }
@@ -272,7 +272,7 @@ func tolerating() resourceapi.DeviceClaim {
 	return devices
 }
 
-// attribute returns a CEL expression for an attribute of the driver.
+// attribute returns a CEL expression for one of the driver's attributes.
 func attribute(name string) string { return fmt.Sprintf("device.attributes[%q].%s", draDriver, name) }
 
 // claim creates a claim.
@@ -316,7 +316,7 @@ func (s *scene) deployment(name, template string) {
 	s.apply(deployment(s.templated(name, template)))
 }
 
-// claimed creates a claim and a pod of the same name that uses it.
+// claimed creates a claim, and a pod with the same name that uses it.
 func (s *scene) claimed(name string, devices resourceapi.DeviceClaim) {
 	s.claim(name, devices)
 	s.create(s.claimant(name, name))
@@ -375,8 +375,8 @@ func (s *scene) cannotPrepare(name string, texts ...string) string {
 }
 
 // unprepared returns the kubelet's events about claims that could not be prepared, for a pod, or for all pods if pod is
-// "". It omits events of a race in Kubernetes 1.37: the kubelet may ask for the claim of a new pod before the API
-// server's node authorizer knows that the pod is bound to the node. The kubelet tries again at the next sync.
+// "". It omits events of a race in Kubernetes 1.37: the kubelet may request a new pod's claim before the API server's
+// node authorizer knows that the pod is bound to the node. The kubelet retries at the next sync.
 func (s *scene) unprepared(pod string) ([]corev1.Event, error) {
 	selector := "reason=FailedPrepareDynamicResources"
 	if pod != "" {
@@ -437,7 +437,7 @@ func (s *scene) cdiDevices() ([]string, error) {
 	return found, nil
 }
 
-// sockets returns the sockets of the driver on the node.
+// sockets returns the driver's sockets on the node.
 func sockets() []string {
 	var found []string
 	for _, pattern := range []string{draPlugin + "/*.sock", draRegistry + "/" + draDriver + "*.sock"} {
@@ -447,7 +447,7 @@ func sockets() []string {
 	return found
 }
 
-// allocated returns the names of the devices of a claim, sorted.
+// allocated returns the sorted names of a claim's devices.
 func (s *scene) allocated(claim string) ([]string, error) {
 	object, err := s.Client.ResourceV1().ResourceClaims(s.users).Get(s.ctx, claim, metav1.GetOptions{})
 	if err != nil || object.Status.Allocation == nil {

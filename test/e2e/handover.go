@@ -27,8 +27,8 @@ const (
 	longestGap     = time.Second // between two samples, on a shared machine
 )
 
-// wholeCards is the name for devices of the driver that are cards with several ports, as in mode region. The name for
-// its other devices is draDriver.
+// wholeCards is the name for driver devices that are cards with several ports, as in region mode. The name for its
+// other devices is draDriver.
 const wholeCards = draDriver + "/card"
 
 // deviceNames is a set of names of devices, sorted.
@@ -52,7 +52,7 @@ type glimpse struct {
 type held map[string]map[string]string
 
 // noSlices waits until the kubelet has deleted the slices of an earlier story that uninstalled its release, and with it
-// the permissions of the driver. A story begins without the state directory, so the daemons do not know about these
+// the driver's permissions. A story begins without the state directory, so the daemons do not know about these
 // slices.
 func (s *scene) noSlices() {
 	await(s, "slices of an earlier story", func() (int, error) {
@@ -61,8 +61,8 @@ func (s *scene) noSlices() {
 	}, 0)
 }
 
-// portsOf returns the ports of a device under a name. A card in mode region has all its ports. The cards of the stories
-// have at most two.
+// portsOf returns the ports of a device under a name. In region mode, a card has all of its ports. The cards in the
+// stories have at most two.
 func portsOf(name, device string) deviceNames {
 	if name == wholeCards || strings.Contains(name, "/region-") {
 		return deviceNames{device, device + "-p1"}
@@ -72,8 +72,8 @@ func portsOf(name, device string) deviceNames {
 
 // judge returns what is wrong with a sample. A port must not be offered under two names at once, whether it is held or
 // not. A port that is held under one name must neither be offered nor held under another one. A device node must not be
-// inside two pods. before and after are the newest lists of pods around the sample. A device counts as held if it is in
-// both lists. In these lists, all devices of the driver have the same name.
+// inside two pods. before and after are the latest lists of pods before and after the sample. A device counts as held
+// if it is in both lists. In these lists, all of the driver's devices have the same name.
 func judge(sample glimpse, before, after held) []string {
 	var wrong []string
 	offered, holds := map[string]string{}, map[string]string{} // port to name; port to pod and name
@@ -320,7 +320,7 @@ func (w *sampler) reaches(since time.Time, list, inSlices deviceNames) time.Time
 	return w.shows(since, w.both(list, inSlices))
 }
 
-// both returns the offers of the story's resource and of the driver.
+// both returns the offers of both the story's resource and the driver.
 func (w *sampler) both(list, inSlices deviceNames) offers {
 	o := offers{w.s.resource: list, draDriver: inSlices}
 	maps.DeleteFunc(o, func(_ string, d deviceNames) bool { return len(d) == 0 })

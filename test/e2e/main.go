@@ -149,7 +149,7 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 }
 
 // importImages imports the images of the tree into the node as in docs/install.md, and the images of the pods and of
-// cert-manager. The next version of an image is the same image under another tag.
+// cert-manager. The next version of an image is the same image with a different tag.
 func importImages(ctx context.Context, c *cluster.Cluster, o options) error {
 	others := filepath.Join(o.out, "images.tar")
 	defer os.Remove(others)

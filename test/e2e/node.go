@@ -31,7 +31,7 @@ func (s *scene) plug(addresses ...string) {
 	}
 }
 
-// portNode returns the name of the device node of a card's port.
+// portNode returns the name of a port's device node.
 func (s *scene) portNode(address string) string {
 	found := must(filepath.Glob(filepath.Join(simulated, "sys/bus/pci/devices", address, "fpga_region/region*/dfl-port.*")))
 	if len(found) != 1 {

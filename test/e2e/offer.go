@@ -49,7 +49,7 @@ func (s *scene) offersSoon(resource string, capacity, allocatable int64) {
 // pods every 10 s.
 const soon = 15 * time.Second
 
-// kubelet returns a client of the kubelet's pod-resources API.
+// kubelet returns a client for the kubelet's pod-resources API.
 func (s *scene) kubelet() podresources.PodResourcesListerClient {
 	connection := must(grpc.NewClient("unix:///var/lib/kubelet/pod-resources/kubelet.sock", grpc.WithTransportCredentials(insecure.NewCredentials())))
 	s.cleanups = append(s.cleanups, func() { connection.Close() })

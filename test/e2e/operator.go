@@ -176,7 +176,7 @@ func (s *scene) served() (all []*x509.Certificate, err error) {
 	return all, nil
 }
 
-// mapping is an AcceleratorFunction. Without mode and AFU it is an FpgaRegion.
+// mapping is an AcceleratorFunction. If it has neither a mode nor an AFU, it is an FpgaRegion.
 type mapping struct{ name, mode, afu, iface string }
 
 func (m mapping) manifest() []byte {
@@ -283,7 +283,7 @@ func requestedUnits(c corev1.Container) map[string]int64 {
 	return all
 }
 
-// deployment returns a Deployment with one replica of a pod.
+// deployment returns a Deployment with a single replica of a pod.
 func deployment(pod *corev1.Pod) *appsv1.Deployment {
 	labels := map[string]string{"app": pod.Name}
 	spec := pod.Spec

@@ -98,7 +98,7 @@ func (s *scene) unschedulable(name string) { s.notScheduled(name, "Insufficient"
 // pending waits until the scheduler reports that no node has the devices that a pod's claims request.
 func (s *scene) pending(name string) { s.notScheduled(name, "cannot allocate all claims") }
 
-// notScheduled waits until the scheduler reports with these words that it has found no node for a pod.
+// notScheduled waits until the scheduler reports, in these words, that it couldn't find a node for a pod.
 func (s *scene) notScheduled(name, words string) {
 	await(s, "pod "+name, func() (bool, error) {
 		pod, err := s.readPod(name)
@@ -149,7 +149,7 @@ func (s *scene) lastReport(name, container string) (report, error) {
 	return r, err
 }
 
-// health waits until the status of a pod shows this health for its devices.
+// health waits until a pod's status shows this health for its devices.
 func (s *scene) health(name string, want map[string]string) {
 	await(s, "allocatedResourcesStatus of "+name, func() (map[string]string, error) {
 		pod, err := s.readPod(name)
@@ -185,7 +185,7 @@ func (s *scene) deletePods(names ...string) {
 	}, 0)
 }
 
-// restarts returns the number of restarts of a pod's container.
+// restarts returns how often a pod's container was restarted.
 func (s *scene) restarts(name string) (int32, error) {
 	pod, err := s.readPod(name)
 	if err != nil || len(pod.Status.ContainerStatuses) == 0 {

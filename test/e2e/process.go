@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// daemonPID returns the process id of the daemon of the release.
+// daemonPID returns the process ID of the release's daemon.
 func (s *scene) daemonPID() int {
 	pod := s.daemon()
 	return s.pid(pod.Status.ContainerStatuses[0].ContainerID)
 }
 
-// pid returns the first process of a container. The container's ID has the form used in the status of a pod:
+// pid returns the first process of a container. The container's ID has the form used in a pod's status:
 // containerd://ID.
 func (s *scene) pid(container string) int {
 	out := s.must("ctr", "tasks", "list")
@@ -30,14 +30,14 @@ func (s *scene) pid(container string) int {
 	return 0
 }
 
-// killContainer kills the process of a pod's container.
+// killContainer kills a pod's container process.
 func (s *scene) killContainer(name string) {
 	pod := must(s.readPod(name))
 	s.check(syscall.Kill(s.pid(pod.Status.ContainerStatuses[0].ContainerID), syscall.SIGKILL))
 }
 
-// restartsWith kills the process of a pod's container, and waits until the restarted container has the same devices. n
-// is the number of restarts, including this one.
+// restartsWith kills a pod's container process, and waits until the restarted container has the same devices. n is the
+// number of restarts, including this one.
 func (s *scene) restartsWith(name string, was report, n int32) {
 	s.killContainer(name)
 	s.unharmed(name, was, n)

@@ -39,7 +39,7 @@ func (o options) image(name string) string {
 // tag returns the tag of the images.
 func (o options) tag() string { return strings.ReplaceAll(o.version, "+", "_") }
 
-// chart returns the path of the daemon's chart.
+// chart returns the path to the daemon's chart.
 func (s *scene) chart() string { return s.packaged("accelerator-device-plugin") }
 
 // packaged returns the path of a chart that `make chart` has packaged.
@@ -157,7 +157,7 @@ func ready(pod corev1.Pod) bool {
 	return false
 }
 
-// restartDaemon deletes the pod of the daemon, and returns when another one is ready.
+// restartDaemon deletes the daemon's pod, and returns when another one is ready.
 func (s *scene) restartDaemon() {
 	old := s.daemon()
 	s.check(s.Client.CoreV1().Pods(namespace).Delete(s.ctx, old.Name, metav1.DeleteOptions{}))
@@ -200,7 +200,7 @@ func (s *scene) hasReasonsIn(labels string, want map[string][]string) {
 	}, want)
 }
 
-// line is a line of the daemon's log.
+// line is a line in the daemon's log.
 type line map[string]any
 
 // logs returns the lines of kubectl logs for the daemon. Each line must be a JSON object of the

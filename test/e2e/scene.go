@@ -160,7 +160,7 @@ func (s *scene) ownNamespace() {
 	s.awaitAccount()
 }
 
-// state is the state directory of the daemon.
+// state is the daemon's state directory.
 const state = cluster.Root + "/state"
 
 // step ends the current step, prints its time, and begins the next one.
@@ -275,14 +275,14 @@ func (s *scene) during(do func(), tasks ...func(context.Context)) {
 	do()
 }
 
-// same ends the story unless got equals want.
+// same ends the story if got and want differ.
 func same[T any](s *scene, name string, got, want T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		s.failf("%s (-want +got):\n%s", name, diff)
 	}
 }
 
-// refused ends the story unless err contains all texts.
+// refused ends the story if any of the texts is missing from err.
 func (s *scene) refused(name string, err error, texts ...string) {
 	if err == nil {
 		s.failf("%s: accepted, want an error", name)

@@ -18,12 +18,12 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/soak"
 )
 
-// A soak runs random operations for some time, in rounds. In a round, several lanes choose operations at random, each
-// at its own pace. At the end of the round no operation runs and all faults have ended. Then everything must agree: see
+// A soak runs random operations for a while, in rounds. In a round, several lanes choose operations at random, each at
+// its own pace. At the end of the round no operation runs and all faults have ended. Then everything must agree: see
 // [soaking.quiet].
 //
 // Each round has a different mixture: some kinds of operations are missing, and some are frequent. If everything
-// happened all the time, one kind could hide faults that another one would find ("swarm testing").
+// happened all the time, one kind could hide faults that another kind would find ("swarm testing").
 const (
 	roundTime = 4 * time.Minute
 	opLimit   = 3 * time.Minute // time limit of an operation
@@ -51,7 +51,7 @@ type soaking struct {
 	former  naming
 }
 
-// act is what an operation works with. It has a scene of its own, whose checks end the operation.
+// act is what an operation works with. It has its own scene, whose checks end the operation.
 type act struct {
 	*scene
 	*soaking

@@ -23,7 +23,7 @@ var (
 )
 
 var faultOperations = map[string]operation{
-	// Killed by SIGKILL, and started again after some seconds.
+	// Killed by SIGKILL, and restarted after a few seconds.
 	"kill": {weight: 8, disturbs: true, choose: anyPart(5), run: func(a act, part string, args []string) {
 		defer a.free(part)
 		if program := programs[part]; program != "" {
@@ -42,7 +42,7 @@ var faultOperations = map[string]operation{
 		a.pause(args[0])
 		a.check(a.Start(a.base.ctx, part))
 	}},
-	// Stopped by SIGSTOP for some seconds.
+	// Stopped by SIGSTOP for a few seconds.
 	"stop": {weight: 6, disturbs: true, choose: anyPart(12), run: func(a act, part string, args []string) {
 		defer a.free(part)
 		if program := programs[part]; program != "" {
@@ -117,7 +117,7 @@ func anyPart(mean float64) func(*soaking, *rand.Rand) (string, []string, bool) {
 	}
 }
 
-// seconds returns a random time of at most a minute.
+// seconds returns a random time of up to a minute.
 func seconds(random *rand.Rand, mean float64) string {
 	return fmt.Sprintf("%.1f", min(60, 0.1+random.ExpFloat64()*mean))
 }

@@ -24,7 +24,7 @@ import (
 // slots lists the slots for cards.
 var slots = []string{first, second, third, "0000:04:00.0"}
 
-// soakBreaks lists the ways in which a port breaks. They can be healed, and do not last longer than the fault.
+// soakBreaks lists the ways a port can break. They can be healed, and do not last longer than the fault.
 var soakBreaks = []string{"port-ap6", "power-throttled", "fme-fatal", "driver-unbound", "node-missing"}
 
 // bench is the state of the simulated hardware.
@@ -40,7 +40,7 @@ type card struct {
 	ports   []port
 }
 
-// port is a port of a card. Its line in the history contains what the checker knows about it.
+// port is a card's port. Its line in the history contains what the checker knows about it.
 type port struct {
 	soak.Port
 	device  string  // name of the device in the command simulate
@@ -49,7 +49,7 @@ type port struct {
 	unsureCordon, unsureExclusion bool // a command that changes it is running, or has failed
 }
 
-// fit reports whether the port may be offered.
+// fit reports whether the port can be offered.
 func (p port) fit() bool {
 	return p.Node != "" && p.Broken == "" && !p.Cordoned && !p.Excluded && !p.Unsure
 }
@@ -166,7 +166,7 @@ var hardwareOperations = map[string]operation{
 	"include":  {weight: 2, choose: ofCard(true, single(func(p port) bool { return p.Excluded || p.unsureExclusion }), nil), run: func(a act, address string, _ []string) { a.exclude(address, false) }},
 }
 
-// heal heals all ports of a card.
+// heal heals all of a card's ports.
 func (c *card) heal(n *simnode.Node) (err error) {
 	for i := range c.ports {
 		if c.ports[i].Broken != "" {
@@ -177,7 +177,7 @@ func (c *card) heal(n *simnode.Node) (err error) {
 	return err
 }
 
-// ports returns the ports of a card.
+// ports returns a card's ports.
 func (b *bench) ports(address string) []port {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -267,8 +267,8 @@ func (a act) mark(address string, mark func(*port)) {
 // notCordoned matches the error of uncordon, without other cordons and with some.
 var notCordoned = regexp.MustCompile("is not cordoned|want one that is cordoned")
 
-// cordon cordons the only port of a card, or ends the cordon. If the command fails, it may have taken effect or not. So
-// the port is unsure until the next command succeeds.
+// cordon cordons a card's only port, or ends the cordon. If the command fails, it may have taken effect or not. So the
+// port is unsure until the next command succeeds.
 func (a act) cordon(address string, cordoned bool) {
 	id := a.bench.ports(address)[0].device
 	args := []string{"uncordon", id, "--by", "soak"}
@@ -283,7 +283,7 @@ func (a act) cordon(address string, cordoned bool) {
 	a.mark(address, func(p *port) { p.unsureCordon, p.Cordoned = false, cordoned })
 }
 
-// exclude excludes the only port of a card through the overrides of the node, or ends the exclusion.
+// exclude excludes a card's only port through the node's overrides, or ends the exclusion.
 func (a act) exclude(address string, excluded bool) {
 	id := a.bench.ports(address)[0].device
 	a.mark(address, func(p *port) { p.unsureExclusion = true })

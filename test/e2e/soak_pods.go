@@ -42,7 +42,7 @@ func (c *crowdOfSoak) next(wants string) string {
 	return name
 }
 
-// any returns the name of a pod, or "".
+// any returns the name of any pod, or "".
 func (c *crowdOfSoak) any(random *rand.Rand) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,7 +68,7 @@ var podOperations = map[string]operation{
 		pod.Spec.InitContainers = []corev1.Container{first}
 		a.create(pod)
 	}},
-	// The operator translates the name. If it does not answer, the pod is refused. In mode region, the hook of the
+	// The operator translates the name. If it doesn't answer, the pod is rejected. In mode region, the hook of the
 	// container runtime lets the pod run only on a card that has the AFU.
 	"mapped": {weight: 3, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		name := map[string]string{"af": "soak-loopback", "region": "soak-region"}[s.present().Mode]
@@ -147,7 +147,7 @@ func anyPod(s *soaking, random *rand.Rand) (string, []string, bool) {
 	return name, nil, name != ""
 }
 
-// podOf returns a pod for what newPod has chosen. If that is [soak.Claims], the pod gets a claim of its own.
+// podOf returns a pod for what newPod has chosen. If that is [soak.Claims], the pod gets its own claim.
 func (a act) podOf(name string, args []string) *corev1.Pod {
 	n := must(strconv.ParseInt(args[1], 10, 64))
 	if args[0] != soak.Claims {
@@ -161,7 +161,7 @@ func (a act) podOf(name string, args []string) *corev1.Pod {
 	return pod
 }
 
-// wantsLabel contains the number of devices in the claim of a pod.
+// wantsLabel contains the number of devices in a pod's claim.
 const wantsLabel = "soak/devices"
 
 // endPod deletes a pod and its claim.

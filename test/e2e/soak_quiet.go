@@ -79,7 +79,7 @@ func (a act) restore() {
 	a.rolledToNaming()
 }
 
-// settleCards ends cordons and exclusions that may or may not be in force, because their command failed.
+// settleCards ends cordons and exclusions that may or may not be in effect, because their command failed.
 func (a act) settleCards() {
 	// A command in a pod continues even if its kubectl was given up.
 	await(a.scene, "commands cordon and uncordon in pods", func() (n int, err error) {
@@ -341,8 +341,8 @@ func (a act) leftOver() (left []string) {
 }
 
 // lasting lists the files that stay when there are no pods: the spec of the device plugin's devices, cordons, the
-// ledger, the boot in which a driver last ran, and ended entries of the kubelet's checkpoint. Such entries stay until
-// the kubelet writes the checkpoint again.
+// ledger, the boot in which a driver last ran, and ended entries of the kubelet's checkpoint. These entries stay until
+// the kubelet rewrites the checkpoint.
 var lasting = []string{"fpga.intel.com-fpga.json", "cordons.json", "cards.json", "owner-dra.boot", "entries.json"}
 
 // filesIn returns the files below directories, except sockets.

@@ -44,7 +44,7 @@ func (n naming) labels() string {
 	return pluginPods
 }
 
-// of returns the name of a port.
+// of returns a port's name.
 func (n naming) of(p port) string {
 	all := n.names()
 	if n.API != "dra" && n.Mode == "af" {
@@ -123,7 +123,7 @@ func (a act) upgradeNaming(to naming, values ...string) {
 		a.readNaming()
 	}
 	a.check(err)
-	// A fault may delay the change for minutes. The next change may come before this one is complete.
+	// A fault may delay the change for minutes. The next change may come before this one has completed.
 	soon, cancel := context.WithTimeout(a.ctx, 30*time.Second)
 	defer cancel()
 	own := *a.scene

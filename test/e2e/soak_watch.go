@@ -41,7 +41,7 @@ type watching struct {
 	recorded []string
 }
 
-// containersOf returns the running containers of a pod.
+// containersOf returns a pod's running containers.
 func (w *watching) containersOf(pod string) []soak.Container {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -217,7 +217,7 @@ func uptime() time.Duration {
 
 var podOfCgroup = regexp.MustCompile(`/pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12})/`)
 
-// containerOf returns the container of a process, if the process is the container's first one and runs the workload.
+// containerOf returns a process's container, if the process is the container's first one and runs the workload.
 func containerOf(pid int) (soak.Container, bool) {
 	in, ok := look(strconv.Itoa(pid))
 	if !ok {
@@ -316,8 +316,8 @@ func (s *soaking) readOffers(ctx context.Context, kubelet podresources.PodResour
 	}
 	for name, ports := range offers {
 		slices.Sort(ports)
-		// For some seconds there may be two slices with the same devices: of two drivers, or of one that has not seen
-		// its own write yet. The scheduler does not allocate devices from such a pool.
+		// For a few seconds there may be two slices with the same devices: from two drivers, or from one that hasn't
+		// seen its own write yet. The scheduler doesn't allocate devices from a pool like that.
 		offers[name] = slices.Compact(ports)
 	}
 	return offers, err

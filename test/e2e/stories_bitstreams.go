@@ -73,8 +73,8 @@ func (s *scene) serveRegistry(dir, config, address string) {
 	}, true)
 }
 
-// pushBitstream pushes a bitstream with this AFU from the directory of the registry, as a user would on another
-// machine.
+// pushBitstream pushes a bitstream with this AFU from the registry's directory, the same way a user on another machine
+// would.
 func (s *scene) pushBitstream(dir, afu, reference string) {
 	file := filepath.Join(dir, afu+".gbs")
 	s.check(os.WriteFile(file, bits.GBS(bits.Metadata(interfaceID, afu), make([]byte, 1<<20)), 0o644))
@@ -87,7 +87,7 @@ func (s *scene) pushBitstream(dir, afu, reference string) {
 
 // The chart's list names a bitstream in a registry. A pod whose claim requires it runs with its AFU, without any step
 // on the node. A pod that requires another bitstream is pending, with a reason, until the list names that one, too. A
-// reference that does not exist causes an Event, and delays nothing else.
+// reference that doesn't exist causes an Event, and doesn't delay anything else.
 func bitstreams(s *scene) {
 	s.plugCard(first, 1, -1, otherAFU)
 	s.plugCard(second, 1, -1, otherAFU)

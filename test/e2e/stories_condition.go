@@ -36,7 +36,7 @@ func (s *scene) removeCondition() {
 	same(s, "condition after its removal", must(s.condition()), "")
 }
 
-// condition returns the condition of the node as STATUS REASON: MESSAGE, or "" if there is none.
+// condition returns the node's condition as STATUS REASON: MESSAGE, or "" if there isn't one.
 func (s *scene) condition() (string, error) {
 	node, err := s.Client.CoreV1().Nodes().Get(s.ctx, cluster.NodeName, metav1.GetOptions{})
 	for _, c := range node.Status.Conditions {
@@ -120,7 +120,7 @@ func transition(node *corev1.Node) time.Time {
 	return time.Time{}
 }
 
-// With the token of a daemon, only the condition of its own node can be changed.
+// With a daemon's token, only the condition of its own node can be changed.
 func conditionPolicy(s *scene) {
 	s.plug(first)
 	s.step("helm install on this node only, and a second Node object")

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A card of a node is taken out of service and put back, with kubectl only.
+// A card is taken out of service and put back, using only kubectl.
 func cordon(s *scene) {
 	s.plug(first, second)
 	s.step("helm install with events")
@@ -101,7 +101,7 @@ func (s *scene) surgeUpgrade() (pods []string) {
 	return pods
 }
 
-// execInPod is like exec, but in one of several pods of the daemon.
+// execInPod is like exec, but for one of several daemon pods.
 func (s *scene) execInPod(pod string, args ...string) string {
 	return s.must("kubectl", append([]string{"--namespace", namespace, "exec", pod, "--", "accelerator-device-plugin"}, args...)...)
 }

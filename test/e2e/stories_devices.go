@@ -52,7 +52,8 @@ func podGetsOne(s *scene) {
 	s.hasReport("both", reportOf(firstID+","+secondID, "dfl-port.0", "dfl-port.1"))
 }
 
-// An unhealthy device becomes unallocatable at once. A device that has recovered becomes allocatable after the hold.
+// An unhealthy device becomes unallocatable immediately. A device that has recovered becomes allocatable after the
+// hold.
 func health(s *scene) {
 	s.begin(first, second)
 	for _, reason := range []string{"power-throttled", "fme-fatal"} {

@@ -265,7 +265,7 @@ func draPolicy(s *scene) {
 	})
 }
 
-// slice returns an empty slice of a node.
+// slice returns an empty slice for a node.
 func (s *scene) slice(name, node string) *resourceapi.ResourceSlice {
 	return &resourceapi.ResourceSlice{
 		ObjectMeta: metav1.ObjectMeta{Name: "e2e-" + name},
@@ -275,7 +275,7 @@ func (s *scene) slice(name, node string) *resourceapi.ResourceSlice {
 	}
 }
 
-// clientOf returns a client with a token of the driver's account. The token is bound to an object, or to none.
+// clientOf returns a client with a token for the driver's account. The token is bound to an object, or isn't bound.
 func (s *scene) clientOf(object *authenticationv1.BoundObjectReference) kubernetes.Interface {
 	_, account, _ := strings.Cut(daemonAccount, ":")
 	token, err := s.Client.CoreV1().ServiceAccounts(namespace).CreateToken(s.ctx, account,

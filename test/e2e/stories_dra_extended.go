@@ -68,7 +68,7 @@ func (p published) offers(since time.Time, ids ...string) {
 }
 
 // unchangedPodKeepsBrokenCard breaks the cards of an unchanged pod and of a pod with a claim. In Kubernetes 1.37.1,
-// only the pod with the claim is deleted, and only its status shows the health of its card.
+// only the pod with the claim is deleted, and only its status shows its card's health.
 func (s *scene) unchangedPodKeepsBrokenCard(slices published, pods podRecord) {
 	s.step("the cards of an unchanged pod and of a pod with a claim break: only the second pod is deleted")
 	s.create(s.pod("unchanged", s.resource, 1))
@@ -111,7 +111,7 @@ func (s *scene) unchangedPodKeepsBrokenCard(slices published, pods podRecord) {
 }
 
 // classProgramsUnchangedPod creates a class with a resource and an AFU. Kubernetes makes a claim for the pod, which
-// inherits the AFU of the class. Programming is off, so the claim is refused.
+// inherits the AFU of the class. Programming is off, so the claim is rejected.
 func (s *scene) classProgramsUnchangedPod() {
 	s.step("a class has an AcceleratorConfig: it applies to an unchanged pod")
 	const class, resource = "programmed.b-com.com", "e2e.b-com.com/programmed"
@@ -195,7 +195,7 @@ func draExtendedStale(s *scene) {
 	s.hasReport("waits", draReport(secondID, "dfl-port.1"))
 	s.deletePods("waits")
 
-	// The driver asks for the holders of its devices. This makes the kubelet forget the devices of ended pods.
+	// The driver queries the holders of its devices. This makes the kubelet forget the devices of ended pods.
 	s.step("the kubelet starts with a checkpoint that still has the ended pod: a new pod starts")
 	s.check(s.StopKubelet())
 	s.check(os.WriteFile(file, stale, 0o600))
@@ -209,7 +209,7 @@ func draExtendedStale(s *scene) {
 	s.hasReport("last", draReport(secondID, "dfl-port.1"))
 }
 
-// notStarted waits until the kubelet has refused, since a time, to start the container of a pod, because a device
+// notStarted waits until the kubelet has refused to start a pod's container since the given time, because a device
 // plugin has ended.
 func (s *scene) notStarted(name string, since time.Time) {
 	await(s, "failed start of pod "+name, func() (bool, error) {

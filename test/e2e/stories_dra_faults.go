@@ -170,7 +170,7 @@ func draPulled(s *scene) {
 	s.step("a card is pulled between allocation and Prepare: the pod's event has the reason, and the pod is evicted")
 	slices.shows(s.plugCard(second, 1, -1, afuID), offer(firstID, secondID))
 	s.check(s.StopKubelet())
-	// A card that leaves has a taint for some milliseconds. The claim must tolerate it, because otherwise the pod is
+	// A card that leaves has a taint for a few milliseconds. The claim must tolerate it, because otherwise the pod is
 	// evicted before the kubelet asks for its claim.
 	briefly := tolerating()
 	seconds := int64(2)

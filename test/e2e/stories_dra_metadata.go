@@ -21,7 +21,7 @@ import (
 // attributesDir is the directory with the metadata files in containers.
 const attributesDir = "/var/run/kubernetes.io/dra-device-attributes"
 
-// attributes contains the attributes of some devices, by the device's name.
+// attributes contains device attributes, by device name.
 type attributes map[string]map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
 
 // inFile returns the path of the metadata file of a request in a container.
@@ -29,7 +29,7 @@ func inFile(kind, claim, request string) string {
 	return filepath.Join(attributesDir, kind, claim, request, draDriver+"-metadata.json")
 }
 
-// inside returns the path on the host of a file in the container of a pod.
+// inside returns the host path of a file in a pod's container.
 func (s *scene) inside(pod, path string) string {
 	object := must(s.readPod(pod))
 	return filepath.Join(fmt.Sprintf("/proc/%d/root", s.pid(object.Status.ContainerStatuses[0].ContainerID)), path)
@@ -78,8 +78,8 @@ func (s *scene) published(ids ...string) attributes {
 	return found
 }
 
-// metadataIsPublished checks a file in the container of a pod. It must contain the attributes from the slices for
-// devices with these IDs, and have this generation.
+// metadataIsPublished checks a file in a pod's container. It must contain the attributes from the slices for devices
+// with these IDs, and have this generation.
 func (s *scene) metadataIsPublished(pod, path string, generation int64, ids ...string) {
 	found, version := s.metadata(pod, path)
 	same(s, path+" of "+pod, found, s.published(ids...))
@@ -194,7 +194,7 @@ func draMetadata(s *scene) {
 	s.deleteClaimed("direct", "hostile")
 }
 
-// idOf returns the ID of the device that is allocated to a claim.
+// idOf returns the ID of the device allocated to a claim.
 func (s *scene) idOf(claim string) string {
 	names := must(s.allocated(claim))
 	for id, name := range map[string]string{firstID: deviceName(firstID), secondID: deviceName(secondID)} {

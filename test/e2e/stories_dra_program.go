@@ -34,8 +34,8 @@ func programmed(address, afu string) resourceapi.DeviceClaim {
 		`{"apiVersion": "`+draDriver+`/v1alpha1", "kind": "AcceleratorConfig", "afuId": "`+afu+`"}`)
 }
 
-// oneLine checks that the kubelet's event of a pod consists of one line, which ends with the driver's error for the
-// claim of the same name.
+// oneLine checks that the kubelet's event for a pod is a single line, which ends with the driver's error for the claim
+// with the same name.
 func (s *scene) oneLine(name string, texts ...string) {
 	message := s.cannotPrepare(name, append(texts, "claim "+s.users+"/"+name+": ")...)
 	if strings.Contains(message, "\n") || len(message) > 1024 {
@@ -44,8 +44,8 @@ func (s *scene) oneLine(name string, texts ...string) {
 	s.step("  %s", message)
 }
 
-// A claim programs its device: the runtime runs the hook of its CDI device. If the claim is refused or the hook fails,
-// the events of the pod contain the reason.
+// A claim programs its device: the runtime runs the hook of its CDI device. If the claim is rejected or the hook fails,
+// the pod's events contain the reason.
 func draProgram(s *scene) {
 	s.plug(first)
 	s.plugCard(second, 1, -1, otherAFU)

@@ -75,7 +75,7 @@ func draKilled(s *scene) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	s.step("the driver is killed at random moments while pods come and go; seed %d", seed)
 	began := time.Now()
-	// After a failure, the kubelet tries a claim again only at the next sync.
+	// After a failure, the kubelet doesn't retry a claim until the next sync.
 	crowd := s.startCrowd(3, 15*time.Second)
 	const kills = 10
 	for n := range kills {
@@ -239,7 +239,7 @@ func draUpgrade(s *scene) {
 	s.prepared(0)
 }
 
-// The costs of the driver on a node with 32 cards, with a real API server.
+// What the driver costs on a node with 32 cards, with a real API server.
 func draCosts(s *scene) {
 	const cards = 32
 	all := offered{}

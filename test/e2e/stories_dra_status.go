@@ -37,7 +37,7 @@ func (s *scene) claimShows(claim, id, address, afu, condition string) time.Time 
 	return since
 }
 
-// The status of a claim shows its card, and follows its health.
+// A claim's status shows its card, and follows the card's health.
 func draStatus(s *scene) {
 	s.plugCard(first, 1, -1, afuID)
 	s.installDRA("dra.claimStatus=true", "dra.taintEffect=NoSchedule")

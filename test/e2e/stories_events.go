@@ -93,8 +93,8 @@ func (s *scene) account(file string) (string, error) {
 	return string(text), err
 }
 
-// hasEvent waits for an Event of the daemon about an object. It compares the fields by which kubectl describe finds
-// Events. For pods, these include the uid. The message must contain all these words.
+// hasEvent waits for an Event that the daemon has created for an object. It compares the fields that kubectl describe
+// uses to find Events. For pods, these include the uid. The message must contain all these words.
 func (s *scene) hasEvent(about corev1.ObjectReference, reason, kind string, words ...string) {
 	await(s, "event "+reason+" of "+about.Name, func() (string, error) {
 		list, err := s.Client.CoreV1().Events("").List(s.ctx, metav1.ListOptions{

@@ -27,7 +27,7 @@ const (
 
 var vfIDs = []string{"02:00.1", "02:00.2", "02:00.3"}
 
-// allFamilies are the values of the chart for the cards of [scene.plugFamilies].
+// allFamilies are the chart's values for the cards of [scene.plugFamilies].
 var allFamilies = []string{
 	"config.families={dfl,vfio,xrt,aws}",
 	"config.resources[0].name=" + vfResource, "config.resources[0].match.family=vfio",

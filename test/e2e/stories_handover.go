@@ -41,7 +41,7 @@ func (w *sampler) changed(began time.Time, list, inSlices deviceNames) time.Time
 	return reached
 }
 
-// deviceOf returns the device of a pod with one device.
+// deviceOf returns the device of a pod that has a single device.
 func (s *scene) deviceOf(pod string) string {
 	return deviceName(s.anyReport(pod).Env["ACCELERATOR_DEVICES"])
 }
@@ -128,7 +128,7 @@ func draHandover(s *scene) {
 	w.end()
 }
 
-// freeze stops the process of a daemon, so that it can do nothing more. It returns a function that kills the process.
+// freeze stops a daemon's process, so that it can't do anything more. It returns a function that kills the process.
 func (s *scene) freeze(labels string) (kill func()) {
 	pid := s.pid(s.daemonOf(labels).Status.ContainerStatuses[0].ContainerID)
 	s.check(syscall.Kill(pid, syscall.SIGSTOP))
@@ -206,7 +206,7 @@ func draHandoverKilled(s *scene) {
 	w.end()
 }
 
-// The daemons of both APIs start at once, again and again.
+// The daemons of both APIs start at the same time, over and over.
 func draHandoverTogether(s *scene) {
 	s.noSlices()
 	s.plug(first, second)
@@ -264,7 +264,7 @@ func draHandoverTogether(s *scene) {
 	w.end()
 }
 
-// label sets (KEY=VALUE) or removes (KEY-) a label of the node.
+// label sets (KEY=VALUE) or removes (KEY-) a label on the node.
 func (s *scene) label(change string) {
 	s.must("kubectl", "label", "nodes", "--all", "--overwrite", change)
 }

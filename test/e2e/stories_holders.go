@@ -162,7 +162,7 @@ func (w *sampler) withheld(since time.Time, device string) {
 	}
 }
 
-// afName returns the resource name for an AFU on an interface in mode af.
+// afName returns the resource name for an AFU on an interface in af mode.
 func afName(region, afu string) string {
 	ids, _ := hex.DecodeString(region + afu)
 	return fmt.Sprintf("fpga.intel.com/af-%s.%s.%s", region[:3], afu[:3], base64.RawURLEncoding.EncodeToString(ids))

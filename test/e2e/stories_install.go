@@ -51,8 +51,8 @@ func refused(s *scene) {
 	same(s, "daemon sets", len(sets.Items), 0)
 }
 
-// helm test starts a pod that requests one device. It passes if a device is free. It fails if no device is free or if
-// no resource is set.
+// helm test starts a pod that requests one device. It passes if a device is free. It fails if there is no free device
+// or if no resource is set.
 func helmTest(s *scene) {
 	s.step("helm install")
 	s.install()
@@ -94,10 +94,10 @@ func (s *scene) noTestPods() {
 	}, 0)
 }
 
-// modeAnnotation is the annotation of a node that overrides the mode.
+// modeAnnotation is the node annotation that overrides the mode.
 const modeAnnotation = "fpga.intel.com/device-plugin-mode"
 
-// The annotation of the node overrides the mode. The account has only the permissions for this.
+// The node's annotation overrides the mode. The account has only the permissions for this.
 func annotation(s *scene) {
 	const region = "fpga.intel.com/region-" + interfaceID
 	s.plug(first)

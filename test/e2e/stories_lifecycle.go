@@ -48,7 +48,7 @@ func withoutDaemon(s *scene) {
 	s.unschedulable("next")
 }
 
-// A kubelet that restarts does not admit a succeeded pod again.
+// A restarted kubelet doesn't readmit a pod that has succeeded.
 func succeeded(s *scene) {
 	s.begin(first)
 	s.step("a pod succeeds, and is kept by a finalizer")
@@ -114,7 +114,7 @@ func initContainers(s *scene) {
 	same(s, "held", held, map[string][]string{"user/sidecar": {units["sidecar"]}, "user/main": {units["main"]}})
 }
 
-// The status of a pod shows the health of its devices even if the container never starts.
+// A pod's status shows the health of its devices even if the container never starts.
 func statusOfFailed(s *scene) {
 	s.begin(first)
 	s.step("a pod without image holds a device")
@@ -180,7 +180,7 @@ func (s *scene) staysInPhase(name string, phase corev1.PodPhase) {
 	})
 }
 
-// uid returns the uid of a pod.
+// uid returns a pod's uid.
 func (s *scene) uid(name string) types.UID {
 	pod := must(s.readPod(name))
 	return pod.UID

@@ -217,7 +217,7 @@ func large(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// A name in mode region is replaced with the region's resource, and a pair of variables for the hook is added.
+// A region-mode name is replaced with the region's resource, and a pair of variables for the hook is added.
 func mappingRegion(s *scene) {
 	s.plug(first)
 	s.step("helm install of both charts, with programming")

@@ -150,7 +150,7 @@ func operatorInstalls(s *scene) {
 	s.reachesPhase("user", corev1.PodRunning)
 }
 
-// Values that the chart refuses do not change any object. If an image does not exist, the old pod keeps running.
+// Values that the chart rejects don't change any objects. If an image does not exist, the old pod keeps running.
 func operatorValues(s *scene) {
 	s.plug(first)
 	s.installPlugins()

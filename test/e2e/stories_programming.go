@@ -175,7 +175,7 @@ func programming(s *scene) {
 	s.step("another mode: no hook, a pod without a pair runs")
 	s.mustHelm("upgrade", s.settings("config.mode=regiondevel", "config.cdiDir="+specs)...)
 	s.daemon()
-	// The old list is withdrawn before the new one is sent. In between, the node's status may still show the old one.
+	// The old list is withdrawn before the new one is sent. Until then, the node's status may still show the old one.
 	kubelet := s.kubelet()
 	await(s, "devices of the new daemon", func() (int64, error) { return s.allocatableOf(s.ctx, kubelet, region) }, 2)
 	s.create(s.pod("developer", region, 1))
@@ -250,8 +250,8 @@ func (s *scene) initLogHas(words string) (bool, error) {
 	return false, nil
 }
 
-// alwaysRunnable calls do. Meanwhile it runs the program on the host again and again, and checks that the file exists.
-// It returns the number of checks.
+// alwaysRunnable calls do. Meanwhile it keeps running the program on the host, and checks that the file exists. It
+// returns the number of checks.
 func (s *scene) alwaysRunnable(do func()) int {
 	path, checks, ran := hostDir+"/accelerator-fpga", 0, 0
 	var missing, failed error

@@ -11,7 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// overrides is the name of the user's ConfigMap, as in docs/upgrade.md.
+// overrides is the name of the user's ConfigMap, the same as in docs/upgrade.md.
 const overrides = release + "-accelerator-device-plugin-overrides"
 
 // Settings of a node change without a restart, and Helm does not change them.

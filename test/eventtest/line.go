@@ -23,7 +23,7 @@ var catalogue = sync.OnceValue(func() map[string]logevent.Event {
 	return all
 })
 
-// Line returns an error unless a line of the log, a JSON object, matches its declaration.
+// Line returns an error if a log line (a JSON object) doesn't match its declaration.
 func Line(text []byte) error {
 	line, err := decode(text)
 	if err != nil {

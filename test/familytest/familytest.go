@@ -108,9 +108,9 @@ func (c Change) undo(t testing.TB, host sysfs.Host, aside string) {
 }
 
 // ChangeDuringReading makes the change before each access to a file during a reading, one access per run. Afterwards,
-// either a check of the reading must find the change, or the reading must be the one of the changed card. So no change
-// is missed even if no event announces it. A reading may fail only if the changed card cannot be read either. each is
-// called for each reading, and may be nil.
+// either a check of the reading must find the change, or the reading must be the one of the changed card. So changes
+// aren't missed even if no event announces them. A reading may fail only if the changed card cannot be read either.
+// each is called for each read, and can be nil.
 func ChangeDuringReading(t *testing.T, host sysfs.Host, f inventory.Family, card string, c Change, each func(*testing.T, inventory.Reading)) {
 	t.Helper()
 	aside := t.TempDir()
@@ -301,7 +301,7 @@ func Below(t *testing.T, dir string, names ...string) (in, others []string) {
 	return in, others
 }
 
-// Returns checks that do returns without an error although some files are silent.
+// Returns checks that do returns without an error even though some files are silent.
 func Returns(t *testing.T, do func() error) {
 	t.Helper()
 	done := make(chan error, 1)

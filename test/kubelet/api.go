@@ -67,7 +67,7 @@ func (k *Kubelet) Listed(ctx context.Context) (map[string][]string, error) {
 	return held, nil
 }
 
-// GetDevices returns the devices of a container, for the pod-resources API.
+// GetDevices returns a container's devices, for the pod-resources API.
 func (d heldDevices) GetDevices(podUID, container string) []*podresources.ContainerDevices {
 	return containerDevices(d.manager.GetDevices(podUID, container))
 }
@@ -94,7 +94,7 @@ func containerDevices(of devicemanager.ResourceDeviceInstances) []*podresources.
 	return all
 }
 
-// countRegistrations registers the kubelet's metric, which counts only from then on.
+// countRegistrations registers the kubelet's metric, which only counts from then on.
 var countRegistrations = sync.OnceFunc(func() { legacyregistry.MustRegister(metrics.DevicePluginRegistrationCount) })
 
 // Registrations returns how often Register was called for the resource, according to the kubelet's own metric. The

@@ -6,7 +6,7 @@
 // The package is built against two versions of Kubernetes, because plugins fail with them in opposite ways. go.mod pins
 // 1.37, and kubernetes-1.36.mod (with the build tag kubernetes136) pins 1.36. The code that differs is in
 // manager_1.37.go and manager_1.36.go. Each go.mod file pins the gRPC version of its kubelet, so that connections
-// behave as they do there.
+// behave the same way.
 //
 // A [Kubelet] owns the directory that it was started in. Its methods must be called by only one goroutine at a time,
 // except [Kubelet.Advertised], which is safe for concurrent use. Start and Restart block only for the disk. Stop blocks

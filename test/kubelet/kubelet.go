@@ -100,7 +100,7 @@ func (k *Kubelet) Stop() error {
 	return err
 }
 
-// Restart stops the kubelet and starts it again.
+// Restart stops and restarts the kubelet.
 func (k *Kubelet) Restart(ctx context.Context) error {
 	if err := k.Stop(); err != nil {
 		return err
@@ -136,10 +136,10 @@ type ready struct{ all atomic.Bool }
 func (r *ready) AddSource(string) {}
 func (r *ready) AllReady() bool   { return r.all.Load() }
 
-// Amount contains the numbers of a resource in the status of a node.
+// Amount contains a resource's numbers in a node's status.
 type Amount struct{ Capacity, Allocatable int64 }
 
-// Advertised returns the resources of plugins as they would appear in the status of a node.
+// Advertised returns the resources of plugins as they would appear in a node's status.
 func (k *Kubelet) Advertised() map[string]Amount {
 	capacity, allocatable := k.capacity(k.current.Load())
 	amounts := map[string]Amount{}

@@ -34,7 +34,7 @@ func Container(name, of string, devices int64) v1.Container {
 }
 
 // Admit admits a pod as the kubelet does: through the topology manager, which gets hints from the device manager and
-// then makes it allocate. If the pod is refused, the error contains the reason.
+// then makes it allocate. If the pod is rejected, the error contains the reason.
 func (k *Kubelet) Admit(ctx context.Context, pod *v1.Pod) error {
 	k.mu.Lock()
 	k.admitted[pod.UID] = pod
@@ -53,7 +53,7 @@ func (k *Kubelet) Delete(pod *v1.Pod) {
 	delete(k.admitted, pod.UID)
 }
 
-// Held returns the devices of the container [Main] of a pod, sorted.
+// Held returns the sorted devices of a pod's [Main] container.
 func (k *Kubelet) Held(pod *v1.Pod) []string {
 	var ids []string
 	for _, devices := range k.devices.GetDevices(string(pod.UID), Main) {

@@ -1,5 +1,5 @@
-// Package must ends a test at once if one of its preparations fails, for example if a file cannot be written or a
-// server does not start. To compare what a test is about, use package compare. The package is for tests only.
+// Package must ends a test immediately if one of its preparations fails, for example if a file can't be written or a
+// server doesn't start. To compare what a test is about, use package compare. The package is for tests only.
 package must
 
 import "testing"

@@ -8,6 +8,6 @@
 // histograms and the unchanged alert rules. The other one uses classic buckets, and rules with all times divided by 60,
 // so that an alert with "for: 5m" fires within five seconds.
 //
-// A [Server] is one Prometheus, and a [Daemon] is a process of the binary under test. Neither may be used after End.
+// A [Server] is one Prometheus, and a [Daemon] is a process of the binary under test. Neither can be used after End.
 // Prometheus' own parser parses PromQL.
 package prometheus

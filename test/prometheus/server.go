@@ -63,7 +63,7 @@ func (s *Server) End() error {
 	return end(s.process, nil)
 }
 
-// Reload makes the server read its configuration again.
+// Reload makes the server reread its configuration.
 func (s *Server) Reload() error { return s.process.Process.Signal(syscall.SIGHUP) }
 
 // Sample is one element of an answer. It contains either a Point or a Histogram.

@@ -36,7 +36,7 @@ func (e Event) String() string {
 	}, " ")
 }
 
-// SetPod creates a pod, or replaces the pod of the same name.
+// SetPod creates a pod, or replaces the pod that has the same name.
 func (s *Server) SetPod(namespace, name, uid string) {
 	s.edit(func() { s.pods[namespace+"/"+name] = uid })
 }
@@ -46,7 +46,7 @@ func (s *Server) DeletePod(namespace, name string) {
 	s.edit(func() { delete(s.pods, namespace+"/"+name) })
 }
 
-// EndNamespace begins to delete a namespace. From then on, no object can be created in it.
+// EndNamespace begins to delete a namespace. From then on, objects can't be created in it.
 func (s *Server) EndNamespace(name string) { s.edit(func() { s.ending[name] = true }) }
 
 // DeleteNamespace removes a namespace. All namespaces that were not removed exist.
@@ -144,7 +144,7 @@ func (s *Server) event(namespace, name string) *Event {
 	return &s.events[i]
 }
 
-// decode decodes an Event, and refuses unknown fields.
+// decode decodes an Event, and rejects unknown fields.
 func decode(w http.ResponseWriter, r *http.Request, kind string, to *Event) bool {
 	if got := r.Header.Get("Content-Type"); got != kind {
 		Refuse(w, http.StatusUnsupportedMediaType, "the body of the request was in an unknown format: "+got)

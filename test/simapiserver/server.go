@@ -43,7 +43,7 @@ type Server struct {
 // Fault answers a request instead of the server. If it returns false, the server answers.
 type Fault func(http.ResponseWriter, *http.Request) bool
 
-// node is the newest change of a node.
+// node is the latest change to a node.
 type node struct {
 	kind        string // ADDED, MODIFIED, DELETED
 	version     int
@@ -64,8 +64,8 @@ func Start(listener net.Listener) *Server {
 		s.http.Listener = listener
 	}
 	s.http.EnableHTTP2 = true
-	// Without tickets, the server writes nothing while a client may also be writing. With unbuffered pipes instead of
-	// TCP, both would block.
+	// Without tickets, the server doesn't write anything while a client may also be writing. With unbuffered pipes
+	// instead of TCP, both would block.
 	s.http.TLS = &tls.Config{SessionTicketsDisabled: true, GetConfigForClient: s.config}
 	s.http.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.http.StartTLS()
@@ -116,7 +116,7 @@ func (s *Server) UseCertificate(c tls.Certificate) {
 // UseToken sets the only token that is accepted.
 func (s *Server) UseToken(token string) { s.edit(func() { s.token = token }) }
 
-// UseFault makes the server call f for each request with a valid token. f may be nil.
+// UseFault makes the server call f for each request with a valid token. f can be nil.
 func (s *Server) UseFault(f Fault) { s.edit(func() { s.fault = f }) }
 
 // Set creates or changes a node. A node with another uid replaces the previous one.
@@ -143,7 +143,7 @@ func (s *Server) Delete(name string) {
 	})
 }
 
-// change sets the newest change of a node. The caller must hold mu.
+// change sets the latest change to a node. The caller must hold mu.
 func (s *Server) change(name string, n node) {
 	s.version++
 	n.version = s.version
@@ -214,7 +214,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// list answers a request for a list of the node.
+// list answers a request to list the node.
 func (s *Server) list(w http.ResponseWriter, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,8 +228,8 @@ func (s *Server) list(w http.ResponseWriter, name string) {
 	})
 }
 
-// watch sends the newest change of the node after resourceVersion, and then later changes. It may send changes in quick
-// succession as one.
+// watch sends the latest change to the node after resourceVersion, and then later changes. It may send changes in quick
+// succession as a single one.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, name string) {
 	from, _ := strconv.Atoi(r.FormValue("resourceVersion"))
 	seconds, _ := strconv.Atoi(r.FormValue("timeoutSeconds"))

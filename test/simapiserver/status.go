@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Condition is a condition of a node.
+// Condition is a node condition.
 type Condition struct {
 	Type, Status, Reason, Message         string
 	LastTransitionTime, LastHeartbeatTime time.Time
 	Manager                               string // owner of the condition
 }
 
-// SetCondition creates or replaces a condition of a node.
+// SetCondition creates or replaces a node condition.
 func (s *Server) SetCondition(name string, c Condition) {
 	s.edit(func() { s.setCondition(name, c) })
 }
@@ -26,7 +26,7 @@ func (s *Server) setCondition(name string, c Condition) {
 	s.change(name, n)
 }
 
-// Conditions returns the conditions of a node. The one that was written last is at the end.
+// Conditions returns a node's conditions. The one that was written last is at the end.
 func (s *Server) Conditions(name string) []Condition {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 )
 
 // Refuse runs work and makes the kernel refuse its nth access to a file, counted from 0. open fails with EMFILE. lstat,
-// readlink, getdents and read fail with ENOMEM. If nth is negative, the kernel refuses no access. Refuse returns the
-// number of accesses. It blocks until work returns.
+// readlink, getdents and read fail with ENOMEM. If nth is negative, the kernel doesn't refuse any access. Refuse
+// returns the number of accesses. It blocks until work returns.
 //
 // Accesses by goroutines that work starts do not count.
 func Refuse(t testing.TB, nth int, work func()) (accesses int) {
@@ -56,7 +56,7 @@ func Before(t testing.TB, nth int, change, work func()) (accesses int) {
 }
 
 // supervised runs work. It calls access before each access to a file, with the number of the access, counted from 0. If
-// access returns an error, the kernel refuses the access. If a signal interrupts an access, it is made again with the
+// access returns an error, the kernel refuses the access. If a signal interrupts an access, it is repeated with the
 // same number.
 func supervised(t testing.TB, work func(), access func(n int, open bool) syscall.Errno) (accesses int) {
 	t.Helper()
@@ -150,8 +150,8 @@ var calls = map[string][]uint32{
 	"arm64": {56, 79, 78, 61, 63},
 }[runtime.GOARCH]
 
-// notify makes the kernel ask before each counted system call of this thread. It returns the descriptor on which the
-// kernel asks.
+// notify makes the kernel ask before each counted system call of this thread. It returns the descriptor that the kernel
+// sends its requests on.
 func notify() (fd int, err error) {
 	number, known := map[string]uintptr{"amd64": 317, "arm64": 277}[runtime.GOARCH] // seccomp
 	if !known {

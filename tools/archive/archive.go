@@ -68,7 +68,7 @@ func (f Files) Tar(at time.Time) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Write replaces the contents of dir with the files. None of them may be a link.
+// Write replaces the contents of dir with the files. None of them can be a link.
 func (f Files) Write(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err

@@ -119,7 +119,7 @@ func TestNotesOfDRA(t *testing.T) {
 			t.Fatal(err)
 		}
 		notes := files["accelerator-device-plugin/templates/NOTES.txt"]
-		if strings.Contains(notes, "taints of devices are off by default") != off || !strings.Contains(notes, "kubectl get resourceslices") {
+		if strings.Contains(notes, "device taints are off by default") != off || !strings.Contains(notes, "kubectl get resourceslices") {
 			t.Errorf("%s: want taints off: %t; notes:\n%s", kubernetes, off, notes)
 		}
 	}

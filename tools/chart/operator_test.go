@@ -32,7 +32,7 @@ func TestOperatorRefused(t *testing.T) {
 	operator.refuses(t, []refused{
 		{"unknown key", "replica: 1", "additional properties 'replica' not allowed"},
 		{"tag that YAML takes for a number", "image: {tag: 1.10}", "got number, want string"},
-		{"repository without a registry", "image: {pullPolicy: Always}", `image.repository: found "accelerator-operator" with pullPolicy Always, want its registry before it (REGISTRY/accelerator-operator), or pullPolicy Never`},
+		{"repository without a registry", "image: {pullPolicy: Always}", `image.repository: found "accelerator-operator" with pullPolicy Always, want a name with a registry (REGISTRY/accelerator-operator), or pullPolicy Never`},
 		{"no replica", "replicas: 0", "minimum: got 0, want 1"},
 		{"domain in capitals", "resourceNamespace: FPGA.intel.com", "at '/resourceNamespace'"},
 		{"domain with a quotation mark", `resourceNamespace: "a'b"`, "at '/resourceNamespace'"},

@@ -12,8 +12,8 @@
 //
 // The image contains only the files that [Rootfs] returns: the binaries, their source code (with -source), and the
 // licences of all modules that are linked into them. There is no shell. The same arguments and the same work tree
-// result in the same bytes: files are sorted, all times are -created, and the only other input are the modules that are
-// listed in the binaries.
+// result in the same bytes: files are sorted, all times are -created, and the only other inputs are the modules listed
+// in the binaries.
 //
 // The images of the daemon and of the DRA driver contain the source because their binaries are conveyed under GPL-3.0.
 // Every recipient of the image must get the source, even from another recipient, who would not pass on a separate

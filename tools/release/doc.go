@@ -11,5 +11,5 @@
 // Without these flags, the directory -out already contains the archives for users, the charts and the manifests, and
 // -dist contains the output of `make image`. The command adds an OCI layout for each image and each chart, with bills
 // of materials and provenance attached. It also adds the release notes, the provenance of all files, publish.sh and
-// SHA256SUMS. The result depends only on the commit, the arguments and the version of Go.
+// SHA256SUMS. The result depends only on the commit, the arguments and the Go version.
 package main

@@ -36,7 +36,7 @@ const (
 	chartLayerType  = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 )
 
-// Layout is an OCI layout in a directory of its own.
+// Layout is an OCI layout in its own directory.
 type Layout struct {
 	release Release
 	dir     string

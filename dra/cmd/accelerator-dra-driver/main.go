@@ -49,17 +49,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 type failure struct{ error }
 
 const help = `Run the Kubernetes DRA driver for FPGA cards on this node. It publishes the
-cards in ResourceSlices, and prepares them for the claims of pods. It updates the
-slices when a card is plugged, pulled or reprogrammed, fails or recovers.
+cards in ResourceSlices, and prepares them for pods' claims. It updates the slices
+when a card is plugged in, pulled, reprogrammed, fails or recovers.
 
 Each setting has a flag (--resync-interval) and an environment variable
 (ACCELERATOR_RESYNC_INTERVAL). Most of them also have a key in the YAML file of
 --config (resyncInterval). Flags take precedence over variables, and variables
-over the file.
+take precedence over the file.
 
-The commands of accelerator-device-plugin work with the driver as well: devices,
-watch, check, cordon, uncordon, forget and can-pull connect to --socket, and logs
-reads the driver's log.
+The commands of accelerator-device-plugin also work with the driver: devices, watch,
+check, cordon, uncordon, forget and can-pull connect to --socket, and logs reads the
+driver's log.
 
 Exit codes: 0 success, 1 failure, 2 usage error.`
 

@@ -126,7 +126,7 @@ func open(cfg config.Config, s settings, client kubernetes.Interface, log *zap.L
 	return a, nil
 }
 
-// dial returns a client for the API server. It uses the credentials of the pod or of a kubeconfig file.
+// dial returns a client for the API server. It uses the credentials of the pod or from a kubeconfig file.
 func dial(kubeconfig string) (kubernetes.Interface, error) {
 	cfg, err := rest.InClusterConfig()
 	if kubeconfig != "" {
@@ -190,7 +190,7 @@ func (a *api) Run(ctx context.Context) error {
 	return tasks.Wait()
 }
 
-// Withdraw deletes the slices of the node.
+// Withdraw deletes the node's slices.
 func (a *api) Withdraw(ctx context.Context) error {
 	return driver.Withdraw(ctx, a.client, a.cfg.NodeName, a.Driver == nil || a.Settled())
 }

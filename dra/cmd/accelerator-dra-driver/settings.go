@@ -30,7 +30,7 @@ type settings struct {
 	publishBitstreams      bool
 }
 
-// withoutEffect lists settings of the device plugin that have no effect in the driver. The driver accepts them, so that
+// withoutEffect lists device plugin settings that don't have any effect in the driver. The driver accepts them, so that
 // one file of settings can be used with both APIs.
 var withoutEffect = []string{
 	"resource-name", "resource-namespace", "accel-nbunits", "allocation-policy", "kubelet-dir", "node-annotation",
@@ -38,13 +38,13 @@ var withoutEffect = []string{
 
 // usages contains the help texts that differ from the device plugin's.
 var usages = map[string]string{
-	"cdi-dir":    "directory for the CDI spec, through which containers get their device nodes; empty: /var/run/cdi",
-	"kubeconfig": "kubeconfig file for the API server; empty: the pod's service account",
+	"cdi-dir":    "directory for the CDI spec, through which containers get their device nodes; if empty, /var/run/cdi is used",
+	"kubeconfig": "kubeconfig file for the API server; if empty, the pod's service account is used",
 	"mode":       "devices: single or af (ports), region (cards), regiondevel (like region, plus the FME's device node)",
 	"node-name":  "name of this node in the API server; required",
-	"programming-hook": "path of accelerator-fpga on the host; it programs the devices of claims that require an AFU; " +
-		"requires --cdi-dir, and the hook's --store at the same path here; empty: off",
-	"socket": "local socket for the commands of accelerator-device-plugin, for root only; empty: off",
+	"programming-hook": "path of accelerator-fpga on the host, which programs the devices of claims that require an AFU; " +
+		"requires --cdi-dir, and the hook's --store at the same path here; if empty, programming is off",
+	"socket": "local socket for accelerator-device-plugin's commands, which only root can use; if empty, there is none",
 }
 
 // addSettings adds the flags of all settings to fs. The help omits the flags without effect.
@@ -57,18 +57,18 @@ func addSettings(fs *pflag.FlagSet, loader *config.Loader, s *settings) {
 		fs.Lookup(name).Usage = usage
 	}
 	fs.StringVar(&s.pluginDir, "plugin-dir", "/var/lib/kubelet/plugins/"+draname.Driver,
-		"`path` of the driver's directory, with the socket for the kubelet and the prepared claims; must be the same on the host")
+		"`path` of the driver's directory, which contains the kubelet's socket and the prepared claims; must be the same on the host")
 	fs.StringVar(&s.registryDir, "registry-dir", "/var/lib/kubelet/plugins_registry",
-		"`path` of the directory in which the kubelet looks for drivers; must be the same on the host")
-	fs.StringVar(&s.podUID, "pod-uid", "", "`uid` of the driver's pod, so that two pods can run during an upgrade; empty: only one may run")
+		"`path` of the directory where the kubelet looks for drivers; must be the same on the host")
+	fs.StringVar(&s.podUID, "pod-uid", "", "`uid` of the driver's pod, so that two pods can run during an upgrade; if empty, only one can run")
 	fs.StringVar(&s.taintEffect, "taint-effect", string(resourceapi.DeviceTaintEffectNoExecute),
-		"`effect` of the taint for a device that failed or was removed: NoExecute (its pods are evicted) or NoSchedule (they keep running)")
-	fs.BoolVar(&s.deviceMetadata, "device-metadata", true, "give each container a file with the attributes of its devices")
-	fs.BoolVar(&s.claimStatus, "claim-status", false, "show the devices of each prepared claim, and their health, in the status of the claim")
-	fs.BoolVar(&s.publishBitstreams, "publish-bitstreams", false, "publish the bitstreams of the node's store as devices, so that a claim can require one; "+
-		"requires --programming-hook, and Kubernetes 1.36")
-	fs.BoolVar(&s.finishClaims, "finish-claims", false, "for a node that has changed to the device plugin: only unprepare the claims of pods that end; "+
-		"publish and prepare nothing, write no Events and no condition, and ignore --socket and --state-dir")
+		"`effect` of the taint on a device that failed or was removed: NoExecute (its pods are evicted) or NoSchedule (they keep running)")
+	fs.BoolVar(&s.deviceMetadata, "device-metadata", true, "give each container a file with its devices' attributes")
+	fs.BoolVar(&s.claimStatus, "claim-status", false, "show each prepared claim's devices, and their health, in the claim's status")
+	fs.BoolVar(&s.publishBitstreams, "publish-bitstreams", false, "publish the bitstreams in the node's store as devices, so that a claim can require one; "+
+		"requires --programming-hook and Kubernetes 1.36")
+	fs.BoolVar(&s.finishClaims, "finish-claims", false, "only unprepare the claims of pods that end, on a node that has changed to the device plugin; "+
+		"nothing is published or prepared, no Events and no condition are written, and --socket and --state-dir are ignored")
 }
 
 // load returns the configuration and fills in s. It must be called after fs has parsed the command line.
@@ -108,7 +108,7 @@ func (s *settings) load(fs *pflag.FlagSet, loader *config.Loader) (config.Config
 	return cfg, errors.Join(s.check(), check(cfg))
 }
 
-// variable returns the name of the environment variable of a setting.
+// variable returns the name of a setting's environment variable.
 func variable(name string) string {
 	return "ACCELERATOR_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }

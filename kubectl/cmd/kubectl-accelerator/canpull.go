@@ -21,13 +21,14 @@ func newCanPull(c *cluster) *cobra.Command {
 	var limit time.Duration
 	cmd := &cobra.Command{
 		Use:   "can-pull NODE CARD",
-		Short: "Check whether a card may be pulled out of a node",
-		Long: `Check whether a card may be pulled. Print yes, no or unknown, and one line for each
-reason, with a remedy. The exit code is 0 for yes, and 1 otherwise.
+		Short: "Check whether it is safe to pull a card out of a node",
+		Long: `Check whether it is safe to pull a card. The command prints yes, no or unknown, and one
+line for each reason, with a remedy. The exit code is 0 for yes, and 1 otherwise.
 
-Only a pod that sees all processes of the node can answer, so the command starts one
-in the namespace of the plugin, and removes it afterwards. The pod is privileged, and
-uses the plugin's image and settings. If the command is killed, the pod ends by itself.`,
+Only a pod that can see all of the node's processes can answer this, so the command
+starts one in the plugin's namespace and removes it afterwards. The pod is privileged
+and uses the plugin's image and settings. If the command is killed, the pod ends on its
+own.`,
 		Example: `  kubectl accelerator can-pull worker-3 3b:00.0
   kubectl accelerator can-pull worker-3 3b:00.0 && echo pull`,
 		ValidArgsFunction: c.nodeAndCards(1),
@@ -81,7 +82,7 @@ uses the plugin's image and settings. If the command is killed, the pod ends by 
 	}
 	cmd.Flags().StringVarP(&format, "output", "o", "", "output `format`: json (default: text)")
 	completeOutput(cmd, "json")
-	cmd.Flags().DurationVar(&limit, "timeout", 2*time.Minute, "how long to wait for the answer")
+	cmd.Flags().DurationVar(&limit, "timeout", 2*time.Minute, "how long to wait for an answer")
 	return cmd
 }
 

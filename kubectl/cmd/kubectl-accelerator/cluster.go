@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/kubectl/rows"
 )
 
-// cluster contains the flags by which the commands find the plugin.
+// cluster contains the flags that commands use to find the plugin.
 type cluster struct {
 	kube     *genericclioptions.ConfigFlags // the flags of kubectl
 	selector string
@@ -35,8 +35,8 @@ func newCluster() *cluster {
 func (c *cluster) addFlags(flags *pflag.FlagSet) {
 	c.kube.AddFlags(flags)
 	flags.Lookup("namespace").Usage = "the namespace of the plugin's pods (default: all namespaces)"
-	flags.StringVarP(&c.selector, "selector", "l", fleet.Selector, "the labels of the plugin's pods, if the chart has nameOverride")
-	flags.DurationVar(&c.timeout, "node-timeout", 10*time.Second, "how long to wait for the answer of a node")
+	flags.StringVarP(&c.selector, "selector", "l", fleet.Selector, "label selector for the plugin's pods, needed if nameOverride is set in the chart")
+	flags.DurationVar(&c.timeout, "node-timeout", 10*time.Second, "how long to wait for a node's answer")
 }
 
 // fleet connects to the cluster.
@@ -61,7 +61,7 @@ func (c *cluster) fleet(cmd *cobra.Command) (*fleet.Fleet, error) {
 	return f, nil
 }
 
-// ask asks these nodes, or all nodes if nodes is empty. If history is true, the answers include the cards.
+// ask queries the given nodes, or all nodes if nodes is empty. If history is true, the answers include the cards.
 func (c *cluster) ask(cmd *cobra.Command, nodes []string, history bool) ([]fleet.Answer, error) {
 	for _, node := range nodes {
 		if err := checkNode(node); err != nil {
@@ -124,7 +124,7 @@ func finish(cmd *cobra.Command, answers []fleet.Answer) error {
 	return nil
 }
 
-// nodeAndCards completes the name of a node, followed by at most this number of its cards. 0 means any number.
+// nodeAndCards completes a node name, followed by up to this number of the node's cards. 0 means any number.
 func (c *cluster) nodeAndCards(most int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {

@@ -20,11 +20,12 @@ func newCordon(c *cluster) *cobra.Command {
 	var during time.Duration
 	cmd := &cobra.Command{
 		Use:   "cordon NODE CARD... --why TEXT",
-		Short: "Take cards or ports of a node out of service",
-		Long: `Take cards or ports of a node out of service at once: no new pod gets them. Pods that
-already use one keep it. CARD is a card with all its ports, such as 3b:00.0, or one
-port, such as 3b:00.0-p1. A cordon lasts until you run uncordon, or for the time given
-with --for. The node records your user name, as the API server knows it.`,
+		Short: "Take cards or ports on a node out of service",
+		Long: `Take cards or ports on a node out of service immediately. New pods don't get them, but
+pods that are already using one keep it. CARD is a card with all its ports, such as
+3b:00.0, or a single port, such as 3b:00.0-p1. A cordon lasts until you run uncordon, or
+for the time given with --for. The node records your user name, as it is known to the API
+server.`,
 		Example: `  kubectl accelerator cordon worker-3 3b:00.0 --why "replace the fan"
   kubectl accelerator cordon worker-3 3b:00.0-p1 --why "link errors, ticket 4711" --for 2h`,
 		Args:              nodeAndCards,
@@ -39,7 +40,7 @@ with --for. The node records your user name, as the API server knows it.`,
 			return c.onNode(cmd, args[0], "want a device of this node", "cordon", append(slices.Clone(args[1:]), "--why="+why, "--for="+during.String())...)
 		},
 	}
-	cmd.Flags().StringVar(&why, "why", "", "reason for the cordon, a `TEXT` of one line; required")
+	cmd.Flags().StringVar(&why, "why", "", "reason for the cordon, as one line of `TEXT`; required")
 	cmd.Flags().DurationVar(&during, "for", 0, "how long the cordon lasts, such as 2h (default: until uncordon)")
 	return cmd
 }
@@ -47,9 +48,9 @@ with --for. The node records your user name, as the API server knows it.`,
 func newUncordon(c *cluster) *cobra.Command {
 	return &cobra.Command{
 		Use:   "uncordon NODE CARD...",
-		Short: "Put cards or ports of a node back into service",
-		Long: `Put cards or ports of a node back into service by ending their cordons. CARD is a card
-or a port, as for the command cordon. A healthy device is advertised again at once.`,
+		Short: "Put cards or ports on a node back into service",
+		Long: `Put cards or ports on a node back into service by ending their cordons. CARD is a card
+or a port, the same as for cordon. Healthy devices are advertised again immediately.`,
 		Example:           "  kubectl accelerator uncordon worker-3 3b:00.0",
 		Args:              nodeAndCards,
 		ValidArgsFunction: c.nodeAndCards(0),
@@ -116,7 +117,7 @@ func (c *cluster) onNode(cmd *cobra.Command, node, elsewhere, command string, ar
 	return asFailure(errors.Join(failed...))
 }
 
-// socket matches the path of the daemon's socket, with which the daemon's error messages begin.
+// socket matches the path of the daemon's socket, which is at the beginning of the daemon's error messages.
 var socket = regexp.MustCompile(`^accelerator-device-plugin: /\S+: `)
 
 func runWithin(ctx context.Context, f *fleet.Fleet, t fleet.Target, args []string) ([]byte, error) {

@@ -14,15 +14,15 @@ func newDevices(c *cluster) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "devices [NODE...]",
 		Short: "Print the FPGA devices of all nodes",
-		Long: `Print the FPGA devices of all nodes, or of each NODE: their health, the container
-that uses them, and the reasons if they are not healthy. A card that was present
-before and did not come back is listed with the reason "missing". With DRA, the reason
-"DeviceTaintRule/NAME" means that this rule of the cluster keeps pods away from the
-device. A cordoned slot without a card is listed with the health "absent".
+		Long: `Print the FPGA devices of all nodes, or of each NODE, with their health, the container
+that uses them, and the reasons if they aren't healthy. A card that was present before
+and didn't come back is listed with the reason "missing". With DRA, the reason
+"DeviceTaintRule/NAME" means that this DeviceTaintRule in the cluster keeps pods away
+from the device. A cordoned slot without a card is listed with the health "absent".
 
-A node that does not answer is listed with the health "unknown" and the reason, and
-makes the exit code 1. Unhealthy devices do not change the exit code. HOLDER is "?" if
-the node does not know which container uses the device.`,
+A node that doesn't answer is listed with the health "unknown" and the reason, and the
+exit code is then 1. Unhealthy devices don't affect the exit code. HOLDER is "?" if the
+node doesn't know which container uses the device.`,
 		Example: `  kubectl accelerator devices
   kubectl accelerator devices --unhealthy
   kubectl accelerator devices worker-3 -o wide
@@ -30,7 +30,7 @@ the node does not know which container uses the device.`,
   kubectl accelerator devices -o custom-columns=NODE:.node,ID:.id,AFU:.afuId`,
 		ValidArgsFunction: c.nodes(0),
 	}
-	cmd.Flags().BoolVar(&unhealthy, "unhealthy", false, "only devices that are not healthy, missing cards, and nodes that do not answer")
+	cmd.Flags().BoolVar(&unhealthy, "unhealthy", false, "show only devices that aren't healthy, missing cards, and nodes that don't answer")
 	out := addOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, nodes []string) error {
 		if err := out.parse(rows.DeviceColumns, rows.WideDevices); err != nil {

@@ -12,10 +12,10 @@ import (
 func newExplain() *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain [REASON]",
-		Short: "Print what a reason of a device means, and what to do",
-		Long: `Print what a reason of a device means, and what to do about it: the text of
-docs/health.md. REASON is NAME or NAME=VALUE, as devices and flaps show it. Without
-REASON, list all reasons. The command needs no cluster.`,
+		Short: "Explain what a device's reason means, and what to do about it",
+		Long: `Explain what a device's reason means, and what to do about it, using the text from
+docs/health.md. REASON is NAME or NAME=VALUE, as shown by devices and flaps. Without
+REASON, all reasons are listed. The command doesn't need a cluster.`,
 		Example: `  kubectl accelerator explain port-ap6
   kubectl accelerator explain power-throttled=6
   kubectl accelerator explain`,

@@ -15,26 +15,26 @@ func newFlaps(c *cluster) *cobra.Command {
 	var since string
 	cmd := &cobra.Command{
 		Use:   "flaps [NODE...]",
-		Short: "Print the cards of all nodes that failed most",
-		Long: `Print the cards of all nodes, or of each NODE, whose health has changed or that were
-removed within the time of --since, the worst first. The nodes remember these changes
-across restarts and upgrades of the plugin (docs/service.md, The ledger).
+		Short: "Print the cards that failed most often",
+		Long: `Print the cards on all nodes, or on each NODE, that were removed or whose health changed
+within the time given by --since, with the worst first. The nodes remember these changes
+across plugin restarts and upgrades (see "The ledger" in docs/service.md).
 
   FAILURES  how often the card became unhealthy in that time; "+" if there may be more,
-            because a node remembers only the newest 20 changes of a card
+            because a node remembers only a card's last 20 changes
   TOTAL     all failures that the node has counted
-  REMOVALS  how often the card was ever removed
-  LAST      the newest change of health or removal in that time
-  HEALTH    health of the card's worst device now; "absent" if the card has no device
-  REASONS   reasons of the changes in that time, the most frequent first; the 6 in
-            power-throttled=6 is the value of the reason, not a number of changes`,
+  REMOVALS  how often the card was removed in total
+  LAST      the last health change or removal in that time
+  HEALTH    current health of the card's worst device; "absent" if the card has no device
+  REASONS   reasons for the changes in that time, the most frequent first; the 6 in
+            power-throttled=6 is the reason's value, not a number of changes`,
 		Example: `  kubectl accelerator flaps
   kubectl accelerator flaps --since 12h
   kubectl accelerator flaps worker-3 worker-4 --since 30d -o wide
   kubectl accelerator flaps -o custom-columns=NODE:.node,CARD:.card,FAILURES:.failuresSince`,
 		ValidArgsFunction: c.nodes(0),
 	}
-	cmd.Flags().StringVar(&since, "since", "7d", "only changes within this `TIME` before now, such as 12h or 7d")
+	cmd.Flags().StringVar(&since, "since", "7d", "show only changes in the last `TIME`, such as 12h or 7d")
 	out := addOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, nodes []string) error {
 		within, err := parseDays(since)
@@ -60,7 +60,7 @@ across restarts and upgrades of the plugin (docs/service.md, The ledger).
 	return cmd
 }
 
-// parseDays parses a duration that may be a number of days.
+// parseDays parses a duration, which can also be a number of days.
 func parseDays(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		if n, err := strconv.ParseUint(days, 10, 16); err == nil {

@@ -18,15 +18,16 @@ func newLogs(c *cluster) *cobra.Command {
 	var since, until string
 	cmd := &cobra.Command{
 		Use:   "logs NODE",
-		Short: "Print the history of the devices of a node, from the plugin's logs",
-		Long: `Print the history of the devices of a node in plain words: one line for each event.
-The command reads the logs of the plugin's pods on the node, including those from before
-the last restart of a container. The logs of pods that no longer exist are not in the
-cluster: docs/logs.md shows how to keep them, and flaps prints what the node remembers.
+		Short: "Print the history of a node's devices from the plugin's logs",
+		Long: `Print the history of a node's devices in plain words, one line for each event. The
+command reads the logs of the plugin's pods on the node, including logs from before the
+last restart of a container. The cluster doesn't keep the logs of pods that no longer
+exist. See docs/logs.md for how to keep them, and use flaps to print what the node
+remembers.
 
---since and --until take a time of day in the zone of the log (03:12, the last one
-before now), a date and a time (2026-11-21T03:12), a time with a zone
-(2026-11-21T03:12:00Z), or a duration before now (90m).`,
+--since and --until accept a time of day in the log's time zone (03:12, the most recent
+one), a date and time (2026-11-21T03:12), a time with a zone (2026-11-21T03:12:00Z), or
+a duration before now (90m).`,
 		Example: `  kubectl accelerator logs worker-3
   kubectl accelerator logs worker-3 --device 3b:00.0 --since 03:00 --until 03:30
   kubectl accelerator logs worker-3 --summary`,
@@ -61,16 +62,16 @@ before now), a date and a time (2026-11-21T03:12), a time with a zone
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&o.Devices, "device", nil, "only lines about this device or card: its `ID` or PCI address; repeatable (-p0 selects the first port alone)")
-	flags.StringArrayVar(&o.Events, "event", nil, "only these events: a `NAME`, or a pattern such as device.*; repeatable")
-	flags.StringVar(&since, "since", "", "only lines from this `TIME` on")
-	flags.StringVar(&until, "until", "", "only lines before this `TIME`")
-	flags.BoolVar(&o.All, "all", false, "do not combine the lines of a pull")
+	flags.StringArrayVar(&o.Devices, "device", nil, "show only lines about this device or card, given as an `ID` or PCI address; repeatable (-p0 selects only the first port)")
+	flags.StringArrayVar(&o.Events, "event", nil, "show only these events, given as a `NAME` or a pattern such as device.*; repeatable")
+	flags.StringVar(&since, "since", "", "show only lines since this `TIME`")
+	flags.StringVar(&until, "until", "", "show only lines before this `TIME`")
+	flags.BoolVar(&o.All, "all", false, "don't combine the lines that belong to one pull")
 	flags.BoolVar(&o.Summary, "summary", false, "print a summary of each device instead of lines")
 	return cmd
 }
 
-// logs prints the logs of a node one after the other. Logs from before a restart may no longer exist.
+// logs prints a node's logs one after the other. Logs from before a restart may no longer exist.
 func logs(cmd *cobra.Command, f *fleet.Fleet, node string, reader *timeline.Reader) error {
 	note := func(text string) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", program, terminal.Escape(text))

@@ -73,22 +73,22 @@ func asFailure(err error) error {
 
 const rootHelp = `Show the FPGA cards of all nodes, and take them out of service.
 
-The commands ask the device plugin or the DRA driver of each node: they run
-accelerator-device-plugin in its pod, as kubectl exec does, with your permissions.
-Only can-pull starts a pod of its own, and removes it afterwards. Without -n the
+The commands query each node's device plugin or DRA driver by running
+accelerator-device-plugin in its pod with your permissions, the same way kubectl exec
+does. Only can-pull starts its own pod, and removes it afterwards. Without -n, the
 commands look for the plugin's pods in all namespaces.
 
 Exit codes: 0 success, 1 failure or a node that did not answer, 2 usage error.`
 
 const rootExamples = `  kubectl accelerator devices                            list the devices of all nodes, their health and who uses them
-  kubectl accelerator devices --unhealthy                list only those that need a look
-  kubectl accelerator flaps --since 7d                   list the cards that failed most
+  kubectl accelerator devices --unhealthy                list only the ones that need attention
+  kubectl accelerator flaps --since 7d                   list the cards that failed most often
   kubectl accelerator explain port-ap6                   explain what a reason means, and what to do
-  kubectl accelerator cordon worker-3 3b:00.0 --why fan  take a card out of service: no new pod gets it
+  kubectl accelerator cordon worker-3 3b:00.0 --why fan  take a card out of service, so that new pods don't get it
   kubectl accelerator uncordon worker-3 3b:00.0          put the card back into service
-  kubectl accelerator can-pull worker-3 3b:00.0          check whether the card may be pulled, and if not, why
+  kubectl accelerator can-pull worker-3 3b:00.0          check whether it is safe to pull the card, and if not, why
   kubectl accelerator logs worker-3 --device 3b:00.0     print the history of a card
-  kubectl accelerator report worker-3                    write a file for those who help you find a fault
+  kubectl accelerator report worker-3                    write a file for the people who help you find a fault
   kubectl accelerator ui                                 show all cards on one page in your browser`
 
 func newRoot() *cobra.Command {
@@ -96,7 +96,7 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "kubectl-accelerator",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: program},
-		Short:         "FPGA cards of all nodes",
+		Short:         "Show and manage the FPGA cards of all nodes",
 		Long:          rootHelp,
 		Example:       rootExamples,
 		SilenceErrors: true,

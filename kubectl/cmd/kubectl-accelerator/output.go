@@ -92,7 +92,7 @@ func list(all []rows.Row) map[string]any {
 	return map[string]any{"apiVersion": "v1", "kind": "List", "items": items}
 }
 
-// parseColumns parses HEADER:path,HEADER:path as kubectl does.
+// parseColumns parses HEADER:path,HEADER:path the same way kubectl does.
 func parseColumns(text string) (columns []rows.Column, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		title, path, ok := strings.Cut(part, ":")

@@ -38,17 +38,19 @@ func newReport(c *cluster) *cobra.Command {
 	var full bool
 	cmd := &cobra.Command{
 		Use:   "report NODE",
-		Short: "Write a file that helps to find a fault on a node",
+		Short: "Write a file that helps find a fault on a node",
 		Long: `Write a compressed tar file for the people who help you find a fault: the devices,
 settings, history and logs of the plugin on the node, the state of its pods, and what
-the kubelet reports of the node. Nothing is written on the node, and no pod is started.
+the kubelet reports about the node. Nothing is written to the node, and no pods are
+started.
 
-The file contains no texts that people have written, no names of pods, namespaces and
-users, no environment variables and no annotations: only values of a known form, such
-as numbers and PCI addresses. --full keeps everything. Read the file before you
-give it away.
+The file only contains values of a known form, such as numbers and PCI addresses. It
+doesn't contain any text written by people, names of pods, namespaces or users,
+environment variables, or annotations. With --full, everything is included. Check the
+file before you share it.
 
-What cannot be read is listed in problems.txt and on stderr, and makes the exit code 1.`,
+Anything that can't be read is listed in problems.txt and on stderr, and the exit code
+is then 1.`,
 		Example: `  kubectl accelerator report worker-3
   kubectl accelerator report worker-3 --file fault.tar.gz --full`,
 		ValidArgsFunction: c.nodes(1),
@@ -90,8 +92,8 @@ What cannot be read is listed in problems.txt and on stderr, and makes the exit 
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&name, "file", "", "`FILE` to write, which must not exist (default: accelerator-report-NODE-TIME.tar.gz)")
-	cmd.Flags().BoolVar(&full, "full", false, "keep names, texts, annotations and environment variables in the file")
+	cmd.Flags().StringVar(&name, "file", "", "`FILE` to write, which must not exist yet (default: accelerator-report-NODE-TIME.tar.gz)")
+	cmd.Flags().BoolVar(&full, "full", false, "also include names, texts, annotations and environment variables")
 	return cmd
 }
 

@@ -23,14 +23,14 @@ import (
 func newUI(c *cluster) *cobra.Command {
 	return &cobra.Command{
 		Use:   "ui [NODE...]",
-		Short: "Show the cards of all nodes on a page in your browser",
-		Long: `Show the cards of all nodes, or of each NODE, on a page in your browser: which need
-attention, why, what to do, which pods use them, and what has happened to them. The page
-follows changes until you end the command with Ctrl-C.
+		Short: "Show all nodes' cards on a page in your browser",
+		Long: `Show the cards of all nodes, or of each NODE, on a page in your browser: which of them
+need attention, why, what to do about it, which pods use them, and what has happened to
+them. The page is updated until you end the command with Ctrl-C.
 
-The command prints the address of the page, which is on this machine only. The address
-contains a secret: whoever has it, and can run programs on this machine, can read the
-page. Nobody can change anything there.`,
+The command prints the page's address, which can be reached only from this machine. The
+address contains a secret. Anyone who knows it and can run programs on this machine can
+read the page, but it can't be used to change anything.`,
 		Example: `  kubectl accelerator ui
   kubectl accelerator ui worker-3 worker-4`,
 		ValidArgsFunction: c.nodes(0),
@@ -74,7 +74,7 @@ page. Nobody can change anything there.`,
 	}
 }
 
-// name returns the name of the cluster: the name of the context in the kubeconfig.
+// name returns the cluster's name, which is the name of the context in the kubeconfig.
 func (c *cluster) name() string {
 	raw, _ := c.kube.ToRawKubeConfigLoader().RawConfig() // fleet returns the same error
 	return cmp.Or(*c.kube.Context, raw.CurrentContext)

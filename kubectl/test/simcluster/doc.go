@@ -1,3 +1,3 @@
 // Package simcluster simulates an API server with pods of the plugin, for tests. It serves what kubectl-accelerator
-// asks for: lists of pods, commands in pods over websockets, the logs of pods, and the name of the user.
+// requests: lists of pods, commands in pods over websockets, the logs of pods, and the name of the user.
 package simcluster

@@ -32,7 +32,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// User is the name of the user.
+// User is the user's name.
 const User = "jane"
 
 // Command is the program that runs in a pod. It returns the exit code, or a negative number to break the connection.
@@ -115,7 +115,7 @@ func (c *Cluster) Kubeconfig(t testing.TB) string {
 	return path
 }
 
-// Set adds a pod, or replaces the pod of the same name.
+// Set adds a pod, or replaces the pod that has the same name.
 func (c *Cluster) Set(p *Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,7 +129,7 @@ func (c *Cluster) Delete(namespace, name string) {
 	delete(c.pods, namespace+"/"+name)
 }
 
-// Kubelet sets the function that handles a pod after its creation. accept calls Set with the states of the pod.
+// Kubelet sets the function that handles a pod after its creation. accept calls Set with the pod's states.
 func (c *Cluster) Kubelet(accept func(*Pod)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -180,7 +180,7 @@ func (c *Cluster) Deny(right string) {
 	c.denied[right] = true
 }
 
-// Refuse makes the API server refuse the creation of pods with this code and message.
+// Refuse makes the API server reject the creation of pods with this code and message.
 func (c *Cluster) Refuse(code int, reason metav1.StatusReason, words string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -233,7 +233,7 @@ func write(w http.ResponseWriter, code int, o any) {
 	_ = json.NewEncoder(w).Encode(o) // the client may have disconnected
 }
 
-// allowed reports whether the user has a permission. If not, it writes the same refusal as an API server with RBAC.
+// allowed reports whether the user has a permission. If not, it writes the same error as an API server with RBAC.
 func (c *Cluster) allowed(w http.ResponseWriter, verb, resource, namespace, name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -67,7 +67,7 @@ const (
 	ConditionAvailable = "Available"
 	// ConditionImageReplaced is true if spec.image is Intel's and therefore not used.
 	ConditionImageReplaced = "ImageReplaced"
-	// ConditionInitImageUnneeded is true if spec.initImage is set, although it has no effect.
+	// ConditionInitImageUnneeded is true if spec.initImage is set even though it has no effect.
 	ConditionInitImageUnneeded = "InitImageUnneeded"
 )
 

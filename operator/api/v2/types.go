@@ -24,8 +24,7 @@ const (
 
 // AcceleratorFunctionSpec describes the function that a name stands for.
 type AcceleratorFunctionSpec struct {
-	// ID of the AFU: 32 hexadecimal digits. In mode region it may also be the hash of an AOCX
-	// file: 8 to 40 digits.
+	// ID of the AFU: 32 hexadecimal digits. In region mode, it can also be the hash of an AOCX file: 8 to 40 digits.
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{8,40}$`
 	AfuID string `json:"afuId"`
 
@@ -62,8 +61,8 @@ type MappingStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// AcceleratorFunction defines a name for a function in the namespace of the object. Pods in this namespace request it
-// as fpga.intel.com/NAME.
+// AcceleratorFunction defines a name for a function in the object's namespace. Pods in this namespace request it as
+// fpga.intel.com/NAME.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=af
@@ -91,7 +90,7 @@ type AcceleratorFunctionList struct {
 	Items []AcceleratorFunction `json:"items"`
 }
 
-// FpgaRegion defines a name for the cards of an interface in the namespace of the object. It is for pods that program
+// FpgaRegion defines a name for the cards with a given interface in the object's namespace. It is for pods that program
 // the cards themselves. Pods in this namespace request it as fpga.intel.com/NAME.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -6,9 +6,9 @@
 //
 // # State
 //
-// controller-runtime's manager owns the caches, the webhook server, the lease and the goroutines. Each replica answers
-// the webhook with a certificate of its own. Only the replica that holds the lease writes statuses, and writes the CA
-// to the webhooks' configuration.
+// controller-runtime's manager owns the caches, the webhook server, the lease and the goroutines. Each replica serves
+// the webhook with its own certificate. Only the replica that holds the lease writes statuses, and writes the CA to the
+// webhooks' configuration.
 //
 // A replica that loses the lease exits with an error, and its kubelet restarts it. Requests that it is handling at that
 // moment fail. The other replica continues to admit pods, and takes the lease.

@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/api/v2"
 )
 
-// namespaceFile contains the namespace of the pod.
+// namespaceFile contains the pod's namespace.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // settings contains the values of the flags.
@@ -40,8 +40,8 @@ type settings struct {
 	version              bool
 }
 
-const help = `Run the operator for FPGA cards in this cluster. It replaces the mapped names of
-FPGA functions in pods with resources, and publishes the status of mappings. With
+const help = `Run the operator for FPGA cards in this cluster. It replaces mapped names of FPGA
+functions in pods with resources, and publishes the mappings' status. With
 --device-plugins, it also installs the device plugin for each FpgaDevicePlugin.
 
 Exit codes: 0 success, 1 failure, 2 usage error.
@@ -60,23 +60,23 @@ func parse(args []string, out io.Writer) (settings, error) {
 	flags.SetOutput(out)
 	flags.SortFlags = false
 	flags.Usage = func() { fmt.Fprintf(out, "%s\n\nFlags:\n%s", help, flags.FlagUsages()) }
-	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig file; empty: the pod's service account")
-	flags.StringVar(&s.namespace, "namespace", "", "namespace of the operator's lease and Secret, and of the device plugins; empty: the pod's namespace")
+	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig file; if empty, the pod's service account is used")
+	flags.StringVar(&s.namespace, "namespace", "", "namespace for the operator's lease and Secret, and for the device plugins; if empty, the pod's namespace is used")
 	flags.StringVar(&s.domain, "resource-namespace", v2.GroupVersion.Group, "domain of names and resources; must be the same as the daemon's --resource-namespace")
 	flags.BoolVar(&s.mappings, "mappings", true, "replace names in pods, and publish the status of mappings")
 	flags.BoolVar(&s.devicePlugins, "device-plugins", false, "install the device plugin for each FpgaDevicePlugin, in --namespace")
-	flags.StringVar(&s.pluginImage, "plugin-image", "accelerator-device-plugin", "image of the device plugin, REPOSITORY[:TAG][@DIGEST]; without a tag and a digest, the tag is the operator's version")
-	flags.IntVar(&s.webhookPort, "webhook-port", 9443, "TCP port of the webhook, at all addresses")
-	flags.StringVar(&s.webhookService, "webhook-service", "accelerator-operator", "Service of the webhook: the certificate is for SERVICE.NAMESPACE.svc")
-	flags.StringVar(&s.webhookConfiguration, "webhook-configuration", "", "MutatingWebhookConfiguration whose webhooks get the CA; empty: none")
-	flags.StringVar(&s.tlsSecret, "tls-secret", "accelerator-operator-tls", "Secret of the operator's CA; created if it is missing, overwritten if it has no CA")
-	flags.StringVar(&s.tlsCertDir, "tls-cert-dir", "", "directory with tls.crt and tls.key, which are reloaded when they change; empty: the operator makes its own CA and certificate")
-	flags.StringVar(&s.clientCA, "client-ca", "", "PEM file with the CAs of the API servers' client certificates; the webhook then accepts only connections with such a certificate; empty: it serves every client")
-	flags.StringVar(&s.metricsAddress, "metrics-address", "127.0.0.1:9482", "address of /metrics; 0: not served")
-	flags.StringVar(&s.healthAddress, "health-address", ":9481", "address of /healthz and /readyz; 0: not served")
-	flags.BoolVar(&s.leaderElection, "leader-election", true, "only the replica with the lease writes statuses, the CA and the objects of plugins; false: each replica does")
-	flags.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
-	flags.StringVar(&s.logFormat, "log-format", "json", "json or console")
+	flags.StringVar(&s.pluginImage, "plugin-image", "accelerator-device-plugin", "device plugin image, as REPOSITORY[:TAG][@DIGEST]; if there is neither a tag nor a digest, the operator's version is used as the tag")
+	flags.IntVar(&s.webhookPort, "webhook-port", 9443, "TCP port of the webhook, on all addresses")
+	flags.StringVar(&s.webhookService, "webhook-service", "accelerator-operator", "name of the webhook's Service; the certificate is issued for SERVICE.NAMESPACE.svc")
+	flags.StringVar(&s.webhookConfiguration, "webhook-configuration", "", "MutatingWebhookConfiguration to add the CA to, if any")
+	flags.StringVar(&s.tlsSecret, "tls-secret", "accelerator-operator-tls", "Secret with the operator's CA; it is created if it doesn't exist, and overwritten if it doesn't contain a CA")
+	flags.StringVar(&s.tlsCertDir, "tls-cert-dir", "", "directory with tls.crt and tls.key, which are reloaded when they change; if empty, the operator issues its own CA and certificate")
+	flags.StringVar(&s.clientCA, "client-ca", "", "PEM file with the CAs of the API servers' client certificates; the webhook then accepts only connections with a certificate from one of these CAs; if empty, it serves every client")
+	flags.StringVar(&s.metricsAddress, "metrics-address", "127.0.0.1:9482", "address to serve /metrics on; 0 turns it off")
+	flags.StringVar(&s.healthAddress, "health-address", ":9481", "address to serve /healthz and /readyz on; 0 turns them off")
+	flags.BoolVar(&s.leaderElection, "leader-election", true, "only let the replica that holds the lease write statuses, the CA and the plugins' objects; if false, every replica writes them")
+	flags.StringVar(&s.logLevel, "log-level", "info", "log level: debug, info, warn or error")
+	flags.StringVar(&s.logFormat, "log-format", "json", "log format: json or console")
 	flags.BoolVar(&s.version, "version", false, "print the version and exit")
 	if err := flags.Parse(args); err != nil || s.version {
 		return s, err

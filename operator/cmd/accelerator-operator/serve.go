@@ -124,9 +124,9 @@ func listenAndServe(ctx context.Context, flag, address string, handler http.Hand
 	return nil
 }
 
-// lease returns the name of the lease. Replicas that do not inject the CA use another lease than replicas that do.
-// Otherwise an upgrade that turns the injection on would get stuck: the old replicas hold their lease until the new
-// ones are ready, and the new ones are ready only after a leader has injected the CA.
+// lease returns the lease's name. Replicas that do not inject the CA use another lease than replicas that do. Otherwise
+// an upgrade that turns the injection on would get stuck: the old replicas hold their lease until the new ones are
+// ready, and the new ones are ready only after a leader has injected the CA.
 func (s settings) lease() string {
 	if s.mappings && s.tlsCertDir == "" && s.webhookConfiguration != "" {
 		return "accelerator-operator"

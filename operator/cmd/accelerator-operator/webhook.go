@@ -55,7 +55,7 @@ func (s *webhookServer) Start(ctx context.Context) error {
 	return httpd.ServeBodies(ctx, tls.NewListener(listener, config), mux, s.log)
 }
 
-// serves returns an error unless the webhook is being served with a certificate.
+// serves returns an error if the webhook isn't being served with a certificate.
 func (s *webhookServer) serves() error {
 	if !s.listening.Load() {
 		return errors.New("the webhook is not served yet")

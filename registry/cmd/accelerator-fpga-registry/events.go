@@ -78,7 +78,7 @@ func (r *recorder) run(ctx context.Context, changed <-chan struct{}) error {
 	}
 }
 
-// write writes an Event. It tries again until the API server has accepted or refused the Event. It returns false if ctx
+// write writes an Event. It retries until the API server has accepted or rejected the Event. It returns false if ctx
 // has ended.
 func (r *recorder) write(ctx context.Context, e apiserver.Event) bool {
 	for {

@@ -44,20 +44,21 @@ func newKeep() *cobra.Command {
 	var s kept
 	cmd := &cobra.Command{
 		Use:   "keep --list FILE",
-		Short: "Keep a list of bitstreams in the store up to date, as a service",
-		Long: `Keep a list of bitstreams in the store of this node up to date. FILE contains one reference
-per line, REGISTRY/NAME[:TAG|@sha256:DIGEST]. Each bitstream is pulled at the start. Then the
-references are checked at intervals, so when a tag moves, its new bitstream is pulled. A
-digest that is in the store is not checked again. You can change FILE, and the files with
-credentials, certificates and keys, without a restart.
+		Short: "Run a service that keeps bitstreams in the store up to date",
+		Long: `Keep a list of bitstreams in this node's store up to date. FILE contains one reference
+per line, REGISTRY/NAME[:TAG|@sha256:DIGEST]. Each bitstream is pulled at startup. After
+that, the references are checked at intervals, so if a tag moves, the new bitstream is
+pulled. Digests that are already in the store aren't checked again. You can change FILE
+and the files with credentials, certificates and keys without a restart.
 
-keep replaces and removes only files that it has installed itself. It removes files only with
---gc-age or --gc-max-size. A file can be removed if no reference has named it and no program
-has read it for the time of --gc-age, or for 24 h with --gc-max-size, and if no card has its
-AFU.
+keep only replaces and removes files that it has installed itself. It only removes files
+with --gc-age or --gc-max-size. A file can be removed if no card has its AFU, and if it
+hasn't been needed for the time given by --gc-age, or for 24 h with --gc-max-size. A file
+is needed while a reference names it or a program reads it.
 
-The log is in JSON. With --once, keep tries each reference once, then exits. The exit code is
-0 even if pulls have failed, so that an unreachable registry does not block anything.
+The log is in JSON. With --once, keep tries each reference once and then exits. The exit
+code is 0 even if pulls have failed, so that an unreachable registry doesn't block
+anything.
 
 keep uses the same credentials and proxies as "accelerator-fpga pull".`,
 		Example: `  accelerator-fpga keep --list references.txt --once
@@ -72,21 +73,21 @@ keep uses the same credentials and proxies as "accelerator-fpga pull".`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&s.List, "list", "", "`file` with the references, one per line; keep notices changes")
-	f.StringVar(&s.store, "store", string(programming.DefaultStore), "`directory` with the bitstreams of this node")
-	f.DurationVar(&s.Interval, "interval", 10*time.Minute, "`time` between two checks of a reference; each wait is varied by up to a quarter")
+	f.StringVar(&s.List, "list", "", "`file` with the references, one per line; changes to it take effect without a restart")
+	f.StringVar(&s.store, "store", string(programming.DefaultStore), "`directory` with this node's bitstreams")
+	f.DurationVar(&s.Interval, "interval", 10*time.Minute, "`time` between two checks of a reference; each wait is randomly varied by up to a quarter")
 	f.DurationVar(&s.Timeout, "timeout", time.Hour, "time `limit` for one pull")
 	f.BoolVar(&s.once, "once", false, "try each reference once, then exit")
-	f.StringVar(&s.keyFile, "key", "", "`file` with public keys (PEM); require a cosign signature by one of them")
-	f.StringVar(&s.caFile, "ca-file", "", "`file` with certificate authorities (PEM), in addition to the system's")
-	f.BoolVar(&s.plain, "plain-http", false, "use http instead of https, without any protection")
+	f.StringVar(&s.keyFile, "key", "", "`file` with public keys (PEM); bitstreams must have a cosign signature from one of them")
+	f.StringVar(&s.caFile, "ca-file", "", "`file` with additional CA certificates (PEM)")
+	f.BoolVar(&s.plain, "plain-http", false, "use HTTP instead of HTTPS; connections are not protected")
 	f.Int64Var(&s.MinFree, "min-free", 20, "`percentage` of the store's file system that must stay free")
-	f.DurationVar(&s.Collect.Age, "gc-age", 0, "remove files that have not been needed for this `time`, at least 24h (0: never)")
-	f.Int64Var(&s.maxMiB, "gc-max-size", 0, "if the files of keep take more `MiB`, remove the oldest that have not been needed for 24 h (0: no limit)")
-	f.StringVar(&s.sysfs, "sysfs-root", "/sys", "`directory` where sysfs is mounted, to find the AFUs that the cards have loaded")
-	f.StringVar(&s.address, "http-address", "", "`address` for /metrics, /healthz and /readyz (\"\": none)")
-	f.StringVar(&s.podName, "events-pod", "", "pod `NAMESPACE/NAME` that gets Kubernetes Events about failures (\"\": none are written)")
-	f.StringVar(&s.pod.UID, "events-pod-uid", "", "`uid` of that pod")
+	f.DurationVar(&s.Collect.Age, "gc-age", 0, "remove files that haven't been needed for this `time`, at least 24h (0: never)")
+	f.Int64Var(&s.maxMiB, "gc-max-size", 0, "maximum total size of the installed files in `MiB`; above it, the oldest of those that haven't been needed for 24 h are removed (0: no limit)")
+	f.StringVar(&s.sysfs, "sysfs-root", "/sys", "`directory` where sysfs is mounted, used to find the AFUs loaded on the cards")
+	f.StringVar(&s.address, "http-address", "", "`address` to serve /metrics, /healthz and /readyz on; if empty, they are not served")
+	f.StringVar(&s.podName, "events-pod", "", "pod (`NAMESPACE/NAME`) to create Kubernetes Events about failures for; if empty, none are created")
+	f.StringVar(&s.pod.UID, "events-pod-uid", "", "`uid` of the pod in --events-pod")
 	f.StringVar(&s.node, "node-name", "", "`name` of the node, for the Events")
 	return cmd
 }
@@ -181,8 +182,8 @@ func (s *kept) run(ctx context.Context, log *zap.Logger) (err error) {
 	return parts.Wait()
 }
 
-// loadedAFUs returns the IDs of the AFUs in the cards of the node. If a card is being programmed, it returns an error,
-// because the file that is being loaded is not known.
+// loadedAFUs returns the IDs of the AFUs that are loaded on the node's cards. If a card is being programmed, it returns
+// an error, because the file that is being loaded is not known.
 func loadedAFUs(sysfs string) (ids []string, err error) {
 	cards, err := fpga.Cards(fpga.Host{Sys: sysfs, Dev: "/dev", Simulated: sysfs != "/sys"})
 	for _, card := range cards {

@@ -72,7 +72,7 @@ func asFailure(err error) error {
 }
 
 const rootHelp = `Move bitstreams between this node and OCI registries. accelerator-fpga runs this
-program for its commands pull, push and keep.
+program for its pull, push and keep commands.
 
 Exit codes: 0 success, 1 failure, 2 usage error.`
 
@@ -80,7 +80,7 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:               "accelerator-fpga-registry",
 		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: "accelerator-fpga"},
-		Short:             "Bitstreams in OCI registries",
+		Short:             "Pull and push bitstreams in OCI registries",
 		Long:              rootHelp,
 		Example:           "  accelerator-fpga pull registry.example.com/fpga/nlb:1.0",
 		SilenceErrors:     true,
@@ -112,8 +112,8 @@ type settings struct {
 
 func (s *settings) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&s.caFile, "ca-file", "", "`file` with certificate authorities (PEM) for the registry, in addition to the system's")
-	f.BoolVar(&s.plain, "plain-http", false, "use http instead of https, without any protection")
+	f.StringVar(&s.caFile, "ca-file", "", "`file` with additional CA certificates (PEM) for the registry")
+	f.BoolVar(&s.plain, "plain-http", false, "use HTTP instead of HTTPS; connections are not protected")
 	f.DurationVar(&s.timeout, "timeout", time.Hour, "time `limit` for the whole transfer")
 	f.StringVarP(&s.output, "output", "o", "", "output `format`: json (default: text)")
 	f.BoolVarP(&s.quiet, "quiet", "q", false, "print only errors")

@@ -10,8 +10,8 @@ import (
 )
 
 // progress shows how much of a file has been transferred. On a terminal it updates one line. Otherwise it writes a new
-// line every 10 s. The methods may be called concurrently, because an upload that was given up may still call show for
-// a moment.
+// line every 10 s. The methods can be called concurrently, because an abandoned upload may still call show for a
+// moment.
 type progress struct {
 	mu       sync.Mutex
 	w        io.Writer

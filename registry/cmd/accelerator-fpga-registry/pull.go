@@ -23,20 +23,20 @@ func newPull() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pull REGISTRY/NAME[:TAG|@sha256:DIGEST]",
 		Short: "Pull a bitstream from a registry into the store",
-		Long: `Pull a bitstream from an OCI registry, and install it in the store as
+		Long: `Pull a bitstream from an OCI registry, and install it in the store the same way
 "accelerator-fpga install" does. The bitstream must match its manifest. Nothing is
-downloaded if the store has the same file already. A tag can be moved to another
-bitstream, but a digest always means the same one. The default is the tag "latest".
+downloaded if the store already has the same file. A tag can be moved to another
+bitstream, but a digest always refers to the same one. The default tag is "latest".
 
-With --key, or if the store contains a file signers.pem, the manifest must be signed by
+With --key, or if the store contains a signers.pem file, the manifest must be signed by
 cosign with one of the keys in that file.
 
-If the connection is lost, the command continues the download where it stopped. It also
-continues the pull that was interrupted last. It gives up if no byte arrives for 30 s,
-five times in a row. During the installation, the store needs space for two copies.
+If the connection is lost, the command resumes the download where it stopped. It also
+resumes a pull that was interrupted before. It gives up if no data arrives for 30 s, five
+times in a row. During installation, the store needs space for two copies.
 
-The command uses Docker's credentials: from "docker login", or from a config.json in the
-directory DOCKER_CONFIG. You can set a proxy with HTTPS_PROXY, HTTP_PROXY and NO_PROXY.`,
+The command uses Docker's credentials, from "docker login" or from a config.json in the
+DOCKER_CONFIG directory. You can set a proxy with HTTPS_PROXY, HTTP_PROXY and NO_PROXY.`,
 		Example: `  accelerator-fpga pull registry.example.com/fpga/nlb:1.0
   accelerator-fpga pull registry.example.com/fpga/nlb@sha256:d1ea5f34ffd6d5e16f1ab0ad1db6fd6a4b1cd0c18f2a1a4e23a2d4ac35fcd8f2
   accelerator-fpga pull --force registry.example.com/fpga/nlb:1.0                  replace an existing file
@@ -73,8 +73,8 @@ directory DOCKER_CONFIG. You can set a proxy with HTTPS_PROXY, HTTP_PROXY and NO
 		},
 	}
 	s.addTo(cmd)
-	cmd.Flags().StringVar(&store, "store", string(programming.DefaultStore), "`directory` with the bitstreams of this node")
-	cmd.Flags().StringVar(&keyFile, "key", "", "`file` with public keys (PEM); require a cosign signature by one of them")
+	cmd.Flags().StringVar(&store, "store", string(programming.DefaultStore), "`directory` with this node's bitstreams")
+	cmd.Flags().StringVar(&keyFile, "key", "", "`file` with public keys (PEM); bitstreams must have a cosign signature from one of them")
 	cmd.Flags().BoolVar(&o.Force, "force", false, "replace an existing file")
 	return cmd
 }
@@ -95,7 +95,7 @@ func readKeys(path string) (signature.Keys, error) {
 	return keys, nil
 }
 
-// row is the result as JSON. It has the keys of accelerator-fpga install, and in addition reference and digest.
+// row is the result as JSON. It has the same keys as accelerator-fpga install, plus reference and digest.
 type row struct {
 	Reference   string  `json:"reference"`
 	Digest      string  `json:"digest"` // of the manifest

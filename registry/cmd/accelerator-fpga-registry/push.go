@@ -17,12 +17,12 @@ func newPush() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "push FILE REGISTRY/NAME[:TAG]",
 		Short: "Push a bitstream to a registry",
-		Long: `Push a bitstream to an OCI registry, with its ids as annotations. The command first
-checks the whole file, as "accelerator-fpga info" does. The default TAG is "latest". A
-file that the registry has already is not sent again. The command prints the digest, with
-which "accelerator-fpga pull" always gets exactly this bitstream.
+		Long: `Push a bitstream to an OCI registry, with its IDs as annotations. The command first
+checks the whole file, the same way "accelerator-fpga info" does. The default TAG is
+"latest". If the registry already has the file, it isn't sent again. The command prints
+the digest, which you can use to pull exactly this bitstream.
 
-For credentials and proxies see "accelerator-fpga pull --help".`,
+For credentials and proxies, see "accelerator-fpga pull --help".`,
 		Example: `  accelerator-fpga push nlb_400.gbs registry.example.com/fpga/nlb:1.0
   accelerator-fpga push -o json nlb_400.gbs registry.example.com/fpga/nlb:1.0 | jq -r .digest`,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -23,13 +23,13 @@ import (
 // because these may be mounted with nodev, and then device nodes would not work.
 const Root = "/var/lib/adp-e2e"
 
-// NodeName is the name of the node.
+// NodeName is the node's name.
 const NodeName = "e2e"
 
 // patience is the longest time to wait for a part.
 const patience = 2 * time.Minute
 
-// Options contains the settings of a cluster.
+// Options contains a cluster's settings.
 type Options struct {
 	Bin    string    // directory of the binaries; its subdirectory cni contains the CNI plugins
 	Logs   string    // directory for a log of each process
@@ -202,7 +202,7 @@ func (c *Cluster) StopKubelet() error { return c.stop("kubelet") }
 // StartKubelet starts the kubelet, but does not wait until it answers.
 func (c *Cluster) StartKubelet() error { return c.start("kubelet") }
 
-// StopAPIServer ends the API server. The other parts keep running, and try again.
+// StopAPIServer ends the API server. The other parts keep running and retry.
 func (c *Cluster) StopAPIServer() error { return c.stop("kube-apiserver") }
 
 // StartAPIServer starts the API server, and returns when it is ready.

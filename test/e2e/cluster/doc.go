@@ -3,7 +3,7 @@
 //
 // The cluster is isolated from the machine. It listens on the addresses of its own bridge, which belong to the networks
 // for benchmarks (RFC 2544), and its files are below [Root]. Only paths that are constants of the kubelet are
-// elsewhere: /var/lib/kubelet, cgroups, sysctls. [CheckHost] refuses a machine on which a kubelet runs or has run.
+// elsewhere: /var/lib/kubelet, cgroups, sysctls. [CheckHost] rejects a machine where a kubelet is running or has run.
 // [Cluster.Down] ends all processes and removes all files and interfaces. If the process is killed before that, the
 // next [Up] does it.
 //

@@ -125,8 +125,8 @@ func (a *authority) sign(name string, c *x509.Certificate, public crypto.PublicK
 	return writePEM(filepath.Join(a.dir, name+".crt"), "CERTIFICATE", der)
 }
 
-// unsigned returns a certificate that is not signed yet. It is valid for a month, because a cluster may be kept for
-// long.
+// unsigned returns a certificate that is not signed yet. It is valid for a month, because a cluster may be kept for a
+// long time.
 func unsigned(subject pkix.Name) *x509.Certificate {
 	now := time.Now()
 	return &x509.Certificate{

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// grace is how long a process may take to end before it is killed.
+// grace is how long a process can take to end before it is killed.
 const grace = 10 * time.Second
 
 // process is a running part of the cluster.

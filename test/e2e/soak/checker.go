@@ -38,8 +38,8 @@ var DefaultLimits = Limits{Sample: 0.25, Late: 7, Settle: 15, Publish: 5, Serve:
 //
 // Rules that demand something of the plugin within a time count only time without disturbance. Their clock stands still
 // from the beginning of a fault until [Limits.Settle] after its end. A fault does not restart the clock: a soak has
-// faults all the time, so a pod that is never served would never be found. But whenever a condition is not true for a
-// moment, it begins again.
+// faults all the time, so a pod that is never served would never be found. But whenever a condition is briefly not
+// true, it starts over.
 type Checker struct {
 	limits Limits
 
@@ -243,7 +243,7 @@ func (c *Checker) overdue() []Wrong {
 	return found
 }
 
-// observe evaluates all conditions. While no offers can be read, conditions that need them keep their state.
+// observe evaluates all conditions. While offers can't be read, conditions that need them keep their state.
 func (c *Checker) observe() {
 	c.round++
 	c.observeShared()
@@ -286,7 +286,7 @@ func (c *Checker) holds(key string, of clock, since, limit float64, wrong func()
 	return x
 }
 
-// addPod processes the state of a pod.
+// addPod processes a pod's state.
 func (c *Checker) addPod(p Pod) []Wrong {
 	known := c.pods[p.UID]
 	if known == nil {
@@ -320,7 +320,7 @@ func (c *Checker) addPod(p Pod) []Wrong {
 	return found
 }
 
-// serve records that a pod got what it wanted.
+// serve records that a pod got what it requested.
 func (c *Checker) serve(p *pod) {
 	if p.served {
 		return
@@ -405,7 +405,7 @@ func (p *Port) unfitness() string {
 // fit reports whether a port should be offered.
 func (p *Port) fit() bool { return p.unfitness() == "" && !p.Unsure }
 
-// addPort processes the state of a port.
+// addPort processes a port's state.
 func (c *Checker) addPort(p Port) {
 	changed := []string{p.Node}
 	if old := c.ports[p.ID]; old == nil || old.Node != p.Node {
@@ -448,8 +448,8 @@ func (c *Checker) addPort(p Port) {
 	}
 }
 
-// addOffers processes what is offered. After a time in which nothing could be read, the conditions that need two
-// samples begin again.
+// addOffers processes what is offered. After a time when nothing could be read, the conditions that need two samples
+// start over.
 func (c *Checker) addOffers(o Offers) {
 	known := c.known(readClock)
 	c.unread, c.noSlices = o.Unread != "", o.Ports != nil

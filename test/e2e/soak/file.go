@@ -76,7 +76,7 @@ func Read(r io.Reader, each func(Line) error) error {
 	}
 }
 
-// parse parses a line. It must have exactly one field in addition to the time.
+// parse parses a line. It must have exactly one field besides the time.
 func parse(text []byte) (line Line, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()

@@ -37,7 +37,7 @@ type Op struct {
 	Args   []string `json:"args,omitempty"`
 
 	// Disturbs is true for a fault of a part of the cluster or of the plugin. Until the operation has ended, and for a
-	// while after that, pods may wait longer, and lists may be outdated.
+	// while afterwards, pods may wait longer and lists may be outdated.
 	Disturbs bool `json:"disturbs,omitempty"`
 }
 
@@ -62,8 +62,8 @@ type Pod struct {
 // Claims is the name under which pods get devices through claims, and under which slices offer them.
 const Claims = "claims"
 
-// Container is a container of a pod of the soak. It was found running, or it has ended. Among the lines of one sample,
-// those of ended containers come first.
+// Container is a container in one of the soak's pods. It was found running, or it has ended. Among the lines of one
+// sample, the lines of ended containers come first.
 type Container struct {
 	PID     int      `json:"pid"`
 	Pod     string   `json:"pod"`

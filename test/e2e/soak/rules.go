@@ -151,14 +151,14 @@ func (c *Checker) held() holding {
 	return h
 }
 
-// card returns the card of a port.
+// card returns a port's card.
 func card(port string) string {
 	before, _, _ := strings.Cut(port, "-p")
 	return before
 }
 
 // observeLost looks for ports that are fit and free, but not offered under any name. All ports of the card must be fit
-// and free, because in mode region they belong together. The rule does not apply while a pod is stuck that has not
+// and free, because they belong together in region mode. The rule does not apply while a pod is stuck that has not
 // started but may have got ports. It does not apply either while nothing is offered at all: then no daemon is running,
 // and a quiet time finds out if this stays so.
 func (c *Checker) observeLost(held holding, offered map[string][]string) {
@@ -189,8 +189,8 @@ func (c *Checker) observeLost(held holding, offered map[string][]string) {
 	}
 }
 
-// observeWaiting looks for pods that are waiting although there are enough ports for all pods that are waiting for the
-// same names.
+// observeWaiting looks for pods that are waiting even though there are enough ports for all pods that are waiting for
+// the same names.
 func (c *Checker) observeWaiting(held holding) {
 	need, taken, free := map[string]int{}, map[string]int{}, map[string]int{}
 	var waiting []*pod

@@ -36,7 +36,7 @@ type lane struct {
 	name  string
 }
 
-// story contains the events of a history, in the order of its lines.
+// story contains a history's events, in the order of its lines.
 type story struct {
 	events []*event
 	open   map[string]*event // events that have not ended, by key

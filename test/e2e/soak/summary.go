@@ -20,9 +20,9 @@ type Summary struct {
 	Quiet               int // quiet times
 
 	// LongestServe is the longest time from the creation of a pod to its first container, or until it was Running. It
-	// includes time in which all ports were in use. LongestFree is the longest time for which a pod waited although
-	// there were enough ports. The fields with Calm count only the time without disturbance. They may be about a
-	// different pod.
+	// includes time in which all ports were in use. LongestFree is the longest time that a pod waited even though there
+	// were enough ports. The fields with Calm count only the time without disturbance. They may belong to a different
+	// pod.
 	LongestServe, LongestCalmServe float64
 	LongestFree, LongestCalmFree   float64
 

@@ -54,7 +54,7 @@ func (r *rig) movePort(request uintptr, fme string, port int) error {
 	return errors.Join(ioctl(f, request, unsafe.Pointer(&number)), f.Close())
 }
 
-// exclusive opens a node as OPAE does, with O_EXCL: the driver returns EBUSY if it is open already.
+// exclusive opens a node the same way OPAE does, with O_EXCL. The driver returns EBUSY if the node is already open.
 func (r *rig) exclusive(node string) error {
 	f, err := r.opens.open(node, os.O_EXCL)
 	if err != nil {
@@ -63,7 +63,7 @@ func (r *rig) exclusive(node string) error {
 	return f.Close()
 }
 
-// newest returns the newest lists that the kubelet has received, or nil if no kubelet is running.
+// newest returns the latest lists that the kubelet has received, or nil if the kubelet isn't running.
 func (r *rig) newest() lists {
 	if r.kubelet == nil {
 		return nil

@@ -79,7 +79,7 @@ func containerSpec(env []string) *oci.Spec {
 	}
 }
 
-// runInContainer is the process of a container. If the variable OWN is set, it first programs its card with this file
+// runInContainer is a container's process. If the variable OWN is set, it first programs its card with this file
 // from its volume. It opens each port in its /dev, and prints the port's AFU. It maps each BAR that it can write to,
 // and prints the first word in it.
 func runInContainer() error {

@@ -59,7 +59,7 @@ func startClaims(log *journal) (*claims, error) {
 	return c, nil
 }
 
-// end ends the process, and returns an error unless its exit status is 0.
+// end ends the process, and returns an error if its exit status isn't 0.
 func (c *claims) end() error {
 	err := c.input.Close()
 	kill := time.AfterFunc(10*time.Second, func() { _ = c.process.Process.Kill() })

@@ -38,7 +38,7 @@ type command struct {
 }
 
 // writeBitstream writes a GBS into a directory. Its arguments are FILE AFU [INTERFACE] [cut=BYTES]. The default
-// interface is the one of the model a10.
+// interface is the a10 model's.
 func writeBitstream(dir string, args []string) error {
 	file, afu, region, size := args[0], args[1], "69528db6eb31577a8c3668f9faa081f6", 0
 	for _, word := range args[2:] {

@@ -60,7 +60,7 @@ func (r *rig) openNode(node string) error {
 	return err
 }
 
-// openOwn opens the container's node, as a process in the container does, and keeps it open as openNode does.
+// openOwn opens the container's node the same way a process in the container would, and keeps it open like openNode.
 func (r *rig) openOwn(node string) error {
 	f, err := os.OpenFile(filepath.Join(containerDir, node), os.O_RDWR, 0)
 	if err == nil {

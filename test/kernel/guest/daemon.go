@@ -29,8 +29,8 @@ const (
 	configFile = "/run/settings.yaml" // written by the verb rule; a story starts the daemon with --config
 )
 
-// settings are the first flags of the daemon. The story's flags follow them. With the default intervals, stories would
-// take long.
+// settings are the daemon's first flags. The story's flags follow them. With the default intervals, stories would take
+// long.
 var settings = []string{
 	"--kubelet-dir=" + kubeletDir, "--pod-resources-socket=" + podsSocket, "--http-address=" + address, "--socket=", "--state-dir=",
 	"--log-level=debug", "--health-interval=100ms", "--recovery-hold=300ms", "--reprogram-timeout=1s", "--flap-limit=0",
@@ -95,7 +95,7 @@ func startDaemon(ctx context.Context, sandbox string, flags []string, log *journ
 
 // dial connects in the daemon's network namespace.
 func (d *daemon) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	// The thread stays locked, so it ends with this goroutine. No other goroutine may run in its namespace.
+	// The thread stays locked, so it ends with this goroutine. No other goroutine must run in its namespace.
 	type answer struct {
 		conn net.Conn
 		err  error

@@ -7,5 +7,5 @@
 // nodes.
 //
 // "init launch SANDBOX COMMAND…" starts the daemon in a sandbox: it drops privileges, and executes the command. "init
-// container" is the process of a container. "init peer" is the process with which costs exchanges messages.
+// container" is a container's process. "init peer" is the process that costs exchanges messages with.
 package main

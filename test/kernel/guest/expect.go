@@ -46,8 +46,8 @@ func (r *rig) expect(ctx context.Context, args []string) error {
 	}
 }
 
-// metric waits until a series of the daemon's metrics has this value. If want is "gone", it waits until the series does
-// not exist. A series is written as in the daemon's answer, with sorted labels.
+// metric waits until one of the daemon's metrics has this value. If want is "gone", it waits until the series does not
+// exist. A series is written as in the daemon's answer, with sorted labels.
 func (r *rig) metric(ctx context.Context, series, want string) error {
 	if r.daemon == nil {
 		return errNoDaemon

@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
 
-// feed is a stand-in for the kubelet, with all lists that it has received.
+// feed stands in for the kubelet, and contains all lists that it has received.
 type feed struct {
 	kubelet *simkubelet.Kubelet
 
@@ -74,7 +74,7 @@ func (f *feed) since(t time.Time, resource string) []simkubelet.List {
 	return all[max(at-1, 0):]
 }
 
-// newest returns the newest lists of the kubelet.
+// newest returns the kubelet's latest lists.
 func (f *feed) newest() lists {
 	f.mu.Lock()
 	defer f.mu.Unlock()

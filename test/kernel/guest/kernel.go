@@ -19,7 +19,7 @@ var allModules = []string{
 	"dfl-fme-mgr", "dfl-fme-br", "dfl-fme-region", "dfl-fme", "dfl-afu", "dfl-pci",
 }
 
-// boardSensors is the module for the sensors of a board: ../board-sensors.c. Only one story loads it.
+// boardSensors is the module for a board's sensors: ../board-sensors.c. Only one story loads it.
 const boardSensors = "board-sensors"
 
 // parameters contains parameters of modules. The one for vfio-pci allows virtual functions.
@@ -52,7 +52,7 @@ func rmmod(names []string) error {
 	return nil
 }
 
-// modules returns the arguments of insmod or rmmod, with "all" replaced with all modules in the right order.
+// modules returns the arguments of insmod or rmmod, with "all" replaced by all modules in the right order.
 func modules(args []string, loading bool) []string {
 	if !slices.Equal(args, []string{"all"}) {
 		return args

@@ -98,7 +98,7 @@ func (m *machine) runStories(ctx context.Context) (status int, err error) {
 	return 0, m.host.say(fmt.Sprintf("%d stories ok in %.0f s", len(stories), m.uptime().Seconds()))
 }
 
-// runStory runs a story on a rig of its own.
+// runStory runs a story on its own rig.
 func (m *machine) runStory(ctx context.Context, s story.Story, t tables) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, storyTimeout, fmt.Errorf("timeout: the story still runs after %v", storyTimeout))
 	defer cancel()

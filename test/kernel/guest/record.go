@@ -87,7 +87,7 @@ func writeFixture(kind, name string, text []byte) error {
 	return os.WriteFile(filepath.Join(dir, fmt.Sprintf("kernel-%s.%s-%s", numbers[0], numbers[1], name)), text, 0o644)
 }
 
-// kernelName returns the kernel's release and the version of its package.
+// kernelName returns the kernel's release and package version.
 func kernelName() string {
 	name := "Linux " + text("/proc/sys/kernel/osrelease")
 	// for example #1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-11-16)

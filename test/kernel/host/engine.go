@@ -16,8 +16,7 @@ func (f *function) writeErrors(r, value uint64) {
 	}
 }
 
-// writePR writes a register of partial reconfiguration. The first 16 bytes of an image are
-// the GUID of its AFU.
+// writePR writes a register of partial reconfiguration. The first 16 bytes of an image are its AFU's GUID.
 func (f *function) writePR(r, value uint64) {
 	switch r {
 	case prControl:

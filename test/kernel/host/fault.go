@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// apply applies a request that changes the state of a card: see serve.
+// apply applies a request that changes a card's state (see serve).
 func (c *card) apply(verb string, args []string) error {
 	if len(c.functions) == 0 {
 		return fmt.Errorf("%s: found card %s, which qemu emulates, want another model", verb, c.name)

@@ -61,7 +61,7 @@ func newFunction(m functionModel, several bool) (*function, error) {
 	return f, nil
 }
 
-// readConfig reads n bytes, at most 8.
+// readConfig reads n bytes, up to 8.
 func (f *function) readConfig(at, n int) uint64 {
 	if f.dead {
 		return ones

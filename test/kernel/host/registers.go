@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Offsets of the features of a function in its BAR 0. The layout is our choice. The registers are those of
-// drivers/fpga/dfl.h and of the dfl-fme and dfl-afu drivers.
+// Offsets of the features of a function in its BAR 0. The layout is our choice. The registers are the ones in
+// drivers/fpga/dfl.h and in the dfl-fme and dfl-afu drivers.
 const (
 	barSize    = 1 << 20
 	foreignBAR = 1 << 12 // size of BAR 0 of a function without features

@@ -59,7 +59,7 @@ func (m *machine) serve() (status int, ok bool) {
 	return 0, false
 }
 
-// answerOf returns the answer to a request as one line, although the text of err may have several.
+// answerOf returns the answer to a request as one line, even though err may have several.
 func answerOf(answer string, err error) string {
 	if err != nil {
 		return "err " + strings.ReplaceAll(err.Error(), "\n", "; ") + "\n"

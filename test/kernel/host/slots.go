@@ -122,7 +122,7 @@ func (m *machine) unplug(c *card) error {
 	return nil
 }
 
-// pull requests the removal of a card once, and does not wait for it.
+// pull requests a card's removal once, and doesn't wait for it.
 func (m *machine) pull(c *card) error {
 	if c.leaving {
 		return nil

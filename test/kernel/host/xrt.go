@@ -31,8 +31,8 @@ func (f *function) initXRT(m *xrtModel) {
 	f.mailbox = &mailbox{}
 }
 
-// mailbox is the hardware mailbox of a card. It also plays the driver of the management function at the other end: see
-// XRT's xocl/subdev/mailbox.c and include/mailbox_proto.h. Its registers have 32 bits.
+// mailbox is a card's hardware mailbox. It also plays the driver of the management function at the other end: see XRT's
+// xocl/subdev/mailbox.c and include/mailbox_proto.h. Its registers have 32 bits.
 type mailbox struct {
 	packet []uint32 // the part of a packet that xocl has written so far
 	asked  uint32   // the code of the request

@@ -120,7 +120,7 @@ var kinds = map[string]string{
 
 var groups = regexp.MustCompile(`\[[^]]*\]|\S+(?: …)?`)
 
-// match returns an error unless the arguments match the synopsis.
+// match returns an error if the arguments don't match the synopsis.
 func match(synopsis string, args []string) error {
 	rest := args
 	complete := true

@@ -2,7 +2,7 @@
 {{ default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
-{{- /* The name of all objects. A release whose name contains the chart's gives the name alone. */}}
+{{- /* The name of all objects: only the release's name, if that contains the chart's name. */}}
 {{- define "adp.name" -}}
 {{- $chart := include "adp.chart" . }}
 {{- if .Values.fullnameOverride }}
@@ -14,14 +14,14 @@
 {{- end }}
 {{- end }}
 
-{{- /* The labels of all objects. Of api: devicePlugin they also select the pods: a DaemonSet's selector cannot be changed. */}}
+{{- /* The labels of all objects. With api: devicePlugin they also select the pods, because a DaemonSet's selector cannot be changed. */}}
 {{- define "adp.selector" -}}
 app.kubernetes.io/name: {{ include "adp.chart" . }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
-{{- /* The name of the DaemonSet. With the same name for both APIs, a change of api would be an upgrade with surge: the
-new pod of a node would wait for the old one to release the node, and the old one for the new one to be ready. */}}
+{{- /* The name of the DaemonSet. If it were the same for both APIs, changing api would be an upgrade with surge: the
+new pod would wait for the old one to release the node, and the old one would wait for the new one to be ready. */}}
 {{- define "adp.daemonSet" -}}
 {{- if eq .Values.api "dra" -}}
 {{ include "adp.name" . | trunc 59 | trimSuffix "-" }}-dra
@@ -30,7 +30,7 @@ new pod of a node would wait for the old one to release the node, and the old on
 {{- end }}
 {{- end }}
 
-{{- /* The labels that select the pods. They differ, so that no DaemonSet selects the pods of the other one. */}}
+{{- /* The labels that select the pods. They depend on api, so that a DaemonSet never selects the other one's pods. */}}
 {{- define "adp.pods" -}}
 {{- if eq .Values.api "dra" -}}
 app.kubernetes.io/name: {{ include "adp.chart" . }}-dra
@@ -40,7 +40,7 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 {{- end }}
 
-{{- /* Not empty if a second DaemonSet ends the claims of an earlier api: dra. */}}
+{{- /* Not empty if a second DaemonSet unprepares the claims from before a change to api: devicePlugin. */}}
 {{- define "adp.finish" -}}
 {{- if and (ne .Values.api "dra") .Values.dra.finishClaims }}true{{ end }}
 {{- end }}
@@ -52,7 +52,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | replace "+" "_" | trunc 63 | t
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
-{{- /* The chart's labels and those of a value, which take precedence: (list . .Values.podMonitor.labels). */}}
+{{- /* The chart's labels merged with the labels in a value, which take precedence: (list . .Values.podMonitor.labels). */}}
 {{- define "adp.labels.and" -}}
 {{ merge (dict) (last .) (include "adp.labels" (first .) | fromYaml) | toYaml }}
 {{- end }}
@@ -80,7 +80,7 @@ reports, so they have the same path in the container. */}}
 {{ .Values.kubelet.rootDir }}/plugins_registry
 {{- end }}
 
-{{- /* Without a registry, the defaults of the runtime choose where an image comes from, so it is never pulled. */}}
+{{- /* Images without a registry are never pulled, because the runtime's defaults would decide where they come from. */}}
 {{- define "adp.pullPolicy" -}}
 {{- $dra := eq .Values.api "dra" }}
 {{- include "adp.pullPolicyOf" (list (ternary "dra.image" "image" $dra) (ternary .Values.dra.image .Values.image $dra)) }}
@@ -92,7 +92,7 @@ reports, so they have the same path in the container. */}}
 {{- with last . }}
 {{- $registry := eq (include "adp.inRegistry" .repository) "true" }}
 {{- if not (or $registry (has .pullPolicy (list "" "Never"))) }}
-{{- fail (printf "%s.repository: found %q with pullPolicy %s, want its registry before it (REGISTRY/%s), or pullPolicy Never for an image that was imported on the nodes" $path .repository .pullPolicy .repository) }}
+{{- fail (printf "%s.repository: found %q with pullPolicy %s, want a name with a registry (REGISTRY/%s), or pullPolicy Never if the image was imported on the nodes" $path .repository .pullPolicy .repository) }}
 {{- end }}
 {{- default (ternary "IfNotPresent" "Never" $registry) .pullPolicy }}
 {{- end }}
@@ -104,7 +104,7 @@ reports, so they have the same path in the container. */}}
 {{- and (contains "/" .) (or (contains "." $first) (contains ":" $first) (eq $first "localhost")) }}
 {{- end }}
 
-{{- /* The images in use beside .Values.image, by their paths. */}}
+{{- /* The images in use other than .Values.image, by their paths. */}}
 {{- define "adp.otherImages" -}}
 {{- $all := dict }}
 {{- if or (eq .Values.api "dra") (include "adp.finish" .) }}
@@ -147,7 +147,7 @@ reports, so they have the same path in the container. */}}
 {{- default (ternary "/var/run/cdi" "" (or .Values.programming.enabled (eq .Values.api "dra"))) .Values.config.cdiDir }}
 {{- end }}
 
-{{- /* The name of objects that are not in a namespace: it contains the release's namespace. */}}
+{{- /* The name of cluster-scoped objects. It contains the release's namespace. */}}
 {{- define "adp.clusterName" -}}
 {{ .Release.Namespace }}-{{ include "adp.name" . }}
 {{- end }}
@@ -176,7 +176,7 @@ reports, so they have the same path in the container. */}}
 {{- toYaml $config }}
 {{- end }}
 
-{{- /* The id of an interface or an AFU in the form that the hook and the names of resources use. */}}
+{{- /* An interface or AFU ID in the format used by the hook and in resource names. */}}
 {{- define "adp.id" -}}
 {{ . | replace "-" "" | lower }}
 {{- end }}
@@ -185,7 +185,7 @@ reports, so they have the same path in the container. */}}
 {{ include "adp.name" . | trunc 58 | trimSuffix "-" }}-test
 {{- end }}
 
-{{- /* Not empty if no device has the resource of the mode: the families that name theirs in another way. */}}
+{{- /* Not empty if the mode does not determine any resource names: the families whose resources are named in another way. */}}
 {{- define "adp.otherNames" -}}
 {{- if ne (default "single" .Values.config.mode) "pool" }}
 {{- with .Values.config.families }}
@@ -196,8 +196,8 @@ reports, so they have the same path in the container. */}}
 {{- end }}
 {{- end }}
 
-{{- /* The resource that the pod of helm test requests, or nothing: in the other modes the names of
-resources depend on the cards. */}}
+{{- /* The resource that the helm test pod requests. It is empty in the other modes, where resource names
+depend on the cards. */}}
 {{- define "adp.test.resource" -}}
 {{- if .Values.test.resource }}
 {{- .Values.test.resource }}
@@ -209,18 +209,18 @@ resources depend on the cards. */}}
 {{- end }}
 {{- end }}
 
-{{- /* The error of a test without a resource: the value that is missing, and the reason. */}}
+{{- /* The error message of a test without a resource. It contains the missing value and the reason. */}}
 {{- define "adp.test.refusal" -}}
 {{- $mode := default "single" .Values.config.mode }}
-{{- $why := .Values.nodeAnnotation | ternary "with nodeAnnotation the names of resources depend on the node" (printf "in mode %s the names of resources depend on the cards" $mode) }}
+{{- $why := .Values.nodeAnnotation | ternary "with nodeAnnotation, resource names depend on the node" (printf "in %s mode, resource names depend on the cards" $mode) }}
 {{- with include "adp.otherNames" . }}
-{{- $why = printf "rules%s name the resources of the devices of family %s" (contains "xrt" . | ternary " and the shells of cards" "") . }}
+{{- $why = printf "the resource names of %s devices come from rules%s" . (contains "xrt" . | ternary " and the cards' shells" "") }}
 {{- end }}
 {{- $also := .Values.programming.enabled | ternary ", and test.interface and test.afu" "" }}
-{{- printf "test.resource: found none, want a resource of the nodes%s, because %s" $also $why }}
+{{- printf "test.resource: found none, want a resource that the nodes advertise%s, because %s" $also $why }}
 {{- end }}
 
-{{- /* Labels of the test. They differ from those of the daemon's pods, to which the NetworkPolicy applies. */}}
+{{- /* The test's labels. They differ from the labels of the daemon's pods, because the NetworkPolicy applies only to those. */}}
 {{- define "adp.test.labels" -}}
 app.kubernetes.io/name: {{ include "adp.chart" . | trunc 58 | trimSuffix "-" }}-test
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
@@ -257,7 +257,7 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{ include "adp.name" . | trunc 52 | trimSuffix "-" }}-bitstreams
 {{- end }}
 
-{{- /* The labels that select its pods. They differ from those of the daemon, to which other policies apply. */}}
+{{- /* The labels that select its pods. They differ from the daemon's labels, because other policies apply to the daemon. */}}
 {{- define "adp.bitstreams.pods" -}}
 app.kubernetes.io/name: {{ include "adp.chart" . | trunc 52 | trimSuffix "-" }}-bitstreams
 app.kubernetes.io/instance: {{ .Release.Name | quote }}

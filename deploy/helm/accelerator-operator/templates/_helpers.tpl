@@ -40,19 +40,19 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end }}
 {{- end }}
 
-{{- /* A pattern for the names of the plugins' accounts. A long name of an FpgaDevicePlugin leaves only the beginning of the chart's
-name: 53 characters and a dash of 63. */}}
+{{- /* A pattern for the names of the plugins' accounts. If an FpgaDevicePlugin's name is long, only the beginning of the chart's
+name fits: 53 of the 63 characters, and a dash, are already taken. */}}
 {{- define "ao.pluginAccounts" -}}
 (.*accelerator-device-plugin.*|.{38,53}-accelerat[-a-z]*|.{50,52}-bitstreams)
 {{- end }}
 
-{{- /* Without a registry, the defaults of the runtime choose where an image comes from, so it is never pulled. */}}
+{{- /* Images without a registry are never pulled, because the runtime's defaults would decide where they come from. */}}
 {{- define "ao.pullPolicy" -}}
 {{- with .Values.image }}
 {{- $first := splitList "/" .repository | first }}
 {{- $registry := and (contains "/" .repository) (or (contains "." $first) (contains ":" $first) (eq $first "localhost")) }}
 {{- if not (or $registry (has .pullPolicy (list "" "Never"))) }}
-{{- fail (printf "image.repository: found %q with pullPolicy %s, want its registry before it (REGISTRY/%s), or pullPolicy Never for an image that was imported on the nodes" .repository .pullPolicy .repository) }}
+{{- fail (printf "image.repository: found %q with pullPolicy %s, want a name with a registry (REGISTRY/%s), or pullPolicy Never if the image was imported on the nodes" .repository .pullPolicy .repository) }}
 {{- end }}
 {{- default (ternary "IfNotPresent" "Never" $registry) .pullPolicy }}
 {{- end }}
@@ -68,17 +68,17 @@ name: 53 characters and a dash of 63. */}}
 {{- end }}
 {{- end }}
 
-{{- /* Not empty if cert-manager makes the certificate of the webhook. */}}
+{{- /* Not empty if cert-manager issues the webhook's certificate. */}}
 {{- define "ao.certManager" -}}
 {{- if and .Values.mappings.enabled (eq .Values.certificates.source "certManager") }}true{{ end }}
 {{- end }}
 
-{{- /* Not empty if the operator makes the certificate of the webhook. */}}
+{{- /* Not empty if the operator issues the webhook's certificate. */}}
 {{- define "ao.ownCertificates" -}}
 {{- if and .Values.mappings.enabled (eq .Values.certificates.source "operator") }}true{{ end }}
 {{- end }}
 
-{{- /* Not empty if the webhook requires certificates of its clients. */}}
+{{- /* Not empty if the webhook requires client certificates. */}}
 {{- define "ao.clientCA" -}}
 {{- if and .Values.mappings.enabled .Values.webhook.clientCA }}true{{ end }}
 {{- end }}
@@ -88,7 +88,7 @@ name: 53 characters and a dash of 63. */}}
 {{ append (default list .Values.webhook.excludedNamespaces) .Release.Namespace | uniq | sortAlpha | toJson }}
 {{- end }}
 
-{{- /* Not empty if helm test has a pod. */}}
+{{- /* Not empty if the chart includes a test pod. */}}
 {{- define "ao.test" -}}
 {{- if and .Values.mappings.enabled (not (has .Values.test.namespace (include "ao.excluded" . | fromJsonArray))) }}true{{ end }}
 {{- end }}
