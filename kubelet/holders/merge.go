@@ -572,8 +572,8 @@ func (r Rules) lacks(is Report) bool {
 	return false
 }
 
-// settled reports whether all sources have answered completely.
-func (s State) settled() bool { return s.complete && len(s.missing) == 0 }
+// allAnswered reports whether all sources have answered completely.
+func (s State) allAnswered() bool { return s.complete && len(s.missing) == 0 }
 
 // known returns the checkpoint entries whose containers have ended, and those whose containers the kubelet has listed.
 func (s State) known() knownEntries {
