@@ -1,17 +1,17 @@
 # `make` alone prints this help.
 .DEFAULT_GOAL := help
 
-# The version of the programs, images and charts: 0.3.0, or between releases 0.3.0-dev+COMMIT. TAG is the tag of the images:
-# a tag cannot contain `+`, so it has `_` instead, as the tags of Helm's charts do.
+# The version of the programs, images and charts: 0.3.0, or between releases 0.3.0-dev+COMMIT. TAG is the tag of the
+# images: a tag cannot contain `+`, so it has `_` instead, as the tags of Helm's charts do.
 ifndef VERSION
 VERSION := $(shell tools/version.sh)
 endif
 TAG := $(subst +,_,$(VERSION))
 BINARY  := bin/accelerator-device-plugin
 
-# grpcnotrace leaves out gRPC's debug page, which is not served here, and with it package
-# text/template, which keeps the linker from removing unused methods. The binary has 16.8 MB
-# instead of 19.6, and most of it is resident in memory.
+# grpcnotrace leaves out gRPC's debug page, which is not served here. The page uses the package text/template, which
+# keeps the linker from removing unused methods. Without the page, the binary has 16.8 MB instead of 19.6, and most of
+# the binary is resident in memory.
 GO_BUILD := go build -tags grpcnotrace -trimpath
 
 # These tools are not in go.mod: they are run at a fixed version.
@@ -91,7 +91,8 @@ build-operator: ## build accelerator-operator only; the first build takes minute
 generate-operator: ## generate the CRDs and methods from operator/api; then read `git diff`
 	cd operator && $(CONTROLLER_GEN) object crd paths=./api/... output:crd:dir=../deploy/helm/accelerator-operator/files/crds
 
-# The directory of etcd and kube-apiserver, if make e2e has built them: those of the newest Kubernetes, also if it has built others.
+# The directory of etcd and kube-apiserver, if make e2e has built them. If it has built several versions of Kubernetes,
+# the newest one is used.
 ACCELERATOR_E2E_BIN ?= $(lastword $(sort $(wildcard $(HOME)/.cache/accelerator-device-plugin/cluster-*)))
 
 test-operator: ## test the operator, and that the generated files are up to date
@@ -196,8 +197,8 @@ lint-registry: ## check go.mod, go vet, staticcheck, allowed imports of registry
 clean: ## remove the built files
 	rm -rf bin dist tools/site/node_modules
 
-# The architectures of the images, and their creation time: the time of the commit, so that
-# images of the same commit are identical.
+# The architectures of the images, and their creation time. It is the time of the commit, so that images of the same
+# commit are identical.
 ARCHES  ?= amd64 arm64
 CREATED := $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 
@@ -238,7 +239,8 @@ chart: ## package the Helm charts into dist/, for the images of this version (RE
 	@$(call PACKAGE,accelerator-device-plugin,dist)
 	@$(call PACKAGE,accelerator-operator,dist)
 
-# Another version of Go builds other bytes, and so do these variables, and GOEXPERIMENT, which `release -check` refuses.
+# The bytes of a release depend on the version of Go and on these variables. They also depend on GOEXPERIMENT, which
+# `release -check` refuses.
 release: export GOTOOLCHAIN = go1.26.8
 release: export GOFIPS140 = off
 release: export GOAMD64 = v1
@@ -282,8 +284,7 @@ outdated: ## list the modules that are required directly and have a newer versio
 manifests: ## generate files from the charts: deploy/manifests, tables of values in docs, golden files
 	cd tools && go test -count=1 ./chart -update
 
-# -count=1, since go test's cache does not notice changes of the tested files, which are outside
-# of the module.
+# -count=1, because the cache of go test does not notice changes of the tested files, which are outside the module.
 test-chart: ## test charts, image builder and releases; builds helm, which takes minutes the first time
 	cd tools && go vet ./... && go test -count=1 ./...
 	@echo 'NOT RUN: TestSignatures of tools/release: make test-release runs it'

@@ -37,7 +37,7 @@ func (c cordons) published(ctx context.Context) {
 		all := c.book.List()
 		if !slices.ContainsFunc(snapshot.Devices, func(d *inventory.Device) bool {
 			gone := slices.ContainsFunc(d.Reasons, func(r string) bool { return inventory.ReasonOf(r).Tombstone })
-			return !gone && slices.Contains(d.Reasons, inventory.ReasonCordoned) != (cordon.Of(all, d.ID, d.Members...) != nil)
+			return !gone && slices.Contains(d.Reasons, inventory.ReasonCordoned) != (cordon.Find(all, d.ID, d.Members...) != nil)
 		}) {
 			return
 		}

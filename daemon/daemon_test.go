@@ -34,7 +34,7 @@ func TestProbesNameHangingPart(t *testing.T) {
 	defer n.Watcher.Close()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("no answer within 1s"))
-	probes := answers(n, pending{}, &stateSource{kept: func() error { return nil }})
+	probes := answers(n, pending{}, &stateSource{lockCheck: func() error { return nil }})
 	// The inventory does not run, so it does not answer pings.
 	compare.Equal(t, "Alive", "inventory: no answer within 1s", fmt.Sprint(probes.Alive(ctx)))
 	if err := probes.Ready(ctx); err == nil || !strings.HasSuffix(err.Error(), "\ninventory: no answer within 1s") {

@@ -38,7 +38,7 @@ func (r *run) openLedger(ctx context.Context) {
 // exempt reports whether a card isn't expected, because it is cordoned or excluded, or because none of the families
 // that the settings enable lists it.
 func exempt(cfg config.Config, cordons []cordon.Cordon, address, family string) bool {
-	return cordon.Of(cordons, address) != nil || cfg.Exclude[address] ||
+	return cordon.Find(cordons, address) != nil || cfg.Exclude[address] ||
 		!slices.ContainsFunc(Families(cfg), func(f inventory.Family) bool { return f.Name() == family })
 }
 

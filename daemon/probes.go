@@ -62,7 +62,7 @@ func answers(n *Node, api API, shown *stateSource) httpd.Answers {
 	alive := func(ctx context.Context) error { return n.alive(ctx, api) }
 	return httpd.Answers{
 		Alive: alive,
-		Ready: func(ctx context.Context) error { return errors.Join(api.Ready(), alive(ctx), shown.kept()) },
+		Ready: func(ctx context.Context) error { return errors.Join(api.Ready(), alive(ctx), shown.lockCheck()) },
 		Notes: n.Watcher.Lost,
 		Devices: func(ctx context.Context) any {
 			list, _, _ := shown.list(ctx) // if the holders aren't known, none are shown

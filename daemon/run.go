@@ -143,7 +143,7 @@ func (r *run) setMode(asked string) {
 // followSettings starts the task that reads changed settings files.
 func (r *run) followSettings(ctx context.Context) {
 	r.live = openSettings(r.Loader, r.cfg, r.Log, r.Metrics)
-	if live, changed := r.live, r.changed; live.loader.Follows() {
+	if live, changed := r.live, r.changed; live.loader.HasFiles() {
 		r.task(ctx, "settings", func(ctx context.Context) error { return live.follow(ctx, changed) })
 	}
 }
@@ -236,7 +236,7 @@ func (r *run) startTasks(ctx context.Context, holders func(context.Context) inve
 	r.task(ctx, "cordons", book.Run)
 	r.task(ctx, "ledger", func(ctx context.Context) error { return r.ledger.Run(ctx, node.Inventory) })
 	if r.client != nil && r.cfg.Events {
-		events := kubeevents.New(kubeevents.Config{Node: r.cfg.NodeName, Client: r.client, Cordon: book.Of, Missing: r.ledger.Missing, Count: r.Metrics.APIEvent}, r.Log)
+		events := kubeevents.New(kubeevents.Config{Node: r.cfg.NodeName, Client: r.client, Cordon: book.Find, Missing: r.ledger.Missing, Count: r.Metrics.APIEvent}, r.Log)
 		r.task(ctx, "events", events.Run)
 		r.task(ctx, "events", func(ctx context.Context) error { return events.Follow(ctx, node.Inventory, holders) })
 	}
@@ -248,7 +248,7 @@ func (r *run) startTasks(ctx context.Context, holders func(context.Context) inve
 	}
 	shown := &stateSource{
 		version: r.Version, kind: r.Kind, started: time.Now(), inForce: inForce, settings: r.live.state,
-		inventory: node.Inventory, cordons: book, missing: r.ledger.Missing, sensors: sensed.Latest, history: r.ledger.History, holders: r.api.Holders, kept: r.owned.Kept(), judgement: judgement, changes: latest.NewSignal(),
+		inventory: node.Inventory, cordons: book, missing: r.ledger.Missing, sensors: sensed.Latest, history: r.ledger.History, holders: r.api.Holders, lockCheck: r.owned.LockCheck(), judgement: judgement, changes: latest.NewSignal(),
 	}
 	r.probes.use(answers(node, r.api, shown))
 	if socket := r.cfg.Socket; socket != "" {

@@ -73,7 +73,7 @@ func (l *liveSettings) changed(cfg *config.Config, files config.Files) bool {
 func (l *liveSettings) take(cfg *config.Config, files config.Files) bool {
 	differ := !files.Equal(l.read)
 	l.read = files
-	next, restart, err := l.loader.Again(files)
+	next, restart, err := l.loader.Reload(files)
 	l.metrics.ConfigReload(err == nil)
 	if err != nil {
 		l.log.Error("settings refused, previous settings kept", logevent.ConfigRefused, logevent.Err(err))
@@ -110,7 +110,7 @@ func (l *liveSettings) applied(cfg config.Config, restart []string) {
 			l.log.Warn("rule names a family that is not in --families", logevent.ConfigNotice, logevent.Flag("families"), logevent.Reason(r.String()))
 		}
 	}
-	if l.loader.Follows() {
+	if l.loader.HasFiles() {
 		l.log.Info("settings applied", logevent.ConfigApplied, logevent.Hash(hash), logevent.Devices(slices.Sorted(maps.Keys(cfg.Exclude))))
 	}
 }

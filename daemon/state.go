@@ -33,7 +33,7 @@ type stateSource struct {
 	sensors   func() map[string]sensors.Card
 	history   func() []ledger.History
 	holders   func(context.Context) inventory.Holdings
-	kept      func() error // see [owner.Node.Kept]
+	lockCheck func() error // see [owner.Node.LockCheck]
 	judgement *nodecondition.Judgement
 	version   string
 	kind      string        // the API
@@ -86,7 +86,7 @@ func (s *stateSource) state(ctx context.Context) control.State {
 	if err != nil {
 		state.HoldersError = err.Error()
 	}
-	if err := s.kept(); err != nil {
+	if err := s.lockCheck(); err != nil {
 		state.StateDirError = err.Error()
 	}
 	if s.kind == control.DRA { // rules give names to resources

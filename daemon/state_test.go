@@ -31,7 +31,7 @@ func TestStateBeforeTheCardsAreRead(t *testing.T) {
 		s := &stateSource{
 			started: begin, inForce: latest.New(cfg), settings: latest.New(control.Settings{}), cordons: book, // the inventory is not run
 			inventory: inventory.New(Watching(cfg, metrics.New("test")), sysfs.Host{}, zap.NewNop()),
-			kept:      func() error { return nil },
+			lockCheck: func() error { return nil },
 			missing:   latest.New[[]ledger.Missing](nil).Load,
 			sensors:   func() map[string]sensors.Card { return nil },
 			history:   func() []ledger.History { return []ledger.History{{Card: "3b:00.0", Changes: 2}} },

@@ -117,8 +117,8 @@ type Facts struct {
 	NamedByShell bool
 }
 
-// left returns the facts about a device that has left, without those about what a container gets.
-func (f Facts) left() Facts {
+// afterRemoval returns the facts about a device that has left, without those about what a container gets.
+func (f Facts) afterRemoval() Facts {
 	f.Nodes, f.NodeNumbers, f.SharedNodes, f.Mounts, f.Parent, f.ParentNodes, f.ProgramAtStart = nil, nil, nil, nil, "", nil, false
 	return f
 }

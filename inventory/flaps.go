@@ -42,8 +42,8 @@ func (f *flaps) take(now time.Time, good bool, limit int, window time.Duration) 
 	return f.at[len(f.at)-1].Add(window)
 }
 
-// left handles the device's removal. Its state when it returns doesn't count as a turn.
-func (f *flaps) left() { f.standing = false }
+// deviceLeft handles the device's removal. Its state when it returns doesn't count as a turn.
+func (f *flaps) deviceLeft() { f.standing = false }
 
 // allowance limits how long passing conditions may make a device unhealthy before that counts as a fault. They use it
 // up, and each flap window restores rules.reprogram of it. That is enough for a card that is reset now and then, but
@@ -55,8 +55,9 @@ type allowance struct {
 	began   time.Time     // when the current run of such readings began; zero if it isn't running
 }
 
-// left returns how much of the allowance is left now, and forgets whether a passing condition is present.
-func (a *allowance) left(now time.Time, r rules) time.Duration {
+// advance updates the allowance to now, and returns how much of it is left. It forgets whether a passing condition is
+// present.
+func (a *allowance) advance(now time.Time, r rules) time.Duration {
 	switch since := now.Sub(a.at); {
 	case a.at.IsZero():
 	case a.running:

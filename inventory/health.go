@@ -12,9 +12,9 @@ type health struct {
 	conditions map[string]*tracked // by reason
 	// offered means that the device has been published as healthy or degraded. The recovery hold applies only to such a
 	// device. A new port, which hasn't been offered yet, is unbound for a few milliseconds before its driver binds.
-	offered bool
-	passing allowance
-	flaps   flaps
+	offered   bool
+	allowance allowance
+	flaps     flaps
 }
 
 // tracked is a condition that a device has now, or had within the recovery hold. It counts from the first reading with
@@ -71,7 +71,7 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 		v.health = max(v.health, t.worst)
 		v.recheckAt(now, t.until(r))
 		if t.present && t.overdue && h.short(t, now, r) {
-			v.recheckAt(now, h.passing.began.Add(r.reprogram))
+			v.recheckAt(now, h.allowance.began.Add(r.reprogram))
 		}
 		if !ReasonOf(reason).Administrative && (!t.Passing || t.overdue) {
 			hardware = max(hardware, t.worst)
@@ -112,7 +112,7 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 
 // track updates the conditions from those of one reading, and forgets those that have been over for the recovery hold.
 func (h *health) track(now time.Time, read []Condition, r rules) {
-	left := h.passing.left(now, r)
+	left := h.allowance.advance(now, r)
 	if h.conditions == nil && len(read) > 0 {
 		h.conditions = make(map[string]*tracked, len(read))
 	}
@@ -126,13 +126,13 @@ func (h *health) track(now time.Time, read []Condition, r rules) {
 			h.conditions[c.Reason] = t
 		}
 		t.Condition, t.present = c, true
-		h.passing.running = h.passing.running || c.Passing && c.Health == Unhealthy
+		h.allowance.running = h.allowance.running || c.Passing && c.Health == Unhealthy
 	}
 	switch {
-	case !h.passing.running:
-		h.passing.began = time.Time{}
-	case h.passing.began.IsZero():
-		h.passing.began = now
+	case !h.allowance.running:
+		h.allowance.began = time.Time{}
+	case h.allowance.began.IsZero():
+		h.allowance.began = now
 	}
 	for reason, t := range h.conditions {
 		t.update(now, left, r)
@@ -146,7 +146,7 @@ func (h *health) track(now time.Time, read []Condition, r rules) {
 // itself. Such a condition counts as a turn but not as a fault, because the earlier ones may have been caused by
 // another container that reset the card.
 func (h *health) short(t *tracked, now time.Time, r rules) bool {
-	return t.Passing && t.Health == Unhealthy && now.Before(h.passing.began.Add(r.reprogram))
+	return t.Passing && t.Health == Unhealthy && now.Before(h.allowance.began.Add(r.reprogram))
 }
 
 // update updates a condition's severity and times, whether it is present or over.
@@ -208,8 +208,8 @@ func (h *health) overrule(read []Condition, p Policy) {
 // returned replaces the conditions of a device that has come back with a single one: its reservation's reason. That
 // condition is now over, so the recovery hold applies.
 func (h *health) returned(now time.Time, reason string) {
-	h.flaps.left()
-	h.passing = allowance{}
+	h.flaps.deviceLeft()
+	h.allowance = allowance{}
 	h.conditions = map[string]*tracked{reason: {
 		Condition: Condition{Reason: reason, Health: Unhealthy}, since: now, healed: now, worst: Unhealthy,
 	}}

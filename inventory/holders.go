@@ -106,7 +106,7 @@ type holders struct {
 	answeredAt time.Time            // time of the newest query answered without an error
 	unknown    []string             // ids of held devices whose holders' nodes aren't known
 
-	ask time.Time // when the next query is needed; zero if the node doesn't need one
+	askAt time.Time // when the next query is needed; zero if the node doesn't need one
 }
 
 // of returns the holdings of the device with this id, from the newest answer if there is one and from the record
@@ -252,8 +252,8 @@ func (n *node) takeReserved(e *entry, is []Holding, now time.Time) (stale bool) 
 
 // takeNeeds returns which answers the node needs.
 func (n *node) takeNeeds() needs {
-	at := n.holders.ask
-	n.holders.ask = time.Time{}
+	at := n.holders.askAt
+	n.holders.askAt = time.Time{}
 	return needs{at: at, waiting: len(n.waiting) > 0}
 }
 
@@ -358,7 +358,7 @@ func (n *node) reserveMissing(e *entry, held []Holding, now time.Time) {
 		return
 	}
 	if c != nil && !c.read { // the card's devices aren't known yet
-		n.holders.ask = earlier(n.holders.ask, now.Add(n.rules.interval))
+		n.holders.askAt = earlier(n.holders.askAt, now.Add(n.rules.interval))
 		return
 	}
 	e.reservation = reservationOf(e.id, h, now)

@@ -35,7 +35,7 @@ type likeness uint8
 const (
 	unknown likeness = iota // the newer identity lacks parts that may still be read
 	same
-	other
+	different
 )
 
 // compare compares two identities. It ignores the parts that aren't known in before. It also ignores the AFU if anyAFU
@@ -51,7 +51,7 @@ func (before identity) compare(now identity, anyAFU bool) likeness {
 	switch {
 	case differ(before.family, now.family), differ(before.pci, now.pci),
 		differ(before.afu, now.afu), differ(before.iface, now.iface):
-		return other
+		return different
 	case before.afu != "" && now.afu == "", before.iface != "" && now.iface == "":
 		return unknown
 	}

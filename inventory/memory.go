@@ -56,7 +56,7 @@ func (n *node) recall(e *entry, d *Device, now time.Time) {
 	}
 	delete(n.past, e.id)
 	serial, known := d.Attributes[AttributeSerialNumber], was.Attributes[AttributeSerialNumber]
-	if was.Memory == nil || identityOf(was).compare(identityOf(d), true) == other || serial != known && serial != "" && known != "" {
+	if was.Memory == nil || identityOf(was).compare(identityOf(d), true) == different || serial != known && serial != "" && known != "" {
 		return
 	}
 	e.health.recall(was.Memory, now, n.rules)
@@ -72,7 +72,7 @@ func (n *node) forget(card string) {
 	}
 	for id, e := range n.entries {
 		if e.unit == nil && cardOf(id) == card {
-			e.health.flaps, e.health.passing = flaps{}, allowance{}
+			e.health.flaps, e.health.allowance = flaps{}, allowance{}
 		}
 	}
 }
@@ -95,8 +95,8 @@ func (h *health) recall(m *Memory, now time.Time, r rules) {
 		} else if t.Passing {
 			t.since = agoIn(now, hold.Passing)
 			bad = bad && now.Sub(t.since) >= r.reprogram
-			longest := earlier(h.passing.began, t.since)
-			h.passing = allowance{used: min(now.Sub(longest), r.reprogram), at: now, began: longest}
+			longest := earlier(h.allowance.began, t.since)
+			h.allowance = allowance{used: min(now.Sub(longest), r.reprogram), at: now, began: longest}
 		}
 		if end := t.healed.Add(r.hold); !present && !end.After(now) {
 			if bad && end.After(recovered) {
@@ -114,7 +114,7 @@ func (h *health) recall(m *Memory, now time.Time, r rules) {
 		f.standing, f.good = true, false
 		f.take(recovered, false, r.flapLimit, r.flapWindow) // a quarantine may have ended in the meantime
 		f.take(recovered, true, r.flapLimit, r.flapWindow)
-		f.left()
+		f.deviceLeft()
 	}
 	h.offered = h.offered || h.flaps.quarantined // it was, before the quarantine
 }

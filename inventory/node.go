@@ -252,7 +252,7 @@ func (n *node) removeUnit(e *entry, cause, now time.Time) {
 		e.reservation = &reservation{device: tombstoneOf(d), identity: u.identity, since: now}
 	}
 	e.reservation.renamed, e.reservation.standing = false, absent
-	n.holders.ask = earlier(n.holders.ask, now)
+	n.holders.askAt = earlier(n.holders.askAt, now)
 }
 
 // mark marks an entry for the next reconcile to publish. cause is the time of the hint, or zero if there was no hint.
@@ -423,7 +423,7 @@ func (u *unit) learnCounters(counters []Counter) {
 func (u *unit) swapped(read Unit) bool {
 	var now identity
 	now.learn(read, u.identity.family)
-	return u.identity.compare(now, true) == other
+	return u.identity.compare(now, true) == different
 }
 
 // describe returns the unit's device without its health and name.
@@ -448,7 +448,7 @@ func (n *node) supersede(now time.Time) {
 			e := n.entries[u.id]
 			if e.reservation == nil && n.asks && u.device != nil && u.device.OfferedAs != "" {
 				e.reservation = &reservation{device: tombstoneOf(u.device), identity: identityOf(u.device), since: now, renamed: true, standing: undecided}
-				n.holders.ask = earlier(n.holders.ask, now)
+				n.holders.askAt = earlier(n.holders.askAt, now)
 				n.mark(e.id, time.Time{})
 			}
 		}

@@ -153,7 +153,7 @@ func (n *node) reshape(e *entry, m *Device) {
 	var present []string
 	for _, u := range card.units {
 		was := e.reservation.identity
-		if was.family = u.family; was.compare(u.identity, true) == other {
+		if was.family = u.family; was.compare(u.identity, true) == different {
 			return // a different card
 		}
 		present = slices.Concat(present, u.last.Nodes, u.last.NodeNumbers)

@@ -24,7 +24,7 @@ type change struct {
 	found   bool     // the holders were already in the first answer
 	why     string   // the reason for the log
 
-	renamed, renumbered, reshaped, other bool // the reservation's properties
+	renamed, renumbered, reshaped, otherAPI bool // the reservation's properties
 }
 
 // kind is the kind of a change.
@@ -145,7 +145,7 @@ func (c change) latency(now time.Time) zap.Field {
 // given out.
 func (c change) heldMessage() string {
 	switch {
-	case c.renamed && c.other:
+	case c.renamed && c.otherAPI:
 		return "device is held through the other API"
 	case c.renamed:
 		return "device is held under another name"

@@ -46,7 +46,7 @@ type reservation struct {
 	held     bool      // the kubelet's newest answer shows holders of the device
 	holders  []string  // from the newest answer
 	free     bool      // the kubelet was asked after the reservation began, and its answer shows no holder of the device
-	other    bool      // the device is held through the other API
+	otherAPI bool      // the device is held through the other API
 	standing standing
 	// reshaped means that no device is present, but its card is, with the nodes that the holders were given. The device
 	// was given out in another mode, as one of the card's ports or as a card with its ports.
@@ -71,7 +71,7 @@ const (
 func (c *reservation) reason() string {
 	reasons := reservationReasons[c.renamed][c.standing]
 	switch {
-	case c.renamed && c.other:
+	case c.renamed && c.otherAPI:
 		return ReasonHeldOtherAPI
 	case c.reshaped:
 		return ReasonFormerMode
@@ -83,7 +83,7 @@ func (c *reservation) reason() string {
 
 // tombstoneOf returns the device that is listed in place of d when d has left.
 func tombstoneOf(d *Device) *Device {
-	return &Device{ID: d.ID, Family: d.Family, Health: Unhealthy, OfferedAs: d.OfferedAs, PCIAddress: d.PCIAddress, Facts: d.left()}
+	return &Device{ID: d.ID, Family: d.Family, Health: Unhealthy, OfferedAs: d.OfferedAs, PCIAddress: d.PCIAddress, Facts: d.afterRemoval()}
 }
 
 // reservationOf returns a reservation on a device that is known only from a holding.
@@ -125,9 +125,9 @@ func (n *node) settle(e *entry, d *Device, now time.Time) {
 // swapped while no daemon was running.
 func (n *node) reserveSwapped(e *entry, name string, now time.Time) {
 	h, held := heldAs(n.holders.of(e.id), name)
-	if e.reservation == nil && held && h.Given != nil && identityOf(h.Given).compare(e.unit.identity, true) == other {
+	if e.reservation == nil && held && h.Given != nil && identityOf(h.Given).compare(e.unit.identity, true) == different {
 		e.reservation = reservationOf(e.id, h, now)
-		n.holders.ask = earlier(n.holders.ask, now)
+		n.holders.askAt = earlier(n.holders.askAt, now)
 	}
 }
 
@@ -165,7 +165,7 @@ func (n *node) reserveRenamed(e *entry, name string, now time.Time) {
 		e.reservation = renamedReservation(old, old.OfferedAs, name, now)
 		e.reservation.identity = identityOf(old)
 	}
-	n.holders.ask = earlier(n.holders.ask, now)
+	n.holders.askAt = earlier(n.holders.askAt, now)
 }
 
 // reserveHeldElsewhere makes a reservation if the device was given out under another name, by an earlier daemon or a
@@ -185,7 +185,7 @@ func (n *node) reserveHeldElsewhere(e *entry, d *Device, name string, now time.T
 	}
 	if held != nil {
 		e.reservation = renamedReservation(d, held.As, name, now)
-		e.reservation.other = held.OtherAPI
+		e.reservation.otherAPI = held.OtherAPI
 		if n.holders.taken { // the record may contain containers that have ended
 			n.noteHeld(e, *held)
 		}
@@ -238,7 +238,7 @@ func (n *node) compare(e *entry, d *Device, name string) standing {
 	switch {
 	case like == unknown, e.unit.guessed(d), like == same && n.policy.Name != nil && name == "": // a later reading may be complete
 		return undecided
-	case like == other, n.policy.Name != nil && name != e.reservation.device.OfferedAs:
+	case like == different, n.policy.Name != nil && name != e.reservation.device.OfferedAs:
 		return replaced
 	case len(d.Nodes) == 0 && len(e.lost.nodes) > 0: // a region whose ports don't exist yet
 		return undecided
@@ -292,7 +292,7 @@ func (n *node) noteHeld(e *entry, h Holding) {
 func heldChange(e *entry) change {
 	c := e.reservation
 	return change{
-		Change: Change{ID: e.id, New: c.device}, kind: deviceHeld, renamed: c.renamed, other: c.other,
+		Change: Change{ID: e.id, New: c.device}, kind: deviceHeld, renamed: c.renamed, otherAPI: c.otherAPI,
 		renumbered: c.standing == renumbered, reshaped: c.reshaped, holders: c.holders,
 	}
 }

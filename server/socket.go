@@ -33,7 +33,7 @@ func listen(path string) (*listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &listener{Listener: accept.Patiently(l), conns: map[*accepted]bool{}, left: latest.NewSignal()}, nil
+	return &listener{Listener: accept.WithRetries(l), conns: map[*accepted]bool{}, left: latest.NewSignal()}, nil
 }
 
 func (l *listener) Accept() (net.Conn, error) {

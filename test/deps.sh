@@ -37,7 +37,7 @@ refuse 'imports that point upward (importer import)' "$(awk -v prefix="$module/"
 refuse 'only tests and the commands demo and simulate may import sim' "$(grep " $module/sim" <<<"$imports" |
 	grep -vE "^$module/(sim/|test/|cmd/accelerator-device-plugin )" || true)"
 
-# only IMPORT-REGEX IMPORTER-REGEX: no other package may import it.
+# only IMPORT-REGEX IMPORTER-REGEX: reports all other packages that import a package matching IMPORT-REGEX.
 only() {
 	refuse "only $2 may import $1" "$(awk -v import="$1" -v importer="^$module/($2)(/|\$)" '$2 ~ import && $1 !~ importer' <<<"$imports")"
 }
@@ -52,13 +52,14 @@ only '^k8s.io/(client-go|apimachinery|klog)|^github.com/go-logr' 'daemon/apiserv
 only "^$module/offer/names" 'offer|daemon/config'
 only "^$module/test/" 'test'
 
-# Only one file may import go-udev, which is under the GPL; accelerator-fpga, which is distributed under Apache-2.0
-# (NOTICE), may not link it through any package.
+# Only one file may import go-udev, which is under the GPL. accelerator-fpga is distributed under Apache-2.0 (NOTICE),
+# so it may not link go-udev through any package.
 files=$(grep -rl --include='*.go' 'pilebones/go-udev' . | grep -v _test.go || true)
 [ "$(wc -l <<<"$files")" -eq 1 ] || refuse 'only one file may import go-udev' "$files"
 refuse 'accelerator-fpga may not link go-udev' "$(go list -deps ./cmd/accelerator-fpga | grep 'pilebones/go-udev' || true)"
 
-# A binary that calls methods of text/template keeps every exported method: 2.6 MB, and 1.5 MiB of memory.
+# A binary that calls methods of text/template keeps every exported method, which costs 2.6 MB of the binary and 1.5 MiB
+# of memory.
 binary=$(mktemp)
 trap 'rm -f "$binary"' EXIT
 for command in accelerator-device-plugin accelerator-fpga; do

@@ -118,7 +118,7 @@ func pullFacts(ctx context.Context, cfg config.Config, address string, scan bool
 		return f
 	}
 	proc := procusers.Proc{Root: procfs, Patience: processPatience}
-	if f.ProcessesErr = proc.SeesHost(); f.ProcessesErr == nil {
+	if f.ProcessesErr = proc.CheckAccess(); f.ProcessesErr == nil {
 		ctx, cancel := context.WithTimeoutCause(ctx, processesPatience, fmt.Errorf("the search took longer than %s", processesPatience))
 		defer cancel()
 		f.Processes, f.ProcessesErr = proc.Find(ctx, f.Card.Numbers(), f.Card.Files()...)

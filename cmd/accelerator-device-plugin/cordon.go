@@ -97,7 +97,7 @@ func present(cmd *cobra.Command, daemon *control.Client, devices []string) error
 			ids = append(ids, r.ID)
 		}
 		if !slices.ContainsFunc(present, func(r view.Row) bool {
-			return cordon.Of([]cordon.Cordon{{Device: device}}, r.ID, r.Members...) != nil
+			return cordon.Find([]cordon.Cordon{{Device: device}}, r.ID, r.Members...) != nil
 		}) {
 			return fmt.Errorf("DEVICE: found %q, want a device of this node (%s), or --absent to cordon the next card in this slot",
 				name, cmp.Or(strings.Join(ids, ", "), "it has none"))
@@ -224,7 +224,7 @@ func printCordons(cmd *cobra.Command, daemon *control.Client, cordons []cordon.C
 		lines = append(lines, prefix+c.String())
 		known := false
 		for _, r := range state.Devices {
-			if cordon.Of([]cordon.Cordon{c}, r.ID, r.Members...) != nil {
+			if cordon.Find([]cordon.Cordon{c}, r.ID, r.Members...) != nil {
 				known = true
 				lines = append(lines, "  "+r.ID+" is "+inService(r)+", "+holdersText(r))
 			}

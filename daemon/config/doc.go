@@ -9,7 +9,7 @@
 // administrator has excluded, health.severity sets the severities of reasons, and resources contains the rules for
 // resource names. A second file, the overrides, contains only these three keys, either for all nodes or for individual
 // ones, and takes precedence over the first file. When the files change, a running daemon applies these keys
-// ([Loader.Read], [Loader.Again]). Most other settings need a restart. The sizes of files, values and errors are
+// ([Loader.Read], [Loader.Reload]). Most other settings need a restart. The sizes of files, values and errors are
 // bounded.
 //
 // The package owns no state: [New] returns a [Loader]. Load fills in its [Config], which doesn't change after that and

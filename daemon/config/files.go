@@ -34,7 +34,7 @@ type contents struct {
 // mostBytes is the maximum size of a file. In memory, a YAML document can take up to a hundred times its size.
 const mostBytes = 256 << 10
 
-// Read reads the files. Errors are stored in the result and returned by [Loader.Load] and [Loader.Again].
+// Read reads the files. Errors are stored in the result and returned by [Loader.Load] and [Loader.Reload].
 func (l *Loader) Read() Files {
 	files := Files{at: time.Now()}
 	files.config, files.overrides = read("config", l.Config.File), read("overrides", l.Config.Overrides)
@@ -61,8 +61,8 @@ func keysOf(dir string) (keys []string) {
 // OtherKeys returns the keys of the ConfigMap that should contain the overrides, if the overrides' key is missing.
 func (f Files) OtherKeys() []string { return f.overrides.others }
 
-// Follows reports whether there are files to reread.
-func (l *Loader) Follows() bool { return l.Config.File != "" || l.Config.Overrides != "" }
+// HasFiles reports whether there are files to reread.
+func (l *Loader) HasFiles() bool { return l.Config.File != "" || l.Config.Overrides != "" }
 
 func read(kind, path string) (t contents) {
 	if t.path = path; path == "" {

@@ -96,7 +96,7 @@ func FuzzFile(f *testing.F) {
 			t.Errorf("families: %q", c.Families)
 		}
 		checkRules(t, c.Resources)
-		again, others, err := l.Again(l.Read())
+		again, others, err := l.Reload(l.Read())
 		if diff := cmp.Diff(c, again); err != nil || others != nil || diff != "" {
 			t.Errorf("again: others %q, error %v, config (-first +again):\n%s", others, err, diff)
 		}

@@ -75,15 +75,15 @@ func (l *Loader) Load(lookup func(string) (string, bool)) error {
 	return err
 }
 
-// Again returns the configuration that the daemon would have after a restart with these files and the flags and
+// Reload returns the configuration that the daemon would have after a restart with these files and the flags and
 // variables of [Loader.Load]. It doesn't modify l. A running daemon can apply Exclude, Severity, Resources, Sensors and
 // SensorInterval. The returned list contains the flags of all other settings that differ from l.Config, sorted, because
-// they need a restart. Entries for individual nodes apply if they are for l.Config's node. If there are no files, Again
-// returns l.Config.
+// they need a restart. Entries for individual nodes apply if they are for l.Config's node. If there are no files,
+// Reload returns l.Config.
 //
-// Again returns the same errors as Load. After an error the Config is empty, and the caller keeps its old one.
-func (l *Loader) Again(files Files) (Config, []string, error) {
-	if !l.Follows() {
+// Reload returns the same errors as Load. After an error the Config is empty, and the caller keeps its old one.
+func (l *Loader) Reload(files Files) (Config, []string, error) {
+	if !l.HasFiles() {
 		return l.Config, nil, nil
 	}
 	config, set, err := l.parse(files)

@@ -117,7 +117,7 @@ func nodes(n int, entry string) string {
 }
 
 // The overrides may be created and removed while the daemon runs.
-func TestAgainOverrides(t *testing.T) {
+func TestReloadOverrides(t *testing.T) {
 	l := overridden(t, "n1", "exclude: [3b:00.0]\n", "nodes: {n1: {exclude: [5e:00.0]}}\n")
 	must.Succeed(t, l.Load(noVariables))
 	first := l.Files
@@ -144,7 +144,7 @@ func TestAgainOverrides(t *testing.T) {
 				rewrite(t, l.Config.Overrides, test.overrides)
 			}
 			files := l.Read()
-			got, restart, err := l.Again(files)
+			got, restart, err := l.Reload(files)
 			must.Succeed(t, err)
 			compare.Values(t, "exclude", test.want, got.Exclude)
 			compare.Values(t, "restart", test.restart, restart)
@@ -156,13 +156,13 @@ func TestAgainOverrides(t *testing.T) {
 }
 
 // A new node name needs a restart. Until then the overrides of the old node name apply.
-func TestAgainOverridesOfTheRunningNode(t *testing.T) {
+func TestReloadOverridesOfTheRunningNode(t *testing.T) {
 	path := write(t, "nodeName: n1\n")
 	overrides := filepath.Join(filepath.Dir(path), "overrides.yaml")
 	rewrite(t, overrides, "nodes: {n1: {exclude: [3b:00.0]}, n2: {exclude: [5e:00.0]}}\n")
 	l := start(t, noVariables, "--config="+path, "--overrides="+overrides)
 	rewrite(t, path, "nodeName: n2\n")
-	got, restart, err := l.Again(l.Read())
+	got, restart, err := l.Reload(l.Read())
 	must.Succeed(t, err)
 	compare.Values(t, "exclude", map[string]bool{"3b:00.0": true}, got.Exclude)
 	compare.Values(t, "restart", []string{"node-name"}, restart)
@@ -186,8 +186,8 @@ func TestFilesWithErrors(t *testing.T) {
 func TestHashWithoutFiles(t *testing.T) {
 	l := config.New(vocabulary)
 	l.Config.Overrides = filepath.Join(t.TempDir(), "missing")
-	if err := l.Load(noVariables); err != nil || l.Files.Hash() != "" || !l.Follows() {
-		t.Errorf("error %v, hash %q, follows %v; want none, none, true", err, l.Files.Hash(), l.Follows())
+	if err := l.Load(noVariables); err != nil || l.Files.Hash() != "" || !l.HasFiles() {
+		t.Errorf("error %v, hash %q, follows %v; want none, none, true", err, l.Files.Hash(), l.HasFiles())
 	}
 }
 

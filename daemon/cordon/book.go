@@ -73,8 +73,8 @@ func (b *Book) List() []Cordon {
 	return all
 }
 
-// Of calls the package's Of function for the device with this id and these members.
-func (b *Book) Of(id string, members ...string) *Cordon { return Of(b.List(), id, members...) }
+// Find calls the package's Find function for the device with this id and these members.
+func (b *Book) Find(id string, members ...string) *Cordon { return Find(b.List(), id, members...) }
 
 // Changed returns a channel that is closed when the list changes after this call.
 func (b *Book) Changed() <-chan struct{} {

@@ -38,9 +38,9 @@ func (c Cordon) String() string {
 	return text + ": " + c.Why
 }
 
-// Of returns the cordon for the device with this id, for its card, or for one of its members. It returns nil if there
+// Find returns the cordon for the device with this id, for its card, or for one of its members. It returns nil if there
 // is none. Members are PCI addresses that include the domain.
-func Of(all []Cordon, id string, members ...string) *Cordon {
+func Find(all []Cordon, id string, members ...string) *Cordon {
 	card, _, isPort := strings.Cut(id, "-p")
 	for i, c := range all {
 		if c.Device == id || c.Device == card || !isPort && c.Device == id+"-p0" ||

@@ -129,7 +129,9 @@ func (r *rig) run() {
 	r.logs = logs
 	client := must.Value(apiserver.Open(r.config, zap.New(core)))(r.t)
 	r.recorder = kubeevents.New(kubeevents.Config{
-		Node: node, Client: client, Cordon: func(device string, members ...string) *cordon.Cordon { return cordon.Of(r.cordons, device, members...) },
+		Node: node, Client: client, Cordon: func(device string, members ...string) *cordon.Cordon {
+			return cordon.Find(r.cordons, device, members...)
+		},
 		Missing: r.missing.Load, Count: func(result string) { r.locked(func() { r.results[result]++ }) },
 	}, zap.New(core))
 	end := r.task("Run", r.recorder.Run)

@@ -46,20 +46,20 @@ type content struct {
 
 // card is what is remembered about a card.
 type card struct {
-	Card     string    `json:"card"`            // as in [Missing]
-	PCIID    string    `json:"pciId,omitempty"` // as in [inventory.Facts]; "" if not known
-	Serial   string    `json:"serial,omitempty"`
-	Family   string    `json:"family,omitempty"`
-	First    time.Time `json:"firstSeen"`
-	Last     time.Time `json:"lastSeen"`             // for a present card, when the file was written
-	Expected bool      `json:"expected"`             // when last observed, it was present and neither cordoned nor excluded
-	Missing  time.Time `json:"missing,omitzero"`     // when it was found to be missing; zero if it isn't
-	Changes  int       `json:"healthChanges"`        // number
-	Failures int       `json:"failures"`             // how many of these were to unhealthy
-	Removals int       `json:"removals"`             // number
-	Removed  time.Time `json:"lastRemoved,omitzero"` // zero if never, or if not known
-	Recent   []Turn    `json:"recent,omitempty"`     // the newest health changes, oldest first
-	Former   *card     `json:"former,omitempty"`     // the card that was in this slot before; nil if there was none
+	Card     string         `json:"card"`            // as in [Missing]
+	PCIID    string         `json:"pciId,omitempty"` // as in [inventory.Facts]; "" if not known
+	Serial   string         `json:"serial,omitempty"`
+	Family   string         `json:"family,omitempty"`
+	First    time.Time      `json:"firstSeen"`
+	Last     time.Time      `json:"lastSeen"`             // for a present card, when the file was written
+	Expected bool           `json:"expected"`             // when last observed, it was present and neither cordoned nor excluded
+	Missing  time.Time      `json:"missing,omitzero"`     // when it was found to be missing; zero if it isn't
+	Changes  int            `json:"healthChanges"`        // number
+	Failures int            `json:"failures"`             // how many of these were to unhealthy
+	Removals int            `json:"removals"`             // number
+	Removed  time.Time      `json:"lastRemoved,omitzero"` // zero if never, or if not known
+	Recent   []HealthChange `json:"recent,omitempty"`     // the newest health changes, oldest first
+	Former   *card          `json:"former,omitempty"`     // the card that was in this slot before; nil if there was none
 
 	// Devices contains what the inventory needs to know after a restart, by device id.
 	Devices map[string]*inventory.Memory `json:"devices,omitempty"`
@@ -76,8 +76,8 @@ type card struct {
 
 func (c *card) asMissing() Missing { return Missing{c.Card, c.Missing, c.PCIID} }
 
-// Turn is a change of a device's health.
-type Turn struct {
+// HealthChange is a change of a device's health.
+type HealthChange struct {
 	Time   time.Time `json:"time"`
 	Device string    `json:"device"`
 	From   string    `json:"from"`

@@ -24,14 +24,14 @@ import (
 )
 
 const (
-	settle     = 10 * time.Second // time from the first complete list until cards count as missing, because drivers may still find them
-	again      = time.Minute      // time between two checks of cards whose drivers are late
-	lateWithin = time.Hour        // how long a driver may be late; after that, no driver is going to bind
-	pace       = time.Second      // minimum time between two writes
-	busy       = 5 * time.Second  // time between two attempts while another daemon writes the file
-	retry      = time.Minute      // time between two failing writes
-	diskWithin = 5 * time.Second  // maximum time for one access to the state directory; if it takes longer, the file system hangs
-	endWithin  = time.Second      // the same, when the daemon exits
+	settle       = 10 * time.Second // time from the first complete list until cards count as missing, because drivers may still find them
+	lateInterval = time.Minute      // time between two checks of cards whose drivers are late
+	lateWithin   = time.Hour        // how long a driver may be late; after that, no driver is going to bind
+	pace         = time.Second      // minimum time between two writes
+	busy         = 5 * time.Second  // time between two attempts while another daemon writes the file
+	retry        = time.Minute      // time between two failing writes
+	diskWithin   = 5 * time.Second  // maximum time for one access to the state directory; if it takes longer, the file system hangs
+	endWithin    = time.Second      // the same, when the daemon exits
 )
 
 // Config holds a [Ledger]'s settings.
@@ -60,13 +60,13 @@ type Missing struct {
 // History is what has happened to a card. It uses the same JSON keys as cards.json, and is part of the state on the
 // local socket.
 type History struct {
-	Card     string    `json:"card"` // as in [Missing]
-	Changes  int       `json:"healthChanges"`
-	Failures int       `json:"failures"` // number of changes to unhealthy
-	Removals int       `json:"removals"`
-	Removed  time.Time `json:"lastRemoved,omitzero"` // zero if never, or if not known
-	Recent   []Turn    `json:"recent"`               // the newest health changes, oldest first
-	Former   *Former   `json:"former"`               // the card that was in this slot before; nil if there was none
+	Card     string         `json:"card"` // as in [Missing]
+	Changes  int            `json:"healthChanges"`
+	Failures int            `json:"failures"` // number of changes to unhealthy
+	Removals int            `json:"removals"`
+	Removed  time.Time      `json:"lastRemoved,omitzero"` // zero if never, or if not known
+	Recent   []HealthChange `json:"recent"`               // the newest health changes, oldest first
+	Former   *Former        `json:"former"`               // the card that was in this slot before; nil if there was none
 }
 
 // Former is a card that has been replaced by another one.
@@ -199,7 +199,7 @@ func (l *Ledger) History() []History {
 	defer l.mu.Unlock()
 	all := []History{}
 	for _, c := range l.sorted() {
-		h := History{Card: c.Card, Changes: c.Changes, Failures: c.Failures, Removals: c.Removals, Removed: c.Removed, Recent: append([]Turn{}, c.Recent...)}
+		h := History{Card: c.Card, Changes: c.Changes, Failures: c.Failures, Removals: c.Removals, Removed: c.Removed, Recent: append([]HealthChange{}, c.Recent...)}
 		if f := c.Former; f != nil {
 			h.Former = &Former{f.PCIID, f.Serial, f.First, f.Last, f.Changes, f.Removals}
 		}
@@ -304,7 +304,7 @@ func (l *Ledger) Run(ctx context.Context, devices Devices) error {
 		}
 		l.observe(snapshot, time.Now())
 		if (due || l.look && l.began) && l.findMissing(time.Now()) {
-			settled = time.After(again)
+			settled = time.After(lateInterval)
 		}
 		due = false
 		if snapshot.Complete && settled == nil {

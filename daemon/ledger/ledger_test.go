@@ -442,7 +442,7 @@ func TestHistory(t *testing.T) {
 		history := r.ledger.History()
 		compare.Equal(r, "changes in the history", 20, len(history[0].Recent))
 		history[0].Recent = nil
-		wantHistory := []ledger.History{{Card: "3b:00.0", Changes: 50, Failures: 26, Removals: 1, Removed: begin}, {Card: "5e:00.0", Recent: []ledger.Turn{}, Former: &ledger.Former{PCIID: model, First: begin, Last: begin.Add(time.Minute)}}}
+		wantHistory := []ledger.History{{Card: "3b:00.0", Changes: 50, Failures: 26, Removals: 1, Removed: begin}, {Card: "5e:00.0", Recent: []ledger.HealthChange{}, Former: &ledger.Former{PCIID: model, First: begin, Last: begin.Add(time.Minute)}}}
 		compare.Values(r, "history", wantHistory, history)
 		r.start(bad)
 		r.list(healthy("3b:00.0"))

@@ -89,7 +89,7 @@ func (l *Ledger) removed(c *card, s inventory.Snapshot, now time.Time) {
 // count counts a change of a card's health, in which n of its devices have changed. It marks the worst one.
 func (c *card) count(n int) {
 	newest := c.Recent[max(len(c.Recent)-n, 0):]
-	worst := max(slices.IndexFunc(newest, Turn.isFailure), 0)
+	worst := max(slices.IndexFunc(newest, HealthChange.isFailure), 0)
 	newest[worst].OfCard = true
 	c.Changes++
 	c.changes++
@@ -98,10 +98,10 @@ func (c *card) count(n int) {
 	}
 }
 
-func (t Turn) isFailure() bool { return t.To == inventory.Unhealthy.String() }
+func (t HealthChange) isFailure() bool { return t.To == inventory.Unhealthy.String() }
 
 // note adds a change of a device's health. The reason is a hardware problem or "".
-func (c *card) note(t Turn, now time.Time) {
+func (c *card) note(t HealthChange, now time.Time) {
 	c.Recent = append(c.Recent[max(len(c.Recent)+1-maxRecent, 0):], t)
 	switch {
 	case !inventory.IsRemovalStep(t.Reason):
@@ -336,7 +336,7 @@ func (l *Ledger) deviceChanged(change inventory.Change, now time.Time) bool {
 	if !known {
 		return false
 	}
-	t := Turn{Time: timeOf(now), Device: d.ID, From: was.String(), To: is.String()}
+	t := HealthChange{Time: timeOf(now), Device: d.ID, From: was.String(), To: is.String()}
 	if is > was {
 		t.Reason = clean(d.Cause)
 	}

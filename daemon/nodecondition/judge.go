@@ -88,7 +88,7 @@ func Judge(before Verdict, s inventory.Snapshot, missing []ledger.Missing, cordo
 		}
 	}
 	for _, m := range missing {
-		if cordon.Of(cordons, m.Card) != nil {
+		if cordon.Find(cordons, m.Card) != nil {
 			continue
 		}
 		all[m.Card], bad[m.Card] = true, true

@@ -59,10 +59,10 @@ func TestHangingFUSE(t *testing.T) {
 	dir := privatedirtest.Dir(t)
 	before := owner.New(dir, control.DRA, zap.NewNop())
 	must.Succeed(t, before.Take(t.Context(), func() owner.Naming { return 1 }))
-	kept := before.Kept()
+	check := before.LockCheck()
 	release := privatedirtest.Hang(t, dir)
 	for range 2 {
-		compare.Error(t, "kept", "the file system hangs", kept())
+		compare.Error(t, "lock check", "the file system hangs", check())
 	}
 	// within fails if a call takes longer than this time, or twice that on a slow machine.
 	within := func(limit time.Duration, call string, f func()) {

@@ -26,7 +26,7 @@ const (
 	maxBoot     = 100              // maximum size of this file in bytes
 	guardWithin = 3 * time.Second  // maximum wait for the guard, which another daemon holds for a few milliseconds
 
-	keptWithin   = time.Second     // how long a check that the lock is still in place waits for the disk
+	checkWithin  = time.Second     // how long a check of the lock, and its release, wait for the disk
 	renameWithin = time.Second     // maximum duration of Rename and of Renamed, because other settings wait for them
 	answerWithin = 5 * time.Second // when a wait for the disk has taken this long, it is logged
 
@@ -440,9 +440,9 @@ func (n *Node) awaitRecord(ctx context.Context) error {
 	}
 }
 
-// Kept returns a function that returns an error once this daemon's lock is no longer in the state directory, because it
-// has been removed or replaced. Any goroutine may call that function.
-func (n *Node) Kept() func() error {
+// LockCheck returns a function that returns an error once this daemon's lock is no longer in the state directory,
+// because it has been removed or replaced. Any goroutine may call that function.
+func (n *Node) LockCheck() func() error {
 	if n.lock == nil {
 		return func() error { return nil }
 	}
@@ -463,7 +463,7 @@ func (n *Node) Kept() func() error {
 	}
 	disk := privatedir.NewTurns(path)
 	return func() error {
-		if err := disk.Within(context.Background(), keptWithin, func(context.Context) error { return same() }); err != nil {
+		if err := disk.Within(context.Background(), checkWithin, func(context.Context) error { return same() }); err != nil {
 			return fmt.Errorf("--state-dir: %w", err)
 		}
 		return nil
@@ -518,7 +518,7 @@ func (n *Node) Release() { n.release() }
 func (n *Node) release() {
 	if lock := n.lock; lock != nil {
 		n.lock = nil
-		_ = n.disk.Within(context.Background(), keptWithin, func(context.Context) error { return lock.Release() })
+		_ = n.disk.Within(context.Background(), checkWithin, func(context.Context) error { return lock.Release() })
 	}
 }
 

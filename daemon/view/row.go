@@ -97,7 +97,7 @@ func (l List) row(d *inventory.Device) Row {
 		AFUID: d.AFUID, InterfaceID: d.InterfaceID,
 		DeviceNodes: l.paths(d.Nodes), Parent: d.Parent, Holder: []string{},
 		NodeNumbers: append([]string{}, d.NodeNumbers...), ParentNodes: append([]string{}, d.ParentNodes...),
-		Cordon:     cordon.Of(l.Cordons, d.ID, d.Members...),
+		Cordon:     cordon.Find(l.Cordons, d.ID, d.Members...),
 		Attributes: map[string]string{}, Members: append([]string{}, d.Members...), SharedNodes: l.paths(d.SharedNodes),
 		Mounts: append([]string{}, d.MountsOf(l.HostSys)...),
 	}

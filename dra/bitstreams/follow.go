@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	// most is the largest number of bitstreams that are followed. They fill eight slices.
-	most = 512
-	// settle is how long the store must be unchanged before it is read, because several files may be installed
+	// maxBitstreams is the largest number of bitstreams that are followed. They fill eight slices.
+	maxBitstreams = 512
+	// settleTime is how long the store must be unchanged before it is read, because several files may be installed
 	// together.
-	settle = 200 * time.Millisecond
+	settleTime = 200 * time.Millisecond
 	// interval is the longest time between two reads. It is needed because inotify can miss changes.
 	interval = time.Minute
-	// blind replaces interval while the store cannot be watched, for example because it does not exist yet.
-	blind = 10 * time.Second
-	// within limits how long reading the store can take. The store may be on a network file system that hangs.
-	within = 5 * time.Second
+	// blindInterval replaces interval while the store cannot be watched, for example because it does not exist yet.
+	blindInterval = 10 * time.Second
+	// readTimeout limits how long reading the store can take. The store may be on a network file system that hangs.
+	readTimeout = 5 * time.Second
 )
 
 // Follower follows the bitstreams in a store. Create it with [New], and run it once.
@@ -65,7 +65,7 @@ func (f *Follower) Run(ctx context.Context) error {
 		dirwatch.Run(watching, dirwatch.Config{
 			// A hidden file is not a bitstream yet. Someone may still be writing to it, possibly for an hour.
 			Dirs: dirs, Concerns: func(e notify.Event) bool { return !strings.HasPrefix(filepath.Base(e.Name), ".") },
-			Settle: settle, Interval: interval, Blind: blind, Log: f.log,
+			Settle: settleTime, Interval: interval, Blind: blindInterval, Log: f.log,
 		}, func() {
 			if f.read(ctx); !slices.Equal(f.dirs, dirs) {
 				stop()
@@ -96,7 +96,7 @@ func (f *Follower) content() (found content, err error) {
 
 func (f *Follower) read(ctx context.Context) {
 	read := make(chan content, 1)
-	err := f.disk.Within(ctx, within, func(context.Context) error {
+	err := f.disk.Within(ctx, readTimeout, func(context.Context) error {
 		found, err := f.content()
 		read <- found
 		return err
@@ -115,7 +115,7 @@ func (f *Follower) read(ctx context.Context) {
 		text = err.Error()
 	}
 	found := slices.DeleteFunc(now.stored, func(b programming.Stored) bool { return draname.Bitstream(b.InterfaceID, b.ID) == "" })
-	left := max(0, len(found)-most)
+	left := max(0, len(found)-maxBitstreams)
 	found = found[:len(found)-left]
 	if text != f.failed && err != nil {
 		f.log.Warn("store of bitstreams could not be read", logevent.StoreFailed, logevent.Path(string(f.store)), logevent.Err(err))

@@ -97,15 +97,15 @@ type Claims struct {
 	changes *latest.Value[struct{}] // replaced after each change of the claims on disk
 	problem atomic.Pointer[error]   // result of the newest check; nil: the spec is up to date
 
-	count atomic.Int32 // prepared claims in the file, as of the last read or write
-	turn  sync.Map     // uid of a claim that this instance has prepared → its turn, an int
+	count         atomic.Int32 // prepared claims in the file, as of the last read or write
+	preparationOf sync.Map     // uid of a claim that this instance has prepared → the number of its preparation, an int
 
 	busy chan struct{} // contains an element while a call uses the file or the fields below
 	// known lists the claims as they were last read or written. hasRead is true after the file was read once.
-	known   []record
-	hasRead bool
-	files   map[string]cdi.File // the mount of each metadata file, by the name of the file
-	turns   int                 // number of claims that this instance has prepared
+	known        []record
+	hasRead      bool
+	files        map[string]cdi.File // the mount of each metadata file, by the name of the file
+	preparations int                 // number of preparations by this instance
 	// complete is true after the first complete snapshot. Until then the spec is not changed, because the new one would
 	// lack the devices that have not been read yet.
 	complete bool
@@ -242,8 +242,8 @@ func (c *Claims) admit(ctx context.Context, dir *os.Root, r request, s inventory
 	if canceled := context.Cause(ctx); canceled != nil {
 		return canceled
 	}
-	c.turns++
-	c.turn.Store(r.UID, c.turns) // before Changed
+	c.preparations++
+	c.preparationOf.Store(r.UID, c.preparations) // before Changed
 	failed := c.write(dir, all)
 	if err != nil && failed != nil {
 		return fmt.Errorf("%w; %w", err, failed)
@@ -337,7 +337,7 @@ func (c *Claims) remove(dir *os.Root, i int, s inventory.Snapshot) error {
 	if err != nil {
 		return err
 	}
-	c.turn.Delete(c.known[i].UID)
+	c.preparationOf.Delete(c.known[i].UID)
 	return c.write(dir, rest)
 }
 
@@ -361,7 +361,7 @@ func (c *Claims) Holdings(ctx context.Context) (map[string][]inventory.Holding, 
 			// There is one holding for each device. A prepared claim takes precedence over waiting ones, which have no
 			// nodes.
 			if held[d.id] == nil || !r.Waiting {
-				held[d.id] = []inventory.Holding{{As: draname.Driver, Nodes: d.Nodes, Later: d.Later, Given: d.given(), AnyAFU: d.Wanted != ""}}
+				held[d.id] = []inventory.Holding{{As: draname.Driver, Nodes: d.Nodes, Later: d.Later, Given: d.identity(), AnyAFU: d.Wanted != ""}}
 			}
 		}
 	}
@@ -397,8 +397,8 @@ func (c *Claims) Changed() <-chan struct{} {
 type Prepared struct {
 	UID, Namespace, Name string
 	Devices              []string // their ids, in the order of the allocation
-	// Turn changes when the claim is unprepared and then prepared again.
-	Turn int
+	// Preparation changes when the claim is unprepared and then prepared again.
+	Preparation int
 }
 
 // Prepared returns the claims that are prepared.
@@ -410,9 +410,9 @@ func (c *Claims) Prepared(ctx context.Context) ([]Prepared, error) {
 	var prepared []Prepared
 	for _, r := range all {
 		if !r.Waiting {
-			turn, _ := c.turn.Load(r.UID)
-			n, _ := turn.(int)
-			prepared = append(prepared, Prepared{UID: r.UID, Namespace: r.Namespace, Name: r.Name, Devices: r.ids(), Turn: n})
+			value, _ := c.preparationOf.Load(r.UID)
+			n, _ := value.(int)
+			prepared = append(prepared, Prepared{UID: r.UID, Namespace: r.Namespace, Name: r.Name, Devices: r.ids(), Preparation: n})
 		}
 	}
 	return prepared, nil

@@ -104,8 +104,8 @@ func (d device) fresh(now *inventory.Device) []string {
 	})
 }
 
-// given returns the device's identity, or nil if it isn't known.
-func (d device) given() *inventory.Device {
+// identity returns the device's identity, or nil if it isn't known.
+func (d device) identity() *inventory.Device {
 	if d.Family == "" {
 		return nil
 	}

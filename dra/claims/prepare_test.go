@@ -371,26 +371,26 @@ func TestUnprepareNames(t *testing.T) {
 }
 
 // A claim that was unprepared and prepared again can be distinguished from one that was prepared all the time.
-func TestTurn(t *testing.T) {
+func TestPreparation(t *testing.T) {
 	r := newRig(t, port("3b:00.0", 0))
 	c := claimOf("one", result("a", "3b:00.0"))
-	turn := func() int {
+	preparation := func() int {
 		t.Helper()
 		all, err := r.Prepared(t.Context())
 		if err != nil || len(all) != 1 {
 			t.Fatalf("found %v, %v, want one claim", all, err)
 		}
-		return all[0].Turn
+		return all[0].Preparation
 	}
 	r.prepare(c)
-	first := turn()
+	first := preparation()
 	r.prepare(c)
-	if again := turn(); again != first {
-		t.Errorf("prepared twice: found turn %d, want %d", again, first)
+	if again := preparation(); again != first {
+		t.Errorf("prepared twice: found preparation %d, want %d", again, first)
 	}
 	r.unprepare(c)
 	r.prepare(c)
-	if again := turn(); again == first {
-		t.Errorf("unprepared between: found turn %d, want another", again)
+	if again := preparation(); again == first {
+		t.Errorf("unprepared between: found preparation %d, want another", again)
 	}
 }

@@ -34,12 +34,12 @@ const (
 	// pace is the shortest time between two requests. The slices are written by the same client, and a taint must not
 	// wait for a status.
 	pace = 200 * time.Millisecond
-	// within is the longest time for one request.
-	within = 10 * time.Second
-	// again is the time to wait after the first failed pass. The time doubles with each further failure, up to atMost,
-	// so a driver that lacks the permissions asks rarely.
-	again  = time.Minute
-	atMost = 30 * time.Minute
+	// requestTimeout is the longest time for one request.
+	requestTimeout = 10 * time.Second
+	// firstRetry is the time to wait after the first failed pass. The time doubles with each further failure, up to
+	// maxRetry, so a driver that lacks the permissions asks rarely.
+	firstRetry = time.Minute
+	maxRetry   = 30 * time.Minute
 	// longest is the length to which the message of a condition is cut.
 	longest = 200
 )
@@ -91,8 +91,8 @@ type Writer struct {
 
 // stored is a claim's status on the API server.
 type stored struct {
-	turn    int // of the claim; if it changes, the claim may have been deallocated, which clears its status
-	devices []resourceapi.AllocatedDeviceStatus
+	preparation int // of the claim; if it changes, the claim may have been deallocated, which clears its status
+	devices     []resourceapi.AllocatedDeviceStatus
 }
 
 func New(cfg Config) *Writer {
@@ -101,7 +101,7 @@ func New(cfg Config) *Writer {
 
 // Run writes the status of claims until ctx ends. Then it returns nil.
 func (w *Writer) Run(ctx context.Context) error {
-	retries := backoff.Backoff{First: again, Most: atMost}
+	retries := backoff.Backoff{First: firstRetry, Most: maxRetry}
 	var retry <-chan time.Time // nil: no claim has failed
 	due := false
 	for {
@@ -148,12 +148,12 @@ func (w *Writer) pass(ctx context.Context, s inventory.Snapshot, retry bool) (as
 		return false, nil // the claims log it, and their channel closes when they have changed
 	}
 	maps.DeleteFunc(w.stored, func(uid string, was stored) bool {
-		return !slices.ContainsFunc(prepared, func(c claims.Prepared) bool { return c.UID == uid && c.Turn == was.turn })
+		return !slices.ContainsFunc(prepared, func(c claims.Prepared) bool { return c.UID == uid && c.Preparation == was.preparation })
 	})
-	var again []claims.Prepared // to try again, in the order of w.failed
+	var failedBefore []claims.Prepared // to try again, in the order of w.failed
 	for _, uid := range w.failed {
 		if i := slices.IndexFunc(prepared, func(c claims.Prepared) bool { return c.UID == uid }); i >= 0 {
-			again = append(again, prepared[i])
+			failedBefore = append(failedBefore, prepared[i])
 		}
 	}
 	w.failed = nil
@@ -168,11 +168,11 @@ func (w *Writer) pass(ctx context.Context, s inventory.Snapshot, retry bool) (as
 		return err == nil
 	}
 	for _, c := range prepared {
-		if !slices.ContainsFunc(again, func(o claims.Prepared) bool { return o.UID == c.UID }) && !w.current(c, s) {
+		if !slices.ContainsFunc(failedBefore, func(o claims.Prepared) bool { return o.UID == c.UID }) && !w.current(c, s) {
 			try(c)
 		}
 	}
-	for _, c := range again {
+	for _, c := range failedBefore {
 		switch {
 		case w.current(c, s): // the devices are back in their old state
 		case retry:
@@ -193,7 +193,7 @@ func (w *Writer) current(c claims.Prepared, s inventory.Snapshot) bool {
 
 // write writes a claim's status if it differs from the one on the API server.
 func (w *Writer) write(ctx context.Context, c claims.Prepared, s inventory.Snapshot) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	api := w.cfg.Client.ResourceV1().ResourceClaims(c.Namespace)
 	known, asked := w.stored[c.UID]
@@ -202,7 +202,7 @@ func (w *Writer) write(ctx context.Context, c claims.Prepared, s inventory.Snaps
 		claim, err := api.Get(ctx, c.Name, metav1.GetOptions{})
 		switch {
 		case ofClaim(err), err == nil && string(claim.UID) != c.UID:
-			w.stored[c.UID] = stored{c.Turn, w.statusOf(c, s, nil)}
+			w.stored[c.UID] = stored{c.Preparation, w.statusOf(c, s, nil)}
 			return nil
 		case err != nil:
 			return err
@@ -227,7 +227,7 @@ func (w *Writer) write(ctx context.Context, c claims.Prepared, s inventory.Snaps
 			return err
 		}
 	}
-	w.stored[c.UID] = stored{c.Turn, want}
+	w.stored[c.UID] = stored{c.Preparation, want}
 	return nil
 }
 

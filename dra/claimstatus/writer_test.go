@@ -382,7 +382,7 @@ func TestPreparedAgain(t *testing.T) {
 		r.ClearActions()
 		r.prepared.Update(func(all []claims.Prepared) []claims.Prepared {
 			again := slices.Clone(all)
-			again[0].Turn++
+			again[0].Preparation++
 			return again
 		})
 		r.expect(time.Minute, "get one", "patch one")

@@ -135,7 +135,7 @@ func (d *Driver) Run(ctx context.Context) error {
 		return d.publisher.Run(ctx)
 	})
 	tasks.Go(func() error { d.watch(ctx); return nil })
-	tasks.Go(func() error { d.restore(ctx, d.again); return nil })
+	tasks.Go(func() error { d.restore(ctx, d.handAgain); return nil })
 	tasks.Go(func() error {
 		select {
 		case <-ctx.Done():
@@ -186,8 +186,8 @@ func (d *Driver) publish(ctx context.Context, r resourceslice.DriverResources) e
 	return d.hand(ctx, r)
 }
 
-// again hands the desired slices to the helper again.
-func (d *Driver) again(ctx context.Context) {
+// handAgain hands the desired slices to the helper again.
+func (d *Driver) handAgain(ctx context.Context) {
 	d.handing.Lock()
 	defer d.handing.Unlock()
 	s, _ := d.state.Load()
@@ -203,8 +203,8 @@ func (d *Driver) hand(ctx context.Context, r resourceslice.DriverResources) erro
 	return nil
 }
 
-// Again republishes the slices even though they haven't changed.
-func (d *Driver) Again() { d.publisher.Again() }
+// Republish publishes the slices again even though they haven't changed.
+func (d *Driver) Republish() { d.publisher.Republish() }
 
 // Registered reports whether the kubelet has registered the driver.
 func (d *Driver) Registered() bool {

@@ -185,7 +185,7 @@ func TestPublishesOnceRegistered(t *testing.T) {
 	})
 	r.AwaitHanding() // takes a second
 	all, err := client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
-	if err != nil || len(all.Items) > 0 || !r.Settled() || r.count(logevent.SlicesPublished) > 0 {
+	if err != nil || len(all.Items) > 0 || !r.UpToDate() || r.count(logevent.SlicesPublished) > 0 {
 		t.Errorf("before the registration: found %d slices, error %v, want none", len(all.Items), err)
 	}
 	r.register(true)

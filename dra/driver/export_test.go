@@ -9,7 +9,9 @@ import (
 )
 
 // Restore runs the attempts to have slices written again.
-func (d *Driver) Restore(ctx context.Context, again func(context.Context)) { d.restore(ctx, again) }
+func (d *Driver) Restore(ctx context.Context, handAgain func(context.Context)) {
+	d.restore(ctx, handAgain)
+}
 
 // FillCache makes the helper fill its cache, unless slices are wanted already.
 func (d *Driver) FillCache(ctx context.Context) error { return d.fillCache(ctx) }

@@ -22,12 +22,12 @@ import (
 )
 
 const (
-	// missing is the time from the deletion of a slice to the first attempt to restore it. By then the helper has also
+	// minWait is the time from the deletion of a slice to the first attempt to restore it. By then the helper has also
 	// seen the deletion, and the other slices have been deleted. The time doubles with each attempt.
-	missing = 50 * time.Millisecond
-	// differs is the longest time between two attempts. It is also the time to the first attempt if no slice is
+	minWait = 50 * time.Millisecond
+	// maxWait is the longest time between two attempts. It is also the time to the first attempt if no slice is
 	// missing, but the content differs. While two drivers are running, their devices may differ for a while.
-	differs = 30 * time.Second
+	maxWait = 30 * time.Second
 	// After maxAttempts attempts in a row, there is only one attempt per attemptInterval. This protects the API server
 	// if a slice is deleted each time that it is written, for example because its node was created again with another
 	// uid.
@@ -135,21 +135,21 @@ func (d *Driver) note(object any, deleted bool) {
 	}
 }
 
-// restore calls again, at intervals, while the API server doesn't have the desired slices. It returns when ctx ends.
-// Without restore, the helper would write deleted slices only after 30 s, or after up to 1000 s if it could not reach
-// the API server for a long time.
-func (d *Driver) restore(ctx context.Context, again func(context.Context)) {
+// restore calls handAgain, at intervals, while the API server doesn't have the desired slices. It returns when ctx
+// ends. Without restore, the helper would write deleted slices only after 30 s, or after up to 1000 s if it could not
+// reach the API server for a long time.
+func (d *Driver) restore(ctx context.Context, handAgain func(context.Context)) {
 	attempts := rate.NewLimiter(rate.Every(attemptInterval), maxAttempts)
-	for wait := missing; ; {
+	for wait := minWait; ; {
 		s, stale := d.state.Load()
 		var attempt <-chan time.Time
 		switch {
 		case s.wanted == nil || s.current():
-			wait = missing
+			wait = minWait
 		case s.lacks():
 			attempt = time.After(wait)
 		default:
-			attempt = time.After(differs)
+			attempt = time.After(maxWait)
 		}
 		select {
 		case <-ctx.Done():
@@ -159,8 +159,8 @@ func (d *Driver) restore(ctx context.Context, again func(context.Context)) {
 			if attempts.Wait(ctx) != nil {
 				return
 			}
-			again(ctx)
-			wait = min(2*wait, differs)
+			handAgain(ctx)
+			wait = min(2*wait, maxWait)
 		}
 	}
 }

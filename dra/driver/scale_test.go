@@ -49,8 +49,8 @@ const (
 	cards  = 32 // of each node
 	rack   = 20 // nodes
 	rounds = 7  // of a rack that fails
-	// settled is the time to wait after a step. Requests that are sent during this time still count for the step.
-	settled = 3 * time.Second
+	// settleTime is the time to wait after a step. Requests that are sent during this time still count for the step.
+	settleTime = 3 * time.Second
 	// account is the user of the drivers. It is the same as in the chart, so that the API server queues their requests
 	// in the same way.
 	account = "system:serviceaccount:kube-system:accelerator-dra-driver"
@@ -79,7 +79,7 @@ func BenchmarkScale(b *testing.B) {
 		})
 		s.healRack()
 		s.until("untainted", func() bool { return s.nodesWith(cards, 0) == *drivers })
-		s.rest(settled)
+		s.rest(settleTime)
 	}
 	s.keepMedian(rounds)
 
@@ -471,7 +471,7 @@ func (s *site) measure(step string, do func(began time.Time) time.Duration) {
 	s.mu.Unlock()
 	before, began := s.counters(), time.Now()
 	took := do(began)
-	s.rest(settled)
+	s.rest(settleTime)
 	after := s.counters()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,12 +19,12 @@ const (
 )
 
 // Withdraw deletes the slices of this driver on a node, and returns nil once the API server has none. After an error it
-// tries again until ctx ends. settled is the result of [Driver.Settled], or true if no Driver has run.
-func Withdraw(ctx context.Context, client kubernetes.Interface, node string, settled bool) error {
+// tries again until ctx ends. upToDate is the result of [Driver.UpToDate], or true if no Driver has run.
+func Withdraw(ctx context.Context, client kubernetes.Interface, node string, upToDate bool) error {
 	began := time.Now()
 	for {
 		left, err := deleteSlices(ctx, client, node)
-		if err == nil && left == 0 && (settled || time.Since(began) >= lateWrite) {
+		if err == nil && left == 0 && (upToDate || time.Since(began) >= lateWrite) {
 			return nil
 		}
 		switch {
@@ -55,8 +55,8 @@ func deleteSlices(ctx context.Context, client kubernetes.Interface, node string)
 	return len(all.Items), nil
 }
 
-// Settled reports whether the API server has the latest slices. If it does, no write was cancelled when Run ended.
-func (d *Driver) Settled() bool {
+// UpToDate reports whether the API server has the latest slices. If it does, no write was cancelled when Run ended.
+func (d *Driver) UpToDate() bool {
 	s, _ := d.state.Load()
 	return s.wanted == nil || s.current()
 }

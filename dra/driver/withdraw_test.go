@@ -24,12 +24,12 @@ import (
 func TestWithdraw(t *testing.T) {
 	busy := apierrors.NewTooManyRequests("busy", 0)
 	for _, tc := range []struct {
-		name      string
-		slices    int
-		unsettled bool
-		react     func(client *fake.Clientset, elapsed func() time.Duration)
-		want      string // error
-		took      time.Duration
+		name     string
+		slices   int
+		outdated bool
+		react    func(client *fake.Clientset, elapsed func() time.Duration)
+		want     string // error
+		took     time.Duration
 	}{
 		{name: "none"},
 		{name: "three", slices: 3, took: 100 * time.Millisecond},
@@ -51,8 +51,8 @@ func TestWithdraw(t *testing.T) {
 		{name: "no effect", slices: 1, took: 5 * time.Second, want: "too late: ResourceSlices: found 1, want none", react: func(client *fake.Clientset, _ func() time.Duration) {
 			client.PrependReactor("delete", "resourceslices", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, nil })
 		}},
-		{name: "unsettled", slices: 1, unsettled: true, took: time.Second},
-		{name: "a late write", slices: 1, unsettled: true, took: time.Second, react: func(client *fake.Clientset, elapsed func() time.Duration) {
+		{name: "outdated", slices: 1, outdated: true, took: time.Second},
+		{name: "a late write", slices: 1, outdated: true, took: time.Second, react: func(client *fake.Clientset, elapsed func() time.Duration) {
 			late := false
 			client.PrependReactor("list", "resourceslices", func(clienttesting.Action) (bool, runtime.Object, error) {
 				if elapsed() >= 300*time.Millisecond && !late {
@@ -76,7 +76,7 @@ func TestWithdraw(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Second, errors.New("too late"))
 				defer cancel()
-				err := driver.Withdraw(ctx, client, node, !tc.unsettled)
+				err := driver.Withdraw(ctx, client, node, !tc.outdated)
 				if text := fmt.Sprint(err); (tc.want == "") != (err == nil) || !strings.HasPrefix(text, tc.want) && err != nil {
 					t.Errorf("error %v, want %q", err, tc.want)
 				}
@@ -101,8 +101,8 @@ func TestWithdraw(t *testing.T) {
 	}
 }
 
-// A driver is settled if the API server has its wanted slices.
-func TestSettled(t *testing.T) {
+// A driver is up to date if the API server has its wanted slices.
+func TestUpToDate(t *testing.T) {
 	r := newRig(t, nil, "", claims{})
 	a, b := resourceapi.Device{Name: "a"}, resourceapi.Device{Name: "b"}
 	for _, step := range []struct {
@@ -116,8 +116,8 @@ func TestSettled(t *testing.T) {
 		{"changed", func() { r.Want(resourceslice.Slice{Devices: []resourceapi.Device{a, b}}) }, false},
 	} {
 		step.do()
-		if got := r.Settled(); got != step.want {
-			t.Errorf("%s: Settled() = %t, want %t", step.what, got, step.want)
+		if got := r.UpToDate(); got != step.want {
+			t.Errorf("%s: UpToDate() = %t, want %t", step.what, got, step.want)
 		}
 	}
 }

@@ -5,6 +5,6 @@
 // published last.
 //
 // The goroutine of [Publisher.Run] owns the state of a Publisher. It is blocked while [Config.Publish]
-// blocks. [Publisher.Again] and [Publisher.WithoutTaints] never block, and may be called by
+// blocks. [Publisher.Republish] and [Publisher.WithoutTaints] never block, and may be called by
 // any goroutine.
 package slices

@@ -50,8 +50,8 @@ type Publisher struct {
 
 // asked contains what other goroutines have asked for.
 type asked struct {
-	again    int // number of calls of Again
-	noTaints bool
+	republishes int // number of calls of Republish
+	noTaints    bool
 }
 
 // NewPublisher returns a Publisher. It publishes nothing until it is run.
@@ -59,9 +59,10 @@ func NewPublisher(cfg Config) *Publisher {
 	return &Publisher{cfg: cfg, asks: latest.New(asked{noTaints: cfg.NoTaints})}
 }
 
-// Again republishes the latest slices, even if they haven't changed. Call it when the API server may have lost them.
-func (p *Publisher) Again() {
-	p.asks.Update(func(a asked) asked { a.again++; return a })
+// Republish publishes the latest slices again, even if they haven't changed. Call it when the API server may have lost
+// them.
+func (p *Publisher) Republish() {
+	p.asks.Update(func(a asked) asked { a.republishes++; return a })
 }
 
 // WithoutTaints leaves unhealthy devices out of the slices from now on. It is for API servers that do not store taints.
@@ -132,7 +133,7 @@ func (p *Publisher) next(s inventory.Snapshot, stored []programming.Stored, a as
 
 // equal reports whether publishing p after last is unnecessary. last may be nil.
 func (p *publication) equal(last *publication) bool {
-	return last != nil && p.again == last.again && reflect.DeepEqual(p.resources, last.resources)
+	return last != nil && p.republishes == last.republishes && reflect.DeepEqual(p.resources, last.resources)
 }
 
 // tainted reports whether a device has a taint.
@@ -166,11 +167,11 @@ func (p *publication) devices() (byID map[string]resourceapi.Device, slices int)
 }
 
 // report logs a publication. The log line lists the devices that differ from the last publication. For the first
-// publication, and after [Publisher.Again], these devices are left out.
+// publication, and after [Publisher.Republish], these devices are left out.
 func (p *Publisher) report(last, next *publication) {
 	devices, count := next.devices()
 	var before map[string]resourceapi.Device
-	compared := last != nil && last.again == next.again
+	compared := last != nil && last.republishes == next.republishes
 	if compared {
 		before, _ = last.devices()
 	}

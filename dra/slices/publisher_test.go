@@ -126,7 +126,7 @@ func TestFirst(t *testing.T) {
 		r.run(nil, func() {
 			r.after(time.Hour)
 			r.snapshots.Store(inventory.Snapshot{Version: 1, Devices: []*inventory.Device{wellA}})
-			r.Again()
+			r.Republish()
 			r.after(time.Hour)
 			r.want()
 			r.snapshot(wellA, wellB)
@@ -196,16 +196,16 @@ func TestUnchanged(t *testing.T) {
 	})
 }
 
-func TestAgain(t *testing.T) {
+func TestRepublish(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.run(nil, func() {
 			r.snapshot(badA)
 			r.want("0s:" + a + "!")
 			r.after(time.Hour)
-			r.Again()
+			r.Republish()
 			r.want("1h0m0s:" + a + "!")
 			for range 10 {
-				r.Again()
+				r.Republish()
 			}
 			r.after(time.Hour)
 			r.want("1h0m0.05s:" + a + "!")
@@ -270,7 +270,7 @@ func TestLog(t *testing.T) {
 			r.after(time.Second)
 			r.snapshot(badB)
 			r.after(time.Second)
-			r.Again()
+			r.Republish()
 		})
 		var got []map[string]any
 		for _, line := range r.logs.All() {

@@ -18,15 +18,15 @@ import (
 // retry is the time between two attempts.
 const retry = 50 * time.Millisecond
 
-// Patiently returns a listener that wraps l. Its Accept retries while the process or the node is out of descriptors or
-// memory, and returns within 50 ms after Close.
-func Patiently(l net.Listener) net.Listener { return patient{l} }
+// WithRetries returns a listener that wraps l. Its Accept retries while the process or the node is out of descriptors
+// or memory, and returns within 50 ms after Close.
+func WithRetries(l net.Listener) net.Listener { return retrying{l} }
 
-type patient struct{ net.Listener }
+type retrying struct{ net.Listener }
 
-func (p patient) Accept() (net.Conn, error) {
+func (r retrying) Accept() (net.Conn, error) {
 	for {
-		conn, err := p.Listener.Accept()
+		conn, err := r.Listener.Accept()
 		if !sysfs.IsShortage(err) && !errors.Is(err, syscall.ENOBUFS) {
 			return conn, err
 		}

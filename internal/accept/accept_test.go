@@ -30,7 +30,7 @@ func (l *listener) Accept() (net.Conn, error) {
 func TestPatiently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &listener{errs: []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS}}
-		conn, err := accept.Patiently(l).Accept()
+		conn, err := accept.WithRetries(l).Accept()
 		if err != nil || len(l.errs) != 0 {
 			t.Fatalf("Accept: %v with %d errors to come, want a connection after all of them", err, len(l.errs))
 		}
@@ -40,7 +40,7 @@ func TestPatiently(t *testing.T) {
 
 func TestOtherErrorsEndIt(t *testing.T) {
 	for _, want := range []error{net.ErrClosed, syscall.EINVAL, syscall.ECONNABORTED} {
-		l := accept.Patiently(&listener{errs: []error{want}})
+		l := accept.WithRetries(&listener{errs: []error{want}})
 		compare.ErrorIs(t, "Accept", want, compare.ErrorOf(l.Accept()))
 	}
 }

@@ -52,7 +52,7 @@ func ServeBodies(ctx context.Context, listener net.Listener, handler http.Handle
 		stopped <- server.Shutdown(ctx)
 		server.Close()
 	})
-	err := server.Serve(accept.Patiently(listener))
+	err := server.Serve(accept.WithRetries(listener))
 	if stop() {
 		server.Close() // closes the failed listener's connections
 		return err

@@ -101,7 +101,7 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 		defer close(stopped)
 		server.Close() // requests in progress don't need a response when the daemon stops
 	})
-	err := server.Serve(accept.Patiently(listener))
+	err := server.Serve(accept.WithRetries(listener))
 	if stop() {
 		server.Close() // closes the failed listener's connections
 		return err

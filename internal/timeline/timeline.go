@@ -253,8 +253,8 @@ func (r *Reader) Notes() (notes []string) {
 // Empty reports whether the input contained no line of the daemon.
 func (r *Reader) Empty() bool { return r.ours == 0 }
 
-// Lacks reports whether the filter contains a device that no line is about.
-func (r *Reader) Lacks() bool {
+// HasUnknownDevice reports whether the filter contains a device that no line is about.
+func (r *Reader) HasUnknownDevice() bool {
 	_, unknown := r.asked()
 	return len(unknown) > 0
 }

@@ -60,34 +60,34 @@ func annotated(answer *v1beta1.ContainerAllocateResponse, id string, nodes ...st
 	return answer
 }
 
-// use describes what one container got with one device.
-type use struct {
+// grant describes what one container got with one device.
+type grant struct {
 	holder, resource, id string
 	ours                 bool
 	nodes                []string // nil beside unknown: not known
 	unknown              bool
 }
 
-// uses returns what the entries say, in their order.
-func uses(record checkpoint.Record) (all []use) {
+// grants returns what the entries say, in their order.
+func grants(record checkpoint.Record) (all []grant) {
 	for _, e := range record.Entries {
 		for _, id := range e.IDs {
 			nodes, err := e.Nodes(id, "/host/dev")
-			all = append(all, use{e.Holder(), e.Resource, id, e.Ours(id), nodes, err != nil})
+			all = append(all, grant{e.Holder(), e.Resource, id, e.Ours(id), nodes, err != nil})
 		}
 	}
 	return all
 }
 
 func TestRead(t *testing.T) {
-	of := func(id string, ours bool, nodes ...string) use {
-		return use{"5e0b/main", resource, id, ours, nodes, false}
+	of := func(id string, ours bool, nodes ...string) grant {
+		return grant{"5e0b/main", resource, id, ours, nodes, false}
 	}
-	one := func(u use) []use { return []use{u} }
-	unknown := use{"5e0b/main", resource, "3b:00.0", false, nil, true}
+	one := func(g grant) []grant { return []grant{g} }
+	unknown := grant{"5e0b/main", resource, "3b:00.0", false, nil, true}
 	for _, tt := range []struct {
 		name, text string
-		want       []use
+		want       []grant
 		err        string // a part of it
 	}{
 		{name: "no entry", text: file()},
@@ -100,15 +100,15 @@ func TestRead(t *testing.T) {
 		{name: "no annotation: nodes below the device root", text: file(entry(t, resource, given("vfio/12", "../etc/passwd", "dfl-port.0", "dfl-port.0"), `{"-1":["3b:00.0"]}`)),
 			want: one(of("3b:00.0", false, "dfl-port.0", "vfio/12"))},
 		{name: "no annotation: all nodes may be of each device", text: file(entry(t, resource, given("dfl-port.1", "dfl-port.0"), `{"0":["5f:00.0"],"1":["3b:00.0","5f:00.0"]}`)),
-			want: []use{of("3b:00.0", false, "dfl-port.0", "dfl-port.1"), of("5f:00.0", false, "dfl-port.0", "dfl-port.1")}},
+			want: []grant{of("3b:00.0", false, "dfl-port.0", "dfl-port.1"), of("5f:00.0", false, "dfl-port.0", "dfl-port.1")}},
 		{name: "no annotation, no nodes", text: file(entry(t, resource, given(), `{"-1":["unit-0"]}`)), want: one(of("unit-0", false))},
 		{name: "CDI device alone", text: file(entry(t, resource, named(), `{"-1":["3b:00.0"]}`)), want: one(unknown)},
 		{name: "two devices with an annotation, one without", text: file(entry(t, resource,
 			annotated(annotated(given("vfio/12", "vfio/13", "vfio/vfio"), "3b:00.1", "vfio/12", "240:0"), "3b:00.2", "vfio/13"), `{"-1":["3b:00.1","3b:00.2"],"1":["5e:00.0"]}`)),
-			want: []use{of("3b:00.1", true, "vfio/12", "240:0"), of("3b:00.2", true, "vfio/13"), of("5e:00.0", false)}},
+			want: []grant{of("3b:00.1", true, "vfio/12", "240:0"), of("3b:00.2", true, "vfio/13"), of("5e:00.0", false)}},
 		{name: "two entries, another resource", text: file(
 			entry(t, resource, annotated(given(), "3b:00.0", "dfl-port.0"), `{"-1":["3b:00.0"]}`), entry(t, "example.com/other", given("other0"), `{"-1":["3b:00.0"]}`)),
-			want: []use{of("3b:00.0", true, "dfl-port.0"), {"5e0b/main", "example.com/other", "3b:00.0", false, []string{"other0"}, false}}},
+			want: []grant{of("3b:00.0", true, "dfl-port.0"), {"5e0b/main", "example.com/other", "3b:00.0", false, []string{"other0"}, false}}},
 		{name: "rubbish for an answer", text: file(entryOf(resource, []byte{0xff, 0xff}, `{"-1":["3b:00.0"]}`)), want: one(unknown)},
 		{name: "no JSON", text: "PodDeviceEntries", err: "invalid character"},
 		{name: "empty file", text: "", err: "unexpected end"},
@@ -132,7 +132,7 @@ func TestRead(t *testing.T) {
 			if err != nil || !got.Written.Equal(at) {
 				t.Fatalf("error %v, written %v, want %v", err, got.Written, at)
 			}
-			compare.Values(t, "record", tt.want, uses(got), cmp.AllowUnexported(use{}), cmpopts.EquateEmpty())
+			compare.Values(t, "record", tt.want, grants(got), cmp.AllowUnexported(grant{}), cmpopts.EquateEmpty())
 		})
 	}
 }
@@ -180,8 +180,8 @@ func TestReadAgain(t *testing.T) {
 		must.Succeed(t, step.do())
 		record, err := r.Read(dir)
 		got := ""
-		for _, u := range uses(record) {
-			got += u.id
+		for _, g := range grants(record) {
+			got += g.id
 		}
 		if got != step.want || (err != nil) != (step.name == "cut off" || step.name == "removed") {
 			t.Errorf("%s: device %q, error %v, want %q", step.name, got, err, step.want)
@@ -204,10 +204,10 @@ func FuzzRead(f *testing.F) {
 		if err != nil && len(record.Entries) > 0 {
 			t.Fatalf("record %v beside error %v", record, err)
 		}
-		for _, u := range uses(record) {
-			for _, name := range u.nodes {
-				if u.unknown || !u.ours && !filepath.IsLocal(name) {
-					t.Errorf("node %q of %+v", name, u)
+		for _, g := range grants(record) {
+			for _, name := range g.nodes {
+				if g.unknown || !g.ours && !filepath.IsLocal(name) {
+					t.Errorf("node %q of %+v", name, g)
 				}
 			}
 		}

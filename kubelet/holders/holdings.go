@@ -13,7 +13,7 @@ import (
 func (s State) Holdings() inventory.Holdings {
 	h := inventory.Holdings{
 		Of: map[string][]inventory.Holding{}, Asked: s.asked, Missing: s.missing,
-		Awaiting: !s.complete && !s.never && s.asked.Sub(s.first) < s.rules.Grace,
+		Awaiting: !s.complete && !s.noKubeletYet && s.asked.Sub(s.first) < s.rules.Grace,
 		// A daemon that ended before this one started may have given out a device that no source reports yet.
 		Unnamed: s.asked.Sub(s.first) < s.rules.Admission,
 	}

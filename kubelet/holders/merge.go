@@ -78,18 +78,18 @@ type State struct {
 	missing   []inventory.MissingSource
 	leftover  bool // the checkpoint has entries, and the kubelet hasn't been made to rewrite it yet
 
-	first     time.Time       // time of the first query since the kubelet started
-	down      bool            // the kubelet isn't running
-	complete  bool            // there has been a checkpoint and, if needed, a complete answer
-	never     bool            // there hasn't been any kubelet yet that could have given anything out
-	started   time.Time       // when the kubelet started
-	pods      map[string]bool // in this kubelet's newest answer or, until it has answered, in the previous kubelet's last one
-	former    map[string]bool // the previous kubelet's pods that this one hasn't listed yet
-	returned  time.Time       // when the most recent of them was listed
-	ownListed bool            // an answer has included the daemon's own pod
-	remote    bool            // the newest answer includes a pod from the API server
-	away      bool            // the previous kubelet listed pods from the API server, but this one hasn't yet
-	whole     bool            // an answer has been complete at some point, so former contains all of the previous kubelet's pods
+	first        time.Time       // time of the first query since the kubelet started
+	down         bool            // the kubelet isn't running
+	complete     bool            // there has been a checkpoint and, if needed, a complete answer
+	noKubeletYet bool            // there hasn't been any kubelet yet that could have given anything out
+	started      time.Time       // when the kubelet started
+	pods         map[string]bool // in this kubelet's newest answer or, until it has answered, in the previous kubelet's last one
+	former       map[string]bool // the previous kubelet's pods that this one hasn't listed yet
+	returned     time.Time       // when the most recent of them was listed
+	ownListed    bool            // an answer has included the daemon's own pod
+	remote       bool            // the newest answer includes a pod from the API server
+	away         bool            // the previous kubelet listed pods from the API server, but this one hasn't yet
+	whole        bool            // an answer has been complete at some point, so former contains all of the previous kubelet's pods
 }
 
 // use describes how a device is used under one name.
@@ -138,7 +138,7 @@ func Merge(before State, r Report, rules Rules) State {
 	// The checkpoint shows what was given out under earlier names, even if the kubelet has just started.
 	files := r.CheckpointErr == nil || errors.Is(r.CheckpointErr, fs.ErrPermission)
 	s.complete = s.complete || files && (is.complete || rules.Alone)
-	s.never = files && s.started.IsZero() && r.never()
+	s.noKubeletYet = files && s.started.IsZero() && r.cannotAsk()
 
 	s.uses, s.missing = mergeUses(before.uses, is), r.missing()
 	s.claimsErr, s.leftover = r.ClaimsErr, !rules.DRA && rules.leftover(r)
@@ -225,8 +225,8 @@ func (r Report) down() bool {
 	return errors.Is(r.KubeletErr, syscall.ECONNREFUSED) || errors.Is(r.KubeletErr, fs.ErrNotExist)
 }
 
-// never reports whether the kubelet can't be queried, because its socket is missing or access to it is forbidden.
-func (r Report) never() bool {
+// cannotAsk reports whether the kubelet can't be queried, because its socket is missing or access to it is forbidden.
+func (r Report) cannotAsk() bool {
 	return errors.Is(r.KubeletErr, fs.ErrNotExist) || errors.Is(r.KubeletErr, fs.ErrPermission)
 }
 
@@ -572,8 +572,8 @@ func (r Rules) lacks(is Report) bool {
 	return false
 }
 
-// settled reports whether all sources have answered completely.
-func (s State) settled() bool { return s.complete && len(s.missing) == 0 }
+// allAnswered reports whether all sources have answered completely.
+func (s State) allAnswered() bool { return s.complete && len(s.missing) == 0 }
 
 // known returns the checkpoint entries whose containers have ended, and those whose containers the kubelet has listed.
 func (s State) known() knownEntries {

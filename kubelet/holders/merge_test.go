@@ -62,20 +62,20 @@ type step struct {
 
 // report is what the sources tell. The zero report comes from a kubelet that has run for an hour.
 type report struct {
-	started  string // of the kubelet; "": -1h
-	pods     string // besides own
-	lacksOwn bool
-	answered string // "": at once
-	named    string // devices as POD/CONTAINER=RESOURCE=ID
-	entries  string // the checkpoint: UID=RESOURCE=ID=NODE
-	newer    bool   // the checkpoint is newer than the answer
-	never    bool   // there is no checkpoint
-	given    string // allocations: RESOURCE=ID=NODE@TIME
-	claims   string // claims.json: ids
-	admin    string // ids in claims.json whose claims all have admin access
-	recorded string // ids in the driver's record of its claims
-	kubelet  error
-	file     error
+	started      string // of the kubelet; "": -1h
+	pods         string // besides own
+	lacksOwn     bool
+	answered     string // "": at once
+	named        string // devices as POD/CONTAINER=RESOURCE=ID
+	entries      string // the checkpoint: UID=RESOURCE=ID=NODE
+	newer        bool   // the checkpoint is newer than the answer
+	noCheckpoint bool   // there is no checkpoint
+	given        string // allocations: RESOURCE=ID=NODE@TIME
+	claims       string // claims.json: ids
+	admin        string // ids in claims.json whose claims all have admin access
+	recorded     string // ids in the driver's record of its claims
+	kubelet      error
+	file         error
 }
 
 func ago(t testing.TB, text string) time.Time {
@@ -103,7 +103,7 @@ func (r report) make(t testing.TB, at time.Time) holders.Report {
 	if r.newer {
 		is.Checkpoint.Written = is.Answered.Add(time.Millisecond)
 	}
-	if r.never {
+	if r.noCheckpoint {
 		is.Checkpoint.Written = time.Time{}
 	}
 	for _, text := range strings.Fields(r.entries) {
@@ -223,8 +223,8 @@ func TestMerge(t *testing.T) {
 		{name: "renamed resource", steps: []step{{"0s", report{entries: former}, "former=3b:00.0 |u/main n"}, {"1s", report{named: "p/main=example.com/former=3b:00.0"}, "former=3b:00.0 ns/p/main| n"}}},
 		{name: "unknown resource without annotation", steps: []step{{"0s", report{entries: "u=example.com/gpu=3b:00.0=/dev/gpu0"}, "gpu=example.com/gpu/3b:00.0 |u/main gpu0 foreign"},
 			{"1s", report{named: "p/main=example.com/gpu=3b:00.0"}, ""}}},
-		{name: "former name, no checkpoint", steps: []step{{"0s", report{never: true, named: "p/main=example.com/former=3b:00.0 p/main=example.com/gpu=0"}, "former=3b:00.0 ns/p/main|  perhaps"},
-			{"1s", report{never: true}, "former=3b:00.0 ns/p/main|  perhaps"}, {"4s", report{never: true}, ""}}},
+		{name: "former name, no checkpoint", steps: []step{{"0s", report{noCheckpoint: true, named: "p/main=example.com/former=3b:00.0 p/main=example.com/gpu=0"}, "former=3b:00.0 ns/p/main|  perhaps"},
+			{"1s", report{noCheckpoint: true}, "former=3b:00.0 ns/p/main|  perhaps"}, {"4s", report{noCheckpoint: true}, ""}}},
 		{name: "former name, checkpoint unreadable", steps: []step{{"0s", report{file: fs.ErrPermission, named: "p/main=example.com/former=3b:00.0 p/main=example.com/gpu=0"}, "former=3b:00.0 ns/p/main|  perhaps; no checkpoint"},
 			{"1h", report{entries: former, named: "p/main=example.com/former=3b:00.0"}, "former=3b:00.0 ns/p/main|u/main n"}}},
 		{name: "another plugin with ids like ours, checkpoint unreadable for a while", steps: []step{{"0s", report{file: fs.ErrPermission, named: "p/main=example.com/nic=3b:00.0"}, "nic=3b:00.0 ns/p/main|  perhaps; no checkpoint"},

@@ -31,9 +31,9 @@ type world struct {
 	entries map[string]checkpoint.Entry
 
 	pods    []*pod // by age
-	claims  map[string]*use
-	erased  map[string]*use // claims that claims.json lacks, because it was removed
-	daemons [3]*daemon      // the last one is the DRA driver
+	claims  map[string]*grant
+	erased  map[string]*grant // claims that claims.json lacks, because it was removed
+	daemons [3]*daemon        // the last one is the DRA driver
 
 	// The kubelet.
 	up, socket, ready bool
@@ -43,7 +43,7 @@ type world struct {
 	admitting         bool
 	known             map[*pod]bool // pods that it has added
 	queue             []*pod        // pods of the API server that it adds next
-	memory, file      []*use        // with recorded allocations
+	memory, file      []*grant      // with recorded allocations
 	written           time.Time     // the file
 
 	remembered holders.KnownEntries // entries.json
@@ -54,14 +54,14 @@ type pod struct {
 	static, admitted, ended bool
 	at                      time.Time // admitted
 	killed                  time.Time // removed by force: its containers run until then
-	uses                    []*use
+	grants                  []*grant
 }
 
 // gone reports whether the containers of the pod have ended.
 func (w *world) gone(p *pod) bool { return p.ended || !p.killed.IsZero() && !w.now.Before(p.killed) }
 
-// use is a device that a container was given.
-type use struct {
+// grant is a device that a container was given.
+type grant struct {
 	pod       *pod
 	container string
 	key       holders.Key
@@ -78,18 +78,18 @@ type daemon struct {
 	pod       *pod // nil: the daemon is not a pod
 	state     holders.State
 	allocated map[holders.Key]holders.Allocation
-	told      map[*use]*told // what the sources have told this process
-	refresh   bool           // the process can make the kubelet write the checkpoint
+	told      map[*grant]*told // what the sources have told this process
+	refresh   bool             // the process can make the kubelet write the checkpoint
 	asking    bool
 	answered  time.Time            // by a kubelet for the first time
 	known     holders.KnownEntries // from entries.json, or written to it
 }
 
 type told struct {
-	at          time.Time // the newest report that confirms the use: its first one, a name, or a checkpoint that is newer than the answer
-	named, node bool      // an answer has named the use; a source has named its node
-	informed    bool      // entries.json says that this kubelet has named the use
-	file, fresh bool      // the checkpoint has the use; since this question
+	at          time.Time // the newest report that confirms the grant: its first one, a name, or a checkpoint that is newer than the answer
+	named, node bool      // an answer has named the grant; a source has named its node
+	informed    bool      // entries.json says that this kubelet has named the grant
+	file, fresh bool      // the checkpoint has the grant; since this question
 }
 
 const grace = 5 * time.Minute
@@ -149,9 +149,9 @@ func (w *world) admit(p *pod) {
 	if kind == 3 { // a claim, if no other pod has its device
 		id := devices[w.rng.IntN(len(devices))]
 		if w.claims[id] == nil && !p.static {
-			u := &use{pod: p, container: "main", key: holders.Key{Resource: draname.Driver, ID: id}, node: "claimed"}
-			w.log("claim: %s gets %v", p.name, u.key)
-			w.claims[id], p.uses = u, []*use{u}
+			g := &grant{pod: p, container: "main", key: holders.Key{Resource: draname.Driver, ID: id}, node: "claimed"}
+			w.log("claim: %s gets %v", p.name, g.key)
+			w.claims[id], p.grants = g, []*grant{g}
 			w.meanwhile(time.Second)
 		}
 		return
@@ -162,22 +162,22 @@ func (w *world) admit(p *pod) {
 		}
 		d := w.daemons[w.rng.IntN(2)]
 		key, node := holders.Key{Resource: d.resource, ID: devices[w.rng.IntN(len(devices))]}, fmt.Sprintf("port.%d", w.rng.IntN(2))
-		if len(p.uses) > 0 && w.chance(2) && p.uses[0].key.Resource == key.Resource {
-			key = p.uses[0].key // the device of the init container
+		if len(p.grants) > 0 && w.chance(2) && p.grants[0].key.Resource == key.Resource {
+			key = p.grants[0].key // the device of the init container
 		}
-		if len(p.uses) > 0 && key == p.uses[0].key {
-			node = p.uses[0].node
+		if len(p.grants) > 0 && key == p.grants[0].key {
+			node = p.grants[0].node
 		}
 		w.collect()
-		if slices.ContainsFunc(w.memory, func(u *use) bool { return u.key == key && u.pod != p }) {
+		if slices.ContainsFunc(w.memory, func(g *grant) bool { return g.key == key && g.pod != p }) {
 			p.ended = true
 			return
 		}
-		u := &use{pod: p, container: container, key: key, node: node}
+		g := &grant{pod: p, container: container, key: key, node: node}
 		w.now = w.now.Add(11 * time.Millisecond) // the time of a file is 10 ms behind: an earlier entry would count as this one's
-		w.log("daemon %d: %s/%s gets %v with %s", d.slot, p.name, container, key, u.node)
-		d.allocated[key] = holders.Allocation{At: w.now, Nodes: []string{u.node}}
-		d.told[u], p.uses = &told{at: w.now, node: true}, append(p.uses, u)
+		w.log("daemon %d: %s/%s gets %v with %s", d.slot, p.name, container, key, g.node)
+		d.allocated[key] = holders.Allocation{At: w.now, Nodes: []string{g.node}}
+		d.told[g], p.grants = &told{at: w.now, node: true}, append(p.grants, g)
 		longest := 2 * time.Second
 		if w.ready {
 			longest = 25 * time.Second // another plugin is slow
@@ -188,7 +188,7 @@ func (w *world) admit(p *pod) {
 			p.ended = true
 			return
 		}
-		if w.memory = append(w.memory, u); w.chance(10) {
+		if w.memory = append(w.memory, g); w.chance(10) {
 			w.log("%s is not admitted", p.name)
 			p.ended = true
 			return
@@ -200,7 +200,7 @@ func (w *world) admit(p *pod) {
 // collect is UpdateAllocatedDevices.
 func (w *world) collect() {
 	if w.ready {
-		w.memory = slices.DeleteFunc(slices.Clone(w.memory), func(u *use) bool { return u.pod.ended || !w.known[u.pod] })
+		w.memory = slices.DeleteFunc(slices.Clone(w.memory), func(g *grant) bool { return g.pod.ended || !w.known[g.pod] })
 	}
 }
 
@@ -210,19 +210,19 @@ func (w *world) write() {
 }
 
 // list is List of the pod-resources API.
-func (w *world) list() (a podresources.Answer, named []*use) {
+func (w *world) list() (a podresources.Answer, named []*grant) {
 	w.collect()
 	a = podresources.Answer{Started: w.started, Holders: map[holders.Key][]podresources.Holder{}}
 	for _, p := range w.pods {
-		prepared := slices.ContainsFunc(p.uses, func(u *use) bool { return w.claims[u.key.ID] == u })
+		prepared := slices.ContainsFunc(p.grants, func(g *grant) bool { return w.claims[g.key.ID] == g })
 		if !w.known[p] || p.ended && !prepared {
 			continue
 		}
 		a.Pods = append(a.Pods, p.name)
-		for _, u := range p.uses {
-			if u.container == "main" && (prepared || slices.Contains(w.memory, u)) {
-				a.Holders[u.key] = append(a.Holders[u.key], podresources.Holder{Namespace: "ns", Pod: p.name[3:], Container: u.container})
-				named = append(named, u)
+		for _, g := range p.grants {
+			if g.container == "main" && (prepared || slices.Contains(w.memory, g)) {
+				a.Holders[g.key] = append(a.Holders[g.key], podresources.Holder{Namespace: "ns", Pod: p.name[3:], Container: g.container})
+				named = append(named, g)
 			}
 		}
 	}
@@ -252,7 +252,7 @@ func (w *world) ask(d *daemon, sound bool) inventory.Holdings {
 	}
 	r := holders.Report{Asked: w.now, Claims: map[string][]inventory.Holding{}}
 	pause()
-	var named []*use
+	var named []*grant
 	switch {
 	case w.up && fails():
 		r.KubeletErr = context.DeadlineExceeded
@@ -266,20 +266,20 @@ func (w *world) ask(d *daemon, sound bool) inventory.Holdings {
 	pause()
 	r.Answered = w.now
 	pause()
-	tell := func(u *use) *told {
-		if d.told[u] == nil {
-			d.told[u] = &told{at: r.Asked}
+	tell := func(g *grant) *told {
+		if d.told[g] == nil {
+			d.told[g] = &told{at: r.Asked}
 		}
-		return d.told[u]
+		return d.told[g]
 	}
 	if r.ClaimsErr = nil; d.rules.DRA {
 		if fails() {
 			r.ClaimsErr = context.DeadlineExceeded
 		} else {
-			for id, u := range w.claims {
-				if w.erased[id] != u {
-					r.Claims[id] = []inventory.Holding{{As: draname.Driver, Nodes: []string{u.node}}}
-					tell(u).node = true
+			for id, g := range w.claims {
+				if w.erased[id] != g {
+					r.Claims[id] = []inventory.Holding{{As: draname.Driver, Nodes: []string{g.node}}}
+					tell(g).node = true
 				}
 			}
 		}
@@ -291,9 +291,9 @@ func (w *world) ask(d *daemon, sound bool) inventory.Holdings {
 			return
 		}
 		r.Checkpoint, r.CheckpointErr = checkpoint.Record{Written: w.written}, nil
-		for _, u := range w.file {
-			e := w.entries[u.key.ID+u.node]
-			e.PodUID, e.Container, e.Resource = u.pod.uid, u.container, u.key.Resource
+		for _, g := range w.file {
+			e := w.entries[g.key.ID+g.node]
+			e.PodUID, e.Container, e.Resource = g.pod.uid, g.container, g.key.Resource
 			r.Checkpoint.Entries = append(r.Checkpoint.Entries, e)
 		}
 	}
@@ -305,25 +305,25 @@ func (w *world) ask(d *daemon, sound bool) inventory.Holdings {
 	file := r.Checkpoint.Written
 	r.Known = d.known.Of(file)
 	if r.CheckpointErr == nil {
-		for _, u := range w.file {
-			before := d.told[u] != nil && d.told[u].file
-			t := tell(u)
+		for _, g := range w.file {
+			before := d.told[g] != nil && d.told[g].file
+			t := tell(g)
 			newer := r.KubeletErr == nil && r.Checkpoint.Written.After(r.Answered)
 			if t.fresh = !t.file && !w.written.Before(r.Asked); !t.file || newer {
 				t.at, t.named, t.informed = r.Asked, false, false
 			}
-			if !before && slices.Contains(r.Known.Ended[u.key.String()], u.pod.uid+"/"+u.container) {
+			if !before && slices.Contains(r.Known.Ended[g.key.String()], g.pod.uid+"/"+g.container) {
 				t.at = t.at.Add(-grace) // the writer was checked
 			}
-			if !newer && r.KubeletErr == nil && r.Known.Kubelet.Equal(w.started) && slices.Contains(r.Known.Named[u.key.String()], u.pod.uid+"/"+u.container) {
+			if !newer && r.KubeletErr == nil && r.Known.Kubelet.Equal(w.started) && slices.Contains(r.Known.Named[g.key.String()], g.pod.uid+"/"+g.container) {
 				t.informed = true
 			}
 			t.node, t.file = true, true
 		}
 	}
-	for _, u := range named { // names that the other plugin has now are known to be ours by the checkpoint alone
-		if d.told[u] != nil || u.key.Resource == d.resource || u.key.Resource == draname.Driver || d.rules.DRA {
-			t := tell(u)
+	for _, g := range named { // names that the other plugin has now are known to be ours by the checkpoint alone
+		if d.told[g] != nil || g.key.Resource == d.resource || g.key.Resource == draname.Driver || d.rules.DRA {
+			t := tell(g)
 			t.at, t.named = r.Asked, r.CheckpointErr == nil && !t.fresh
 		}
 	}
@@ -341,9 +341,9 @@ func (w *world) ask(d *daemon, sound bool) inventory.Holdings {
 	return h
 }
 
-func keys(uses []*use) (all []string) {
-	for _, u := range uses {
-		all = append(all, u.pod.name+"/"+u.container+":"+u.key.Resource+"="+u.key.ID)
+func keys(grants []*grant) (all []string) {
+	for _, g := range grants {
+		all = append(all, g.pod.name+"/"+g.container+":"+g.key.Resource+"="+g.key.ID)
 	}
 	return all
 }
@@ -359,8 +359,8 @@ func (w *world) fail(format string, args ...any) {
 // missing sources are named.
 func (w *world) check(d *daemon, r holders.Report, h inventory.Holdings) {
 	for _, p := range w.pods {
-		for _, u := range p.uses {
-			t, erased := d.told[u], w.erased[u.key.ID] == u
+		for _, g := range p.grants {
+			t, erased := d.told[g], w.erased[g.key.ID] == g
 			if w.gone(p) || t == nil || t.at.After(r.Asked) {
 				continue
 			}
@@ -370,26 +370,26 @@ func (w *world) check(d *daemon, r holders.Report, h inventory.Holdings) {
 			// not know 10 s after its start. If the kubelet has given the device out again, it counts for the new
 			// holder.
 			late := !w.known[p] && r.Asked.Sub(w.started) >= 10*time.Second
-			if forced := !p.killed.IsZero(); (u.lost || erased || forced) && !t.named || u.lost && (forced || late) || (u.lost || forced) && w.given(u) {
-				delete(d.told, u)
+			if forced := !p.killed.IsZero(); (g.lost || erased || forced) && !t.named || g.lost && (forced || late) || (g.lost || forced) && w.given(g) {
+				delete(d.told, g)
 				continue
 			}
 			// The exception: no answer has named an init container, and the file was not written again for the grace time.
 			if !t.named && w.now.Sub(t.at) >= grace {
 				continue
 			}
-			i := slices.IndexFunc(h.Of[u.key.ID], func(h inventory.Holding) bool { return h.As == u.key.Resource })
+			i := slices.IndexFunc(h.Of[g.key.ID], func(h inventory.Holding) bool { return h.As == g.key.Resource })
 			if i < 0 {
-				w.fail("daemon %d: %v of %s/%s is free", d.slot, u.key, p.name, u.container)
+				w.fail("daemon %d: %v of %s/%s is free", d.slot, g.key, p.name, g.container)
 				continue
 			}
-			is := h.Of[u.key.ID][i]
+			is := h.Of[g.key.ID][i]
 			// Without the checkpoint, the nodes of an earlier holder may be taken for this holder's nodes.
-			if known := t.node || is.NodesErr == nil && len(is.Nodes) == 0; known && !slices.Contains(is.Nodes, u.node) && !is.OtherAPI && !u.lost && !erased {
-				w.fail("daemon %d: %v of %s/%s has nodes %v, %v, want %s", d.slot, u.key, p.name, u.container, is.Nodes, is.NodesErr, u.node)
+			if known := t.node || is.NodesErr == nil && len(is.Nodes) == 0; known && !slices.Contains(is.Nodes, g.node) && !is.OtherAPI && !g.lost && !erased {
+				w.fail("daemon %d: %v of %s/%s has nodes %v, %v, want %s", d.slot, g.key, p.name, g.container, is.Nodes, is.NodesErr, g.node)
 			}
-			if is.OtherAPI != ((u.key.Resource == draname.Driver) != d.rules.DRA) || is.Foreign {
-				w.fail("daemon %d: %v is wrong: %+v", d.slot, u.key, is)
+			if is.OtherAPI != ((g.key.Resource == draname.Driver) != d.rules.DRA) || is.Foreign {
+				w.fail("daemon %d: %v is wrong: %+v", d.slot, g.key, is)
 			}
 		}
 	}
@@ -398,9 +398,9 @@ func (w *world) check(d *daemon, r holders.Report, h inventory.Holdings) {
 	// listed pod comes from the API server, the daemon cannot know that others will follow.
 	static := func(pod string) bool { return strings.HasSuffix(pod, "-node") }
 	listed := slices.ContainsFunc(r.Answer.Pods, func(pod string) bool { return !static(pod) })
-	for id, u := range w.claims {
-		if d.slot < 2 && (listed || d.pod != nil && !d.pod.static) && (d.answered.IsZero() || d.answered.After(w.started)) && !h.Awaiting && r.KubeletErr != fs.ErrNotExist && u.pod.at.Before(d.began) && r.Asked.Sub(w.started) < 10*time.Second && w.up && h.Of[id] == nil && !w.gone(u.pod) {
-			w.fail("daemon %d: %v of %s is free, and nothing is awaited", d.slot, u.key, u.pod.name)
+	for id, g := range w.claims {
+		if d.slot < 2 && (listed || d.pod != nil && !d.pod.static) && (d.answered.IsZero() || d.answered.After(w.started)) && !h.Awaiting && r.KubeletErr != fs.ErrNotExist && g.pod.at.Before(d.began) && r.Asked.Sub(w.started) < 10*time.Second && w.up && h.Of[id] == nil && !w.gone(g.pod) {
+			w.fail("daemon %d: %v of %s is free, and nothing is awaited", d.slot, g.key, g.pod.name)
 		}
 	}
 	var want, got []string
@@ -419,7 +419,7 @@ func (w *world) check(d *daemon, r holders.Report, h inventory.Holdings) {
 
 // start replaces a daemon: by a new pod, a static one or none.
 func (w *world) start(slot int, p *pod) {
-	d := &daemon{slot: slot, began: w.now, allocated: map[holders.Key]holders.Allocation{}, told: map[*use]*told{}, pod: p, refresh: slot < 2 && !w.chance(4)}
+	d := &daemon{slot: slot, began: w.now, allocated: map[holders.Key]holders.Allocation{}, told: map[*grant]*told{}, pod: p, refresh: slot < 2 && !w.chance(4)}
 	d.rules = holders.Rules{DRA: slot == 2, Pod: "host", Node: "node", DevRoot: "/dev", Confirm: holders.Confirm, Admission: holders.Admission, Grace: grace}
 	if p != nil {
 		d.rules.Pod = p.name[3:]
@@ -463,7 +463,7 @@ func (w *world) event() {
 			w.queue = slices.DeleteFunc(w.queue, func(q *pod) bool { return p == q })
 		}
 	case n < 30:
-		if p := w.pods[w.rng.IntN(len(w.pods))]; p != w.pods[0] && !w.isDaemon(p) && w.known[p] && p.admitted && !w.admitting && len(p.uses) > 0 && p.uses[0].key.Resource != draname.Driver {
+		if p := w.pods[w.rng.IntN(len(w.pods))]; p != w.pods[0] && !w.isDaemon(p) && w.known[p] && p.admitted && !w.admitting && len(p.grants) > 0 && p.grants[0].key.Resource != draname.Driver {
 			w.log("%s is removed by force", p.name)
 			p.killed = w.now.Add(2 * time.Second)
 			delete(w.known, p)
@@ -498,8 +498,8 @@ func (w *world) boot() {
 	w.up, w.ready, w.fetched, w.started, w.memory = true, false, false, w.now, slices.Clone(w.file)
 	if w.starts++; w.chance(8) {
 		w.log("the kubelet has lost its checkpoint")
-		for _, u := range w.memory {
-			u.lost = true
+		for _, g := range w.memory {
+			g.lost = true
 		}
 		w.memory, w.file = nil, nil
 	}
@@ -546,8 +546,8 @@ func (w *world) daemonPod() *pod {
 
 // unprepare ends the claims of ended pods.
 func (w *world) unprepare() {
-	for id, u := range w.claims {
-		if w.up && w.ready && u.pod.ended {
+	for id, g := range w.claims {
+		if w.up && w.ready && g.pod.ended {
 			w.log("claim: %s is free", id)
 			delete(w.claims, id)
 		}
@@ -606,26 +606,26 @@ func (w *world) settle() {
 // runs reports whether a running container has a device.
 func (w *world) runs(key holders.Key) bool {
 	return slices.ContainsFunc(w.pods, func(p *pod) bool {
-		return !w.gone(p) && slices.ContainsFunc(p.uses, func(u *use) bool { return u.key == key })
+		return !w.gone(p) && slices.ContainsFunc(p.grants, func(g *grant) bool { return g.key == key })
 	})
 }
 
 // given reports whether the kubelet has forgotten a container, and given its device to another one.
-func (w *world) given(u *use) bool {
-	return slices.ContainsFunc(w.memory, func(other *use) bool { return other.key == u.key && other.pod != u.pod })
+func (w *world) given(g *grant) bool {
+	return slices.ContainsFunc(w.memory, func(other *grant) bool { return other.key == g.key && other.pod != g.pod })
 }
 
 // excepted reports whether the kubelet's file, which this daemon cannot refresh, has an entry that no answer has named.
 // Such an entry counts for the grace time.
 func (w *world) excepted(d *daemon, key holders.Key) bool {
-	return !d.refresh && slices.ContainsFunc(w.file, func(u *use) bool {
-		return u.key == key && !d.told[u].named && !d.told[u].informed && w.now.Sub(d.told[u].at) < grace+20*time.Second
+	return !d.refresh && slices.ContainsFunc(w.file, func(g *grant) bool {
+		return g.key == key && !d.told[g].named && !d.told[g].informed && w.now.Sub(d.told[g].at) < grace+20*time.Second
 	})
 }
 
 // history runs a random history, and returns the first violation of an invariant.
 func history(seed uint64, entries map[string]checkpoint.Entry, log func(format string, args ...any)) error {
-	w := &world{rng: rand.New(rand.NewPCG(seed, 0)), now: epoch, entries: entries, claims: map[string]*use{}, socket: true, known: map[*pod]bool{}}
+	w := &world{rng: rand.New(rand.NewPCG(seed, 0)), now: epoch, entries: entries, claims: map[string]*grant{}, socket: true, known: map[*pod]bool{}}
 	w.log = func(format string, args ...any) {
 		if log != nil {
 			log("%10v %*s%s", w.now.Sub(epoch).Round(time.Millisecond), 2*w.depth, "", fmt.Sprintf(format, args...))
@@ -645,7 +645,7 @@ func history(seed uint64, entries map[string]checkpoint.Entry, log func(format s
 			return w.err
 		}
 		w.pods = slices.DeleteFunc(w.pods, func(p *pod) bool {
-			return w.gone(p) && !w.known[p] && !slices.ContainsFunc(p.uses, func(u *use) bool { return w.claims[u.key.ID] == u })
+			return w.gone(p) && !w.known[p] && !slices.ContainsFunc(p.grants, func(g *grant) bool { return w.claims[g.key.ID] == g })
 		})
 	}
 	w.settle()

@@ -96,7 +96,7 @@ func (s *Source) ask(ctx context.Context, age time.Duration) inventory.Holdings 
 		report := s.report(ctx)
 		s.asked, s.state = report.Asked, Merge(s.state, report, s.cfg.Rules)
 		if age == 0 { // otherwise the caller may be serving the kubelet
-			if s.cfg.Injected != nil && s.state.settled() {
+			if s.cfg.Injected != nil && s.state.allAnswered() {
 				_ = s.cfg.Injected.forget(context.WithoutCancel(ctx), s.state.injects) // it will be retried
 			}
 			s.remember(ctx)

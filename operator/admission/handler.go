@@ -35,7 +35,7 @@ const lines = 10
 // it limits the memory that all requests use together.
 type Handler struct {
 	cache, live client.Reader
-	turns       turns
+	limits      limits
 	domain      string
 	metrics     *metrics.Metrics
 	log         *zap.Logger
@@ -46,7 +46,7 @@ type Handler struct {
 // live, which queries the API server, unless it has done this too often.
 func NewHandler(cache, live client.Reader, domain string, m *metrics.Metrics, log *zap.Logger) *Handler {
 	few := zap.WrapCore(func(c zapcore.Core) zapcore.Core { return zapcore.NewSamplerWithOptions(c, time.Second, lines, 0) })
-	return &Handler{cache, live, newTurns(), domain, m, log.WithOptions(few)}
+	return &Handler{cache, live, newLimits(), domain, m, log.WithOptions(few)}
 }
 
 var pods = metav1.GroupVersionResource{Version: "v1", Resource: "pods"}
@@ -82,12 +82,12 @@ func (h *Handler) handle(ctx context.Context, host string, req admission.Request
 		return h.failed(http.StatusBadRequest, "", fmt.Errorf("request: found %.20s of %.60q %.60q in namespace %.63q, want CREATE of pods in a namespace",
 			req.Operation, req.Resource.String(), req.SubResource, req.Namespace))
 	}
-	decode, within := h.turns.forSize(len(req.Object.Raw))
+	decode, within := h.limits.forSize(len(req.Object.Raw))
 	// A server that stops cancels its requests, but then waits for their answers. So answer them anyway.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 	defer cancel()
 	resp, unknown := h.decide(ctx, decode, host, req, func() (*mapping.Table, error) { return h.table(ctx, h.cache, req.Namespace) })
-	if unknown == "" || !h.turns.live.allow(req.Namespace) {
+	if unknown == "" || !h.limits.live.allow(req.Namespace) {
 		return resp()
 	}
 	table, err := h.liveTable(ctx, req.Namespace)
@@ -101,7 +101,7 @@ func (h *Handler) handle(ctx context.Context, host string, req admission.Request
 
 // decide decodes a pod when it is the pod's turn. It returns a function that logs and returns the answer. If the pod
 // requests a name that the table does not contain, it also returns the pod's own name, for the log.
-func (h *Handler) decide(ctx context.Context, decode *turn, host string, req admission.Request, table func() (*mapping.Table, error)) (resp func() admission.Response, unknown string) {
+func (h *Handler) decide(ctx context.Context, decode *decodeLimit, host string, req admission.Request, table func() (*mapping.Table, error)) (resp func() admission.Response, unknown string) {
 	failed := func(code int32, object string, err error) (func() admission.Response, string) {
 		return func() admission.Response { return h.failed(code, object, err) }, ""
 	}
@@ -180,15 +180,15 @@ func (h *Handler) table(ctx context.Context, reader client.Reader, namespace str
 // liveTable reads the mappings of a namespace from the API server. It waits while another request reads the mappings of
 // this namespace, or while liveLimit other requests are reading.
 func (h *Handler) liveTable(ctx context.Context, namespace string) (*mapping.Table, error) {
-	leave, err := h.turns.namespaces.enter(ctx, namespace)
+	leave, err := h.limits.namespaces.enter(ctx, namespace)
 	if err != nil {
 		return nil, fmt.Errorf("mappings of namespace %s: another request is reading them from the API server: %w", namespace, err)
 	}
 	defer leave()
-	if err := h.turns.reading.Acquire(ctx, 1); err != nil {
+	if err := h.limits.reading.Acquire(ctx, 1); err != nil {
 		return nil, fmt.Errorf("mappings of namespace %s: %d other requests are reading from the API server: %w", namespace, liveLimit, err)
 	}
-	defer h.turns.reading.Release(1)
+	defer h.limits.reading.Release(1)
 	return h.table(ctx, h.live, namespace)
 }
 

@@ -59,56 +59,56 @@ const (
 	shareBurst = 5
 )
 
-// turns limits the memory that requests take.
-type turns struct {
+// limits bounds the memory that requests take.
+type limits struct {
 	bytes              *semaphore.Weighted // total size of large requests, until their answers are known
 	hosts              *queues             // for large requests, by address
-	tiny, small, large *turn               // for decoding pods
+	tiny, small, large *decodeLimit        // for decoding pods
 	live               *shares             // for reads from the API server
 	reading            *semaphore.Weighted // requests that read from the API server
 	namespaces         *queues             // for these requests, by namespace
 }
 
-func newTurns() turns {
-	return turns{
+func newLimits() limits {
+	return limits{
 		semaphore.NewWeighted(maxLarge), newQueues(),
-		newTurn(decodeTiny, waitTiny), newTurn(decodeSmall, wait), newTurn(decodeLarge, wait),
+		newDecodeLimit(decodeTiny, waitTiny), newDecodeLimit(decodeSmall, wait), newDecodeLimit(decodeLarge, wait),
 		newShares(), semaphore.NewWeighted(liveLimit), newQueues(),
 	}
 }
 
-// forSize returns the turn for decoding a pod of this size, and how long its request may take.
-func (t *turns) forSize(pod int) (*turn, time.Duration) {
+// forSize returns the limit for decoding a pod of this size, and how long its request may take.
+func (l *limits) forSize(pod int) (*decodeLimit, time.Duration) {
 	switch {
 	case pod <= tinyBody:
-		return t.tiny, listTimeout
+		return l.tiny, listTimeout
 	case pod <= smallBody:
-		return t.small, listTimeout
+		return l.small, listTimeout
 	}
-	return t.large, largeWithin
+	return l.large, largeWithin
 }
 
 // receive waits until there is room for a large request. It returns a function that releases the room.
-func (t *turns) receive(ctx context.Context, host string, size int) (release func(), err error) {
+func (l *limits) receive(ctx context.Context, host string, size int) (release func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, largeWithin)
 	defer cancel()
-	leave, err := t.hosts.enter(ctx, host)
+	leave, err := l.hosts.enter(ctx, host)
 	if err != nil {
 		return nil, errBusy
 	}
-	if err := t.bytes.Acquire(ctx, int64(size)); err != nil {
+	if err := l.bytes.Acquire(ctx, int64(size)); err != nil {
 		leave()
 		return nil, errBusy
 	}
 	return func() {
-		t.bytes.Release(int64(size))
+		l.bytes.Release(int64(size))
 		leave()
 	}, nil
 }
 
-// turn limits how many pods are decoded at the same time, and how many wait. Waiting pods are decoded round robin by
-// address, so an address with many pods delays a pod of another address by one pod only.
-type turn struct {
+// decodeLimit limits how many pods are decoded at the same time, and how many wait. Waiting pods are decoded round
+// robin by address, so an address with many pods delays a pod of another address by one pod only.
+type decodeLimit struct {
 	mu      sync.Mutex
 	free    int // how many more may be decoded now
 	room    int // how many may wait
@@ -123,66 +123,66 @@ type waiter struct {
 	done  chan error // receives nil when it is this request's turn
 }
 
-func newTurn(now, wait int) *turn { return &turn{free: now, room: wait} }
+func newDecodeLimit(now, wait int) *decodeLimit { return &decodeLimit{free: now, room: wait} }
 
 // acquire waits for a turn. If too many requests are waiting, the last request of the address with the most requests
 // fails at once.
-func (t *turn) acquire(ctx context.Context, host string) error {
-	t.mu.Lock()
-	if t.free > 0 {
-		t.free--
-		t.mu.Unlock()
+func (l *decodeLimit) acquire(ctx context.Context, host string) error {
+	l.mu.Lock()
+	if l.free > 0 {
+		l.free--
+		l.mu.Unlock()
 		return nil
 	}
-	own := &waiter{host, t.round + 1, make(chan error, 1)}
+	own := &waiter{host, l.round + 1, make(chan error, 1)}
 	of := map[string]int{host: 1}
-	for _, w := range t.waiting {
+	for _, w := range l.waiting {
 		of[w.host]++
 		if w.host == host {
 			own.round = w.round + 1
 		}
 	}
-	next := slices.IndexFunc(t.waiting, func(w *waiter) bool { return w.round > own.round })
+	next := slices.IndexFunc(l.waiting, func(w *waiter) bool { return w.round > own.round })
 	if next < 0 {
-		next = len(t.waiting)
+		next = len(l.waiting)
 	}
-	t.waiting = slices.Insert(t.waiting, next, own)
-	if len(t.waiting) > t.room {
+	l.waiting = slices.Insert(l.waiting, next, own)
+	if len(l.waiting) > l.room {
 		last := 0
-		for i, w := range t.waiting {
-			if of[w.host] >= of[t.waiting[last].host] {
+		for i, w := range l.waiting {
+			if of[w.host] >= of[l.waiting[last].host] {
 				last = i
 			}
 		}
-		t.waiting[last].done <- errBusy
-		t.waiting = slices.Delete(t.waiting, last, last+1)
+		l.waiting[last].done <- errBusy
+		l.waiting = slices.Delete(l.waiting, last, last+1)
 	}
-	t.mu.Unlock()
+	l.mu.Unlock()
 
 	select {
 	case err := <-own.done:
 		return err
 	case <-ctx.Done():
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if i := slices.Index(t.waiting, own); i >= 0 {
-		t.waiting = slices.Delete(t.waiting, i, i+1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i := slices.Index(l.waiting, own); i >= 0 {
+		l.waiting = slices.Delete(l.waiting, i, i+1)
 		return errBusy
 	}
 	return <-own.done
 }
 
-func (t *turn) release() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.waiting) == 0 {
-		t.free++
+func (l *decodeLimit) release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.waiting) == 0 {
+		l.free++
 		return
 	}
-	next := t.waiting[0]
-	t.waiting = slices.Delete(t.waiting, 0, 1)
-	t.round = next.round
+	next := l.waiting[0]
+	l.waiting = slices.Delete(l.waiting, 0, 1)
+	l.round = next.round
 	next.done <- nil
 }
 

@@ -19,13 +19,13 @@ const (
 	varAFU    = "FPGA_AFU"
 )
 
-// maxUnits limits the devices that all containers of a pod request, and so the size of the patch. No node has that many
-// cards.
-const maxUnits = 1024
+// maxDevices limits the devices that all containers of a pod request, and so the size of the patch. No node has that
+// many cards.
+const maxDevices = 1024
 
 // maxVariables limits the variables that are removed from a container. For each removed variable, the API server moves
 // all others.
-const maxVariables = 2 * maxUnits
+const maxVariables = 2 * maxDevices
 
 // Mutate returns a copy of the pod in which the names are replaced with resources, and adds the variables that tell the
 // hook how to program the cards. A returned error is the reason to deny the pod. It contains the container and the
@@ -34,7 +34,7 @@ const maxVariables = 2 * maxUnits
 // Mutate is idempotent.
 func Mutate(pod *Pod, table *mapping.Table) (*Pod, error) {
 	pod = pod.clone()
-	units := int64(0)
+	devices := int64(0)
 	for _, list := range pod.lists() {
 		for i := range list.containers {
 			c := &list.containers[i]
@@ -42,8 +42,8 @@ func Mutate(pod *Pod, table *mapping.Table) (*Pod, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s %.63q: %w", list.kind, c.Name, err)
 			}
-			if units += n; units > maxUnits {
-				return nil, fmt.Errorf("%s %.63q: found %d units of %s/ in the containers so far, want at most %d", list.kind, c.Name, units, table.Domain(), maxUnits)
+			if devices += n; devices > maxDevices {
+				return nil, fmt.Errorf("%s %.63q: found %d units of %s/ in the containers so far, want at most %d", list.kind, c.Name, devices, table.Domain(), maxDevices)
 			}
 		}
 	}
@@ -55,7 +55,7 @@ type pair struct{ iface, afu string }
 
 // mutate changes one container, and returns the number of devices that it requests.
 func mutate(c *Container, table *mapping.Table) (total int64, err error) {
-	requested, err := units(c, table.Domain())
+	requested, err := requestedDevices(c, table.Domain())
 	if err != nil {
 		return 0, err
 	}
@@ -87,8 +87,8 @@ func mutate(c *Container, table *mapping.Table) (total int64, err error) {
 			return 0, fmt.Errorf("resource %.317q: found mode %s, and mode %s for resource %.317q, want one mode in a container", name, target.Modes, modes, first)
 		}
 		modes &= target.Modes
-		if total += n; total > maxUnits {
-			return 0, fmt.Errorf("resource %.317q: found %d units together with other names, want at most %d", name, total, maxUnits)
+		if total += n; total > maxDevices {
+			return 0, fmt.Errorf("resource %.317q: found %d units together with other names, want at most %d", name, total, maxDevices)
 		}
 		wanted[target.Resource] += n
 		if target.Real {
@@ -104,8 +104,8 @@ func mutate(c *Container, table *mapping.Table) (total int64, err error) {
 	return total, nil
 }
 
-// units returns how many devices of the domain a container requests, by name.
-func units(c *Container, domain string) (map[string]int64, error) {
+// requestedDevices returns how many devices of the domain a container requests, by name.
+func requestedDevices(c *Container, domain string) (map[string]int64, error) {
 	found := map[string]int64{}
 	for _, in := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
 		for name, quantity := range in {
@@ -117,8 +117,8 @@ func units(c *Container, domain string) (map[string]int64, error) {
 			switch n := quantity.Value(); {
 			case !hasLimit || !hasRequest || limit.Cmp(request) != 0:
 				return nil, fmt.Errorf("resource %.317q: found %s in limits and %s in requests, want the same number in both", name, shown(limit, hasLimit), shown(request, hasRequest))
-			case quantity.CmpInt64(maxUnits) > 0: // checked first, because Value rounds
-				return nil, fmt.Errorf("resource %.317q: found %s units, want at most %d", name, quantity.String(), maxUnits)
+			case quantity.CmpInt64(maxDevices) > 0: // checked first, because Value rounds
+				return nil, fmt.Errorf("resource %.317q: found %s units, want at most %d", name, quantity.String(), maxDevices)
 			case quantity.Sign() < 0 || quantity.CmpInt64(n) != 0:
 				return nil, fmt.Errorf("resource %.317q: found %s units, want a whole number", name, quantity.String())
 			default:

@@ -57,7 +57,7 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) (id types.UID, 
 	host, _, _ := net.SplitHostPort(r.RemoteAddr)
 	n, err := io.ReadFull(r.Body, body)
 	if err == nil && size > smallBody {
-		release, busy := h.turns.receive(r.Context(), host, size)
+		release, busy := h.limits.receive(r.Context(), host, size)
 		if busy != nil {
 			h.refuse(w, body[:headBytes], http.StatusTooManyRequests, busy)
 			return "", resp, false

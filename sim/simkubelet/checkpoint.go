@@ -93,9 +93,9 @@ func (k *Kubelet) Allocated(resource string, answer *v1beta1.ContainerAllocateRe
 	return k.writeCheckpoint()
 }
 
-// Gave records that a daemon from an older release allocated these devices to a container, with device nodes of these
-// names. Such a daemon's responses had no annotations.
-func (k *Kubelet) Gave(resource string, nodes []string, ids ...string) error {
+// AllocatedByOldDaemon records that a daemon from an older release allocated these devices to a container, with device
+// nodes of these names. Such a daemon's responses had no annotations.
+func (k *Kubelet) AllocatedByOldDaemon(resource string, nodes []string, ids ...string) error {
 	answer := &v1beta1.ContainerAllocateResponse{Envs: map[string]string{"ACCELERATOR_DEVICES": strings.Join(ids, ",")}}
 	for _, name := range nodes {
 		answer.Devices = append(answer.Devices, &v1beta1.DeviceSpec{HostPath: "/dev/" + name, ContainerPath: "/dev/" + name, Permissions: "rw"})

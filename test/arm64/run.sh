@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# run.sh BIN KUBECTL: runs the arm64 programs in the directory BIN, and the one in the directory KUBECTL, under qemu-user,
-# then the tests of three packages, compiled for arm64. Nothing is installed.
+# run.sh BIN KUBECTL: runs the arm64 programs in the directories BIN and KUBECTL under qemu-user, and then the tests of
+# three packages, compiled for arm64. Nothing is installed.
 #
-# qemu-user emulates the processor and translates system calls, but the kernel is that of this machine. So some tests cannot
-# run: those that start their own binary again, and those that need seccomp. Of the inventory, only some scenarios of each family
-# run, because all of its tests take minutes.
+# qemu-user emulates the processor and translates system calls, but uses the kernel of this machine. So tests cannot run
+# if they start their own binary again, or need seccomp. Only some scenarios of each family of the inventory run,
+# because all tests of the inventory take minutes.
 set -euo pipefail
 bin=$(realpath "$1") kubectl=$(realpath "$2")
 cd "$(dirname "$0")/../.."
@@ -21,7 +21,7 @@ step "versions and help"
 for program in "$bin"/accelerator-* "$kubectl"/kubectl-accelerator; do
 	version=version
 	case ${program##*/} in accelerator-operator | accelerator-dra-driver) version=--version ;; esac
-	# It refuses a program for another processor.
+	# qemu refuses a program for another processor.
 	echo "  ${program##*/}: $("$qemu" "$program" "$version")"
 	"$qemu" "$program" --help 2>&1 | grep -i usage >/dev/null || {
 		echo "${program##*/} --help: found no usage" >&2

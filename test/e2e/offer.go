@@ -32,15 +32,15 @@ func (s *scene) advertised(resource string) (amount, error) {
 	return amount{count(node.Status.Capacity), count(node.Status.Allocatable)}, nil
 }
 
-// offers waits until the node advertises this amount of a resource, and returns how long that took.
-func (s *scene) offers(resource string, capacity, allocatable int64) time.Duration {
+// awaitAdvertised waits until the node advertises this amount of a resource, and returns how long that took.
+func (s *scene) awaitAdvertised(resource string, capacity, allocatable int64) time.Duration {
 	return await(s, "node status of "+resource, func() (amount, error) { return s.advertised(resource) }, amount{capacity, allocatable})
 }
 
-// offersSoon is like [scene.offers], for use after the end of a pod that held a device. The story fails if it takes
-// longer than [soon].
-func (s *scene) offersSoon(resource string, capacity, allocatable int64) {
-	if took := s.offers(resource, capacity, allocatable); took > soon {
+// awaitAdvertisedSoon is like [scene.awaitAdvertised], for use after the end of a pod that held a device. The story
+// fails if it takes longer than [soon].
+func (s *scene) awaitAdvertisedSoon(resource string, capacity, allocatable int64) {
+	if took := s.awaitAdvertised(resource, capacity, allocatable); took > soon {
 		s.failf("node status of %s is {%d %d} after %v, want it within %v after the pod's end", resource, capacity, allocatable, took, soon)
 	}
 }

@@ -68,7 +68,7 @@ func (s *scene) mustHelm(command string, args ...string) {
 func (s *scene) begin(addresses ...string) {
 	s.plug(addresses...)
 	s.install()
-	s.offers(s.resource, int64(len(addresses)), int64(len(addresses)))
+	s.awaitAdvertised(s.resource, int64(len(addresses)), int64(len(addresses)))
 }
 
 // settings returns the arguments of helm with which a story installs the chart. They set the values for the simulated

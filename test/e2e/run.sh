@@ -2,9 +2,9 @@
 # run.sh VERSION [PATTERN]: starts a Kubernetes cluster on this machine, installs the charts of
 # this tree with the images of VERSION, all from dist, and runs the stories whose names match
 # PATTERN, a regular expression; by default all. If KEEP is set, the cluster then stays until
-# Ctrl-C. If SOAK is set, a duration, it runs random operations for this time instead, from the seed
-# SEED; if REPLAY is set, those of that history. The logs are in OUT (bin/test-e2e). It needs root, and
-# a machine without a kubelet; see docs/testing.md.
+# Ctrl-C. If SOAK is set to a duration, the script runs random operations for this time instead of
+# the stories. The operations depend on the seed SEED, or are taken from the history REPLAY. The logs
+# are in OUT (bin/test-e2e). The script needs root, and a machine without a kubelet; see docs/testing.md.
 #
 # cluster.sh and certmanager.sh build the binaries once for each set of versions, and keep them.
 set -euo pipefail

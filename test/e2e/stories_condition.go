@@ -207,7 +207,7 @@ func conditionTaint(s *scene) {
 		s.step("a card is plugged: it is advertised, the taint goes, and the pod runs")
 		s.plug(first)
 		await(s, "taint", tainted, false)
-		s.step("  advertised %.1f s later", s.offers(s.resource, 1, 1).Seconds())
+		s.step("  advertised %.1f s later", s.awaitAdvertised(s.resource, 1, 1).Seconds())
 		s.hasReport("user", reportOf(firstID, "dfl-port.0"))
 	}, func(ctx context.Context) {
 		every(ctx, func() bool {

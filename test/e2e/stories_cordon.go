@@ -14,7 +14,7 @@ func cordon(s *scene) {
 	s.plug(first, second)
 	s.step("helm install with events")
 	s.install("events=true", "minReadySeconds=5")
-	s.offers(s.resource, 2, 2)
+	s.awaitAdvertised(s.resource, 2, 2)
 	s.userGets("user", firstID, "dfl-port.0")
 
 	s.step("kubectl exec: cordon: the card is not allocatable at once, its pod keeps running, no new pod gets it")
@@ -27,7 +27,7 @@ func cordon(s *scene) {
 			s.failf("output of cordon: want %q in it:\n%s", words, printed)
 		}
 	}
-	s.offers(s.resource, 2, 0)
+	s.awaitAdvertised(s.resource, 2, 0)
 	s.user("next")
 	s.unschedulable("next")
 	s.staysInPhase("user", corev1.PodRunning)
@@ -40,7 +40,7 @@ func cordon(s *scene) {
 	s.step("after a restart of the daemon, and a helm upgrade: still cordoned")
 	s.restartDaemon()
 	s.logged("device.cordoned", line{"device": firstID, "by": "alice", "reason": "file"})
-	s.offers(s.resource, 2, 0)
+	s.awaitAdvertised(s.resource, 2, 0)
 	// The DaemonSet controller checks a pod once after minReadySeconds. If it is still waiting for the old pod at that
 	// time, it does not check the new one again.
 	await(s, "available pods", func() (int32, error) {
@@ -66,19 +66,19 @@ func cordon(s *scene) {
 			[]string{firstID + " bob dust", secondID + " alice replace the fan"})
 	}
 	s.mustHelm("rollback", "--wait", "--timeout", "1m")
-	s.offers(s.resource, 2, 0)
+	s.awaitAdvertised(s.resource, 2, 0)
 
 	// Uncordon both cards. The scheduler compares the requests of all pods with the number of healthy devices. So while
 	// the card of a running pod is cordoned, another healthy card does not make a pod schedulable.
 	s.step("uncordon: the cards are allocatable, and the pending pod gets the free one")
 	s.exec("uncordon", firstID, secondID, "--by", "alice")
 	s.hasReport("next", reportOf(secondID, "dfl-port.1"))
-	s.offers(s.resource, 2, 2)
+	s.awaitAdvertised(s.resource, 2, 2)
 	s.logged("device.uncordoned", line{"device": secondID, "by": "alice", "reason": "command"})
 
 	s.step("a cordon with --for ends by itself")
 	s.exec("cordon", firstID, "--by", "bob", "--why", "a minute of rest", "--for", "5s")
-	s.offers(s.resource, 2, 2)
+	s.awaitAdvertised(s.resource, 2, 2)
 	s.logged("device.uncordoned", line{"device": firstID, "why": "a minute of rest", "reason": "expired"})
 	s.hasCordons()
 	s.hasEvent(aboutNode(), "DeviceRecovered", corev1.EventTypeNormal)

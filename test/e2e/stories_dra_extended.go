@@ -19,7 +19,7 @@ func draExtended(s *scene) {
 	s.step("helm install")
 	s.installDRA("events=true", "dra.extendedResourceName="+s.resource)
 	slices, pods := s.followSlices(), s.followPods()
-	slices.offers(time.Now(), firstID, secondID)
+	slices.awaitUntainted(time.Now(), firstID, secondID)
 
 	s.step("an unchanged pod gets a card; devices, can-pull and the log show it as the holder")
 	s.create(s.pod("user", s.resource, 1))
@@ -53,9 +53,9 @@ func draExtended(s *scene) {
 	s.classProgramsUnchangedPod()
 }
 
-// offers waits until the slices contain these devices without a taint. They may contain others, with or without a
-// taint.
-func (p published) offers(since time.Time, ids ...string) {
+// awaitUntainted waits until the slices contain these devices without a taint. They may contain others, with or without
+// a taint.
+func (p published) awaitUntainted(since time.Time, ids ...string) {
 	p.until(p.s, "devices without a taint", since, func(slices map[string]*resourceapi.ResourceSlice) bool {
 		found := devices(slices)
 		for _, id := range ids {
@@ -107,7 +107,7 @@ func (s *scene) unchangedPodKeepsBrokenCard(slices published, pods podRecord) {
 		return !listed
 	})
 	s.plug(first)
-	slices.offers(time.Now(), firstID, secondID)
+	slices.awaitUntainted(time.Now(), firstID, secondID)
 }
 
 // classProgramsUnchangedPod creates a class with a resource and an AFU. Kubernetes makes a claim for the pod, which
@@ -141,7 +141,7 @@ func draExtendedStale(s *scene) {
 	s.plug(first)
 	s.step("helm install with the device plugin; a pod gets the card")
 	s.install()
-	s.offers(s.resource, 1, 1)
+	s.awaitAdvertised(s.resource, 1, 1)
 	s.userGets("old", firstID, "dfl-port.0")
 	s.exec("cordon", firstID, "--why", "a pod of the device plugin holds it")
 	s.uninstall()
@@ -152,7 +152,7 @@ func draExtendedStale(s *scene) {
 	s.installDRA("dra.extendedResourceName="+s.resource, "dra.deviceClasses[0].name="+class,
 		"dra.deviceClasses[0].extendedResourceName="+resource, "dra.deviceClasses[0].match.afuId="+afuID)
 	slices, pods := s.followSlices(), s.followPods()
-	slices.offers(time.Now(), secondID, thirdID)
+	slices.awaitUntainted(time.Now(), secondID, thirdID)
 	s.create(s.pod("soon", s.resource, 1))
 	s.hasReport("soon", draReport(secondID, "dfl-port.1"))
 	s.deletePods("soon")
@@ -160,7 +160,7 @@ func draExtendedStale(s *scene) {
 
 	s.step("the kubelet forgets the plugin after five minutes, but not the device of the pod: the next pod does not start")
 	s.waitBeside(time.Until(ended.Add(4*time.Minute + 30*time.Second)))
-	s.offers(s.resource, 0, 0)
+	s.awaitAdvertised(s.resource, 0, 0)
 	created := time.Now()
 	s.create(s.pod("waits", s.resource, 1))
 	s.notStarted("waits", created)
@@ -201,7 +201,7 @@ func draExtendedStale(s *scene) {
 	s.check(os.WriteFile(file, stale, 0o600))
 	began = time.Now()
 	s.check(s.StartKubelet())
-	slices.offers(began, secondID, thirdID)
+	slices.awaitUntainted(began, secondID, thirdID)
 	created = time.Now()
 	s.create(s.pod("last", s.resource, 1))
 	runs := pods.runs(created, "last")

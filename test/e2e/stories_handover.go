@@ -320,5 +320,5 @@ func draHandoverRenumbered(s *scene) {
 	s.step("its pod ends: the next one gets a card")
 	s.deleteClaimed("user")
 	s.reachesPhase("next", corev1.PodRunning)
-	s.offersSoon(s.resource, 2, 2)
+	s.awaitAdvertisedSoon(s.resource, 2, 2)
 }

@@ -40,7 +40,7 @@ func holders(s *scene) {
 	s.deletePods("user")
 	s.logged("device.freed", line{"device": firstID, "holders": "[default/user/main]"})
 	s.hasHolderMetric("user", false)
-	s.offers(s.resource, 1, 1)
+	s.awaitAdvertised(s.resource, 1, 1)
 	s.step("a pod that ends at once is logged too")
 	pod := s.pod("short", s.resource, 1)
 	pod.Spec.Containers[0].Args = []string{"exit"}
@@ -227,7 +227,7 @@ func kubeletBlind(s *scene) {
 func heldTwice(s *scene) {
 	s.plug(first, second)
 	s.install("events=true")
-	s.offers(s.resource, 2, 2)
+	s.awaitAdvertised(s.resource, 2, 2)
 	s.user("user")
 	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
 	s.user("other")
@@ -237,7 +237,7 @@ func heldTwice(s *scene) {
 	end := s.answersTwice("other", firstID)
 	both := []string{"default/other/main", "default/user/main"}
 	s.hasReasons(map[string][]string{firstID: {"held-twice"}})
-	s.offers(s.resource, 2, 1)
+	s.awaitAdvertised(s.resource, 2, 1)
 	s.logged("device.held-twice", line{"level": "error", "device": firstID, "holders": both})
 	for _, name := range []string{"user", "other"} {
 		pod, err := s.readPod(name)
@@ -257,7 +257,7 @@ func heldTwice(s *scene) {
 	s.deletePods("other")
 	s.logged("device.held-once", line{"device": firstID})
 	s.hasReasons(map[string][]string{})
-	s.offers(s.resource, 2, 2)
+	s.awaitAdvertised(s.resource, 2, 2)
 	end()
 	s.deletePods("user")
 }

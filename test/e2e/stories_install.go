@@ -56,7 +56,7 @@ func refused(s *scene) {
 func helmTest(s *scene) {
 	s.step("helm install")
 	s.install()
-	s.testsRelease(func() { s.plug(first); s.offers(s.resource, 1, 1) }, func() { s.userGets("next", firstID, "dfl-port.0") })
+	s.testsRelease(func() { s.plug(first); s.awaitAdvertised(s.resource, 1, 1) }, func() { s.userGets("next", firstID, "dfl-port.0") })
 	s.step("in mode af helm test fails without test.resource, with the reason")
 	s.mustHelm("upgrade", s.settings("config.mode=af")...)
 	_, err := s.helm("test")
@@ -103,15 +103,15 @@ func annotation(s *scene) {
 	s.plug(first)
 	s.step("helm install with nodeAnnotation: mode single")
 	s.install("nodeAnnotation=true")
-	s.offers(s.resource, 1, 1)
+	s.awaitAdvertised(s.resource, 1, 1)
 	for _, step := range []struct{ mode, resource, gone string }{
 		{"af", afResource, s.resource},
 		{"region", region, afResource},
 	} {
 		s.step("the annotation is %s", step.mode)
 		s.must("kubectl", "annotate", "--overwrite", "node", cluster.NodeName, modeAnnotation+"="+step.mode)
-		s.offers(step.resource, 1, 1)
-		s.offers(step.gone, 0, 0)
+		s.awaitAdvertised(step.resource, 1, 1)
+		s.awaitAdvertised(step.gone, 0, 0)
 	}
 	s.step("a pod gets the region")
 	s.create(s.pod("user", region, 1))
@@ -119,8 +119,8 @@ func annotation(s *scene) {
 	s.deletePods("user")
 	s.step("the annotation is removed: mode single again")
 	s.must("kubectl", "annotate", "node", cluster.NodeName, modeAnnotation+"-")
-	s.offers(s.resource, 1, 1)
-	s.offers(region, 0, 0)
+	s.awaitAdvertised(s.resource, 1, 1)
+	s.awaitAdvertised(region, 0, 0)
 	s.step("the account may list and watch nodes only")
 	s.hasRights(daemonAccount, map[string]bool{
 		"list nodes": true, "watch nodes": true, "get nodes": false, "patch nodes": false,
@@ -144,7 +144,7 @@ func (s *scene) hasRights(account string, want map[string]bool) {
 func pool(s *scene) {
 	s.step("helm install: 8 units")
 	s.install("config.mode=pool", "config.accelNbunits=8")
-	s.offers(s.resource, 8, 8)
+	s.awaitAdvertised(s.resource, 8, 8)
 	s.step("a pod gets three of them")
 	s.create(s.pod("three", s.resource, 3))
 	s.reachesPhase("three", corev1.PodRunning)

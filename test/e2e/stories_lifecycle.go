@@ -43,7 +43,7 @@ func withoutDaemon(s *scene) {
 	s.step("helm install: the pod still holds its device")
 	s.install()
 	s.keepsDevices("user", firstID)
-	s.offers(s.resource, 1, 1)
+	s.awaitAdvertised(s.resource, 1, 1)
 	s.user("next")
 	s.unschedulable("next")
 }
@@ -139,7 +139,7 @@ func reboot(s *scene) {
 	await(s, "daemon started again", func() (bool, error) {
 		return s.daemon().Status.ContainerStatuses[0].RestartCount > 0, nil
 	}, true)
-	s.offers(s.resource, 2, 2)
+	s.awaitAdvertised(s.resource, 2, 2)
 	s.user("new")
 	s.reachesPhase("new", corev1.PodRunning)
 	s.step("without the daemon: a pod that must restart is refused")

@@ -87,8 +87,8 @@ func mappings(s *scene) {
 	s.install("config.mode=af")
 	s.installOperator()
 	one, other := mapping{"loopback", "af", afuID, interfaceID}, mapping{"loopback", "af", otherAFU, interfaceID}
-	s.offers(one.resource(), 1, 1)
-	s.offers(other.resource(), 1, 1)
+	s.awaitAdvertised(one.resource(), 1, 1)
+	s.awaitAdvertised(other.resource(), 1, 1)
 	s.step("helm test; the rights of the account in all namespaces")
 	s.must("helm", "test", operator, "--namespace", operatorNamespace, "--timeout", "1m")
 	s.hasRights(operatorNamespace+":"+operator, map[string]bool{
@@ -223,7 +223,7 @@ func mappingRegion(s *scene) {
 	s.step("helm install of both charts, with programming")
 	s.installProgramming()
 	s.installOperator()
-	s.offers(region, 1, 1)
+	s.awaitAdvertised(region, 1, 1)
 	s.apply(mapping{"nlb0", "region", afuID, interfaceID}, mapping{"nlb3", "region", otherAFU, interfaceID}, mapping{"card", "", "", interfaceID})
 	pair := func(n int, afu string) []corev1.EnvVar {
 		return []corev1.EnvVar{{Name: fmt.Sprintf("FPGA_REGION_%d", n), Value: interfaceID}, {Name: fmt.Sprintf("FPGA_AFU_%d", n), Value: afu}}
@@ -264,7 +264,7 @@ func mappingRegion(s *scene) {
 	s.startFails(s.pod("region", domain+"card", 1), "the container has no FPGA_REGION_n and FPGA_AFU_n")
 	s.step("two functions in one container: each card for its pair")
 	s.plugCard(second, 1, -1, otherAFU)
-	s.offersSoon(region, 2, 2)
+	s.awaitAdvertisedSoon(region, 2, 2)
 	pod = s.pod("both", domain+"nlb0", 1)
 	pod.Spec.Containers[0].Resources.Limits[domain+"nlb3"] = *resource.NewQuantity(1, resource.DecimalSI)
 	s.create(pod)

@@ -113,7 +113,7 @@ func operatorInstalls(s *scene) {
 	config["resources"] = []any{map[string]any{"name": s.resource, "match": map[string]any{"family": "dfl"}}}
 	s.fdp("fpga", map[string]any{"values": values})
 	s.hasConditions("fpga", accepted, available)
-	s.offers(s.resource, 2, 2)
+	s.awaitAdvertised(s.resource, 2, 2)
 	await(s, "kubectl get", func() ([]string, error) { return s.table("fdp") },
 		[]string{"NAME DESIRED READY DEVICES UNHEALTHY AVAILABLE AGE", "fpga 1 1 2 0 True AGE"})
 	s.userGets("user", firstID, "dfl-port.0")
@@ -126,7 +126,7 @@ func operatorInstalls(s *scene) {
 			return len(pods) == 1 && pods[0].Name != before[0].Name && ready(pods[0]), nil
 		}, true)
 		s.hasConditions("fpga", accepted, available)
-		s.offers(s.resource, 2, 2)
+		s.awaitAdvertised(s.resource, 2, 2)
 	})
 	s.step("  for %.2f s", seen.Kubelet.Gap.Seconds())
 	if seen.Kubelet.Gap > namingAway {
@@ -138,7 +138,7 @@ func operatorInstalls(s *scene) {
 		return s.kubectl("", "get", "fdp", "fpga", "--output", "jsonpath={.status.devices} {.status.unhealthyDevices} {.status.nodeNames}")
 	}, `2 1 ["`+cluster.NodeName+`"]`)
 	s.healCard(first)
-	s.offers(s.resource, 2, 2)
+	s.awaitAdvertised(s.resource, 2, 2)
 	s.step("kubectl events shows the conditions")
 	await(s, "events", func() (bool, error) {
 		out, err := s.kubectl("", "events", "--for", "FpgaDevicePlugin/fpga", "--namespace", "default")
@@ -156,7 +156,7 @@ func operatorValues(s *scene) {
 	s.installPlugins()
 	s.fdp("fpga", map[string]any{"values": s.pluginValues()})
 	s.hasConditions("fpga", accepted, available)
-	s.offers(s.resource, 1, 1)
+	s.awaitAdvertised(s.resource, 1, 1)
 	set, _ := s.pluginObjects("fpga")
 	for _, tt := range []struct{ name, key, value, message string }{
 		{"an unknown key", "colour", `"red"`, "additional properties 'colour' not allowed"},
@@ -196,7 +196,7 @@ func operatorDrift(s *scene) {
 	values["events"] = true // a ClusterRole
 	s.fdp("fpga", map[string]any{"values": values})
 	s.hasConditions("fpga", accepted, available)
-	s.offers(s.resource, 1, 1)
+	s.awaitAdvertised(s.resource, 1, 1)
 	const name = "fpga-accelerator-device-plugin"
 	set, _ := s.pluginObjects("fpga")
 	image := set.Spec.Template.Spec.Containers[0].Image
@@ -247,7 +247,7 @@ func operatorDrift(s *scene) {
 		return err == nil && now.UID != set.UID, err
 	}, true)
 	s.hasConditions("fpga", accepted, available)
-	s.offers(s.resource, 1, 1)
+	s.awaitAdvertised(s.resource, 1, 1)
 }
 
 // If two FpgaDevicePlugins match the same nodes, only the older one is installed.
@@ -256,7 +256,7 @@ func operatorTwo(s *scene) {
 	s.installPlugins()
 	s.fdp("older", map[string]any{"values": s.pluginValues()})
 	s.hasConditions("older", accepted, available)
-	s.offers(s.resource, 1, 1)
+	s.awaitAdvertised(s.resource, 1, 1)
 	s.step("another object for the same node is refused")
 	s.fdp("younger", map[string]any{"values": s.pluginValues(), "nodeSelector": map[string]string{"kubernetes.io/hostname": cluster.NodeName}})
 	s.hasConditions("younger", "Accepted=False/SameNodes", "Available=False/SameNodes")
@@ -266,7 +266,7 @@ func operatorTwo(s *scene) {
 	s.patchFDP("older", map[string]any{"nodeSelector": map[string]string{"kubernetes.io/hostname": "another"}})
 	s.hasConditions("older", accepted, "Available=True/NoNodes")
 	s.hasConditions("younger", accepted, available)
-	s.offers(s.resource, 1, 1)
+	s.awaitAdvertised(s.resource, 1, 1)
 	s.step("the older one matches the node again: its plugin replaces that of the younger one")
 	s.patchFDP("older", map[string]any{"nodeSelector": nil})
 	s.hasConditions("younger", "Accepted=False/SameNodes", "Available=False/SameNodes")
@@ -274,7 +274,7 @@ func operatorTwo(s *scene) {
 	s.step("the older one is deleted: the younger one is installed")
 	s.mustKubectl("delete", "fdp", "older")
 	s.hasConditions("younger", accepted, available)
-	s.offers(s.resource, 1, 1)
+	s.awaitAdvertised(s.resource, 1, 1)
 	s.step("another owner has an object with a name of a third one: refused")
 	_, err := s.Client.CoreV1().ServiceAccounts(operatorNamespace).Create(s.ctx,
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "third-accelerator-device-plugin"}}, metav1.CreateOptions{})
@@ -293,7 +293,7 @@ func operatorUpgrade(s *scene) {
 	s.installPlugins()
 	s.fdp("fpga", map[string]any{"values": s.pluginValues()})
 	s.hasConditions("fpga", accepted, available)
-	s.offers(s.resource, 1, 1)
+	s.awaitAdvertised(s.resource, 1, 1)
 	s.userGets("user", firstID, "dfl-port.0")
 	s.step("helm upgrade, and the operator is killed: the plugins are rolled out without a gap")
 	s.always(1, func() {
@@ -311,7 +311,7 @@ func operatorUpgrade(s *scene) {
 	s.reachesPhase("user", corev1.PodRunning)
 	s.step("helm uninstall: the object and its plugin stay")
 	s.must("helm", "uninstall", operator, "--namespace", operatorNamespace)
-	s.offers(s.resource, 1, 1)
+	s.awaitAdvertised(s.resource, 1, 1)
 	_, pods := s.pluginObjects("fpga")
 	same(s, "plugins", len(pods), 1)
 	s.step("so does the policy that limits the plugin's right to write the status of nodes")
@@ -352,10 +352,10 @@ func operatorIntel(s *scene) {
 	s.step("with the simulated node: the hook checks the card of a pod")
 	s.patchFDP(name, map[string]any{"values": map[string]any{"simulatedNode": simulated, "config": map[string]any{"cdiDir": specs, "recoveryHold": "1s"}}})
 	s.hasConditions(name, append([]string{accepted, available}, hints...)...)
-	s.offers(region, 1, 1)
+	s.awaitAdvertised(region, 1, 1)
 	s.create(s.podWithPairs("user", 1, interfaceID, afuID))
 	s.hasReport("user", reportOf(firstID, "dfl-port.0"))
 	s.deletePods("user")
-	s.offersSoon(region, 1, 1)
+	s.awaitAdvertisedSoon(region, 1, 1)
 	s.startFails(s.podWithPairs("none", 1), "the container has no FPGA_REGION_n and FPGA_AFU_n")
 }

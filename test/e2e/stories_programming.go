@@ -107,7 +107,7 @@ func programming(s *scene) {
 	s.plug(first)
 	s.step("helm install with programming: the program is on the host, and not in the mounts of the daemon")
 	s.installProgramming()
-	s.offers(region, 1, 1)
+	s.awaitAdvertised(region, 1, 1)
 	s.hostTool("version")
 	same(s, "mounts of the daemon", s.daemonMounts("/host"+hostDir, store), map[string]string{})
 	s.step("a pod whose card has the AFU runs")
@@ -118,7 +118,7 @@ func programming(s *scene) {
 	same(s, "events programming.present", s.countHookEvents("programming.present"), 2)
 
 	s.plugCard(second, 1, -1, otherAFU)
-	s.offers(region, 2, 2)
+	s.awaitAdvertised(region, 2, 2)
 	s.step("a privileged pod, which has all devices of the host, requests that AFU: not on the other pod's card")
 	s.hostNode("dfl-port.0")
 	privileged, yes := s.podWithPairs("privileged", 1, interfaceID, afuID), true
@@ -138,7 +138,7 @@ func programming(s *scene) {
 		return r.Nodes, err
 	}, map[string]string{"dfl-port.0": "120:0", "dfl-port.1": "120:1"})
 	s.deletePods("modest")
-	s.offersSoon(region, 2, 2)
+	s.awaitAdvertisedSoon(region, 2, 2)
 
 	s.step("a pod without a pair does not start")
 	s.startFails(s.podWithPairs("none", 1), "the container has no FPGA_REGION_n and FPGA_AFU_n")
@@ -168,7 +168,7 @@ func programming(s *scene) {
 	s.step("the first pod still runs; then a pod gets both cards, each for its pair")
 	s.reachesPhase("user", corev1.PodRunning)
 	s.deletePods("user")
-	s.offersSoon(region, 2, 2)
+	s.awaitAdvertisedSoon(region, 2, 2)
 	s.create(s.podWithPairs("both", 2, interfaceID, otherAFU, interfaceID, afuID))
 	s.hasReport("both", reportOf(firstID+","+secondID, "dfl-port.0", "dfl-port.1"))
 	s.deletePods("both")
@@ -203,7 +203,7 @@ func programmingUpgrade(s *scene) {
 	s.plug(first)
 	s.step("helm install with programming")
 	s.installProgramming()
-	s.offers(region, 1, 1)
+	s.awaitAdvertised(region, 1, 1)
 	s.step("helm test: its card has the AFU")
 	s.mustHelm("test", "--timeout", "1m")
 	s.create(s.podWithPairs("user", 1, interfaceID, afuID))

@@ -38,7 +38,7 @@ func releaseStory(s *scene) {
 	s.step("helm install from the registry: the node pulls the image that release-notes.md names")
 	s.plugFourPorts()
 	s.mustHelm("install", p.chart("simulatedNode="+simulated, "stateDir="+state, "config.resourceName="+s.resource, "config.recoveryHold=1s")...)
-	s.offers(s.resource, 4, 4)
+	s.awaitAdvertised(s.resource, 4, 4)
 	digest := p.digest("accelerator-device-plugin")
 	if id := s.daemon().Status.ContainerStatuses[0].ImageID; !strings.HasSuffix(id, "@"+digest) {
 		s.failf("image of the daemon: found %s, want %s", id, digest)
@@ -204,7 +204,7 @@ func (s *scene) upgradesFrom(version string, p *publication, values ...string) {
 	s.check(s.Import(s.ctx, filepath.Join(dir, "image.tar")))
 	s.mustHelm("install", setting([]string{filepath.Join(dir, "chart.tgz"), "--wait", "--timeout", "1m"},
 		append(values, "simulatedNode="+simulated, "config.resourceName="+s.resource, "config.recoveryHold=1s")...)...)
-	s.offers(s.resource, 4, 4)
+	s.awaitAdvertised(s.resource, 4, 4)
 	w := s.sample(&sampler{resources: []string{s.resource}, awayLimit: awayInUpgrade})
 	holders := s.crowdOf("holds", s.resource, 3)
 	s.run(holders, 3)
@@ -243,6 +243,6 @@ func (s *scene) upgradesFrom(version string, p *publication, values ...string) {
 	}
 	w.end()
 	s.deletePods("holds-1", "holds-2", "waits-2")
-	s.offersSoon(s.resource, 4, 4)
+	s.awaitAdvertisedSoon(s.resource, 4, 4)
 	s.uninstall()
 }

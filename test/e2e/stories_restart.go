@@ -25,10 +25,10 @@ func kubeletRestarts(s *scene) {
 	s.pullCard(first)
 	s.check(s.StartKubelet())
 	s.health("user", map[string]string{firstID: "Unhealthy"})
-	s.offers(s.resource, 2, 1)
+	s.awaitAdvertised(s.resource, 2, 1)
 	s.step("the pod ends: the device is removed within %v", soon)
 	s.deletePods("user")
-	s.offersSoon(s.resource, 1, 1)
+	s.awaitAdvertisedSoon(s.resource, 1, 1)
 }
 
 // The daemon restarts; pods keep their devices.
@@ -37,20 +37,20 @@ func daemonRestarts(s *scene) {
 	s.userGets("user", firstID, "dfl-port.0")
 	s.step("the pod of the daemon is deleted")
 	s.restartDaemon()
-	s.offers(s.resource, 2, 2)
+	s.awaitAdvertised(s.resource, 2, 2)
 	s.keepsDevices("user", firstID)
 	s.step("the daemon is killed: the kubelet restarts its container")
 	pid := s.daemonPID()
 	s.check(syscall.Kill(pid, syscall.SIGKILL))
 	await(s, "daemon started again", func() (int32, error) { return s.daemon().Status.ContainerStatuses[0].RestartCount, nil }, 1)
-	s.offers(s.resource, 2, 2)
+	s.awaitAdvertised(s.resource, 2, 2)
 	s.keepsDevices("user", firstID)
 	s.step("kubelet and daemon restart at once")
 	s.check(s.StopKubelet())
 	s.check(syscall.Kill(s.daemonPID(), syscall.SIGKILL))
 	s.check(s.StartKubelet())
 	await(s, "daemon started again", func() (int32, error) { return s.daemon().Status.ContainerStatuses[0].RestartCount, nil }, 2)
-	s.offers(s.resource, 2, 2)
+	s.awaitAdvertised(s.resource, 2, 2)
 	s.keepsDevices("user", firstID)
 	s.step("a pod gets the free card, and no pod the other one")
 	s.userGets("second", secondID, "dfl-port.1")
@@ -75,7 +75,7 @@ func upgrade(s *scene) {
 	s.plug(first, second)
 	s.step("helm install")
 	s.install("minReadySeconds=5")
-	s.offers(s.resource, 2, 2)
+	s.awaitAdvertised(s.resource, 2, 2)
 	s.userGets("user", firstID, "dfl-port.0")
 	for _, tt := range []struct {
 		name string
@@ -99,7 +99,7 @@ func upgrade(s *scene) {
 	s.step("helm upgrade without surge: a gap, which surge prevents")
 	seen := s.sampled(2, func() {
 		s.upgradeTo("podLabels.a=b", "updateStrategy.rollingUpdate.maxSurge=0", "updateStrategy.rollingUpdate.maxUnavailable=1")
-		s.offers(s.resource, 2, 2)
+		s.awaitAdvertised(s.resource, 2, 2)
 	})
 	if seen.Kubelet.Less == 0 {
 		s.failf("found no gap, want one: %+v", seen)
@@ -108,7 +108,7 @@ func upgrade(s *scene) {
 	s.keepsDevices("user", firstID)
 	s.step("helm uninstall: the pod keeps running, allocatable is 0")
 	s.uninstall()
-	s.offers(s.resource, 2, 0)
+	s.awaitAdvertised(s.resource, 2, 0)
 	s.reachesPhase("user", corev1.PodRunning)
 }
 

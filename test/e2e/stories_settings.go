@@ -27,7 +27,7 @@ func settingsInService(s *scene) {
 	s.kubectlSystem("create", "configmap", overrides, "--from-file=overrides.yaml="+file)
 	s.syncConfigMaps()
 	s.hasReasons(map[string][]string{firstID: {"excluded"}})
-	s.offers(s.resource, 2, 1)
+	s.awaitAdvertised(s.resource, 2, 1)
 	s.configApplied()
 	s.sameDaemon(daemon)
 
@@ -76,7 +76,7 @@ func settingsInService(s *scene) {
 	s.step("kubectl delete configmap: the card is offered again")
 	s.kubectlSystem("delete", "configmap", overrides)
 	s.syncConfigMaps()
-	s.offers(s.resource, 2, 2)
+	s.awaitAdvertised(s.resource, 2, 2)
 	s.configApplied()
 	s.sameDaemon(daemon)
 }

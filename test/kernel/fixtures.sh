@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# fixtures.sh DAEMON [PATTERN]: makes the recordings for unit tests (recordings) on the rig, and
-# copies them: boards to testdata/sysfs, uevents to watcher/testdata/uevents. Prints which
-# files are new or changed; see git diff. Fails, as run.sh does, if the rig cannot run.
-# Copies nothing unless all recordings have succeeded. PATTERN and KERNEL are those of run.sh.
+# fixtures.sh DAEMON [PATTERN]: runs the stories in recordings/ on the rig, which make the recordings for
+# unit tests. Copies the boards to testdata/sysfs, and the uevents to watcher/testdata/uevents. Prints
+# which files are new or changed; see git diff. Fails, as run.sh does, if the rig cannot run. Copies
+# nothing unless all recordings have succeeded. PATTERN and KERNEL are the same as for run.sh.
 set -euo pipefail
 daemon=$(realpath "$1")
 pattern=${2:-}

@@ -84,7 +84,7 @@ dpkg-deb --fsys-tarfile "linux-source-${series}"_*.deb | tar xO "./usr/src/linux
 	tar xJ --strip-components=3 -C src "linux-source-$series/drivers/fpga"
 unpack_headers "$dir"
 
-# Debian does not build these drivers. Only this list of modules is written here.
+# Debian does not build these drivers. Only this Makefile is ours.
 cat >src/Makefile <<'K'
 obj-m := board-sensors.o fpga-mgr.o fpga-bridge.o fpga-region.o dfl.o dfl-fme.o dfl-fme-mgr.o dfl-fme-br.o dfl-fme-region.o dfl-afu.o dfl-pci.o
 dfl-fme-objs := dfl-fme-main.o dfl-fme-pr.o dfl-fme-error.o dfl-fme-perf.o
@@ -102,7 +102,7 @@ if [ "$series" = 6.12 ]; then
 	dpkg-deb --fsys-tarfile "linux-source-${series}"_*.deb | tar xO "./usr/src/linux-source-$series.tar.xz" |
 		tar xJ --strip-components=2 -C cdevsrc --wildcards "linux-source-$series/drivers/iommu/iommu-priv.h" \
 			"linux-source-$series/drivers/iommu/iommufd/*" "linux-source-$series/drivers/vfio/*" "linux-source-$series/lib/interval_tree.c"
-	# The kernel does not have the part of interval_tree.c that iommufd needs.
+	# The kernel lacks the part of interval_tree.c that iommufd needs.
 	{
 		echo '#include <linux/interval_tree.h>'
 		sed -n '/#ifdef CONFIG_INTERVAL_TREE_SPAN_ITER/,$p' cdevsrc/interval_tree.c | sed /EXPORT_SYMBOL/d

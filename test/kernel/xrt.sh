@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # xrt.sh KERNEL XRT: builds the driver xocl, unmodified, for a kernel that kernel.sh has prepared.
 # XRT is a checkout of github.com/Xilinx/XRT with its submodule libqdma. Prints the directory of the
-# modules, which is below KERNEL and named after the content of the driver's source: those of the
-# kernel, those that xocl needs, and xocl.
-# The source is GPL, so it is no part of this project. XRT is not changed, and nothing is installed.
+# modules, which is below KERNEL and named after the content of the driver's source. The modules are
+# those of the kernel, those that xocl needs, and xocl.
+# The source is under the GPL, so it is not part of this project. XRT is not changed, and nothing is installed.
 set -euo pipefail
 kernel=$(realpath "$1")
 xrt=$2
@@ -55,7 +55,7 @@ tar tf image.tar | grep -E '/(crc32c_generic|libcrc32c|drm_panel_orientation_qui
 find root/lib -name '*.ko.xz' -exec xz -d {} +
 find root/lib -name '*.ko' -exec mv -t modules {} +
 
-# The build of XRT generates this header. It becomes the version of the module and nothing else.
+# The build of XRT generates this header. It is used only for the version of the module.
 cat >"xrt/$driver/include/version.h" <<'C'
 static const char xrt_build_version[] __maybe_unused = "0.0.0";
 static const char xrt_build_version_date[] __maybe_unused = "2000-01-01 ";

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # run.sh BIN [PATTERN]: builds a real registry from its module, and tests the programs accelerator-fpga and
-# accelerator-fpga-registry in the directory BIN with it, on the loopback. Runs the tests that match PATTERN; by default
-# all. Nothing is installed, and no process is left running. Only TestFullDisk needs root, to mount a file system in
-# memory. The first build takes a minute.
+# accelerator-fpga-registry in the directory BIN with it, on the loopback. Runs the tests that match PATTERN;
+# by default all. Nothing is installed, and no process is left running. Only TestFullDisk needs root, to mount a file
+# system in memory. The first build takes a minute.
 set -euo pipefail
 bin=$(realpath "$1")
 pattern=${2:-}

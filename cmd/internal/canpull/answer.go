@@ -143,7 +143,7 @@ func (a *Answer) offers(f Facts, addresses map[string]bool) {
 		return
 	}
 	for _, function := range f.Card.Functions { // functions whose device isn't listed yet
-		if !listed[function.Address] && function.hasPort() && cordon.Of(f.Cordons, short(function.Address)) == nil {
+		if !listed[function.Address] && function.hasPort() && cordon.Find(f.Cordons, short(function.Address)) == nil {
 			open[short(function.Address)] = true
 		}
 	}

@@ -152,7 +152,7 @@ func (c *cluster) lose(when string, away func()) {
 }
 
 // bothCards contains the lists of the two cards in each mode, without holders.
-var bothCards = map[string]offers{
+var bothCards = map[string]resourceLists{
 	"single":      {testResource: {"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true}},
 	"af":          {afAa: {"3b:00.0": true, "3b:00.0-p1": true}, afBb: {"5e:00.0": true}},
 	"region":      {regionA: {"3b:00.0": true}, regionB: {"5e:00.0": true}},
@@ -168,7 +168,7 @@ func TestAnnotation(t *testing.T) {
 	c.ask("regiondevel")
 	c.plug(cardA, cardB)
 	c.run()
-	c.awaitOffers("annotated at the start", bothCards["regiondevel"])
+	c.awaitLists("annotated at the start", bothCards["regiondevel"])
 	c.awaitReady("annotated at the start")
 	compare.Equal(t, "registrations in the mode that was set", 0, c.kubelet.Registrations(testResource))
 	goroutines := runtime.NumGoroutine()
@@ -191,7 +191,7 @@ func TestAnnotation(t *testing.T) {
 			c.awaitLine("mode.changed", "new:"+step.want, "old:"+before)
 		}
 		before = step.want
-		c.awaitOffers(step.name, bothCards[step.want])
+		c.awaitLists(step.name, bothCards[step.want])
 		c.awaitReady(step.name)
 		c.awaitSockets(step.name, len(bothCards[step.want]))
 		if given, ok := map[string]int{"region": 2, "regiondevel": 3}[step.want]; ok {
@@ -203,9 +203,9 @@ func TestAnnotation(t *testing.T) {
 	awaitGoroutines(t, goroutines)
 	c.api.Delete(testNode)
 	c.awaitLine("config.notice", "not known to the API server")
-	c.awaitOffers("no such node", bothCards["single"])
+	c.awaitLists("no such node", bothCards["single"])
 	c.ask("af")
-	c.awaitOffers("there again", bothCards["af"])
+	c.awaitLists("there again", bothCards["af"])
 	if lines := c.lines("mode.changed"); len(lines) != 10 {
 		t.Errorf("the mode has changed %d times, want 10: %v", len(lines), lines)
 	}
@@ -219,23 +219,23 @@ func TestAnnotationWithHeldDevices(t *testing.T) {
 	c.ask("")
 	c.plug(cardA, cardB)
 	c.run()
-	c.awaitOffers("started", bothCards["single"])
+	c.awaitLists("started", bothCards["single"])
 	c.hold("job", testResource, "3b:00.0-p1")
 	must.Value(c.kubelet.Allocate(t.Context(), testResource, "5e:00.0"))(t)
 	held := health{"3b:00.0-p1": false, "5e:00.0": false}
 	c.ask("af")
-	c.awaitOffers("af", offers{testResource: held, afAa: {"3b:00.0": true}})
+	c.awaitLists("af", resourceLists{testResource: held, afAa: {"3b:00.0": true}})
 	for id := range held {
 		c.awaitRefused("af", testResource, id, "replaced-in-use")
 	}
 	c.ask("region")
-	c.awaitOffers("region", offers{testResource: held, regionA: {"3b:00.0": false}}) // one of its nodes is held
+	c.awaitLists("region", resourceLists{testResource: held, regionA: {"3b:00.0": false}}) // one of its nodes is held
 	c.ask("")
-	c.awaitOffers("what it was", bothCards["single"])
+	c.awaitLists("what it was", bothCards["single"])
 	c.ask("af")
-	c.awaitOffers("af again", offers{testResource: held, afAa: {"3b:00.0": true}})
+	c.awaitLists("af again", resourceLists{testResource: held, afAa: {"3b:00.0": true}})
 	c.pods.Release("default", "job")
-	c.awaitOffers("the pod has ended", offers{testResource: {"5e:00.0": false}, afAa: {"3b:00.0": true, "3b:00.0-p1": true}})
+	c.awaitLists("the pod has ended", resourceLists{testResource: {"5e:00.0": false}, afAa: {"3b:00.0": true, "3b:00.0-p1": true}})
 }
 
 // At the start the daemon waits a short time for an API server that is down. It follows the annotation once
@@ -247,18 +247,18 @@ func TestAPIServerIsDown(t *testing.T) {
 	c.plug(cardB)
 	begin := time.Now()
 	c.run()
-	c.awaitOffers("without the API server", offers{testResource: {"5e:00.0": true}})
+	c.awaitLists("without the API server", resourceLists{testResource: {"5e:00.0": true}})
 	if took := time.Since(begin); took < daemon.FirstAnswer {
 		t.Errorf("the API server was waited for %s, want %s", took, daemon.FirstAnswer)
 	}
 	c.awaitLine("config.notice", "mode of the settings used", testNode)
 	c.door.set(false)
 	c.ask("af")
-	c.awaitOffers("it has come", offers{afBb: {"5e:00.0": true}})
+	c.awaitLists("it has come", resourceLists{afBb: {"5e:00.0": true}})
 	c.lose("it has gone", func() { c.door.set(true) })
 	c.plug(cardA)
-	c.awaitOffers("it has gone", bothCards["af"])
+	c.awaitLists("it has gone", bothCards["af"])
 	c.door.set(false)
 	c.ask("region")
-	c.awaitOffers("it is back", bothCards["region"])
+	c.awaitLists("it is back", bothCards["region"])
 }

@@ -131,8 +131,8 @@ func portID(c simnode.Card, port int) string {
 // want returns the lists that the kubelet must get. A held device stays in the resource under which it was
 // given out. It is unhealthy there unless it is present, of the same kind and with the same nodes. A device
 // is also unhealthy while a pod with another device may have one of its nodes.
-func (m *model) want() offers {
-	want := offers{}
+func (m *model) want() resourceLists {
+	want := resourceLists{}
 	list := func(resource, id string, healthy bool) {
 		if want[resource] == nil {
 			want[resource] = health{}
@@ -383,9 +383,9 @@ func (m *model) settle(when string) {
 	m.d.pods.Behave(simkubelet.PodBehaviour{})
 	ctx, cancel := context.WithTimeout(m.d.t.Context(), 2*patient.Limit) // an allocation may have to expire
 	defer cancel()
-	want, got := m.want(), offers{}
+	want, got := m.want(), resourceLists{}
 	_, err := m.d.kubelet.AwaitLists(ctx, func(lists map[string]simkubelet.List) bool {
-		got = offers{}
+		got = resourceLists{}
 		for resource, list := range lists {
 			if len(list.Devices) > 0 { // a resource without devices is retired later
 				got[resource] = told(list)

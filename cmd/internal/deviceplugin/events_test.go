@@ -63,7 +63,7 @@ func TestEvents(t *testing.T) {
 	c.plug(cardA)
 	c.do(c.node.Set(cardA.Address, 0, "errors/errors", "0x4000000000000"))
 	c.run()
-	c.awaitOffers("started", offers{testResource: {"3b:00.0": false, "3b:00.0-p1": true}})
+	c.awaitLists("started", resourceLists{testResource: {"3b:00.0": false, "3b:00.0-p1": true}})
 	want := []string{aboutNode + "Warning DeviceUnhealthy 3b:00.0"}
 	c.awaitEvents("started", want...)
 	c.hold("job", testResource, "3b:00.0-p1")
@@ -75,10 +75,10 @@ func TestEvents(t *testing.T) {
 	c.awaitEvents("broken", want...)
 	c.ask("af")
 	c.awaitLine("mode.changed", "new:af")
-	c.awaitOffers("af", offers{testResource: {"3b:00.0-p1": false}, afAa: {"3b:00.0": false}, afBb: {"5e:00.0": true}})
+	c.awaitLists("af", resourceLists{testResource: {"3b:00.0-p1": false}, afAa: {"3b:00.0": false}, afBb: {"5e:00.0": true}})
 	c.ask("")
 	c.awaitLine("mode.changed", "new:single")
-	c.awaitOffers("single", offers{testResource: {"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}})
+	c.awaitLists("single", resourceLists{testResource: {"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}})
 	must.Succeed(t, c.pods.AwaitAsked(t.Context(), c.pods.Asked()+2)) // who holds a device is asked again after a change
 	c.do(c.node.Unplug(cardA.Address))
 	want = append(want, aboutNode+"Warning DeviceRemovedInUse 3b:00.0-p1", aboutPod+"Warning DeviceRemovedInUse 3b:00.0-p1", aboutNode+"Normal DeviceRemoved 3b:00.0")
@@ -97,7 +97,7 @@ func TestEventsWithoutAnnotation(t *testing.T) {
 	c.do(c.node.Set(cardA.Address, 1, "errors/errors", "0x4000000000000"))
 	c.run()
 	c.awaitEvents("started", aboutNode+"Warning DeviceUnhealthy 3b:00.0-p1")
-	c.awaitOffers("started", offers{testResource: {"3b:00.0": true, "3b:00.0-p1": false}})
+	c.awaitLists("started", resourceLists{testResource: {"3b:00.0": true, "3b:00.0-p1": false}})
 	c.awaitSeries(`accelerator_api_events_total{result="sent"} 1`)
 	for _, request := range c.api.Requests() {
 		if !strings.HasPrefix(request, "POST default/events") {

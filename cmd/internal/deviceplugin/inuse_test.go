@@ -54,7 +54,7 @@ func TestTwoDevicesOfAnEarlierRelease(t *testing.T) {
 	d.plug(cardA)
 	d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true})
 	d.do(d.stop())
-	d.do(d.kubelet.Gave(testResource, []string{"dfl-port.0", "dfl-port.1"}, "3b:00.0", "3b:00.0-p1"))
+	d.do(d.kubelet.AllocatedByOldDaemon(testResource, []string{"dfl-port.0", "dfl-port.1"}, "3b:00.0", "3b:00.0-p1"))
 	d.pods.Hold("default", "job", "main", testResource, "3b:00.0", "3b:00.0-p1")
 	d.run()
 	d.plug(cardB)
@@ -83,7 +83,7 @@ func TestPodResourcesThatMisbehaves(t *testing.T) {
 			d := startDaemon(t, nil)
 			d.plug(cardA, cardB)
 			d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
-			d.do(d.kubelet.Gave(testResource, []string{"dfl-port.0"}, "3b:00.0"))
+			d.do(d.kubelet.AllocatedByOldDaemon(testResource, []string{"dfl-port.0"}, "3b:00.0"))
 			d.pods.Hold("default", "job", "main", testResource, "3b:00.0")
 			d.pods.Behave(test.behaviour)
 			if test.stop {

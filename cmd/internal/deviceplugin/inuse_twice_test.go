@@ -97,12 +97,12 @@ func TestHeldUnderAFormerName(t *testing.T) {
 			t.Parallel()
 			d := inMode(t, test.mode, nil)
 			d.plug(cardB)
-			d.awaitOffers("plugged", offers{test.former: {"5e:00.0": true}})
+			d.awaitLists("plugged", resourceLists{test.former: {"5e:00.0": true}})
 			d.holdAndSee(test.former, "5e:00.0")
 			d.do(d.stop())
 			d.set(test.change)
 			d.run()
-			d.awaitOffers("another name", offers{test.former: {"5e:00.0": false}})
+			d.awaitLists("another name", resourceLists{test.former: {"5e:00.0": false}})
 			d.refuses(untilEnded, "another name", "5e:00.0", test.former)
 		})
 	}
@@ -131,7 +131,7 @@ func TestHeldUnderAFormerNameWithoutCheckpoint(t *testing.T) {
 			d.set(func(c *config.Config) { c.ResourceName = "example.com/fpga" })
 			d.run()
 			d.refuses(d.cfg.TombstoneGrace+untilEnded, "another name", "3b:00.0", testResource)
-			d.awaitOffers("another name", offers{testResource: {"3b:00.0": false}, "example.com/fpga": {"3b:00.0-p1": true}})
+			d.awaitLists("another name", resourceLists{testResource: {"3b:00.0": false}, "example.com/fpga": {"3b:00.0-p1": true}})
 		})
 	}
 }
@@ -146,26 +146,26 @@ func TestHeldByAnAllocationThatIsRecordedLate(t *testing.T) {
 	d.set(func(c *config.Config) { c.ResourceName = "example.com/fpga" })
 	d.run()
 	d.plug(cardB)
-	d.awaitOffers("plugged", offers{"example.com/fpga": {"5e:00.0": true}})
-	d.do(d.kubelet.Gave(testResource, []string{"dfl-port.0"}, "5e:00.0"))
+	d.awaitLists("plugged", resourceLists{"example.com/fpga": {"5e:00.0": true}})
+	d.do(d.kubelet.AllocatedByOldDaemon(testResource, []string{"dfl-port.0"}, "5e:00.0"))
 	d.pods.Hold("default", "job", "main", testResource, "5e:00.0")
-	d.awaitOffers("recorded", offers{"example.com/fpga": {"5e:00.0": false}}) // within 20 s
+	d.awaitLists("recorded", resourceLists{"example.com/fpga": {"5e:00.0": false}}) // within 20 s
 }
 
 // A port that is to move is held. The kubelet restarts and does not know its pods.
 func TestPortMovesWhileTheKubeletKnowsNoPods(t *testing.T) {
 	inPodOrNot(t, func(c *config.Config) { c.Mode = "af" }, func(d *testDaemon) {
 		d.plug(cardA)
-		d.awaitOffers("card in", unmoved)
+		d.awaitLists("card in", unmoved)
 		d.holdAndSee(afAa, "3b:00.0-p1")
 		d.reprogram(cardB.AFUID)
-		d.awaitOffers("another AFU", moving)
+		d.awaitLists("another AFU", moving)
 		d.awaitRefused("another AFU", afAa, "3b:00.0-p1", "replaced-in-use")
 		d.restartBlind()
 		d.refuses(untilSettled+untilEnded, "the kubelet knows no pods", "3b:00.0-p1", afAa)
 		d.pods.Behave(simkubelet.PodBehaviour{})
 		d.awaitAsked()
-		d.awaitOffers("the kubelet knows its pods", moving)
+		d.awaitLists("the kubelet knows its pods", moving)
 	})
 }
 
@@ -195,10 +195,10 @@ func TestNodeNumberInUseWhileTheKubeletKnowsNoPods(t *testing.T) {
 func TestKubeletStoppedForTheGraceTime(t *testing.T) {
 	inPodOrNot(t, func(c *config.Config) { c.Mode, c.TombstoneGrace = "af", 500*time.Millisecond }, func(d *testDaemon) {
 		d.plug(cardA)
-		d.awaitOffers("card in", unmoved)
+		d.awaitLists("card in", unmoved)
 		d.holdAndSee(afAa, "3b:00.0-p1")
 		d.reprogram(cardB.AFUID)
-		d.awaitOffers("another AFU", moving)
+		d.awaitLists("another AFU", moving)
 		d.awaitRefused("another AFU", afAa, "3b:00.0-p1", "replaced-in-use")
 		d.kubelet.Stop()
 		d.pods.Stop()
@@ -208,7 +208,7 @@ func TestKubeletStoppedForTheGraceTime(t *testing.T) {
 		d.listDaemon()
 		d.pods.Hold("default", "job", "main", afAa, "3b:00.0-p1")
 		d.startKubelet()
-		d.awaitOffers("the kubelet is back", moving)
+		d.awaitLists("the kubelet is back", moving)
 		d.refuses(untilEnded, "the kubelet is back", "3b:00.0-p1", afAa)
 	})
 }
@@ -239,7 +239,7 @@ func TestModeChangesWhileTheKubeletKnowsNoPods(t *testing.T) {
 	t.Parallel()
 	d := inMode(t, "af", nil)
 	d.plug(cardA)
-	d.awaitOffers("card in", unmoved)
+	d.awaitLists("card in", unmoved)
 	d.holdAndSee(afAa, "3b:00.0-p1")
 	d.do(d.stop())
 	d.set(func(c *config.Config) { c.Mode = "single" })
@@ -248,7 +248,7 @@ func TestModeChangesWhileTheKubeletKnowsNoPods(t *testing.T) {
 	d.refuses(untilSettled+untilEnded, "another mode", "3b:00.0-p1", afAa)
 	d.pods.Behave(simkubelet.PodBehaviour{})
 	d.pods.Release("default", "job")
-	d.awaitOffers("the pod has ended", offers{testResource: {"3b:00.0": true, "3b:00.0-p1": true}})
+	d.awaitLists("the pod has ended", resourceLists{testResource: {"3b:00.0": true, "3b:00.0-p1": true}})
 }
 
 // An init container has a port for longer than the grace time. Only the kubelet's checkpoint names it, and pod-resources
@@ -259,20 +259,20 @@ func TestInitContainerKeepsItsPort(t *testing.T) {
 			t.Parallel()
 			d := inMode(t, "af", func(c *config.Config) { c.TombstoneGrace = 500 * time.Millisecond })
 			d.plug(cardA)
-			d.awaitOffers("card in", unmoved)
+			d.awaitLists("card in", unmoved)
 			_, err := d.kubelet.Allocate(t.Context(), afAa, "3b:00.0-p1")
 			d.do(err)
 			if restarted {
 				d.do(d.stop())
 				d.run()
-				d.awaitOffers("restarted", unmoved)
+				d.awaitLists("restarted", unmoved)
 			}
 			d.reprogram(cardB.AFUID)
-			d.awaitOffers("another AFU", moving)
+			d.awaitLists("another AFU", moving)
 			d.awaitRefused("another AFU", afAa, "3b:00.0-p1", "replaced-in-use")
 			d.refuses(d.cfg.TombstoneGrace+untilEnded, "the init container runs", "3b:00.0-p1", afAa)
 			d.kubelet.End(afAa, "3b:00.0-p1")
-			d.awaitOffers("the init container has ended", moved)
+			d.awaitLists("the init container has ended", moved)
 		})
 	}
 }

@@ -55,17 +55,17 @@ func soundLists(t testing.TB) func(map[string]simkubelet.List) {
 	}
 }
 
-// offers contains the lists of all resources, in a short form.
-type offers map[string]health
+// resourceLists contains the lists of all resources, in a short form.
+type resourceLists map[string]health
 
-// awaitOffers blocks until these are the newest lists of all resources with an open stream.
-func (d *testDaemon) awaitOffers(when string, want offers) {
+// awaitLists blocks until these are the newest lists of all resources with an open stream.
+func (d *testDaemon) awaitLists(when string, want resourceLists) {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), patient.Limit)
 	defer cancel()
-	var got offers
+	var got resourceLists
 	_, err := d.kubelet.AwaitLists(ctx, func(lists map[string]simkubelet.List) bool {
-		got = offers{}
+		got = resourceLists{}
 		for resource, list := range lists {
 			got[resource] = told(list)
 		}

@@ -29,7 +29,7 @@ func TestNotGivenTwiceOverAModeChange(t *testing.T) {
 			c.plug(cardA, cardB)
 			c.ask(test.given.mode)
 			c.run()
-			c.awaitOffers("started", bothCards[test.given.mode])
+			c.awaitLists("started", bothCards[test.given.mode])
 			_, err := c.kubelet.Allocate(t.Context(), test.given.resource, test.given.id)
 			c.do(err)
 			c.ask(test.next.mode)
@@ -61,22 +61,22 @@ func TestHangupInTheModeOfTheAnnotation(t *testing.T) {
 	c.ask("af")
 	c.plug(cardA, cardB)
 	c.run()
-	c.awaitOffers("af", bothCards["af"])
+	c.awaitLists("af", bothCards["af"])
 	const lab = "example.com/lab"
 	hangup := func(rules ...offer.Rule) {
 		c.loader.Config.Resources = rules
 		c.hangups <- syscall.SIGHUP
 	}
 	hangup(offer.Rule{Resource: lab, Match: offer.Match{PCIAddress: "5e:00.0"}})
-	inLab := offers{afAa: bothCards["af"][afAa], lab: {"5e:00.0": true}}
-	c.awaitOffers("a rule", inLab)
+	inLab := resourceLists{afAa: bothCards["af"][afAa], lab: {"5e:00.0": true}}
+	c.awaitLists("a rule", inLab)
 	c.hold("job", lab, "5e:00.0")
 	hangup()
 	c.awaitRefused("the rule is gone", lab, "5e:00.0", "replaced-in-use")
 	c.ask("single")
-	c.awaitOffers("single", offers{
+	c.awaitLists("single", resourceLists{
 		testResource: {"3b:00.0": true, "3b:00.0-p1": true}, lab: {"5e:00.0": false},
 	})
 	c.pods.Release("default", "job")
-	c.awaitOffers("the pod has ended", bothCards["single"])
+	c.awaitLists("the pod has ended", bothCards["single"])
 }

@@ -107,9 +107,9 @@ func TestHotPlugOfModes(t *testing.T) {
 			d := inMode(t, test.mode, nil)
 			in, b := all(test.ids, true), health{"5e:00.0": true}
 			d.plug(cardA)
-			d.awaitOffers("first card in", offers{test.a: in})
+			d.awaitLists("first card in", resourceLists{test.a: in})
 			d.plug(cardB)
-			d.awaitOffers("second card in", offers{test.a: in, test.b: b})
+			d.awaitLists("second card in", resourceLists{test.a: in, test.b: b})
 
 			got := must.Value(d.kubelet.Allocate(t.Context(), test.a, test.ids[0]))(t)
 			want := given{
@@ -119,14 +119,14 @@ func TestHotPlugOfModes(t *testing.T) {
 			compare.Values(t, "Allocate", want, givenBy(got))
 
 			d.do(d.node.Unplug(cardB.Address))
-			d.awaitOffers("second card out", offers{test.a: in, test.b: {}})
-			d.awaitOffers("its resource retired", offers{test.a: in})
+			d.awaitLists("second card out", resourceLists{test.a: in, test.b: {}})
+			d.awaitLists("its resource retired", resourceLists{test.a: in})
 			d.awaitLine("resource.retired", test.b)
 			if _, err := d.kubelet.Allocate(t.Context(), test.b, "5e:00.0"); err == nil {
 				t.Errorf("Allocate of a resource that is retired succeeded")
 			}
 			d.plug(cardB)
-			d.awaitOffers("second card back", offers{test.a: in, test.b: b})
+			d.awaitLists("second card back", resourceLists{test.a: in, test.b: b})
 		})
 	}
 }

@@ -2,9 +2,9 @@ package deviceplugin_test
 
 // The lists of card A in mode af, while port 1 gets another AFU.
 var (
-	unmoved = offers{afAa: {"3b:00.0": true, "3b:00.0-p1": true}}
-	moving  = offers{afAa: {"3b:00.0": true, "3b:00.0-p1": false}}
-	moved   = offers{afAa: {"3b:00.0": true}, afAb: {"3b:00.0-p1": true}}
+	unmoved = resourceLists{afAa: {"3b:00.0": true, "3b:00.0-p1": true}}
+	moving  = resourceLists{afAa: {"3b:00.0": true, "3b:00.0-p1": false}}
+	moved   = resourceLists{afAa: {"3b:00.0": true}, afAb: {"3b:00.0-p1": true}}
 )
 
 // reprogram gives port 1 of card A another AFU.

@@ -127,14 +127,14 @@ func (c heldCase) prepare(t *testing.T) (end func(), root string, cfg config.Con
 	t.Cleanup(kubelet.Stop)
 	for _, h := range c.holds {
 		pods.Hold("default", "job", "main", h.resource, h.id)
-		must.Succeed(t, kubelet.Gave(h.resource, nodesOnBoards[h.id], h.id))
+		must.Succeed(t, kubelet.AllocatedByOldDaemon(h.resource, nodesOnBoards[h.id], h.id))
 	}
 	end = func() { // as in a kubelet that writes its checkpoint afterwards
 		pods.Release("default", "job")
 		for _, h := range c.holds {
 			kubelet.End(h.resource, h.id)
 		}
-		must.Succeed(t, kubelet.Gave("example.com/other", nil, "0"))
+		must.Succeed(t, kubelet.AllocatedByOldDaemon("example.com/other", nil, "0"))
 	}
 	return end, root, cfg
 }

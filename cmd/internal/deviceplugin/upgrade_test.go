@@ -53,22 +53,22 @@ func (d *testDaemon) awaitReady(when string) {
 // nothing. When the old daemon has ended, the new one advertises the free devices. A held device stays with its pod. In
 // an upgrade that does not change the names, both daemons advertise the devices, which are never away.
 func TestUpgradeWithOtherNames(t *testing.T) {
-	card := offers{testResource: {"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true}}
+	card := resourceLists{testResource: {"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true}}
 	for _, test := range []struct {
 		name   string
 		adjust func(*config.Config)
 		holds  string // the pod holds this device; "": none
-		want   offers
+		want   resourceLists
 	}{
 		{"mode", func(c *config.Config) { c.Mode = offer.AF }, "3b:00.0-p1",
-			offers{testResource: {"3b:00.0-p1": false}, afAa: {"3b:00.0": true}, afBb: {"5e:00.0": true}}},
+			resourceLists{testResource: {"3b:00.0-p1": false}, afAa: {"3b:00.0": true}, afBb: {"5e:00.0": true}}},
 		{"mode with other units", func(c *config.Config) { c.Mode = offer.Region }, "3b:00.0-p1",
-			offers{testResource: {"3b:00.0-p1": false}, regionA: {"3b:00.0": false}, regionB: {"5e:00.0": true}}},
+			resourceLists{testResource: {"3b:00.0-p1": false}, regionA: {"3b:00.0": false}, regionB: {"5e:00.0": true}}},
 		{"resource name", func(c *config.Config) { c.ResourceName = "example.com/card" }, "", // free ones only
-			offers{"example.com/card": {"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true}}},
+			resourceLists{"example.com/card": {"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true}}},
 		{"rules", func(c *config.Config) {
 			c.Resources = []offer.Rule{{Resource: "example.com/nlb", Match: offer.Match{AFUID: cardB.AFUID}}}
-		}, "3b:00.0-p1", offers{testResource: {"3b:00.0": true, "3b:00.0-p1": true}, "example.com/nlb": {"5e:00.0": true}}},
+		}, "3b:00.0-p1", resourceLists{testResource: {"3b:00.0": true, "3b:00.0-p1": true}, "example.com/nlb": {"5e:00.0": true}}},
 		{"same names", func(c *config.Config) { c.AllocationPolicy = "spread" }, "3b:00.0-p1", card},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestUpgradeWithOtherNames(t *testing.T) {
 			old.timing = nil // the intervals of production
 			old.plug(cardA, cardB)
 			old.run()
-			old.awaitOffers("the old daemon", card)
+			old.awaitLists("the old daemon", card)
 			same := test.name == "same names"
 
 			next := old.successor(test.adjust)
@@ -101,7 +101,7 @@ func TestUpgradeWithOtherNames(t *testing.T) {
 				old.kubelet.Follow(sound)
 			}
 			old.do(old.stop())
-			next.awaitOffers("the old daemon has ended", test.want)
+			next.awaitLists("the old daemon has ended", test.want)
 			next.awaitReady("the old daemon has ended")
 			if old.kubelet.Follow(nil); away {
 				t.Error("the lists have changed while the old daemon ran, or although the names did not change")
@@ -137,7 +137,7 @@ func TestUpgradeWithOtherNamesAndCDI(t *testing.T) {
 		t.Errorf("both run: the CDI spec was written again, error %v", err)
 	}
 	old.do(old.stop())
-	next.awaitOffers("the old daemon has ended", offers{regionA: {"3b:00.0": true}})
+	next.awaitLists("the old daemon has ended", resourceLists{regionA: {"3b:00.0": true}})
 	next.awaitSpec("the old daemon has ended", injected{"3b:00.0": {"dfl-port.0", "dfl-port.1"}})
 	next.do(next.stop())
 	next.awaitSpec("both have ended", nil)
@@ -150,7 +150,7 @@ func TestModeChangesInUpgrade(t *testing.T) {
 	c.ask("")
 	c.plug(cardA, cardB)
 	c.run()
-	c.awaitOffers("the old daemon", bothCards["single"])
+	c.awaitLists("the old daemon", bothCards["single"])
 	next := c.successor(func(*config.Config) {})
 	next.run()
 	next.awaitReady("both run")
@@ -160,16 +160,16 @@ func TestModeChangesInUpgrade(t *testing.T) {
 	c.awaitLine("owner.waiting", "reason:settings")
 	next.awaitLine("owner.waiting", "reason:settings")
 	next.awaitSeries(`accelerator_owner_waiting{reason="settings"} 1`)
-	c.awaitOffers("both want another mode", bothCards["single"])
+	c.awaitLists("both want another mode", bothCards["single"])
 	late := c.successor(func(cfg *config.Config) { cfg.Socket += "3" })
 	late.run()
 	late.awaitLine("owner.waiting", "reason:naming") // it has the new mode from the start
 	c.do(c.stop())
-	next.awaitOffers("the old daemon has ended", bothCards["af"])
+	next.awaitLists("the old daemon has ended", bothCards["af"])
 	late.awaitLine("owner.taken")
 	late.awaitReady("all have one mode")
 	next.do(next.stop())
-	late.awaitOffers("one is left", bothCards["af"])
+	late.awaitLists("one is left", bothCards["af"])
 	compare.Values(t, "lines owner.unavailable", 0, len(next.lines("owner.unavailable"))+len(late.lines("owner.unavailable")))
 }
 
@@ -181,7 +181,7 @@ func TestModeIsKnownLate(t *testing.T) {
 	c.ask("af")
 	c.plug(cardB)
 	c.run()
-	c.awaitOffers("the old daemon", offers{afBb: {"5e:00.0": true}})
+	c.awaitLists("the old daemon", resourceLists{afBb: {"5e:00.0": true}})
 	c.door.set(true)
 	next := c.successor(func(*config.Config) {})
 	next.run()
@@ -190,7 +190,7 @@ func TestModeIsKnownLate(t *testing.T) {
 	c.door.set(false)
 	c.ask("af")
 	next.awaitLine("owner.taken")
-	c.awaitOffers("the mode is known", offers{afBb: {"5e:00.0": true}})
+	c.awaitLists("the mode is known", resourceLists{afBb: {"5e:00.0": true}})
 	c.do(c.stop())
-	next.awaitOffers("the old daemon has ended", offers{afBb: {"5e:00.0": true}})
+	next.awaitLists("the old daemon has ended", resourceLists{afBb: {"5e:00.0": true}})
 }

@@ -1,7 +1,7 @@
 // Package procusers finds the host's processes that have a device or a sysfs file open or mapped.
 //
 //	proc := procusers.Proc{Root: "/proc", Patience: 2 * time.Second}
-//	if err := proc.SeesHost(); err != nil { … }
+//	if err := proc.CheckAccess(); err != nil { … }
 //	found, err := proc.Find(ctx, []sysfs.DeviceNumber{{Major: 245}})
 //
 // A device is identified by its number, because each container has its own nodes, whose names and inodes differ from

@@ -59,12 +59,12 @@ func FileAt(path string) (File, error) {
 // hostNamespace is what the initial PID namespace's link contains: PROC_PID_INIT_INO in include/linux/proc_ns.h.
 const hostNamespace = "pid:[4026531836]"
 
-// ErrConfined is wrapped by [Proc.SeesHost]'s errors. Another process on the host may still be able to see all
+// ErrConfined is wrapped by [Proc.CheckAccess]'s errors. Another process on the host may still be able to see all
 // processes.
 var ErrConfined = errors.New("this process")
 
-// SeesHost returns an error unless this process can see all of the host's processes.
-func (p Proc) SeesHost() error {
+// CheckAccess returns an error unless this process can see all of the host's processes.
+func (p Proc) CheckAccess() error {
 	namespace, err := os.Readlink(filepath.Join(p.Root, "self/ns/pid"))
 	switch {
 	case err != nil:

@@ -327,7 +327,7 @@ func TestNewProcess(t *testing.T) {
 func TestNoProc(t *testing.T) {
 	proc := procusers.Proc{Root: filepath.Join(t.TempDir(), "proc")}
 	compare.ErrorIs(t, "Find", fs.ErrNotExist, compare.ErrorOf(proc.Find(t.Context(), nil)))
-	compare.ErrorIs(t, "SeesHost", fs.ErrNotExist, proc.SeesHost())
+	compare.ErrorIs(t, "CheckAccess", fs.ErrNotExist, proc.CheckAccess())
 }
 
 func TestSeesHost(t *testing.T) {
@@ -341,7 +341,7 @@ func TestSeesHost(t *testing.T) {
 		if test.err == "" && os.Geteuid() != 0 {
 			test.err = "this process is not root"
 		}
-		if err := (procusers.Proc{Root: root}).SeesHost(); err == nil && test.err != "" || err != nil && err.Error() != test.err {
+		if err := (procusers.Proc{Root: root}).CheckAccess(); err == nil && test.err != "" || err != nil && err.Error() != test.err {
 			t.Errorf("%s: %v, want %q", test.namespace, err, test.err)
 		}
 	}

@@ -192,7 +192,7 @@ func (a *api) Run(ctx context.Context) error {
 
 // Withdraw deletes the node's slices.
 func (a *api) Withdraw(ctx context.Context) error {
-	return driver.Withdraw(ctx, a.client, a.cfg.NodeName, a.Driver == nil || a.Settled())
+	return driver.Withdraw(ctx, a.client, a.cfg.NodeName, a.Driver == nil || a.UpToDate())
 }
 
 // Close closes the CDI spec. The last driver on the node removes the file.
@@ -275,4 +275,4 @@ func (a *api) Ready() error { return errors.Join(a.Driver.Ready(), a.claims.Read
 func (a *api) Alive() error { return nil }
 
 // Reregister publishes the slices again. There is no need to register again: the kubelet registers drivers by itself.
-func (a *api) Reregister() { a.Again() }
+func (a *api) Reregister() { a.Republish() }

@@ -98,7 +98,7 @@ func logs(cmd *cobra.Command, f *fleet.Fleet, node string, reader *timeline.Read
 	for _, text := range reader.Notes() {
 		note(text)
 	}
-	if failed == nil && (reader.Lacks() || reader.Empty()) {
+	if failed == nil && (reader.HasUnknownDevice() || reader.Empty()) {
 		return errPrinted
 	}
 	return failed

@@ -85,11 +85,11 @@ func (c *cluster) name() string {
 // against another cluster.
 func beginnings(cmd *cobra.Command) [2]string {
 	kube := []string{"kubeconfig", "context", "cluster", "user", "as", "as-group"}
-	return [2]string{"kubectl" + given(cmd, kube...), program + given(cmd, append(kube, "namespace", "selector")...)}
+	return [2]string{"kubectl" + shellFlags(cmd, kube...), program + shellFlags(cmd, append(kube, "namespace", "selector")...)}
 }
 
-// given formats the given flags that were set, for a shell.
-func given(cmd *cobra.Command, names ...string) string {
+// shellFlags formats those of these flags that were set, for a shell.
+func shellFlags(cmd *cobra.Command, names ...string) string {
 	var out strings.Builder
 	for _, name := range names {
 		flag := cmd.Flag(name)

@@ -24,9 +24,9 @@ const (
 )
 
 const (
-	gather = 10 * time.Second // after a change; if a registry is down, all its references fail
-	pace   = time.Minute      // between two writes; a registry may change the text of its errors with each attempt
-	again  = 30 * time.Minute // until the same Event is written again: API servers keep it for an hour
+	gather      = 10 * time.Second // after a change; if a registry is down, all its references fail
+	pace        = time.Minute      // between two writes; a registry may change the text of its errors with each attempt
+	repeatAfter = 30 * time.Minute // until the same Event is written again: API servers keep it for an hour
 )
 
 // recorder writes Events about failing references to the pod. All references that fail at the same time share one
@@ -43,7 +43,7 @@ type recorder struct {
 func (r *recorder) run(ctx context.Context, changed <-chan struct{}) error {
 	defer r.writer.Close()
 	var last apiserver.Event // Name is "" if none was written
-	repeat := time.NewTicker(again)
+	repeat := time.NewTicker(repeatAfter)
 	defer repeat.Stop()
 	for {
 		select {

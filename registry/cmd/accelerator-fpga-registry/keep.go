@@ -26,8 +26,8 @@ import (
 	"b-com.com/accelerator-device-plugin/registry/signature"
 )
 
-// kept contains the settings of keep.
-type kept struct {
+// keepSettings contains the settings of keep.
+type keepSettings struct {
 	settings
 	keep.Config
 	store, keyFile string
@@ -41,7 +41,7 @@ type kept struct {
 }
 
 func newKeep() *cobra.Command {
-	var s kept
+	var s keepSettings
 	cmd := &cobra.Command{
 		Use:   "keep --list FILE",
 		Short: "Run a service that keeps bitstreams in the store up to date",
@@ -93,7 +93,7 @@ keep uses the same credentials and proxies as "accelerator-fpga pull".`,
 }
 
 // check returns an error if a setting is not valid. It reads the files that the settings name.
-func (s *kept) check() error {
+func (s *keepSettings) check() error {
 	s.Store = programming.Store(s.store)
 	s.Space, s.Collect.MaxSize = keep.Space, s.maxMiB<<20
 	s.Collect.Loaded = func() ([]string, error) { return loadedAFUs(s.sysfs) }
@@ -134,7 +134,7 @@ func (s *kept) check() error {
 }
 
 // run keeps the bitstreams of the list until ctx ends.
-func (s *kept) run(ctx context.Context, log *zap.Logger) (err error) {
+func (s *keepSettings) run(ctx context.Context, log *zap.Logger) (err error) {
 	log.Info("keep started", logevent.KeepStarted, logevent.Version(release.Version(version)), logevent.PID(os.Getpid()), logevent.Path(s.List))
 	defer func() {
 		if err != nil {

@@ -45,7 +45,7 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- if and (ne .Values.api "dra") .Values.dra.finishClaims }}true{{ end }}
 {{- end }}
 
-{{- /* A version between releases contains `+`, which a label's value and an image's tag cannot contain. */}}
+{{- /* Between releases the version contains `+`, which is not allowed in values of labels and tags of images. */}}
 {{- define "adp.labels" -}}
 {{ include "adp.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | replace "+" "_" | trunc 63 | trimAll "-_." | quote }}
@@ -70,8 +70,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 accelerator.b-com.com
 {{- end }}
 
-{{- /* The directories of the driver's sockets. The kubelet connects to them by the path that the driver
-reports, so they have the same path in the container. */}}
+{{- /* The directories of the driver's sockets. The kubelet connects to the sockets by the paths that the driver
+reports, so the directories have the same paths in the container. */}}
 {{- define "adp.pluginDir" -}}
 {{ .Values.kubelet.rootDir }}/plugins/{{ include "adp.driver" . }}
 {{- end }}
@@ -86,7 +86,7 @@ reports, so they have the same path in the container. */}}
 {{- include "adp.pullPolicyOf" (list (ternary "dra.image" "image" $dra) (ternary .Values.dra.image .Values.image $dra)) }}
 {{- end }}
 
-{{- /* The policy of an image: (list "image" .Values.image). */}}
+{{- /* The pull policy of an image: (list "image" .Values.image). */}}
 {{- define "adp.pullPolicyOf" -}}
 {{- $path := first . }}
 {{- with last . }}
@@ -163,7 +163,7 @@ reports, so they have the same path in the container. */}}
 {{- if eq (toString .always) "" | ternary $.Values.nodeAnnotation .always }}
 {{- $args = append $args "--always" }}
 {{- end }}
-{{- /* YAML reads off without quotes as false. */}}
+{{- /* Without quotes, YAML reads the word off as false. */}}
 {{- $hottest := toString .maxTemperature | replace "false" "off" }}
 {{- if and (hasKey . "maxTemperature") (ne $hottest "board") }}
 {{- $args = append $args (print "--max-temperature=" $hottest) }}
@@ -263,7 +263,7 @@ app.kubernetes.io/name: {{ include "adp.chart" . | trunc 52 | trimSuffix "-" }}-
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
-{{- /* The peers that can reach /metrics, or nothing. */}}
+{{- /* The peers that can reach /metrics. Empty if there are none. */}}
 {{- define "adp.scrapers" -}}
 {{- $scrapers := .Values.scrapers }}
 {{- if and .Values.podMonitor.enabled (not $scrapers) }}

@@ -25,7 +25,7 @@ app.kubernetes.io/name: {{ include "ao.chart" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{- /* A version between releases contains `+`, which a label's value and an image's tag cannot contain. */}}
+{{- /* Between releases the version contains `+`, which is not allowed in values of labels and tags of images. */}}
 {{- define "ao.labels" -}}
 {{ include "ao.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | replace "+" "_" | trunc 63 | trimAll "-_." | quote }}

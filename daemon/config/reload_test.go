@@ -43,7 +43,7 @@ func start(t *testing.T, lookup func(string) (string, bool), flags ...string) *c
 	return l
 }
 
-func TestAgain(t *testing.T) {
+func TestReload(t *testing.T) {
 	const before = "exclude: [3b:00.0]\nflapLimit: 3\nhealth: {severity: {afu-dead: fatal}}\n"
 	for _, test := range []struct {
 		name   string
@@ -83,7 +83,7 @@ func TestAgain(t *testing.T) {
 			l := start(t, noVariables, append(test.flags, "--config", path)...)
 			first := l.Config
 			rewrite(t, path, test.after)
-			got, others, err := l.Again(l.Read())
+			got, others, err := l.Reload(l.Read())
 			must.Succeed(t, err)
 			want := first
 			test.adjust(&want)
@@ -95,7 +95,7 @@ func TestAgain(t *testing.T) {
 }
 
 // Any change of rules is applied, and needs no restart.
-func TestAgainResources(t *testing.T) {
+func TestReloadResources(t *testing.T) {
 	a := offer.Rule{Resource: "a.com/x", Match: offer.Match{PCIVendor: "10ee"}}
 	b := offer.Rule{Resource: "b.com/y", Match: offer.Match{Family: "dfl"}}
 	for _, test := range []struct {
@@ -113,7 +113,7 @@ func TestAgainResources(t *testing.T) {
 			l := start(t, noVariables, "--config", path)
 			compare.Values(t, "resources at first", []offer.Rule{a, b}, l.Config.Resources)
 			rewrite(t, path, test.after)
-			got, others, err := l.Again(l.Read())
+			got, others, err := l.Reload(l.Read())
 			must.Succeed(t, err)
 			compare.Values(t, "resources", test.want, got.Resources)
 			compare.Values(t, "others", test.others, others)
@@ -123,7 +123,7 @@ func TestAgainResources(t *testing.T) {
 }
 
 // An invalid file is refused, as at the start, each time until it is corrected.
-func TestAgainRefused(t *testing.T) {
+func TestReloadRefused(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		spoil func(t *testing.T, path string)
@@ -148,7 +148,7 @@ func TestAgainRefused(t *testing.T) {
 			first := l.Config
 			test.spoil(t, path)
 			for range 2 {
-				got, others, err := l.Again(l.Read())
+				got, others, err := l.Reload(l.Read())
 				if err == nil || !strings.Contains(err.Error(), test.want) {
 					t.Fatalf("error %v, want %q in it", err, test.want)
 				}
@@ -159,7 +159,7 @@ func TestAgainRefused(t *testing.T) {
 			compare.Values(t, "the loader's own config changed", first, l.Config)
 			must.Succeed(t, os.RemoveAll(path))
 			rewrite(t, path, "exclude: [3b:00.0]\n")
-			if got, _, err := l.Again(l.Read()); err != nil || !cmp.Equal(first, got) {
+			if got, _, err := l.Reload(l.Read()); err != nil || !cmp.Equal(first, got) {
 				t.Errorf("mended: error %v, config (-want +got):\n%s", err, cmp.Diff(first, got))
 			}
 		})
@@ -171,17 +171,17 @@ func remove(t *testing.T, path string) {
 	must.Succeed(t, os.Remove(path))
 }
 
-func TestAgainFileGone(t *testing.T) {
+func TestReloadFileGone(t *testing.T) {
 	path := write(t, "")
 	l := start(t, noVariables, "--config="+path)
 	remove(t, path)
-	if _, _, err := l.Again(l.Read()); !errors.Is(err, fs.ErrNotExist) {
+	if _, _, err := l.Reload(l.Read()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v, want %v", err, fs.ErrNotExist)
 	}
 }
 
 // Variables rank between flags and file, and one may have the path of the file.
-func TestAgainVariables(t *testing.T) {
+func TestReloadVariables(t *testing.T) {
 	path := write(t, "flapLimit: 3\n")
 	variables := map[string]string{"ACCELERATOR_CONFIG": path, "ACCELERATOR_RECOVERY_HOLD": "3s", "ACCELERATOR_FLAP_WINDOW": "2s"}
 	lookup := func(name string) (string, bool) { v, ok := variables[name]; return v, ok }
@@ -189,7 +189,7 @@ func TestAgainVariables(t *testing.T) {
 	rewrite(t, path, "flapLimit: 4\nrecoveryHold: 9s\nflapWindow: 9s\nexclude: [3b:00.0]\n")
 	want := l.Config
 	want.FlapLimit, want.Exclude = 4, map[string]bool{"3b:00.0": true}
-	got, others, err := l.Again(l.Read())
+	got, others, err := l.Reload(l.Read())
 	must.Succeed(t, err)
 	compare.Values(t, "config", want, got)
 	compare.Values(t, "others", []string{"flap-limit"}, others)

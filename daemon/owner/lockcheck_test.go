@@ -11,7 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-func TestKept(t *testing.T) {
+func TestLockCheck(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(dir string) error
@@ -28,9 +28,9 @@ func TestKept(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "state")
 			onNodeWith(t, dir, func(n *node) {
-				kept := n.owner(control.DevicePlugin).Kept()
+				check := n.owner(control.DevicePlugin).LockCheck()
 				must.Succeed(n, test.change(dir))
-				if err := kept(); (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				if err := check(); (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 					n.Errorf("error %v, want %q", err, test.want)
 				}
 			})
