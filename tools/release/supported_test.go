@@ -49,7 +49,7 @@ func TestSupportedVersions(t *testing.T) {
 		"Kubernetes, for `api: dra`":                                 newer(validate, `found with Kubernetes %s, want (\d+\.\d+) or newer, which serves resource`),
 		"Kubernetes, a real cluster":                                 listed("test/e2e/build/kube/*.mod", `k8s.io/kubernetes v(\S+)`),
 		"Kubernetes, the kubelet's device manager":                   listed("test/kubelet/run.sh", `(?m)^build (\d+\.\d+)`),
-		"Linux, with the kernel's own drivers":                      listed("test/kernel/kernel.sh", `(?m)payload.* # (\d+\.\d+)$`),
+		"Linux, with the kernel's own drivers":                       listed("test/kernel/kernel.sh", `(?m)payload.* # (\d+\.\d+)$`),
 		"Helm":                                                       listed("tools/go.mod", `helm.sh/helm/v4 v(\S+)`),
 		"cert-manager":                                               listed("test/e2e/certmanager/go.mod", `cert-manager/cert-manager v(\S+)`),
 	} {
