@@ -146,8 +146,8 @@ func TestExplain(t *testing.T) {
 		{[]string{"power-throttled"}, 0, []string{"power-throttled=1, power-throttled=2: the device is degraded\n", "power-throttled=6: the device is unhealthy\n"}},
 		{nil, 0, []string{"REASON ", "\npower-throttled=6 ", "\nunreadable=FILE ", "\nflapping "}},
 		{[]string{"PORT-AP6"}, 0, []string{"port-ap6: the device is unhealthy\n"}},
-		{[]string{"port-ap7"}, 2, []string{`REASON: found "port-ap7", want one of port-dead, port-ap6, `, ", port-id-conflict\n"}},
-		{[]string{"nonsense"}, 2, []string{`want one of those that explain prints without REASON`}},
+		{[]string{"port-ap7"}, 2, []string{`REASON: found "port-ap7", want one that explain lists if you leave out REASON; similar: port-dead, port-ap6, `, ", port-id-conflict\n"}},
+		{[]string{"nonsense"}, 2, []string{"want one that explain lists if you leave out REASON\n"}},
 		{[]string{"flapping", "excluded"}, 2, []string{"at most 1 arg"}},
 	} {
 		out, errs, code := cmdtest.Output(t, append([]string{"explain"}, test.args...)...)
