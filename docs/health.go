@@ -120,10 +120,11 @@ func Text(reason string) (string, error) {
 	found := Explain(strings.ToLower(reason))
 	if found == nil {
 		near := slices.DeleteFunc(Names(), func(n string) bool { return !strings.HasPrefix(n, strings.ToLower(reason[:min(len(reason), 4)])) })
-		if len(near) == 0 {
-			near = []string{"those that explain prints without REASON"}
+		similar := ""
+		if len(near) > 0 {
+			similar = "; similar: " + strings.Join(near, ", ")
 		}
-		return "", fmt.Errorf("REASON: found %q, want one of %s", reason, strings.Join(near, ", "))
+		return "", fmt.Errorf("REASON: found %q, want one that explain lists if you leave out REASON%s", reason, similar)
 	}
 	var parts []string
 	for _, r := range found {
