@@ -184,8 +184,8 @@ func TestBrowserFirstLook(t *testing.T) {
 	b.Await(`[...document.querySelectorAll("#attention .item")].map((e) => [...e.children].slice(1).map((s) => s.innerText).join("|")).join(";")`,
 		strings.Join([]string{
 			"worker-005 5e:00.0|port-ap6|vision/encoder-17/main|5+ changes in 7 days|The port was shut down because of power or heat. Cool the card, then clear the error.",
-			"worker-022 3b:00.0|fme-fatal=thermal|vision/encoder-88/main|5+ changes in 7 days|The card cannot be trusted. Power-cycle it, and replace it if the error comes back. injected-… is an error that a test has injected.",
-			"worker-014 a4:00.0|missing||5+ changes in 7 days|The card was there when the node was last observed, and was not found after the last start of the daemon or the node. Look for the card, or forget it.",
+			"worker-022 3b:00.0|fme-fatal=thermal|vision/encoder-88/main|5+ changes in 7 days|The card can't be trusted. Power-cycle it, and replace it if the error comes back. injected-… is an error injected by a test.",
+			"worker-014 a4:00.0|missing||5+ changes in 7 days|The card was there when the daemon last ran, but wasn't found after the daemon or the node was restarted. Look for the card, or forget it.",
 			"worker-027|the daemon could not be asked||",
 			"worker-010 81:00.0|power-throttled=1||5+ changes in 7 days|The card is throttled by 50 % (=1) or by 90 % (=2). Check power and cooling.",
 		}, ";"))

@@ -35,7 +35,9 @@ function markdown(md) {
   md.core.ruler.push('repository', ({ tokens, env }) => {
     for (const token of tokens.flatMap((t) => [t, ...(t.children ?? [])])) {
       const href = token.type === 'link_open' && token.attrGet('href')
-      if (token.type.startsWith('html')) { // as GitHub, Vue does not take "docs/x.svg" for a file
+      if (token.type === 'code_inline') { // {{ }} in it is not Vue's
+        token.attrSet('v-pre', '')
+      } else if (token.type.startsWith('html')) { // as GitHub, Vue does not take "docs/x.svg" for a file
         token.content = token.content.replace(/(src|srcset)="(?![./]|\w+:)/g, '$1="./')
       } else if (href && !/^(\w+:|#)/.test(href)) {
         if (/\.md(#|$)/.test(href)) {
