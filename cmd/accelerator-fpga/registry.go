@@ -51,5 +51,5 @@ func findRegistryProgram() (string, error) {
 			return path, err
 		}
 	}
-	return "", fmt.Errorf("%s: found none in %s and in PATH, want the program of this version there: it is beside accelerator-fpga in bin/, and in the image %[1]s", registryProgram, dir)
+	return "", fmt.Errorf("%s: not found in %s or in PATH; copy the program of this version there: make build-registry builds it in bin/, and the image %[1]s contains it", registryProgram, dir)
 }

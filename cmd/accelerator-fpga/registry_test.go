@@ -27,8 +27,8 @@ func TestRegistryProgram(t *testing.T) {
 	}
 	out, code := run()
 	compare.Equal(t, "exit code without the program", 1, code)
-	compare.Equal(t, "error", "accelerator-fpga pull: accelerator-fpga-registry: found none in "+dir+" and in PATH, "+
-		"want the program of this version there: it is beside accelerator-fpga in bin/, and in the image accelerator-fpga-registry\n", out)
+	compare.Equal(t, "error", "accelerator-fpga pull: accelerator-fpga-registry: not found in "+dir+" or in PATH; "+
+		"copy the program of this version there: make build-registry builds it in bin/, and the image accelerator-fpga-registry contains it\n", out)
 	for _, place := range []string{inPath, dir} {
 		must.Succeed(t, os.WriteFile(filepath.Join(place, registryProgram), []byte("#!/bin/sh\necho "+place+" \"$@\"\nexit 7\n"), 0o755))
 		out, code := run()
