@@ -138,7 +138,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"flaps", "--since", "-1h"}, c, 2, `--since: found "-1h"`},
 		{[]string{"explain", "port-ap6"}, none, 0, "the port was shut down because of power or heat"},
 		{[]string{"explain"}, none, 0, "power-throttled=6 "},
-		{[]string{"explain", "port-ap7"}, none, 2, `REASON: found "port-ap7", want one of port-dead, `},
+		{[]string{"explain", "port-ap7"}, none, 2, `REASON: found "port-ap7", want one that explain lists if you leave out REASON; similar: port-dead, `},
 		{[]string{"ui"}, denied, 1, `you lack a right: pods is forbidden: User "jane" cannot list resource "pods"`},
 		{[]string{"ui"}, none, 1, "found no pod of the plugin in any namespace"},
 		{[]string{"ui", "worker-9"}, c, 1, "worker-9: found no pod of the plugin on this node"},
