@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"unicode"
@@ -83,6 +84,11 @@ func NewRenderer(s Settings) (*Renderer, error) {
 		return nil, fmt.Errorf("chart %s: %w", chartName, err)
 	}
 	c.Metadata.Version, c.Metadata.AppVersion = s.Version, s.Version
+	// The images of a release are in the same registry.
+	if repository, _, _ := splitImage(s.Image); path.Base(repository) == chartName {
+		image := c.Values["bitstreams"].(map[string]any)["image"].(map[string]any)
+		image["repository"] = path.Join(path.Dir(repository), image["repository"].(string))
+	}
 	cluster := common.DefaultCapabilities.Copy()
 	cluster.KubeVersion = common.KubeVersion{Version: "v1.30.0", Major: "1", Minor: "30"} // the operator's chart requires it
 	return &Renderer{s, c, cluster}, nil
@@ -301,7 +307,7 @@ func splitImage(reference string) (repository, tag, digest string) {
 
 // isIntels reports whether the last part of a repository's path is the name of Intel's image.
 func isIntels(repository string) bool {
-	return repository[strings.LastIndexByte(repository, '/')+1:] == intelName
+	return path.Base(repository) == intelName
 }
 
 // refusal rewrites a Helm error as one line, without the introduction and file names.

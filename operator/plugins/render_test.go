@@ -169,6 +169,38 @@ func TestImage(t *testing.T) {
 	}
 }
 
+// The image for bitstreams comes from the plugin's registry, unless the values specify another.
+func TestBitstreamsImage(t *testing.T) {
+	for _, tc := range []struct{ image, values, want string }{
+		{"accelerator-device-plugin", "", "accelerator-fpga-registry:v1.2.3"},
+		{"localhost/accelerator-device-plugin", "", "localhost/accelerator-fpga-registry:v1.2.3"},
+		{"registry:5000/a/accelerator-device-plugin:v7", "", "registry:5000/a/accelerator-fpga-registry:v1.2.3"},
+		{"registry:5000/a/accelerator-device-plugin", ", image: {repository: b.example.com/c, tag: v8}", "b.example.com/c:v8"},
+	} {
+		r, err := NewRenderer(Settings{Version: "v1.2.3", Image: tc.image, Namespace: "fpga-system"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects, err := r.Render(t.Context(), object(t, "values: {bitstreams: {references: [registry.example.com/nlb:1.0]"+tc.values+"}}"))
+		if err != nil {
+			t.Errorf("%s: %v", tc.image, err)
+			continue
+		}
+		var found []string
+		for _, o := range objects {
+			if strings.HasSuffix(o.GetName(), "-bitstreams") && o.GetKind() == "DaemonSet" {
+				containers, _, _ := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
+				for _, c := range containers {
+					found = append(found, c.(map[string]any)["image"].(string))
+				}
+			}
+		}
+		if !slices.Equal(found, []string{tc.want}) {
+			t.Errorf("%s%s: found images %q, want %s", tc.image, tc.values, found, tc.want)
+		}
+	}
+}
+
 // Values override fields, and null removes a default, as with Helm.
 func TestValuesOverride(t *testing.T) {
 	spec := podSpec(t, object(t, "{nodeSelector: {a: u, b: u}, values: {nodeSelector: {b: v, c: v}, tolerations: [], priorityClassName: null}}"))
