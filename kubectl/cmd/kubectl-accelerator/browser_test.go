@@ -200,7 +200,7 @@ func TestBrowserFirstLook(t *testing.T) {
 	_, meaning, _ := strings.Cut(text, "\n\n")
 	meaning, _, _ = strings.Cut(meaning, "\n")
 	for _, want := range []string{
-		"worker-005 5e:00.0", "port-ap6", meaning[1:], "Read from: errors/errors bit 50", "Clearing a sticky error", "vision/encoder-17/main",
+		"worker-005 5e:00.0", "port-ap6", meaning[1:], "Read from: errors/errors bit 50", "the port: /sys/bus/pci/devices/0000:3b:00.0/", "Clearing a sticky error", "vision/encoder-17/main",
 		"31 changes of health, 0 removals.", "List that the kubelet received", "5e:00.0\tUnhealthy", "3b:00.0\tHealthy", "0.3.0, devicePlugin", "fpga-system/fpga-worker-005",
 		"FPGA 43.5 °C, hottest part 51.5 °C of 75", "50.9 W", "Sensors read",
 		"kubectl accelerator --context sim logs worker-005 --device 5e:00.0", " can-pull worker-005 5e:00.0",

@@ -367,6 +367,7 @@ function why(reasons, meanings) {
 	return [section("Why, and what to do", reasons.map((reason, i) => el("div", { class: "reason" }, el("code", {}, reason),
 		(meanings[i] ?? []).map((m) => [
 			el("p", {}, sentence(m.Meaning)), m.ReadFrom && el("p", { class: "muted" }, "Read from: " + m.ReadFrom),
+			m.Places && el("p", { class: "muted" }, "Directories for card 3b:00.0:"), array(m.Places).map((dir) => el("p", { class: "muted" }, dir)),
 			(m.Sections ?? []).map((text) => el("details", {}, el("summary", {}, text.split("\n", 1)[0]), el("pre", {}, text.slice(text.indexOf("\n") + 1).trim()))),
 		]),
 		!meanings[i]?.length && el("p", { class: "muted" }, "docs/health.md does not know this reason."))))];
