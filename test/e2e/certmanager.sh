@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# certmanager.sh DIR HELM: builds cert-manager from its module, in the version that certmanager/go.mod
-# pins, and packages the chart of the module, into a directory below DIR, unless they are there. Prints
-# that directory on stdout, progress on stderr. The first time: minutes.
+# certmanager.sh DIR HELM: builds cert-manager and packages its chart, both from its Go module, and prints the directory
+# where it put them. It creates that directory in DIR, and builds nothing if it already exists. certmanager/go.mod pins
+# the version. Progress goes to stderr. The first build takes a few minutes.
 set -euo pipefail
 helm=$2
 cd "$(dirname "$0")/certmanager"
 read -r version module < <(go mod download -json github.com/cert-manager/cert-manager | awk -F'"' '$2 == "Version" { v = $4 } $2 == "Dir" { print v, $4 }')
-done=$1/cert-manager-${version#v}-$(cat ../certmanager.sh go.mod go.sum ./*.go | sha256sum | cut -c1-8)
+done=$1/cert-manager-${version#v}-$({ grep -v "^#" ../certmanager.sh; cat go.mod go.sum ./*.go; } | sha256sum | cut -c1-8)
 if [ ! -d "$done" ]; then
 	echo "  cert-manager $version (${SECONDS}s)" >&2
 	new=$(mktemp -d "$1/cert-manager.XXXXXX")

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# cluster.sh DIR: builds the binaries of a cluster from Go modules, in the versions
-# that build/*/go.mod and tools/go.mod (helm) pin, into a directory below DIR, unless
-# they are there. KUBERNETES=1.36 takes Kubernetes from build/kube/kubernetes-1.36.mod. Prints that directory on stdout, progress on stderr. Nothing is
-# installed. The first time: half an hour on two processors, 6 GB of build cache.
+# cluster.sh DIR: builds a cluster's programs from Go modules, and prints the directory where it put them. It creates
+# that directory in DIR, and builds nothing if it already exists. build/*/go.mod and tools/go.mod (helm) pin the
+# versions. KUBERNETES=1.36 builds Kubernetes from build/kube/kubernetes-1.36.mod. Progress goes to stderr. Nothing is
+# installed. The first build takes half an hour on two processors, and 6 GB of build cache.
 set -euo pipefail
 cd "$(dirname "$0")"
 fail() {
@@ -16,9 +16,9 @@ if [ -n "${KUBERNETES:-}" ]; then
 	[ -f "build/kube/$kube" ] || fail "KUBERNETES is \"$KUBERNETES\", want nothing, or one of: $(cd build/kube && printf '%s ' kubernetes-*.mod | sed 's/kubernetes-//g; s/\.mod//g')"
 fi
 
-# Other pins, another directory.
+# Each set of versions gets its own directory.
 helm=$(go -C ../../tools list -m helm.sh/helm/v4)
-sum=$({ echo "$helm"; cat cluster.sh build/*/go.mod build/*/go.sum "build/kube/$kube" "build/kube/${kube%mod}sum"; } | sha256sum | cut -c1-8)
+sum=$({ echo "$helm"; grep -v "^#" cluster.sh; cat build/*/go.mod build/*/go.sum "build/kube/$kube" "build/kube/${kube%mod}sum"; } | sha256sum | cut -c1-8)
 kubernetes=$(go -C build/kube list -modfile="$kube" -m -f '{{.Version}}' k8s.io/kubernetes)
 done=$1/cluster-${kubernetes#v}-$sum
 if [ -d "$done" ]; then
@@ -38,7 +38,7 @@ trap 'rm -rf "$bin"' EXIT
 mkdir "$bin/cni"
 export GOFLAGS="-buildvcs=false -trimpath" CGO_ENABLED=0
 
-# build MODULE NAME PACKAGE [FLAG…]: one binary. One package in fifty is named.
+# build MODULE NAME PACKAGE [FLAG…]: builds one program. It prints the name of every 50th package.
 build() {
 	local module=$1 name=$2 package=$3
 	shift 3
@@ -51,7 +51,7 @@ build() {
 	rm "$bin/log"
 }
 
-# Of a version: what the binaries say that they are.
+# What the programs print as their version.
 version="-X k8s.io/component-base/version.gitVersion=$kubernetes -X k8s.io/component-base/version.gitTreeState=clean"
 for name in kubelet kube-apiserver kube-controller-manager kube-scheduler kubectl; do
 	build build/kube $name k8s.io/kubernetes/cmd/$name -modfile="$kube" -ldflags "-s -w $version"
@@ -63,14 +63,14 @@ build build/etcd etcd go.etcd.io/etcd/server/v3 -ldflags '-s -w'
 for plugin in main/bridge main/loopback ipam/host-local; do
 	build build/cni "cni/${plugin#*/}" github.com/containernetworking/plugins/plugins/$plugin -ldflags '-s -w'
 done
-# That of `make chart`, which has just built it.
+# The helm that `make chart` has just built.
 echo "  helm (${SECONDS}s)" >&2
 cp "$(env -u CGO_ENABLED GOFLAGS=-trimpath go -C ../../tools tool -n helm)" "$bin/helm"
 
-# runc without seccomp refuses pods that ask for it, and ours does.
+# Without seccomp, runc doesn't start our pods, because they request it.
 deb=$(mktemp -d)
 trap 'rm -rf "$bin" "$deb"' EXIT
-chmod 755 "$deb" # apt-get downloads as somebody else
+chmod 755 "$deb" # apt-get downloads as another user
 (cd "$deb" && apt-get download -q libseccomp-dev && dpkg -x ./*.deb .) >&2
 lib=$(dirname "$(find "$deb" -name libseccomp.a)")
 CGO_ENABLED=1 CGO_CFLAGS="-I$deb/usr/include" CGO_LDFLAGS="-L$lib" PKG_CONFIG_PATH=$lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$deb \

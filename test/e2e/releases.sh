@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# releases.sh DIR: builds what the story `release` needs into a directory below DIR, unless it is there: VERSION/image.tar and
-# VERSION/chart.tgz of the earlier releases, from their commits, and bin/ with oras, cosign and krew. Prints that directory on
-# stdout, progress on stderr. The first time takes some minutes.
+# releases.sh DIR: builds what the `release` story needs, and prints the directory where it put it: VERSION/image.tar and
+# VERSION/chart.tgz of the earlier releases, built from their commits, and bin/ with oras, cosign and krew. It creates
+# that directory in DIR, and builds nothing if it already exists. Progress goes to stderr. The first build takes a few
+# minutes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-# These releases have no tags. Each commit is the last one of the day that CHANGELOG.md gives.
+# These releases have no tags. Each commit is the last one of the day on which CHANGELOG.md dates the release.
 releases=(
 	0.1.0:80048387e5499e517c8683d95fded25ae39fa7f2
 	0.2.0:ae8e6bc9b745dbd80f3b2c2b90bdbd015e1bd46b
@@ -13,7 +14,7 @@ releases=(
 cosign=$(sed -n 's/^COSIGN_VERSION := //p' Makefile)
 krew=$(sed -n 's/^KREW_VALIDATE := .*@//p' Makefile)
 oras=$(go -C tools list -m -f '{{.Version}}' oras.land/oras)
-sum=$({ cat test/e2e/releases.sh; echo "$cosign $krew $oras"; } | sha256sum | cut -c1-8)
+sum=$({ grep -v "^#" test/e2e/releases.sh; echo "$cosign $krew $oras"; } | sha256sum | cut -c1-8)
 done=$1/releases-$sum
 if [ -d "$done" ]; then
 	echo "$done"
