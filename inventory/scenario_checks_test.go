@@ -7,34 +7,47 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// expect compares one device: its whole health, or one attribute.
+// expect compares devices: some attributes, and the whole health.
 func (s *scenario) expect(st scenarioStep) error {
-	id, state := st.rest[0], st.rest[1]
 	snapshot, _ := s.rig.Latest()
-	d := snapshot.Device(id)
-	if attribute, want, ok := strings.Cut(state, "="); ok {
-		if d == nil {
-			return mismatch("found gone, want " + state)
+	for id := range strings.SplitSeq(st.rest[0], ",") {
+		if err := expectDevice(snapshot.Device(id), st.rest[1:]); err != nil {
+			return fmt.Errorf("%s: %w", id, err)
+		}
+	}
+	return nil
+}
+
+func expectDevice(d *inventory.Device, words []string) error {
+	states := []string{"healthy", "degraded", "unhealthy", "gone"}
+	for i, word := range words {
+		if slices.Contains(states, word) {
+			got, want := "gone", strings.Join(words[i:], " ")
+			if d != nil {
+				got = strings.TrimSpace(d.Health.String() + " " + strings.Join(d.Reasons, " "))
+			}
+			if got != want {
+				return mismatch(fmt.Sprintf("found %s, want %s", got, want))
+			}
+			return nil
+		}
+		attribute, want, ok := strings.Cut(word, "=")
+		switch want = inFull(want); {
+		case !ok:
+			return fmt.Errorf("found state %q, want one of %v", word, states)
+		case d == nil:
+			return mismatch("found gone, want " + word)
 		}
 		got, known := map[string]string{
 			"afu": d.AFUID, "interface": d.InterfaceID, "pci": d.PCIID, "as": d.OfferedAs, "node": strings.Join(d.Nodes, ","), "mounts": strings.Join(d.Mounts, ","), "slot": d.Attributes["slot"],
 		}[attribute]
-		if want = inFull(want); !known || got != want {
+		if !known || got != want {
 			return mismatch(fmt.Sprintf("%s: found %s, want %s", attribute, got, want))
 		}
-		return nil
-	}
-	if !slices.Contains([]string{"healthy", "degraded", "unhealthy", "gone"}, state) {
-		return fmt.Errorf("found state %q, want healthy, degraded, unhealthy or gone", state)
-	}
-	got, want := "gone", strings.TrimSpace(state+" "+strings.Join(st.rest[2:], " "))
-	if d != nil {
-		got = strings.TrimSpace(d.Health.String() + " " + strings.Join(d.Reasons, " "))
-	}
-	if got != want {
-		return mismatch(fmt.Sprintf("found %s, want %s", got, want))
 	}
 	return nil
 }
@@ -123,10 +136,10 @@ func matches(line string, words []string) bool {
 // A check that does not hold fails the scenario.
 func TestScenarioFails(t *testing.T) {
 	for last, want := range map[string]string{
-		"expect 3b:00.0 degraded link-width=4": "found healthy, want degraded link-width=4",
-		"expect 3b:00.0 gone":                  "found healthy, want gone",
-		"expect 5e:00.0 healthy":               "found gone, want healthy",
-		"expect 3b:00.0 afu=afu2":              "afu: found " + afu1 + ", want " + afu2,
+		"expect 3b:00.0 degraded link-width=4": "3b:00.0: found healthy, want degraded link-width=4",
+		"expect 3b:00.0 gone":                  "3b:00.0: found healthy, want gone",
+		"expect 3b:00.0,5e:00.0 healthy":       "5e:00.0: found gone, want healthy",
+		"expect 3b:00.0 afu=afu2":              "3b:00.0: afu: found " + afu1 + ", want " + afu2,
 		"list 5e:00.0":                         "found [3b:00.0], want [5e:00.0]",
 		"log device.added device=5e:00.0":      "found no such line, but:",
 		"no-log device.added":                  "found, want none: event=device.added",

@@ -231,11 +231,20 @@ func (s *scenario) nodeOf(st scenarioStep) string {
 	return filepath.Join(s.node.Dev, s.node.PortNode(st.card, st.port))
 }
 
-// set writes a health file, by its name in docs/health.md. The slot of every card is the root port. The value of an AER
-// file is the number of errors. The value of config is its first bytes in hexadecimal.
+// set writes health files, by their names in docs/health.md. The slot of every card is the root port. The value of an
+// AER file is the number of errors. The value of config is its first bytes in hexadecimal.
 func (s *scenario) set(st scenarioStep) error {
-	_, file, _ := strings.Cut(st.rest[0], "/")
-	value := inFull(strings.Join(st.rest[1:], " "))
+	for one := range strings.SplitSeq(strings.Join(st.rest, " "), " ; ") {
+		name, value, _ := strings.Cut(one, " ")
+		if err := s.setFile(st.card, name, inFull(value)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *scenario) setFile(card, name, value string) error {
+	_, file, _ := strings.Cut(name, "/")
 	if severity, ok := strings.CutPrefix(file, "aer_dev_"); ok {
 		errs, err := strconv.ParseUint(value, 0, 64)
 		if err != nil {
@@ -243,7 +252,7 @@ func (s *scenario) set(st scenarioStep) error {
 		}
 		value = simnode.AER(strings.ToUpper(severity), errs)
 	}
-	path, err := s.path(st)
+	path, err := s.path(card, name)
 	if err != nil {
 		return err
 	}
@@ -254,34 +263,28 @@ func (s *scenario) set(st scenarioStep) error {
 	return s.node.SetFile(path, value+"\n")
 }
 
-// hide removes a file, show restores it.
-func (s *scenario) hide(st scenarioStep) error {
-	path, err := s.path(st)
-	if err != nil {
-		return err
-	}
-	return os.Rename(path, path+".hidden")
-}
+// hide removes files, show restores them.
+func (s *scenario) hide(st scenarioStep) error { return s.move(st, "", ".hidden") }
+func (s *scenario) show(st scenarioStep) error { return s.move(st, ".hidden", "") }
 
-func (s *scenario) show(st scenarioStep) error {
-	path, err := s.path(st)
-	if err != nil {
-		return err
+func (s *scenario) move(st scenarioStep, from, to string) error {
+	for _, name := range st.rest {
+		path, err := s.path(st.card, name)
+		if err = cmp.Or(err, os.Rename(path+from, path+to)); err != nil {
+			return err
+		}
 	}
-	return os.Rename(path+".hidden", path)
+	return nil
 }
 
 // path returns the path of a file of a card, by the name that set uses.
-func (s *scenario) path(st scenarioStep) (string, error) {
-	part, file, _ := strings.Cut(st.rest[0], "/")
-	if _, plugged := s.plugged[st.card]; !plugged {
-		return "", fmt.Errorf("slot %s is empty", st.card)
-	}
+func (s *scenario) path(card, name string) (string, error) {
+	part, file, _ := strings.Cut(name, "/")
 	switch part {
 	case "pci":
-		return filepath.Join(s.node.CardDir(st.card), file), nil
+		return filepath.Join(s.node.CardDir(card), file), nil
 	case "slot", "root":
-		return filepath.Join(filepath.Dir(s.node.CardDir(st.card)), file), nil
+		return filepath.Join(filepath.Dir(s.node.CardDir(card)), file), nil
 	case "fme":
 		pattern := file
 		if file == "manager" {
@@ -289,7 +292,7 @@ func (s *scenario) path(st scenarioStep) (string, error) {
 		} else if alarm, ok := strings.CutPrefix(file, "hwmon/"); ok {
 			pattern = "hwmon/*/" + alarm
 		}
-		path := filepath.Join(s.node.FMEDir(st.card), pattern)
+		path := filepath.Join(s.node.FMEDir(card), pattern)
 		if pattern == file {
 			return path, nil
 		}
@@ -300,11 +303,11 @@ func (s *scenario) path(st scenarioStep) (string, error) {
 		return found[0], nil
 	}
 	port, err := parsePort(part)
-	if err == nil && port >= s.plugged[st.card] {
-		err = fmt.Errorf("slot %s has no port %d", st.card, port)
+	if err == nil && port >= s.plugged[card] {
+		err = fmt.Errorf("slot %s has no port %d", card, port)
 	}
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(s.node.PortDir(st.card, port), file), nil
+	return filepath.Join(s.node.PortDir(card, port), file), nil
 }

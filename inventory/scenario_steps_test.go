@@ -40,9 +40,9 @@ var scenarioCommands = map[string]scenarioCommand{
 	"release": {edit, "ADDRESS pN", func(s *scenario, st scenarioStep) error { return s.node.Release(st.card, st.port) }}, // releases the port from its card, for a virtual function
 	"assign":  {edit, "ADDRESS pN", func(s *scenario, st scenarioStep) error { return s.node.Assign(st.card, st.port) }},  // assigns the port to its card again; the kernel does not bind it
 	"node":    {edit, "ADDRESS pN rm|make", (*scenario).editNode},                                                         // of a function with an IOMMU group: p0
-	"set":     {edit, "ADDRESS FILE VALUE…", (*scenario).set},                                                             // FILE is as in docs/health.md, with p0/ to p3/ before a file of a port
-	"hide":    {edit, "ADDRESS FILE", (*scenario).hide},
-	"show":    {edit, "ADDRESS FILE", (*scenario).show},
+	"set":     {edit, "ADDRESS FILE VALUE… [;…]", (*scenario).set},                                                        // FILE is as in docs/health.md, with p0/ to p3/ before a file of a port
+	"hide":    {edit, "ADDRESS FILE…", (*scenario).hide},
+	"show":    {edit, "ADDRESS FILE…", (*scenario).show},
 	"reprogram": {edit, "ADDRESS pN AFU", func(s *scenario, st scenarioStep) error {
 		return s.node.Reprogram(st.card, st.port, inFull(st.rest[0]))
 	}},
@@ -65,7 +65,7 @@ var scenarioCommands = map[string]scenarioCommand{
 	"severity":      {action, "[ROW=SEVERITY…]", (*scenario).severity},           // only these
 	"rules":         {action, "[AFU|FAMILY|ID=NAME…]", (*scenario).rules},        // only these
 
-	"expect": {check, "ID healthy|degraded|unhealthy|gone|ATTRIBUTE=VALUE [REASON…]", (*scenario).expect},
+	"expect": {check, "ID[,ID…] ATTRIBUTE=VALUE…|healthy|degraded|unhealthy|gone [REASON…]", (*scenario).expect},
 	"list":   {check, "[ID…]", (*scenario).list},                    // the whole list
 	"log":    {check, "EVENT [FIELD=VALUE…]", (*scenario).logged},   // the last command has logged such a line
 	"no-log": {check, "EVENT [FIELD=VALUE…]", (*scenario).unlogged}, // no command has logged such a line, except lines that `log` has named
