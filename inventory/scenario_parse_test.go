@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -51,10 +52,22 @@ func parseScenario(text string) ([]scenarioStep, error) {
 	if !strings.HasPrefix(text, "# ") {
 		return nil, errors.New("1: found no description, want one in a comment")
 	}
-	checked := false
+	checked, repeated, times := false, -1, 0 // index of the first repeated step
 	for i, line := range strings.Split(text, "\n") {
 		words := strings.Fields(line)
 		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
+			continue
+		}
+		if words[0] == "repeat" && len(words) == 2 { // the steps up to the word end
+			var err error
+			if times, err = strconv.Atoi(words[1]); err != nil {
+				return nil, fmt.Errorf("%d: %w", i+1, err)
+			}
+			repeated = len(steps)
+			continue
+		}
+		if words[0] == "end" && repeated >= 0 {
+			steps, repeated = append(steps[:repeated], slices.Repeat(steps[repeated:], times)...), -1
 			continue
 		}
 		step, err := parseStep(words)
@@ -65,8 +78,8 @@ func parseScenario(text string) ([]scenarioStep, error) {
 		checked = checked || step.kind == check
 		steps = append(steps, step)
 	}
-	if !checked {
-		return nil, errors.New("1: found no check, want at least one")
+	if !checked || repeated >= 0 {
+		return nil, errors.New("1: found no check, or a repeat without end")
 	}
 	return steps, nil
 }

@@ -34,7 +34,8 @@ import (
 // expected list and log. The inventory, the family and the files are real; the time is that of a
 // synctest bubble. A file begins with a description in comments (#); then each line is a command. The
 // daemon runs after `start`. An edit of the node is followed by a hint for its card. After the word
-// `silently` there is no hint, and only the ticks can find the edit.
+// `silently` there is no hint, and only the ticks can find the edit. The lines between `repeat N` and `end` are played N
+// times.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/scenarios/*.txt")
 	if err != nil || len(files) == 0 {
