@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -31,12 +32,9 @@ func TestAllocatedAtOnce(t *testing.T) {
 			if _, err := k.Allocate(r.ctx, resource, d.ID); err != nil {
 				t.Error(err)
 			}
-			for _, id := range r.Allocated()[resource] {
-				if id == d.ID {
-					return
-				}
+			if !slices.Contains(r.Allocated()[resource], d.ID) {
+				t.Errorf("allocated: found no %s, want it: Allocate has returned", d.ID)
 			}
-			t.Errorf("allocated: found no %s, want it: Allocate has returned", d.ID)
 		})
 	}
 	tasks.Wait()
@@ -98,9 +96,7 @@ func TestAllocatedAfterRefusals(t *testing.T) {
 // stream it sends nothing.
 func TestRefresh(t *testing.T) {
 	r := newRig(t, nil)
-	k := r.kubelet(simkubelet.Behaviour{})
-	r.run()
-	r.devices.set(port("a"), as(otherResource, port("b")))
+	k := r.begin(simkubelet.Behaviour{}, port("a"), as(otherResource, port("b")))
 	for _, name := range []string{resource, otherResource} {
 		must.Value(k.AwaitList(r.ctx, name, func(l simkubelet.List) bool { return l.Number == 1 }))(t)
 	}

@@ -83,9 +83,7 @@ func TestKubeletSocketReplaced(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, nil)
-			k := r.kubelet(tc.behaviour)
-			r.run()
-			r.devices.set(port("a"))
+			k := r.begin(tc.behaviour, port("a"))
 			must.Succeed(t, k.AwaitRegistrations(r.ctx, resource, 1))
 			if tc.behaviour == (simkubelet.Behaviour{}) {
 				r.awaitReady()
@@ -120,9 +118,7 @@ func TestBackoffEndsEarly(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, func(c *server.Config) { c.BackoffMin, c.BackoffMax = time.Hour, time.Hour })
-			k := r.kubelet(simkubelet.Behaviour{Refuse: "no"})
-			r.run()
-			r.devices.set(port("a"))
+			k := r.begin(simkubelet.Behaviour{Refuse: "no"}, port("a"))
 			r.awaitEvent("register.failed", 1)
 			k = tc.act(r, k)
 			r.awaitService(k)

@@ -62,9 +62,7 @@ func TestMove(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, nil)
 			r.SetMoveTimeout(testTimeout)
-			r.kubelet(simkubelet.Behaviour{})
-			r.run()
-			r.devices.set(tc.before...)
+			r.begin(simkubelet.Behaviour{}, tc.before...)
 			r.await("the first lists", func() bool { return len(r.sent(0)) == 2 })
 			begin := r.logs.Len()
 			r.devices.set(tc.after...)
@@ -141,9 +139,7 @@ func TestAllocatedThenMoved(t *testing.T) {
 // of another resource and has not handed over that snapshot.
 func TestWithheldWhileAnotherResourceEnds(t *testing.T) {
 	r := newRig(t, nil)
-	k := r.kubelet(simkubelet.Behaviour{})
-	r.run()
-	r.devices.set(as(otherResource, port("c")))
+	k := r.begin(simkubelet.Behaviour{}, as(otherResource, port("c")))
 	r.awaitDevices(k, otherResource, 1)
 	// A client that keeps its connection open, like a kubelet up to 1.36 that handles the end late.
 	must.Value(r.client().GetDevicePluginOptions(r.ctx, &v1beta1.Empty{}))(t)

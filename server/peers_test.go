@@ -3,7 +3,6 @@ package server_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -12,7 +11,6 @@ import (
 
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"b-com.com/accelerator-device-plugin/server"
@@ -75,13 +73,7 @@ func (r *rig) crashing(name string) *crashing {
 	go func() { c.ended <- c.server.Serve(l) }()
 	r.Cleanup(func() { _ = os.Remove(c.path) })
 	r.Cleanup(c.crash)
-	kubelet, err := grpc.NewClient("passthrough:///kubelet",
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(r.cfg.KubeletDir, simkubelet.Socket))
-		}))
-	must.Succeed(r, err)
-	defer kubelet.Close()
+	kubelet := r.dial(filepath.Join(r.cfg.KubeletDir, simkubelet.Socket))
 	patient.Await(r, "registration", func() error { // the kubelet may be slower than the timeout of a silent connection
 		_, err := v1beta1.NewRegistrationClient(kubelet).Register(r.ctx, &v1beta1.RegisterRequest{
 			Version: v1beta1.Version, Endpoint: name, ResourceName: resource,
@@ -128,16 +120,9 @@ func TestPeerGone(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, nil)
-			k := r.kubelet(tc.kubelet)
-			r.run()
-			r.devices.set(port("a"))
+			k := r.begin(tc.kubelet, port("a"))
 			r.awaitService(k)
-			gaps := 0
-			k.Follow(func(open map[string]simkubelet.List) {
-				if _, ok := open[resource]; !ok {
-					gaps++
-				}
-			})
+			gaps := countGaps(k)
 			tc.end(r, k)
 			r.awaitEvent("registration.ended", 1)
 			want := "a daemon that registered later has ended"
@@ -152,21 +137,27 @@ func TestPeerGone(t *testing.T) {
 			r.devices.set(port("a"), port("b"))
 			r.awaitList(k)
 			k.Follow(nil)
-			compare.Equal(t, fmt.Sprintf("gaps (%d)", gaps), tc.gap, gaps > 0)
+			compare.Equal(t, fmt.Sprintf("gaps (%d)", *gaps), tc.gap, *gaps > 0)
 		})
 	}
+}
+
+// countGaps counts how often the kubelet has no list, until k.Follow(nil).
+func countGaps(k *simkubelet.Kubelet) *int {
+	gaps := new(int)
+	k.Follow(func(open map[string]simkubelet.List) {
+		if _, ok := open[resource]; !ok {
+			*gaps++
+		}
+	})
+	return gaps
 }
 
 // If the kubelet has not dropped the first session, the session keeps serving until the next
 // registration has a stream, regardless of how long that takes.
 func TestPeerGoneAndRefused(t *testing.T) {
 	r, k := started(t, port("a"))
-	gaps := 0
-	k.Follow(func(open map[string]simkubelet.List) {
-		if _, ok := open[resource]; !ok {
-			gaps++
-		}
-	})
+	gaps := countGaps(k)
 	c := r.crashing("accelerator-zzzzzzaaaaaaa.sock")
 	patient.Elapse(t, 200*time.Millisecond)
 	k.Behave(simkubelet.Behaviour{Refuse: "not now"})
@@ -178,9 +169,7 @@ func TestPeerGoneAndRefused(t *testing.T) {
 	r.awaitReady()
 	r.awaitAllocation(k)
 	k.Follow(nil)
-	if gaps > 0 {
-		t.Errorf("%d times there was no list, want none", gaps)
-	}
+	compare.Equal(t, "times that there was no list", 0, *gaps)
 	_ = os.Remove(c.path)
 }
 
@@ -249,9 +238,7 @@ func TestPeerEndsAtOnce(t *testing.T) {
 // A session ends if the kubelet closes the connection before it has opened a stream.
 func TestConnectionClosedWithoutStream(t *testing.T) {
 	r := newRig(t, nil)
-	k := r.kubelet(simkubelet.Behaviour{HangUp: true})
-	r.run()
-	r.devices.set(port("a"))
+	k := r.begin(simkubelet.Behaviour{HangUp: true}, port("a"))
 	r.awaitEvent("registration.ended", 3) // within testTimeout, which is less than StreamTimeout
 	k.Behave(simkubelet.Behaviour{})
 	r.awaitService(k)
@@ -268,13 +255,7 @@ func TestPeerRegistersAgain(t *testing.T) {
 	if path == first {
 		path = r.sockets()[1]
 	}
-	conn, err := grpc.NewClient("passthrough:///"+path, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, path string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", path)
-		}))
-	must.Succeed(t, err)
-	defer conn.Close()
-	must.Value(conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, "/v1beta1.DevicePlugin/Allocate"))(t)
+	must.Value(r.dial(path).NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, "/v1beta1.DevicePlugin/Allocate"))(t)
 	patient.Elapse(t, 50*time.Millisecond)
 	second.Reregister()
 	must.Succeed(t, k.AwaitRegistrations(r.ctx, resource, 3))

@@ -38,9 +38,7 @@ func TestRegisterHangs(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, nil)
-			k := r.kubelet(simkubelet.Behaviour{HangRegister: true})
-			r.run()
-			r.devices.set(port("a"))
+			k := r.begin(simkubelet.Behaviour{HangRegister: true}, port("a"))
 			must.Succeed(t, k.AwaitRegistrations(r.ctx, resource, 1))
 			k = tc.disturb(r, k)
 			r.awaitService(k)
@@ -51,9 +49,7 @@ func TestRegisterHangs(t *testing.T) {
 
 func TestKubeletEndsDuringRegister(t *testing.T) {
 	r := newRig(t, nil)
-	k := r.kubelet(simkubelet.Behaviour{Vanish: true})
-	r.run()
-	r.devices.set(port("a"))
+	k := r.begin(simkubelet.Behaviour{Vanish: true}, port("a"))
 	if err := k.AwaitRegistrations(r.ctx, resource, 1); err != nil {
 		t.Log(err) // the kubelet may have ended already
 	}
@@ -73,9 +69,7 @@ func TestRegistrationTimesOut(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, func(c *server.Config) { c.RegisterTimeout, c.StreamTimeout = 50*time.Millisecond, 30*time.Millisecond })
-			k := r.kubelet(tc.kubelet)
-			r.run()
-			r.devices.set(port("a"))
+			k := r.begin(tc.kubelet, port("a"))
 			r.awaitEvent("register.failed", 2)
 			k.Behave(simkubelet.Behaviour{})
 			r.awaitService(k)

@@ -3,7 +3,6 @@ package server_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -206,10 +205,17 @@ func (r *rig) awaitReady() {
 // serving runs the server with these devices and a kubelet, and returns when the kubelet has the list.
 func (r *rig) serving(list ...*inventory.Device) *simkubelet.Kubelet {
 	r.Helper()
-	k := r.kubelet(simkubelet.Behaviour{})
+	k := r.begin(simkubelet.Behaviour{}, list...)
+	r.awaitService(k)
+	return k
+}
+
+// begin starts a kubelet, runs the server, and publishes these devices.
+func (r *rig) begin(b simkubelet.Behaviour, list ...*inventory.Device) *simkubelet.Kubelet {
+	r.Helper()
+	k := r.kubelet(b)
 	r.run()
 	r.devices.set(list...)
-	r.awaitService(k)
 	return k
 }
 
@@ -275,13 +281,13 @@ func (r *rig) socket() string {
 // client returns a client of the present socket, as a second kubelet would have.
 func (r *rig) client() v1beta1.DevicePluginClient {
 	r.Helper()
-	path := r.socket()
-	conn, err := grpc.NewClient("passthrough:///plugin",
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", path)
-		}))
-	must.Succeed(r, err)
+	return v1beta1.NewDevicePluginClient(r.dial(r.socket()))
+}
+
+// dial returns a client of a socket, until the test ends.
+func (r *rig) dial(path string) *grpc.ClientConn {
+	r.Helper()
+	conn := must.Value(grpc.NewClient("unix://"+path, grpc.WithTransportCredentials(insecure.NewCredentials())))(r)
 	r.Cleanup(func() { _ = conn.Close() })
-	return v1beta1.NewDevicePluginClient(conn)
+	return conn
 }

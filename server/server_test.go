@@ -85,9 +85,7 @@ func TestRetire(t *testing.T) {
 // it too, it is retired after RetireAfter like any other.
 func TestRetireAfterGeneration(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.RetireAfter = time.Hour })
-	k := r.kubelet(simkubelet.Behaviour{})
-	r.run()
-	r.devices.set(port("a"), port("b"), as(otherResource, port("c")))
+	k := r.begin(simkubelet.Behaviour{}, port("a"), port("b"), as(otherResource, port("c")))
 	r.awaitDevices(k, resource, 2)
 	r.awaitDevices(k, otherResource, 1)
 	r.devices.generation = 1

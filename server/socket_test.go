@@ -39,9 +39,7 @@ func TestSocketPathsUnique(t *testing.T) {
 // A program that deletes the socket as soon as it is made does not cause a storm of registrations.
 func TestSocketLostRepeatedly(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.BackoffMin, c.BackoffMax = 50*time.Millisecond, time.Hour })
-	k := r.kubelet(simkubelet.Behaviour{})
-	r.run()
-	r.devices.set(port("a"))
+	k := r.begin(simkubelet.Behaviour{}, port("a"))
 	again := time.NewTicker(200 * time.Microsecond)
 	defer again.Stop()
 	for began := time.Now(); time.Since(began) < time.Second; <-again.C {

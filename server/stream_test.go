@@ -179,9 +179,7 @@ func TestSilentConnectionsDuringRetirement(t *testing.T) {
 
 func TestStopDuringHungRegister(t *testing.T) {
 	r := newRig(t, nil)
-	k := r.kubelet(simkubelet.Behaviour{HangRegister: true})
-	r.run()
-	r.devices.set(port("a"))
+	k := r.begin(simkubelet.Behaviour{HangRegister: true}, port("a"))
 	must.Succeed(t, k.AwaitRegistrations(r.ctx, resource, 1))
 	r.stop()
 }
