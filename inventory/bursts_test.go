@@ -14,22 +14,6 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// The FME of a virtual function belongs to the physical function. A hint for the physical function
-// concerns both.
-func TestHintForThePhysicalFunctionReachesTheVirtualOne(t *testing.T) {
-	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
-		p := good(1, 0)
-		f.cards[cardB] = inventory.Reading{Related: []string{cardA}, Units: []inventory.Unit{p}}
-		r.hint(cardB)
-		p.InterfaceID = afu2
-		f.cards[cardB] = inventory.Reading{Related: []string{cardA}, Units: []inventory.Unit{p}}
-		r.hint(cardA)
-		if s, _ := r.Latest(); s.Device("0001:5e:00.0").InterfaceID != afu2 {
-			t.Error("virtual function was not read again")
-		}
-	})
-}
-
 func TestNodeHint(t *testing.T) {
 	both := map[string]string{"3b:00.0": "unhealthy[port-ap6]", "0001:5e:00.0": "unhealthy[port-ap6]"}
 	for _, test := range []struct {

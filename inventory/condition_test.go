@@ -152,22 +152,6 @@ func TestRecoveryFailedWithoutAnswer(t *testing.T) {
 	})
 }
 
-// A failed recovery of a physical function concerns its virtual functions. In an empty slot it does not concern any
-// card.
-func TestRecoveryFailedElsewhere(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFakeFamily("dfl")
-		f.mu.Lock()
-		f.cards[cardB] = inventory.Reading{Related: []string{cardA}, Units: []inventory.Unit{good(0, 0)}}
-		f.mu.Unlock()
-		r := start(t, testConfig, f)
-		r.gaveUp("0000:99:00.0")
-		r.want("an empty slot", map[string]string{"0001:5e:00.0": "healthy[]"})
-		r.gaveUp(cardA)
-		r.want("its physical function", map[string]string{"0001:5e:00.0": "unhealthy[recovering=recovery-failed]"})
-	})
-}
-
 // If too many hints wait, the hint that the kernel gave up recovering a card is not lost.
 func TestRecoveryFailedAmongMany(t *testing.T) {
 	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {

@@ -14,16 +14,6 @@ import (
 	"go.uber.org/zap"
 )
 
-func TestNoHold(t *testing.T) {
-	cfg := testConfig
-	cfg.RecoveryHold = 0
-	withCard(t, cfg, func(t *testing.T, r *rig, _ *fakeFamily) {
-		r.set(cardA, good(0, 0, ap6))
-		r.set(cardA, good(0, 0))
-		r.want("healed", map[string]string{"3b:00.0": "healthy[]"})
-	})
-}
-
 // Every reason has properties, and a row in docs/health.md.
 func TestReasonsAreExplained(t *testing.T) {
 	source := must.Value(os.ReadFile("reason.go"))(t)

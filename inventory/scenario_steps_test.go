@@ -78,10 +78,6 @@ func (s *scenario) configure(st scenarioStep) error {
 		_, err := fmt.Sscan(value, &s.cfg.FlapLimit)
 		return err
 	}
-	if st.rest[0] == "any-afu" {
-		s.policy.AnyAFU = value == "on"
-		return nil
-	}
 	if st.rest[0] == "other-api" {
 		s.cfg.HoldersUnknown = value == "on"
 		return nil
@@ -96,7 +92,7 @@ func (s *scenario) configure(st scenarioStep) error {
 	}
 	setting := times[st.rest[0]]
 	if setting == nil {
-		return fmt.Errorf("found setting %q, want any-afu, flap-limit, mode, other-api or one of %v", st.rest[0], slices.Sorted(maps.Keys(times)))
+		return fmt.Errorf("found setting %q, want flap-limit, mode, other-api or one of %v", st.rest[0], slices.Sorted(maps.Keys(times)))
 	}
 	*setting = d
 	return err
