@@ -35,6 +35,7 @@ func TestReconcile(t *testing.T) {
 		{"another one, not known", "take0 pull0 other0", "one unhealthy[replaced-in-use recovering=removed] [port0]", "listed"},
 		{"another one, held", "take0 pull0 answer other0", "one unhealthy[replaced-in-use recovering=removed-in-use] [port0]", "listed"},
 		{"another one, free", "pull0 other0 answer", "one unhealthy[recovering=removed] [port0]", "released listed"},
+		{"another one, grace over", "pull0 other0 fail grace", "one healthy[] [port0]", "listed released listed"},
 		{"another name, not known", "pull0 two plug0", "one unhealthy[replaced-in-use recovering=removed] [port0]", "listed"},
 		{"another name, free", "pull0 two plug0 answer", "two unhealthy[recovering=removed] [port0]", "released listed"},
 		{"other nodes, not known", "take0 pull0 renumbered0", "one unhealthy[node-changed recovering=removed] [port1]", "listed"},
