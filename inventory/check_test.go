@@ -44,12 +44,6 @@ func startObserving(t *testing.T) (*rig, observing) {
 	return startFamilies(t, sysfs.Host{}, testConfig, f.fakeFamily, f), f
 }
 
-func (f observing) readsOf(card string) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.reads[card]
-}
-
 // wantReads checks the number of readings of card A.
 func (f observing) wantReads(t *testing.T, when string, want int) {
 	t.Helper()

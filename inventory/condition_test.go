@@ -137,9 +137,9 @@ func TestRecoveryFailedWithoutAnswer(t *testing.T) {
 		r.gaveUp(cardA)
 		r.want("given up, a reading under way", map[string]string{"3b:00.0": "unhealthy[recovery-failed]"})
 		f.set(cardA, good(0, 0))
-		f.mu.Lock()
-		f.onRead = func() { f.cards[cardA] = inventory.Reading{Units: []inventory.Unit{good(0, 0, dead)}} }
-		f.mu.Unlock()
+		f.locked(func() {
+			f.onRead = func() { f.cards[cardA] = inventory.Reading{Units: []inventory.Unit{good(0, 0, dead)}} }
+		})
 		release()
 		r.after(0)
 		r.want("dead", map[string]string{"3b:00.0": "unhealthy[afu-dead recovery-failed]"})

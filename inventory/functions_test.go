@@ -20,9 +20,7 @@ func function(id string, bad ...inventory.Condition) inventory.Unit {
 
 // relate sets the reading of a card, with related addresses.
 func (b *fakeFamily) relate(card, related string, units ...inventory.Unit) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.cards[card] = inventory.Reading{Related: []string{related}, Units: units}
+	b.locked(func() { b.cards[card] = inventory.Reading{Related: []string{related}, Units: units} })
 }
 
 // readsOf returns the number of readings of a card so far.

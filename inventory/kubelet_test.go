@@ -71,9 +71,7 @@ func (d *fakeKubelet) ask(ctx context.Context) inventory.Holdings {
 	return h
 }
 
-func (d *fakeKubelet) hold(id string, holders ...string) {
-	d.holdAs("b.com/fpga", id, holders...)
-}
+func (d *fakeKubelet) hold(id string, holders ...string) { d.holdAs("b.com/fpga", id, holders...) }
 
 // holdAs adds holders of a device under this name. The holders under other names stay.
 func (d *fakeKubelet) holdAs(name, id string, holders ...string) { d.give(name, id, nil, holders...) }
@@ -117,19 +115,15 @@ func (d *fakeKubelet) record() map[string][]inventory.Holding {
 	return maps.Clone(d.known)
 }
 
-func (d *fakeKubelet) free(id string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.held, id)
-}
+func (d *fakeKubelet) free(id string) { d.set(func() { delete(d.held, id) }) }
 
+// fail makes the next answers errors, or no longer if why is "".
 func (d *fakeKubelet) fail(why string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.err = nil
+	var err error
 	if why != "" {
-		d.err = errors.New(why)
+		err = errors.New(why)
 	}
+	d.set(func() { d.err = err })
 }
 
 func (d *fakeKubelet) set(change func()) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
 	"b-com.com/accelerator-device-plugin/internal/metrics"
@@ -118,29 +119,23 @@ func (b *fakeFamily) Outline(_ sysfs.Host, card string) (inventory.Reading, erro
 	return inventory.Reading{Units: ports}, nil
 }
 
+// locked calls change with mu held.
+func (b *fakeFamily) locked(change func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	change()
+}
+
 func (b *fakeFamily) set(card string, ports ...inventory.Unit) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.cards[card] = inventory.Reading{Units: ports}
+	b.locked(func() { b.cards[card] = inventory.Reading{Units: ports} })
 }
 
-func (b *fakeFamily) pull(card string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.cards, card)
-}
-
-func (b *fakeFamily) fail(card string, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.fails[card] = err
-}
+func (b *fakeFamily) pull(card string)            { b.locked(func() { delete(b.cards, card) }) }
+func (b *fakeFamily) fail(card string, err error) { b.locked(func() { b.fails[card] = err }) }
 
 func (b *fakeFamily) hang(card string) (release func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	c := make(chan struct{})
-	b.hangs[card] = c
+	b.locked(func() { b.hangs[card] = c })
 	return func() {
 		b.unhang(card)
 		close(c)
@@ -149,24 +144,16 @@ func (b *fakeFamily) hang(card string) (release func()) {
 
 // delay delays the results of readings of a card until release is called.
 func (b *fakeFamily) delay(card string) (release func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	c := make(chan struct{})
-	b.late[card] = c
+	b.locked(func() { b.late[card] = c })
 	return func() {
-		b.mu.Lock()
-		delete(b.late, card)
-		b.mu.Unlock()
+		b.locked(func() { delete(b.late, card) })
 		close(c)
 	}
 }
 
 // unhang ends the hanging of new readings; those that hang already still hang.
-func (b *fakeFamily) unhang(card string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.hangs, card)
-}
+func (b *fakeFamily) unhang(card string) { b.locked(func() { delete(b.hangs, card) }) }
 
 // good returns a healthy port with the driver's number n.
 func good(n, id int, bad ...inventory.Condition) inventory.Unit {
@@ -202,12 +189,10 @@ var testConfig = inventory.Config{
 
 // start runs an inventory with these families until the end of the test.
 func start(t *testing.T, cfg inventory.Config, family *fakeFamily, more ...inventory.Family) *rig {
-	t.Helper()
 	return startOn(t, sysfs.Host{}, cfg, family, more...)
 }
 
 func startOn(t *testing.T, host sysfs.Host, cfg inventory.Config, family *fakeFamily, more ...inventory.Family) *rig {
-	t.Helper()
 	return startFamilies(t, host, cfg, family, append([]inventory.Family{family}, more...)...)
 }
 
@@ -216,16 +201,23 @@ func startFamilies(t *testing.T, host sysfs.Host, cfg inventory.Config, family *
 	t.Helper()
 	core, logs := eventtest.Observed(t)
 	cfg.Policy.Families = families
-	inv := inventory.New(cfg, host, zap.New(core))
+	inv, _ := runInventory(t, host, cfg, core)
+	return &rig{inv, families, t, family, logs}
+}
+
+// runInventory runs an inventory until stop is called, or the test ends.
+func runInventory(t *testing.T, host sysfs.Host, cfg inventory.Config, core zapcore.Core) (inv *inventory.Inventory, stop func()) {
+	inv = inventory.New(cfg, host, zap.New(core))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- inv.Run(ctx) }()
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		compare.NoError(t, "Run", <-done)
 	})
+	t.Cleanup(stop)
 	synctest.Wait()
-	return &rig{inv, families, t, family, logs}
+	return inv, stop
 }
 
 // Use replaces the policy and keeps the families.

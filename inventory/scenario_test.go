@@ -2,19 +2,16 @@ package inventory_test
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -24,7 +21,6 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/vfio"
 	"b-com.com/accelerator-device-plugin/inventory/xrt"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
-	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -170,17 +166,9 @@ func (s *scenario) start(scenarioStep) error {
 	s.cfg.Policy, s.cfg.Record = s.policy, s.kubelet.record()
 	s.kubelet.set(func() { s.kubelet.awaits = s.cfg.HoldersUnknown })
 	host := sysfs.Host{Sys: s.node.Sys, Dev: s.node.Dev, Simulated: true}
-	inv := inventory.New(s.cfg, host, zap.New(s.core))
-	ctx, cancel := context.WithCancel(s.t.Context())
-	done := make(chan error, 1)
-	go func() { done <- inv.Run(ctx) }()
-	s.stop = sync.OnceFunc(func() {
-		cancel()
-		compare.NoError(s.t, "Run", <-done)
-	})
-	s.t.Cleanup(s.stop)
+	var inv *inventory.Inventory
+	inv, s.stop = runInventory(s.t, host, s.cfg, s.core)
 	s.rig = &rig{Inventory: inv, t: s.t, logs: s.logs}
-	synctest.Wait()
 	return nil
 }
 

@@ -30,9 +30,7 @@ func (b *fakeFamily) shortage(err error, cards ...string) {
 	for _, card := range cards {
 		b.fail(card, err)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.listErr = err
+	b.locked(func() { b.listErr = err })
 }
 
 // Without descriptors, each device keeps its state, and one line is logged.

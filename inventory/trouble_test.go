@@ -387,9 +387,7 @@ func TestCardThatFailsFromTheStart(t *testing.T) {
 
 func TestFailingListingKeepsCards(t *testing.T) {
 	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
-		f.mu.Lock()
-		f.listErr = errors.New("open class/fpga_region: permission denied")
-		f.mu.Unlock()
+		f.locked(func() { f.listErr = errors.New("open class/fpga_region: permission denied") })
 		r.after(time.Hour)
 		r.want("listing fails", map[string]string{"3b:00.0": "healthy[]"})
 		compare.Equal(t, "lines in an hour that cards could not be listed", 1, r.logs.FilterMessage("cards could not be listed").Len())

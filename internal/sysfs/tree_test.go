@@ -46,9 +46,7 @@ func TestRead(t *testing.T) {
 			must.Succeed(t, os.WriteFile(path, []byte(tt.content), 0o644))
 			got, err := sysfs.Read(path)
 			compare.Equal(t, "value", tt.want, got)
-			if tt.err == "" && err != nil || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
-				t.Errorf("error %v, want %q", err, tt.err)
-			}
+			compare.Outcome(t, "error", tt.err, err)
 		})
 	}
 }
