@@ -253,7 +253,7 @@ func (a act) pullOut(address string) {
 	})
 }
 
-// mark changes what is known about the only port of a card, and writes a line for it.
+// mark updates the state of a single-port card's port, and writes a line for it.
 func (a act) mark(address string, mark func(*port)) {
 	a.bench.mu.Lock()
 	defer a.bench.mu.Unlock()

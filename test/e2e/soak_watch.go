@@ -254,8 +254,8 @@ func allowed(path string) []string {
 	return found
 }
 
-// recorded returns the ports in the kubelet's checkpoint while claims are offered. The kubelet removes the ports of a
-// container that has ended when it next allocates a device of a device plugin.
+// recorded returns the ports that are in the kubelet's checkpoint even though the node uses DRA. The kubelet removes an
+// ended container's ports only when it next allocates a device plugin's device.
 func (s *soaking) recorded() (ports []string) {
 	var file struct {
 		Data struct {
