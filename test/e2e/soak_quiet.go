@@ -27,7 +27,8 @@ import (
 const (
 	quietLeast = 30 * time.Second
 	quietLimit = 200 * time.Second
-	// recordedLimit replaces quietLimit if the kubelet's checkpoint records ports: see [soak.Limits.Recorded].
+	// recordedLimit replaces quietLimit while the kubelet's checkpoint records ports: see [soak.Limits.Recorded]. Once the
+	// kubelet has removed them, the driver gets quietLeast to notice.
 	recordedLimit = 330 * time.Second
 )
 
@@ -110,14 +111,14 @@ func (s *soaking) quiet() {
 	a.settleCards()
 	began := time.Now()
 	q := soak.Quiet{Since: s.at(began), Memory: map[string]float64{}, Files: map[string]int{}}
-	for {
+	for limit := quietLimit; ; {
 		q.Differ = a.compare()
 		q.Agreed = len(q.Differ) == 0
-		limit := quietLimit
+		took := time.Since(began)
 		if len(s.recorded()) > 0 {
-			limit = recordedLimit
+			limit = min(recordedLimit, max(limit, took+quietLeast))
 		}
-		if took := time.Since(began); q.Agreed && took > quietLeast || took > limit || len(s.found()) > 0 {
+		if q.Agreed && took > quietLeast || took > limit || len(s.found()) > 0 {
 			break
 		}
 		a.wait(time.Second)
