@@ -66,8 +66,8 @@ type Config struct {
 	// It may block until its context is done.
 	Elsewhere func(context.Context) map[string][]inventory.Holding
 	// Client and Named are optional. If both are set, Run unprepares claims that the kubelet has forgotten. Named
-	// returns the API names of all claims' devices that the kubelet lists, or an error if the kubelet's answer may be
-	// incomplete. It may block until its context is done.
+	// returns the API names of all devices that the kubelet lists for claims, or an error if the kubelet's answer may
+	// be incomplete. It may block until its context is done.
 	Client kubernetes.Interface
 	Named  func(context.Context) (map[string]bool, error)
 	// Attributes is optional. It returns a device's attributes in its ResourceSlice, for the metadata files in
@@ -122,7 +122,7 @@ func Open(cfg Config) (*Claims, error) {
 	}, dir.Close()
 }
 
-// Prepare prepares a claim with all of its devices that belong to this driver, or fails. If the claim is already
+// Prepare prepares all of a claim's devices that belong to this driver, or none of them. If the claim is already
 // prepared, Prepare returns the same answer, and rewrites the CDI spec if necessary. It waits for up to 30 s while a
 // device is unhealthy or prepared for another claim, or while not all of the node's devices have been read yet. It
 // returns before the deadline of ctx.
@@ -255,7 +255,7 @@ func (c *Claims) admit(ctx context.Context, dir *os.Root, r request, s inventory
 func (c *Claims) decide(r request, s inventory.Snapshot, problems []error, elsewhere map[string][]inventory.Holding) (record, error) {
 	for _, d := range r.Devices {
 		if held := elsewhere[d.id]; len(held) > 0 && !d.Admin {
-			// Don't rely on the snapshot, which may be older.
+			// The snapshot may be too old to show this.
 			return record{}, d.named(heldElsewhere(held[0]))
 		}
 	}
@@ -471,7 +471,7 @@ func (c *Claims) check(ctx context.Context) {
 
 // update records the new nodes of prepared devices, and then writes the CDI spec, which must contain only recorded
 // nodes. If nodes can't be recorded, the spec omits their devices. update logs the first error and the recovery.
-// described is the error from writing the metadata files, which may be those of any claim.
+// described is the error from writing the metadata files of all claims.
 func (c *Claims) update(ctx context.Context, dir *os.Root, s inventory.Snapshot) (described, err error) {
 	remembered := c.remember(ctx, dir, s)
 	described, err = c.apply(dir, c.known, s)
@@ -574,7 +574,7 @@ func (c *Claims) injected(all []record, s inventory.Snapshot) []cdi.Device {
 			}
 			hook, err := c.hook(d, now)
 			if err != nil {
-				continue // otherwise, a container that restarts would get a different AFU
+				continue // without the hook, a container that restarts would get a different AFU
 			}
 			ids := strings.Join(of[d.Request], ",")
 			devices = append(devices, cdi.Device{

@@ -18,9 +18,9 @@
 // error, because the driver can't know which devices are in use.
 //
 // A claim in the file is either prepared or waiting. A prepared claim owns its devices. A claim is waiting, and owns no
-// devices, if one of its devices left the node before Prepare, or if the node was restarted. Because of its record, the
-// inventory lists the device that has left as unhealthy. So the device is tainted, and the pod is evicted instead of
-// getting stuck.
+// devices, if one of its devices left the node before Prepare, or if the node was restarted. Its record makes the
+// inventory list the missing device as unhealthy. So the device is tainted, and the pod is evicted instead of getting
+// stuck.
 //
 // # Crashes
 //

@@ -72,7 +72,7 @@ type device struct {
 	// Later lists nodes that the device has got since Prepare, for example because its card was pulled and plugged in
 	// again. Containers that have restarted since then got these nodes.
 	Later []string `json:"-"`
-	// These fields, as of Prepare, tell the device from another card in the same slot.
+	// These fields, as of Prepare, distinguish the device from another card in the same slot.
 	Family      string `json:"family,omitempty"`
 	PCIID       string `json:"pciId,omitempty"`
 	AFUID       string `json:"afuId,omitempty"`

@@ -144,8 +144,8 @@ func (r record) allocated(claim *resourceapi.ResourceClaim, node string) bool {
 	})
 }
 
-// forget unprepares a claim unless a pod can use it again by now. It queries the API server under the lock: if the
-// claim is reserved for a pod after that, the pod needs a new Prepare, by this instance or another one.
+// forget unprepares a claim unless a pod can use it by now. It queries the API server under the lock: if the claim is
+// reserved for a pod after that, the pod needs a new Prepare, by this instance or another one.
 func (c *Claims) forget(ctx context.Context, r record) error {
 	return c.locked(ctx, func(dir *os.Root, s inventory.Snapshot) error {
 		i := indexOf(c.known, r.UID)

@@ -220,7 +220,7 @@ func (w *Writer) write(ctx context.Context, c claims.Prepared, s inventory.Snaps
 		}
 		object := apply.ResourceClaim(c.Name, c.Namespace).WithUID(types.UID(c.UID)).WithStatus(status)
 		_, err := api.ApplyStatus(ctx, object, metav1.ApplyOptions{FieldManager: draname.Driver, Force: true})
-		if apierrors.IsInvalid(err) { // or the service account isn't allowed to write this node's devices
+		if apierrors.IsInvalid(err) { // also returned if the service account isn't allowed to write this node's devices
 			w.log.Warn("status of a claim was refused", logevent.ClaimStatusFailed, logevent.Resource(draname.Driver), logevent.Claim(c.Namespace+"/"+c.Name), logevent.Err(err))
 		}
 		if err != nil && !ofClaim(err) {

@@ -152,7 +152,7 @@ func (d *Driver) Run(ctx context.Context) error {
 	return err
 }
 
-// start starts serving the kubelet, until the helper is stopped.
+// start starts a helper, which serves the kubelet until it is stopped.
 func (d *Driver) start(ctx context.Context) (*kubeletplugin.Helper, error) {
 	return kubeletplugin.Start(ctx, d,
 		kubeletplugin.DriverName(draname.Driver),
@@ -357,7 +357,7 @@ func (d *Driver) HandleError(ctx context.Context, err error, message string) {
 	var dropped *resourceslice.DroppedFieldsError
 	switch {
 	case errors.Is(err, context.Canceled): // the driver is stopping
-	case errors.As(err, &dropped) && slices.Contains(dropped.DisabledFeatures(), "DRADeviceTaints"): // the API server drops taints since its last restart
+	case errors.As(err, &dropped) && slices.Contains(dropped.DisabledFeatures(), "DRADeviceTaints"): // the API server was restarted and now drops taints
 		d.publisher.WithoutTaints()
 		d.taintsUnsupported(dropped)
 	case errors.Is(err, kubeletplugin.ErrRecoverable) && strings.HasPrefix(message, "device health"):

@@ -73,8 +73,8 @@ func (d *Driver) await(ctx context.Context, none bool) bool {
 }
 
 // finishing returns nil if the driver is ready, which means that it is registered or is waiting for existing slices to
-// disappear. It mustn't be unready while it waits: during an upgrade, the driver that published the slices ends only
-// after this one is ready.
+// disappear. It has to be ready while it waits, because during an upgrade, the driver that published the slices ends
+// only after this one is ready.
 func (d *Driver) finishing(s state) error {
 	switch {
 	case !s.listed:

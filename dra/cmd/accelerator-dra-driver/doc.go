@@ -5,7 +5,7 @@
 // daemon of the root module.
 //
 //   - main.go contains the command line and the exit codes, settings.go the settings that the device plugin doesn't
-//     have, and service.go the daemon.API.
+//     have, and service.go the implementation of daemon.API.
 //
 // The package keeps no state. For the state of a running daemon, see package daemon; for prepared claims, dra/claims;
 // and for published devices, dra/slices.

@@ -126,7 +126,7 @@ func open(cfg config.Config, s settings, client kubernetes.Interface, log *zap.L
 	return a, nil
 }
 
-// dial returns a client for the API server. It uses the pod's credentials, or a kubeconfig file if there is one.
+// dial returns a client for the API server. It uses the pod's credentials, or the kubeconfig file if one is given.
 func dial(kubeconfig string) (kubernetes.Interface, error) {
 	cfg, err := rest.InClusterConfig()
 	if kubeconfig != "" {
