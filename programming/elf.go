@@ -113,8 +113,7 @@ func (f *elfFile) place(header []byte) (section, error) {
 	return inside(section64{f.word(header, 24, 16), f.word(header, 32, 20)}, f.size)
 }
 
-// name returns up to most bytes at the start of a section's name, or "" if the position of the name is outside the
-// section with the names.
+// name returns a section's name, cut to the given length, or "" if the name isn't inside the section of names.
 func (f *elfFile) name(header []byte, most int) (string, error) {
 	begin := int64(f.order.Uint32(header))
 	if begin >= f.names.size {

@@ -58,8 +58,8 @@ type Config struct {
 	// RegistryDir is the directory where the kubelet looks for plugins' registration sockets.
 	RegistryDir string
 
-	// Finish makes the driver only unprepare claims, for a node that has changed to the device plugin API. The driver
-	// then doesn't publish anything, and rejects Prepare.
+	// If Finish is set, the driver only unprepares claims: it doesn't publish anything, and rejects Prepare. This is
+	// for nodes that have changed to the device plugin API.
 	Finish bool
 
 	Log     *zap.Logger

@@ -27,7 +27,7 @@ const (
 
 const (
 	settles = 10 * time.Second      // the longest that a kubelet that has just started takes to list its next pod
-	behind  = 10 * time.Millisecond // the furthest that a file's time lags behind the clock
+	behind  = 10 * time.Millisecond // the most that a file's time can lag behind the clock
 )
 
 // Rules determine how a daemon interprets the sources. They don't change while the daemon is running, except that Owns
@@ -39,7 +39,7 @@ type Rules struct {
 	DRA       bool          // this daemon is the DRA driver
 	InPod     bool          // this daemon runs in a pod
 	Alone     bool          // no container can hold a device through the other API
-	Pod       string        // name of the daemon's pod; ignored if it doesn't run in one
+	Pod       string        // name of the daemon's pod, or any text if the daemon doesn't run in a pod
 	Node      string        // node name, which static pods' names end with; may be ""
 	DevRoot   string        // device root on the host
 	Confirm   time.Duration // minimum time between the two queries that prove that a holder has ended
@@ -83,7 +83,7 @@ type State struct {
 	complete     bool            // the checkpoint has been read and, if needed, an answer was complete
 	noKubeletYet bool            // no kubelet has run yet, so nothing can have been allocated
 	started      time.Time       // when the kubelet started
-	pods         map[string]bool // in the newest answer, which is the previous kubelet's until this one answers
+	pods         map[string]bool // pods in the newest answer; until this kubelet answers, the previous kubelet's last answer counts
 	former       map[string]bool // pods that the previous kubelet listed and this one hasn't listed yet
 	returned     time.Time       // when this kubelet last listed one of the previous kubelet's pods for the first time
 	ownListed    bool            // an answer has included the daemon's own pod
@@ -123,7 +123,7 @@ type entryState struct {
 	ended bool      // the container has ended, even though the file still has the entry
 }
 
-// Merge returns the state before, updated with a report.
+// Merge updates a state with a report, and returns the new state.
 func Merge(before State, r Report, rules Rules) State {
 	s := before
 	s.rules, s.asked = rules, r.Asked
@@ -184,7 +184,7 @@ func mergeUses(before map[Key]use, r reading) map[Key]use {
 	return uses
 }
 
-// keysOf returns the devices that were in use before the report, and those that appear in it.
+// keysOf returns the devices that were in use before the report, and the devices that the report mentions.
 func keysOf(before map[Key]use, r Report, entries map[Key]map[string]checkpoint.Entry) map[Key]bool {
 	keys := map[Key]bool{}
 	add(keys, before)
@@ -230,8 +230,8 @@ func (r Report) cannotAsk() bool {
 	return errors.Is(r.KubeletErr, fs.ErrNotExist) || errors.Is(r.KubeletErr, fs.ErrPermission)
 }
 
-// listen updates the kubelet's state from an answer. It reports whether the answer is complete, and whether it lists
-// the daemon's own pod (true if it doesn't have to).
+// listen updates what is known about the kubelet from its answer. It reports whether the answer is complete, and
+// whether it lists the daemon's own pod (true if it doesn't have to).
 func (s *State) listen(before State, r Report) (complete, own bool) {
 	if r.KubeletErr != nil {
 		return false, false
@@ -407,8 +407,8 @@ func (u *use) mergeClaims(key Key, r reading) {
 	}
 }
 
-// dropped reports whether the kubelet, after listing the device, has written a checkpoint without the device. It only
-// does so once it knows all its pods.
+// dropped reports whether the kubelet, after listing the device, has written a checkpoint without the device. The
+// kubelet only does so once it knows all its pods.
 func (u use) dropped(key Key, r reading, entries map[string]checkpoint.Entry) bool {
 	return key.Resource != draname.Driver && len(entries) == 0 && r.KubeletErr == nil && r.CheckpointErr == nil && r.Checkpoint.Written.After(u.namedAt)
 }
@@ -545,8 +545,8 @@ func (u *use) mergeNodes(key Key, r reading, entries map[string]checkpoint.Entry
 }
 
 // leftover reports whether the checkpoint isn't newer than the kubelet's answer and has entries for devices that the
-// answer doesn't list. Once the kubelet has rewritten the file, it shows whether the containers of these entries have
-// ended.
+// answer doesn't list. Once the kubelet has rewritten the file, the new file shows whether the containers of these
+// entries have ended.
 func (r Rules) leftover(is Report) bool {
 	if is.KubeletErr != nil || is.CheckpointErr != nil || is.Checkpoint.Written.After(is.Answered) {
 		return false

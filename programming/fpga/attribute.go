@@ -49,7 +49,7 @@ func PortAttributes(h Host, c Card, port Port) ([]Attribute, error) {
 // errLeft is the error for a card that is no longer on the node.
 var errLeft = absentf("the card has left")
 
-// placeOf locates a card that was located before.
+// placeOf returns the current paths of a card.
 func placeOf(h Host, c Card) (place, error) {
 	places, err := locate(h)
 	i := slices.IndexFunc(places, func(p place) bool { return p.address == c.Address && p.name == c.Driver })

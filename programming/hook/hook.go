@@ -34,8 +34,9 @@ type Hook struct {
 	// Parse parses the arguments of an entry in config.json. The first argument is the program's name.
 	Parse func(args []string) (Flags, error)
 
-	// Always programs ports even if they already report the requested AFU. The id that a port reports comes from its
-	// bitstream, so a pod that could program the card may have left behind a different bitstream with the same id.
+	// If Always is set, ports are programmed even if they already report the requested AFU. The id that a port reports
+	// comes from its bitstream, so a pod that could program the card may have left behind a different bitstream with
+	// the same id.
 	Always bool
 
 	Host    fpga.Host
@@ -46,7 +47,7 @@ type Hook struct {
 	at atomic.Pointer[step]
 }
 
-// step is the step that an invocation is at, for errors and the log.
+// step is the current step of an invocation, for errors and the log.
 type step struct {
 	about     string // start of the error message
 	container string
@@ -101,7 +102,7 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 	config, err := readConfig(filepath.Join(state.Bundle, "config.json"))
 	var pairs []pair
 	names := h.Devices
-	if h.AFU == "" { // with --afu, config.json doesn't matter
+	if h.AFU == "" { // with --afu, config.json isn't required
 		if err != nil {
 			return err
 		}

@@ -218,7 +218,7 @@ func (k *Keeper) close() {
 	}
 }
 
-// update updates which files of the record the list's references name. The caller must hold k.mu.
+// update updates the record of which files the references on the list name. The caller must hold k.mu.
 func (k *Keeper) update() {
 	k.record.update(func(reference string) bool { return k.entries[reference] != nil }, time.Now())
 }

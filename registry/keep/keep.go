@@ -73,7 +73,7 @@ type Keeper struct {
 
 	mu      sync.Mutex
 	entries map[string]*entry        // by reference
-	busy    map[string]chan struct{} // by path; while a file is being installed or removed there, and then closed
+	busy    map[string]chan struct{} // by path, while a file is being installed or removed there; closed afterwards
 	seen    map[string]seen          // by path
 	counts  map[string]int           // number of attempts, by result
 	pulling int64                    // bytes that running pulls may still need

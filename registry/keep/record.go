@@ -78,8 +78,9 @@ func readRecord(dir *os.Root) (*record, error) {
 	return r, nil
 }
 
-// update records since when files have been unnamed. A reference that is removed from the list stays in the record for
-// as long as its file exists. If it is listed again, the file counts as named even if the registry can't be reached.
+// update records for each file since when no reference has named it. A reference that is removed from the list stays in
+// the record for as long as its file exists. If it is listed again, the file counts as named even if the registry can't
+// be reached.
 func (r *record) update(listed func(reference string) bool, now time.Time) {
 	paths := map[string]bool{}
 	for reference, n := range r.References {

@@ -298,7 +298,7 @@ func (c *Client) fetch(ctx context.Context, repo *remote.Repository, p *part) er
 	return err
 }
 
-// blob returns a reader for the rest of a blob, starting at from. It doesn't use Blobs().Fetch, which would first
+// blob returns a reader for a blob, starting at the given offset. It doesn't use Blobs().Fetch, which would first
 // request the whole blob.
 func blob(ctx context.Context, repo *remote.Repository, of digest.Digest, from int64) (io.ReadCloser, error) {
 	address := url.URL{Scheme: "https", Host: repo.Reference.Host(), Path: "/v2/" + repo.Reference.Repository + "/blobs/" + of.String()}

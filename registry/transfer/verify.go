@@ -42,8 +42,8 @@ func signers(dir *os.Root) (signature.Keys, error) {
 // mostSignatures is the number of signatures above which a manifest is rejected.
 const mostSignatures = 20
 
-// verify returns an error if the manifest isn't signed with one of the keys. The error says that the keys come from
-// where.
+// verify returns an error if the manifest isn't signed with one of the keys. where describes the source of the keys in
+// error messages.
 func (c *Client) verify(ctx context.Context, repo *remote.Repository, manifest ocispec.Descriptor, keys signature.Keys, where string) error {
 	layers, err := c.signatures(ctx, repo, manifest)
 	if err != nil {

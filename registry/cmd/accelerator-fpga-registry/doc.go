@@ -3,7 +3,7 @@
 // accelerator-fpga, which container runtimes run as root, never uses the network itself. The chart runs keep on each
 // node.
 //
-// This package only wires things up: it turns the command line into calls of packages transfer and keep, and errors
+// This package only wires things up: it turns the command line into calls to packages transfer and keep, and errors
 // into a line on stderr and an exit code (0 success, 1 failure, 2 usage). Its only state is the last Event that it
 // wrote. SIGINT and SIGTERM interrupt a transfer. The next pull resumes it.
 package main
