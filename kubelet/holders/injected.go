@@ -111,8 +111,8 @@ func (i *Injected) Add(ctx context.Context, nodes map[string][]string) error {
 	})
 }
 
-// SetClaimed replaces all nodes remembered for claims with nodes, which is indexed by device id. It returns once they
-// are on disk.
+// SetClaimed replaces all nodes remembered for claims. The new nodes are indexed by device id. SetClaimed returns once
+// they are on disk.
 func (i *Injected) SetClaimed(ctx context.Context, nodes map[string][]string) error {
 	return i.change(ctx, func(all map[string][]string) {
 		maps.DeleteFunc(all, func(key string, _ []string) bool { return strings.HasPrefix(key, claimedPrefix) })

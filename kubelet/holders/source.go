@@ -165,7 +165,7 @@ func (s *Source) readCheckpoint(ctx context.Context, r *Report) {
 		}
 		waited := time.Since(r.Answered)
 		if waited >= readAgainFor/3 && s.cfg.lacks(*r) {
-			refresh() // the kubelet's last write may have been of an older state
+			refresh() // the kubelet may have overwritten the entry with an older state
 		}
 		if waited >= readAgainFor || !(leftover && refreshed) && (waited >= readAgainFor/3 || s.cfg.DRA || !s.cfg.lacks(*r)) {
 			return

@@ -22,7 +22,7 @@ const (
 	// minRedialInterval is the minimum time between two connections to the same socket, even if the peer closes the
 	// first one immediately.
 	minRedialInterval = 100 * time.Millisecond
-	// uncertainty is how much later a socket can have been created although its daemon registered earlier.
+	// If two sockets are created within uncertainty, their daemons may have registered in the opposite order.
 	uncertainty = time.Second
 	// never is longer than any wait.
 	never = time.Hour
@@ -58,7 +58,7 @@ func New(dir string) *Peers {
 }
 
 // Gone reports whether a peer that registered later than this daemon is gone. If so, the kubelet may no longer use this
-// daemon. made is when the socket was created with which this daemon registered. Gone also returns a channel that is
+// daemon. made is the creation time of the socket that this daemon registered. Gone also returns a channel that is
 // closed when the next peer is gone.
 func (p *Peers) Gone(made time.Time) (bool, <-chan struct{}) {
 	d, next := p.gone.Load()
