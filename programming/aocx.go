@@ -40,7 +40,7 @@ func readAOCX(r io.ReaderAt, size int64) (aocxParts, error) {
 	if err != nil {
 		return aocxParts{}, err
 	}
-	if p.hash, err = parseFileID(hash); err != nil {
+	if p.hash, err = ParseFileID(hash); err != nil {
 		return aocxParts{}, fmt.Errorf("section %s: %w", sectionHash, err)
 	}
 	if p.board, err = readText(r, outer, sectionBoard); err != nil {
@@ -75,9 +75,9 @@ func readText(r io.ReaderAt, sections map[string]section, name string) (string, 
 	return strings.Trim(string(b), "\x00 \t\r\n"), nil
 }
 
-// parseFileID parses an id that is used as a file name in the store: an AFU's id or an AOCX's hash. The allowed lengths
+// ParseFileID parses an id that is used as a file name in the store: an AFU's id or an AOCX's hash. The allowed lengths
 // are those of afuId in Intel's AcceleratorFunction.
-func parseFileID(s string) (string, error) {
+func ParseFileID(s string) (string, error) {
 	hash := strings.ToLower(s)
 	if len(hash) < 8 || len(hash) > 40 || strings.Trim(hash, "0123456789abcdef") != "" {
 		return "", fmt.Errorf("found %s, want an id of 8 to 40 hex digits", sysfs.Quote(s))

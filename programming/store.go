@@ -35,7 +35,7 @@ func (s Store) Lookup(interfaceID, id string) (*Bitstream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("interface: %w", err)
 	}
-	id, err = parseFileID(strings.ReplaceAll(id, "-", ""))
+	id, err = ParseFileID(strings.ReplaceAll(id, "-", ""))
 	if err != nil {
 		return nil, fmt.Errorf("AFU: %w", err)
 	}
@@ -257,7 +257,7 @@ func (s Store) Names() (found []Stored, err error) {
 			if _, unknown := formatOf(name); unknown != nil {
 				continue
 			}
-			if parsed, invalid := parseFileID(id); invalid == nil && parsed == id {
+			if parsed, invalid := ParseFileID(id); invalid == nil && parsed == id {
 				found = append(found, Stored{interfaceID, id})
 			}
 		}

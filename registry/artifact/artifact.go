@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
@@ -103,10 +102,11 @@ func Parse(text []byte) (Description, error) {
 		}
 	}
 	if d.Format == programming.AOCX {
-		d.Hash, d.Board = strings.ToLower(m.Annotations[hash]), m.Annotations[board]
-		if d.Hash == "" {
-			return Description{}, fmt.Errorf("annotation %s: found none, want the hash of the AOCX", hash)
+		var err error
+		if d.Hash, err = programming.ParseFileID(m.Annotations[hash]); err != nil {
+			return Description{}, fmt.Errorf("annotation %s: %w", hash, err)
 		}
+		d.Board = m.Annotations[board]
 	}
 	return d, nil
 }

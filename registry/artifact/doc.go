@@ -2,5 +2,6 @@
 // its bitstream. The package doesn't connect to registries or open files, and keeps no state.
 //
 // Manifests come from registries, which may be hostile. So [Parse] accepts only one format, and [Description.Check]
-// compares the manifest with the content of the bitstream. No text from a manifest becomes part of a path.
+// compares the manifest with the content of the bitstream. The IDs in a parsed manifest are hex digits, so they are safe
+// in paths.
 package artifact
