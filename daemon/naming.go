@@ -11,8 +11,8 @@ import (
 )
 
 // namingVersion must be increased when a new version of the program gives devices different ids or names for the same
-// settings, or gives containers different device nodes. This keeps the new version from advertising devices alongside
-// the old one during an upgrade.
+// settings, or gives containers different device nodes. This keeps the two versions from advertising devices side by
+// side during an upgrade.
 const namingVersion = 1
 
 // naming contains the settings that determine which devices exist, under which names they are advertised, and which
@@ -37,7 +37,7 @@ type naming struct {
 	Rules                           []string
 }
 
-// Naming returns the naming of a daemon for an API with these settings. Two daemons can advertise a node's devices at
+// Naming returns the naming of a daemon with these settings and this API. Two daemons can advertise a node's devices at
 // the same time only if they have the same naming.
 func Naming(cfg config.Config, api string) owner.Naming {
 	n := naming{
