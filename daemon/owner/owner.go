@@ -349,12 +349,12 @@ func (n *Node) try(ctx context.Context, naming Naming) (a attempt) {
 	return a
 }
 
-// Rename changes the naming with which the daemon owns the node. If it returns true, the daemon may advertise the devices
-// under the new naming. If another daemon owns the node or the file system hangs, Rename returns false: the daemon keeps
-// its old naming and should call Rename again after [RenameInterval].
+// Rename changes the naming with which the daemon owns the node. If it returns true, the daemon may advertise the
+// devices under the new naming. If another daemon owns the node or the file system hangs, Rename returns false: the
+// daemon keeps its old naming and should call Rename again after [RenameInterval].
 //
-// After a change, the daemon holds both namings until it calls [Node.Renamed], so that no other daemon advertises devices
-// before the old names have been withdrawn.
+// After a change, the daemon holds both namings until it calls [Node.Renamed], so that no other daemon advertises
+// devices before the old names have been withdrawn.
 func (n *Node) Rename(ctx context.Context, to Naming) bool {
 	if n.naming == to || n.lock == nil {
 		n.naming = to
