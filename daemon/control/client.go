@@ -92,7 +92,8 @@ func (c *Client) unreadable(err error) error {
 	return fmt.Errorf("%s: answer of the daemon: %w", c.path, err)
 }
 
-// Cordon takes devices out of service, until they are uncordoned if during is 0. It returns the new cordons.
+// Cordon takes devices out of service for the given time, or until they are uncordoned if during is 0. It returns their
+// cordons.
 func (c *Client) Cordon(ctx context.Context, devices []string, by, why string, during time.Duration) (made []cordon.Cordon, err error) {
 	query := url.Values{"device": devices, "by": {by}, "why": {why}, "for": {during.String()}}
 	err = c.ask(ctx, http.MethodPost, "/cordon", query, &made)

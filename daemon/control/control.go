@@ -31,7 +31,7 @@ type State struct {
 	Cordons       []cordon.Cordon `json:"cordons"`
 	IdleRules     []string        `json:"idleRules"` // resource rules that don't match any device
 	Devices       []view.Row      `json:"devices"`
-	Incomplete    bool            `json:"incomplete"` // not all cards have been read yet, which is only the case shortly after startup
+	Incomplete    bool            `json:"incomplete"` // shortly after startup: not all cards have been read yet
 	// Verdict says whether a card needs attention. Its Status is "" from older daemons.
 	Verdict nodecondition.Verdict `json:"verdict"`
 	Cards   []ledger.History      `json:"cards"` // from the ledger, sorted by address; null from older daemons

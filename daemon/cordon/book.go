@@ -334,7 +334,7 @@ func (b *Book) follow(ctx context.Context) error {
 		switch found, err = read(dir); {
 		case err == nil:
 			all = found
-		case errors.Is(err, fs.ErrNotExist) && len(all) == 0: // otherwise someone other than a daemon has removed the file
+		case errors.Is(err, fs.ErrNotExist) && len(all) == 0: // otherwise someone has removed the file
 			err = nil
 		}
 	}
