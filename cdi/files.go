@@ -34,7 +34,7 @@ func filesOf(dir, name string) files {
 // checked is the spec file's state when its content was last written or compared. As long as the state is the same, the
 // file doesn't have to be read, so Allocate works even if the process has run out of file descriptors.
 type checked struct {
-	info    fs.FileInfo // nil if not known
+	info    fs.FileInfo // nil if unknown
 	content *content    // nil if unknown or if there is no file
 }
 
