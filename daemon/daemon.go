@@ -31,8 +31,8 @@ type API interface {
 	// Run advertises the devices until ctx is done. If it returns an error, the daemon exits.
 	Run(ctx context.Context) error
 	// Withdraw removes from Kubernetes any devices that would otherwise remain there after the daemon exits, and
-	// returns nil if none remain. It is called after Run returns, or without Run if Start was never called. It isn't
-	// called if the daemon has failed or if another daemon for this API is running on the node.
+	// returns nil if none remain. It is called after Run returns, and also if Start was never called. It isn't called
+	// if the daemon has failed or if another daemon for this API is running on the node.
 	Withdraw(ctx context.Context) error
 	// Close releases whatever the API has opened. It is called after all tasks have ended.
 	Close() error

@@ -35,7 +35,7 @@ func (r *run) openLedger(ctx context.Context) {
 	r.ledger = ledger.Open(context.WithoutCancel(ctx), cfg, r.Log)
 }
 
-// exempt reports whether a card may be absent: it is cordoned or excluded, or its family isn't in use.
+// exempt reports whether a card is allowed to be absent: it is cordoned or excluded, or its family isn't in use.
 func exempt(cfg config.Config, cordons []cordon.Cordon, address, family string) bool {
 	return cordon.Find(cordons, address) != nil || cfg.Exclude[address] ||
 		!slices.ContainsFunc(Families(cfg), func(f inventory.Family) bool { return f.Name() == family })

@@ -15,8 +15,8 @@ import (
 // side during an upgrade.
 const namingVersion = 1
 
-// naming contains the settings that determine which devices exist, under which names they are advertised, and which
-// files a container gets with them. A new field must be omitted from the JSON when it has its default value, so that
+// naming holds the settings that determine which devices exist, under which names they are advertised, and which files
+// a container gets with them. A new field must be omitted from the JSON when it has its default value, so that
 // upgrading the program doesn't change the naming.
 type naming struct {
 	Version int
@@ -50,7 +50,7 @@ func Naming(cfg config.Config, api string) owner.Naming {
 		n.ResourceName, n.ResourceNamespace = cfg.ResourceName, cfg.ResourceNamespace
 	}
 	for _, rule := range cfg.Resources {
-		if api == control.DRA { // rules only determine which devices exist
+		if api == control.DRA { // with DRA, rules only determine which devices exist
 			rule = offer.Rule{Match: rule.Match}
 		}
 		n.Rules = append(n.Rules, rule.String())

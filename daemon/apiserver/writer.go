@@ -79,7 +79,7 @@ func (o object) isPod(namespace, name string) error {
 // of each kind is logged.
 func (w *Writer) Failed(err error) time.Duration { return w.trouble.failure(err) }
 
-// Passed records a successful request. recovered means that no other requests are failing; Passed then logs the
+// Passed records a successful request. If recovered is true, no other requests are failing, and Passed logs the
 // recovery.
 func (w *Writer) Passed(recovered bool) {
 	w.trouble.pause.Reset()

@@ -2,7 +2,7 @@
 // get the daemon's view of the devices and to cordon devices. The protocol is HTTP over a Unix socket:
 //
 //	GET  /state     a [State]
-//	GET  /watch     a [State] immediately, then one after each change, each on a line of JSON
+//	GET  /watch     a [State] immediately, then one after each change, each as one line of JSON
 //	POST /cordon    device (repeated), by, why, for; returns the new cordons
 //	POST /uncordon  device (repeated), by; returns the removed cordons
 //	POST /forget    card, by; returns the card, which is no longer missing

@@ -184,7 +184,7 @@ func (b *Book) change(ctx context.Context, devices []string, by string, edit fun
 	}
 }
 
-// edit does change's work, and may block.
+// edit does the work of change. It may block.
 func (b *Book) edit(ctx context.Context, devices []string, by string, edit func([]Cordon) ([]Cordon, error)) ([]Cordon, error) {
 	dir, err := privatedir.OpenDir(b.dir, true)
 	if err != nil {
@@ -249,7 +249,7 @@ func (b *Book) expire() {
 	b.store(b.List(), expired, "")
 }
 
-// store does publish's work. The caller must hold mu.
+// store does the work of publish. The caller must hold mu.
 func (b *Book) store(all []Cordon, reason, by string) []Cordon {
 	now := time.Now()
 	all = slices.DeleteFunc(slices.Clone(all), func(c Cordon) bool { return c.ended(now) })

@@ -16,8 +16,8 @@
 //
 // There is one Event for each combination of object, reason and device, and its count grows with each occurrence. It is
 // written at most every 10 s, with the newest message. All Events together are limited to a burst of 25 plus one every
-// 5 s; the rest are counted and dropped. A failed write is retried until 5 minutes after the Event's last occurrence.
-// An Event that is permanently rejected, or whose pod has ended, is dropped immediately.
+// 5 s; the rest are counted and dropped. A failed write is retried until 5 minutes after the Event's last occurrence,
+// unless the Event has been permanently rejected or its pod has ended.
 //
 // # Goroutines and their state
 //

@@ -69,8 +69,8 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-// next returns the next Event to write. If none is due, it returns nil and how long to wait for the next one. It drops
-// Events whose last occurrence was longer than giveUp ago.
+// next returns the next Event to write. If none is due, it returns nil and how long to wait for the next one. It gives
+// up on Events whose last occurrence was longer than giveUp ago.
 func (r *Recorder) next(now time.Time) (*record, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -121,7 +121,7 @@ func parse(text []byte) (content, error) {
 func (c *card) countFailures() {
 	for i := range c.Recent {
 		t := &c.Recent[i]
-		if t.OfCard = i == 0 || !t.Time.Equal(c.Recent[i-1].Time); t.OfCard && t.isFailure() { // otherwise it belongs to another port
+		if t.OfCard = i == 0 || !t.Time.Equal(c.Recent[i-1].Time); t.OfCard && t.isFailure() { // otherwise the change belongs to another port
 			c.Failures++
 		}
 	}

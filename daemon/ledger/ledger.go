@@ -38,8 +38,8 @@ const (
 type Config struct {
 	Dir     string // the state directory; if it is "", nothing is stored
 	Machine string // the machine's id; "" if not known
-	// Exempt reports whether a card may currently be absent, because it is cordoned or excluded, its family is
-	// disabled, or a virtual machine may be using it. If Exempt is nil, all cards are expected. It must not block.
+	// Exempt reports whether a card is currently allowed to be absent, because it is cordoned or excluded, its family
+	// is disabled, or a virtual machine may be using it. If Exempt is nil, all cards are expected. It must not block.
 	Exempt func(address, family, pciID string) bool
 	// OnBus reports whether there is a PCI function with these IDs at the address. An empty pciID matches any function.
 	// If the function exists but none of its devices are listed, its driver is late. If OnBus is nil, there are no
@@ -152,8 +152,8 @@ func (l *Ledger) take(c content) {
 	}
 }
 
-// Missing returns the missing cards, sorted by address, and a channel that is closed when they change. There are none
-// until all cards have been read. The slice is read-only.
+// Missing returns the missing cards, sorted by address, and a channel that is closed when they change. The slice is
+// read-only. It is empty until all cards have been read.
 func (l *Ledger) Missing() ([]Missing, <-chan struct{}) { return l.missing.Load() }
 
 // Awaited returns the number of expected cards that haven't been found yet but don't count as missing.
@@ -393,7 +393,7 @@ func (l *Ledger) store(ctx context.Context, limit time.Duration) (stored bool, e
 	done := make(chan bool, 1)
 	err = l.disk.Within(ctx, limit, func(ctx context.Context) error {
 		is, err := l.replace()
-		if done <- is; !is || err != nil || ctx.Err() != nil { // if ctx is done, it was too late for the caller
+		if done <- is; !is || err != nil || ctx.Err() != nil { // if ctx is done, the caller has given up
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.changed = true

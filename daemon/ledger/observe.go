@@ -86,7 +86,7 @@ func (l *Ledger) removed(c *card, s inventory.Snapshot, now time.Time) {
 	}
 }
 
-// count counts a change in a card's health that consists of its n newest recorded changes. It marks the worst of these.
+// count counts a change in a card's health, made up of the n newest changes in c.Recent. It marks the worst of these.
 func (c *card) count(n int) {
 	newest := c.Recent[max(len(c.Recent)-n, 0):]
 	worst := max(slices.IndexFunc(newest, HealthChange.isFailure), 0)
@@ -326,7 +326,7 @@ func (l *Ledger) deviceChanged(change inventory.Change, now time.Time) bool {
 		}
 		return false
 	case is == inventory.Degraded && d.Cause == "":
-		is = min(is, was) // it is recovering or being programmed
+		is = min(is, was) // the device is recovering or being programmed
 	}
 	l.known[d.ID] = is
 	if known && is == was {
@@ -447,7 +447,7 @@ func (l *Ledger) forgetPorts() {
 }
 
 // isExpected reports whether a device would be missed. A cordoned, excluded or unwanted device wouldn't be. Neither
-// would a virtual function, because someone has to create it after each boot.
+// would a virtual function, which only exists once someone has created it.
 func isExpected(d *inventory.Device) bool {
 	return !d.Unwanted() && d.Attributes[inventory.AttributePhysicalFunction] == "" &&
 		!slices.Contains(d.Reasons, inventory.ReasonCordoned) && !slices.Contains(d.Reasons, inventory.ReasonExcluded)

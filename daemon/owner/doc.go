@@ -15,9 +15,9 @@
 //
 // Each owner also marks its [Naming] on the file ([privatedir.Mark]). The mark is a shared lock on a single byte, whose
 // offset is the hash of the settings that determine the devices' names. A daemon gets the lock only if it is alone, or
-// if this mark is the only one that the other owners have. A daemon of an older version sets no mark, so it counts as
-// having a different naming. The mark doesn't need its own file or any space, because even a byte beyond the end of the
-// file can be locked.
+// if all other owners have the same mark as the daemon and no other mark. A daemon of an older version doesn't set a
+// mark, so it counts as having a different naming. The mark doesn't need its own file or any space, because even a byte
+// beyond the end of the file can be locked.
 //
 // Taking owner.lock for a few milliseconds makes these steps atomic.
 //
@@ -62,7 +62,7 @@
 //
 // A [Node] owns its lock. Call Take, then Rename and Renamed, then Leave, one at a time. All of them access the disk.
 // Take blocks until the daemon owns the node, Rename and Renamed block for up to 1 s, and Leave for up to 7 s. If the
-// file system hangs, each of them leaves a goroutine behind, Take only when its context is done. Until this goroutine
-// has returned, further calls fail immediately. [Node.Waiting] and [Node.WaitsFor] don't block and are safe for
+// file system hangs, each of them leaves a goroutine behind (Take only when its context is done), and further calls
+// fail immediately until the goroutine has returned. [Node.Waiting] and [Node.WaitsFor] don't block and are safe for
 // concurrent use.
 package owner
