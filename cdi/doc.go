@@ -3,9 +3,9 @@
 // it starts such a container.
 //
 // The runtime reads the file each time it starts a container. The kubelet doesn't call the plugin each time: when a
-// container restarts, it reuses the answer from the first Allocate. If the number of a device node has changed since
-// then, the restarted container only gets the new device node because of this file. The file follows version 1.1 of the
-// CDI specification (tags.cncf.io/container-device-interface).
+// container restarts, the kubelet reuses the answer from the first Allocate. If the number of a device node has changed
+// since then, the restarted container gets the new device node only because of this file. The file follows version 1.1
+// of the CDI specification (tags.cncf.io/container-device-interface).
 //
 // # Use
 //

@@ -46,8 +46,8 @@ type run struct {
 	node     *Node
 	inForce  *latest.Value[config.Config]
 
-	// used holds the settings in force. While another daemon advertises the devices under their old names, only those
-	// changes in cfg take effect that don't change the names.
+	// used holds the settings in force. While another daemon advertises the devices under their old names, only changes
+	// in cfg that don't affect the names take effect.
 	used    config.Config
 	retry   <-chan time.Time // when to call rename again; nil if the names match cfg
 	renamed <-chan time.Time // fires when the old names have been withdrawn

@@ -45,7 +45,7 @@ func (p Naming) ResourceOf(d *inventory.Device) (string, error) {
 }
 
 // RuleOf returns the index of the first rule that matches a device, or -1. In modes where pods change the AFU, rules
-// for an AFU don't match any device, because a device would move to another resource while it is held.
+// for an AFU don't match any device, because otherwise a device would move to another resource while it is held.
 func (p Naming) RuleOf(d *inventory.Device) int {
 	return slices.IndexFunc(p.Rules, func(r Rule) bool {
 		return r.Match.matches(d) && !(p.AnyAFU() && r.Match.AFUID != "")

@@ -82,8 +82,8 @@ with the kubelet, and queries the holders only when a device changes.`,
 	return cmd
 }
 
-// within calls f, whose context is canceled after during, unless during is 0. A second after that, it stops waiting for
-// f, because a write blocks while nothing is reading.
+// within calls f, whose context is canceled after the given time (0 means never). It stops waiting for f a second after
+// that, because a write blocks while nothing is reading.
 func within(during time.Duration, f func() error) error {
 	if during == 0 {
 		return f()

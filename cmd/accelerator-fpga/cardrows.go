@@ -34,7 +34,7 @@ type fmeRow struct {
 	Ports       []string          `json:"ports"`           // the card's ports; the card may be a virtual function of PCIAddress
 	Attributes  map[string]string `json:"attributes,omitempty"`
 	Sensors     []sensorRow       `json:"sensors,omitempty"`
-	SensorError string            `json:"sensorError,omitempty"` // why Sensors couldn't be read
+	SensorError string            `json:"sensorError,omitempty"` // why the sensors couldn't be found or read in time
 
 	attributes []fpga.Attribute
 }

@@ -19,7 +19,7 @@ const sensorsWithin = 10 * time.Second
 type sensorRow struct {
 	sensors.Reading
 	Value *float64 `json:"value"`           // nil if there is no value or it can't be read
-	Error string   `json:"error,omitempty"` // from reading the value or a limit
+	Error string   `json:"error,omitempty"` // why the value or a limit couldn't be read
 }
 
 // sensorRows reads a card's sensors. If ctx is done before the sensors have been read, it returns the cause of ctx.

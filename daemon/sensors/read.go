@@ -42,7 +42,7 @@ func (d *devices) of(address string) ([]sensors.Chip, error) {
 	return d.chips[address], d.err
 }
 
-// kept is what is kept about a card from one reading to the next. The zero value means that nothing is known.
+// kept is what one reading of a card keeps for the next. The zero value means that nothing is known.
 type kept struct {
 	chips    []sensors.Chip
 	what     scope
@@ -90,7 +90,7 @@ func refused(err error) bool {
 	return gone == nil
 }
 
-// read reads the part of a card that what selects. It blocks for as long as the card doesn't answer.
+// read reads as much of a card as the given scope requires. It blocks for as long as the card doesn't answer.
 func (d *devices) read(address string, k kept, what scope) (o outcome) {
 	o.pci = readPCI(d.host, address)
 	if what == onlyPCI {
@@ -161,8 +161,8 @@ func (d *devices) read(address string, k kept, what scope) (o outcome) {
 	return o
 }
 
-// readPCI reads the state of a card's PCI function. It ignores errors, because the card's health already shows if it
-// doesn't answer or has left.
+// readPCI reads the state of a card's PCI function. It ignores errors, because if the card doesn't answer or has left,
+// its health already shows that.
 func readPCI(host sysfs.Host, address string) (p PCI) {
 	dir, err := host.PCIDir(address)
 	if err != nil {

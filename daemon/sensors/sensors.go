@@ -79,14 +79,14 @@ type Sensors struct {
 // card is the state of one card. Only Run uses it.
 type card struct {
 	address string
-	wanted  bool // according to the newest devices and settings, the card is read
+	wanted  bool // the newest devices and settings include the card
 	what    scope
 	queued  bool
 	started time.Time // when the reading in progress started; zero if there is none
 	overdue bool
 	discard bool // the result of the reading in progress won't be used
 	kept    kept
-	failing time.Time // when the card's readings started to fail; zero if they don't fail
+	failing time.Time // when the card's readings started to fail; zero if they succeed
 	shown   Card
 }
 
