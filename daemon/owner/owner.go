@@ -75,7 +75,7 @@ type Node struct {
 	naming          Naming               // the naming with which the daemon owns the node
 	waits           atomic.Pointer[wait] // nil if the daemon isn't waiting
 
-	pluginSeen time.Time // when a device plugin with a different naming was last seen
+	pluginSeen time.Time // when a device plugin last made this daemon wait
 
 	tryInterval, slicesWithin, recordedWithin time.Duration // shorter in tests
 	checkDir                                  func(*os.Root) error
