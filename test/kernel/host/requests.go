@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// serve executes the guest's requests, one per line, and answers each of them with one line, "ok …" or "err …". It
-// returns the guest's exit status. ok is false if the connection ended without a status. The requests are:
+// serve executes the guest's requests, one per line, and answers each with a line "ok …" or "err …". It returns the
+// guest's exit status. ok is false if the connection ended before the guest sent a status. The requests are:
 //
 //	say TEXT                     print TEXT to standard output
 //	plug NAME MODEL SLOT         plug a card, one of models, into a slot, rp0 to rp3
@@ -20,9 +20,8 @@ import (
 //	cards                        return the names of the plugged cards
 //	exit STATUS                  end the machine
 //
-// The following requests change the state of a card (fault.go). They are not possible for cards of qemuModels. kill and
-// revive apply to all functions of the card, and management to the function that has a mailbox. The others apply to
-// function 0:
+// The following requests change the state of a card (fault.go), unless it is one of qemuModels. kill and revive affect
+// all functions of the card, and management affects the function that has a mailbox. All others affect function 0:
 //
 //	kill NAME                    every read returns ones, every write is ignored
 //	revive NAME                  undo kill
@@ -59,7 +58,7 @@ func (m *machine) serve() (status int, ok bool) {
 	return 0, false
 }
 
-// answerOf returns the answer to a request as one line, even though err may have several.
+// answerOf formats the answer to a request as a single line, even if err consists of several.
 func answerOf(answer string, err error) string {
 	if err != nil {
 		return "err " + strings.ReplaceAll(err.Error(), "\n", "; ") + "\n"
