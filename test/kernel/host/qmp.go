@@ -16,7 +16,7 @@ const qemuTimeout = 30 * time.Second
 type qmp struct {
 	conn    *net.UnixConn
 	answers chan message // capacity 1, because only one command runs at a time
-	deleted chan string  // IDs of devices that the guest has released; the capacity exceeds what can arrive between two requests
+	deleted chan string  // IDs of devices that the guest has released; cannot fill up between two requests
 	ended   chan struct{}
 }
 
