@@ -151,8 +151,8 @@ type published struct {
 	*record[*resourceapi.ResourceSlice]
 }
 
-// shows waits until the slices contain exactly these devices, and returns the first time at or after since when they
-// did. On a version of Kubernetes without taints, tainted devices must be missing instead.
+// shows waits until the slices contain exactly these devices. It ignores states before since, and returns the time of
+// the first match. On a version of Kubernetes without taints, tainted devices must be missing instead.
 func (p published) shows(since time.Time, want offered) time.Time {
 	if p.s.minor < taints {
 		want = maps.Clone(want)
@@ -165,15 +165,15 @@ func (p published) shows(since time.Time, want offered) time.Time {
 	})
 }
 
-// taints waits until a device has a taint with the effect NoExecute, and returns the first time at or after since when
-// it had one.
+// taints waits until a device has a taint with the effect NoExecute. It ignores states before since, and returns the
+// time of the first match.
 func (p published) taints(since time.Time, id string) time.Time {
 	return p.until(p.s, "taint of "+id, since, func(slices map[string]*resourceapi.ResourceSlice) bool {
 		return strings.HasSuffix(devices(slices)[deviceName(id)], ":NoExecute")
 	})
 }
 
-// keep checks that the slices have contained these devices without taints the whole time since then, and returns the
+// keep checks that the slices have contained these devices without taints at all times from since on, and returns the
 // number of states checked.
 func (p published) keep(since time.Time, want offered) int {
 	states := p.since(p.s, since)
@@ -196,7 +196,7 @@ type podRecord struct {
 	*record[*corev1.Pod]
 }
 
-// runs waits until a pod is running, and returns the first time at or after since when it was.
+// runs waits until a pod is running. It ignores states before since, and returns the time of the first match.
 func (p podRecord) runs(since time.Time, name string) time.Time {
 	return p.until(p.s, "pod "+name+" that runs", since, func(pods map[string]*corev1.Pod) bool {
 		pod, ok := pods[name]
@@ -204,7 +204,8 @@ func (p podRecord) runs(since time.Time, name string) time.Time {
 	})
 }
 
-// marked waits until a pod is marked for deletion or gone, and returns the first time at or after since when it was.
+// marked waits until a pod is marked for deletion or gone. It ignores states before since, and returns the time of the
+// first match.
 func (p podRecord) marked(since time.Time, name string) time.Time {
 	return p.until(p.s, "pod "+name+" that is marked for deletion", since, func(pods map[string]*corev1.Pod) bool {
 		pod, ok := pods[name]
@@ -212,7 +213,7 @@ func (p podRecord) marked(since time.Time, name string) time.Time {
 	})
 }
 
-// gone waits until a pod is gone, and returns the first time at or after since when it was.
+// gone waits until a pod is gone. It ignores states before since, and returns the time of the first match.
 func (p podRecord) gone(since time.Time, name string) time.Time {
 	return p.until(p.s, "pod "+name+" that is gone", since, func(pods map[string]*corev1.Pod) bool {
 		return pods[name] == nil
@@ -400,7 +401,7 @@ func (s *scene) claimHealth(name string, want map[string]string) {
 	s.health(name, byName)
 }
 
-// cutDevice splits the name of a CDI device before the name of the driver's device.
+// cutDevice splits the name of a CDI device in front of the name of the driver's device.
 func cutDevice[T ~string](name T) (before, device T) {
 	i := max(0, strings.Index(string(name), "-pci-")+1)
 	return name[:i], name[i:]

@@ -28,8 +28,8 @@ const (
 	longestGap     = time.Second // between two samples, on a shared machine
 )
 
-// wholeCards stands for those of the driver's devices that are cards with several ports, as in region mode. draDriver
-// stands for all others.
+// wholeCards is the name for driver devices that are cards with several ports, as in region mode. draDriver is the name
+// for all other driver devices.
 const wholeCards = draDriver + "/card"
 
 // deviceNames is a sorted set of device names.
@@ -62,8 +62,8 @@ func (s *scene) noSlices() {
 	}, 0)
 }
 
-// portsOf returns the ports that a device comprises under a name. In region mode, a card comprises all of its ports.
-// The stories' cards have at most two.
+// portsOf returns the ports of a device that is offered under a name. In region mode, a device is a card with all of
+// its ports. The stories' cards have at most two.
 func portsOf(name, device string) deviceNames {
 	if name == wholeCards || strings.Contains(name, "/region-") {
 		return deviceNames{device, device + "-p1"}
@@ -315,8 +315,8 @@ func (w *sampler) holders(ctx context.Context, kubelet podresources.PodResources
 	return h, nil
 }
 
-// reaches waits until the story's resource and the slices offer these devices, and returns the time of the first sample
-// at or after since in which they did.
+// reaches waits until the story's resource and the slices offer these devices. It ignores samples before since, and
+// returns the time of the first match.
 func (w *sampler) reaches(since time.Time, list, inSlices deviceNames) time.Time {
 	return w.shows(since, w.both(list, inSlices))
 }
@@ -328,7 +328,8 @@ func (w *sampler) both(list, inSlices deviceNames) offers {
 	return o
 }
 
-// shows waits for these offers, and returns the time of the first sample at or after since that contains them.
+// shows waits until a sample contains exactly these offers. It ignores samples before since, and returns the time of
+// the first match.
 func (w *sampler) shows(since time.Time, want offers) time.Time {
 	var at time.Time
 	await(w.s, "offers", func() (string, error) {
@@ -385,8 +386,8 @@ func (w *sampler) problem() error {
 	return nil
 }
 
-// end stops the sampler and prints its figures. The story fails if a sample was wrong, or if the gap between two
-// samples was too long.
+// end stops the sampler and prints its figures. The story fails if a sample was wrong, if a gap between two samples was
+// too long, or if there were too few samples. Gaps are allowed during an outage.
 func (w *sampler) end() {
 	w.stop()
 	took := time.Since(w.began)

@@ -104,7 +104,7 @@ type absences struct {
 	after longest // other ports, since their pod ended
 }
 
-// longest counts absences, and keeps the duration of the longest.
+// longest counts absences, and keeps the length of the longest one.
 type longest struct {
 	count int
 	most  time.Duration

@@ -118,7 +118,7 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("version of the API server: %w", err)
 	}
-	// The stories in apart run while another story waits, and the rest of them at the end.
+	// The stories in apart run while another story waits. Any that are left run at the end.
 	isApart := func(s story) bool { return slices.Contains(apart, s.name) }
 	others := slices.DeleteFunc(slices.Clone(chosen), func(s story) bool { return !isApart(s) })
 	chosen = slices.DeleteFunc(chosen, isApart)

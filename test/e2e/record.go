@@ -80,8 +80,8 @@ func (r *record[T]) now() ([]moment[T], <-chan struct{}, error) {
 	return r.states, r.changed, r.failed
 }
 
-// until waits for a state that satisfies want, at or after the time since, and returns the time of the first such
-// state. If the state at since itself satisfies want, until returns since. name describes the state in errors.
+// until returns the time of the first state at or after since that satisfies want, and waits for such a state if
+// necessary. If the state at since satisfies want, it returns since. name describes the state in errors.
 func (r *record[T]) until(s *scene, name string, since time.Time, want func(map[string]T) bool) time.Time {
 	limit := time.NewTimer(patience)
 	defer limit.Stop()

@@ -173,7 +173,8 @@ func (s *scene) exec(args ...string) string {
 	return s.execInPod(s.daemon().Name, args...)
 }
 
-// hasReasons waits until the daemon's /devices lists exactly these unhealthy devices with these reasons, by ID.
+// hasReasons waits until the daemon's /devices lists exactly these unhealthy devices, each with its reasons. want maps
+// device IDs to reasons.
 func (s *scene) hasReasons(want map[string][]string) { s.hasReasonsIn(selector, want) }
 
 // hasReasonsIn is like hasReasons, for the daemon whose pod has these labels.

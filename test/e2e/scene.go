@@ -26,8 +26,8 @@ type story struct {
 	run  func(*scene)
 }
 
-// needs contains the minor version of Kubernetes 1 that a story requires. Stories that run on all supported versions
-// are not listed.
+// needs maps a story to the oldest minor version of Kubernetes 1 that it requires. Stories that run on all supported
+// versions are not listed.
 var needs = map[string]int{
 	"dra-extended": 36, "dra-extended-stale": 36, "dra-families": 36, // DRAExtendedResource
 	"dra-break": taints, "dra-pulled": taints, "dra-tolerated": taints,
@@ -238,7 +238,7 @@ func await[T any](s *scene, name string, read func() (T, error), want T) time.Du
 	}
 }
 
-// wait waits for limit. It ends the story if a process of the cluster has ended meanwhile.
+// wait waits for limit. It ends the story if a process of the cluster ends unexpectedly.
 func (s *scene) wait(limit time.Duration) {
 	select {
 	case <-time.After(limit):

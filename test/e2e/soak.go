@@ -51,7 +51,7 @@ type soaking struct {
 	former  naming
 }
 
-// act is the receiver of operations. It has a scene of its own, whose checks end the operation rather than the soak.
+// act is what an operation works with. It has its own scene, whose checks end the operation rather than the soak.
 type act struct {
 	*scene
 	*soaking

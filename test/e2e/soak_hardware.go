@@ -297,7 +297,7 @@ func (a act) exclude(address string, excluded bool) {
 	a.mark(address, func(p *port) { p.unsureExclusion, p.Excluded = false, excluded })
 }
 
-// settled reports whether the daemon lists a device with a reason, if want is true, or without it otherwise.
+// settled reports whether the daemon lists a device, with the reason if want is true, and without it otherwise.
 func (a act) settled(id, reason string, want bool) bool {
 	rows, err := a.rows()
 	for _, row := range rows {

@@ -60,7 +60,7 @@ func (a act) tearDown() {
 }
 
 // restore starts the parts that have ended on their own, and repairs the release if an upgrade failed halfway. It reads
-// the naming first, because a failed upgrade may not have recorded it.
+// the naming first, because a failed upgrade may not have been able to.
 func (a act) restore() {
 	for _, part := range clusterParts {
 		if a.EndedPart(part) {
@@ -251,8 +251,8 @@ func (a act) expected(now naming, offers map[string][]string) map[string][]strin
 
 type givenTo struct{ name, pod string }
 
-// given maps each port that the kubelet has allocated to a pod that has not ended to this pod, and to the name under
-// which it was allocated.
+// given returns, for each port that the kubelet has allocated to a pod that has not ended, the pod and the name under
+// which the port was allocated.
 func (a act) given() map[string]givenTo {
 	given := map[string]givenTo{}
 	for _, pod := range must(a.kubelet().List(a.ctx, &podresources.ListPodResourcesRequest{})).PodResources {

@@ -254,7 +254,7 @@ func (c *Cluster) Start(ctx context.Context, name string) error {
 	return c.await(ctx, name, up)
 }
 
-// EndPods ends the containers of all pods behind the kubelet's back, as a reboot does.
+// EndPods ends the containers of all pods without involving the kubelet, as a reboot would.
 func (c *Cluster) EndPods(ctx context.Context) error { return removeSandboxes(ctx) }
 
 // Run runs one of the binaries as a cluster administrator and returns its stdout. Errors include its stderr.

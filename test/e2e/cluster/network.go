@@ -7,7 +7,7 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// The networks are in the range reserved for benchmarks (RFC 2544), so they cannot overlap with a real network.
+// The networks are in the range reserved for benchmarks (RFC 2544), which no real network uses.
 const (
 	bridge     = "adp-e2e"
 	nodeIP     = "198.18.0.1" // gateway of the pods; all parts listen on it

@@ -69,7 +69,7 @@ func newServing(dir string) (*authority, error) {
 	return a, writePEM(filepath.Join(dir, "sa.pub"), "PUBLIC KEY", public)
 }
 
-// concatenate writes the concatenation of several files to another file. All are below dir.
+// concatenate concatenates several files into one. All names are relative to dir.
 func concatenate(dir, name string, from ...string) error {
 	var all []byte
 	for _, file := range from {

@@ -10,8 +10,8 @@ type Limits struct {
 	// Sample is how long something must look wrong before it counts. Anything shorter may be an artifact of sampling:
 	// containers and offers are sampled in turn, and the kernel may list a process for a little longer than it runs.
 	Sample float64
-	// Late is the longest time from the start of a sample to the line that reports its findings, or that it failed. If
-	// no line arrives in this time, nothing has changed.
+	// Late is the longest time from the start of a sample until the line with its result, which may be that nothing
+	// could be read. If there is no line after this time, nothing has changed.
 	Late float64
 
 	// The following limits only count time in which nothing is disturbed. Settle is how long a fault still disturbs

@@ -11,7 +11,7 @@ import (
 	"os"
 )
 
-// Writer writes a history line by line, so that even the file of a killed run is complete.
+// Writer writes a history line by line, so that no lines are lost if the run is killed.
 type Writer struct{ w io.Writer }
 
 // NewWriter returns a Writer that writes a history to w.

@@ -87,7 +87,7 @@ type Port struct {
 	Unsure   bool    `json:"unsure,omitempty"`   // fit or not: a change is in progress or has failed
 }
 
-// Offers maps each name to the IDs of the ports that a pod could be allocated under it: those that the kubelet's device
+// Offers maps each name to the IDs of the ports that pods can get under that name: those that the kubelet's device
 // manager lists as healthy, or that a slice lists without a taint. A line is written for the first sample, and for each
 // sample that differs from the previous one. If no sample can be read for a second, a line reports why, and the next
 // sample gets a line even if nothing has changed. If only the slices cannot be read, because the API server is down,

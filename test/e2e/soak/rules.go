@@ -43,7 +43,7 @@ func (c *Checker) judge(k *container) (found []Wrong) {
 	return found
 }
 
-// observeShared looks for ports that two pods' containers have at the same time.
+// observeShared looks for ports that containers of two pods have at the same time.
 func (c *Checker) observeShared() {
 	by := map[string][]*container{}
 	for _, pid := range slices.Sorted(maps.Keys(c.containers)) {
@@ -83,7 +83,8 @@ func (c *Checker) offered() map[string][]string {
 }
 
 // observeRenamed looks for ports that are offered under two names, or under a name other than the one under which a pod
-// has them. A port must not be offered at all if it now has the number of a device node in a container.
+// has them. It also looks for offered ports whose device number a container may open because another port used to have
+// it.
 func (c *Checker) observeRenamed(offered map[string][]string) {
 	for port, names := range offered {
 		if len(names) > 1 {
