@@ -121,7 +121,7 @@ func transition(node *corev1.Node) time.Time {
 	return time.Time{}
 }
 
-// A daemon's token only allows changing the condition of the daemon's own node.
+// A daemon's token only permits changes to the condition of the daemon's own node.
 func conditionPolicy(s *scene) {
 	s.plug(first)
 	s.step("helm install on this node only, and a second Node object")

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A card is taken out of service and returned to it, using only kubectl.
+// A card is taken out of service and put back, using only kubectl.
 func cordon(s *scene) {
 	s.plug(first, second)
 	s.step("helm install with events")

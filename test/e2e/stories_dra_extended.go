@@ -12,8 +12,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// Pods written for the device plugin request a resource, unchanged, and get devices from the DRA driver. No device
-// plugin has advertised the resource on this node before.
+// Pods that were written for the device plugin request a resource, and get devices from the DRA driver without being
+// changed. No device plugin has advertised the resource on this node before.
 func draExtended(s *scene) {
 	s.plug(first, second)
 	s.step("helm install")
@@ -66,8 +66,8 @@ func (p published) awaitUntainted(since time.Time, ids ...string) {
 	})
 }
 
-// unchangedPodKeepsBrokenCard breaks two cards: an unchanged pod's, and that of a pod with a claim. In Kubernetes
-// 1.37.1, only the pod with the claim is deleted, and only its status shows the card's health.
+// unchangedPodKeepsBrokenCard breaks two cards: one held by an unchanged pod, and one held by a pod with a claim. In
+// Kubernetes 1.37.1, only the pod with the claim is deleted, and only its status shows the card's health.
 func (s *scene) unchangedPodKeepsBrokenCard(slices published, pods podRecord) {
 	s.step("the cards of an unchanged pod and of a pod with a claim break: only the second pod is deleted")
 	s.create(s.pod("unchanged", s.resource, 1))

@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// rounds is how often stories repeat what they measure.
+// rounds is how many times stories repeat a measurement.
 const rounds = 7
 
 // The card of a Deployment's pod breaks. The pod is evicted, and its replacement gets another card.

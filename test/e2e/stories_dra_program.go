@@ -28,7 +28,7 @@ func withConfig(devices resourceapi.DeviceClaim, parameters string) resourceapi.
 	return devices
 }
 
-// programmed requests the card with this PCI address, with this AFU.
+// programmed requests the card with this PCI address, programmed with this AFU.
 func programmed(address, afu string) resourceapi.DeviceClaim {
 	return withConfig(selects(`device.attributes["resource.kubernetes.io"].pciBusID == "`+address+`"`),
 		`{"apiVersion": "`+draDriver+`/v1alpha1", "kind": "AcceleratorConfig", "afuId": "`+afu+`"}`)
@@ -44,7 +44,7 @@ func (s *scene) oneLine(name string, texts ...string) {
 	s.step("  %s", message)
 }
 
-// A claim programs its device, because the container runtime runs the hook of the claim's CDI device. If the claim is
+// A claim programs its device through a hook of its CDI device, which the container runtime runs. If the claim is
 // rejected or the hook fails, the pod's events say why.
 func draProgram(s *scene) {
 	s.plug(first)

@@ -121,7 +121,7 @@ func draKilled(s *scene) {
 type crowd struct {
 	s     *scene
 	stop  context.CancelFunc
-	limit time.Duration // pods not running after this time are deleted, or, if it is [patience], are an error
+	limit time.Duration // pods that are not running by then are deleted; with [patience], they are an error
 	tasks sync.WaitGroup
 	mu    sync.Mutex
 	pods  int

@@ -161,7 +161,7 @@ func (s *scene) withNodes(r report, pattern string) report {
 	return r
 }
 
-// withFiles adds mounted files to a report.
+// withFiles sets the mounted files of a report.
 func withFiles(r report, files map[string]string) report {
 	r.Files = files
 	return r

@@ -26,8 +26,8 @@ func (w *sampler) changeAPI(list, inSlices deviceNames, values ...string) {
 	w.s.step("  helm upgrade --wait: %.1f s", took.Seconds())
 }
 
-// changed waits until both APIs offer the given devices after a change of the API. It prints how long after began the
-// old API stopped offering devices, and when the new API offered them. It returns the latter time.
+// changed waits until both APIs offer the given devices after a change of the API. It prints when the old API stopped
+// offering devices and when the new one started, relative to began. It returns the latter time.
 func (w *sampler) changed(began time.Time, list, inSlices deviceNames) time.Time {
 	reached := w.reaches(began, list, inSlices)
 	w.mu.Lock()
@@ -58,8 +58,8 @@ func (s *scene) unharmed(pod string, was report, restarts int32) {
 	s.hasReport(pod, was)
 }
 
-// The value api is changed in both directions with helm upgrade, while one pod holds a device through a resource and
-// others hold devices through claims.
+// The chart value api is changed in both directions with helm upgrade, while one pod holds a device through a resource
+// and others hold devices through claims.
 func draHandover(s *scene) {
 	s.noSlices()
 	s.plug(first, second, third)

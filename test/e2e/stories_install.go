@@ -94,7 +94,7 @@ func (s *scene) noTestPods() {
 	}, 0)
 }
 
-// modeAnnotation is the node annotation that overrides the setting mode.
+// modeAnnotation is the node annotation that overrides the mode.
 const modeAnnotation = "fpga.intel.com/device-plugin-mode"
 
 // The node annotation overrides the mode. The service account only has the permissions that this needs.

@@ -127,7 +127,7 @@ func statusOfFailed(s *scene) {
 	s.health("user", map[string]string{firstID: "Unhealthy"})
 }
 
-// All containers end at once and the kubelet restarts, as in a reboot. This is tried with and without a running daemon.
+// As in a reboot, all containers end at once and the kubelet restarts, with and without a running daemon.
 func reboot(s *scene) {
 	s.begin(first, second)
 	s.userGets("user", firstID, "dfl-port.0")

@@ -164,8 +164,8 @@ func namingName(s *scene) {
 	w.end()
 }
 
-// rename renames ports with helm upgrade. Four pods wait for the new name. Four others request the old one. The latter
-// are created before the upgrade if early is true, and otherwise just after it has begun.
+// rename renames ports with helm upgrade. Four pods wait for the new name. Four others request the old one, and are
+// created before the upgrade if early is true, or else just after it has begun.
 func (w *sampler) rename(ports deviceNames, former, name string, early bool, values ...string) {
 	s := w.s
 	next := s.crowdOf("next", name, 4)
@@ -211,8 +211,8 @@ func (w *sampler) rename(ports deviceNames, former, name string, early bool, val
 	w.changes(began)
 }
 
-// The mode changes while pods hold ports through claims. No pod is evicted, and the two daemons do not fight over the
-// slices.
+// The mode changes while pods hold ports through claims. No pod is evicted, and the two daemons do not keep overwriting
+// each other's slices.
 func namingDRA(s *scene) {
 	s.noSlices()
 	var ports, wholes deviceNames

@@ -191,7 +191,7 @@ func (p *publication) krew() string {
 	return filepath.Join(p.work, "krew", "bin", "kubectl-accelerator")
 }
 
-// awayInUpgrade is how long a port may be offered by no daemon while one release replaces another.
+// awayInUpgrade is how long a port may go unoffered while one release replaces another.
 const awayInUpgrade = 15 * time.Second
 
 // upgradesFrom installs an earlier release with these additional values, upgrades to the published one, rolls back, and
