@@ -25,8 +25,8 @@ func (r *rig) startProgram(fme, afu string, port []string) error {
 	return nil
 }
 
-// programmed waits for the result of startProgram, and returns an error unless it is want: "ok" or the name of an
-// errno.
+// programmed waits for the result of startProgram, and returns an error unless the result is want: "ok" or the name of
+// an errno.
 func (r *rig) programmed(ctx context.Context, want string) error {
 	select {
 	case err := <-r.program:

@@ -89,7 +89,7 @@ func (r *rig) await(ctx context.Context, e story.Expectation) error {
 	return nil
 }
 
-// random plugs in and pulls cards in random slots, without waiting in between. Runs with the same seed are the same.
+// random plugs in and pulls cards in random slots, without waiting in between. The seed makes runs repeatable.
 func (r *rig) random(n int, seed string) error {
 	number, err := strconv.ParseUint(seed, 0, 64)
 	if err != nil {
@@ -98,7 +98,7 @@ func (r *rig) random(n int, seed string) error {
 	dice := rand.New(rand.NewPCG(number, 0))
 	models := []string{"a10", "d5005", "a10-vf"}
 	for range n {
-		// The guest may have released a card unasked.
+		// The guest may have released a card on its own.
 		plugged, err := r.host.ask("cards")
 		if err != nil {
 			return err

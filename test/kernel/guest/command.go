@@ -279,8 +279,8 @@ func (r *rig) endCommands(ctx context.Context) error {
 	}
 }
 
-// toolProcesses maps the tool's processes, including hooks, to one of their threads each. In a killed process, only
-// threads blocked in the kernel still exist.
+// toolProcesses returns one thread of each of the tool's processes, which include hooks, by process. In a killed
+// process, only threads blocked in the kernel still exist.
 func toolProcesses() (map[int]int, error) {
 	links, err := filepath.Glob("/proc/[0-9]*/task/[0-9]*/exe")
 	if err != nil {

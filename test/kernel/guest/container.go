@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// containerDir plays the role of a container's /dev.
+// containerDir stands in for a container's /dev.
 const containerDir = "/run/container"
 
 // hold is a device held by a pod.

@@ -157,7 +157,7 @@ func listenGo() (*listener, error) {
 			}
 			select {
 			case l.received <- struct{}{}:
-			default: // caused by the step for the kernel alone, which has no receiver
+			default: // from the kernel-only step, which does not wait for the uevent
 			}
 		}
 	}()

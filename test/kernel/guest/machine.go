@@ -128,7 +128,8 @@ func (m *machine) kernelErrors() []string {
 		}
 		_, text, _ := strings.Cut(string(buffer[:n]), ";")
 		line, _, _ := strings.Cut(text, "\n")
-		// xocl copies beyond the end of a field, and unmaps an address that it has never mapped. Each causes a warning.
+		// xocl copies beyond the end of a field, and unmaps an address that it has never mapped. Each of these causes a
+		// warning.
 		if strings.Contains(line, "WARNING:") && (strings.Contains(line, "[xocl]") || strings.Contains(line, "iounmap+")) {
 			continue
 		}

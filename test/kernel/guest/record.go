@@ -20,7 +20,7 @@ func (r *rig) beginRecording(s story.Story) {
 	r.uevents.take()
 }
 
-// heard waits for the last uevent that a step causes, whose message contains text.
+// heard waits for the last uevent that a step causes. Its message must contain text.
 func (r *rig) heard(ctx context.Context, action, device, text string) error {
 	for !r.uevents.contain(action, device, text) {
 		if err := pause(ctx, 10*time.Millisecond); err != nil {

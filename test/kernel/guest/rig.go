@@ -84,8 +84,8 @@ func newRig(ctx context.Context, m *machine, name string, t tables) (*rig, error
 	return r, openToAll(filepath.Dir(podsSocket), podsSocket)
 }
 
-// close ends all of the story's processes and servers. It returns their errors, and errors for device nodes that other
-// processes have opened and for errors in the kernel log.
+// close ends all of the story's processes and servers. It returns their errors, and an error if other processes have
+// opened device nodes or the kernel has logged errors.
 func (r *rig) close() error {
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(r.ctx), stepTimeout, fmt.Errorf("timeout after %v", stepTimeout))
 	defer cancel()

@@ -67,7 +67,7 @@ func (u *uevents) receive(fd int) {
 }
 
 // first returns the time of the first uevent after a time that has this action, belongs to this card or a device below
-// it, and names a device whose name begins with name.
+// it, and is about a device whose name begins with name.
 func (u *uevents) first(after time.Time, action, card, name string) (time.Time, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

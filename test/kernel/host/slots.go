@@ -131,8 +131,8 @@ func (m *machine) pull(c *card) error {
 	return m.qmp.do("device_del", map[string]any{"id": c.name}, -1)
 }
 
-// dropReleased deletes the cards that the guest has released unasked. If a card is plugged in while the guest is still
-// ejecting the previous one, the guest ejects the new card as well.
+// dropReleased deletes the cards that the guest has released on its own. If a card is plugged in while the guest is
+// still ejecting the previous one, the guest ejects the new card as well.
 func (m *machine) dropReleased() {
 	for {
 		select {

@@ -1,5 +1,5 @@
 // Package story parses stories, which are tests written in a small language. The steps of a story change the cards of a
-// machine, and check which devices the kubelet is sent.
+// machine, and check which devices are sent to the kubelet.
 //
 // A story is a text file. Its first line is a comment with the title. Empty lines and other comments, which start with
 // #, are ignored. Every other line is a verb followed by its arguments, separated by blanks:
