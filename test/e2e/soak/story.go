@@ -201,8 +201,8 @@ const (
 	excerptBegin   = 8
 )
 
-// Excerpt describes a violation in timed sentences that a person can follow. It tells what has happened to the pods and
-// ports involved since they were last undisturbed, and lists the faults since then.
+// Excerpt describes a violation in sentences with times. It starts at the last time at which nothing was happening to the
+// pods and ports involved, and includes all faults since then.
 func Excerpt(lines []Line, wrong Wrong) []string {
 	if len(lines) == 0 {
 		return nil
@@ -229,8 +229,8 @@ func Excerpt(lines []Line, wrong Wrong) []string {
 	return append(told, fmt.Sprintf("%9.3f s  WRONG (%s): %s", lines[end].At, wrong.Rule, wrong.Text))
 }
 
-// beginOf returns the last time at which no event was in progress. For a violation found in a quiet time, it returns
-// the end of the previous quiet time.
+// beginOf returns the last time before the end of lines at which no event was in progress. For a violation found in a
+// quiet time, it returns the end of the previous quiet time.
 func beginOf(events []*event, rule string, lines []Line) (begin float64) {
 	at := lines[len(lines)-1].At
 	switch rule {

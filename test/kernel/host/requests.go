@@ -14,9 +14,9 @@ import (
 // guest's exit status. ok is false if the connection ended before the guest sent a status. The requests are:
 //
 //	say TEXT                     print TEXT to standard output
-//	plug NAME MODEL SLOT         plug a card, one of models, into a slot, rp0 to rp3
-//	unplug NAME                  request a removal; the answer follows when the guest has released the card
-//	pull NAME                    request a removal, and answer at once
+//	plug NAME MODEL SLOT         plug a card (one of models) into a slot (rp0 to rp3)
+//	unplug NAME                  request removal, and answer when the guest has released the card
+//	pull NAME                    request removal, and answer immediately
 //	cards                        return the names of the plugged cards
 //	exit STATUS                  end the machine
 //
@@ -25,11 +25,11 @@ import (
 //
 //	kill NAME                    every read returns ones, every write is ignored
 //	revive NAME                  undo kill
-//	error NAME V [PORT]          set the port errors; PORT is 0, the default, or 1
+//	error NAME V [PORT]          set the port errors; PORT is 0 (the default) or 1
 //	power NAME V [PORT]          set the power state of the port
 //	afu NAME GUID [PORT]         replace the AFU without the driver
 //	set NAME OFFSET V            set any register of BAR 0
-//	ids NAME VENDOR DEVICE       change the ids in config space, four hexadecimal digits each
+//	ids NAME VENDOR DEVICE       change the IDs in config space, four hexadecimal digits each
 //	pr NAME busy|ready|fail      block partial reconfiguration; unblock it; let the next one fail
 //	management NAME online|offline|firewall  the management function reports this state to xocl
 func (m *machine) serve() (status int, ok bool) {
