@@ -24,7 +24,7 @@ import (
 // slots lists the card slots.
 var slots = []string{first, second, third, "0000:04:00.0"}
 
-// soakBreaks lists the ways to break a port. All of them can be healed, and have no effect after that.
+// soakBreaks lists the ways to break a port. All of them can be healed, and have no effect once they are.
 var soakBreaks = []string{"port-ap6", "power-throttled", "fme-fatal", "driver-unbound", "node-missing"}
 
 // bench is the state of the simulated hardware.

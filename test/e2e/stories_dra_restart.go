@@ -64,7 +64,7 @@ func draKubelet(s *scene) {
 	s.reachesPhase("next", corev1.PodRunning)
 }
 
-// The driver is repeatedly killed while pods come and go.
+// The driver is killed at random moments while pods come and go.
 func draKilled(s *scene) {
 	ids := []string{firstID, secondID, thirdID}
 	s.plug(first, second, third)

@@ -84,7 +84,7 @@ type Port struct {
 	Broken   string  `json:"broken,omitempty"` // reason
 	Cordoned bool    `json:"cordoned,omitempty"`
 	Excluded bool    `json:"excluded,omitempty"` // by the settings
-	Unsure   bool    `json:"unsure,omitempty"`   // fit or not: a change is in progress or has failed
+	Unsure   bool    `json:"unsure,omitempty"`   // may be fit or not: a change is in progress or has failed
 }
 
 // Offers maps each name to the IDs of the ports that pods can get under that name: those that the kubelet's device
