@@ -14,8 +14,8 @@ type Limits struct {
 	// could be read. If there is no line after this time, nothing has changed.
 	Late float64
 
-	// The following limits only count time in which nothing is disturbed. Settle is how long a fault still disturbs
-	// after it has ended.
+	// The following limits only count time in which nothing is disturbed. Settle is how long the effects of a fault
+	// last after its end.
 	Settle  float64
 	Publish float64 // from a port's fault until the scheduler must know about it
 	Serve   float64 // how long a pod may wait even though enough ports are free
@@ -68,7 +68,7 @@ type Checker struct {
 	summary Summary
 }
 
-// condition is something that is true now, and that is a violation if it lasts.
+// condition is a state that exists now, and that becomes a violation if it lasts.
 type condition struct {
 	wrong Wrong
 	clock
@@ -380,8 +380,8 @@ func (n *number) at(t float64) (ports []string) {
 	return ports
 }
 
-// without reports whether at the time until, no fit port had had the number for a while, since calm on the calm clock
-// or earlier. It returns when that began.
+// without reports whether the number belonged to no fit port between calm, a time of the calm clock, and until. It
+// returns when that period began, which may be earlier than calm.
 func (n *number) without(calm, until float64) (since float64, ok bool) {
 	for _, s := range n.unfit {
 		if s.calm <= calm && s.to > until {

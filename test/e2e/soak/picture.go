@@ -15,7 +15,7 @@ var pictureText string
 
 var picture = template.Must(template.New("picture").Parse(pictureText))
 
-// Sizes in pixels. The width of a second is chosen so that the picture is at most widest wide.
+// Sizes in pixels. The width of a second is chosen so that the picture is no wider than widest.
 const (
 	widest, widestSecond = 30000, 24.0
 	rowHeight, laneGap   = 14, 3

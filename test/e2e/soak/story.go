@@ -201,8 +201,8 @@ const (
 	excerptBegin   = 8
 )
 
-// Excerpt describes a violation in sentences with times. It starts at the last time at which nothing was happening to the
-// pods and ports involved, and includes all faults since then.
+// Excerpt describes a violation in sentences with times. It starts at the last time at which nothing was happening to
+// the pods and ports involved, and includes all faults since then.
 func Excerpt(lines []Line, wrong Wrong) []string {
 	if len(lines) == 0 {
 		return nil
