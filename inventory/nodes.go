@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// A container that was given a device node may open that node's number until the container ends. When the container is
-// restarted, it may be given whichever node has the same name by then. After a card has left, drivers reuse its names
-// and numbers for the next card. So a device is offered only while its nodes aren't kept for any other device.
+// A container that was given a device node may open that device number until the container ends. A restarted container
+// may be given whichever node has the same name by then. After a card has left, drivers reuse its names and numbers for
+// the next card. So a device is offered only while its nodes aren't kept for any other device.
 //
 // Three sets of names and numbers are kept for a device: the nodes it has now, the nodes it had when it left, and the
 // nodes that its holders were given, or will be given when they are restarted.
@@ -96,7 +96,7 @@ func (n *node) conflicts(e *entry, d *Device) bool {
 			}
 		}
 	}
-	// A held device's unknown nodes may be d's.
+	// If a held device's nodes aren't known, they may be d's.
 	return len(d.Nodes) > 0 && len(mine) == 0 && n.mayBeElsewhere(e)
 }
 
@@ -111,9 +111,9 @@ func unknownNodes(answer map[string][]Holding) (ids []string) {
 }
 
 // mayBeElsewhere reports whether another device's holder may have nodes of the entry's present device, because it isn't
-// known which nodes that holder was given. They are probably the ones that the other device has now. But the other
-// device may have been a whole card that includes the present device, or a part of it. If the other device's card isn't
-// on the node, its nodes may belong to any card now.
+// known which nodes that holder was given. They are probably the other device's current nodes. But the other device may
+// have been a whole card that includes the present device, or a part of it. If the other device's card has left, the
+// holder's nodes may now belong to any card.
 func (n *node) mayBeElsewhere(e *entry) bool {
 	return slices.ContainsFunc(n.holders.unknown, func(id string) bool {
 		card := n.cards[addressOf(id)]
@@ -136,8 +136,8 @@ func (n *node) markUnknown() {
 	}
 }
 
-// nodeChanged reports whether a held device that hasn't left since this process started has different nodes from those
-// its holders were given.
+// nodeChanged reports whether the nodes of a held device differ from those its holders were given, although the device
+// hasn't left since this process started.
 func (n *node) nodeChanged(e *entry, d *Device) bool {
 	if e.reservation != nil && !e.reservation.renamed {
 		return false // the reservation's reason is used instead
@@ -145,7 +145,7 @@ func (n *node) nodeChanged(e *entry, d *Device) bool {
 	return replacedNodes(nodesGiven(n.holders.of(e.id)), nodesOf(d))
 }
 
-// hasReplacedNodes reports whether a device that has come back has different nodes from those its holders were given.
+// hasReplacedNodes reports whether the nodes of a device that has come back differ from those its holders were given.
 // If the given nodes aren't known, it considers all nodes that the device had. Once the result is true, it stays true
 // for as long as one of the given nodes is missing.
 func (e *entry) hasReplacedNodes(n *node, now []string) bool {
@@ -167,7 +167,7 @@ func lacks(present, nodes []string) bool {
 	return slices.ContainsFunc(nodes, func(node string) bool { return !slices.Contains(present, node) })
 }
 
-// sameHolders reports whether two devices are both held by the same single container. Such a container may open both
+// sameHolders reports whether both devices are held by the same single container. Such a container may open both
 // devices' nodes.
 func sameHolders(a, b []Holding) bool {
 	same := func(a, b []string) bool { return len(a) == 1 && slices.Equal(a, b) }

@@ -142,7 +142,7 @@ func (c change) latency(now time.Time) zap.Field {
 }
 
 // heldMessage returns the log message about a device that is held even though it has left or has changed since it was
-// given out.
+// allocated.
 func (c change) heldMessage() string {
 	switch {
 	case c.renamed && c.otherAPI:
