@@ -35,7 +35,7 @@ func find(host sysfs.Host, address string) (c card, err error) {
 	if c.dir, err = host.PCIDir(address); err != nil {
 		return c, err
 	}
-	// When binding, xocl creates user_pf last and keeps it until it is unbound.
+	// When binding, xocl creates user_pf last. It keeps user_pf until it is unbound.
 	c.observed = append(c.observed, sysfs.ObserveEntry(c.dir+"/driver"), sysfs.ObserveEntry(c.dir+"/user_pf"))
 	if err := pci.CheckBound(c.dir, xocl); err != nil {
 		return c, err
