@@ -31,7 +31,7 @@ type directory struct {
 	kubelet string // path of kubelet.sock
 	poll    time.Duration
 	changed latest.Signal
-	peers   *peers.Peers // the other daemons with sockets in it
+	peers   *peers.Peers // the other daemons with sockets in the directory
 	log     *zap.Logger
 }
 
@@ -86,7 +86,7 @@ func identify(path string) (identity, error) {
 	return identity{device: uint64(stat.Dev), inode: stat.Ino, modified: info.ModTime()}, nil
 }
 
-// missing reports whether the error means that the file doesn't exist. The error is ENOTDIR if its directory was
+// missing reports whether the error means that the file doesn't exist. The error is ENOTDIR if the directory was
 // replaced by a file.
 func missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)

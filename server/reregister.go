@@ -9,8 +9,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// steadyAfter is how long a session must have lasted for the next one to begin without a backoff after its socket or
-// stream was lost. After a shorter session there is a backoff, so that a program that deletes sockets as soon as they
+// steadyAfter is how long a session that lost its socket or stream must have lasted for the next session to begin
+// without a backoff. After a shorter session there is a backoff, so that a program that deletes sockets as soon as they
 // are created, or a kubelet that closes each stream immediately, doesn't cause a storm of registrations.
 const steadyAfter = time.Second
 
@@ -83,7 +83,8 @@ func (e *endpoint) report(err error, wait time.Duration) {
 	}
 }
 
-// noteKubelet records the kubelet at the other end of a connection, and logs a restart if it differs from the last one.
+// noteKubelet records the kubelet at the other end of a connection, and logs a restart if it isn't the kubelet of the
+// previous connection.
 func (e *endpoint) noteKubelet(kubelet identity) {
 	if e.kubelet != kubelet && e.kubelet != (identity{}) {
 		e.server.cfg.Metrics.KubeletRestarted(e.resource)
