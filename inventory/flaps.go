@@ -52,7 +52,7 @@ type allowance struct {
 	used    time.Duration // at most rules.reprogram
 	at      time.Time     // time of the newest reading; zero if there was none
 	running bool          // in the newest reading, a passing condition made the device unhealthy
-	began   time.Time     // when the current run of such readings began; zero if it isn't running
+	began   time.Time     // when the current run of such readings began; zero if there is none
 }
 
 // advance updates the allowance to now, and returns how much of it is left. It forgets whether a passing condition is

@@ -97,7 +97,7 @@ type MissingSource struct {
 	Err  error
 }
 
-// holders contains the newest holdings.
+// holders is what is known about the devices' holders.
 type holders struct {
 	Holdings
 	taken      bool                 // Holdings is from an answer
@@ -147,9 +147,9 @@ const (
 	maxID = 63
 )
 
-// takeHoldings applies the newest holdings. It ends the reservations on devices that are free, and makes reservations
-// for devices that are held but missing, or held under another name. stale reports whether a reservation that needs an
-// answer was made after the query.
+// takeHoldings updates the node from the newest holdings. It ends the reservations on devices that are free, and makes
+// reservations for devices that are held but missing, or held under another name. stale reports whether a reservation
+// that needs an answer was made after the query.
 func (n *node) takeHoldings(newest Holdings, now time.Time) (stale bool) {
 	h := &n.holders
 	if newest.Err != nil && newest.Of == nil { // no source was asked
@@ -190,7 +190,7 @@ func (n *node) takeHoldings(newest Holdings, now time.Time) (stale bool) {
 	return stale
 }
 
-// takeHolding applies the newest holdings to one entry. before contains the previous holdings of the entry's device.
+// takeHolding updates one entry from the newest holdings. before contains the previous holdings of the entry's device.
 // stale is as in [node.takeHoldings].
 func (n *node) takeHolding(e *entry, before []Holding, now time.Time) (stale bool) {
 	h := &n.holders
@@ -216,8 +216,8 @@ func (n *node) takeHolding(e *entry, before []Holding, now time.Time) (stale boo
 	return stale
 }
 
-// If the newest answer shows no holder for the device, endLost stops keeping the nodes that the device has lost. It
-// reports in ended whether it did so. stale is as in [node.takeHoldings].
+// endLost stops keeping the device's lost nodes if the newest answer shows no holder for the device. It reports in
+// ended whether it did so. stale is as in [node.takeHoldings].
 func (e *entry) endLost(h holders) (ended, stale bool) {
 	switch {
 	case len(e.lost.nodes) == 0 || len(h.Of[e.id]) > 0:

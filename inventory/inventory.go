@@ -16,7 +16,7 @@ import (
 
 // Config holds the settings of an [Inventory]. Durations must be positive unless their comments allow 0.
 type Config struct {
-	ResyncInterval   time.Duration // between two listings of all cards, each of which is also read
+	ResyncInterval   time.Duration // between two resyncs, each of which lists and reads all cards
 	HealthInterval   time.Duration // between two checks of the known cards
 	RecoveryHold     time.Duration // how long a device must stay healthy before it is offered again; may be 0
 	ReprogramTimeout time.Duration // how long a passing condition keeps its own severity before it makes the device unhealthy
@@ -171,7 +171,7 @@ func (inv *Inventory) Run(ctx context.Context) error {
 				}
 			}
 
-		case <-inv.cfg.Given: // devices have just been given out
+		case <-inv.cfg.Given: // devices have just been allocated
 			p.given(time.Now())
 
 		case answer := <-p.answers: // Holders has answered
@@ -197,7 +197,7 @@ func (inv *Inventory) Run(ctx context.Context) error {
 	}
 }
 
-// takeHints takes the pending hints and the newest policy.
+// takeHints handles the pending hints and the newest policy.
 func (inv *Inventory) takeHints(ctx context.Context, n *node, s *scheduler, p *poller) {
 	hinted := inv.hints.take()
 	for _, card := range hinted.forgotten {

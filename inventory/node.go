@@ -134,8 +134,8 @@ func (n *node) apply(o outcome, now time.Time) {
 	n.setTrouble(o.address, o.trouble, o.cause)
 }
 
-// takeReading applies a card's reading or outline by keeping, removing and adding units. If a unit's directory or
-// family has changed, the unit was removed and added again between two readings.
+// takeReading updates a card's units from a reading or outline. If a unit's directory or family has changed, the unit
+// was removed and added again between two readings.
 func (n *node) takeReading(o outcome, now time.Time) {
 	address, cause := o.address, o.cause
 	c := n.cards[address]

@@ -30,19 +30,18 @@ func nodesGiven(holdings []Holding) []string {
 	return all
 }
 
-// mayBeGiven reports whether a container may have been given the nodes of u's device, which was present in the entry.
-// If the id is guessed and the reserved device with this id has left, u's device isn't offered and a restarted
-// container doesn't get any of its nodes.
+// mayBeGiven reports whether a container may have been given the nodes of u's device. u is the entry's unit, or was
+// until now. If u's device has a guessed id and the device reserved under that id has left, u's device isn't offered,
+// and a restarted container doesn't get any of its nodes.
 func (e *entry) mayBeGiven(u *unit) bool {
 	return e.reservation == nil || e.reservation.renamed || !u.guessed(u.device)
 }
 
-// guessed reports whether the id of d, one of the unit's devices, is guessed. A port's id is derived from its number,
+// guessed reports whether the id of d, one of the unit's devices, is a guess: a port's id is derived from its number,
 // and d's number isn't known.
 func (u *unit) guessed(d *Device) bool { return u.last.ID == "" && d.PortID < 0 }
 
-// lose keeps nodes that the device had and no longer has. They are kept until a later query finds no holder for the
-// device.
+// lose keeps nodes that the device has lost, until a later query finds no holder for the device.
 func (e *entry) lose(nodes []string, now time.Time) {
 	if len(nodes) > 0 {
 		all := slices.Concat(e.lost.nodes, nodes)
@@ -96,7 +95,7 @@ func (n *node) conflicts(e *entry, d *Device) bool {
 			}
 		}
 	}
-	// If a held device's nodes aren't known, they may be d's.
+	// If a held device's nodes aren't known, they may include d's.
 	return len(d.Nodes) > 0 && len(mine) == 0 && n.mayBeElsewhere(e)
 }
 
@@ -156,8 +155,8 @@ func (e *entry) hasReplacedNodes(n *node, now []string) bool {
 	return replacedNodes(nodes, now) || e.reservation.moved && lacks(now, nodes)
 }
 
-// replacedNodes reports whether some of the given nodes are missing and there are new ones. If a region has only lost
-// or only gained a port, its nodes don't count as replaced.
+// replacedNodes reports whether now lacks some of the given nodes and contains new ones. If a region has only lost or
+// only gained a port, its nodes don't count as replaced.
 func replacedNodes(given, now []string) bool {
 	return len(given) > 0 && lacks(given, now) && lacks(now, given)
 }

@@ -59,8 +59,8 @@ func (p *poller) ask(ctx context.Context) {
 	})
 }
 
-// askWhenIdle starts a query even if no device needs the answer, so that the log shows that the kubelet doesn't answer
-// before a card is pulled.
+// askWhenIdle starts a query even if no device needs the answer, so that an unresponsive kubelet is logged before a
+// card is pulled.
 func (p *poller) askWhenIdle(ctx context.Context) {
 	if !p.asking && p.next.IsZero() && time.Since(p.at) >= p.cfg.HoldersInterval {
 		p.ask(ctx)

@@ -143,7 +143,7 @@ func (n *node) tombstone(e *entry) *Device {
 }
 
 // reshape updates reservation.reshaped: whether the reserved device was allocated in another mode and its card is still
-// present. If so, m gets the allocated nodes, and a fault if a present device with one of these nodes has one.
+// present. If so, m gets the allocated nodes. If a present device with one of these nodes has a fault, m also has one.
 func (n *node) reshape(e *entry, m *Device) {
 	e.reservation.reshaped = false
 	given, card := nodesGiven(n.holders.of(e.id)), n.cards[addressOf(e.id)]
@@ -227,8 +227,7 @@ func (n *node) note(e *entry, d *Device, cause, now time.Time) {
 	n.changes = append(n.changes, c)
 }
 
-// loseNodes keeps the nodes that a present device had and no longer has, such as those of a port that was released from
-// a region.
+// loseNodes keeps the nodes that a present device has lost, for example because a port was released from its region.
 func (n *node) loseNodes(e *entry, d *Device, now time.Time) {
 	u := e.unit
 	if u.device != nil && n.asks && !e.justReleased && e.mayBeGiven(u) {
@@ -288,7 +287,7 @@ func pluggedIn(d *Device) bool {
 	return slices.ContainsFunc(plugging, func(reasons []string) bool { return slices.Equal(reasons, d.Reasons) })
 }
 
-// hasNewTrouble reports whether d has a reason that old didn't have. It ignores recovering.
+// hasNewTrouble reports whether d has a reason that old didn't have. It ignores the reason recovering.
 func hasNewTrouble(old, d *Device) bool {
 	return slices.ContainsFunc(d.Reasons, func(reason string) bool {
 		return !strings.HasPrefix(reason, ReasonRecovering+"=") && !slices.Contains(old.Reasons, reason)

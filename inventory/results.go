@@ -86,7 +86,7 @@ func readCard(families []Family, host sysfs.Host, address string, read func(Fami
 	return family, found, err
 }
 
-// take takes a reading's result, or discards it if it is late.
+// take handles a reading's result, or discards it if it is late.
 func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 	j := r.job
 	j.outlined = j.outlined && !r.outline
@@ -117,7 +117,7 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 		s.removeJob(j)
 		return
 	case errors.Is(r.err, errGone):
-		s.removeDevices(j) // and read it again
+		s.removeDevices(j) // the card will be read again
 	case sysfs.IsShortage(r.err):
 		s.starve(j, r.err, now)
 	default:

@@ -73,7 +73,7 @@ type task struct {
 	outline bool
 }
 
-// job is the state of reading one card.
+// job tracks the readings of one card.
 type job struct {
 	address string
 	related []string // from the newest reading
@@ -100,7 +100,7 @@ type job struct {
 	failures int       // consecutive failed readings, at most one per health interval
 	failedAt time.Time // when the last failure was counted
 	starved  time.Time // when readings started to fail because of a shortage; zero if the newest one didn't
-	// unchecked means that all readings have failed because of a shortage for too long.
+	// unchecked means that a shortage has made all readings fail for too long.
 	unchecked bool
 
 	recoveryFailed bool // the kernel gave up recovering the card, and no reading has succeeded since
@@ -156,7 +156,7 @@ func (s *scheduler) use(ctx context.Context, families []Family, now time.Time) {
 	s.list(ctx, time.Time{})
 }
 
-// hintCard requests a reading of a card and the cards it is related to, ahead of the routine queue.
+// hintCard requests readings of a card and of the cards related to it, ahead of the routine queue.
 func (s *scheduler) hintCard(address string, h Hint) {
 	s.log.Debug("hint received", logevent.HintReceived, logevent.PCI(address), logevent.Source(h.Source))
 	if s.jobs[address] == nil {
@@ -319,8 +319,8 @@ func (s *scheduler) giveUp(ctx context.Context, j *job) {
 	s.markUnreadable(ctx, j)
 }
 
-// recheck requests readings of cards whose devices may change even though the card doesn't. After an overdue reading, a
-// card is read anyway.
+// recheck requests readings of cards whose devices may change even though the card doesn't. It skips an overdue card,
+// which is read again anyway.
 func (s *scheduler) recheck(addresses []string) {
 	for _, address := range addresses {
 		if j := s.jobs[address]; j != nil && j.state != overdue {
@@ -404,7 +404,7 @@ func (s *scheduler) removeDevices(j *job) {
 	s.report(j, outcome{cause: j.answered, gone: true})
 }
 
-// removeJob removes a card that is gone. It discards the results of readings in progress.
+// removeJob removes a card that is gone. The results of its readings in progress will be discarded.
 func (s *scheduler) removeJob(j *job) {
 	s.removeDevices(j)
 	s.setState(j, idle)

@@ -28,7 +28,7 @@ const (
 )
 
 // annotationHook is the annotation by which Intel's programming hook recognizes its containers. It doesn't depend on
-// the resource namespace, because it is a constant in that hook.
+// the resource namespace, because the hook hard-codes it.
 const annotationHook = "com.intel.fpga.mode"
 
 // Allocate gives each container its devices, or rejects the whole request. An error is final for the pod, and the

@@ -30,10 +30,10 @@ type Config struct {
 
 	RetireAfter     time.Duration // how long a resource stays registered when it has no devices
 	RegisterTimeout time.Duration // limit for connecting to the kubelet and receiving its answer
-	StreamTimeout   time.Duration // limit on the time between the answer and the first stream
+	StreamTimeout   time.Duration // limit on the time between the kubelet's answer and its first stream
 	BackoffMin      time.Duration // delay before the first attempt after a failure
 	BackoffMax      time.Duration // maximum delay before later attempts
-	PollInterval    time.Duration // between two checks of the kubelet's directory without an event
+	PollInterval    time.Duration // between two checks of the kubelet's directory if there are no events
 
 	// Injected records the nodes that a restarted container will get through CDI, if they differ from the nodes that
 	// Allocate gave the container. It is called before the nodes are written to the spec. It may be nil.

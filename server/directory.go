@@ -57,7 +57,7 @@ func (d *directory) run(ctx context.Context) {
 }
 
 // concerns reports whether the event is about the kubelet's socket or a plugin's socket. It ignores the checkpoint,
-// which the kubelet writes there after each list. concerns also tells the peers about each new file.
+// which the kubelet writes to the same directory after each list. concerns also tells the peers about each new file.
 func (d *directory) concerns(e fsnotify.Event) bool {
 	if e.Has(fsnotify.Create) {
 		d.peers.Created(e.Name)

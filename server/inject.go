@@ -108,7 +108,7 @@ func (i *injection) settle(ctx context.Context) error {
 		var unrecorded error
 		if i.changed != nil && len(now.changed) > 0 {
 			// If the nodes couldn't be recorded, omit their devices from the spec. Canceling ctx doesn't interrupt the
-			// recording, because the nodes may have been recorded already and then must not be taken away.
+			// recording, because nodes that may already have been recorded must not be taken away.
 			if unrecorded = i.changed(context.WithoutCancel(ctx), now.changed); unrecorded != nil {
 				devices = slices.DeleteFunc(slices.Clone(devices), func(d cdi.Device) bool { return now.changed[d.ID] != nil })
 			}

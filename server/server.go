@@ -220,8 +220,8 @@ func (s *Server) handOver(ctx context.Context, snapshot inventory.Snapshot) {
 	}
 }
 
-// moveTimeout limits how long a moving device waits until its old resource's list has been sent without it, before it
-// enters its new resource's list. The snapshot's other changes wait as well.
+// moveTimeout limits the wait for an old list to be sent without the devices that move to another resource. That wait
+// also delays the snapshot's other changes.
 const moveTimeout = 100 * time.Millisecond
 
 // withdrawMoving removes devices that are moving to another resource from their current lists, and waits up to

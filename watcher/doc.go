@@ -5,7 +5,7 @@
 //
 //   - uevents, from the kernel's netlink group. This is the primary source, and on a real sysfs the only one that
 //     reports drivers being bound or unbound.
-//   - inotify on the device node directory, and on its subdirectories for relevant nodes, such as vfio. It reports a
+//   - inotify on the device node directory and on the subdirectories for relevant nodes, such as vfio. It reports a
 //     node as soon as devtmpfs has added it, before a driver is bound. It is the only source if the netlink socket
 //     can't be opened.
 //   - inotify on the whole sysfs tree, but only if the tree is on an ordinary file system (a simulated node). A real
@@ -15,9 +15,9 @@
 // can't be opened or fails, the error is logged once at Warn and the source is reopened later. The other sources
 // continue. Reopening the source causes a hint for everything.
 //
-// When events are lost (because the socket buffer or the inotify queue is full, or a message can't be parsed), the
-// source empties the queue and sends a hint for everything. Each relevant event causes a hint immediately: this package
-// neither merges nor delays hints. Package inventory merges bursts of hints (inventory/bursts.go).
+// When events are lost, because a queue is full or a message can't be parsed, the source sends a hint for everything. A
+// full netlink queue is emptied first. Each relevant event causes a hint immediately: this package neither merges nor
+// delays hints. Package inventory merges bursts of hints (inventory/bursts.go).
 //
 // # Forged events
 //

@@ -50,9 +50,9 @@ var errMasked = errors.New("uevents of the kernel cannot be told from forged one
 	"user 0 of the node: run the daemon in the user namespace of the node (hostUsers: true)")
 
 // masked reports whether messages from the kernel arrive with a user id other than 0. This happens in a user namespace
-// that doesn't map the initial one's user 0, even if the network namespace is the node's (a pod with hostNetwork: true
-// and hostUsers: false). To find out, masked sends a request that the kernel answers without doing anything. If that
-// fails, masked returns false.
+// that doesn't map user 0 of the initial namespace, even if the network namespace is the node's (a pod with
+// hostNetwork: true and hostUsers: false). To find out, masked sends a request that the kernel answers without doing
+// anything. If that fails, masked returns false.
 func masked() bool {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
 	defer unix.Close(fd)

@@ -133,7 +133,7 @@ func (t *tree) take(ev fsnotify.Event, hint func(Hint)) error {
 	return t.broken
 }
 
-// If the event's path is a link, arrived stores the card that the link leads to. It reports whether the path is a
+// arrived stores the card that the event's path leads to, if the path is a link. It reports whether the path is a
 // directory that isn't being watched: a new one, or one that has become readable.
 func (t *tree) arrived(ev fsnotify.Event) bool {
 	if !ev.Has(fsnotify.Create | fsnotify.Chmod) {

@@ -22,7 +22,7 @@ type Family struct{}
 // write combining.
 var resources = []string{"resource0", "resource4", "resource4_wc"}
 
-// rowNotRescanned is the health row for a function whose config space no longer matches the ids that the kernel has,
+// rowNotRescanned is the health row for a function whose config space no longer matches the ids that the kernel keeps,
 // because an image was loaded without a rescan. Its value is the ids from the config space, VVVV:DDDD.
 var rowNotRescanned = inventory.Row{Name: "not-rescanned", Health: inventory.Unhealthy}
 

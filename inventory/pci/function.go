@@ -12,7 +12,7 @@ import (
 // Function is the state of a card's PCI function, which the card's units share.
 type Function struct {
 	Virtual
-	Dir  string // of the function whose health counts, which is the physical function if there is one
+	Dir  string // of the function whose health counts: the physical function if there is one
 	ID   string // see [inventory.Device.PCIID]
 	NUMA int    // -1: none
 	Findings

@@ -40,7 +40,7 @@ const fmeDriver = "fme/driver"
 // attrDriver is the link from a device, a port or an FME to its driver.
 const attrDriver = "driver"
 
-// FME attributes that exist only while a driver, either of the two, is bound.
+// FME attributes that exist only while a driver is bound. Both drivers create them.
 const (
 	attrPorts     = "ports_num"
 	attrBitstream = "bitstream_id"
@@ -121,8 +121,8 @@ func (l Layout) readFME(e entry) fme {
 }
 
 // readInterfaceID reads the interface id. There may be a file for each port, but the id belongs to the FME
-// (FME_PR_INTFC_ID, dfl-fme-pr.c), so the first valid one is used. dead reports that the only value found is the value
-// of an FME that doesn't answer.
+// (FME_PR_INTFC_ID, dfl-fme-pr.c), so the first valid one is used. dead reports that only all f was found, which is the
+// value of an FME that doesn't answer.
 func (f *fme) readInterfaceID(top *listing, p pattern) (dead bool) {
 	paths, err := top.find(p.path)
 	absent := err == nil
@@ -163,8 +163,8 @@ func (f *fme) readBitstreamID(dir string) {
 	}
 }
 
-// readManager judges the FPGA manager's state, using the first place that exists, and reports whether the manager is
-// programming.
+// readManager judges the FPGA manager's state, which it reads from the first place that exists, and reports whether the
+// manager is programming.
 func (f *fme) readManager(top *listing, places []pattern) (programming bool) {
 	var path, value string
 	var err error = fs.ErrNotExist

@@ -108,7 +108,7 @@ func readBound(p *inventory.Unit, host sysfs.Host, dir string, dev pci.DeviceNod
 	return f.Observed
 }
 
-// takeAFU applies the result of reading afu_id and reports whether the AFU is dead.
+// takeAFU records the result of reading afu_id and reports whether the AFU is dead.
 func (f *findings) takeAFU(p *inventory.Unit, id string, err error) (dead bool) {
 	absent := f.AddFile(attrAFU, rowAFUDead, err)
 	switch {

@@ -133,7 +133,7 @@ func (l Layout) region(e entry, inode uint64, ports []inventory.Unit) inventory.
 	return r
 }
 
-// portsNum returns the FME's number of ports in a region, including ports that are assigned to virtual functions.
+// portsNum returns how many ports the FME reports for a region, including ports that are assigned to virtual functions.
 func (e entry) portsNum(ports []inventory.Unit) (int, error) {
 	if e.fme == "" {
 		return len(ports), nil

@@ -25,7 +25,7 @@ const (
 	xclmgmt = "xclmgmt"
 )
 
-// The family's own health rows. Package pci has more. Passing conditions are normal while a card is being reset, which
+// The family's own health rows. Package pci has more. Passing conditions are normal while a card is being reset, as
 // users do between programs.
 var (
 	rowResetting  = fatal("resetting")            // a file that every card has is missing, because xocl has removed it for a reset; passing
