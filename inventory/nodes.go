@@ -111,8 +111,8 @@ func unknownNodes(answer map[string][]Holding) (ids []string) {
 
 // mayBeElsewhere reports whether another device's holder may have nodes of the entry's present device, because it isn't
 // known which nodes that holder was given. They are probably the other device's current nodes. But the other device may
-// have been a whole card that includes the present device, or a part of it. If the other device's card has left, the
-// holder's nodes may now belong to any card.
+// have been a whole card that includes the present device, or a part of it. If the other device's card isn't on the
+// node, the holder's nodes may now belong to any card.
 func (n *node) mayBeElsewhere(e *entry) bool {
 	return slices.ContainsFunc(n.holders.unknown, func(id string) bool {
 		card := n.cards[addressOf(id)]
@@ -155,8 +155,8 @@ func (e *entry) hasReplacedNodes(n *node, now []string) bool {
 	return replacedNodes(nodes, now) || e.reservation.moved && lacks(now, nodes)
 }
 
-// replacedNodes reports whether now lacks some of the given nodes and contains new ones. If a region has only lost or
-// only gained a port, its nodes don't count as replaced.
+// replacedNodes reports whether some of the given nodes are gone and there are others instead. If a region has only
+// lost or only gained a port, its nodes don't count as replaced.
 func replacedNodes(given, now []string) bool {
 	return len(given) > 0 && lacks(given, now) && lacks(now, given)
 }

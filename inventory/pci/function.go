@@ -207,7 +207,7 @@ func (f *Function) count(a *aerCounter, dir string) {
 	})
 }
 
-// Below returns the path of the health file with this name, which is the name with dir in place of its first element.
+// Below returns the path of the health file with this name: the name with dir in place of its first element.
 func Below(dir, name string) string { return dir + name[strings.IndexByte(name, '/'):] }
 
 // parseTotal returns the count that follows label on its own line, or the only number if label is "".

@@ -105,7 +105,7 @@ func (v values) decode(s string, f *findings) (dead bool, err error) {
 func (v values) rows() []inventory.Row { return rowsOf(nil, v.bad) }
 func (v values) worst() inventory.Row  { return worstOf(inventory.Row{}, v.bad) }
 
-// flag decodes 0 or 1. 1 means that the row's condition is present.
+// flag decodes 0 or 1, where 1 means that the row's condition is present.
 type flag inventory.Row
 
 func (l flag) decode(s string, f *findings) (dead bool, err error) {

@@ -121,8 +121,8 @@ func (l Layout) readFME(e entry) fme {
 }
 
 // readInterfaceID reads the interface id. There may be a file for each port, but the id belongs to the FME
-// (FME_PR_INTFC_ID, dfl-fme-pr.c), so the first valid one is used. dead reports that only all f was found, which is the
-// value of an FME that doesn't answer.
+// (FME_PR_INTFC_ID, dfl-fme-pr.c), so the first valid one is used. dead reports that the only value found is all f, as
+// read from an FME that doesn't answer.
 func (f *fme) readInterfaceID(top *listing, p pattern) (dead bool) {
 	paths, err := top.find(p.path)
 	absent := err == nil
