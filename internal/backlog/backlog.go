@@ -153,7 +153,8 @@ func (q *queue) put(l line) {
 	q.more.Signal()
 }
 
-// flush blocks until all lines so far have been written, but for no longer than flushTimeout.
+// flush blocks until all lines logged so far have been written, but not longer than flushTimeout. If last is true, it
+// closes the queue.
 func (q *queue) flush(last bool) {
 	written := make(chan struct{})
 	q.mu.Lock()

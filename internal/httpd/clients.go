@@ -20,14 +20,14 @@ const maxClients = 64
 // to 64 connections per 25 ms.
 const patience = 25 * time.Millisecond
 
-// memory is how long a server remembers that, when it ran out of connections, its clients had several addresses.
+// memory is how long a server remembers that its clients had several addresses when it had no room.
 const memory = time.Minute
 
 // clients limits a server's connections. For each connection above max it closes another one: the address with the most
 // connections loses the one that has been waiting longest for its client to send a request or read the response. So a
 // client that opens many connections loses its own, and a probe is answered even if many clients don't send anything. A
-// connection whose response is being prepared isn't closed. If all responses are being prepared, a new connection waits
-// for up to about a second, and no other connections are accepted during that time.
+// connection whose response is being prepared isn't closed. If the responses for all connections are being prepared, a
+// new connection waits for up to about a second, and no others are accepted during that time.
 //
 // The new connection itself is closed if its address already has many connections, and the new one would displace
 // another address's connection or keep other addresses waiting. There is no limit per address, because on loopback or
@@ -38,7 +38,7 @@ type clients struct {
 
 	mu      sync.Mutex
 	open    []client  // ordered by since
-	several time.Time // when there last was no room while the connections came from several addresses
+	several time.Time // when there was last no room and the connections came from several addresses
 }
 
 type client struct {
@@ -51,7 +51,7 @@ type client struct {
 
 type clientKey struct{}
 
-// connection is a connection and the clients that tracks it.
+// connection is a connection, together with the clients value that tracks it.
 type connection struct {
 	*clients
 	conn net.Conn

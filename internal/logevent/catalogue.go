@@ -38,7 +38,7 @@ func levels(all ...Level) []Level { return all }
 func must(all ...Field) []Field   { return all }
 func may(all ...Field) []Field    { return all }
 
-// row is an event in the table of a part.
+// row is an [Event] without its Part.
 type row struct {
 	name   zap.Field
 	levels []Level

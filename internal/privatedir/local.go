@@ -55,7 +55,7 @@ func (t *Turns) Within(ctx context.Context, limit time.Duration, f func(context.
 	case t.turn <- struct{}{}:
 	case <-ctx.Done():
 		err := context.Cause(ctx)
-		if errors.Is(err, late) { // the function that is running may have been abandoned by its caller before the limit
+		if errors.Is(err, late) { // the running function's caller may have given up before the limit
 			t.hangs.Store(t.runs.Load())
 		}
 		return err

@@ -1,7 +1,7 @@
 // Package throttle limits repeated log lines. A [Core] passes lines on to the core that writes them. It counts lines by
 // their subject: the event, and the fields device, pci, resource and source. In each minute, the core writes the first
 // lines about a subject and only counts the rest. At the end of the minute, and when it is closed, the core writes a
-// log.suppressed line for each subject with suppressed lines, which contains their number.
+// log.suppressed line for each subject of which lines were suppressed, with the number of these lines.
 //
 // Every line is either written or counted. Lines about devices are always written, and so are debug lines, except those
 // from libraries.
@@ -9,6 +9,6 @@
 // zap's own sampler isn't suitable, because it decides based on the message, before it knows the fields. A card that
 // fails repeatedly would hide other cards' failures.
 //
-// The core owns a map of the current minute's subjects, whose number is limited by the node's hardware, and a timer,
-// which only runs while the map has entries. Writing blocks for as long as the other core does.
+// The core owns a map of the current minute's subjects, which are parts of the node, and a timer, which only runs while
+// the map has entries. Writing blocks for as long as the other core does.
 package throttle

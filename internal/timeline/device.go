@@ -91,7 +91,7 @@ func (d *Device) next(l *line) string {
 	return ""
 }
 
-// followHolders updates the device's holders based on a line of this event that lists these holders.
+// followHolders updates the device's holders based on a line with this event and these holders.
 func (d *Device) followHolders(event string, holders []string) {
 	others := without(d.Holders, func(name string) bool { return slices.Contains(holders, name) || isMore(name) })
 	switch event {

@@ -5,6 +5,6 @@
 // Control characters in the log never reach the terminal. A [Reader] keeps each device's state, but only the lines of
 // the last half second.
 //
-// A Reader interprets a line's event and fields, but not its message, which it prints unchanged. A Reader belongs to
-// one goroutine. It flushes its output before it waits for input.
+// A Reader interprets a line's event and fields. It doesn't interpret the message, but only prints it. A Reader belongs
+// to one goroutine. It flushes its output before it waits for input.
 package timeline

@@ -84,7 +84,7 @@ func withoutService(l *line) (names []string) {
 	return names
 }
 
-// fold removes a burst's lines, and adds their reasons and the health before the burst to its last line.
+// fold removes a burst's lines except the last, to which it adds their reasons and the health before the burst.
 func (f *folder) fold(b *burst, last *line) {
 	var steps []string
 	f.waiting = slices.DeleteFunc(f.waiting, func(l *line) bool {

@@ -27,7 +27,7 @@ type Options struct {
 	Colour  bool // use terminal colours
 }
 
-// maxLine is the maximum length of a line in bytes. The daemon's lines have a few hundred.
+// maxLine is the maximum length of a line in bytes. The daemon's lines have a few hundred bytes.
 const maxLine = 1 << 20
 
 // Reader reads logs and prints the selected lines or a summary. Create it with [New].
