@@ -124,8 +124,8 @@ func (n *Node) Devices() []Device {
 	return all
 }
 
-// lowest returns the lowest function of c's group that is bound to vfio-pci, after which the group's device is named,
-// or nil if there is none.
+// lowest returns the lowest function of c's group that is bound to vfio-pci, or nil if there is none. The group's
+// device is named after this function.
 func (n *Node) lowest(c *plugged) *plugged {
 	for _, m := range n.groupOf(c.Function.IOMMU) {
 		if m.Function.Driver == VFIODriver {

@@ -24,7 +24,7 @@ type Node struct {
 	cards       map[string]*plugged // by address
 	directories *directories
 	used        map[int]bool
-	waiting     map[int][]func() error // steps that are waiting until their IOMMU group, the key, is no longer in use
+	waiting     map[int][]func() error // by IOMMU group: the steps that wait until the group is no longer in use
 
 	// The following fields are set only for a node opened with Open.
 	state string // path of the file that the node is saved in
@@ -42,8 +42,8 @@ type Card struct {
 	PhysFn      string // the physical function's address, for a virtual function (which has no FME)
 	// PCIID contains the ids of the vendor, device, subsystem vendor and subsystem device, in the form
 	// VVVV:DDDD:SSSS:SSSS. The default is 8086:09c4:8086:0000, a PAC with Arria 10, or 09c5 for its virtual function.
-	// For a function with an IOMMU group it is 8086:bcce:8086:1771, or bccf if the function is virtual, and for an AWS
-	// card it is the card of an F2 instance.
+	// For a function with an IOMMU group it is 8086:bcce:8086:1771, or bccf if the function is virtual. For an AWS
+	// card, it is the ids of an F2 instance's card.
 	PCIID string
 
 	Group  string `json:",omitempty"` // OwnGroup or SlotGroup for a function without ports or an FME; "" for a card that uses the DFL driver

@@ -19,7 +19,7 @@ const (
 	defaultVBNV = "xilinx_u250_gen3x16_xdma_shell_4_1"
 	firstRender = 128 // the lowest minor of a render node
 
-	// Directories of xocl and, for its firewall, of xclmgmt (privileged), below the function's directory.
+	// xocl's directories, and xclmgmt's directory for its firewall (privileged), below the function's directory.
 	rom        = "rom.u.0"
 	firewall   = "firewall.u.16777216"
 	privileged = "firewall.m.16777216"
