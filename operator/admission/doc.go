@@ -8,9 +8,9 @@
 //
 // Pods come from users and aren't trusted. Mappings come from the administrator and are trusted.
 //
-// A container's variables whose names begin with FPGA_REGION or FPGA_AFU are dropped, with one exception, which makes
-// it safe to mutate a pod a second time: a pair of them stays if a mapping in the namespace allows it and it belongs to
-// a card that the container requests by resource name.
+// A container's variables whose names begin with FPGA_REGION or FPGA_AFU are dropped. A pair of such variables stays
+// only if a mapping in the namespace allows the pair, and if the pair belongs to a card that the container requests by
+// resource name. This makes it safe to mutate a pod a second time.
 //
 // Variables from an image or envFrom aren't part of the pod, so admission doesn't see them. They can't replace the pair
 // of a name in mode region: that pair uses up the name's card, and the hook rejects a container that has more pairs
@@ -40,6 +40,6 @@
 // [Handler.Handle] waits for its turn to decode the pod, then for the cache to be filled, and then, if a name isn't in
 // the cache, for the API server. In total, this takes at most three seconds, or half a second for a large pod. If too
 // many requests are waiting for their turn, Handle may fail immediately. At most four requests read from the API server
-// at a time, and only one for each namespace. The limit is ten per second, and two per second for each namespace. All
-// other requests are answered from the cache. Handle is safe for concurrent use.
+// at a time, and only one for each namespace. There may be ten such reads per second, and two per second for each
+// namespace. All other requests are answered from the cache. Handle is safe for concurrent use.
 package admission

@@ -244,7 +244,7 @@ func newShares() *shares {
 // namespaces' shares.
 //
 // Anyone can make up namespaces, so the map only contains namespaces that were allowed, until their share is restored.
-// These are at most liveBurst + liveRate*shareBurst/shareRate.
+// There are at most liveBurst + liveRate*shareBurst/shareRate of these.
 func (s *shares) allow(namespace string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

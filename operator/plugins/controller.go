@@ -205,7 +205,7 @@ func (r *reconciler) all(ctx context.Context, _ client.Object) (requests []recon
 // server doesn't write objects that haven't changed.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	p := &v1.FpgaDevicePlugin{}
-	// Don't read from the cache, because it may not contain the last status written yet.
+	// Don't read from the cache, because it may not contain the most recently written status yet.
 	if err := r.live.Get(ctx, req.NamespacedName, p); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
