@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	relistPace = 2 * time.Second  // minimum time between listing the pods twice
+	relistPace = 2 * time.Second  // minimum time between two listings of the pods
 	retryMost  = 30 * time.Second // maximum time before a failed node is queried again
 	retryFinal = 5 * time.Minute  // time before a node is queried again after an error that only a new pod or the administrator can fix
 )

@@ -31,7 +31,7 @@ type Fleet struct {
 	Progress func(done, total int) // called after each answer, but never concurrently; may be nil
 
 	pause               time.Duration // time before a failed pod is queried again
-	relist              time.Duration // time between listing the pods twice, if no command fails
+	relist              time.Duration // time between two listings of the pods, if no command fails
 	lasting             time.Duration // minimum time that a command follows a pod; up to half of it is added at random
 	config              *rest.Config
 	client              corev1client.CoreV1Interface

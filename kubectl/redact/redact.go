@@ -93,7 +93,7 @@ func object(keys map[string]Shape) Shape {
 	}
 }
 
-// mapping keeps the entries whose keys the shape key keeps.
+// mapping keeps the entries of an object whose keys have the shape key, and what the shape value keeps of their values.
 func mapping(key, value Shape) Shape {
 	return func(r *Redactor, v any) (any, bool) {
 		from, ok := v.(map[string]any)
@@ -129,7 +129,7 @@ func list(of Shape) Shape {
 	}
 }
 
-// text keeps empty texts and texts that match the whole pattern.
+// text keeps empty texts and texts that pattern matches completely.
 func text(pattern string) Shape {
 	re := regexp.MustCompile(`^(?:` + pattern + `)$`)
 	return func(_ *Redactor, v any) (any, bool) {

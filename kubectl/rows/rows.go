@@ -42,8 +42,8 @@ func Devices(answers []fleet.Answer, rules []resourceapi.DeviceTaintRule, unheal
 	return all
 }
 
-// isEmpty reports whether the slot of a cordoned card or port is empty, which it is if none of the node's devices is
-// subject to the cordon.
+// isEmpty reports whether the slot of a cordoned card or port is empty: none of the node's devices is subject to the
+// cordon.
 func isEmpty(answers []fleet.Answer, node, cordoned string) bool {
 	return !slices.ContainsFunc(answers, func(a fleet.Answer) bool {
 		return a.Node == node && slices.ContainsFunc(a.State.Devices, func(d Row) bool {
@@ -98,7 +98,7 @@ func Flaps(answers []fleet.Answer, since time.Time) []Row {
 	return append(cards, failed...)
 }
 
-// of returns a row with an object's keys and those that describe the answer.
+// of returns a row with an object's keys, plus the keys that describe the answer.
 func of(a fleet.Answer, object map[string]any) Row {
 	r := Row{}
 	maps.Copy(r, object)

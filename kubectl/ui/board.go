@@ -31,7 +31,7 @@ type Board struct {
 	trouble string        // reason why the pods aren't known
 	nodes   map[string]*entry
 	viewers int           // number of open pages
-	looked  chan struct{} // closed when viewers changes; the waiter then looks at viewers
+	looked  chan struct{} // closed when viewers changes
 }
 
 // entry is a release on a node.

@@ -125,8 +125,8 @@ func finish(cmd *cobra.Command, answers []fleet.Answer) error {
 	return nil
 }
 
-// nodeAndCards completes a node's name, and then the addresses of up to most of the node's cards. If most is 0, there
-// is no limit.
+// nodeAndCards completes the name of a node, and then the addresses of cards on this node. It stops after most cards,
+// unless most is 0.
 func (c *cluster) nodeAndCards(most int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {
@@ -144,7 +144,7 @@ func (c *cluster) nodeAndCards(most int) cobra.CompletionFunc {
 	}
 }
 
-// nodes completes the names of up to most nodes that have a pod of the plugin. If most is 0, there is no limit.
+// nodes completes the names of nodes that have a pod of the plugin. It stops after most nodes, unless most is 0.
 func (c *cluster) nodes(most int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		var names []string

@@ -81,8 +81,8 @@ func (c *cluster) name() string {
 }
 
 // beginnings returns the beginnings of commands that the user can copy, for kubectl and for kubectl accelerator. They
-// include the flags with which this command was told the cluster and the user, because a copied command might otherwise
-// run against another cluster.
+// include this command's flags that select the cluster and the user. Without these flags, a copied command would run
+// against another cluster.
 func beginnings(cmd *cobra.Command) [2]string {
 	kube := []string{"kubeconfig", "context", "cluster", "user", "as", "as-group"}
 	return [2]string{"kubectl" + shellFlags(cmd, kube...), program + shellFlags(cmd, append(kube, "namespace", "selector")...)}

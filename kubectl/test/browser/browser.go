@@ -22,8 +22,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// Page is a page in Chromium. A test fails if, by its end, the page has sent a request to another address or printed to
-// the console.
+// Page is a page in Chromium. At its end, the test fails if the page has sent a request to another address, printed to
+// the console or thrown an exception.
 type Page struct {
 	t   *testing.T
 	ctx context.Context

@@ -51,8 +51,8 @@ type Cluster struct {
 
 	mu      sync.Mutex
 	pods    map[string]*Pod // by NAMESPACE/NAME
-	denied  map[string]bool // keys are keys are VERB RESOURCE
-	failing map[string]bool // VERB RESOURCE
+	denied  map[string]bool // keys are VERB RESOURCE
+	failing map[string]bool // keys are VERB RESOURCE
 	refusal *metav1.Status  // response to the creation of a pod; if nil, the pod is created
 	asked   int
 	kubelet func(*Pod)        // if nil, pods stay pending
