@@ -100,14 +100,14 @@ func (f Files) Gzip(at time.Time) ([]byte, error) {
 	if _, err := w.Write(archive); err != nil {
 		return nil, err
 	}
-	if err := w.Close(); err != nil { // writes the end of the archive
+	if err := w.Close(); err != nil { // Close writes the end of the archive
 		return nil, err
 	}
 	return out.Bytes(), nil
 }
 
-// Read adds the file on disk at the path where. Its permissions are those that git records, so the umask has no effect.
-// A symbolic link stays a link.
+// Read reads a file from disk and adds it at the path where. The permissions in the archive are those that git records,
+// so the umask has no effect. A symbolic link stays a link.
 func (f Files) Read(where, file string) error {
 	info, err := os.Lstat(file)
 	if err != nil {

@@ -7,7 +7,7 @@
 //	image -binary FILE [-binary FILE] [-source -version V [-source-archive FILE.tar.gz]] -tree DIR -created SECONDS
 //	      -user-archive FILE.tar.gz [-file FILE]
 //
-// Both archives can be written by a single command.
+// A single command can write both archives.
 //
 // The image contains only the files that [Rootfs] returns: the binaries, their source code (with -source), and the
 // licences of all modules linked into them. It doesn't contain a shell. The result is reproducible: files are sorted,

@@ -17,8 +17,7 @@ import (
 	"strings"
 )
 
-// licenceFile matches the names of files that contain a licence, or a notice that must be passed on because of a
-// licence.
+// licenceFile matches the names of files that contain a licence, or a notice that a licence requires to be passed on.
 var licenceFile = regexp.MustCompile(`^(?i)(LICEN[CS]E|COPYING|NOTICE|PATENTS|AUTHORS)([-._].*)?$`)
 
 // Licences returns the licences of a binary by path, such as go.uber.org/zap@v1.28.0/LICENSE. They include the licences
