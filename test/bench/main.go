@@ -187,7 +187,7 @@ func (g group) measure(ctx context.Context, dir string) (results, error) {
 	return r, nil
 }
 
-// at returns the quantile of a benchmark's values: the median if share is 0.5.
+// at returns a quantile of a benchmark's values. For example, if share is 0.5, it returns the median.
 func (r results) at(key string, share float64) float64 {
 	values := slices.Sorted(slices.Values(r.values[key]))
 	if len(values) == 0 {

@@ -54,7 +54,7 @@ func Node(t testing.TB, boards ...string) sysfs.Host {
 	return sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
 }
 
-// Absent, given to [Put] as the content, removes the file.
+// Absent is a content that makes [Put] remove the file.
 const Absent = "absent"
 
 // Put writes a file, or removes it if content is Absent. path is relative to the parent of /sys. If it has the form
