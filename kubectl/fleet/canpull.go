@@ -94,7 +94,7 @@ func (f *Fleet) CanPull(ctx context.Context, node, card string, tell func(string
 	if err != nil {
 		return a, fmt.Errorf("log of pod %s: %w", pod.Name, err)
 	}
-	if _, err := f.untilEnded(ctx, pod, tell); err != nil { // the log may be that of another pod with the same name
+	if _, err := f.untilEnded(ctx, pod, tell); err != nil { // the log may come from another pod with the same name
 		return a, fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
 	return parsePull(text, card, code)

@@ -20,7 +20,7 @@ type State struct {
 	Problems []string
 	Devices  []map[string]any // rows as in `devices -o json`
 	Cards    []map[string]any // the cards' history: [b-com.com/accelerator-device-plugin/daemon/ledger.History]
-	Cordons  []map[string]any // cordons, including those of empty slots: [b-com.com/accelerator-device-plugin/daemon/cordon.Cordon]
+	Cordons  []map[string]any // cordons, including cordons of empty slots: [b-com.com/accelerator-device-plugin/daemon/cordon.Cordon]
 	Faulty   []string         // IDs of the devices that need attention
 }
 

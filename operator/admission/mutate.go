@@ -72,7 +72,7 @@ func mutate(c *Container, table *mapping.Table) (total int64, err error) {
 		modes  mapping.Modes        // modes in which nodes advertise all of the names so far
 		first  string               // the first name
 		wanted = map[string]int64{} // devices by resource
-		free   = map[string]int64{} // those of wanted that the container requests by resource name
+		free   = map[string]int64{} // the part of wanted that the container requests by resource name
 		pairs  []pair
 	)
 	for _, name := range slices.Sorted(maps.Keys(requested)) {
@@ -162,7 +162,7 @@ func reserved(name string) bool {
 	return strings.HasPrefix(name, varRegion) || strings.HasPrefix(name, varAFU)
 }
 
-// kept returns those of a container's pairs that stay, in order. A pair stays if it selects one of the namespace's
+// kept returns the pairs that stay in a container, in order. A pair stays if it selects one of the namespace's
 // functions and the container requests a device for it by resource name.
 func kept(env []corev1.EnvVar, table *mapping.Table, free map[string]int64) []pair {
 	afus := map[string]string{}

@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/mapping"
 )
 
-// Reasons for the Ready condition, in addition to those of a [mapping.Problem].
+// Reasons for the Ready condition, in addition to the reasons of a [mapping.Problem].
 const (
 	ReasonMapped        = "Mapped"
 	ReasonAmbiguousName = "AmbiguousName"

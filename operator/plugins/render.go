@@ -158,8 +158,8 @@ func normalize(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// leaveOut removes those of an object's empty lists and maps that the stored object doesn't have. Other fields stay,
-// even if they are false, so that applying them undoes changes by others.
+// leaveOut removes an object's empty lists and maps if the stored object doesn't have them. Other fields stay, even if
+// they are false, so that applying them undoes changes by others.
 func leaveOut(object, stored any) {
 	switch o := object.(type) {
 	case map[string]any:
@@ -304,7 +304,7 @@ func splitImage(reference string) (repository, tag, digest string) {
 	return repository, tag, digest
 }
 
-// isIntels reports whether the last part of a repository's path is that of Intel's image.
+// isIntels reports whether the last part of a repository's path is intelName.
 func isIntels(repository string) bool {
 	return path.Base(repository) == intelName
 }

@@ -34,7 +34,7 @@ func (s *Server) Conditions(name string) []Condition {
 }
 
 // patchStatus answers a patch of a node's status. The patch must be either an empty dry run or a server-side apply of
-// conditions. As in the real server, an apply removes those of its manager's conditions that it doesn't contain.
+// conditions. As in the real server, an apply removes its manager's other conditions.
 func (s *Server) patchStatus(w http.ResponseWriter, r *http.Request, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -91,7 +91,7 @@ func (i Image) Archive() ([]byte, v1.Hash, error) {
 	return archive, digest, err
 }
 
-// layout returns the files of the OCI image layout and a manifest.json like that of `docker save`.
+// layout returns the files of the OCI image layout, and a manifest.json as written by `docker save`.
 func (i Image) layout(img v1.Image) (Files, error) {
 	files := Files{"oci-layout": {Mode: 0o644, Data: []byte(`{"imageLayoutVersion":"1.0.0"}`)}}
 	blob := func(data []byte, err error) (string, error) {
