@@ -27,8 +27,8 @@ import (
 const (
 	quietLeast = 30 * time.Second
 	quietLimit = 200 * time.Second
-	// recordedLimit replaces quietLimit while the kubelet's checkpoint still records ports: see [soak.Limits.Recorded]. Once the
-	// kubelet has removed them, the driver gets quietLeast to notice.
+	// recordedLimit replaces quietLimit while the kubelet's checkpoint still records ports: see [soak.Limits.Recorded].
+	// Once the kubelet has removed them, the driver gets quietLeast to notice.
 	recordedLimit = 330 * time.Second
 )
 
