@@ -56,6 +56,11 @@ func portOf(name string, id int, afu string, changes ...func(*inventory.Unit)) i
 // a10 sets the PCI id of the first card of the recorded boards.
 func a10(p *inventory.Unit) { p.PCIID = "8086:09c4:8086:0000" }
 
+// d5005 sets the identity of the second card of the recorded boards.
+func d5005(p *inventory.Unit) {
+	p.PCIID, p.AFUID, p.InterfaceID = "8086:0b2b:8086:138d", afuB, "9346116d4e4cb66ea1cbe92e1e1f8f5e"
+}
+
 func fme(name string) func(*inventory.Unit) {
 	return func(p *inventory.Unit) { p.Parent, p.ParentNodes = name, []string{name} }
 }
@@ -86,6 +91,9 @@ func TestBoards(t *testing.T) {
 	ofs := portOf("dfl-port.0", 0, "", numa(0), func(p *inventory.Unit) {
 		p.InterfaceID = "0c1d2e3f405162738495a6b7c8d9eafb"
 	})
+	shutDown := func(p *inventory.Unit) {
+		p.Conditions = []inventory.Condition{row("port-ap6"), row("power-throttled=6")}
+	}
 	first := portOf("dfl-port.0", 0, afuA)
 	recorded := portOf("dfl-port.0", 0, afuA, a10)
 	vf := portOf("dfl-port.1", 0, afuA)
@@ -94,6 +102,11 @@ func TestBoards(t *testing.T) {
 		board string // or two boards: both drivers on one node
 		want  cards
 	}{
+		{"kernel-6.1-one-card", cards{"0000:01:00.0": one(recorded)}},
+		{"kernel-6.1-two-cards", cards{
+			"0000:01:00.0": one(recorded),
+			"0000:02:00.0": one(portOf("dfl-port.1", 0, afuB, fme("dfl-fme.1"), a10, d5005)),
+		}},
 		{"dfl-vf", cards{"0000:01:00.0": one(first), "0000:03:00.0": one(vf)}},
 		{"dfl-two-ports", cards{"0001:3b:00.0": one(
 			portOf("dfl-port.9", 0, afuA, numa(1)),
@@ -102,6 +115,8 @@ func TestBoards(t *testing.T) {
 		{"dfl-multi-function", cards{
 			"0000:17:00.0": one(ofs), "0000:17:00.1": nil, "0000:17:00.2": nil, "0000:17:00.4": nil,
 		}},
+		{"kernel-6.1-port-ap6", cards{"0000:01:00.0": one(portOf("dfl-port.0", 0, afuA, shutDown, a10))}},
+		{"kernel-6.1-port-assigned", cards{"0000:01:00.0": one(portOf("dfl-port.0", 0, "", unbound, a10))}},
 		{"kernel-6.1-one-card opae-one-card", cards{"0000:01:00.0": one(recorded)}},
 		{"opae-one-card", cards{}},
 	} {
@@ -144,6 +159,17 @@ func TestTree(t *testing.T) {
 	const dev = "devices/pci0000:00/0000:00:01.0/0000:01:00.0"
 	first := portOf("dfl-port.0", 0, afuA, a10)
 	noInterface := portOf("dfl-port.0", 0, afuA, func(p *inventory.Unit) { p.InterfaceID = "" }, a10)
+	unknownInterface := func(c inventory.Condition) inventory.Unit {
+		return portOf("dfl-port.0", 0, afuA, func(p *inventory.Unit) {
+			p.InterfaceID, p.InterfaceIDKnown, p.Conditions = "", false, []inventory.Condition{c}
+		}, a10)
+	}
+	deadFME := unknownInterface(inventory.Condition{
+		Reason: "fme-dead", Health: inventory.Unhealthy, Row: "fme-dead", Dead: true,
+	})
+	noID := unknownInterface(inventory.Condition{
+		Reason: "unreadable=fme/compat_id", Health: inventory.Degraded, Row: "fme-dead",
+	})
 	noFME := portOf("dfl-port.0", 0, afuA, withoutFME, a10)
 	const region = dev + "/fpga_region/region0"
 	const compat = region + "/dfl-fme.0/dfl-fme-region.1/fpga_region/region1/compat_id"
@@ -173,8 +199,12 @@ func TestTree(t *testing.T) {
 		{"no FME", "rm " + region + "/dfl-fme.0", cards{"0000:01:00.0": one(noFME)}},
 		{"two FMEs", "mkdir " + region + "/dfl-fme.10", cards{"0000:01:00.0": one(first)}},
 		{"no region below the FME", "rm " + region + "/dfl-fme.0/dfl-fme-region.1", cards{"0000:01:00.0": one(noInterface)}},
+		{"no compat_id", "rm " + compat, cards{"0000:01:00.0": one(noInterface)}},
 		{"ids in capitals", "write " + region + "/dfl-port.0/afu_id " + strings.ToUpper(afuA) + "\nwrite " + compat + " " + strings.ToUpper(pac),
 			cards{"0000:01:00.0": one(first)}},
+		{"compat_id all f", "write " + compat + " FFFFFFFFFFFFFFFFffffffffffffffff", cards{"0000:01:00.0": one(deadFME)}},
+		{"compat_id is garbage", "write " + compat + " 12", cards{"0000:01:00.0": one(noID)}},
+		{"compat_id is a directory", "rm " + compat + "\nmkdir " + compat, cards{"0000:01:00.0": one(noID)}},
 		{"second compat_id is good", "mv " + region + "/dfl-fme.0/dfl-fme-region.1 " + region + "/dfl-fme.0/dfl-fme-region.2\n" +
 			"mkdir " + filepath.Dir(compat) + "\nwrite " + compat + " 12", cards{"0000:01:00.0": one(first)}},
 		{"numa_node is garbage", "write " + dev + "/numa_node zero", cards{"0000:01:00.0": one(first)}},
