@@ -37,9 +37,7 @@ func FuzzFound(f *testing.F) {
 		s := open(t, dir)
 		write(t, s, board...)
 		expect(t, dir, map[string]string{lock: string(foundLock), name: string(want)})
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		compare.NoError(t, "Close", s.Close())
 		expect(t, dir, map[string]string{})
 	})
 }

@@ -207,9 +207,7 @@ func TestConcurrent(t *testing.T) {
 	for i := range 4 {
 		writers.Go(func() {
 			for range 10 {
-				if err := s.Write(board[i%2:]); err != nil {
-					t.Error(err)
-				}
+				compare.NoError(t, "Write", s.Write(board[i%2:]))
 				s.Name("3b:00.0")
 			}
 		})

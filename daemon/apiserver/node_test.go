@@ -224,9 +224,7 @@ func TestFilesRefused(t *testing.T) {
 				after(time.Hour)
 				r.expect(t, node("uid-1", "mode", "af"))
 				compare.Values(t, "log", []string{"api.lost", "api.recovered"}, r.lines())
-				if text := r.logs.FilterField(zap.String("event", "api.lost")).All()[0].ContextMap()["error"].(string); !strings.Contains(text, tc.want) {
-					t.Errorf("error: found %s, want %s", text, tc.want)
-				}
+				compare.Contains(t, "error", tc.want, r.logs.FilterField(zap.String("event", "api.lost")).All()[0].ContextMap()["error"].(string))
 			})
 		})
 	}
