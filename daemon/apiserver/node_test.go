@@ -25,8 +25,10 @@ func prepared(r *rig) { r.Set(name, "uid-1", map[string]string{"mode": "af"}) }
 // FollowNode calls changed once for each difference.
 func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := follow(t, newNetwork(), prepared)
-		want := []apiserver.Node{node("uid-1", "mode", "af")}
+		r := follow(t, newNetwork(), func(*rig) {})
+		r.expect(t, absent) // a missing node is also passed to changed
+		prepared(r)
+		want := []apiserver.Node{absent, node("uid-1", "mode", "af")}
 		r.expect(t, want...)
 		for range 10 {
 			r.Set(name, "uid-1", map[string]string{"mode": "af"}) // a heartbeat
@@ -66,16 +68,6 @@ func TestFollowOverTCP(t *testing.T) {
 	r.end()
 	r.same(t, []apiserver.Node{node("uid-1", "mode", "af"), node("uid-1", "mode", "region"), absent})
 	compare.Equal(t, "protocol", "HTTP/2.0", <-protocols)
-}
-
-// A missing node is also passed to changed.
-func TestFollowNoNode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := follow(t, newNetwork(), func(*rig) {})
-		r.expect(t, absent)
-		r.Set(name, "uid-1", map[string]string{})
-		r.expect(t, absent, node("uid-1"))
-	})
 }
 
 // After the server has ended a watch, another one begins. A change in between is found.
