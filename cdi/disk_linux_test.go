@@ -246,21 +246,6 @@ func TestStaleFileOfKilledDaemon(t *testing.T) {
 	}
 }
 
-// A daemon that has no descriptor to add a device to the file, or to read the file, relies on the content of its last
-// write. So no device is removed for lack of descriptors.
-func TestNoDescriptorNotStale(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	write(t, s, board...)
-	before := identity(t, dir)
-	restore := noDescriptor(t, dir)
-	err := s.Write(append(many(1, "dfl-port.3"), board...))
-	restore()
-	if !errors.Is(err, syscall.EMFILE) || !os.SameFile(before, identity(t, dir)) {
-		t.Errorf("error %v, want %v and the file as it was", err, syscall.EMFILE)
-	}
-}
-
 // The file is on a file system of its own, which is full and then read-only.
 func TestFileSystem(t *testing.T) {
 	dir := t.TempDir()

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -38,9 +37,7 @@ func FuzzFound(f *testing.F) {
 		s := open(t, dir)
 		write(t, s, board...)
 		expect(t, dir, map[string]string{lock: string(foundLock), name: string(want)})
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		compare.NoError(t, "Close", s.Close())
 		expect(t, dir, map[string]string{})
 	})
 }
@@ -49,15 +46,12 @@ func FuzzFound(f *testing.F) {
 // and hook that it should have.
 func FuzzStale(f *testing.F) {
 	want := must.Value(os.ReadFile("testdata/" + name))(f)
-	hooked := must.Value(os.ReadFile("testdata/hook.json"))(f)
-	wanted := []cdi.Device{board[0], board[1], board[2]}
-	wanted[1].Hook = hook(wanted[1].ID)
-	wanted[0].Env = []string{"A=1", "B=2"}
+	all := must.Value(os.ReadFile("testdata/hook.json"))(f)
+	wanted := hooked()
 	f.Add(want)
-	last := bytes.LastIndex(hooked, []byte(`"deviceNodes"`)) // of 5e:00.0
-	f.Add(slices.Concat(hooked[:last], []byte(`"env": ["A=1", "B=2"], `), hooked[last:]))
-	f.Add(hooked)
-	f.Add(bytes.ReplaceAll(hooked, []byte("createRuntime"), []byte("poststop")))
+	f.Add(all)
+	f.Add(bytes.ReplaceAll(all, []byte("A=1"), []byte("A=2")))
+	f.Add(bytes.ReplaceAll(all, []byte("createRuntime"), []byte("poststop")))
 	f.Add(bytes.ReplaceAll(want, []byte("dfl-port.0"), []byte("dfl-port.2")))
 	f.Add(bytes.ReplaceAll(want, []byte("3b:00.0"), []byte("5e:00.0")))
 	f.Add(append(want, "---\n"...))

@@ -54,9 +54,7 @@ func TestInject(t *testing.T) {
 	check := func(step string, want *oci.Linux, names ...string) {
 		t.Helper()
 		got, err := inject(t, dir, names...)
-		if err != nil {
-			t.Errorf("%s: %v", step, err)
-		}
+		compare.NoError(t, step, err)
 		compare.Values(t, step, want, got)
 	}
 	card, other := kind+"=3b:00.0", kind+"=5e:00.0"

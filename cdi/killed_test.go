@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/cdi"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -41,9 +42,7 @@ func TestKilled(t *testing.T) {
 	}
 	must.Value(inject(t, dir))(t) // the runtime reads the whole directory
 	s := open(t, dir)
-	if _, err := os.Lstat(filepath.Join(dir, temp)); !os.IsNotExist(err) {
-		t.Errorf("temporary file after Open: found it (%v), want none", err)
-	}
+	compare.ErrorIs(t, "temporary file after Open", os.ErrNotExist, compare.ErrorOf(os.Lstat(filepath.Join(dir, temp))))
 	write(t, s, board...)
 	must.Succeed(t, s.Close())
 	expect(t, dir, others)

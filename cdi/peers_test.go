@@ -129,13 +129,9 @@ func TestManyPeers(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if err := s.Write(board); err != nil {
-					t.Error(err)
-				}
+				compare.NoError(t, "Write", s.Write(board))
 				compare.NoError(t, "spec while a daemon runs", compare.ErrorOf(os.Stat(filepath.Join(dir, name))))
-				if err := s.Close(); err != nil {
-					t.Error(err)
-				}
+				compare.NoError(t, "Close", s.Close())
 			}
 		})
 	}

@@ -32,12 +32,11 @@ func hook(id string) *cdi.Hook {
 	return &cdi.Hook{Path: "/opt/accelerator-fpga/bin/accelerator-fpga", Args: []string{"accelerator-fpga", "hook", "--device", id}}
 }
 
-// named returns board with variables for its devices. The last device still has no node.
-func named() []cdi.Device {
+// hooked returns board with a hook and variables. The last device still has no node.
+func hooked() []cdi.Device {
 	all := append([]cdi.Device{}, board...)
-	for i, d := range all {
-		all[i].Env = []string{"ACCELERATOR_DEVICES=" + d.ID, "ACCELERATOR_UNITS=" + d.ID}
-	}
+	all[0].Env, all[2].Env = []string{"B=2", "A=1"}, []string{"C=3"}
+	all[1].Hook, all[2].Hook = hook(all[1].ID), hook(all[2].ID)
 	return all
 }
 

@@ -24,6 +24,7 @@ func TestLifecycle(t *testing.T) {
 		t.Errorf("directory: %v, %v", info.Mode(), err)
 	}
 	expect(t, dir, map[string]string{lock: ""})
+	wantName(t, s, "5e:00.0", false)
 	if info, err := os.Stat(filepath.Join(dir, lock)); err != nil || info.Mode() != 0o600 {
 		t.Errorf("mode of the lock file: found %v, %v, want 0600: a user who can open the file can lock it", info.Mode(), err)
 	}
@@ -36,6 +37,8 @@ func TestLifecycle(t *testing.T) {
 	expect(t, dir, map[string]string{lock: "", name: golden(t)})
 	before := identity(t, dir)
 	compare.Equal(t, "mode", 0o644, before.Mode())
+	wantName(t, s, "5e:00.0", true)
+	wantName(t, s, "af:00.0", false)
 
 	// The same in another order is not written again.
 	write(t, s, board[2], board[1], board[0])
@@ -46,6 +49,7 @@ func TestLifecycle(t *testing.T) {
 	for range 2 {
 		write(t, s, board[2]) // has no node
 		expect(t, dir, map[string]string{lock: ""})
+		wantName(t, s, "5e:00.0", false)
 	}
 
 	write(t, s, board...)
@@ -58,12 +62,11 @@ func TestLifecycle(t *testing.T) {
 	expect(t, dir, map[string]string{})
 }
 
-// The hook of a device is in the file while the device has one.
-func TestHook(t *testing.T) {
+// The hook and the variables of a device, in their order, are in the file while the device has them.
+func TestHookAndEnv(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	hooked := []cdi.Device{board[0], board[1], {ID: "af:00.0", Hook: hook("af:00.0")}} // the third has no node
-	hooked[1].Hook = hook(hooked[1].ID)
+	hooked := hooked()
 	write(t, s, hooked...)
 	if *update {
 		must.Succeed(t, os.WriteFile("testdata/hook.json", []byte(fileText(t, dir)), 0o644))
@@ -75,7 +78,9 @@ func TestHook(t *testing.T) {
 	if !os.SameFile(before, identity(t, dir)) {
 		t.Error("the file was written again, want it unchanged")
 	}
-	write(t, s, board...)
+	plain := append([]cdi.Device{}, board...)
+	plain[0].Env = []string{}
+	write(t, s, plain...)
 	expect(t, dir, map[string]string{lock: "", name: golden(t)})
 	write(t, s, hooked...)
 	must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(golden(t)), 0o644))
@@ -101,56 +106,6 @@ func TestMounts(t *testing.T) {
 				s.Write([]cdi.Device{{ID: "00:1e.0", Nodes: []string{"x"}, Files: []cdi.File{f}}}))
 		}
 	}
-}
-
-// The variables of a device are in the file in their order. A device with variables and without nodes is
-// left out.
-func TestEnv(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	write(t, s, named()...)
-	if *update {
-		must.Succeed(t, os.WriteFile("testdata/env.json", []byte(fileText(t, dir)), 0o644))
-	}
-	expect(t, dir, map[string]string{lock: "", name: goldenFile(t, "env.json")})
-	wantName(t, s, "af:00.0", false)
-	before := identity(t, dir)
-	write(t, s, named()...)
-	if !os.SameFile(before, identity(t, dir)) {
-		t.Error("the file was written again, want it unchanged")
-	}
-	none := append([]cdi.Device{}, board...)
-	for i := range none {
-		none[i].Env = []string{}
-	}
-	write(t, s, none...)
-	expect(t, dir, map[string]string{lock: "", name: golden(t)})
-}
-
-func TestName(t *testing.T) {
-	s := open(t, t.TempDir())
-	type answer struct {
-		Name string
-		OK   bool
-	}
-	ask := func() map[string]answer {
-		got := map[string]answer{}
-		for _, id := range []string{"3b:00.0", "5e:00.0", "af:00.0", "no-such-id"} {
-			name, ok := s.Name(id)
-			got[id] = answer{name, ok}
-		}
-		return got
-	}
-	none := map[string]answer{"3b:00.0": {}, "5e:00.0": {}, "af:00.0": {}, "no-such-id": {}}
-	compare.Values(t, "before the first Write", none, ask())
-	write(t, s, board...)
-	both := map[string]answer{
-		"3b:00.0": {"fpga.intel.com/fpga=3b:00.0", true}, "5e:00.0": {"fpga.intel.com/fpga=5e:00.0", true},
-		"af:00.0": {}, "no-such-id": {},
-	}
-	compare.Values(t, "names", both, ask())
-	write(t, s)
-	compare.Values(t, "after Write without devices", none, ask())
 }
 
 func TestOpenRefuses(t *testing.T) {
@@ -252,9 +207,7 @@ func TestConcurrent(t *testing.T) {
 	for i := range 4 {
 		writers.Go(func() {
 			for range 10 {
-				if err := s.Write(board[i%2:]); err != nil {
-					t.Error(err)
-				}
+				compare.NoError(t, "Write", s.Write(board[i%2:]))
 				s.Name("3b:00.0")
 			}
 		})

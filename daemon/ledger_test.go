@@ -76,9 +76,7 @@ func TestOnBus(t *testing.T) {
 		if test.driver != "" {
 			must.Succeed(t, os.Symlink("../../../drivers/"+test.driver, filepath.Join(dir, "driver")))
 		}
-		if got := onVFIO(root, "5e:00.0", test.pciID); got != test.want {
-			t.Errorf("driver %q, %s: for a virtual machine %v, want %v", test.driver, test.pciID, got, test.want)
-		}
+		compare.Equal(t, fmt.Sprintf("driver %q, %s: for a virtual machine", test.driver, test.pciID), test.want, onVFIO(root, "5e:00.0", test.pciID))
 	}
 }
 
@@ -88,7 +86,5 @@ func TestMachine(t *testing.T) {
 	dir := filepath.Join(root, "class/dmi/id")
 	must.Succeed(t, os.MkdirAll(dir, 0o755))
 	must.Succeed(t, os.WriteFile(filepath.Join(dir, "product_uuid"), []byte("4C4C4544-0042-3510-8052-B4C04F4A3332\n"), 0o400))
-	if id := machine(root); id != "4c4c4544-0042-3510-8052-b4c04f4a3332" {
-		t.Errorf("found %q, want the id in lower case", id)
-	}
+	compare.Equal(t, "machine", "4c4c4544-0042-3510-8052-b4c04f4a3332", machine(root))
 }

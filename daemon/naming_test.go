@@ -89,8 +89,6 @@ func TestNamingOfRules(t *testing.T) {
 // differently.
 func TestNamingStays(t *testing.T) {
 	for api, want := range map[string]int64{control.DevicePlugin: 1535571262202147606, control.DRA: 746610574976487500} {
-		if got := daemon.Naming(config.Defaults(), api); int64(got) != want {
-			t.Errorf("%s: found %d, want %d", api, got, want)
-		}
+		compare.Equal(t, api, want, int64(daemon.Naming(config.Defaults(), api)))
 	}
 }

@@ -155,9 +155,7 @@ func TestSignals(t *testing.T) {
 	compare.Equal(t, "registrations after SIGHUP", 2, kubelet.Registrations(testResource))
 	begin := time.Now()
 	r.Process.Signal(syscall.SIGTERM)
-	if line := r.Await("daemon.stopping"); line["reason"] != "terminated signal received" {
-		t.Errorf("daemon.stopping = %v, want the signal as its reason", line)
-	}
+	compare.Values(t, "reason of daemon.stopping", "terminated signal received", r.Await("daemon.stopping")["reason"])
 	r.Await("daemon.stopped")
 	if state, err := r.Process.Wait(); err != nil || state.ExitCode() != 0 || time.Since(begin) > 2*time.Second {
 		t.Errorf("after SIGTERM: %v, %v in %s; want exit 0 within 2 s", state, err, time.Since(begin))

@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -76,9 +75,7 @@ func TestOutOfDescriptors(t *testing.T) {
 		<-tick.C
 		compare.NoError(t, "Allocate out of descriptors", compare.ErrorOf(kubelet.Allocate(t.Context(), testResource, "3b:00.0")))
 	}
-	if now := kubelet.Newest(testResource); now.Number != before.Number {
-		t.Errorf("list %d sent out of descriptors, want none after %d: %v", now.Number, before.Number, now.Devices)
-	}
+	compare.Equal(t, "newest list out of descriptors", before.Number, kubelet.Newest(testResource).Number)
 	hangUp()
 	await(map[string]bool{"3b:00.0": true, "3b:00.0-p1": false})
 	r.Await("daemon.recovered")
@@ -114,9 +111,7 @@ func TestKubeletRestartsOutOfDescriptors(t *testing.T) {
 	kubelet.Stop()
 	again := must.Value(simkubelet.Start(t.Context(), filepath.Join(filepath.Dir(node.Dev), "kubelet"), simkubelet.Behaviour{}))(t)
 	t.Cleanup(again.Stop)
-	if line := r.Await("register.failed"); !strings.Contains(line["error"].(string), syscall.EMFILE.Error()) {
-		t.Errorf("register.failed: %v, want %v", line["error"], syscall.EMFILE)
-	}
+	compare.Contains(t, "register.failed", syscall.EMFILE.Error(), r.Await("register.failed")["error"].(string))
 	r.limitFiles(limit)
 	await(again)
 	r.Await("source.recovered")

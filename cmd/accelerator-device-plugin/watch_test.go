@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -19,9 +21,7 @@ func TestWatchState(t *testing.T) {
 	r, node, _ := serveBinary(t)
 	r.Await("control.served")
 	socket := r.Args[slices.Index(r.Args, "--socket")+1]
-	if err := node.Plug(cardA); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, node.Plug(cardA))
 	patient.Await(t, "state of both ports, healthy", func() error {
 		out, errs, code := cmdtest.Output(t, "watch", "-o", "state", "--for", "1s", "--socket", socket)
 		lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
@@ -38,26 +38,18 @@ func TestWatchState(t *testing.T) {
 		return nil
 	})
 	full, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer full.Close()
 	defer write.Close()
-	if err := write.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, write.SetWriteDeadline(time.Now().Add(time.Second)))
 	if _, err := write.Write(make([]byte, 1<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("pipe: error %v, want that it is full", err)
 	}
 	unread := cmdtest.Command(t, "watch", "-o", "state", "--for", "1s", "--socket", socket)
 	unread.Stdout = write
-	if err := unread.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, unread.Start())
 	defer time.AfterFunc(patient.Limit, func() { unread.Process.Kill() }).Stop()
-	if err := unread.Wait(); err != nil {
-		t.Errorf("watch whose output is not read: %v, want that it ends by itself", err)
-	}
+	compare.NoError(t, "end of watch whose output is not read", unread.Wait())
 	for _, args := range [][]string{{"-o", "yaml"}, {"-o", "state", "--scan"}, {"--for", "-1s"}} {
 		if _, errs, code := cmdtest.Output(t, append([]string{"watch"}, args...)...); code != 2 || !strings.Contains(errs, "found ") {
 			t.Errorf("%v: exit code %d, want 2 and what was found: %s", args, code, errs)

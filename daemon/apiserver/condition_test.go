@@ -97,8 +97,6 @@ func TestConditionErrors(t *testing.T) {
 			_, _ = io.WriteString(w, `{"kind":"Node","metadata":{"name":"other","uid":"u"}}`)
 			return true
 		})
-		if c, err := w.Condition(name, kind); err == nil || !strings.Contains(err.Error(), `found node "other"`) {
-			t.Errorf("Condition = %+v, %v, want an error", c, err)
-		}
+		compare.Error(t, "Condition", `found node "other"`, compare.ErrorOf(w.Condition(name, kind)))
 	})
 }

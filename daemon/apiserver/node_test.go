@@ -25,8 +25,10 @@ func prepared(r *rig) { r.Set(name, "uid-1", map[string]string{"mode": "af"}) }
 // FollowNode calls changed once for each difference.
 func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := follow(t, newNetwork(), prepared)
-		want := []apiserver.Node{node("uid-1", "mode", "af")}
+		r := follow(t, newNetwork(), func(*rig) {})
+		r.expect(t, absent) // a missing node is also passed to changed
+		prepared(r)
+		want := []apiserver.Node{absent, node("uid-1", "mode", "af")}
 		r.expect(t, want...)
 		for range 10 {
 			r.Set(name, "uid-1", map[string]string{"mode": "af"}) // a heartbeat
@@ -66,16 +68,6 @@ func TestFollowOverTCP(t *testing.T) {
 	r.end()
 	r.same(t, []apiserver.Node{node("uid-1", "mode", "af"), node("uid-1", "mode", "region"), absent})
 	compare.Equal(t, "protocol", "HTTP/2.0", <-protocols)
-}
-
-// A missing node is also passed to changed.
-func TestFollowNoNode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := follow(t, newNetwork(), func(*rig) {})
-		r.expect(t, absent)
-		r.Set(name, "uid-1", map[string]string{})
-		r.expect(t, absent, node("uid-1"))
-	})
 }
 
 // After the server has ended a watch, another one begins. A change in between is found.
@@ -224,9 +216,7 @@ func TestFilesRefused(t *testing.T) {
 				after(time.Hour)
 				r.expect(t, node("uid-1", "mode", "af"))
 				compare.Values(t, "log", []string{"api.lost", "api.recovered"}, r.lines())
-				if text := r.logs.FilterField(zap.String("event", "api.lost")).All()[0].ContextMap()["error"].(string); !strings.Contains(text, tc.want) {
-					t.Errorf("error: found %s, want %s", text, tc.want)
-				}
+				compare.Contains(t, "error", tc.want, r.logs.FilterField(zap.String("event", "api.lost")).All()[0].ContextMap()["error"].(string))
 			})
 		})
 	}

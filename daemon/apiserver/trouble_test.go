@@ -146,9 +146,7 @@ func TestFaults(t *testing.T) {
 				}
 				compare.Equal(t, "message", message, line.Message)
 				forbidden := strings.HasSuffix(tc.name, "403")
-				if n := r.refusals.Load(); (n > 0) != forbidden {
-					t.Errorf("found %d calls of refused, want some: %t", n, forbidden)
-				}
+				compare.Equal(t, "refused was called", forbidden, r.refusals.Load() > 0)
 				lost := line.ContextMap()
 				if text := lost["error"].(string); !strings.Contains(text, tc.want) || len(text) > 600 {
 					t.Errorf("error: found %s\nwant %q in it", text, tc.want)

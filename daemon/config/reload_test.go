@@ -149,9 +149,8 @@ func TestReloadRefused(t *testing.T) {
 			test.spoil(t, path)
 			for range 2 {
 				got, others, err := l.Reload(l.Read())
-				if err == nil || !strings.Contains(err.Error(), test.want) {
-					t.Fatalf("error %v, want %q in it", err, test.want)
-				}
+				compare.Error(t, "error", test.want, err)
+				compare.Equal(t, "the file is gone", test.name == "gone", errors.Is(err, fs.ErrNotExist))
 				if diff := cmp.Diff(config.Config{}, got); diff != "" || others != nil {
 					t.Errorf("others %q, config (-want +got):\n%s", others, diff)
 				}
@@ -169,15 +168,6 @@ func TestReloadRefused(t *testing.T) {
 func remove(t *testing.T, path string) {
 	t.Helper()
 	must.Succeed(t, os.Remove(path))
-}
-
-func TestReloadFileGone(t *testing.T) {
-	path := write(t, "")
-	l := start(t, noVariables, "--config="+path)
-	remove(t, path)
-	if _, _, err := l.Reload(l.Read()); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("error %v, want %v", err, fs.ErrNotExist)
-	}
 }
 
 // Variables rank between flags and file, and one may have the path of the file.

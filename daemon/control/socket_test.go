@@ -192,9 +192,7 @@ func TestListen(t *testing.T) {
 			}
 		})
 	}
-	if _, err := control.Listen(t.Context(), "/tmp/"+strings.Repeat("x", 103), zap.NewNop()); err == nil {
-		t.Error("listened at a path of 108 bytes")
-	}
+	compare.Error(t, "path of 108 bytes", "", compare.ErrorOf(control.Listen(t.Context(), "/tmp/"+strings.Repeat("x", 103), zap.NewNop())))
 }
 
 func mkdir(t *testing.T, path string) {

@@ -3,6 +3,7 @@ package control_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -114,9 +115,7 @@ func TestWatch(t *testing.T) {
 				got = append(got, s.Mode+s.Devices[0].Holder[0]+" "+time.Since(begin).String())
 				return nil
 			})
-			if err != nil {
-				t.Errorf("Watch = %v after the end of its context, want nil", err)
-			}
+			compare.NoError(t, "Watch after the end of its context", err)
 		})
 		time.Sleep(100 * time.Millisecond)
 		r.mode.Store("af")
@@ -178,9 +177,7 @@ func TestWatchLimit(t *testing.T) {
 			t.Helper()
 			synctest.Wait()
 			for i := range closed {
-				if got := closed[i].Load(); got != (i < want) {
-					t.Errorf("client %d: closed by the daemon %t, want %t", i, got, i < want)
-				}
+				compare.Equal(t, fmt.Sprintf("client %d: closed by the daemon", i), i < want, closed[i].Load())
 			}
 		}
 		for i := range 15 {
@@ -192,9 +189,7 @@ func TestWatchLimit(t *testing.T) {
 		watch(17)
 		watch(18)
 		expect(2)
-		if _, err := r.State(t.Context()); err != nil {
-			t.Errorf("State = %v, want none", err)
-		}
+		compare.NoError(t, "State", compare.ErrorOf(r.State(t.Context())))
 		r.stop()
 		clients.Wait()
 	})
@@ -213,9 +208,7 @@ func TestWatchOfAQuietNode(t *testing.T) {
 		time.Sleep(time.Hour)
 		r.mode.Store("af")
 		r.changed.Raise()
-		if s := <-states; s.Mode != "af" {
-			t.Errorf("mode %s after an hour, want af", s.Mode)
-		}
+		compare.Equal(t, "mode after an hour", "af", (<-states).Mode)
 		cancel()
 		client.Wait()
 	})

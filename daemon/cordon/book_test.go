@@ -303,9 +303,7 @@ func TestOpen(t *testing.T) {
 		must.Succeed(t, os.WriteFile(dir, nil, 0o600))
 		book, logs := open(t, dir)
 		compare.Error(t, "Add", "want a directory", compare.ErrorOf(book.Add(t.Context(), []string{"3b:00.0"}, "a", "w", 0)))
-		if logs.FilterMessage("cordons cannot be stored, none are in force").Len() != 1 {
-			t.Error("not logged")
-		}
+		compare.Equal(t, "lines", 1, logs.FilterMessage("cordons cannot be stored, none are in force").Len())
 	})
 }
 
@@ -395,9 +393,7 @@ func TestTwoDaemons(t *testing.T) {
 	for i, book := range []*cordon.Book{one, two} {
 		all.Go(func() {
 			for n := range 16 {
-				if _, err := book.Add(t.Context(), []string{fmt.Sprintf("%02x:%02x.0", i, n)}, "a", "w", 0); err != nil {
-					t.Error(err)
-				}
+				compare.NoError(t, "Add", compare.ErrorOf(book.Add(t.Context(), []string{fmt.Sprintf("%02x:%02x.0", i, n)}, "a", "w", 0)))
 			}
 		})
 	}

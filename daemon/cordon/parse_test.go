@@ -47,9 +47,7 @@ func TestString(t *testing.T) {
 		since.Add(24 * time.Hour): "3b:00.0 cordoned by alice since 2026-11-22 10:22 until 2026-11-23 10:22: replace the fan",
 	} {
 		c.Until = until
-		if got := c.String(); got != want {
-			t.Errorf("got  %s\nwant %s", got, want)
-		}
+		compare.Equal(t, "String", want, c.String())
 	}
 }
 

@@ -318,9 +318,7 @@ func TestManyHolders(t *testing.T) {
 		r.shows(device("3b:00.0"))
 		r.shows(device("3b:00.0", "port-ap6"))
 		r.events("failed", onNode+"Warning DeviceUnhealthy x1", "other Pod/job uid-2 Warning DeviceUnhealthy x1", onPod+"Warning DeviceUnhealthy x1")
-		if e := r.Events()[2]; !strings.Contains(e.Message, "of container a, b has been") {
-			r.t.Errorf("message %q, want both containers in it", e.Message)
-		}
+		compare.Contains(r.t, "message", "of container a, b has been", r.Events()[2].Message)
 	})
 }
 

@@ -70,9 +70,7 @@ func TestFlood(t *testing.T) {
 		compare.Equal(r.t, "events", 25, len(r.Events()))
 		r.counted(map[string]int{kubeevents.Sent: 25, kubeevents.Dropped: 975})
 		r.logged("recorder.dropped")
-		if n := r.logs.FilterField(zap.String("event", "recorder.dropped")).All()[0].ContextMap()["count"]; n != int64(975) {
-			r.t.Errorf("count of recorder.dropped: found %v, want 975", n)
-		}
+		compare.Values(r.t, "count of recorder.dropped", int64(975), r.logs.FilterField(zap.String("event", "recorder.dropped")).All()[0].ContextMap()["count"])
 		one := all("port-ap6")
 		one[999] = device("1f:07.0", "afu-dead")
 		r.publish(true, one...)
@@ -282,9 +280,7 @@ func TestGivenUpAtOnce(t *testing.T) {
 			tc.want[kubeevents.Sent] = 1
 			r.counted(tc.want)
 			r.locked(func() {
-				if r.failures > 0 {
-					r.t.Errorf("found %d requests that are made again, want none", r.failures)
-				}
+				compare.Equal(r.t, "requests that are made again", 0, r.failures)
 			})
 			r.logged(tc.lines...)
 		})

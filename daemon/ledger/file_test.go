@@ -73,9 +73,7 @@ func TestBadFile(t *testing.T) {
 				if len(lines) != 1 || lines[0].Level != zap.WarnLevel || !strings.Contains(fmt.Sprint(lines[0].ContextMap()["error"]), tc.want) {
 					r.Errorf("log %v, want one warning with %q", lines, tc.want)
 				}
-				if _, err := os.Lstat(path + ".bad"); err != nil {
-					r.Errorf("%v, want the file there", err)
-				}
+				compare.NoError(r, "the file that is set aside", compare.ErrorOf(os.Lstat(path+".bad")))
 				wait(settled)
 				r.expect("after", "", "")
 				r.stop()

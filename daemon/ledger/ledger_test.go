@@ -31,9 +31,7 @@ func TestMissing(t *testing.T) {
 		r.expectAwaited(1)
 		_, changed := r.ledger.Missing()
 		wait(2 * time.Second)
-		if fields := r.logs.All()[0].ContextMap(); fields["lasted_ms"] != nil {
-			r.Errorf("found lasted_ms %v of a card that is only now missing, want none", fields["lasted_ms"])
-		}
+		compare.Values(r, "lasted_ms of a card that is only now missing", nil, r.logs.All()[0].ContextMap()["lasted_ms"])
 		r.expect("a card less", "5e:00.0", "device.missing 5e:00.0")
 		r.expectAwaited(0)
 		<-changed
@@ -44,9 +42,8 @@ func TestMissing(t *testing.T) {
 
 		r.startAndSettle(healthy("3b:00.0"))
 		r.expect("another start", "5e:00.0", "device.missing 5e:00.0")
-		if all, _ := r.ledger.Missing(); all[0].Since != since {
-			r.Errorf("since %s, want %s", all[0].Since, since)
-		}
+		all, _ = r.ledger.Missing()
+		compare.Equal(r, "since", since, all[0].Since)
 		r.expectCounts(metrics.Card{Address: "3b:00.0"}, metrics.Card{Address: "5e:00.0", Missing: true})
 		r.list(healthy("3b:00.0"), healthy("5e:00.0"))
 		r.expect("back", "", "device.returned 5e:00.0")

@@ -10,6 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/daemon/nodecondition"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // device returns a device: unhealthy if there are reasons, and with a fault if it is one of those.
@@ -101,9 +102,7 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			v := nodecondition.Judge(test.before, test.snapshot, test.missing, []cordon.Cordon{{Device: "af:00.0"}})
-			if got := fmt.Sprintf("%s %s %s", v.Status, v.Reason, v.Message); got != test.want {
-				t.Errorf("found %s\n want %s", got, test.want)
-			}
+			compare.Equal(t, "verdict", test.want, fmt.Sprintf("%s %s %s", v.Status, v.Reason, v.Message))
 			if len(v.Message) > 1024 { // the policy of the charts
 				t.Errorf("a message of %d bytes, want at most 1024", len(v.Message))
 			}

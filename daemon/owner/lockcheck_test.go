@@ -4,10 +4,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/daemon/control"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -30,9 +30,7 @@ func TestLockCheck(t *testing.T) {
 			onNodeWith(t, dir, func(n *node) {
 				check := n.owner(control.DevicePlugin).LockCheck()
 				must.Succeed(n, test.change(dir))
-				if err := check(); (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
-					n.Errorf("error %v, want %q", err, test.want)
-				}
+				compare.Outcome(n, "check", test.want, check())
 			})
 		})
 	}

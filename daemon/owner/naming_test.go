@@ -37,9 +37,7 @@ func TestNamings(t *testing.T) {
 					n.Error("the last daemon with the first naming does not withdraw before the next one starts")
 				}
 				next.takes(200 * time.Millisecond)
-				if next.WaitsFor() != "" {
-					n.Error("the daemon with the second naming does not own the node within 200 ms")
-				}
+				compare.Equal(n, "waits for, after 200 ms", "", next.WaitsFor())
 			})
 		})
 	}
@@ -95,9 +93,7 @@ func TestWithoutNaming(t *testing.T) {
 		old := must.Value(privatedir.TryLock(dir, "owner-devicePlugin.lock", privatedir.Shared))(n)
 		next := n.start(control.DevicePlugin)
 		next.waits(time.Second)
-		if next.WaitsFor() != owner.ForNaming {
-			n.Errorf("waits for %q, want naming", next.WaitsFor())
-		}
+		compare.Equal(n, "waits for", owner.ForNaming, next.WaitsFor())
 		must.Succeed(n, old.Release())
 		next.takes(time.Second)
 	})
@@ -145,9 +141,7 @@ func TestRename(t *testing.T) {
 		late.waits(time.Second)
 		late.wants.Store(1)
 		late.takes(time.Second)
-		if late.Naming() != 1 {
-			n.Error("the settings of the driver are those of the others now, and it waits")
-		}
+		compare.Equal(n, "naming of the driver with the settings of the others", 1, late.Naming())
 	})
 }
 

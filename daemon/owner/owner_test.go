@@ -373,9 +373,7 @@ func TestHangingFileSystem(t *testing.T) {
 			n.Errorf("waits for %s, %v, want %s", plugin.WaitsFor(), plugin.Waiting(), want)
 		}
 		plugin.waits(time.Hour)
-		if attempts.Load() != 2 {
-			n.Errorf("%d attempts of two daemons, want 2", attempts.Load())
-		}
+		compare.Equal(n, "attempts of two daemons", 2, attempts.Load())
 		if lines := plugin.lines(); len(lines) < 50 || len(lines) > 61 || !strings.HasPrefix(lines[0], "error owner.unavailable ") {
 			n.Errorf("log: found %d lines, want one each minute: %q", len(lines), lines[:min(len(lines), 3)])
 		}

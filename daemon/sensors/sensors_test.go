@@ -27,6 +27,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/test/patient"
 	"b-com.com/accelerator-device-plugin/test/sysfstest"
 )
 
@@ -94,19 +95,29 @@ func start(t *testing.T, settings sensors.Settings, first inventory.Snapshot) *r
 		}
 		return []measured.Reading{{Chip: "bmc", Name: "FPGA Die Temperature", Kind: measured.Temperature, Value: a.value}}, 0, nil, false
 	})
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		must.Succeed(t, r.s.Run(ctx))
-	}()
-	r.end = sync.OnceFunc(func() {
-		cancel()
-		<-done
-	})
-	t.Cleanup(r.end)
+	r.end = running(t, r.s)
 	synctest.Wait()
 	return r
+}
+
+// running runs s until end is called, or until the test ends.
+func running(t *testing.T, s *sensors.Sensors) (end func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	end = sync.OnceFunc(func() {
+		cancel()
+		compare.NoError(t, "Run", <-ended)
+	})
+	t.Cleanup(end)
+	return end
+}
+
+// plugged returns a simulated node with a card.
+func plugged(t *testing.T, address string) (*simnode.Node, sysfs.Host) {
+	n := must.Value(simnode.New(t.TempDir()))(t)
+	must.Succeed(t, n.Plug(simnode.Card{Address: address, AFUID: strings.Repeat("a", 32), InterfaceID: strings.Repeat("b", 32), Ports: 1}))
+	return n, sysfs.Host{Sys: n.Sys, Dev: n.Dev, Simulated: true}
 }
 
 func (r *rig) set(address string, a answer) {
@@ -502,20 +513,16 @@ func TestLimitFails(t *testing.T) {
 // TestFirmwareWithFailure reads the versions of a controller one of whose sensors always fails.
 func TestFirmwareWithFailure(t *testing.T) {
 	const address = "0000:3b:00.0"
-	n := must.Value(simnode.New(t.TempDir()))(t)
-	must.Succeed(t, n.Plug(simnode.Card{Address: address, AFUID: strings.Repeat("a", 32), InterfaceID: strings.Repeat("b", 32), Ports: 1}))
+	n, host := plugged(t, address)
 	must.Succeed(t, os.WriteFile(n.Sys+"/class/hwmon/hwmon2/temp1_input", []byte("garbage"), 0o600))
 	synctest.Test(t, func(t *testing.T) {
 		settings := latest.New(quarter)
-		s := sensors.New(sensors.Config{Host: sysfs.Host{Sys: n.Sys, Dev: n.Dev, Simulated: true}, Devices: snapshots{latest.New(node(device(address, "dfl")))}, Settings: settings.Load}, zap.NewNop())
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- s.Run(ctx) }()
+		s := sensors.New(sensors.Config{Host: host, Devices: snapshots{latest.New(node(device(address, "dfl")))}, Settings: settings.Load}, zap.NewNop())
+		end := running(t, s)
 		synctest.Wait()
 		compare.Equal(t, "failures", 1, s.Latest()[address].Failures)
 		compare.Equal(t, "firmware", "1.4.0", s.Latest()[address].Firmware.BMC)
-		cancel()
-		must.Succeed(t, <-done)
+		end()
 	})
 }
 
@@ -567,11 +574,10 @@ func TestShortage(t *testing.T) {
 // TestShortageOfFirmware refuses each access of a reading: the next one has the versions, not only the twentieth.
 func TestShortageOfFirmware(t *testing.T) {
 	const address = "0000:3b:00.0"
-	n := must.Value(simnode.New(t.TempDir()))(t)
-	must.Succeed(t, n.Plug(simnode.Card{Address: address, AFUID: strings.Repeat("a", 32), InterfaceID: strings.Repeat("b", 32), Ports: 1}))
+	_, host := plugged(t, address)
 	var read func() measured.Firmware
 	first := func() {
-		read = sensors.New(sensors.Config{Host: sysfs.Host{Sys: n.Sys, Dev: n.Dev, Simulated: true}}, zap.NewNop()).Firmware(address)
+		read = sensors.New(sensors.Config{Host: host}, zap.NewNop()).Firmware(address)
 		read()
 	}
 	want := measured.Firmware{BMC: "1.4.0", Build: "1.4.0", Image: "fpga_user1"}
@@ -590,21 +596,15 @@ func TestFIFO(t *testing.T) {
 	settings := latest.New(quarter)
 	devices := snapshots{latest.New(node(device("0000:01:00.0", "dfl"), device("0000:02:00.0", "dfl")))}
 	s := sensors.New(sensors.Config{Host: host, Devices: devices, Settings: settings.Load}, eventtest.Log(t))
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- s.Run(ctx) }()
-	for len(s.Latest()["0000:02:00.0"].Summary) == 0 {
-		if ctx.Err() != nil {
-			t.Fatal("the other card was not read")
+	end := running(t, s)
+	patient.Await(t, "the other card", func() error {
+		if len(s.Latest()["0000:02:00.0"].Summary) == 0 {
+			return errors.New("it was not read")
 		}
-		select {
-		case <-time.After(time.Millisecond):
-		case <-t.Context().Done():
-		}
-	}
+		return nil
+	})
 	compare.Equal(t, "values of the card that hangs", 0, len(s.Latest()["0000:01:00.0"].Summary))
-	cancel()
-	compare.NoError(t, "Run", errors.Join(<-ended))
+	end()
 	writer := must.Value(os.OpenFile(file, os.O_WRONLY, 0))(t) // ends the reading
 	must.Succeed(t, writer.Close())
 }
@@ -612,16 +612,13 @@ func TestFIFO(t *testing.T) {
 // TestPCI reads the PCI function and the firmware of a simulated card, which then dies.
 func TestPCI(t *testing.T) {
 	const address = "0000:3b:00.0"
-	n := must.Value(simnode.New(t.TempDir()))(t)
-	must.Succeed(t, n.Plug(simnode.Card{Address: address, AFUID: strings.Repeat("a", 32), InterfaceID: strings.Repeat("b", 32), Ports: 1}))
+	n, host := plugged(t, address)
 	must.Succeed(t, n.SetFile(n.CardDir(address)+"/aer_dev_correctable", simnode.AER("COR", 3)+"\n"))
 	synctest.Test(t, func(t *testing.T) {
 		devices := snapshots{latest.New(node(device(address, "dfl"), device("0000:5e:00.0", "vfio")))}
 		settings := latest.New(quarter)
-		s := sensors.New(sensors.Config{Host: sysfs.Host{Sys: n.Sys, Dev: n.Dev, Simulated: true}, Devices: devices, Settings: settings.Load}, zap.NewNop())
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- s.Run(ctx) }()
+		s := sensors.New(sensors.Config{Host: host, Devices: devices, Settings: settings.Load}, zap.NewNop())
+		end := running(t, s)
 		after := func(d time.Duration, about string, want sensors.Card) {
 			t.Helper()
 			time.Sleep(d) // fake
@@ -643,18 +640,6 @@ func TestPCI(t *testing.T) {
 		must.Succeed(t, n.SetFile(n.CardDir(address)+"/current_link_width", "63\n"))
 		want.Link = sysfs.Link{}
 		after(15*time.Second, "dead link", want)
-		cancel()
-		must.Succeed(t, <-done)
+		end()
 	})
-}
-
-// BenchmarkRead reads a recorded N6001 with what is kept of an earlier reading.
-func BenchmarkRead(b *testing.B) {
-	root := b.TempDir()
-	must.Succeed(b, board.Unfold(root, "../../internal/sensors/testdata/n6001.txtar"))
-	read := sensors.New(sensors.Config{Host: sysfs.Host{Sys: root + "/sys"}}, zap.NewNop()).Reader("0000:01:00.0")
-	b.ReportAllocs()
-	for range b.N {
-		read(false)
-	}
 }

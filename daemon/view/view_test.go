@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"go.yaml.in/yaml/v3"
 
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
@@ -26,11 +27,12 @@ var devices = []*inventory.Device{
 		ID: "3b:00.0", OfferedAs: "b-com.com/accelerator", Family: "dfl", PCIAddress: "0000:3b:00.0", Facts: inventory.Facts{PCIID: "8086:09c4:8086:0000", NUMANode: 1, PortID: 0,
 			AFUID: "d8424dc4a4a3c413f89e433683f9040b", InterfaceID: "69528db6eb31577a8c3668f9faa081f6",
 			Nodes: []string{"dfl-port.0"}, Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"},
-			Members: []string{"0000:3b:00.1"}, Attributes: map[string]string{"iommuGroup": "12", "a": "b"}, SharedNodes: []string{"vfio/vfio"}},
+			Members: []string{"0000:3b:00.1"}, Attributes: map[string]string{"iommuGroup": "12", "a": "b"}, SharedNodes: []string{"vfio/vfio"},
+			Mounts: []string{"devices/x/resource0"}},
 	},
 	{
 		ID: "3b:00.0-p1", Family: "dfl", Health: inventory.Unhealthy, Reasons: []string{"port-ap6", "recovering=node-missing"},
-		PCIAddress: "0000:3b:00.0", Facts: inventory.Facts{NUMANode: -1, PortID: -1, Mounts: []string{"devices/x/resource0"}},
+		PCIAddress: "0000:3b:00.0", Facts: inventory.Facts{NUMANode: -1, PortID: -1},
 	},
 }
 
@@ -105,30 +107,33 @@ func TestPrint(t *testing.T) {
 		{"empty table", "wide", nil, false, "no devices\n"},
 		{"empty JSON", "json", view.List{}.Rows(), false, "[]\n"},
 		{"empty YAML", "yaml", view.List{}.Rows(), false, "[]\n"},
-		{"JSON", "json", rows()[1:], false, `[
+		{"JSON", "json", rows()[:1], false, `[
   {
-    "id": "3b:00.0-p1",
-    "resource": "",
+    "id": "3b:00.0",
+    "resource": "b-com.com/accelerator",
     "family": "dfl",
-    "health": "unhealthy",
-    "reasons": [
-      "port-ap6",
-      "recovering=node-missing"
-    ],
+    "health": "healthy",
+    "reasons": [],
     "pciAddress": "0000:3b:00.0",
-    "pciVendor": "",
-    "pciDevice": "",
-    "numaNode": null,
-    "portId": null,
-    "afuId": "",
-    "interfaceId": "",
-    "deviceNodes": [],
-    "parent": "",
-    "holder": [],
+    "pciVendor": "8086",
+    "pciDevice": "09c4",
+    "numaNode": 1,
+    "portId": 0,
+    "afuId": "d8424dc4a4a3c413f89e433683f9040b",
+    "interfaceId": "69528db6eb31577a8c3668f9faa081f6",
+    "deviceNodes": [
+      "/dev/dfl-port.0"
+    ],
+    "parent": "dfl-fme.0",
+    "holder": [
+      "default/pod/main"
+    ],
     "holderKnown": true,
     "held": true,
     "nodeNumbers": [],
-    "parentNodes": [],
+    "parentNodes": [
+      "dfl-fme.0"
+    ],
     "cordon": {
       "device": "3b:00.0",
       "by": "jo",
@@ -159,71 +164,23 @@ func TestPrint(t *testing.T) {
         "value": 50.909
       }
     ],
-    "pciId": "",
-    "subsystem": "",
-    "attributes": {},
-    "members": [],
-    "sharedNodes": [],
+    "pciId": "8086:09c4",
+    "subsystem": "8086:0000",
+    "attributes": {
+      "a": "b",
+      "iommuGroup": "12"
+    },
+    "members": [
+      "0000:3b:00.1"
+    ],
+    "sharedNodes": [
+      "/dev/vfio/vfio"
+    ],
     "mounts": [
       "/sys/devices/x/resource0"
     ]
   }
 ]
-`},
-		{"YAML", "yaml", rows()[:1], false, `- id: 3b:00.0
-  resource: b-com.com/accelerator
-  family: dfl
-  health: healthy
-  reasons: []
-  pciAddress: 0000:3b:00.0
-  pciVendor: "8086"
-  pciDevice: 09c4
-  numaNode: 1
-  portId: 0
-  afuId: d8424dc4a4a3c413f89e433683f9040b
-  interfaceId: 69528db6eb31577a8c3668f9faa081f6
-  deviceNodes:
-    - /dev/dfl-port.0
-  parent: dfl-fme.0
-  holder:
-    - default/pod/main
-  holderKnown: true
-  held: true
-  nodeNumbers: []
-  parentNodes:
-    - dfl-fme.0
-  cordon:
-    device: 3b:00.0
-    by: jo
-    why: fan
-    since: 2026-11-22T10:22:13Z
-  sensors:
-    - chip: ""
-      sensor: die
-      kind: temperature
-      value: 43.5
-      max: 90
-      crit: 100
-      of: FPGA Core Temperature
-    - chip: ""
-      sensor: board
-      kind: power
-      value: 50.909
-      of: Board Power
-    - chip: bmc
-      sensor: Board Power
-      kind: power
-      value: 50.909
-  pciId: 8086:09c4
-  subsystem: 8086:0000
-  attributes:
-    a: b
-    iommuGroup: "12"
-  members:
-    - 0000:3b:00.1
-  sharedNodes:
-    - /dev/vfio/vfio
-  mounts: []
 `},
 		{"wide table", "wide", rows(), false, `ID          HEALTH     HOLDER            REASONS                           NODES            FAMILY  PCI           NUMA  PORT  PARENT     AFU                               INTERFACE                         PCI-ID     SUBSYSTEM  MEMBERS       ATTRIBUTES         SENSORS                  RESOURCE
 3b:00.0     healthy    default/pod/main  -                                 /dev/dfl-port.0  dfl     0000:3b:00.0  1     0     dfl-fme.0  d8424dc4a4a3c413f89e433683f9040b  69528db6eb31577a8c3668f9faa081f6  8086:09c4  8086:0000  0000:3b:00.1  a=b,iommuGroup=12  die=43.5°C,board=50.91W  b-com.com/accelerator
@@ -238,6 +195,19 @@ func TestPrint(t *testing.T) {
 			compare.Values(t, "output", test.want, got.String())
 		})
 	}
+}
+
+// YAML has the content of JSON, including its types.
+func TestPrintYAML(t *testing.T) {
+	var asYAML, asJSON strings.Builder
+	must.Succeed(t, view.Print(&asYAML, rows(), "yaml", false), view.Print(&asJSON, rows(), "json", false))
+	compare.Contains(t, "YAML", "  deviceNodes:\n    - /dev/dfl-port.0\n  parent: dfl-fme.0\n", asYAML.String())
+	var read any
+	must.Succeed(t, yaml.Unmarshal([]byte(asYAML.String()), &read))
+	text := must.Value(json.MarshalIndent(read, "", "  "))(t)
+	var want, got any
+	must.Succeed(t, json.Unmarshal([]byte(asJSON.String()), &want), json.Unmarshal(text, &got))
+	compare.Values(t, "content", want, got)
 }
 
 // Names come from the kubelet and the kernel, and must not control a terminal.

@@ -3,7 +3,6 @@ package holders_test
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,13 +31,9 @@ func TestInjected(t *testing.T) {
 		must.Succeed(t, []*holders.Injected{a, b, a}[i].Add(t.Context(), add))
 	}
 	want := map[string][]string{"3b:00.0": {"port.0", "port.1", "port.3"}, "5e:00.0": {"port.2"}}
-	if got := openInjected(t, dir).All(); !maps.EqualFunc(got, want, slices.Equal) {
-		t.Errorf("found %v, want %v", got, want)
-	}
+	compare.Values(t, "All", want, openInjected(t, dir).All())
 	must.Succeed(t, a.Forget(t.Context(), func(string) bool { return false }))
-	if _, err := os.Stat(filepath.Join(dir, "injected.json")); !os.IsNotExist(err) {
-		t.Errorf("found %v, want no file", err)
-	}
+	compare.ErrorIs(t, "file", os.ErrNotExist, compare.ErrorOf(os.Stat(filepath.Join(dir, "injected.json"))))
 }
 
 func TestInjectedAfterReboot(t *testing.T) {
@@ -59,9 +54,7 @@ func FuzzInjected(f *testing.F) {
 			compare.Contains(t, "error", filepath.Join(dir, "injected.json"), err.Error())
 			return
 		}
-		if err := i.Add(t.Context(), map[string][]string{"3b:00.0": {"n"}}); err != nil {
-			t.Error(err)
-		}
+		compare.NoError(t, "Add", i.Add(t.Context(), map[string][]string{"3b:00.0": {"n"}}))
 	})
 }
 

@@ -283,9 +283,7 @@ func TestMergeManyDevicesOfAnotherPlugin(t *testing.T) {
 	}
 	r.Checkpoint.Entries = []checkpoint.Entry{e}
 	want := "kvm=example.com/kvm/kvm0 |u/main dfl-port.0 foreign"
-	if got := text(holders.Merge(holders.State{}, r, rules).Holdings()); got != want {
-		t.Errorf("found %.200q, want %q", got, want)
-	}
+	compare.Equal(t, "holdings", want, text(holders.Merge(holders.State{}, r, rules).Holdings()))
 }
 
 // The size of the state is bounded by the size of the sources.
@@ -320,8 +318,6 @@ func TestAgain(t *testing.T) {
 	} {
 		at := ago(t, step.at)
 		s = holders.Merge(s, report{pods: "ns/p", named: step.named, entries: entry}.make(t, at), rules)
-		if h := s.Holdings(); h.Again != step.want {
-			t.Errorf("at %s: ask again after %s, want %s", step.at, h.Again, step.want)
-		}
+		compare.Equal(t, "at "+step.at+": ask again after", step.want, s.Holdings().Again)
 	}
 }

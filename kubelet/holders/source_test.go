@@ -39,9 +39,7 @@ func newRig(t *testing.T) *rig {
 		Rules:  holders.Rules{Owns: func(resource, _ string) bool { return resource == port }, Pod: "host", DevRoot: "/dev", Grace: grace},
 		Socket: filepath.Join(dir, "p.sock"), KubeletDir: dir,
 	}, path: filepath.Join(dir, checkpoint.File)}
-	if r.PodResources, err = simkubelet.StartPodResources(t.Context(), r.cfg.Socket); err != nil {
-		t.Fatal(err)
-	}
+	r.PodResources = must.Value(simkubelet.StartPodResources(t.Context(), r.cfg.Socket))(t)
 	t.Cleanup(r.Stop)
 	return r
 }
@@ -211,9 +209,7 @@ func TestAllocations(t *testing.T) {
 		time.Sleep(time.Second) // fake
 		must.Succeed(t, add(nil, "b"))
 		last := undo
-		if add(os.ErrInvalid, "a", "c") == nil {
-			t.Error("found no error, want one")
-		}
+		compare.ErrorIs(t, "add", os.ErrInvalid, add(os.ErrInvalid, "a", "c"))
 		copied := a.All()
 		clear(copied)
 		want := map[holders.Key]holders.Allocation{}
@@ -230,12 +226,9 @@ func TestAllocations(t *testing.T) {
 		}
 		time.Sleep(time.Second) // fake
 		must.Succeed(t, add(nil, "a", "c"))
-		if undo(); !cmp.Equal(want, a.All()) {
-			t.Errorf("found %v after undo, want what was before: %v", a.All(), want)
-		}
-		if add(nil, "b") != nil {
-			t.Error("found an error")
-		}
+		undo()
+		compare.Values(t, "allocations after undo", want, a.All())
+		must.Succeed(t, add(nil, "b"))
 		if last(); !a.All()[holders.Key{Resource: port, ID: "b"}].At.Equal(time.Now()) {
 			t.Errorf("found %v after undo of an earlier allocation, want the newest one", a.All())
 		}

@@ -206,9 +206,7 @@ func TestAnnotation(t *testing.T) {
 	c.awaitLists("no such node", bothCards["single"])
 	c.ask("af")
 	c.awaitLists("there again", bothCards["af"])
-	if lines := c.lines("mode.changed"); len(lines) != 10 {
-		t.Errorf("the mode has changed %d times, want 10: %v", len(lines), lines)
-	}
+	compare.Equal(t, "changes of the mode", 10, len(c.lines("mode.changed")))
 }
 
 // A device that is held under a resource of the previous mode stays in that resource, unhealthy, until it is free. So

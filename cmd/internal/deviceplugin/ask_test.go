@@ -196,9 +196,7 @@ func TestHeldAsSoonAsGiven(t *testing.T) {
 		t.Errorf("given out: %+v, want it held at once", rows)
 	}
 	table, _, _ := cmdtest.Output(t, "devices", "--socket", d.cfg.Socket)
-	if !strings.Contains(table, "not named yet") {
-		t.Errorf("given out: no %q in\n%s", "not named yet", table)
-	}
+	compare.Contains(t, "given out", "not named yet", table)
 	d.pods.Hold("default", "job", "main", testResource, "5e:00.0")
 	one("named", true, "default/job/main")
 	d.pods.Release("default", "job")

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -135,9 +136,7 @@ func TestCDIFollowsTheMode(t *testing.T) {
 		c.awaitSpec("af", ports)
 	}
 	close(ended)
-	if n := <-away; n > 0 {
-		t.Errorf("the device was away, or the spec broken, %d times", n)
-	}
+	compare.Equal(t, "times that the device was away, or the spec broken", 0, <-away)
 	c.ask("pool")
 	c.awaitSpec("pool", nil)
 	c.ask("single")

@@ -151,10 +151,7 @@ func runWithEar(t *testing.T, cfg config.Config, ear ear) (inventory *inventory.
 	watched.Holders, watched.Given = use.Ask, settings.Allocations.Added()
 	watched.HoldersInterval = 50 * time.Millisecond
 	log := lastWords(t)
-	var err error
-	if watched.Record, err = use.Record(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	watched.Record = must.Value(use.Record(t.Context()))(t)
 	node := must.Value(daemon.OpenNode(cfg, watched, log, log))(t)
 	settings.KubeletDir, settings.HostDevRoot, settings.HostSysRoot = cfg.KubeletDir, cfg.HostDevRoot, cfg.HostSysfsRoot
 	settings.BackoffMax = time.Second

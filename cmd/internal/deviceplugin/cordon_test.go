@@ -33,6 +33,13 @@ func (d *testDaemon) ask(args ...string) (text string, code int) {
 	return strings.ReplaceAll(text, d.cfg.Socket, "SOCKET"), code
 }
 
+// shows checks that the command devices prints a text.
+func (d *testDaemon) shows(want string) {
+	d.t.Helper()
+	table, _ := d.ask("devices")
+	compare.Contains(d.t, "devices", want, table)
+}
+
 func TestCordon(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, func(c *config.Config) { c.RecoveryHold = config.Defaults().RecoveryHold })

@@ -93,9 +93,7 @@ func TestMetricsOfAStory(t *testing.T) {
 		`accelerator_mode_info{mode="single"} 1`,
 		`accelerator_tombstones{reason="removed-in-use",resource="b-com.com/accelerator"} 1`,
 	} {
-		if !strings.Contains(page, line+"\n") {
-			t.Errorf("page has no line %s:\n%s", line, page)
-		}
+		compare.Contains(t, "page", line+"\n", page)
 	}
 }
 

@@ -122,9 +122,7 @@ func TestHotPlugOfModes(t *testing.T) {
 			d.awaitLists("second card out", resourceLists{test.a: in, test.b: {}})
 			d.awaitLists("its resource retired", resourceLists{test.a: in})
 			d.awaitLine("resource.retired", test.b)
-			if _, err := d.kubelet.Allocate(t.Context(), test.b, "5e:00.0"); err == nil {
-				t.Errorf("Allocate of a resource that is retired succeeded")
-			}
+			compare.Error(t, "Allocate of a resource that is retired", "", compare.ErrorOf(d.kubelet.Allocate(t.Context(), test.b, "5e:00.0")))
 			d.plug(cardB)
 			d.awaitLists("second card back", resourceLists{test.a: in, test.b: b})
 		})

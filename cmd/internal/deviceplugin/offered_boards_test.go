@@ -1,6 +1,7 @@
 package deviceplugin_test
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
@@ -13,21 +14,11 @@ const boardsDir = "../../../testdata/sysfs/"
 // boards lists the devices of boards in each mode, written by hand: the combined result of modes, rules and families.
 // The families' own tests read all boards.
 var boards = map[string]byMode{
-	"kernel-6.1-one-card":      pacWith(),
-	"kernel-6.1-thermal-alarm": pacWith("alarm-crit=temp1", "alarm-max=temp1"),
-	"kernel-6.1-two-cards": {
-		single:      []offered{well("01:00.0", testResource, "dfl-port.0"), well("02:00.0", testResource, "dfl-port.1")},
-		af:          []offered{well("01:00.0", nlbOnPAC, "dfl-port.0"), well("02:00.0", dmaOnD5005, "dfl-port.1")},
-		region:      []offered{well("01:00.0", regionPAC, "dfl-port.0"), well("02:00.0", regionD5005, "dfl-port.1")},
-		regiondevel: []offered{well("01:00.0", regionPAC, "dfl-port.0", "dfl-fme.0"), well("02:00.0", regionD5005, "dfl-port.1", "dfl-fme.1")},
-	},
+	"kernel-6.1-one-card":      onPAC(),
+	"kernel-6.1-thermal-alarm": onPAC(isBad("alarm-crit=temp1", "alarm-max=temp1")),
+	"kernel-6.1-two-cards":     join(onPAC(), onePort("02:00.0", "dfl", 1, dmaOnD5005, regionD5005)),
 	// The driver's numbers are swapped; ids and resources are not.
-	"kernel-6.1-two-cards-renumbered": {
-		single:      []offered{well("01:00.0", testResource, "dfl-port.1"), well("02:00.0", testResource, "dfl-port.0")},
-		af:          []offered{well("01:00.0", nlbOnPAC, "dfl-port.1"), well("02:00.0", dmaOnD5005, "dfl-port.0")},
-		region:      []offered{well("01:00.0", regionPAC, "dfl-port.1"), well("02:00.0", regionD5005, "dfl-port.0")},
-		regiondevel: []offered{well("01:00.0", regionPAC, "dfl-port.1", "dfl-fme.1"), well("02:00.0", regionD5005, "dfl-port.0", "dfl-fme.0")},
-	},
+	"kernel-6.1-two-cards-renumbered": join(onePort("01:00.0", "dfl", 1, nlbOnPAC, regionPAC), onePort("02:00.0", "dfl", 0, dmaOnD5005, regionD5005)),
 	// Two AFUs on one card: two resources, and one region.
 	"dfl-two-ports": {
 		single:      []offered{well("0001:3b:00.0", testResource, "dfl-port.9"), well("0001:3b:00.0-p1", testResource, "dfl-port.10")},
@@ -35,15 +26,10 @@ var boards = map[string]byMode{
 		region:      []offered{well("0001:3b:00.0", regionPAC, "dfl-port.9", "dfl-port.10")},
 		regiondevel: []offered{well("0001:3b:00.0", regionPAC, "dfl-port.9", "dfl-port.10", "dfl-fme.0")},
 	},
-	"opae-one-card": opaeAt("82:00.0"),
+	"opae-one-card": onePort("82:00.0", "intel-fpga", 0, countsOnOPAE, regionOPAE),
 
 	// A port without AFU id gets no name in mode af. A function without a port is not a device.
-	"dfl-multi-function": {
-		single:      []offered{well("17:00.0", testResource, "dfl-port.0")},
-		af:          []offered{well("17:00.0", notOffered, "dfl-port.0")},
-		region:      []offered{well("17:00.0", regionMulti, "dfl-port.0")},
-		regiondevel: []offered{well("17:00.0", regionMulti, "dfl-port.0", "dfl-fme.0")},
-	},
+	"dfl-multi-function": onePort("17:00.0", "dfl", 0, notOffered, regionMulti),
 	// A virtual function has no FME, so it is not a region. Its port belongs to the FME of its physical function, if
 	// the link physfn leads there.
 	"kernel-6.1-virtual-function": withVirtual("02:00.0", notOffered),
@@ -56,12 +42,7 @@ var boards = map[string]byMode{
 		regiondevel: []offered{well("01:00.0", regionPAC, "dfl-port.0", "dfl-port.1", "dfl-fme.0")},
 	},
 	// Only one of the five functions has a port, and the port has no AFU id.
-	"kernel-6.1-several-functions": {
-		single:      []offered{well("01:00.0", testResource, "dfl-port.0")},
-		af:          []offered{well("01:00.0", notOffered, "dfl-port.0")},
-		region:      []offered{well("01:00.0", regionN6000, "dfl-port.0")},
-		regiondevel: []offered{well("01:00.0", regionN6000, "dfl-port.0", "dfl-fme.0")},
-	},
+	"kernel-6.1-several-functions": onePort("01:00.0", "dfl", 0, notOffered, regionN6000),
 
 	"kernel-6.1-no-driver": {},
 	"kernel-6.12-xrt-card": inEach(well("01:00.1", shellU250, "dri/renderD128")),
@@ -71,37 +52,18 @@ var boards = map[string]byMode{
 		region:      []offered{bad(well("01:00.0", regionPAC), "no-port")},
 		regiondevel: []offered{bad(well("01:00.0", regionPAC, "dfl-fme.0"), "no-port")},
 	},
-	"kernel-6.1-port-unbound": portUnbound,
+	"kernel-6.1-port-unbound": onePort("01:00.0", "dfl", 0, notOffered, regionPAC, isBad("driver-unbound")),
 	// Without its driver an FME has no interface id.
-	"kernel-6.1-fme-unbound": {
-		single:      []offered{bad(well("01:00.0", testResource, "dfl-port.0"), "fme-unbound")},
-		af:          []offered{bad(well("01:00.0", notOffered, "dfl-port.0"), "fme-unbound")},
-		region:      []offered{bad(well("01:00.0", notOffered, "dfl-port.0"), "fme-unbound")},
-		regiondevel: []offered{bad(well("01:00.0", notOffered, "dfl-port.0", "dfl-fme.0"), "fme-unbound")},
-	},
+	"kernel-6.1-fme-unbound": onePort("01:00.0", "dfl", 0, notOffered, notOffered, isBad("fme-unbound")),
 	// Its AFU is all f, which gives no name, and a single scan knows no earlier resource. The driver has kept the
 	// interface id that it read before the card died.
-	"kernel-6.1-dead-card": {
-		single:      []offered{bad(well("01:00.0", testResource, "dfl-port.0"), "afu-dead", "fme-dead", "pci-gone")},
-		af:          []offered{bad(well("01:00.0", notOffered, "dfl-port.0"), "afu-dead", "fme-dead", "pci-gone")},
-		region:      []offered{bad(well("01:00.0", regionPAC, "dfl-port.0"), "afu-dead", "fme-dead", "pci-gone")},
-		regiondevel: []offered{bad(well("01:00.0", regionPAC, "dfl-port.0", "dfl-fme.0"), "afu-dead", "fme-dead", "pci-gone")},
-	},
+	"kernel-6.1-dead-card": onePort("01:00.0", "dfl", 0, notOffered, regionPAC, isBad("afu-dead", "fme-dead", "pci-gone")),
 	// The kernel answered EBUSY for afu_id. A file on a disk cannot, so the file is missing
 	// here, and so is the reason "reprogramming". In the modes of regions, programming does
 	// not change the device.
-	"kernel-6.1-programming": {
-		single:      []offered{well("01:00.0", testResource, "dfl-port.0")},
-		af:          []offered{well("01:00.0", notOffered, "dfl-port.0")},
-		region:      []offered{well("01:00.0", regionPAC, "dfl-port.0")},
-		regiondevel: []offered{well("01:00.0", regionPAC, "dfl-port.0", "dfl-fme.0")},
-	},
-	"kernel-6.1-programming-failed": {
-		single:      []offered{poor(well("01:00.0", testResource, "dfl-port.0"), "programming-failed")},
-		af:          []offered{poor(well("01:00.0", notOffered, "dfl-port.0"), "programming-failed")},
-		region:      []offered{poor(well("01:00.0", regionPAC, "dfl-port.0"), "programming-failed")},
-		regiondevel: []offered{poor(well("01:00.0", regionPAC, "dfl-port.0", "dfl-fme.0"), "programming-failed")},
-	},
+	"kernel-6.1-programming": onePort("01:00.0", "dfl", 0, notOffered, regionPAC),
+	"kernel-6.1-programming-failed": onePort("01:00.0", "dfl", 0, notOffered, regionPAC,
+		func(d offered) offered { return poor(d, "programming-failed") }),
 
 	"kernel-6.1-vfio-function": inEach(well("01:00.0", function, "vfio/6")),
 
@@ -109,12 +71,8 @@ var boards = map[string]byMode{
 	"kernel-6.1-aws-loading": inSingle("loading"),
 
 	// The first function is on dfl-pci, the next two are on vfio-pci.
-	"kernel-6.1-vfio-group-not-viable": {
-		single:      []offered{well("01:00.0", testResource, "dfl-port.0"), notViable},
-		af:          []offered{well("01:00.0", notOffered, "dfl-port.0"), notViable},
-		region:      []offered{well("01:00.0", regionN6000, "dfl-port.0"), notViable},
-		regiondevel: []offered{well("01:00.0", regionN6000, "dfl-port.0", "dfl-fme.0"), notViable},
-	},
+	"kernel-6.1-vfio-group-not-viable": join(onePort("01:00.0", "dfl", 0, notOffered, regionN6000),
+		inEach(bad(well("01:00.1", function, "vfio/6"), "group-not-viable=dfl-pci"))),
 }
 
 // shellU250 is the resource of the recorded cards with XRT, in each mode.
@@ -123,62 +81,50 @@ const shellU250 = "amd.com/xilinx_u250_xdma_201830_2-1561465320"
 // function is the resource of functions on vfio-pci, in each mode.
 const function = "example.com/function"
 
-var notViable = bad(well("01:00.1", function, "vfio/6"), "group-not-viable=dfl-pci")
-
 func inEach(all ...offered) byMode { return byMode{all, all, all, all} }
+
+// join returns the devices of two cards.
+func join(a, b byMode) byMode {
+	return byMode{append(a.single, b.single...), append(a.af, b.af...), append(a.region, b.region...), append(a.regiondevel, b.regiondevel...)}
+}
+
+// onePort returns a card with one port and an FME, with these names in the modes of AFUs and of regions.
+func onePort(id, driver string, number int, af, region string, change ...func(offered) offered) byMode {
+	port, fme := fmt.Sprintf("%s-port.%d", driver, number), fmt.Sprintf("%s-fme.%d", driver, number)
+	is := func(d offered) []offered {
+		for _, c := range change {
+			d = c(d)
+		}
+		return []offered{d}
+	}
+	return byMode{is(well(id, testResource, port)), is(well(id, af, port)), is(well(id, region, port)), is(well(id, region, port, fme))}
+}
+
+func isBad(reasons ...string) func(offered) offered {
+	return func(d offered) offered { return bad(d, reasons...) }
+}
+
+// onPAC returns the card in the first slot of the rig.
+func onPAC(change ...func(offered) offered) byMode {
+	return onePort("01:00.0", "dfl", 0, nlbOnPAC, regionPAC, change...)
+}
 
 // inSingle returns the AWS card of the rig, which mode single advertises, unhealthy if there are reasons.
 func inSingle(reasons ...string) byMode {
-	is := func(resource string) []offered {
-		d := well("01:00.0", resource)
-		if reasons != nil {
-			d = bad(d, reasons...)
-		}
-		return []offered{d}
+	all := inEach(well("01:00.0", notOffered))
+	if reasons != nil {
+		all = inEach(bad(all.af[0], reasons...))
 	}
-	return byMode{single: is(testResource), af: is(notOffered), region: is(notOffered), regiondevel: is(notOffered)}
+	advertised := all.af[0]
+	advertised.Resource = testResource
+	all.single = []offered{advertised}
+	return all
 }
 
-var portUnbound = byMode{
-	single:      []offered{bad(well("01:00.0", testResource, "dfl-port.0"), "driver-unbound")},
-	af:          []offered{bad(well("01:00.0", notOffered, "dfl-port.0"), "driver-unbound")},
-	region:      []offered{bad(well("01:00.0", regionPAC, "dfl-port.0"), "driver-unbound")},
-	regiondevel: []offered{bad(well("01:00.0", regionPAC, "dfl-port.0", "dfl-fme.0"), "driver-unbound")},
-}
-
-// pacWith returns the card in the first slot of the rig, unhealthy if there are reasons.
-func pacWith(reasons ...string) byMode {
-	is := func(d offered) []offered {
-		if reasons != nil {
-			d = bad(d, reasons...)
-		}
-		return []offered{d}
-	}
-	return byMode{
-		single:      is(well("01:00.0", testResource, "dfl-port.0")),
-		af:          is(well("01:00.0", nlbOnPAC, "dfl-port.0")),
-		region:      is(well("01:00.0", regionPAC, "dfl-port.0")),
-		regiondevel: is(well("01:00.0", regionPAC, "dfl-port.0", "dfl-fme.0")),
-	}
-}
-
-// withVirtual returns that card with a virtual function, which mode af advertises under this name.
+// withVirtual returns the card of the rig with a virtual function, which mode af advertises under this name.
 func withVirtual(id, af string) byMode {
-	return byMode{
-		single:      []offered{well("01:00.0", testResource, "dfl-port.0"), well(id, testResource, "dfl-port.1")},
-		af:          []offered{well("01:00.0", nlbOnPAC, "dfl-port.0"), well(id, af, "dfl-port.1")},
-		region:      []offered{well("01:00.0", regionPAC, "dfl-port.0"), well(id, notOffered, "dfl-port.1")},
-		regiondevel: []offered{well("01:00.0", regionPAC, "dfl-port.0", "dfl-fme.0"), well(id, notOffered, "dfl-port.1")},
-	}
-}
-
-func opaeAt(id string) byMode {
-	return byMode{
-		single:      []offered{well(id, testResource, "intel-fpga-port.0")},
-		af:          []offered{well(id, countsOnOPAE, "intel-fpga-port.0")},
-		region:      []offered{well(id, regionOPAE, "intel-fpga-port.0")},
-		regiondevel: []offered{well(id, regionOPAE, "intel-fpga-port.0", "intel-fpga-fme.0")},
-	}
+	is := func(resource string) []offered { return []offered{well(id, resource, "dfl-port.1")} }
+	return join(onPAC(), byMode{is(testResource), is(af), is(notOffered), is(notOffered)})
 }
 
 // TestOfferedBoards scans these boards in every mode, with all families.
@@ -205,5 +151,5 @@ func TestOfferedWithoutNodes(t *testing.T) {
 	t.Parallel()
 	root := unfold(t, "kernel-6.1-one-card")
 	must.Succeed(t, os.RemoveAll(root+"/dev"))
-	pacWith("node-missing").check(t, root, settings(t, ""))
+	onPAC(isBad("node-missing")).check(t, root, settings(t, ""))
 }

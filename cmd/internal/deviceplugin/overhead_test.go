@@ -67,9 +67,7 @@ func newPath(b *testing.B, m *metrics.Metrics, log *zap.Logger) *path {
 	must.Succeed(b, err)
 	b.Cleanup(func() { os.RemoveAll(dir) })
 	p := &path{}
-	if p.node, err = simnode.New(dir); err != nil {
-		b.Fatal(err)
-	}
+	p.node = must.Value(simnode.New(dir))(b)
 	for i := range 32 {
 		must.Succeed(b, p.node.Plug(simnode.Card{Address: pathCard(i), Ports: 1, AFUID: cardA.AFUID, InterfaceID: cardA.InterfaceID}))
 	}
@@ -81,9 +79,7 @@ func newPath(b *testing.B, m *metrics.Metrics, log *zap.Logger) *path {
 	settings.Metrics = m
 	p.inventory = inventory.New(watched, sysfs.Host{Sys: p.node.Sys, Dev: p.node.Dev, Simulated: true}, log)
 	srv := server.New(settings, p.inventory, log)
-	if p.kubelet, err = simkubelet.Start(context.WithoutCancel(b.Context()), settings.KubeletDir, simkubelet.Behaviour{}); err != nil {
-		b.Fatal(err)
-	}
+	p.kubelet = must.Value(simkubelet.Start(context.WithoutCancel(b.Context()), settings.KubeletDir, simkubelet.Behaviour{}))(b)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
 	ended := make(chan error, 2)
 	go func() { ended <- p.inventory.Run(ctx) }()

@@ -34,9 +34,7 @@ func TestWaitsForTheOtherAPI(t *testing.T) {
 	compare.Contains(t, "/metrics", "accelerator_build_info", d.get("/metrics"))
 	compare.ErrorIs(t, "local socket", fs.ErrNotExist, compare.ErrorOf(os.Lstat(d.cfg.Socket)))
 	for _, unwanted := range []zap.Field{logevent.SourceOpened, logevent.ScanDone, logevent.DeviceAdded, logevent.ResourceRegistered, logevent.OwnerTaken} {
-		if n := d.logs.FilterField(unwanted).Len(); n > 0 {
-			t.Errorf("log: found %s %d times while the driver owns the node", unwanted.String, n)
-		}
+		compare.Equal(t, unwanted.String+" while the driver owns the node", 0, d.logs.FilterField(unwanted).Len())
 	}
 
 	driver.Leave(t.Context(), func(context.Context) error { return nil })
@@ -109,7 +107,5 @@ func TestEndsWhileItWaits(t *testing.T) {
 	d.run()
 	d.awaitLine(logevent.OwnerWaiting.String)
 	d.do(d.stop())
-	if n := d.logs.FilterField(logevent.OwnerLeft).Len(); n > 0 {
-		t.Error("a daemon that never owned the node has left it")
-	}
+	compare.Equal(t, "lines that a daemon which never owned the node has left it", 0, d.logs.FilterField(logevent.OwnerLeft).Len())
 }
