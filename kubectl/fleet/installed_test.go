@@ -23,7 +23,7 @@ func TestInstalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	for pattern, want := range map[string]int{
-		"../../deploy/manifests/*.yaml": 2, "../../tools/chart/testdata/plugin/*.golden": 12, "../../operator/plugins/testdata/*.golden": 2,
+		"../../deploy/manifests/*.yaml": 2, "../../tools/chart/testdata/plugin/*.golden": 5, "../../operator/plugins/testdata/*.golden": 2,
 	} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {

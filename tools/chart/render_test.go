@@ -46,9 +46,9 @@ func TestLint(t *testing.T) {
 
 func TestRender(t *testing.T) {
 	charts(t, func(t *testing.T, c chart) {
-		c.sets(t, func(t *testing.T, _, manifests string) {
+		c.sets(t, func(t *testing.T, values, manifests string) {
 			objects(t, manifests)
-			golden(t, filepath.Join(c.data, filepath.Base(t.Name())+".golden"), without(t, manifests))
+			c.golden(t, values, ".golden", func(set string) string { return without(t, c.rendered(t, read(t, set+".yaml"))) })
 		})
 	})
 }
@@ -56,19 +56,35 @@ func TestRender(t *testing.T) {
 // TestNotes compares the text that helm prints after an installation.
 func TestNotes(t *testing.T) {
 	charts(t, func(t *testing.T, c chart) {
-		c.sets(t, func(t *testing.T, _, _ string) {
-			set := filepath.Join(c.data, filepath.Base(t.Name()))
-			out, err := helm("install", release, c.dir, "--namespace", space, "--values", set+".yaml", "--dry-run=client")
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, notes, ok := strings.Cut(out, "\nNOTES:\n")
-			if !ok {
-				t.Fatalf("no notes:\n%s", out)
-			}
-			golden(t, set+".notes", notes)
+		c.sets(t, func(t *testing.T, values, _ string) {
+			c.golden(t, values, ".notes", func(set string) string {
+				out, err := helm("install", release, c.dir, "--namespace", space, "--values", set+".yaml", "--dry-run=client")
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, notes, ok := strings.Cut(out, "\nNOTES:\n")
+				if !ok {
+					t.Fatalf("no notes:\n%s", out)
+				}
+				return notes
+			})
 		})
 	})
+}
+
+// golden compares what output returns for the subtest's set of values with a golden file. For a set that changes little,
+// the file contains the difference from default, or from dra.
+func (c chart) golden(t *testing.T, values, suffix string, output func(set string) string) {
+	t.Helper()
+	name, base := filepath.Base(t.Name()), "default"
+	got := output(filepath.Join(c.data, name))
+	if isDRA(values) {
+		base = "dra"
+	}
+	if !slices.Contains([]string{"default", "least", "everything", "dra", "dra-everything"}, name) {
+		got, suffix = difference(output(filepath.Join(c.data, base)), got), suffix+".diff"
+	}
+	golden(t, filepath.Join(c.data, name+suffix), got)
 }
 
 // The manifests for users without Helm are the rendered chart, for each API.
