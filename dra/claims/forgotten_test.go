@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // cluster is what an API server and a kubelet know about claims.
@@ -81,9 +83,7 @@ func (k *cluster) name(devices ...string) {
 func (k *cluster) put(c *resourceapi.ResourceClaim) {
 	k.t.Helper()
 	k.remove(c)
-	if _, err := k.ResourceV1().ResourceClaims(c.Namespace).Create(context.Background(), c, metav1.CreateOptions{}); err != nil {
-		k.t.Fatal(err)
-	}
+	must.Value(k.ResourceV1().ResourceClaims(c.Namespace).Create(context.Background(), c, metav1.CreateOptions{}))(k.t)
 }
 
 func (k *cluster) remove(c *resourceapi.ResourceClaim) {
@@ -324,9 +324,7 @@ func TestForgottenClaimKeepsSpec(t *testing.T) {
 		}
 		time.Sleep(8 * time.Minute)
 		r.holds("3b:00.0 dfl-port.0 240:0", "5e:00.0 dfl-port.1 240:1")
-		if err := os.RemoveAll(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.RemoveAll(path))
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		r.holds("5e:00.0 dfl-port.1 240:1")

@@ -20,6 +20,7 @@ import (
 	"b-com.com/accelerator-device-plugin/dra/claims"
 	draslices "b-com.com/accelerator-device-plugin/dra/slices"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const attributesDir = "/var/run/kubernetes.io/dra-device-attributes"
@@ -54,9 +55,7 @@ func (r *rig) files() map[string]metadata.DeviceMetadata {
 		}
 	}
 	if text := r.specText(); text != "" {
-		if err := json.Unmarshal([]byte(text), &spec); err != nil {
-			r.t.Fatal(err)
-		}
+		must.Succeed(r.t, json.Unmarshal([]byte(text), &spec))
 	}
 	found, mounted := map[string]metadata.DeviceMetadata{}, []string{}
 	for _, d := range spec.Devices {
@@ -149,10 +148,7 @@ func TestMetadataFollows(t *testing.T) {
 	one, two := fromTemplate(claimOf("one", result("a", "3b:00.0")), "fpga"), claimOf("two", result("a", "5e:00.0"))
 	path := attributesDir + "/resourceclaimtemplates/fpga/a/accelerator.b-com.com-metadata.json"
 	r.prepare(one)
-	before, err := os.Stat(r.dir + "/metadata/uid-one.a.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Value(os.Stat(r.dir + "/metadata/uid-one.a.json"))(t)
 	r.prepare(one) // for a second pod
 	if now, err := os.Stat(r.dir + "/metadata/uid-one.a.json"); err != nil || !os.SameFile(before, now) {
 		t.Errorf("unchanged device: the file was written again (%v), want it unchanged", err)
@@ -247,9 +243,7 @@ func TestMetadataLeftovers(t *testing.T) {
 			r := describingRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
 			one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
 			r.prepare(one)
-			if err := tc.put(r.dir + "/metadata"); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, tc.put(r.dir+"/metadata"))
 			r.prepare(two) // as an update at any time does
 			r.files()      // compares the directory with the spec
 			r.prepare(one)
@@ -303,12 +297,8 @@ func TestMetadataBounded(t *testing.T) {
 func TestMetadataBadDirectory(t *testing.T) {
 	r := describingRig(t, port("3b:00.0", 0))
 	c := claimOf("one", result("a", "3b:00.0"))
-	if err := os.MkdirAll(r.dir+"/metadata", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(r.dir+"/metadata", 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(r.dir+"/metadata", 0o755))
+	must.Succeed(t, os.Chmod(r.dir+"/metadata", 0o777))
 	r.refuse(c, r.dir+"/metadata: ")
 	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), r.dir+"/metadata: ") {
 		t.Errorf("Ready: error %v, want one with the directory", err)
@@ -325,9 +315,7 @@ func TestMetadataOfOneClaim(t *testing.T) {
 	one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
 	r.prepare(one)
 	inTheWay := r.dir + "/metadata/uid-one.a.json.new"
-	if err := os.MkdirAll(inTheWay+"/x", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(inTheWay+"/x", 0o755))
 	changed := port("3b:00.0", 0)
 	changed.AFUID = stored
 	r.set(changed, port("5e:00.0", 1))
@@ -336,9 +324,7 @@ func TestMetadataOfOneClaim(t *testing.T) {
 	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), "uid-one.a.json") {
 		t.Errorf("Ready: error %v, want one with the file", err)
 	}
-	if err := os.RemoveAll(inTheWay); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.RemoveAll(inTheWay))
 	r.prepare(one)
 	r.describesAt(attributesDir+"/resourceclaims/one/a/accelerator.b-com.com-metadata.json", 2, "a", changed)
 	if err := r.Ready(); err != nil {
@@ -353,17 +339,13 @@ func TestMetadataUnprepare(t *testing.T) {
 	one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
 	r.prepare(one)
 	r.prepare(two)
-	if err := os.Chmod(r.dir+"/metadata", 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(r.dir+"/metadata", 0o777))
 	r.unprepare(one)
 	r.holds("5e:00.0 dfl-port.1 240:1")
 	if text := r.specText(); strings.Contains(text, "uid-one") || !strings.Contains(text, "uid-two.a.json") {
 		t.Errorf("found %s, want the other claim with its file", text)
 	}
-	if err := os.Chmod(r.dir+"/metadata", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(r.dir+"/metadata", 0o755))
 	r.prepare(two)
 	if found := r.files(); len(found) != 1 {
 		t.Errorf("found %v, want the file of the other claim", found)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // with returns a device with other nodes and numbers: NODE=NUMBER.
@@ -179,9 +180,7 @@ func TestNodesCannotBeRecorded(t *testing.T) {
 		if err := r.Ready(); err == nil || !strings.Contains(err.Error(), "claims.json") {
 			t.Errorf("Ready: %v, want the file", err)
 		}
-		if err := os.RemoveAll(obstacle); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.RemoveAll(obstacle))
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		r.injects(append(devicesOf(one, "dfl-port.4"), devicesOf(two, "dfl-port.1")...)...)

@@ -12,6 +12,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/test/metricstest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 func TestPrepare(t *testing.T) {
@@ -127,9 +128,7 @@ func TestIdempotent(t *testing.T) {
 	r.prepare(c)
 	file, spec := r.file(), r.specText()
 	r.prepare(c)
-	if err := os.RemoveAll(r.cdi); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.RemoveAll(r.cdi))
 	r.set(sick(port("3b:00.0", 0), "pr-error"), port("5e:00.0", 1))
 	r.open()
 	c.Status.Allocation.Devices.Config = append(c.Status.Allocation.Devices.Config, wantAFU(strings.Repeat("0", 32)))

@@ -17,6 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 	"b-com.com/accelerator-device-plugin/programming"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const (
@@ -44,21 +45,15 @@ func programmingRig(t testing.TB, devices ...*inventory.Device) *rig {
 // restart ends the instance and starts another one.
 func (r *rig) restart() {
 	r.t.Helper()
-	if err := r.spec.Close(); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, r.spec.Close())
 	r.open()
 }
 
 func (r *rig) install(name string, data []byte) {
 	r.t.Helper()
 	dir := filepath.Join(string(r.programs.Store), bits.Interface)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, os.MkdirAll(dir, 0o755))
+	must.Succeed(r.t, os.WriteFile(filepath.Join(dir, name), data, 0o644))
 }
 
 // programmable returns a device with an AFU whose card can be programmed.
@@ -84,9 +79,7 @@ func (r *rig) hooks(want ...string) {
 		}
 	}
 	if text := r.specText(); text != "" {
-		if err := json.Unmarshal([]byte(text), &spec); err != nil {
-			r.t.Fatal(err)
-		}
+		must.Succeed(r.t, json.Unmarshal([]byte(text), &spec))
 	}
 	var got []string
 	for _, d := range spec.Devices {
@@ -220,13 +213,9 @@ func TestProgrammingRefused(t *testing.T) {
 	} {
 		r.refuseNow(tc.claim, tc.want)
 	}
-	if err := os.Chmod(string(r.programs.Store), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(string(r.programs.Store), 0o777))
 	r.refuseNow(configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored)), "want it not writable by group and others")
-	if err := os.RemoveAll(string(r.programs.Store)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.RemoveAll(string(r.programs.Store)))
 	r.refuseNow(configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored)), "in the store (file does not exist)")
 	r.programs.Store += "/none"
 	r.refuseNow(configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored)), "in the store (file does not exist)")

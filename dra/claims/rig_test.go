@@ -31,6 +31,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/offer/draname"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -73,9 +74,7 @@ func (r *rig) Latest() (inventory.Snapshot, <-chan struct{}) {
 func newRig(t testing.TB, devices ...*inventory.Device) *rig {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(dir, 0o755))
 	r := &rig{t: t, dir: dir + "/plugin", cdi: dir + "/cdi", snapshots: latest.New(inventory.Snapshot{})}
 	r.open()
 	r.set(devices...)
@@ -106,9 +105,7 @@ func (r *rig) open() {
 		cfg.Attributes = draslices.Options{}.Attributes
 	}
 	r.Claims, err = claims.Open(cfg)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, err)
 	spec := r.spec
 	r.t.Cleanup(func() { _ = spec.Close() })
 }
@@ -328,9 +325,7 @@ func readFile(t testing.TB, path string) string {
 
 func (r *rig) writeFile(text string) {
 	r.t.Helper()
-	if err := os.WriteFile(filepath.Join(r.dir, claims.FileName), []byte(text), 0o600); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, os.WriteFile(filepath.Join(r.dir, claims.FileName), []byte(text), 0o600))
 }
 
 // added reports whether Added has an element, and removes it.
@@ -362,9 +357,7 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(path, []byte(got), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(path, []byte(got), 0o644)))
 	}
 	if diff := cmp.Diff(readFile(t, path), got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", name, diff)

@@ -14,6 +14,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/dra/claims"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // Prepare waits for a device that is listed but not usable, and for the first complete snapshot.
@@ -257,9 +258,7 @@ func TestLocked(t *testing.T) {
 				t.Error("Prepare: no error, want one")
 			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		r.prepare(two)
 		r.unprepare(one)
 		r.injects(devicesOf(two, "dfl-port.1")...)
@@ -343,9 +342,7 @@ func TestRun(t *testing.T) {
 			func() error { return os.WriteFile(path, []byte("{}"), 0o644) },
 			func() error { return os.RemoveAll(r.cdi) },
 		} {
-			if err := change(); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, change())
 			time.Sleep(10 * time.Second)
 			synctest.Wait()
 			if diff := cmp.Diff(whole, r.specText()); diff != "" {
@@ -400,9 +397,7 @@ func TestSpecCannotBeWritten(t *testing.T) {
 		r.start()
 		synctest.Wait() // for the first check
 		path := filepath.Join(r.cdi, specName)
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Remove(path))
 		if err := os.MkdirAll(path+"/x", 0o700); err != nil { // not even root can overwrite it
 			t.Fatal(err)
 		}
@@ -416,9 +411,7 @@ func TestSpecCannotBeWritten(t *testing.T) {
 			t.Errorf("Ready: %v, want the path", err)
 		}
 		r.holds("3b:00.0 dfl-port.0 240:0", "5e:00.0 dfl-port.1 240:1") // the second was recorded before
-		if err := os.RemoveAll(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.RemoveAll(path))
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if err := r.Ready(); err != nil {

@@ -30,6 +30,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/offer/draname"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const (
@@ -95,9 +96,7 @@ func (r *rig) set(devices ...*inventory.Device) {
 func (r *rig) claim(name string, ids ...string) {
 	r.t.Helper()
 	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name)}}
-	if _, err := r.ResourceV1().ResourceClaims("default").Create(r.t.Context(), claim, metav1.CreateOptions{}); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Value(r.ResourceV1().ResourceClaims("default").Create(r.t.Context(), claim, metav1.CreateOptions{}))(r.t)
 	r.prepared.Update(func(all []claims.Prepared) []claims.Prepared {
 		return append(slices.Clone(all), claims.Prepared{UID: "uid-" + name, Namespace: "default", Name: name, Devices: ids})
 	})
@@ -146,10 +145,7 @@ func (r *rig) expect(d time.Duration, want ...string) {
 // status returns the status of a claim: DEVICE READY REASON MESSAGE, and the data of its first device.
 func (r *rig) status(name string) (lines []string, data map[string]any) {
 	r.t.Helper()
-	claim, err := r.ResourceV1().ResourceClaims("default").Get(r.t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	claim := must.Value(r.ResourceV1().ResourceClaims("default").Get(r.t.Context(), name, metav1.GetOptions{}))(r.t)
 	r.ClearActions()
 	for i, d := range claim.Status.Devices {
 		if len(d.Conditions) != 1 || d.Conditions[0].Type != "Ready" || d.Driver != draname.Driver || d.Pool != node {
@@ -158,9 +154,7 @@ func (r *rig) status(name string) (lines []string, data map[string]any) {
 		c := d.Conditions[0]
 		lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", d.Device, c.Status, c.Reason, c.Message)))
 		if i == 0 {
-			if err := json.Unmarshal(d.Data.Raw, &data); err != nil {
-				r.t.Fatal(err)
-			}
+			must.Succeed(r.t, json.Unmarshal(d.Data.Raw, &data))
 		}
 	}
 	return lines, data
@@ -225,10 +219,7 @@ func TestTransition(t *testing.T) {
 		r.claim("one", "3b:00.0")
 		at := func(want time.Time) {
 			t.Helper()
-			claim, err := r.ResourceV1().ResourceClaims("default").Get(t.Context(), "one", metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			claim := must.Value(r.ResourceV1().ResourceClaims("default").Get(t.Context(), "one", metav1.GetOptions{}))(t)
 			if got := claim.Status.Devices[0].Conditions[0].LastTransitionTime; !got.Time.Equal(want.Truncate(time.Second)) {
 				t.Errorf("found %v, want %v", got, want)
 			}
@@ -352,9 +343,7 @@ func TestReplaced(t *testing.T) {
 			claim.UID, claim.Status.Devices = "uid-new", nil
 			_, err = api.Update(t.Context(), claim, metav1.UpdateOptions{})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		r.set(port("3b:00.0", inventory.Unhealthy, "port-ap6"))
 		r.after(time.Minute)
 		if got, _ := r.status("one"); len(got) > 0 {
@@ -376,9 +365,7 @@ func TestPreparedAgain(t *testing.T) {
 			claim.Status = resourceapi.ResourceClaimStatus{}
 			_, err = api.Update(t.Context(), claim, metav1.UpdateOptions{})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		r.ClearActions()
 		r.prepared.Update(func(all []claims.Prepared) []claims.Prepared {
 			again := slices.Clone(all)
@@ -415,10 +402,7 @@ func TestBounded(t *testing.T) {
 		defer r.run()()
 		r.claim("one", "3b:00.0")
 		r.after(time.Second)
-		claim, err := r.ResourceV1().ResourceClaims("default").Get(t.Context(), "one", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		claim := must.Value(r.ResourceV1().ResourceClaims("default").Get(t.Context(), "one", metav1.GetOptions{}))(t)
 		if n := len(claim.Status.Devices[0].Data.Raw); n < 2000 || n > resourceapi.AllocatedDeviceStatusDataMaxLength/2 {
 			t.Errorf("found %d bytes, want at most half of %d, and the attributes", n, resourceapi.AllocatedDeviceStatusDataMaxLength)
 		}

@@ -27,6 +27,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/offer/draname"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // newClient returns an API server with the node and claims with these names, whose uids are the same.
@@ -103,10 +104,7 @@ func TestKubelet(t *testing.T) {
 				}
 				late <- answer
 			}()
-			answer, err := dra.NodePrepareResources(t.Context(), &drapb.NodePrepareResourcesRequest{Claims: request("fast", "bad")})
-			if err != nil {
-				t.Fatal(err)
-			}
+			answer := must.Value(dra.NodePrepareResources(t.Context(), &drapb.NodePrepareResourcesRequest{Claims: request("fast", "bad")}))(t)
 			if d := answer.Claims["fast"].Devices; len(d) != 1 || d[0].DeviceName != "of-fast" || answer.Claims["bad"].Error != "device has left" {
 				t.Errorf("found %v", answer)
 			}
@@ -125,15 +123,10 @@ func TestKubelet(t *testing.T) {
 			}
 
 			stream, err := drahealth.NewDRAResourceHealthClient(kubelet).NodeWatchResources(t.Context(), &drahealth.NodeWatchResourcesRequest{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			want := func(text string) {
 				t.Helper()
-				report, err := stream.Recv()
-				if err != nil {
-					t.Fatal(err)
-				}
+				report := must.Value(stream.Recv())(t)
 				var got []string
 				for _, d := range report.Devices {
 					got = append(got, fmt.Sprint(d.Device.PoolName, " ", d.Device.DeviceName, " ", d.Health, " ", d.Message))
@@ -236,9 +229,7 @@ func TestNoDirectory(t *testing.T) {
 	for _, file := range []string{"plugin", "registry"} {
 		r := newRig(t, newClient(), "", claims{})
 		path := filepath.Join(r.dir, file)
-		if err := errors.Join(os.RemoveAll(path), os.WriteFile(path, nil, 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, errors.Join(os.RemoveAll(path), os.WriteFile(path, nil, 0o600)))
 		if err := r.Driver.Run(t.Context()); err == nil {
 			t.Errorf("a file instead of the directory %s: found no error, want one", file)
 		}
@@ -292,15 +283,10 @@ func TestHandleError(t *testing.T) {
 // Sockets of killed drivers are removed. Sockets of others, and other files, stay.
 func TestLeftovers(t *testing.T) {
 	r := newRig(t, newClient(), "new", claims{})
-	if err := os.Mkdir(r.dir+"/plugin", 0o750); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(r.dir+"/plugin", 0o750))
 	listen := func(name string, killed bool) {
 		t.Helper()
-		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: r.dir + "/" + name, Net: "unix"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Value(net.ListenUnix("unix", &net.UnixAddr{Name: r.dir + "/" + name, Net: "unix"}))(t)
 		l.SetUnlinkOnClose(!killed)
 		if killed {
 			l.Close()
@@ -318,9 +304,7 @@ func TestLeftovers(t *testing.T) {
 	listen("registry/accelerator.b-com.com-lives-reg.sock", false)
 	listen("plugin/dra-lives.sock", false)
 	for _, name := range []string{"registry/accelerator.b-com.com-file-reg.sock", "plugin/dra-file.sock"} {
-		if err := os.WriteFile(filepath.Join(r.dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(r.dir, name), nil, 0o600))
 	}
 	r.start()
 	r.eventually("driver", func() bool {
@@ -332,10 +316,7 @@ func TestLeftovers(t *testing.T) {
 	})
 	var got []string
 	for _, dir := range []string{"plugin", "registry"} {
-		entries, err := os.ReadDir(r.dir + "/" + dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := must.Value(os.ReadDir(r.dir + "/" + dir))(t)
 		for _, e := range entries {
 			got = append(got, dir+"/"+e.Name())
 		}

@@ -23,6 +23,7 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 	"b-com.com/accelerator-device-plugin/test/board"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -43,9 +44,7 @@ func TestBoards(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
-			if err := board.Unfold(root, file); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, board.Unfold(root, file))
 			got := slices.Of(devicesOn(t, root), slices.Options{
 				Node: "worker-3", Effect: resourceapi.DeviceTaintEffectNoExecute, PCI: slices.PCI(root + "/sys"),
 			})
@@ -86,19 +85,11 @@ func short(d resourceapi.Device) shortDevice {
 // compareGolden compares the devices of each slice with a golden file.
 func compareGolden(t *testing.T, path string, devices any) {
 	t.Helper()
-	text, err := yaml.Marshal(devices)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(yaml.Marshal(devices))(t)
 	if *update {
-		if err := os.WriteFile(path, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(path, text, 0o644))
 	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Value(os.ReadFile(path))(t)
 	if diff := cmp.Diff(string(want), string(text)); diff != "" {
 		t.Errorf("slices (-want +got):\n%s", diff)
 	}

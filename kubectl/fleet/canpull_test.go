@@ -13,6 +13,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/kubectl/fleet"
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const yes = `{"address":"0000:3b:00.0","answer":"yes","reasons":[{"answer":"yes","what":"3b:00.1 is pulled with the card","do":""}]}`
@@ -224,9 +225,7 @@ func TestPullPod(t *testing.T) {
 	})
 	f := newFleet(t, c, "")
 	f.Limit = 2 * time.Minute
-	if _, err := f.CanPull(t.Context(), "n", "3b:00.0", func(string) {}); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(f.CanPull(t.Context(), "n", "3b:00.0", func(string) {}))(t)
 	no, true_, root, seconds := false, true, int64(0), int64(150)
 	follow := corev1.MountPropagationHostToContainer
 	want := corev1.Pod{

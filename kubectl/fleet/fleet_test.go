@@ -18,6 +18,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/kubectl/fleet"
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -33,10 +34,7 @@ func state(id string) string {
 
 func newFleet(t *testing.T, c *simcluster.Cluster, namespace string) *fleet.Fleet {
 	t.Helper()
-	f, err := fleet.New(c.Config(), namespace, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Value(fleet.New(c.Config(), namespace, ""))(t)
 	f.SetPause(time.Millisecond)
 	return f
 }
@@ -59,10 +57,7 @@ func summary(answers []fleet.Answer) string {
 
 func ask(t *testing.T, f *fleet.Fleet, nodes ...string) string {
 	t.Helper()
-	targets, err := f.Targets(t.Context(), nodes...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	targets := must.Value(f.Targets(t.Context(), nodes...))(t)
 	return summary(f.Ask(t.Context(), targets))
 }
 

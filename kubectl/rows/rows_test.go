@@ -10,15 +10,13 @@ import (
 
 	"b-com.com/accelerator-device-plugin/kubectl/fleet"
 	"b-com.com/accelerator-device-plugin/kubectl/rows"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // answer returns the answer of a node with the text of its daemon.
 func answer(t testing.TB, node, pod, text string) fleet.Answer {
 	t.Helper()
-	state, err := fleet.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := must.Value(fleet.Parse([]byte(text)))(t)
 	return fleet.Answer{Target: fleet.Target{Node: node, Namespace: "kube-system", Pod: pod}, State: state}
 }
 
@@ -49,9 +47,7 @@ const worker = `{"version":"v0.3.0","api":"devicePlugin","devices":[
 func printed(t *testing.T, all []rows.Row, columns []rows.Column, colour bool) string {
 	t.Helper()
 	var b strings.Builder
-	if err := rows.Print(&b, all, columns, colour); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, rows.Print(&b, all, columns, colour))
 	return b.String()
 }
 
@@ -167,9 +163,7 @@ func FuzzTables(f *testing.F) {
 			all     []rows.Row
 			columns []rows.Column
 		}{{rows.Devices(answers, nil, false), rows.WideDevices}, {rows.Flaps(answers, time.Time{}), rows.WideFlaps}} {
-			if err := rows.Print(&b, table.all, table.columns, false); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, rows.Print(&b, table.all, table.columns, false))
 		}
 		for _, r := range b.String() {
 			if r < ' ' && r != '\n' || r >= 0x7f && r < 0xa0 {

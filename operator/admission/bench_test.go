@@ -22,6 +22,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/operator/admission"
 	"b-com.com/accelerator-device-plugin/operator/api/v2"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // cached returns its own objects, as the cache of a manager does without deep copies.
@@ -93,10 +94,7 @@ func serve(b *testing.B, h ctrladmission.Handler) (string, *http.Client) {
 	trust.EnableHTTP2 = true
 	trust.StartTLS()
 	b.Cleanup(trust.Close)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
+	listener := must.Value(net.Listen("tcp", "127.0.0.1:0"))(b)
 	address := listener.Addr().(*net.TCPAddr)
 	listener.Close()
 	server := ctrlwebhook.NewServer(ctrlwebhook.Options{Host: "127.0.0.1", Port: address.Port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {

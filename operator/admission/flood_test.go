@@ -26,6 +26,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/httpd"
 	"b-com.com/accelerator-device-plugin/operator/admission"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 var floodFor = flag.Duration("flood", time.Minute, "time of each flood of BenchmarkFlood")
@@ -126,18 +127,10 @@ func flood(t testing.TB, clients int, lasts time.Duration, kept bool, send func(
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), floodServer+"=1", "GOMEMLIMIT=256MiB") // as in the chart
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must.Value(cmd.StdinPipe())(t)
+	out := must.Value(cmd.StdoutPipe())(t)
 	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, cmd.Start())
 	defer func() {
 		in.Close()
 		if err := cmd.Wait(); err != nil {
@@ -145,9 +138,7 @@ func flood(t testing.TB, clients int, lasts time.Duration, kept bool, send func(
 		}
 	}()
 	url, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	url = strings.TrimSpace(url) + "/pods"
 
 	client := func() *http.Transport {
@@ -165,9 +156,7 @@ func flood(t testing.TB, clients int, lasts time.Duration, kept bool, send func(
 		return err
 	}
 	for range 100 {
-		if err := ask(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, ask())
 	}
 	f.before = peak(t, cmd.Process.Pid)
 
@@ -220,15 +209,9 @@ func post1(c http.RoundTripper, url string, body []byte) ([]byte, error) {
 // peak returns the largest resident memory of a process so far, in KiB.
 func peak(t testing.TB, pid int) int {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)))(t)
 	_, rest, _ := strings.Cut(string(text), "VmHWM:")
-	n, err := strconv.Atoi(strings.Fields(rest)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Value(strconv.Atoi(strings.Fields(rest)[0]))(t)
 	return n
 }
 

@@ -15,6 +15,8 @@ import (
 	dracel "k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
 	"sigs.k8s.io/yaml"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // classes are the DeviceClasses of the chart.
@@ -48,9 +50,7 @@ func TestBitstreams(t *testing.T) {
 	const afu = "d8424dc4a4a3c413f89e433683f9040b"
 	claim := func(text string) *resourcev1.ResourceClaim {
 		c := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "claim", UID: types.UID("uid")}}
-		if err := yaml.UnmarshalStrict([]byte(text), c); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, yaml.UnmarshalStrict([]byte(text), c))
 		for i := range c.Spec.Devices.Requests { // as the API server sets them
 			c.Spec.Devices.Requests[i].Exactly.AllocationMode, c.Spec.Devices.Requests[i].Exactly.Count = resourcev1.DeviceAllocationModeExactCount, 1
 		}
@@ -60,9 +60,7 @@ func TestBitstreams(t *testing.T) {
 	card := claim(`spec: {devices: {requests: [{name: card, exactly: {deviceClassName: ` + driver + `}}]}}`)
 
 	var devices [][]resourcev1.Device // of each slice
-	if err := yaml.UnmarshalStrict([]byte(read(t, "../../dra/slices/testdata/bitstreams.yaml")), &devices); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.UnmarshalStrict([]byte(read(t, "../../dra/slices/testdata/bitstreams.yaml")), &devices))
 	node := "n"
 	var published []*resourcev1.ResourceSlice
 	for _, d := range devices {
@@ -78,13 +76,8 @@ func TestBitstreams(t *testing.T) {
 	for _, c := range []*resourcev1.ResourceClaim{loads, absent, loads, loads, card, card, card} {
 		allocator, err := structured.NewAllocator(t.Context(), structured.Features{ConsumableCapacity: true, DeviceTaints: true}, state, ofChart, published,
 			dracel.NewCache(10, dracel.Features{EnableConsumableCapacity: true}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		results, err := allocator.Allocate(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, []*resourcev1.ResourceClaim{c})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
+		results := must.Value(allocator.Allocate(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, []*resourcev1.ResourceClaim{c}))(t)
 		var names []string
 		for _, result := range results {
 			for _, d := range result.Devices.Results {

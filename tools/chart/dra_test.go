@@ -37,6 +37,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 	dracel "k8s.io/dynamic-resource-allocation/cel"
 	"sigs.k8s.io/yaml"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // driver is the name of the driver in package offer/draname, which is in another module.
@@ -101,23 +103,12 @@ func TestKubeVersionOfClaimStatus(t *testing.T) {
 // The notes mention the taints only for versions of Kubernetes in which they are off by default.
 func TestNotesOfDRA(t *testing.T) {
 	c, err := loader.LoadDir(plugin.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for kubernetes, off := range map[string]bool{"v1.34.0": true, "v1.35.9": true, "v1.36.0": false, "v1.36.2-gke.1": false, "v1.37.1": false} {
-		kubeVersion, err := common.ParseKubeVersion(kubernetes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kubeVersion := must.Value(common.ParseKubeVersion(kubernetes))(t)
 		options := common.ReleaseOptions{Name: release, Namespace: space, Revision: 1, IsInstall: true}
-		values, err := util.ToRenderValues(c, map[string]any{"api": "dra"}, options, &common.Capabilities{KubeVersion: *kubeVersion})
-		if err != nil {
-			t.Fatal(err)
-		}
-		files, err := engine.Engine{}.RenderWithContext(context.Background(), c, values)
-		if err != nil {
-			t.Fatal(err)
-		}
+		values := must.Value(util.ToRenderValues(c, map[string]any{"api": "dra"}, options, &common.Capabilities{KubeVersion: *kubeVersion}))(t)
+		files := must.Value(engine.Engine{}.RenderWithContext(context.Background(), c, values))(t)
 		notes := files["accelerator-device-plugin/templates/NOTES.txt"]
 		if strings.Contains(notes, "device taints are off by default") != off || !strings.Contains(notes, "kubectl get resourceslices") {
 			t.Errorf("%s: want taints off: %t; notes:\n%s", kubernetes, off, notes)
@@ -128,10 +119,7 @@ func TestNotesOfDRA(t *testing.T) {
 // The notes show how to find the pods that keep dra.finishClaims necessary.
 func TestNotesOfFinishClaims(t *testing.T) {
 	for _, set := range []string{"dra.finishClaims=true", "dra.finishClaims=false"} {
-		out, err := helm("install", release, plugin.dir, "--namespace", space, "--set", set, "--dry-run=client")
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Value(helm("install", release, plugin.dir, "--namespace", space, "--set", set, "--dry-run=client"))(t)
 		if shown := strings.Contains(out, "kubectl get resourceclaims"); shown != (set == "dra.finishClaims=true") {
 			t.Errorf("%s: notes with the command for claims: %t\n%s", set, shown, out)
 		}
@@ -156,10 +144,7 @@ func TestFinishClaims(t *testing.T) {
 		of := func(more string) map[string]runtime.Object {
 			all := map[string]runtime.Object{}
 			for _, o := range objects(t, plugin.rendered(t, values, "--skip-tests", "--set", more)) {
-				object, err := meta.Accessor(o)
-				if err != nil {
-					t.Fatal(err)
-				}
+				object := must.Value(meta.Accessor(o))(t)
 				all[fmt.Sprintf("%T %s", o, object.GetName())] = o
 			}
 			return all
@@ -424,10 +409,7 @@ func (e expression) GetName() string { return e.name }
 // validator compiles a policy as the API server does, for the oldest version.
 func validator(t *testing.T, policy *admissionregistrationv1.ValidatingAdmissionPolicy, oldest *version.Version) validating.Validator {
 	t.Helper()
-	compiler, err := admissioncel.NewCompositedCompiler(environment.MustBaseEnvSet(version.MajorMinor(oldest.Major(), oldest.Minor()-1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiler := must.Value(admissioncel.NewCompositedCompiler(environment.MustBaseEnvSet(version.MajorMinor(oldest.Major(), oldest.Minor()-1))))(t)
 	declared := admissioncel.OptionalVariableDeclarations{HasAuthorizer: true}
 	for _, v := range policy.Spec.Variables {
 		variable := expression{&validating.Variable{Name: v.Name, Expression: v.Expression}, v.Name}

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const (
@@ -91,27 +93,19 @@ func (c chart) render(t *testing.T, values string, args ...string) (string, erro
 // rendered returns the output of render, which must not fail.
 func (c chart) rendered(t *testing.T, values string, args ...string) string {
 	t.Helper()
-	out, err := c.render(t, values, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Value(c.render(t, values, args...))(t)
 	return out
 }
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Value(os.ReadFile(path))(t)
 	return string(data)
 }
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 // golden compares got with a file, or with -update writes the file.

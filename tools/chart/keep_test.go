@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8slabels "k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const kept = "bitstreams: {references: [registry.example.com/fpga/nlb:1.0]}\n"
@@ -149,16 +151,10 @@ func TestKeepSelectors(t *testing.T) {
 		for _, o := range objects(t, plugin.rendered(t, api+kept, "--skip-tests")) {
 			switch o := o.(type) {
 			case *appsv1.DaemonSet:
-				s, err := metav1.LabelSelectorAsSelector(o.Spec.Selector)
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := must.Value(metav1.LabelSelectorAsSelector(o.Spec.Selector))(t)
 				own["DaemonSet "+o.Name], labels[o.Name] = s, o.Spec.Template.Labels
 			case *networkingv1.NetworkPolicy:
-				s, err := metav1.LabelSelectorAsSelector(&o.Spec.PodSelector)
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := must.Value(metav1.LabelSelectorAsSelector(&o.Spec.PodSelector))(t)
 				own["NetworkPolicy "+o.Name] = s
 			}
 		}

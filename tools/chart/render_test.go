@@ -17,6 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // sets runs a subtest for each set of values, with its rendered manifests.
@@ -58,10 +59,7 @@ func TestNotes(t *testing.T) {
 	charts(t, func(t *testing.T, c chart) {
 		c.sets(t, func(t *testing.T, values, _ string) {
 			c.golden(t, values, ".notes", func(set string) string {
-				out, err := helm("install", release, c.dir, "--namespace", space, "--values", set+".yaml", "--dry-run=client")
-				if err != nil {
-					t.Fatal(err)
-				}
+				out := must.Value(helm("install", release, c.dir, "--namespace", space, "--values", set+".yaml", "--dry-run=client"))(t)
 				_, notes, ok := strings.Cut(out, "\nNOTES:\n")
 				if !ok {
 					t.Fatalf("no notes:\n%s", out)
@@ -90,10 +88,7 @@ func (c chart) golden(t *testing.T, values, suffix string, output func(set strin
 // The manifests for users without Helm are the rendered chart, for each API.
 func TestManifests(t *testing.T) {
 	for api, file := range map[string]string{"devicePlugin": "accelerator-device-plugin.yaml", "dra": "accelerator-dra-driver.yaml"} {
-		out, err := helm("template", "accelerator-device-plugin", plugin.dir, "--namespace", "kube-system", "--skip-tests", "--set", "api="+api)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Value(helm("template", "accelerator-device-plugin", plugin.dir, "--namespace", "kube-system", "--skip-tests", "--set", "api="+api))(t)
 		objects(t, out)
 		golden(t, "../../deploy/manifests/"+file, "# Rendered from deploy/helm by `make manifests`. Do not edit.\n"+out)
 	}
@@ -287,9 +282,7 @@ func daemon(t *testing.T, manifests string) config.Config {
 	overrides(t, all, environment["ACCELERATOR_OVERRIDES"])
 	loader := newLoader()
 	err := loader.Load(func(name string) (string, bool) { v, ok := environment[name]; return v, ok })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	mounts := make(map[string]string)
 	for _, m := range c.VolumeMounts {
 		mounts[m.Name] = m.MountPath

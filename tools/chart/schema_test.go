@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // schema contains the fields of a JSON schema that the tests use.
@@ -25,9 +27,7 @@ type schema struct {
 func (c chart) readSchema(t *testing.T) schema {
 	t.Helper()
 	var s schema
-	if err := json.Unmarshal([]byte(read(t, c.dir+"/values.schema.json")), &s); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal([]byte(read(t, c.dir+"/values.schema.json")), &s))
 	return s
 }
 
@@ -105,9 +105,7 @@ func TestSchemaHasTheDaemonsValues(t *testing.T) {
 	})
 	t.Run("severity", func(t *testing.T) {
 		var words schema
-		if err := json.Unmarshal(config.Properties["health"].Properties["severity"].AdditionalProperties, &words); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal(config.Properties["health"].Properties["severity"].AdditionalProperties, &words))
 		check(t, `health: {severity: {port-ap6: "?"}}`, words)
 	})
 }
@@ -153,9 +151,7 @@ func open(s schema) []string {
 func TestSchemaHasTheValues(t *testing.T) {
 	charts(t, func(t *testing.T, c chart) {
 		var values map[string]any
-		if err := yaml.Unmarshal([]byte(read(t, c.dir+"/values.yaml")), &values); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, yaml.Unmarshal([]byte(read(t, c.dir+"/values.yaml")), &values))
 		want := append(slices.Collect(maps.Keys(values)), "global") // Helm adds it
 		slices.Sort(want)
 		if diff := cmp.Diff(want, slices.Sorted(maps.Keys(c.readSchema(t).Properties))); diff != "" {

@@ -22,6 +22,7 @@ import (
 	"b-com.com/accelerator-device-plugin/kubectl/fleet"
 	"b-com.com/accelerator-device-plugin/kubectl/redact"
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const secret = "hunter2-s3cr3t"
@@ -69,19 +70,14 @@ func secretive(t *testing.T) *simcluster.Cluster {
 // files returns the parts of a report by name, without the directory that all are in.
 func files(t *testing.T, name string) map[string]string {
 	t.Helper()
-	file, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Value(os.Open(name))(t)
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil || info.Mode() != 0o600 {
 		t.Errorf("mode %v, %v, want 0600", info.Mode(), err)
 	}
 	compressed, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	parts := map[string]string{}
 	for in := tar.NewReader(compressed); ; {
 		header, err := in.Next()
@@ -141,9 +137,7 @@ func TestReport(t *testing.T) {
 		t.Error("an existing file has changed")
 	}
 	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(link+"-target", link); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink(link+"-target", link))
 	if _, errs, code := kubectl(t, c, "report", "worker-3", "--file", link); code != 1 || !strings.Contains(errs, "file exists") {
 		t.Errorf("at a symbolic link: exit code %d, %s", code, errs)
 	}
@@ -265,18 +259,10 @@ node.json: cannot be parsed
 // Once the disk is full, nothing more is read, and the error is reported once.
 func TestReportDiskFull(t *testing.T) {
 	c := secretive(t)
-	f, err := fleet.New(c.Config(), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	pods, err := f.Pods(t.Context(), "worker-3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Value(fleet.New(c.Config(), "", ""))(t)
+	pods := must.Value(f.Pods(t.Context(), "worker-3"))(t)
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer full.Close()
 	b := &bundle{f: f, node: "worker-3", redactor: redact.New("worker-3"), tell: func(string) {}, tar: tar.NewWriter(full)}
 	b.parts(t.Context(), pods)
@@ -322,9 +308,7 @@ func TestReportInterrupted(t *testing.T) {
 func TestReportOfADaemon(t *testing.T) {
 	n := startNode(t, "two-ports", "pac-d5005")
 	log, err := os.ReadFile(n.log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	pod := simcluster.NewPod("worker-3", "kube-system", "fpga", "devicePlugin", n.run)
 	pod.Logs = []string{string(log)}
 	c := simcluster.Start(t, pod)
