@@ -23,9 +23,11 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"b-com.com/accelerator-device-plugin/internal/httpd"
 	"b-com.com/accelerator-device-plugin/operator/admission"
+	"b-com.com/accelerator-device-plugin/operator/api/v2"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -294,4 +296,65 @@ func hoard(_ http.RoundTripper, url string) {
 	conn.SetDeadline(time.Now().Add(3 * time.Second))
 	fmt.Fprint(conn, "GET /pods HTTP/1.1\r\nHost: webhook\r\n\r\n")
 	_, _ = io.Copy(io.Discard, conn)
+}
+
+// cached returns its own objects, as the cache of a manager does without deep copies.
+// The fake client would encode and decode each object.
+type cached struct {
+	client.Reader
+	functions []v2.AcceleratorFunction
+}
+
+func (c *cached) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	if l, ok := list.(*v2.AcceleratorFunctionList); ok {
+		l.Items = slices.Clone(c.functions)
+	}
+	return nil
+}
+
+func manyMappings(n int) *cached {
+	c := &cached{}
+	for i := range n {
+		c.functions = append(c.functions, *function("lab", fmt.Sprintf("f%04d", i), iface, afuA, []string{"af", "region"}[i%2]))
+	}
+	return c
+}
+
+// busyPod returns a pod that is larger than most pods that request cards.
+func busyPod(containers int) string {
+	var all []string
+	for i := range containers {
+		parts := []string{fmt.Sprintf("%s/f%04d=2", domain, 2*(i%4)+1), "cpu=1", valueFrom}
+		for v1 := range 20 {
+			parts = append(parts, v(fmt.Sprintf("VAR_%d", v1), strings.Repeat("x", 40)))
+		}
+		all = append(all, container(fmt.Sprintf("c%d", i), parts...))
+	}
+	return pod(all...)
+}
+
+// atRate calls send rate times a second, from a pool of goroutines. It returns the sorted times from
+// the scheduled time of a call to its end.
+func atRate(rate int, lasts time.Duration, send func()) []time.Duration {
+	times := make([]time.Duration, int(lasts.Seconds())*rate)
+	begin := time.Now()
+	due := func(i int) time.Time { return begin.Add(time.Duration(i) * time.Second / time.Duration(rate)) }
+	calls := make(chan int, len(times)) // buffered, so that the schedule never waits
+	var pool sync.WaitGroup
+	for range 100 {
+		pool.Go(func() {
+			for i := range calls {
+				send()
+				times[i] = time.Since(due(i))
+			}
+		})
+	}
+	for i := range times {
+		time.Sleep(time.Until(due(i)))
+		calls <- i
+	}
+	close(calls)
+	pool.Wait()
+	slices.Sort(times)
+	return times
 }
