@@ -21,6 +21,7 @@ import (
 	"b-com.com/accelerator-device-plugin/dra/claims"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -228,7 +229,5 @@ func TestBoundedFile(t *testing.T) {
 	large.NodeNumbers = []string{strings.Repeat("9", claims.MaxFile)}
 	r.set(large, port("5e:00.0", 1))
 	r.refuseNow(claimOf("one", result("a", "3b:00.0")), "bytes to write, want at most 4194304")
-	if diff := cmp.Diff(file, r.file()); diff != "" {
-		t.Errorf("file (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "file", file, r.file())
 }

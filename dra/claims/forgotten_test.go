@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -177,9 +177,7 @@ func TestForgottenClaim(t *testing.T) {
 						got[i] = name // its error is the one of the case
 					}
 				}
-				if diff := cmp.Diff(lines, got); diff != "" {
-					t.Errorf("log (-want +got):\n%s", diff)
-				}
+				compare.Values(t, "log", lines, got)
 			})
 		})
 	}
@@ -271,9 +269,7 @@ func TestCompareAgain(t *testing.T) {
 		synctest.Wait()
 		r.holds()
 		want := []string{"claim.unchecked claim default/one: away", "claim.forgotten default/one [3b:00.0] the API server has no such claim"}
-		if diff := cmp.Diff(want, r.lines()); diff != "" {
-			t.Errorf("log (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "log", want, r.lines())
 	})
 }
 

@@ -20,6 +20,7 @@ import (
 	"b-com.com/accelerator-device-plugin/dra/claims"
 	draslices "b-com.com/accelerator-device-plugin/dra/slices"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -117,9 +118,7 @@ func TestMetadata(t *testing.T) {
 	r.prepare(one)
 	syscall.Umask(umask)
 	small, other := attributesDir+"/resourceclaimtemplates/fpga/small/accelerator.b-com.com-metadata.json", attributesDir+"/resourceclaimtemplates/fpga/other/accelerator.b-com.com-metadata.json"
-	if diff := cmp.Diff([]string{other, small}, slices.Sorted(maps.Keys(r.files()))); diff != "" {
-		t.Errorf("paths (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "paths", []string{other, small}, slices.Sorted(maps.Keys(r.files())))
 	r.describesAt(small, 1, "small/big", a, b)
 	r.describesAt(other, 1, "other", c)
 	golden(t, "metadata.json", readFile(t, r.dir+"/metadata/uid-pod-fpga-x7k2p.other.json"))

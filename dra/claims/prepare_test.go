@@ -11,6 +11,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/metricstest"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -74,9 +75,7 @@ func TestPrepare(t *testing.T) {
 		`accelerator_allocations_total{resource="accelerator.b-com.com",result="refused"}`: "1",
 		`accelerator_allocated_devices_total{resource="accelerator.b-com.com"}`:            "6",
 	}
-	if diff := cmp.Diff(want, metricstest.Samples(metricstest.Page(t, r.metrics), "accelerator_alloc")); diff != "" {
-		t.Errorf("metrics (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "metrics", want, metricstest.Samples(metricstest.Page(t, r.metrics), "accelerator_alloc"))
 }
 
 // A claim whose devices all belong to other drivers gets nothing, and leaves no trace.
@@ -351,9 +350,7 @@ func TestPreparedAndGone(t *testing.T) {
 		r.set(now...)
 		r.refuseNow(c, "has left the node")
 		r.injects()
-		if diff := cmp.Diff(file, r.file()); diff != "" {
-			t.Errorf("record (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "record", file, r.file())
 	}
 	r.set(port("3b:00.0", 4))
 	r.prepare(c)

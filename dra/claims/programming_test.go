@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"b-com.com/accelerator-device-plugin/cdi"
@@ -17,6 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 	"b-com.com/accelerator-device-plugin/programming"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -92,9 +92,7 @@ func (r *rig) hooks(want ...string) {
 		}
 		got = append(got, line)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		r.t.Errorf("hooks (-want +got):\n%s", diff)
-	}
+	compare.Values(r.t, "hooks", want, got)
 }
 
 // hooked returns the expected line of hooks for a device that is programmed.
@@ -141,9 +139,7 @@ func TestProgramming(t *testing.T) {
 	r.prepare(one)
 	r.prepare(two)
 	r.hooks(want...)
-	if diff := cmp.Diff(file, r.file()); diff != "" {
-		t.Errorf("record (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "record", file, r.file())
 	held, err := r.Holdings(t.Context())
 	for _, id := range []string{"3b:00.0", "3b:00.0-p1", "5e:00.0", "af:00.0"} {
 		if err != nil || len(held[id]) != 1 || !held[id][0].AnyAFU {

@@ -30,6 +30,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/offer/draname"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -271,18 +272,14 @@ func (r *rig) holds(want ...string) {
 		}
 	}
 	slices.Sort(got)
-	if diff := cmp.Diff(want, got); diff != "" {
-		r.t.Errorf("holdings (-want +got):\n%s", diff)
-	}
+	compare.Values(r.t, "holdings", want, got)
 }
 
 // injects expects the devices in the spec: "CDI-NAME NODE".
 func (r *rig) injects(want ...string) {
 	r.t.Helper()
 	slices.Sort(want)
-	if diff := cmp.Diff(want, r.injected()); diff != "" {
-		r.t.Errorf("CDI devices (-want +got):\n%s", diff)
-	}
+	compare.Values(r.t, "CDI devices", want, r.injected())
 }
 
 func (r *rig) injected() (got []string) {
@@ -359,9 +356,7 @@ func golden(t *testing.T, name, got string) {
 	if *update {
 		must.Succeed(t, errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(path, []byte(got), 0o644)))
 	}
-	if diff := cmp.Diff(readFile(t, path), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", name, diff)
-	}
+	compare.Values(t, name, readFile(t, path), got)
 }
 
 // newSnapshots returns a source without a snapshot.

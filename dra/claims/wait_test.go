@@ -14,6 +14,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/dra/claims"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -325,9 +326,7 @@ func TestRun(t *testing.T) {
 		} {
 			r.set(step.devices...)
 			synctest.Wait()
-			if diff := cmp.Diff(step.want, r.injected()); diff != "" {
-				t.Errorf("%s: CDI devices (-want +got):\n%s", step.name, diff)
-			}
+			compare.Values(t, step.name+": CDI devices", step.want, r.injected())
 		}
 		r.snapshots.Store(inventory.Snapshot{Devices: []*inventory.Device{tombstone("3b:00.0", "removed-in-use"), port("5e:00.0", 1)}})
 		synctest.Wait()
@@ -345,9 +344,7 @@ func TestRun(t *testing.T) {
 			must.Succeed(t, change())
 			time.Sleep(10 * time.Second)
 			synctest.Wait()
-			if diff := cmp.Diff(whole, r.specText()); diff != "" {
-				t.Errorf("spec (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "spec", whole, r.specText())
 		}
 		if err := r.Ready(); err != nil {
 			t.Error(err)
@@ -423,9 +420,7 @@ func TestSpecCannotBeWritten(t *testing.T) {
 			event, _, _ := strings.Cut(line, " ")
 			events = append(events, event)
 		}
-		if diff := cmp.Diff([]string{"cdi.failed", "claim.refused", "cdi.recovered"}, events); diff != "" {
-			t.Errorf("log (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "log", []string{"cdi.failed", "claim.refused", "cdi.recovered"}, events)
 		r.prepare(two)
 		r.unprepare(one)
 	})

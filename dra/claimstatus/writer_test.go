@@ -29,6 +29,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/offer/draname"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -137,9 +138,7 @@ func (r *rig) after(d time.Duration) (requests []string) {
 // expect compares the requests within a time.
 func (r *rig) expect(d time.Duration, want ...string) {
 	r.t.Helper()
-	if diff := cmp.Diff(want, r.after(d)); diff != "" {
-		r.t.Errorf("requests (-want +got):\n%s", diff)
-	}
+	compare.Values(r.t, "requests", want, r.after(d))
 }
 
 // status returns the status of a claim: DEVICE READY REASON MESSAGE, and the data of its first device.
@@ -174,13 +173,9 @@ func TestStatus(t *testing.T) {
 		r.claim("one", "3b:00.0-p1", "3b:00.0", "3b:00.0")
 		r.expect(time.Second, "get one", "patch one")
 		got, data := r.status("one")
-		if diff := cmp.Diff([]string{"pci-0000-3b-00-0 True Healthy", "pci-0000-3b-00-0-p1 True Degraded throttled"}, got); diff != "" {
-			t.Errorf("status (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "status", []string{"pci-0000-3b-00-0 True Healthy", "pci-0000-3b-00-0-p1 True Degraded throttled"}, got)
 		want := map[string]any{"id": "3b:00.0", "pciBusID": "0000:3b:00.0", "numaNode": 0., "family": "dfl", "afuId": afu, "portId": 0., "pciId": "8086:09c4:8086:0000"}
-		if diff := cmp.Diff(want, data); diff != "" {
-			t.Errorf("data (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "data", want, data)
 		r.expect(24 * time.Hour)
 		r.claim("two", "5e:00.0")
 		r.expect(time.Second, "get two", "patch two")
@@ -192,9 +187,7 @@ func TestStatus(t *testing.T) {
 		}
 		r.expect(10*time.Second, "patch one", "patch two")
 		got, _ = r.status("one")
-		if diff := cmp.Diff([]string{"pci-0000-3b-00-0 False Unhealthy port-ap6=19, " + strings.Repeat("é", 93) + "…", "pci-0000-3b-00-0-p1 True Healthy"}, got); diff != "" {
-			t.Errorf("status (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "status", []string{"pci-0000-3b-00-0 False Unhealthy port-ap6=19, " + strings.Repeat("é", 93) + "…", "pci-0000-3b-00-0-p1 True Healthy"}, got)
 		got, data = r.status("two")
 		if diff := cmp.Diff([]string{"pci-0000-5e-00-0 False Unhealthy has left the node"}, got); diff != "" || len(data) != 1 {
 			t.Errorf("status (-want +got):\n%s\ndata %v", diff, data)

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -27,6 +26,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/offer/draname"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -131,9 +131,7 @@ func TestKubelet(t *testing.T) {
 				for _, d := range report.Devices {
 					got = append(got, fmt.Sprint(d.Device.PoolName, " ", d.Device.DeviceName, " ", d.Health, " ", d.Message))
 				}
-				if diff := cmp.Diff(text, strings.Join(got, "\n")); diff != "" {
-					t.Errorf("health (-want +got):\n%s", diff)
-				}
+				compare.Values(t, "health", text, strings.Join(got, "\n"))
 			}
 			want("worker-3 pci-0000-3b-00-0 HEALTHY \nworker-3 pci-0000-4b-00-0 UNHEALTHY afu-dead")
 			r.devices.set(broken("3b:00.0"))
@@ -326,9 +324,7 @@ func TestLeftovers(t *testing.T) {
 		"registry/accelerator.b-com.com-file-reg.sock", "registry/accelerator.b-com.com-lives-reg.sock", "registry/accelerator.b-com.com-new-reg.sock",
 		"registry/accelerator.b-com.com-old.sock", "registry/accelerator.b-com.community-reg.sock", "registry/other.example.com-reg.sock",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("files (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "files", want, got)
 	if n := r.count(logevent.SocketRemoved); n != 5 {
 		t.Errorf("found %d lines about sockets, want 5", n)
 	}

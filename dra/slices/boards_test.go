@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
 	"sigs.k8s.io/yaml"
 
@@ -22,6 +21,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/offer/draname"
 	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -90,9 +90,7 @@ func compareGolden(t *testing.T, path string, devices any) {
 		must.Succeed(t, os.WriteFile(path, text, 0o644))
 	}
 	want := must.Value(os.ReadFile(path))(t)
-	if diff := cmp.Diff(string(want), string(text)); diff != "" {
-		t.Errorf("slices (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "slices", string(want), string(text))
 }
 
 // devicesOn returns the devices of the node below root, with the names that the driver gives.

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"b-com.com/accelerator-device-plugin/kubectl/fleet"
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -120,9 +120,7 @@ func TestCanPull(t *testing.T) {
 			if (err == nil && got != test.want) || !strings.Contains(got, test.want) || (err != nil && a.Answer != "") {
 				t.Errorf("answer %q, want %q", got, test.want)
 			}
-			if diff := cmp.Diff([]string{"lab/fpga-n"}, c.Pods()); diff != "" {
-				t.Errorf("pods after the answer (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "pods after the answer", []string{"lab/fpga-n"}, c.Pods())
 		})
 	}
 }
@@ -257,9 +255,7 @@ func TestPullPod(t *testing.T) {
 		},
 		Status: corev1.PodStatus{Phase: "Pending"},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("pod (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "pod", want, got)
 	c.Set(simcluster.NewPod("n", "lab", "other", "dra", nil))
 	pretends := simcluster.NewPod("o", "evil", "fpga", "devicePlugin", nil)
 	pretends.Spec.Volumes = nil

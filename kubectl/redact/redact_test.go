@@ -13,6 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/daemon/view"
 	"b-com.com/accelerator-device-plugin/kubectl/redact"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -115,9 +116,7 @@ goroutine 7 [running]:
 (2 lines removed)
 {"event":"device.freed","holders":["container-1"],"level":"info","reason":"(removed) unhealthy","time":"2026-11-22T18:36:28.487145183Z"}
 `
-	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("log (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "log", want, string(got))
 	log := must.Value(os.ReadFile("../../internal/timeline/testdata/hotplug.log"))(t)
 	if kept := redact.New("").Log(log); strings.Contains(string(kept), "lines removed") || strings.Count(string(kept), "\n") != strings.Count(string(log), "\n") {
 		t.Errorf("lines of a recorded log are missing:\n%s", kept)

@@ -10,6 +10,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/kubectl/fleet"
 	"b-com.com/accelerator-device-plugin/kubectl/rows"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -82,9 +83,7 @@ worker-1  60:00.0     absent     -              -                      -      - 
 worker-2  -           unknown    -              -                      -      -       -       -     -    -             -             -        kube-system/fpga-x  no answer\x1b[31m within 10s
 `},
 	} {
-		if diff := cmp.Diff(test.want, "\n"+printed(t, rows.Devices(answers, nil, test.unhealthy), test.columns, false)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", test.name, diff)
-		}
+		compare.Values(t, test.name, test.want, "\n"+printed(t, rows.Devices(answers, nil, test.unhealthy), test.columns, false))
 	}
 	colours := printed(t, rows.Devices(answers, nil, false), rows.DeviceColumns, true)
 	for _, want := range []string{"\x1b[32mhealthy\x1b[0m", "\x1b[31munhealthy\x1b[0m", "\x1b[33mdegraded\x1b[0m", "\x1b[31munknown\x1b[0m"} {

@@ -39,6 +39,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"b-com.com/accelerator-device-plugin/operator/api/v1"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -528,9 +529,7 @@ func TestAPIServer(t *testing.T) {
 		c.edit("b", func(p *v1.FpgaDevicePlugin) { p.Spec.LogLevel = logLevel })
 		c.condition("b", v1.ConditionAccepted, metav1.ConditionTrue, "Applied", "")
 	}
-	if diff := cmp.Diff(first, generations()); diff != "" {
-		t.Errorf("generations of objects that did not change (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "generations of objects that did not change", first, generations())
 
 	// Devices that flap on many nodes do not each cause a reconciliation.
 	for i := range 20 {

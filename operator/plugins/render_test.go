@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"b-com.com/accelerator-device-plugin/operator/api/v1"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -73,9 +74,7 @@ func TestRender(t *testing.T) {
 				must.Succeed(t, os.WriteFile(golden, []byte(got), 0o644))
 			}
 			want := must.Value(os.ReadFile(golden))(t)
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("%s (go test ./plugins -update) (-want +got):\n%s", golden, diff)
-			}
+			compare.Values(t, golden+" (go test ./plugins -update)", string(want), got)
 		})
 	}
 }
@@ -176,9 +175,7 @@ func TestBitstreamsImage(t *testing.T) {
 // Values override fields, and null removes a default, as with Helm.
 func TestValuesOverride(t *testing.T) {
 	spec := podSpec(t, object(t, "{nodeSelector: {a: u, b: u}, values: {nodeSelector: {b: v, c: v}, tolerations: [], priorityClassName: null}}"))
-	if diff := cmp.Diff(map[string]string{"a": "u", "b": "v", "c": "v"}, spec.NodeSelector); diff != "" {
-		t.Error(diff)
-	}
+	compare.Values(t, "node selector", map[string]string{"a": "u", "b": "v", "c": "v"}, spec.NodeSelector)
 	if len(spec.Tolerations) != 0 || spec.PriorityClassName != "" {
 		t.Errorf("tolerations %v, priority class %q", spec.Tolerations, spec.PriorityClassName)
 	}
@@ -386,9 +383,7 @@ func TestOffers(t *testing.T) {
 				got = append(got, resource)
 			}
 		}
-		if diff := cmp.Diff(tc.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tc.spec, diff)
-		}
+		compare.Values(t, tc.spec, tc.want, got)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/structured"
 	"sigs.k8s.io/yaml"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -94,7 +94,5 @@ func TestBitstreams(t *testing.T) {
 	}
 	const bitstream = "afu-" + afu + "-69528db6eb31577a"
 	want := [][]string{{"pci-0000-4b-00-0", bitstream}, nil, {"pci-0000-5b-00-0", bitstream}, nil, {"pci-0000-3b-00-0"}, {"pci-0000-6b-00-0"}, nil}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("devices of the claims (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "devices of the claims", want, got)
 }

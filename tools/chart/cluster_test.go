@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -146,9 +146,7 @@ func TestSecurityContextConstraints(t *testing.T) {
 			RequiredDropCapabilities: []corev1.Capability{"ALL"}, Volumes: got.Volumes, SeccompProfiles: []string{"runtime/default"}, Groups: []string{},
 			SELinuxContext: strategy{"RunAsAny"}, RunAsUser: strategy{"RunAsAny"}, SupplementalGroups: strategy{"RunAsAny"}, FSGroup: strategy{"RunAsAny"},
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("constraints (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "constraints", want, got)
 	})
 }
 
@@ -188,8 +186,6 @@ func TestChartMetadata(t *testing.T) {
 		}
 		slices.SortFunc(got, func(a, b crd) int { return strings.Compare(a.Name, b.Name) })
 		slices.SortFunc(want, func(a, b crd) int { return strings.Compare(a.Name, b.Name) })
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("CRDs (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "CRDs", want, got)
 	})
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/common/util"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
@@ -38,6 +37,7 @@ import (
 	dracel "k8s.io/dynamic-resource-allocation/cel"
 	"sigs.k8s.io/yaml"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -185,9 +185,7 @@ func TestFinishClaims(t *testing.T) {
 				want[name] = o
 			}
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: objects (-want +got):\n%s", values, diff)
-		}
+		compare.Values(t, values+": objects", want, got)
 		for _, name := range []string{daemonSet, daemonSet + "-dra"} {
 			other := map[string]string{daemonSet: daemonSet + "-dra", daemonSet + "-dra": daemonSet}[name]
 			s, err := metav1.LabelSelectorAsSelector(got[name].(*appsv1.DaemonSet).Spec.Selector)
@@ -228,9 +226,7 @@ func claimed(t *testing.T, template *resourcev1.ResourceClaimTemplate, pod corev
 	if len(pod.ResourceClaims) != 1 || *pod.ResourceClaims[0].ResourceClaimTemplateName != template.Name {
 		t.Fatalf("claims of the pod: %+v, want one of the template %s", pod.ResourceClaims, template.Name)
 	}
-	if diff := cmp.Diff([]corev1.ResourceClaim{{Name: pod.ResourceClaims[0].Name}}, pod.Containers[0].Resources.Claims); diff != "" {
-		t.Errorf("claims of the container (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "claims of the container", []corev1.ResourceClaim{{Name: pod.ResourceClaims[0].Name}}, pod.Containers[0].Resources.Claims)
 }
 
 // The pod of helm test claims a device, and fails unless it gets its variable.
@@ -376,9 +372,7 @@ func TestDeviceClasses(t *testing.T) {
 		"pac.example.com":  {"both"},
 		"u250.example.com": {"shell"},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("devices of the classes (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "devices of the classes", want, got)
 	resources := map[string]string{} // extended resources, by the class
 	for _, class := range objects(t, plugin.rendered(t, read(t, plugin.data+"/dra-everything.yaml"))) {
 		if class, ok := class.(*resourcev1.DeviceClass); ok && class.Spec.ExtendedResourceName != nil {
@@ -388,9 +382,7 @@ func TestDeviceClasses(t *testing.T) {
 	wantResources := map[string]string{
 		driver: "b-com.com/accelerator", "nlb.example.com": "example.com/nlb", "u250.example.com": "amd.com/Xilinx_u250-xdma__201830.2____-1561465320",
 	}
-	if diff := cmp.Diff(wantResources, resources); diff != "" {
-		t.Errorf("extended resources of the classes (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "extended resources of the classes", wantResources, resources)
 	for _, o := range objects(t, plugin.rendered(t, "api: dra\ndra: {deviceClass: false}")) {
 		if class, ok := o.(*resourcev1.DeviceClass); ok {
 			t.Errorf("class %s with deviceClass: false", class.Name)
@@ -477,9 +469,7 @@ func TestPolicy(t *testing.T) {
 		Operations: []admissionregistrationv1.OperationType{"CREATE", "UPDATE", "DELETE"},
 		Rule:       admissionregistrationv1.Rule{APIGroups: []string{"resource.k8s.io"}, APIVersions: []string{"v1"}, Resources: []string{"resourceslices"}},
 	}
-	if diff := cmp.Diff([]admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: rule}}, policy.Spec.MatchConstraints.ResourceRules); diff != "" {
-		t.Errorf("rules (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "rules", []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: rule}}, policy.Spec.MatchConstraints.ResourceRules)
 	evaluator := validator(t, policy, oldest)
 
 	slice := func(node, of string) *resourcev1.ResourceSlice {

@@ -27,6 +27,7 @@ import (
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -160,9 +161,7 @@ func TestWebhook(t *testing.T) {
 	want := []metav1.LabelSelectorRequirement{{
 		Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{space, "kube-system", "lab"},
 	}}
-	if diff := cmp.Diff(want, w.NamespaceSelector.MatchExpressions); diff != "" {
-		t.Errorf("namespaces (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "namespaces", want, w.NamespaceSelector.MatchExpressions)
 	// helm test has no pod in an excluded namespace.
 	for namespace, test := range map[string]bool{"default": true, "lab": false, space: false} {
 		out := operator.rendered(t, "webhook: {excludedNamespaces: [lab]}\ntest: {namespace: "+namespace+"}")

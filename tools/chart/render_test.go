@@ -17,6 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -130,9 +131,7 @@ func TestLeastPrivilege(t *testing.T) {
 			t.Error("the pod uses the network, PID or IPC namespace of the host")
 		}
 		no, yes := false, true
-		if diff := cmp.Diff([]*bool{&no, &yes}, []*bool{pod.EnableServiceLinks, pod.HostUsers}); diff != "" {
-			t.Errorf("enableServiceLinks, hostUsers (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "enableServiceLinks, hostUsers", []*bool{&no, &yes}, []*bool{pod.EnableServiceLinks, pod.HostUsers})
 		want := &corev1.SecurityContext{
 			Privileged: &no, AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
 			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
@@ -140,9 +139,7 @@ func TestLeastPrivilege(t *testing.T) {
 		for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
 			got := c.SecurityContext.DeepCopy()
 			got.SELinuxOptions = nil
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s: security context (-want +got):\n%s", c.Name, diff)
-			}
+			compare.Values(t, c.Name+": security context", want, got)
 		}
 		init := 0
 		if strings.Contains(values, "programming:") {
@@ -199,9 +196,7 @@ func writable(t *testing.T, pod corev1.PodSpec, c corev1.Container) {
 			want = append(want, "cdi")
 		}
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("writable mounts (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "writable mounts", want, got)
 }
 
 // The daemon accepts the settings of the pod, and they equal the values.
@@ -255,9 +250,7 @@ func TestDaemonAcceptsConfig(t *testing.T) {
 				t.Errorf("rule %q", rule)
 			}
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("config (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "config", want, got)
 	})
 }
 
@@ -345,9 +338,7 @@ func TestOddPaths(t *testing.T) {
 				got = append(got, v.HostPath.Path)
 			}
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: paths of the host (-want +got):\n%s", api, diff)
-		}
+		compare.Values(t, api+": paths of the host", want, got)
 	}
 }
 
@@ -385,9 +376,7 @@ func TestHelmTest(t *testing.T) {
 		if tt.resource == "" {
 			want = nil
 		}
-		if diff := cmp.Diff(want, limits); diff != "" {
-			t.Errorf("%s: limits (-want +got):\n%s", tt.values, diff)
-		}
+		compare.Values(t, tt.values+": limits", want, limits)
 		if runs := args[0] == "version"; runs != (tt.resource != "") || !runs && (args[0] != "refuse" || len(args) != 2) {
 			t.Errorf("%s: runs %q", tt.values, args)
 		}

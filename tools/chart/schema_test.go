@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -121,9 +122,7 @@ func TestSchemaIsStrict(t *testing.T) {
 			want = append(want, ".config.health.severity", ".dashboard.labels", ".prometheusRule.labels")
 		}
 		slices.Sort(want)
-		if diff := cmp.Diff(want, open(c.readSchema(t))); diff != "" {
-			t.Errorf("objects that accept unknown keys (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "objects that accept unknown keys", want, open(c.readSchema(t)))
 	})
 }
 

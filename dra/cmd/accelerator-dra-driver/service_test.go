@@ -45,6 +45,7 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -299,9 +300,7 @@ func TestStory(t *testing.T) {
 	want := map[string][]string{"uid-first-card-" + device: {
 		"/dev/dfl-port.0", "ACCELERATOR_UNITS=3b:00.0", "ACCELERATOR_DEVICES=3b:00.0", "ACCELERATOR_DEVICE_PCI_0000_3B_00_0=3b:00.0",
 	}}
-	if diff := cmp.Diff(want, r.spec()); diff != "" {
-		t.Errorf("CDI spec (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "CDI spec", want, r.spec())
 	second := r.claim("second")
 	if _, failed := r.prepare(second); !strings.Contains(failed, "is prepared for claim default/first") {
 		t.Errorf("second claim of the device: error %q, want that it is prepared for the first", failed)
@@ -373,9 +372,7 @@ func TestProgramming(t *testing.T) {
 		"/dev/dfl-port.0", "ACCELERATOR_UNITS=3b:00.0", "ACCELERATOR_DEVICES=3b:00.0", "ACCELERATOR_DEVICE_PCI_0000_3B_00_0=3b:00.0",
 		"/opt/accelerator-fpga: accelerator-fpga hook --device 3b:00.0-p0 --afu " + afu + " --timeout 60s --store " + string(store),
 	}}
-	if diff := cmp.Diff(spec, r.spec()); diff != "" {
-		t.Errorf("CDI spec (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "CDI spec", spec, r.spec())
 
 	has := func(when, afu string) {
 		t.Helper()

@@ -22,6 +22,7 @@ import (
 	"b-com.com/accelerator-device-plugin/kubectl/fleet"
 	"b-com.com/accelerator-device-plugin/kubectl/redact"
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -106,9 +107,7 @@ func TestReport(t *testing.T) {
 	}
 	parts := files(t, name)
 	want := []string{"about.json", "node.json", "plugin-1/log-before-restart.txt", "plugin-1/log.txt", "plugin-1/pod.json", "plugin-1/scan.json", "plugin-1/settings-1.json", "plugin-1/settings-2.json", "plugin-1/state.json", "slices.json"}
-	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(parts))); diff != "" {
-		t.Errorf("parts (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "parts", want, slices.Sorted(maps.Keys(parts)))
 	for part, text := range parts {
 		if strings.Contains(part+text, secret) {
 			t.Errorf("%s has the secret:\n%s", part, text)
@@ -223,9 +222,7 @@ node.json: cannot be parsed
 			}
 		}
 		parts := files(t, name)
-		if diff := cmp.Diff(test.in, parts["problems.txt"]); diff != "" {
-			t.Errorf("%s: problems.txt (-want +got):\n%s", test.name, diff)
-		}
+		compare.Values(t, test.name+": problems.txt", test.in, parts["problems.txt"])
 		for part, text := range parts {
 			if strings.Contains(part+text, secret) {
 				t.Errorf("%s: %s has the secret:\n%s", test.name, part, text)
@@ -283,9 +280,7 @@ func TestReportNames(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "report")
 	kubectl(t, c, "report", "worker-3", "--full", "--file", name)
 	want := []string{"about.json", "lab_fpga-worker-3/...json", "lab_fpga-worker-3/.._.._.._.._etc_passwd.json", "lab_fpga-worker-3/.._.._x.json", "lab_fpga-worker-3/pod.json", "problems.txt"}
-	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(files(t, name)))); diff != "" {
-		t.Errorf("parts (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "parts", want, slices.Sorted(maps.Keys(files(t, name))))
 }
 
 // Ctrl-C leaves no file.
