@@ -50,16 +50,6 @@ func isDRA(values string) bool { return strings.HasPrefix(values, "api: dra\n") 
 // oldest is the oldest version of Kubernetes for the driver.
 var oldest = version.MajorMinor(1, 34)
 
-// The driver is refused with versions of Kubernetes that do not serve resource.k8s.io/v1.
-func TestKubeVersionOfDRA(t *testing.T) {
-	for kubernetes, accepted := range map[string]bool{"1.26.0": false, "1.33.9": false, "v1.33.5-gke.1": false, "1.34.0": true, "v1.34.1-gke.2": true, "v1.37.1": true} {
-		_, err := plugin.render(t, "api: dra", "--kube-version", kubernetes)
-		if err != nil && !strings.Contains(err.Error(), "want 1.34 or newer, which serves resource.k8s.io/v1") || (err == nil) != accepted {
-			t.Errorf("version %s: error %v, want it accepted: %t", kubernetes, err, accepted)
-		}
-	}
-}
-
 // The chart refuses bitstreams for versions of Kubernetes in which only one claim could have a bitstream, and without
 // programming.
 func TestKubeVersionOfBitstreams(t *testing.T) {
@@ -69,33 +59,6 @@ func TestKubeVersionOfBitstreams(t *testing.T) {
 	} {
 		if _, err := plugin.render(t, "api: dra\ndra: {publishBitstreams: true}\n"+values, "--kube-version", "1.35.9"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", values, err, want)
-		}
-	}
-}
-
-// Extended resources are refused with versions of Kubernetes that drop the field by default.
-func TestKubeVersionOfExtendedResources(t *testing.T) {
-	const extended = "api: dra\ndra: {extendedResourceName: b-com.com/accelerator}"
-	for _, values := range []string{extended, "api: dra\ndra: {deviceClasses: [{name: a, extendedResourceName: b-com.com/accelerator, match: {family: dfl}}]}"} {
-		for kubernetes, accepted := range map[string]bool{"1.34.0": false, "v1.35.9-gke.1": false, "1.36.0": true, "v1.36.1-gke.2": true, "v1.37.1": true} {
-			_, err := plugin.render(t, values, "--kube-version", kubernetes)
-			if err != nil && !strings.Contains(err.Error(), ".extendedResourceName: found b-com.com/accelerator with Kubernetes") || (err == nil) != accepted {
-				t.Errorf("version %s: error %v, want it accepted: %t", kubernetes, err, accepted)
-			}
-		}
-	}
-	if _, err := plugin.render(t, strings.Replace(extended, "api: dra", "api: devicePlugin", 1), "--kube-version", "1.30.0"); err != nil {
-		t.Errorf("with api: devicePlugin, where the value has no effect: %v", err)
-	}
-}
-
-// The chart refuses the status of claims for versions of Kubernetes whose API server does not limit the permission to
-// write it.
-func TestKubeVersionOfClaimStatus(t *testing.T) {
-	for kubernetes, accepted := range map[string]bool{"1.34.0": false, "v1.35.9-gke.1": false, "1.36.0": true, "v1.36.1-gke.2": true, "v1.37.1": true} {
-		_, err := plugin.render(t, "api: dra\ndra: {claimStatus: true}", "--kube-version", kubernetes)
-		if err != nil && !strings.Contains(err.Error(), "dra.claimStatus: found true with Kubernetes") || (err == nil) != accepted {
-			t.Errorf("version %s: error %v, want it accepted: %t", kubernetes, err, accepted)
 		}
 	}
 }
@@ -345,11 +308,15 @@ func TestDeviceClasses(t *testing.T) {
 		"another driver":   device("gpu.example.com", "afuId", afu),
 		"its empty driver": device("gpu.example.com"),
 	}
-	got := map[string][]string{} // names of the devices, by the class
+	got := map[string][]string{}     // names of the devices, by the class
+	resources := map[string]string{} // extended resources, by the class
 	for _, class := range objects(t, plugin.rendered(t, read(t, plugin.data+"/dra-everything.yaml"))) {
 		class, ok := class.(*resourcev1.DeviceClass)
 		if !ok {
 			continue
+		}
+		if class.Spec.ExtendedResourceName != nil {
+			resources[class.Name] = *class.Spec.ExtendedResourceName
 		}
 		for name, device := range devices {
 			matches := true
@@ -373,12 +340,6 @@ func TestDeviceClasses(t *testing.T) {
 		"u250.example.com": {"shell"},
 	}
 	compare.Values(t, "devices of the classes", want, got)
-	resources := map[string]string{} // extended resources, by the class
-	for _, class := range objects(t, plugin.rendered(t, read(t, plugin.data+"/dra-everything.yaml"))) {
-		if class, ok := class.(*resourcev1.DeviceClass); ok && class.Spec.ExtendedResourceName != nil {
-			resources[class.Name] = *class.Spec.ExtendedResourceName
-		}
-	}
 	wantResources := map[string]string{
 		driver: "b-com.com/accelerator", "nlb.example.com": "example.com/nlb", "u250.example.com": "amd.com/Xilinx_u250-xdma__201830.2____-1561465320",
 	}
@@ -433,6 +394,20 @@ func validator(t *testing.T, policy *admissionregistrationv1.ValidatingAdmission
 	return validating.NewValidator(compile(validations), matcher, compile(nil), compile(messages), policy.Spec.FailurePolicy, nil)
 }
 
+// onlyPolicy returns the only policy of the objects. Its binding must make it deny everywhere.
+func onlyPolicy(t *testing.T, all []runtime.Object) *admissionregistrationv1.ValidatingAdmissionPolicy {
+	t.Helper()
+	policy := only[*admissionregistrationv1.ValidatingAdmissionPolicy](t, all)
+	binding := only[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, all)
+	if binding.Spec.PolicyName != policy.Name || !slices.Equal(binding.Spec.ValidationActions, []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}) || binding.Spec.MatchResources != nil {
+		t.Errorf("binding %+v of policy %s, want it to deny everywhere", binding.Spec, policy.Name)
+	}
+	if *policy.Spec.FailurePolicy != admissionregistrationv1.Fail || *policy.Spec.MatchConstraints.MatchPolicy != admissionregistrationv1.Equivalent {
+		t.Errorf("%+v, want failurePolicy Fail and matchPolicy Equivalent", policy.Spec)
+	}
+	return policy
+}
+
 // ofConfig reports whether an object belongs to the policy for configurations.
 func ofConfig(o runtime.Object) bool {
 	return strings.HasSuffix(o.(metav1.Object).GetName(), "-config")
@@ -442,14 +417,7 @@ func ofConfig(o runtime.Object) bool {
 // server, in dra/claims.
 func TestConfigPolicy(t *testing.T) {
 	all := slices.DeleteFunc(objects(t, plugin.rendered(t, "api: dra")), func(o runtime.Object) bool { return !ofConfig(o) })
-	policy := only[*admissionregistrationv1.ValidatingAdmissionPolicy](t, all)
-	binding := only[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, all)
-	if binding.Spec.PolicyName != policy.Name || !slices.Equal(binding.Spec.ValidationActions, []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}) || binding.Spec.MatchResources != nil {
-		t.Errorf("binding %+v of policy %s, want it to deny everywhere", binding.Spec, policy.Name)
-	}
-	if *policy.Spec.FailurePolicy != admissionregistrationv1.Fail || *policy.Spec.MatchConstraints.MatchPolicy != admissionregistrationv1.Equivalent {
-		t.Errorf("%+v, want failurePolicy Fail and matchPolicy Equivalent", policy.Spec)
-	}
+	policy := onlyPolicy(t, all)
 	validator(t, policy, oldest)
 }
 
@@ -457,14 +425,7 @@ func TestConfigPolicy(t *testing.T) {
 // node of its token.
 func TestPolicy(t *testing.T) {
 	all := slices.DeleteFunc(objects(t, plugin.rendered(t, "api: dra")), ofConfig)
-	policy := only[*admissionregistrationv1.ValidatingAdmissionPolicy](t, all)
-	binding := only[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, all)
-	if binding.Spec.PolicyName != policy.Name || !slices.Equal(binding.Spec.ValidationActions, []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}) || binding.Spec.MatchResources != nil {
-		t.Errorf("binding %+v of policy %s, want it to deny everywhere", binding.Spec, policy.Name)
-	}
-	if *policy.Spec.FailurePolicy != admissionregistrationv1.Fail || *policy.Spec.MatchConstraints.MatchPolicy != admissionregistrationv1.Equivalent {
-		t.Errorf("%+v, want failurePolicy Fail and matchPolicy Equivalent", policy.Spec)
-	}
+	policy := onlyPolicy(t, all)
 	rule := admissionregistrationv1.RuleWithOperations{
 		Operations: []admissionregistrationv1.OperationType{"CREATE", "UPDATE", "DELETE"},
 		Rule:       admissionregistrationv1.Rule{APIGroups: []string{"resource.k8s.io"}, APIVersions: []string{"v1"}, Resources: []string{"resourceslices"}},

@@ -295,16 +295,30 @@ func (c chart) refuses(t *testing.T, all []refused) {
 	}
 }
 
+// Versions of Kubernetes that are too old are refused. The driver needs resource.k8s.io/v1. Extended resources need
+// their field, which older versions drop by default. The status of claims needs an API server that limits the permission
+// to write it.
 func TestKubeVersion(t *testing.T) {
-	plugin.kubeVersions(t, map[string]bool{"1.25.16": false, "1.26.0": true, "1.30.2-gke.1": true, "v1.37.1": true})
-	operator.kubeVersions(t, map[string]bool{"1.29.9": false, "1.30.0": true, "1.30.2-gke.1": true, "v1.37.1": true})
+	plugin.kubeVersions(t, "", "incompatible with Kubernetes", map[string]bool{"1.25.16": false, "1.26.0": true, "1.30.2-gke.1": true, "v1.37.1": true})
+	operator.kubeVersions(t, "", "incompatible with Kubernetes", map[string]bool{"1.29.9": false, "1.30.0": true, "1.30.2-gke.1": true, "v1.37.1": true})
+	plugin.kubeVersions(t, "api: dra", "want 1.34 or newer, which serves resource.k8s.io/v1",
+		map[string]bool{"1.26.0": false, "1.33.9": false, "v1.33.5-gke.1": false, "1.34.0": true, "v1.34.1-gke.2": true, "v1.37.1": true})
+	from36 := map[string]bool{"1.34.0": false, "v1.35.9-gke.1": false, "1.36.0": true, "v1.36.1-gke.2": true, "v1.37.1": true}
+	const extended = "dra: {extendedResourceName: b-com.com/accelerator}"
+	plugin.kubeVersions(t, "api: dra\n"+extended, ".extendedResourceName: found b-com.com/accelerator with Kubernetes", from36)
+	plugin.kubeVersions(t, "api: dra\ndra: {deviceClasses: [{name: a, extendedResourceName: b-com.com/accelerator, match: {family: dfl}}]}",
+		".extendedResourceName: found b-com.com/accelerator with Kubernetes", from36)
+	plugin.kubeVersions(t, extended, "", map[string]bool{"1.30.0": true}) // with the device plugin, the value has no effect
+	plugin.kubeVersions(t, "api: dra\ndra: {claimStatus: true}", "dra.claimStatus: found true with Kubernetes", from36)
 }
 
-func (c chart) kubeVersions(t *testing.T, versions map[string]bool) {
+// kubeVersions checks which versions the chart accepts with these values. The errors contain want.
+func (c chart) kubeVersions(t *testing.T, values, want string, versions map[string]bool) {
+	t.Helper()
 	for version, accepted := range versions {
-		_, err := c.render(t, "", "--kube-version", version)
-		if err != nil && !strings.Contains(err.Error(), "incompatible with Kubernetes") || (err == nil) != accepted {
-			t.Errorf("%s: version %s: error %v, want it accepted: %t", c.dir, version, err, accepted)
+		_, err := c.render(t, values, "--kube-version", version)
+		if err != nil && !strings.Contains(err.Error(), want) || (err == nil) != accepted {
+			t.Errorf("%s: %s: version %s: error %v, want it accepted: %t", c.dir, values, version, err, accepted)
 		}
 	}
 }
