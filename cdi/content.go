@@ -17,12 +17,12 @@ import (
 	specs "tags.cncf.io/container-device-interface/specs-go"
 )
 
-// errInvalid is the error for a spec that no runtime would accept.
+// errInvalid means that no runtime would accept the spec.
 var errInvalid = errors.New("new content is invalid")
 
 // hookTimeout is the number of seconds after which the runtime kills a hook. It is longer than the hook's own deadline,
 // because the runtime doesn't give a reason when it kills a hook. It is shorter than the 2 minutes after which the
-// kubelet gives up starting a container, because the hook would otherwise keep running after that.
+// kubelet gives up starting a container, because otherwise the hook would keep running.
 const hookTimeout = 110
 
 // content is the content of a spec file.
@@ -32,14 +32,14 @@ type content struct {
 	names map[string]string // id → qualified name of each device in the spec
 }
 
-// document is a spec in the form in which it is written. It leaves out the edits for all devices, which are never used.
-// The library would write an empty object for them, under a key that not every version of CDI's JSON schema allows.
+// document is a spec as written to the file. It leaves out the edits that apply to all devices, which are never used:
+// the library would write an empty object for them, under a key that not every version of CDI's JSON schema allows.
 type document struct {
 	specs.Spec
 	ContainerEdits *struct{} `json:"containerEdits,omitempty"`
 }
 
-// render returns the content for these devices. The result doesn't depend on their order.
+// render returns the content for these devices. It doesn't depend on the order of the devices.
 func render(kind, hostDevRoot string, devices []Device) (*content, error) {
 	c := &content{spec: specs.Spec{Kind: kind}, names: map[string]string{}}
 	vendor, class := parser.ParseQualifier(kind)
@@ -56,7 +56,7 @@ func render(kind, hostDevRoot string, devices []Device) (*content, error) {
 				Path:        path.Join("/dev", node),
 				HostPath:    path.Join(hostDevRoot, node),
 				Permissions: "rw",
-				// No type or numbers: the runtime reads them from the node.
+				// Type, major and minor are left out: the runtime reads them from the device node.
 			})
 		}
 		mount := func(file File, access string) error {
@@ -106,8 +106,8 @@ func render(kind, hostDevRoot string, devices []Device) (*content, error) {
 	return c, nil
 }
 
-// check reads and validates the file with CDI's library, the same way a runtime does. It returns an error if the
-// library doesn't read the desired content.
+// check reads and validates the file with CDI's library, as a runtime does. It returns an error unless the library
+// reads exactly this content.
 func (c *content) check(path string) error {
 	read, err := cdi.ReadSpec(path, 0)
 	if disk := (*fs.PathError)(nil); errors.As(err, &disk) {
@@ -122,8 +122,8 @@ func (c *content) check(path string) error {
 	return nil
 }
 
-// covers reports whether a spec gives each of its devices the same nodes, variables and hook as c does. The spec may
-// contain fewer devices.
+// covers reports whether found gives each of its devices the same nodes, variables and hook as c does. found may
+// contain fewer devices than c.
 func (c *content) covers(found *specs.Spec) bool {
 	if found.Kind != c.spec.Kind || !reflect.DeepEqual(found.ContainerEdits, specs.ContainerEdits{}) {
 		return false

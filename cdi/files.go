@@ -14,7 +14,7 @@ import (
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 )
 
-// files contains the paths of the spec's files.
+// files holds the paths of the spec's files.
 type files struct {
 	dir  string
 	spec string // DIR/fpga.intel.com-fpga.json
@@ -23,7 +23,7 @@ type files struct {
 	last *checked
 }
 
-// filesOf returns the files in dir for the spec with this name, for example fpga.intel.com-fpga.
+// filesOf returns the files in dir for the spec called name, for example fpga.intel.com-fpga.
 func filesOf(dir, name string) files {
 	return files{
 		dir: dir, spec: filepath.Join(dir, name+".json"), lock: filepath.Join(dir, "."+name+".lock"), temp: "." + name + ".",
@@ -31,15 +31,15 @@ func filesOf(dir, name string) files {
 	}
 }
 
-// checked is the spec file's state when its content was last written or compared. A file in the same state doesn't have
-// to be read, so Allocate answers even if the process has run out of file descriptors.
+// checked is the spec file's state when its content was last written or compared. As long as the state is the same, the
+// file doesn't have to be read, so Allocate works even if the process has run out of file descriptors.
 type checked struct {
-	info    fs.FileInfo // nil if not known
-	content *content    // nil if not known, or if there is no file
+	info    fs.FileInfo // nil if unknown
+	content *content    // nil if unknown or if there is no file
 }
 
 // unchanged reports whether the file at path is the one that was checked, hasn't been modified since, and contains
-// these bytes. It doesn't open any files.
+// want. It doesn't open any files.
 func (c *checked) unchanged(path string, want []byte) bool {
 	info, err := os.Lstat(path)
 	if err != nil || c.info == nil || !bytes.Equal(c.content.bytes, want) {
@@ -51,7 +51,7 @@ func (c *checked) unchanged(path string, want []byte) bool {
 
 const tempSuffix = ".tmp"
 
-// put writes the desired content to the spec file, or removes the file if there should be none.
+// put writes the desired content to the spec file, or removes the file if it shouldn't exist.
 func (f files) put(wanted *content) error {
 	switch {
 	case len(wanted.bytes) == 0:
@@ -62,8 +62,8 @@ func (f files) put(wanted *content) error {
 	return f.replace(wanted)
 }
 
-// open opens the spec for reading. It doesn't follow symbolic links, and doesn't block if the file is a pipe. It
-// returns an error if the file isn't a regular one.
+// open opens the spec for reading. It doesn't follow symbolic links, doesn't block on a pipe, and returns an error
+// unless the file is a regular file.
 func (f files) open() (*os.File, fs.FileInfo, error) {
 	file, err := os.OpenFile(f.spec, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -102,12 +102,12 @@ func (f files) has(want *content) bool {
 	return true
 }
 
-// maxSpec is the size of the largest file that stale reads. A spec with 1000 devices takes about 300 kB.
+// maxSpec is the maximum number of bytes that stale reads. A spec with 1000 devices takes about 300 kB.
 const maxSpec = 4 << 20
 
-// stale reports whether the spec gives a device nodes, variables or a hook other than the desired ones. A file that
-// can't be read or parsed is stale. If the process doesn't have the descriptors or memory to read the file, stale
-// relies on the content last found in it.
+// stale reports whether the spec gives any device the wrong nodes, variables or hook. A file that can't be read or
+// parsed is stale. If the process lacks the descriptors or memory to read the file, stale relies on the content last
+// found in it.
 func (f files) stale(wanted *content) bool {
 	file, _, err := f.open()
 	switch {
@@ -128,7 +128,7 @@ func (f files) stale(wanted *content) bool {
 	return err != nil || found == nil || !wanted.covers(found)
 }
 
-// replace atomically replaces the old file with a new one. The old one may be any type of file except a directory. If
+// replace atomically replaces the old file with a new one. The old file may be of any type except a directory. If
 // replace returns an error, the old file is unchanged.
 func (f files) replace(wanted *content) (err error) {
 	if info, err := os.Lstat(f.spec); err == nil && info.IsDir() {
@@ -164,8 +164,8 @@ func (f files) replace(wanted *content) (err error) {
 	return nil
 }
 
-// withoutPath removes file names from a file operation's error. The temporary file has a different name at each
-// attempt, but an error should be logged only if it differs from the previous one.
+// withoutPath removes file names from the error of a file operation. An error is logged only if it differs from the
+// previous error, and the temporary file has a different name at each attempt.
 func withoutPath(err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("%s: %w", path.Op, path.Err)
@@ -176,8 +176,8 @@ func withoutPath(err error) error {
 	return err
 }
 
-// fill writes, syncs and closes a file. Without the sync, the file could be empty after a power loss. The directory
-// isn't synced: if the old file reappears after a power loss, the next daemon's first Write replaces it.
+// fill writes, syncs and closes a file. Without the sync, the file could be empty after a power failure. The directory
+// isn't synced: if the old file reappears after a power failure, the next daemon's first Write replaces it.
 func fill(file *os.File, text []byte) error {
 	_, err := file.Write(text)
 	if err == nil {
@@ -189,7 +189,7 @@ func fill(file *os.File, text []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// remove removes the spec. A directory with its name stays, because CDI readers ignore it.
+// remove removes the spec. If there is a directory of this name, it stays, because CDI readers ignore it.
 func (f files) remove() error {
 	switch err := syscall.Unlink(f.spec); {
 	case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EISDIR):

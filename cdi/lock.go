@@ -9,11 +9,11 @@ import (
 )
 
 // lock is a flock(2) on the lock file. A shared lock shows other daemons that this one is running. The kernel releases
-// it when the process ends, even if the process is killed.
+// the lock when the process ends, even if it is killed.
 type lock struct{ file *os.File }
 
-// ensureLock takes the shared lock unless it is already held. If the lock file or the directory was removed or
-// replaced, it takes the lock again.
+// ensureLock takes the shared lock, unless the Spec already holds it. If the lock file or the directory has been
+// removed or replaced, ensureLock takes the lock again.
 func (s *Spec) ensureLock() error {
 	if s.lock != nil && s.lock.inPlace(s.files.lock) {
 		return nil
@@ -47,7 +47,7 @@ func (s *Spec) releaseLock() error {
 			return fmt.Errorf("CDI spec %s not removed: %w", s.files.spec, err)
 		}
 	}
-	// flock(2) releases the shared lock before it tries to get the exclusive one. So if two daemons exit at the same
+	// flock(2) releases the shared lock before it tries to get the exclusive one, so if two daemons exit at the same
 	// time, the later one gets the exclusive lock.
 	if err := s.lock.flock(syscall.LOCK_EX | syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
 		return nil
@@ -57,13 +57,13 @@ func (s *Spec) releaseLock() error {
 	return errors.Join(s.files.remove(), s.files.removeLeftovers(), os.Remove(s.files.lock))
 }
 
-// acquire takes a shared lock on the lock file, creating the file if needed. If no other daemon holds a lock, it first
-// removes temporary files left by killed daemons. It blocks while another daemon holds the exclusive lock, which
-// daemons do while they remove files at startup and exit.
+// acquire takes a shared lock on the lock file, creating the file if needed. If no other daemon holds a lock, acquire
+// first removes temporary files left by killed daemons. It blocks while another daemon holds the exclusive lock to
+// remove files, which happens at startup and exit.
 func acquire(f files) (*lock, error) {
 	for {
-		// Mode 0600, so that no other user can lock the file. It isn't opened for writing, because that would prevent
-		// the file system from being remounted read-only.
+		// The mode is 0600, so that no other user can lock the file. The file isn't opened for writing, because that
+		// would prevent the file system from being remounted read-only.
 		file, err := os.OpenFile(f.lock, os.O_RDONLY|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 		if err != nil {
 			return nil, err
@@ -103,7 +103,7 @@ func (l *lock) flock(how int) error {
 	}
 }
 
-// inPlace reports whether the locked file is still the one at path, which is the one other daemons open.
+// inPlace reports whether the locked file is still the file at path, which is what other daemons open.
 func (l *lock) inPlace(path string) bool {
 	held, err := l.file.Stat()
 	if err != nil {

@@ -21,23 +21,23 @@ const diskTimeout = time.Second
 // Device is a device that can be given to containers.
 type Device struct {
 	ID    string   // "3b:00.0": a valid CDI device name
-	Nodes []string // names below the device root, in the order of the file; a device without any nodes or mounts is left out
-	// SharedNodes lists the names of nodes that are shared by several devices. A container with several of these
-	// devices gets each node once, because the runtime replaces a node that has the same path.
+	Nodes []string // names below the device root, in the order of the file; a device without any nodes or mounts is omitted
+	// SharedNodes lists nodes that several devices share. A container with several of these devices gets each node
+	// once, because the runtime replaces a node that has the same path.
 	SharedNodes []string
 	Mounts      []string // absolute paths of host files, which containers get at the same paths
-	Files       []File   // host files that containers can only read
-	Env         []string // NAME=VALUE, for each container that gets the device; may be empty
+	Files       []File   // host files, which containers get read-only
+	Env         []string // NAME=VALUE, set in each container that gets the device; may be empty
 	Hook        *Hook    // nil if there is none
 }
 
-// File is a file that containers can read. Both paths are absolute and clean.
+// File is a host file that containers can read. Both paths are absolute and clean.
 type File struct {
 	HostPath, Path string // on the host and in the container
 }
 
 // Hook is a program that the runtime runs as root on the host, after it has created a container's namespaces and before
-// it starts the container. If the program fails, the container doesn't start.
+// it starts the container. If the hook fails, the container doesn't start.
 type Hook struct {
 	Path string   // on the host
 	Args []string // including the program's name
@@ -48,7 +48,7 @@ type Spec struct {
 	kind        string // "fpga.intel.com/fpga"
 	hostDevRoot string // absolute
 	files       files
-	busy        chan struct{}                     // contains an element while a call is accessing the disk
+	busy        chan struct{}                     // holds an element while a call is accessing the disk
 	names       atomic.Pointer[map[string]string] // id → qualified name of each device in the file
 
 	// Owned by the call that has put the element into busy.
@@ -56,8 +56,8 @@ type Spec struct {
 	closed bool
 }
 
-// Open locks the spec file for a kind in a directory, creating the directory if needed, and removes temporary files
-// left by killed daemons. An existing spec stays until the first Write, because containers may restart before that.
+// Open locks the spec file for kind in dir, creating the directory if needed, and removes temporary files left by
+// killed daemons. An existing spec stays until the first Write, because containers may restart before that.
 //
 // kind is VENDOR/CLASS, e.g. "fpga.intel.com/fpga". hostDevRoot is the absolute path of the device node directory as
 // the container runtime sees it.
@@ -88,13 +88,13 @@ func Open(dir, kind, hostDevRoot string) (*Spec, error) {
 	return s, nil
 }
 
-// Write replaces the file with one that contains exactly these devices, sorted by id. It compares the file's content
-// first, so it restores a file that another process has changed or removed, and doesn't write one that is already
-// correct. If no device has any nodes or mounts, the file is removed.
+// Write makes the file contain exactly these devices, sorted by id. It first compares the file's content: it doesn't
+// write a file that is already correct, but restores one that another process has changed or removed. If no device has
+// any nodes or mounts, Write removes the file.
 //
-// If no valid spec can be made of these devices, Write returns an error and changes nothing. If the file can't be
+// If no valid spec can be made from these devices, Write returns an error and changes nothing. If the file can't be
 // written (because the disk is full or read-only), the next Write tries again. Until then the old file stays if each
-// device in it has the same nodes, variables and hook as in devices. Otherwise the file is removed, so that no
+// device in it has the same nodes, variables and hook as in devices. Otherwise Write removes the file, so that no
 // container gets another device's nodes or starts without its hook. If the file can't be removed either, the error says
 // so.
 func (s *Spec) Write(devices []Device) error {
@@ -106,7 +106,7 @@ func (s *Spec) Write(devices []Device) error {
 }
 
 // Name returns the name by which the runtime finds a device, e.g. "fpga.intel.com/fpga=3b:00.0". ok is false if the
-// device isn't in the last file that was written.
+// file, as last written, doesn't contain the device.
 func (s *Spec) Name(id string) (name string, ok bool) {
 	name, ok = (*s.names.Load())[id]
 	return name, ok
@@ -126,8 +126,8 @@ func (s *Spec) Close() error {
 	return err
 }
 
-// settle writes the desired file and sets the names to those in the file. If the file can't be written and the old one
-// is stale, it removes the old one. That frees space on a full disk, so it then tries once more.
+// settle writes the desired file and updates the names. If the file can't be written and the old file is stale, settle
+// removes the old file. This frees space on a full disk, so settle then tries once more.
 func (s *Spec) settle(wanted *content) error {
 	path := s.files.spec
 	err := s.put(wanted)
@@ -154,7 +154,7 @@ func (s *Spec) settle(wanted *content) error {
 	return fmt.Errorf("CDI spec %s not changed: %w%s", path, err, usableDir)
 }
 
-// put writes the file if it doesn't have the desired content.
+// put takes the lock, writes the file unless it already has the desired content, and updates the names.
 func (s *Spec) put(wanted *content) error {
 	if err := s.ensureLock(); err != nil {
 		return err
@@ -166,8 +166,8 @@ func (s *Spec) put(wanted *content) error {
 	return nil
 }
 
-// do runs work, which accesses the disk, after earlier work has returned. It blocks until work has returned or
-// diskTimeout has passed.
+// do calls work, which accesses the disk, once earlier calls of this kind have returned. It blocks until work has
+// returned or diskTimeout has passed.
 func (s *Spec) do(work func() error) error {
 	timer := time.NewTimer(diskTimeout)
 	defer timer.Stop()

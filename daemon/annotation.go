@@ -23,12 +23,12 @@ const FirstAnswer = 3 * time.Second
 type modeSelector struct {
 	setting  string      // --mode, which is used if there is no annotation
 	mode     string      // the last mode chosen
-	modes    chan string // has size 1; holds the chosen mode until Serve receives it
+	modes    chan string // buffers the chosen mode until Serve receives it; capacity 1
 	answered bool        // the API server has answered, possibly by rejecting the request
 	log      *zap.Logger
 }
 
-// changed chooses the mode for the node's current state. It logs and ignores an annotation that isn't a mode.
+// changed chooses the mode for a changed node. It logs and ignores an annotation that isn't a mode.
 func (m *modeSelector) changed(n apiserver.Node) {
 	m.answered = true
 	asked, ok := n.Annotations[annotationMode]
@@ -47,7 +47,7 @@ func (m *modeSelector) changed(n apiserver.Node) {
 	m.choose()
 }
 
-// refused handles the API server rejecting the request for the node. The mode stays the same.
+// refused is called when the API server rejects the request for the node. It keeps the mode.
 func (m *modeSelector) refused(node string) {
 	if !m.answered {
 		m.answered = true
@@ -56,7 +56,7 @@ func (m *modeSelector) refused(node string) {
 	m.choose()
 }
 
-// choose sends the mode. It replaces a mode that hasn't been received yet, and doesn't block.
+// choose sends the mode to Serve, replacing one that Serve hasn't received yet. It doesn't block.
 func (m *modeSelector) choose() {
 	select {
 	case <-m.modes:
@@ -65,7 +65,7 @@ func (m *modeSelector) choose() {
 	m.modes <- m.mode
 }
 
-// logUnknownMode logs that the daemon starts in the mode from the settings because the annotation is unknown.
+// logUnknownMode logs that the daemon starts in the mode from its settings because it couldn't read the annotation.
 func logUnknownMode(log *zap.Logger, node, mode string) {
 	log.Warn("annotation of the node not known, mode of the settings used", logevent.ConfigNotice, logevent.Node(node), logevent.Mode(mode))
 }

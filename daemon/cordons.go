@@ -27,8 +27,8 @@ func (c cordons) remove(ctx context.Context, devices []string, by string) ([]cor
 	return ended, err
 }
 
-// published waits until the snapshot reflects the cordons in force, but no longer than a second. The command then
-// prints the devices in this snapshot.
+// published waits up to a second for a snapshot that reflects the cordons in force. The command then prints the devices
+// in this snapshot.
 func (c cordons) published(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -20,19 +20,19 @@ import (
 
 // API is the Kubernetes API through which a daemon advertises its devices: the device plugin API or DRA. The daemon
 // calls Configure, Start, Run, Withdraw and Close at most once each, in this order. The other methods must be safe for
-// concurrent use. They are called after Start unless their comments say otherwise.
+// concurrent use, and are only called after Start unless noted otherwise.
 type API interface {
-	// Configure sets the fields of cfg that concern holders: Holders, Record and Given. HoldersUnknown is already set
-	// if containers may hold devices through the other API. Configure also sets it if devices may be missing from
-	// Record.
+	// Configure sets the fields of cfg that concern holders: Holders, Record and Given. It also sets HoldersUnknown if
+	// Record may be incomplete. The daemon has already set HoldersUnknown if containers may hold devices through the
+	// other API.
 	Configure(ctx context.Context, cfg *inventory.Config) error
 	// Start gives the API the inventory, which isn't running yet. ctx is canceled when the daemon exits.
 	Start(ctx context.Context, inv *inventory.Inventory)
 	// Run advertises the devices until ctx is done. If it returns an error, the daemon exits.
 	Run(ctx context.Context) error
-	// Withdraw removes from Kubernetes any devices that would otherwise remain there after the daemon has exited, and
-	// returns nil if none remain. It is called after Run has returned, or if Start was never called. It isn't called if
-	// the daemon has failed or if another daemon for this API is running on the node.
+	// Withdraw removes from Kubernetes any devices that would otherwise remain there after the daemon exits, and
+	// returns nil if none remain. It is called after Run returns, and also if Start was never called. It isn't called
+	// if the daemon has failed or if another daemon for this API is running on the node.
 	Withdraw(ctx context.Context) error
 	// Close releases whatever the API has opened. It is called after all tasks have ended.
 	Close() error
@@ -61,15 +61,16 @@ type Daemon struct {
 	Log     *zap.Logger
 	Metrics *metrics.Metrics
 	Open    func() (API, error) // opens the API at startup
-	Guest   bool                // doesn't advertise any devices, so it may run alongside the node's owner without a lock
+	Guest   bool                // doesn't advertise devices, so it may run without the node lock, alongside the owner
 
 	Loader  *config.Loader   // the loader that loaded Config; nil if there are no files
-	Hangups <-chan os.Signal // SIGHUP; if it is nil, Serve doesn't handle it
-	toggles <-chan os.Signal // SIGUSR1; if it is nil, it isn't handled
+	Hangups <-chan os.Signal // SIGHUP; nil if Serve shouldn't handle it
+	toggles <-chan os.Signal // SIGUSR1; nil if Serve shouldn't handle it
 	toggle  func()           // toggles the debug level; not used if toggles is nil
 }
 
-// Serve opens the daemon's parts, starts their tasks and makes new policies until ctx is done or a task fails.
+// Serve opens the daemon's parts and starts their tasks. It then keeps the inventory's policy up to date until ctx is
+// done or a task fails.
 func (d *Daemon) Serve(ctx context.Context) (failed error) {
 	defer backlog.FlushOnPanic(d.Log)
 	if err := checkStateDir(ctx, d.Config.StateDir, d.Kind); err != nil {

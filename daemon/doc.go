@@ -20,28 +20,28 @@
 //
 // A daemon has a single watcher, inventory, API, HTTP server and local socket for as long as it runs.
 //
-//   - The goroutine of [Daemon.Serve] owns the newest settings and the mode. Changed files, SIGHUP and the node's
-//     annotation change them. From these and the cordons, Serve makes a policy and hands it to the inventory. The
-//     inventory and the API keep running. Settings that change the naming take effect once no other daemon advertises
-//     the devices.
+//   - The goroutine of [Daemon.Serve] owns the newest settings and the mode. They change when the files or the node's
+//     annotation change, or on SIGHUP. Serve then makes a policy from them and the cordons, and hands it to the
+//     inventory. The inventory and the API keep running. Settings that change the naming take effect once no other
+//     daemon advertises the devices.
 //   - [owner.Node] owns the node lock. Serve takes it under the newest settings' naming before any card is read, and
-//     releases it after all tasks have ended. Until the lock is taken, HTTP requests get different answers. A daemon
-//     that is waiting because of its naming is ready.
+//     releases it after all tasks have ended. Until the daemon has the lock, it answers HTTP requests without an
+//     inventory. A daemon that is waiting because of its naming reports that it is ready.
 //   - [cordon.Book] owns the cordons. It is used by the "cordons" task and by requests on the local socket.
 //   - [ledger.Ledger] owns what is remembered about the cards. The "ledger" task follows the snapshots.
 //   - liveSettings holds the last files that were read, and belongs to Serve's goroutine. Any goroutine may load its
 //     state field.
-//   - stateSource combines the newest snapshot, settings, cordons and holders for each request. All it owns is the
-//     signal that one of them has changed.
-//   - The task that follows the node's annotation owns the modeSelector. It hands over the newest mode through a
-//     channel of size one.
+//   - stateSource combines the newest snapshot, settings, cordons and holders for each request. It only owns the signal
+//     that one of them has changed.
+//   - The task that follows the node's annotation owns the modeSelector. It passes the newest mode to Serve through a
+//     buffered channel of size one.
 //   - [Log] owns the log, its level and the lines that haven't been written yet.
 //
 // # What may block
 //
-// If the annotation is followed, the daemon first waits up to 3 s for the API server. It then waits until the node
-// isn't owned by a daemon for the other API or by one with a different naming. [API.Holders] and
-// [inventory.Config.Holders] may wait for the kubelet. They run in goroutines that belong to the inventory, the
-// recorder, and requests over HTTP and on the local socket. A cordon request waits for the state directory's disk, for
-// up to 5 s. Logging never blocks.
+// A daemon that follows the node's annotation first waits up to 3 s for the API server. The daemon then waits as long
+// as the node is owned by a daemon for the other API or by one with a different naming. [API.Holders] and
+// [inventory.Config.Holders] may wait for the kubelet; they are called by the inventory, by the recorder, and by
+// requests over HTTP and on the local socket, each in its own goroutine. A cordon request waits up to 5 s for the state
+// directory's disk. Logging never blocks.
 package daemon

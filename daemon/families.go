@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/offer"
 )
 
-// Families returns the families that the settings enable and that are used in their mode.
+// Families returns the families that are enabled in cfg and used in its mode.
 func Families(cfg config.Config) []inventory.Family {
 	if cfg.Mode == offer.Pool {
 		return []inventory.Family{pool.Pool{Units: cfg.AccelNbUnits}}
@@ -34,7 +34,7 @@ func AllFamilies(cfg config.Config) []inventory.Family {
 	}
 }
 
-// kindOf defines, by mode, which kind of unit a device is. In the other modes a device is a port.
+// kindOf maps modes to the kind of unit that a device is. In modes that aren't listed, a device is a port.
 var kindOf = map[string]port.Kind{offer.Region: port.PerFME, offer.RegionDevel: port.PerFMEWithNode}
 
 // signals returns the signals of the families enabled in any mode, because the mode may change while the watcher is

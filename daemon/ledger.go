@@ -35,15 +35,14 @@ func (r *run) openLedger(ctx context.Context) {
 	r.ledger = ledger.Open(context.WithoutCancel(ctx), cfg, r.Log)
 }
 
-// exempt reports whether a card isn't expected, because it is cordoned or excluded, or because none of the families
-// that the settings enable lists it.
+// exempt reports whether a card is allowed to be absent: it is cordoned or excluded, or its family isn't in use.
 func exempt(cfg config.Config, cordons []cordon.Cordon, address, family string) bool {
 	return cordon.Find(cordons, address) != nil || cfg.Exclude[address] ||
 		!slices.ContainsFunc(Families(cfg), func(f inventory.Family) bool { return f.Name() == family })
 }
 
-// onBus reports whether there is a PCI function with these ids at an address. pciID "" matches any ids. If the process
-// is out of memory or descriptors and can't tell, the function counts as present.
+// onBus reports whether there is a PCI function with these IDs at the address. An empty pciID matches any function. If
+// onBus can't tell because the process is out of memory or descriptors, it returns true.
 func onBus(sysfsRoot, address, pciID string) bool {
 	dir := functionAt(sysfsRoot, address)
 	if dir == "" {
@@ -53,7 +52,7 @@ func onBus(sysfsRoot, address, pciID string) bool {
 	return err != nil || id != "" && (pciID == "" || id == pciID)
 }
 
-// onVFIO reports whether someone has bound the function with these ids to vfio-pci, for a virtual machine.
+// onVFIO reports whether the function is bound to vfio-pci, for use by a virtual machine.
 func onVFIO(sysfsRoot, address, pciID string) bool {
 	if !onBus(sysfsRoot, address, pciID) {
 		return false
@@ -62,7 +61,7 @@ func onVFIO(sysfsRoot, address, pciID string) bool {
 	return err == nil && driver == "vfio-pci"
 }
 
-// functionAt returns the directory of the PCI function at an address, or "" if the text isn't an address.
+// functionAt returns the directory of the PCI function at the address, or "" if address isn't a PCI address.
 func functionAt(sysfsRoot, address string) string {
 	address, err := sysfs.ParseAddress(address)
 	if err != nil {
@@ -71,8 +70,8 @@ func functionAt(sysfsRoot, address string) string {
 	return filepath.Join(sysfsRoot, "bus/pci/devices", address)
 }
 
-// machine returns the id that the firmware gives the machine, or "" if there is none. Unlike the host's machine-id, it
-// can be read in a container and doesn't move with the disk.
+// machine returns the machine's ID from the firmware, or "" if there is none. Unlike the host's machine-id, it can be
+// read in a container and doesn't move with the disk.
 func machine(sysfsRoot string) string {
 	text, err := os.ReadFile(filepath.Join(sysfsRoot, "class/dmi/id/product_uuid"))
 	if err != nil {

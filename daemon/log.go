@@ -33,9 +33,9 @@ type Log struct {
 	lines *backlog.Core
 }
 
-// OpenLog returns a log that writes to w and counts the lines it drops in m. [Log.Close] must be called at the end.
-// From then on, the process ignores SIGPIPE: if the log's reader closes the pipe, lines are lost, but the daemon must
-// keep running.
+// OpenLog returns a log that writes to w and counts the lines it drops in m. The caller must call [Log.Close] before
+// exiting. OpenLog makes the process ignore SIGPIPE: if the log's reader closes the pipe, lines are lost, but the
+// daemon keeps running.
 func OpenLog(cfg config.Config, w io.Writer, m *metrics.Metrics) *Log {
 	signal.Ignore(syscall.SIGPIPE)
 	l := &Log{usual: levelOf(cfg), level: zap.NewAtomicLevelAt(levelOf(cfg))}
@@ -48,8 +48,8 @@ func OpenLog(cfg config.Config, w io.Writer, m *metrics.Metrics) *Log {
 	return l
 }
 
-// Close blocks until all lines have been written, or for half a second if the log's reader has stalled. Later lines are
-// dropped.
+// Close waits until all lines have been written, but at most half a second if the log's reader has stalled. Lines
+// logged after that are dropped.
 func (l *Log) Close() { l.lines.Close() }
 
 // Toggle switches the debug level on or off. It logs the change while debug is on, so that the line is always written.
@@ -63,7 +63,7 @@ func (l *Log) Toggle() {
 	l.level.SetLevel(next)
 }
 
-// EndCounts logs how many lines have been suppressed. After that, all lines are written.
+// EndCounts logs how many lines have been suppressed, and stops suppressing lines.
 func (l *Log) EndCounts() { l.limit.Close() }
 
 func newZap(core zapcore.Core) *zap.Logger {

@@ -46,7 +46,7 @@ func stateOf(mode, config func() string, inv *inventory.Inventory, api API, card
 	return s
 }
 
-// versionsOf returns the versions of these devices' cards, once for each card.
+// versionsOf returns the versions of the devices' cards, with one entry per card.
 func versionsOf(devices []*inventory.Device, sensed map[string]sensors.Card) []metrics.CardVersions {
 	cards := make(map[string]metrics.CardVersions)
 	for _, d := range devices {

@@ -11,12 +11,12 @@ import (
 )
 
 // namingVersion must be increased when a new version of the program gives devices different ids or names for the same
-// settings, or gives containers different device nodes. This keeps the new version from advertising devices alongside
-// the old one during an upgrade.
+// settings, or gives containers different device nodes. This keeps the two versions from advertising devices side by
+// side during an upgrade.
 const namingVersion = 1
 
-// naming contains the settings that determine which devices exist, under which names they are advertised, and which
-// files a container gets with them. A new field must be omitted from the JSON when it has its default value, so that
+// naming holds the settings that determine which devices exist, under which names they are advertised, and which files
+// a container gets with them. A new field must be omitted from the JSON when it has its default value, so that
 // upgrading the program doesn't change the naming.
 type naming struct {
 	Version int
@@ -37,7 +37,7 @@ type naming struct {
 	Rules                           []string
 }
 
-// Naming returns the naming of a daemon for an API with these settings. Two daemons can advertise a node's devices at
+// Naming returns the naming of a daemon with these settings and this API. Two daemons can advertise a node's devices at
 // the same time only if they have the same naming.
 func Naming(cfg config.Config, api string) owner.Naming {
 	n := naming{
@@ -50,7 +50,7 @@ func Naming(cfg config.Config, api string) owner.Naming {
 		n.ResourceName, n.ResourceNamespace = cfg.ResourceName, cfg.ResourceNamespace
 	}
 	for _, rule := range cfg.Resources {
-		if api == control.DRA { // rules only determine which devices exist
+		if api == control.DRA { // with DRA, rules only determine which devices exist
 			rule = offer.Rule{Match: rule.Match}
 		}
 		n.Rules = append(n.Rules, rule.String())

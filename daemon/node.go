@@ -22,11 +22,11 @@ import (
 // BMC takes tens of milliseconds.
 const ReadTimeout = 2 * time.Second
 
-// holdersInterval is the time between two queries for holders while a device's state depends on the answer.
+// holdersInterval is how often holders are queried while a device's state depends on the answer.
 const holdersInterval = 10 * time.Second
 
-// NewLoader returns a loader that accepts the names of families and health rows in settings. This includes the names
-// from families that are off, so that a family can be turned off without other changes.
+// NewLoader returns a loader that accepts the names of all families and of their health rows in settings. These include
+// disabled families, so that a family can be disabled without changing other settings.
 func NewLoader() *config.Loader {
 	var v config.Vocabulary
 	for _, f := range AllFamilies(config.Defaults()) {
@@ -52,8 +52,8 @@ type Node struct {
 	Inventory *inventory.Inventory
 }
 
-// OpenNode opens a watcher's event sources and returns the watcher with a new inventory. No later event is missed, even
-// if the inventory is run later. The two may have different logs.
+// OpenNode opens a watcher's event sources and returns the watcher with a new inventory. No event is missed from then
+// on, even if the inventory starts later. The watcher and the inventory may use different logs.
 func OpenNode(cfg config.Config, watched inventory.Config, watcherLog, inventoryLog *zap.Logger) (*Node, error) {
 	host, err := OpenHost(cfg)
 	if err != nil {
@@ -92,7 +92,7 @@ func DevicePolicy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy {
 	for entry := range cfg.Exclude {
 		p.Exclude[entry] = inventory.ReasonExcluded
 	}
-	for _, c := range cordons { // a cordon takes precedence over exclude, because it has a name and a reason
+	for _, c := range cordons { // a cordon takes precedence over exclude, because it records who made it and why
 		p.Exclude[c.Device] = inventory.ReasonCordoned
 	}
 	for row, severity := range cfg.Severity {

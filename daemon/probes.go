@@ -12,7 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 )
 
-// switchable contains the functions behind /healthz, /readyz and /devices, which change when the daemon owns the node.
+// switchable holds the functions behind /healthz, /readyz and /devices, which change once the daemon owns the node.
 type switchable struct {
 	owned   *owner.Node
 	serving atomic.Pointer[httpd.Answers]
@@ -48,7 +48,7 @@ func (s *switchable) answers(m *metrics.Metrics) httpd.Answers {
 		Alive:   func(ctx context.Context) error { return s.now().Alive(ctx) },
 		Ready:   func(ctx context.Context) error { return s.now().Ready(ctx) },
 		Notes: func() (all []string) {
-			if err := s.owned.Waiting(); err != nil { // it is ready nevertheless
+			if err := s.owned.Waiting(); err != nil { // the daemon may be ready although it is waiting
 				all = append(all, err.Error())
 			}
 			return append(all, s.now().Notes()...)

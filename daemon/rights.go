@@ -12,13 +12,13 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
 )
 
-// openWithin is how long startup waits for the state directory's file system before it leaves that to
-// [owner.Node.Take].
+// openWithin is how long startup waits for the state directory's file system. After that, [owner.Node.Take] continues
+// to wait.
 const openWithin = 5 * time.Second
 
 // checkStateDir creates the state directory if it doesn't exist. It returns an error if this process doesn't run as
-// root and isn't allowed to use the directory, because the daemon would wait for it in vain. Other errors may go away,
-// so they are left to [owner.Node.Take], which logs them and tries again.
+// root and isn't allowed to use the directory, because waiting wouldn't help. Other errors may go away, so they are
+// left to [owner.Node.Take], which logs them and tries again.
 func checkStateDir(ctx context.Context, dir, kind string) error {
 	uid := os.Geteuid()
 	if uid == 0 || dir == "" {
@@ -43,8 +43,8 @@ func withoutRights(err error, uid int, kind string) error {
 	foreign := (*privatedir.OwnerError)(nil)
 	switch {
 	case errors.As(err, &foreign):
-		// The error leaves out the chown that the full error suggests, because that would take the directory away from
-		// a daemon that runs as root.
+		// Leave out the chown that the original error suggests: it would take the directory away from a daemon that
+		// runs as root.
 		err = fmt.Errorf("%s: found owner uid %d, want %d", foreign.Path, foreign.UID, uid)
 	case !errors.Is(err, fs.ErrPermission):
 		return nil

@@ -25,7 +25,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// run is one call of [Daemon.Serve]. It belongs to Serve's goroutine; tasks get what they need when they start.
+// run is the state of one call to [Daemon.Serve]. It belongs to Serve's goroutine; tasks get what they need when they
+// start.
 type run struct {
 	*Daemon
 	tasks  *errgroup.Group
@@ -33,7 +34,7 @@ type run struct {
 	client *apiserver.Client // nil if none is needed
 	owned  *owner.Node
 
-	cfg     config.Config // the newest settings, which the mode and the files change
+	cfg     config.Config // the newest settings, from the files and the annotation
 	modes   chan string   // modes from the annotation; if it is nil, the mode comes from the settings
 	live    *liveSettings
 	changed chan config.Files
@@ -41,27 +42,28 @@ type run struct {
 
 	book     *cordon.Book
 	ledger   *ledger.Ledger
-	cordoned <-chan struct{} // closed when the cordons differ from those in the last policy
+	cordoned <-chan struct{} // closed when the cordons differ from those in the current policy
 	node     *Node
 	inForce  *latest.Value[config.Config]
 
-	// used contains the settings in force. While another daemon advertises the devices under their old names, only
-	// those parts of cfg take effect that don't change the names.
+	// used holds the settings in force. While another daemon advertises the devices under their old names, only changes
+	// in cfg that don't affect the names take effect.
 	used    config.Config
-	retry   <-chan time.Time // for rename; nil if the names are already those of cfg
-	renamed <-chan time.Time // the old names have been withdrawn
+	retry   <-chan time.Time // when to call rename again; nil if the names match cfg
+	renamed <-chan time.Time // fires when the old names have been withdrawn
 }
 
-// withdrawn is how long it takes until the last lists under the old names have reached Kubernetes, and waiting daemons
-// may advertise the devices under the new ones. The inventory immediately withdraws all devices whose names may change.
+// withdrawn is how long it takes for the last lists with the old names to reach Kubernetes. After that, waiting daemons
+// may advertise the devices under the new names. The inventory immediately withdraws all devices whose names may
+// change.
 const withdrawn = time.Second
 
-// serve starts all tasks, and makes policies until ctx is done. It then returns nil, possibly while the tasks are still
-// running.
+// serve starts all tasks, and keeps the policy up to date until ctx is done. It then returns nil, possibly while the
+// tasks are still running.
 //
-// The mode is chosen before the node is taken, because it is part of the naming. It is also chosen before the first
-// card is read, because the kubelet would end up with both modes' resources if it changed later. Nothing is read or
-// advertised before the node is taken.
+// The mode is chosen before the node is taken, because it is part of the naming, and before the first card is read,
+// because a later change would leave the kubelet with both modes' resources. Nothing is read or advertised before the
+// node is taken.
 func (r *run) serve(ctx context.Context) error {
 	if err := r.prepare(ctx); err != nil {
 		return err
@@ -82,7 +84,7 @@ func (r *run) serve(ctx context.Context) error {
 	return nil
 }
 
-// task starts a task. If it fails, all tasks end.
+// task starts a task. If the task fails, all tasks end.
 func (r *run) task(ctx context.Context, name string, do func(context.Context) error) {
 	r.tasks.Go(func() error {
 		defer backlog.FlushOnPanic(r.Log)
@@ -93,7 +95,7 @@ func (r *run) task(ctx context.Context, name string, do func(context.Context) er
 	})
 }
 
-// prepare starts whatever also serves while the daemon is waiting for the node.
+// prepare starts the tasks that run even while the daemon is waiting for the node.
 func (r *run) prepare(ctx context.Context) error {
 	r.task(ctx, "stop", func(ctx context.Context) error {
 		<-ctx.Done()
@@ -106,13 +108,12 @@ func (r *run) prepare(ctx context.Context) error {
 	if address, answers := r.cfg.HTTPAddress, r.probes.answers(r.Metrics); address != "" {
 		r.task(ctx, "http", func(ctx context.Context) error { return httpd.Run(ctx, address, answers, r.Log) })
 	}
-	// A daemon that is waiting because of another naming is ready. So anything that would make it fail has to be found
-	// before that.
+	// A daemon that is waiting because of its naming is ready. So check now for anything that would make it fail later.
 	_, err := OpenHost(r.cfg)
 	return err
 }
 
-// chooseMode waits a short time for the mode from the node's annotation. It returns false if ctx is done.
+// chooseMode waits briefly for the mode from the node's annotation. It returns false if ctx is done.
 func (r *run) chooseMode(ctx context.Context) bool {
 	if r.client == nil || !r.cfg.NodeAnnotation {
 		return true
@@ -134,7 +135,7 @@ func (r *run) chooseMode(ctx context.Context) bool {
 	return true
 }
 
-// setMode updates the newest mode, which isn't in force yet.
+// setMode records and logs a new mode, which isn't in force yet.
 func (r *run) setMode(asked string) {
 	logMode(r.Log, r.cfg.Mode, asked)
 	r.cfg.Mode = asked
@@ -148,8 +149,8 @@ func (r *run) followSettings(ctx context.Context) {
 	}
 }
 
-// takeNode blocks until all daemons for the other API have exited, and all daemons that name the devices differently
-// from the newest settings. It returns false if ctx is done. A guest doesn't wait.
+// takeNode takes the node lock. It blocks until every daemon for the other API, and every daemon whose naming differs
+// from the newest settings, has exited. It returns false if ctx is done. A guest doesn't take the lock.
 func (r *run) takeNode(ctx context.Context) bool {
 	for !r.Guest {
 		var wanted atomic.Int64
@@ -222,7 +223,7 @@ func (r *run) startTasks(ctx context.Context, holders func(context.Context) inve
 		c, changed := inForce.Load()
 		return sensors.Settings{Which: c.Sensors, Interval: c.SensorInterval}, changed
 	}}, r.Log)
-	if !r.Guest { // otherwise, the owner reads the sensors and has the node's devices in its metrics
+	if !r.Guest { // a guest leaves the sensors and the metrics of the devices to the node's owner
 		r.task(ctx, "sensors", sensed.Run)
 		mode := func() string {
 			c, _ := inForce.Load()
@@ -262,7 +263,7 @@ func (r *run) startTasks(ctx context.Context, holders func(context.Context) inve
 	}
 }
 
-// forget forgets an absent card, even if its device is still listed.
+// forget makes the ledger and the inventory forget an absent card, even if its device is still listed.
 func (r *run) forget(ctx context.Context, card, by string) (ledger.Missing, error) {
 	forgotten, err := r.ledger.Forget(ctx, card, by)
 	if err == nil {
@@ -320,7 +321,8 @@ func (r *run) use(next config.Config) {
 	r.node.Inventory.Use(r.api.Policy(next, r.book.List()))
 }
 
-// rename reports whether the node has the newest settings' naming. If it doesn't, retry says when to try again.
+// rename switches the node to the newest settings' naming and reports whether it succeeded. If it didn't, r.retry fires
+// when it is time to try again.
 func (r *run) rename(ctx context.Context) bool {
 	former := r.owned.Naming()
 	if !r.Guest && !r.owned.Rename(ctx, Naming(r.cfg, r.Kind)) {

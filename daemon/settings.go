@@ -62,8 +62,8 @@ func (l *liveSettings) follow(ctx context.Context, to chan<- config.Files) error
 	return nil
 }
 
-// changed calls take if the files differ from the last ones read and aren't older. They may be older if SIGHUP has made
-// the daemon read newer files in the meantime. changed reports whether take has changed cfg.
+// changed calls take unless the files are equal to the last ones read, or older. They are older if SIGHUP has made the
+// daemon read newer files in the meantime. changed reports whether take changed cfg.
 func (l *liveSettings) changed(cfg *config.Config, files config.Files) bool {
 	return !files.Before(l.read) && !files.Equal(l.read) && l.take(cfg, files)
 }

@@ -14,8 +14,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Live calls [Daemon.Serve] with the process's SIGHUP and SIGUSR1 signals, and logs the start and the end. log is d's
-// log.
+// Live calls [Daemon.Serve], passes SIGHUP and SIGUSR1 to it, and logs when the daemon starts and stops. log must be
+// the Log that d.Log writes to.
 func (d *Daemon) Live(ctx context.Context, log *Log) error {
 	hangups, toggles := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -23,8 +23,8 @@ func (d *Daemon) Live(ctx context.Context, log *Log) error {
 	defer signal.Stop(hangups)
 	defer signal.Stop(toggles)
 	d.Hangups, d.toggles, d.toggle = hangups, toggles, log.Toggle
-	// Few objects live long, so frequent collections are cheap. They make the device plugin's resident memory about 2
-	// MiB smaller. GOGC in the environment takes precedence.
+	// Few objects live long, so frequent collections are cheap, and they save the device plugin about 2 MiB of resident
+	// memory. GOGC in the environment takes precedence.
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(50)
 	}

@@ -40,8 +40,8 @@ type stateSource struct {
 	changes   latest.Signal // raised by follow
 }
 
-// list returns the devices and their holders, and reports whether each card has been read or has timed out. If the
-// error isn't nil, not all holders are known.
+// list returns the devices and their holders. complete reports whether every card has been read or has timed out. If
+// err isn't nil, some holders are unknown.
 func (s *stateSource) list(ctx context.Context) (list view.List, complete bool, err error) {
 	cfg, _ := s.inForce.Load()
 	snapshot := s.complete(ctx)
@@ -89,14 +89,14 @@ func (s *stateSource) state(ctx context.Context) control.State {
 	if err := s.lockCheck(); err != nil {
 		state.StateDirError = err.Error()
 	}
-	if s.kind == control.DRA { // rules give names to resources
+	if s.kind == control.DRA { // rules name resources, which DRA doesn't have
 		state.IdleRules = []string{}
 	}
 	return state
 }
 
-// follow raises the changes signal when the devices, the missing cards, the mode, the settings or the cordons have
-// changed, until ctx is done. It doesn't follow changes of holders.
+// follow raises the changes signal whenever the devices, the missing cards, the mode, the settings or the cordons have
+// changed, until ctx is done. It doesn't follow changes in holders.
 func (s *stateSource) follow(ctx context.Context) error {
 	for {
 		_, devices := s.inventory.Latest()

@@ -1,4 +1,4 @@
-// Package docs has the tables of docs/health.md for programs.
+// Package docs makes the tables in docs/health.md available to programs.
 package docs
 
 import (
@@ -15,14 +15,14 @@ import (
 //go:embed health.md
 var health string
 
-// Reason is a row of the tables of reasons in health.md.
+// Reason is a row in one of the tables of reasons in health.md.
 type Reason struct {
 	Names    []string // NAME or NAME=VALUE
-	Device   string   // what it makes the device: "unhealthy", …
+	Device   string   // what the reason makes the device: "unhealthy", …
 	ReadFrom string
 	Places   []string // the directories that the paths in ReadFrom are relative to
-	Meaning  string   // and the remedy
-	Sections []string // of health.md that Meaning refers to, each with its heading
+	Meaning  string   // what the reason means, and the remedy
+	Sections []string // the sections of health.md that Meaning refers to, each with its heading
 }
 
 var (
@@ -30,11 +30,11 @@ var (
 	name     = regexp.MustCompile("`([^`]+)`")
 	emphasis = regexp.MustCompile(`(^|\s)\*(\w[^*]*)\*`)
 	link     = regexp.MustCompile(`\[([^]]+)\]\(([^)#]*)(#[^)]*)?\)`)
-	// place matches the beginning of a path. The last ones are files of the port.
+	// place matches the beginning of a path. The alternatives after root/ are files of the port.
 	place = regexp.MustCompile("`(mgmt/|fme/|pci/|slot/|root/)|`(?:afu_id|errors/errors|power_state)`|the port's directory")
 )
 
-// Reasons returns the rows of both tables, in their order.
+// Reasons returns the rows of both tables, in order.
 func Reasons() []Reason {
 	_, tables, _ := strings.Cut(health, "\n## Read from the hardware\n")
 	tables, _, _ = strings.Cut(tables, "\n### More about these reasons\n")
@@ -66,7 +66,7 @@ func Reasons() []Reason {
 	return all
 }
 
-// placesIn returns the items of the list before the first table, by their names: "the port", "fme/" and so on.
+// placesIn returns the items of the list that precedes the first table, by name: "the port", "fme/" and so on.
 func placesIn(section string) map[string]string {
 	list, _, _ := strings.Cut(section, "\n| ")
 	_, list, _ = strings.Cut(list, "\n- ")
@@ -80,8 +80,8 @@ func placesIn(section string) map[string]string {
 	return places
 }
 
-// Explain returns the rows about a reason, NAME or NAME=VALUE: those with exactly this reason, or else those with its NAME.
-// After recovering=NAME come the rows of NAME.
+// Explain returns the rows about a reason, NAME or NAME=VALUE: the rows with exactly this reason or, if there are none,
+// the rows with its NAME. For recovering=NAME, the rows about NAME follow.
 func Explain(reason string) (found []Reason) {
 	of := func(r string) string { name, _, _ := strings.Cut(r, "="); return name }
 	for _, same := range []func(string) bool{
@@ -103,7 +103,7 @@ func Explain(reason string) (found []Reason) {
 	return found
 }
 
-// Text returns the text of all rows about a reason, or a table of all reasons if it is "".
+// Text returns the text of all rows about a reason. If reason is "", it returns a table of all reasons.
 func Text(reason string) (string, error) {
 	var out strings.Builder
 	if reason == "" {
@@ -150,7 +150,7 @@ func Text(reason string) (string, error) {
 	return strings.Join(parts, "\n"), nil
 }
 
-// Names returns the NAMEs of all reasons, in their order.
+// Names returns the NAMEs of all reasons, in the order of the tables.
 func Names() (names []string) {
 	for _, r := range Reasons() {
 		for _, n := range r.Names {
@@ -162,7 +162,8 @@ func Names() (names []string) {
 	return names
 }
 
-// section returns the section of health.md with an anchor, without its subsections: "" if that is a table of reasons.
+// section returns the section of health.md with this anchor, without its subsections. It returns "" if the section is a
+// table of reasons.
 func section(anchor string) string {
 	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)\n`).FindAllStringSubmatchIndex(health, -1) {
 		title := health[m[2]:m[3]]
@@ -178,8 +179,8 @@ func section(anchor string) string {
 	return ""
 }
 
-// unfolded returns text with a paragraph for each row of a table, whose cells can be longer than a line of a terminal: the first
-// cell, and then the others, each after the title of its column.
+// unfolded replaces the rows of tables in text with paragraphs, because their cells can be longer than a terminal line.
+// A paragraph consists of the first cell and then the others, each after the title of its column.
 func unfolded(text string) string {
 	var out []string
 	var titles []string
@@ -205,7 +206,7 @@ func unfolded(text string) string {
 	return strings.Join(out, "\n")
 }
 
-// plain returns text without the marks of Markdown, with the paths of pages in place of links to them, and without links
+// plain returns text without Markdown markup. It replaces links to other pages with their paths, and removes links
 // within the page.
 func plain(text string) string {
 	text = strings.NewReplacer("`", "", "**", "").Replace(text)

@@ -10,8 +10,7 @@ import (
 // everything replaces them.
 const maxPending = 4096
 
-// hints merges the hints that the loop hasn't taken yet. It is safe for concurrent use. The poke channel has a buffer
-// of one.
+// hints merges hints until the loop takes them. It is safe for concurrent use. poke has a buffer of one.
 type hints struct {
 	poke chan struct{}
 
@@ -19,7 +18,7 @@ type hints struct {
 	pending pending
 }
 
-// pending is a set of hints; each keeps the time of its first arrival.
+// pending is a set of merged hints, each with the arrival time of the first hint that was merged into it.
 type pending struct {
 	everything bool
 	at         time.Time // of the first hint for everything
@@ -27,7 +26,7 @@ type pending struct {
 	cards      map[string]Hint
 	nodes      map[string]Hint
 	policy     *Policy  // the newest policy, or nil if it is unchanged
-	forgotten  []string // absent cards, as in [Inventory.Forget]
+	forgotten  []string // absent cards that were passed to [Inventory.Forget]
 }
 
 func newHints() *hints { return &hints{poke: make(chan struct{}, 1)} }
@@ -80,8 +79,8 @@ func (p *pending) merge(hint Hint) {
 	if len(p.cards)+len(p.nodes) > maxPending {
 		p.all(hint)
 		p.nodes = nil
-		// Keep the hints saying that the kernel gave up recovering a card, because a listing wouldn't show that. There
-		// can't be more of them than there are PCI devices.
+		// Keep the hints that the kernel gave up recovering a card, because a listing wouldn't show that. There is at
+		// most one per PCI device.
 		maps.DeleteFunc(p.cards, func(_ string, h Hint) bool { return !h.RecoveryFailed })
 	}
 }

@@ -14,7 +14,7 @@ type Change struct {
 }
 
 // Changes compares two lists of devices, both sorted by id, and returns one change for each device that differs, sorted
-// by id. A reader that skips snapshots compares the newest one with the last one it used.
+// by id. A reader that skips snapshots compares the newest snapshot with the one that it used last.
 func Changes(before, after []*Device) []Change {
 	var all []Change
 	for len(before) > 0 || len(after) > 0 {
@@ -44,7 +44,7 @@ func Changes(before, after []*Device) []Change {
 	return all
 }
 
-// HealthChanged reports whether the device is in both lists with a different health or different reasons.
+// HealthChanged reports whether the device is in both lists and its health or its reasons differ.
 func (c Change) HealthChanged() bool {
 	return c.Old != nil && c.New != nil && (c.Old.Health != c.New.Health || !slices.Equal(c.Old.Reasons, c.New.Reasons))
 }

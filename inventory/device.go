@@ -16,7 +16,7 @@ type Health uint8
 const (
 	Healthy   Health = iota // offered
 	Degraded                // offered; shown in logs, metrics and listings
-	Unhealthy               // listed, but not given to any container
+	Unhealthy               // listed, but not allocated
 )
 
 // String returns healthy, degraded or unhealthy.
@@ -32,7 +32,7 @@ func (h Health) String() string {
 	return fmt.Sprintf("health(%d)", uint8(h))
 }
 
-// Condition is one problem of a device, found by a reading.
+// Condition is a problem with a device, found by a reading.
 type Condition struct {
 	Reason string // NAME or NAME=VALUE
 	Health Health // severity: Degraded or Unhealthy
@@ -41,13 +41,12 @@ type Condition struct {
 	Row string
 	// Passing marks a condition that is normal for a limited time. Until it has lasted for [Config.ReprogramTimeout],
 	// it isn't a fault and doesn't count as a turn ([Config.FlapLimit]), even if Health is Unhealthy. After that, the
-	// device is unhealthy. For conditions that are Unhealthy from the start, all durations within the last
-	// [Config.FlapWindow] are added up.
+	// device is unhealthy. The durations of conditions that are Unhealthy from the start are added up over the last
+	// [Config.FlapWindow].
 	Passing bool
 	// Dead means that the card, or this part of it, doesn't answer at all.
 	Dead bool
-	// Err is the error for a file that couldn't be read or whose value isn't valid. It is logged and isn't part of the
-	// device.
+	// Err is not nil if a file couldn't be read or its value isn't valid. It is logged, but isn't part of the device.
 	Err error
 }
 
@@ -61,17 +60,16 @@ type Device struct {
 
 	Health  Health
 	Reasons []string // worst first; empty if the device is healthy
-	// Fault means that the device is unhealthy because of a current hardware problem. It is false if the only reasons
-	// are administrative or passing, the recovery hold, the quarantine, or that the device has left.
+	// Fault means that the device is unhealthy because of a current hardware problem. Administrative and passing
+	// reasons, the recovery hold, the quarantine and the device's removal are not faults.
 	Fault bool
-	// Cause is the reason for a fault, or why the device is degraded: the worst current hardware problem. It is "" if
-	// all reasons are administrative, passing or over. A card that is being pulled also has certain reasons for a
-	// moment ([IsRemovalStep]). Such a reason is the cause only if no other reason is as bad, including those still in
-	// the recovery hold.
+	// Cause is the worst current hardware problem: the reason for the fault, or why the device is degraded. It is "" if
+	// all reasons are administrative, passing or over. While a card is being pulled, it briefly has extra reasons
+	// ([IsRemovalStep]). One of these is the cause only if no other reason, current or in the recovery hold, is as bad.
 	Cause string
 
-	// Memory is what the next daemon needs in order to judge the device the way this one does ([Config.Remembered]). It
-	// is nil if there is nothing to remember.
+	// Memory is what the next daemon needs to judge the device as this daemon does ([Config.Remembered]). It is nil if
+	// there is nothing to remember.
 	Memory *Memory
 
 	// OfferedAs is the name of the resource that the device belongs to, from [Policy.Name], or "" if the device isn't
@@ -82,7 +80,7 @@ type Device struct {
 	Facts
 }
 
-// Facts are what a reading finds out about a unit and what is published about its device.
+// Facts are what a reading finds out about a unit. They are published as part of its device.
 type Facts struct {
 	PCIID string // VVVV:DDDD:SSSS:SSSS, vendor, device and subsystem in lower-case hex; "" if not known
 	// AnyPCIID means that a device whose PCIID changes is still the same device, because the image loaded into it
@@ -93,10 +91,10 @@ type Facts struct {
 	AFUID       string // 32 lower-case hex digits; "" if there is none
 	InterfaceID string // 32 lower-case hex digits; "" if there is none
 
-	Nodes       []string // names of its nodes below the device root, the ports' nodes first
-	NodeNumbers []string // MAJOR:MINOR of each node whose number is known
+	Nodes       []string // names of its device nodes below the device root; the ports' nodes come first
+	NodeNumbers []string // MAJOR:MINOR of each of these nodes whose number is known
 	SharedNodes []string // names of nodes that are shared by several devices, such as vfio/vfio
-	Mounts      []string // files that a container gets at the same path as on the host, given as paths below the sysfs root
+	Mounts      []string // files, relative to the sysfs root, that are mounted into a container at the same path as on the host
 	Parent      string   // name of the FME; "" if there is none
 	ParentNodes []string // names of the FME's nodes below the device root
 	// ProgramAtStart means that the device is programmed each time a container that uses it starts.
@@ -112,12 +110,12 @@ type Facts struct {
 	// AddressEnv lists the environment variables that are set to the PCI addresses of a container's devices. If a name
 	// ends with _, the resource name is appended.
 	AddressEnv []string
-	// NamedByShell means that the device is offered under its shell's name, which is made of the attributes vbnv and
-	// timestamp. This holds in all modes, unless one of the administrator's rules gives it a resource name.
+	// NamedByShell means that in every mode, the device is offered under its shell's name, which is made of the
+	// attributes vbnv and timestamp. A resource name from one of the administrator's rules takes precedence.
 	NamedByShell bool
 }
 
-// afterRemoval returns the facts about a device that has left, without those about what a container gets.
+// afterRemoval returns the facts to keep about a device that has left: all except those about what a container gets.
 func (f Facts) afterRemoval() Facts {
 	f.Nodes, f.NodeNumbers, f.SharedNodes, f.Mounts, f.Parent, f.ParentNodes, f.ProgramAtStart = nil, nil, nil, nil, "", nil, false
 	return f
@@ -148,7 +146,7 @@ const (
 // equal reports whether all fields of d and o are equal.
 func (d *Device) equal(o *Device) bool { return reflect.DeepEqual(d, o) }
 
-// deviceID returns the id of a hardware port: the card's address without domain 0, followed by -pN if N is not 0.
+// deviceID returns the id of a hardware port: the card's address without domain 0, followed by -pN for a port N > 0.
 func deviceID(card string, port int) string {
 	id := strings.TrimPrefix(card, "0000:")
 	if port > 0 {

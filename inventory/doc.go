@@ -1,16 +1,16 @@
 // Package inventory lists the FPGA devices of this node and judges their health.
 //
 // It takes hints as input and publishes snapshots. A hint says that a card may have changed, but not how. The card is
-// then read again through its [Family], and the new reading is compared with the last one.
+// then read again through its [Family], and the new reading is compared with the previous one.
 //
 //	hints, ticks ─► scheduler ── outcomes ─┐
 //	holder poller ───────────── answers ───┼─► node ─► reconcile ─► snapshot, changes ─► log, metrics
 //	Use ─────────────────────── policy ────┘
 //
 // The scheduler decides when each card is read. The node keeps one entry for each device id. An entry contains the unit
-// that is present and any reservation, which is for a device that a container holds or may hold. reconcile decides how
-// each entry is published (reservation.go) and returns the changes. The node doesn't read the clock, write to the log
-// or use channels.
+// that is present, and a reservation if a container holds, or may hold, the device. reconcile decides how each entry is
+// published (reservation.go) and returns the changes. The node doesn't read the clock, write to the log or use
+// channels.
 //
 // # Where things are
 //
@@ -45,30 +45,30 @@
 //
 // Reading sysfs may block, because an attribute may need MMIO, SPI or firmware. So each card is read in a separate
 // goroutine. A reading that doesn't return within [Config.ReadTimeout] makes the devices of that card unhealthy
-// (read-timeout). It doesn't delay other cards, and its late result is discarded. When a hint for that card arrives, a
-// few more readings of it may be started, because the card may have been replaced. The loop itself never reads a file.
+// (read-timeout). It doesn't delay other cards, and its late result is discarded. A hint for that card may start a few
+// more readings, because the card may have been replaced. The loop itself never reads a file.
 //
-// A reading or a listing that fails because of a shortage ([sysfs.IsShortage]: no descriptor, no memory) is discarded.
-// Devices keep their state, and the reading is retried at the next health tick. If a shortage prevents a card from
-// being read for [Config.TombstoneGrace], its devices become unhealthy ([ReasonUnchecked]).
+// A reading or listing that fails because the daemon is out of file descriptors or memory ([sysfs.IsShortage]) is
+// discarded. Devices keep their state, and the reading is retried at the next health tick. If a shortage prevents a
+// card from being read for [Config.TombstoneGrace], its devices become unhealthy ([ReasonUnchecked]).
 //
 // [Config.Holders] may also block. It is called in a separate goroutine, one call at a time: at each resync; soon after
-// devices were given out ([Config.Given]), until an answer shows who holds them; and every [Config.HoldersInterval]
-// while a device is held or is waiting for an answer.
+// an allocation ([Config.Given]), until an answer shows who holds the devices; and every [Config.HoldersInterval] while
+// a device is held or is waiting for an answer.
 //
 // # A device that leaves
 //
 // A device that leaves is published as unhealthy immediately. If it has no holder, it is removed from the list. If it
 // has a holder, or its holders aren't known, a reservation keeps it on the list until it is free or comes back. When a
-// device is plugged in where it was, the two are compared. The same device is offered after the recovery hold. A
-// different one is offered only after the holder is gone. Without [Config.Holders] there are no reservations, and a
-// device that leaves is removed from the list immediately.
+// device is plugged into the same place, the inventory compares the two. The same device is offered after the recovery
+// hold, a different one only after the holder is gone. Without [Config.Holders] there are no reservations, and a device
+// that leaves is removed from the list immediately.
 //
 // # A restart
 //
 // A device's [Memory] contains what is needed to continue its recovery hold and its quarantine after a restart. The
 // next daemon passes it in as [Config.Remembered]; the inventory itself doesn't write any files. A device picks up its
-// history as soon as its identity is known. A different card in the slot starts without one.
+// history as soon as its identity is known. A different card in the slot starts without a history.
 //
 // # The mode
 //

@@ -19,16 +19,16 @@ type Family interface {
 	// rows.
 	Rows() []Row
 
-	// Cards lists the family's cards by their PCI addresses (DDDD:BB:DD.F). It reads only directories and links,
-	// because reading an attribute of a dead card may hang. On a host without the driver, it returns no cards and no
-	// error. If some cards can't be listed, Cards returns the others and an error.
+	// Cards lists the family's cards by PCI address (DDDD:BB:DD.F). It reads only directories and links, because
+	// reading an attribute of a dead card may hang. On a host without the driver, it returns no cards and no error. If
+	// some cards can't be listed, Cards returns the others and an error.
 	Cards(sysfs.Host) ([]string, error)
 
 	// Read reads one card. If the card does not exist or belongs to another family, it returns an error that wraps
 	// fs.ErrNotExist. Any other error means that the card couldn't be read, and its devices keep their state. A problem
 	// with one unit is a condition of that unit, not an error. If a reading fails because of a shortage
-	// ([sysfs.IsShortage]), Read returns that error, or a reading with a condition that contains the error. The whole
-	// reading is then discarded.
+	// ([sysfs.IsShortage]), Read returns that error, or a reading with a condition whose Err is that error. Either way,
+	// the whole reading is discarded.
 	Read(host sysfs.Host, card string) (Reading, error)
 
 	// Outline returns the units of a card that can't be read. Like Cards, it reads only directories and links.
@@ -52,17 +52,17 @@ type Row struct {
 // Reading is the result of reading one card.
 type Reading struct {
 	// Related lists the PCI addresses of other functions whose events also concern this card, such as a virtual
-	// function's physical function. They don't have to exist. If a reading has no units, the functions in Related that
-	// no family has listed are read too.
+	// function's physical function. They need not exist. If a reading has no units, the functions in Related that no
+	// family has listed are also read.
 	Related []string
 	Units   []Unit // in the order of the driver's numbers; may be empty
 
-	// Observed contains the observations that a check of the card compares with the current state, in this order, at
-	// each health interval. If they all match, this reading is still valid; otherwise the card is read. Changes to
-	// other files are found when the card is read after a hint, at a resync, or because it has a condition. If Observed
-	// is empty, the card is always read, never just checked.
+	// At each health interval, a check of the card compares Observed with the current state, in this order. If
+	// everything matches, this reading is still valid; otherwise the card is read. Changes to other files are found
+	// when the card is read after a hint, at a resync, or because it has a condition. If Observed is empty, the card is
+	// always read, never just checked.
 	//
-	// If a file may be read only while another file has a certain value, it must come after that file.
+	// A file that may be read only while another file has a certain value must come after that other file.
 	Observed []sysfs.Observation
 }
 
@@ -97,8 +97,8 @@ type Unit struct {
 	ID string
 	// PCIAddress is as in [Device]. It is used only if ID is not empty; otherwise the card's address is used.
 	PCIAddress string
-	// Name is the name of the unit's directory, for display. It contains a number assigned by the driver, which gets
-	// reused, so it doesn't identify a device.
+	// Name is the name of the unit's directory, for display. It contains a number that the driver assigns and reuses,
+	// so it doesn't identify a device.
 	Name string
 	// Incarnation is the directory's inode number. If the directory is replaced by another one with the same name, the
 	// number changes.

@@ -13,8 +13,8 @@ type flaps struct {
 	quarantined bool
 }
 
-// take updates the turns with the device's current state; a device in a recovery hold is not good. It returns when the
-// quarantine ends if there are no further turns, or zero if there is no quarantine.
+// take updates the turns with the device's current state; a device in a recovery hold is not good. It returns the time
+// at which the quarantine will end if there are no further turns, or zero if there is no quarantine.
 func (f *flaps) take(now time.Time, good bool, limit int, window time.Duration) (until time.Time) {
 	if limit == 0 {
 		*f = flaps{}
@@ -42,17 +42,17 @@ func (f *flaps) take(now time.Time, good bool, limit int, window time.Duration) 
 	return f.at[len(f.at)-1].Add(window)
 }
 
-// deviceLeft handles the device's removal. Its state when it returns doesn't count as a turn.
+// deviceLeft handles the device's removal. The state in which the device returns doesn't count as a turn.
 func (f *flaps) deviceLeft() { f.standing = false }
 
-// allowance limits how long passing conditions may make a device unhealthy before that counts as a fault. They use it
-// up, and each flap window restores rules.reprogram of it. That is enough for a card that is reset now and then, but
-// not for one that is constantly being reset.
+// allowance limits how long passing conditions may make a device unhealthy before that counts as a fault. Passing
+// conditions use it up, and each flap window restores rules.reprogram of it. This is enough for a card that is reset
+// now and then, but not for one that is constantly being reset.
 type allowance struct {
 	used    time.Duration // at most rules.reprogram
 	at      time.Time     // time of the newest reading; zero if there was none
 	running bool          // in the newest reading, a passing condition made the device unhealthy
-	began   time.Time     // when the current run of such readings began; zero if it isn't running
+	began   time.Time     // when the current run of such readings began; zero if there is none
 }
 
 // advance updates the allowance to now, and returns how much of it is left. It forgets whether a passing condition is

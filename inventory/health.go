@@ -17,14 +17,14 @@ type health struct {
 	flaps     flaps
 }
 
-// tracked is a condition that a device has now, or had within the recovery hold. It counts from the first reading with
-// the condition until the device has been without it for that long.
+// tracked is a condition that a device has now, or had within the recovery hold. It is tracked from the first reading
+// that finds it until the device has been without it for the recovery hold.
 type tracked struct {
 	Condition
 	present bool      // in the last reading
 	since   time.Time // first of the latest consecutive readings with the condition
 	healed  time.Time // first reading without the condition; zero while it is present
-	worst   Health    // worst severity since then
+	worst   Health    // worst severity since the condition began
 	limit   time.Time // when it becomes overdue, if it is a passing condition that persists
 	overdue bool      // it is a passing condition that has lasted too long
 }
@@ -110,7 +110,7 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 	return v
 }
 
-// track updates the conditions from those of one reading, and forgets those that have been over for the recovery hold.
+// track updates the tracked conditions from one reading, and forgets those that have been over for the recovery hold.
 func (h *health) track(now time.Time, read []Condition, r rules) {
 	left := h.allowance.advance(now, r)
 	if h.conditions == nil && len(read) > 0 {
@@ -142,14 +142,14 @@ func (h *health) track(now time.Time, read []Condition, r rules) {
 	}
 }
 
-// short reports whether a condition is overdue only because earlier ones used up the allowance, and hasn't lasted long
-// itself. Such a condition counts as a turn but not as a fault, because the earlier ones may have been caused by
-// another container that reset the card.
+// short reports whether a passing condition hasn't lasted long itself, and is overdue only because earlier ones used up
+// the allowance. It counts as a turn but not as a fault, because another container may have caused the earlier ones by
+// resetting the card.
 func (h *health) short(t *tracked, now time.Time, r rules) bool {
 	return t.Passing && t.Health == Unhealthy && now.Before(h.allowance.began.Add(r.reprogram))
 }
 
-// update updates a condition's severity and times, whether it is present or over.
+// update updates the severity and times of a condition, which may be present or over.
 func (t *tracked) update(now time.Time, left time.Duration, r rules) {
 	t.limit = t.since.Add(r.reprogram)
 	if t.Health == Unhealthy {
@@ -186,9 +186,8 @@ func (v *verdict) recheckAt(now, t time.Time) {
 // clear removes a condition immediately, without a recovery hold.
 func (h *health) clear(reason string) { delete(h.conditions, reason) }
 
-// overrule lowers the severity of the conditions, present or over, to what the policy says. read contains the
-// conditions of the last reading, with their families' severities. The hardware hasn't changed, so there is no recovery
-// hold.
+// overrule lowers the severities of all conditions, present or over, to the policy's severities. read contains the last
+// reading's conditions with their families' severities. The hardware hasn't changed, so there is no recovery hold.
 func (h *health) overrule(read []Condition, p Policy) {
 	for reason, t := range h.conditions {
 		c := t.Condition

@@ -11,8 +11,8 @@ import (
 
 // Holding is a device that is held under one name.
 type Holding struct {
-	As      string   // the name the device was given out under
-	Holders []string // namespace/pod/container; empty if the device was given out and the container isn't known yet
+	As      string   // the name under which the device was allocated
+	Holders []string // namespace/pod/container; empty if the device was allocated but the container isn't known yet
 	// Nodes contains the names and numbers (MAJOR:MINOR) of the nodes that the holders were given. If they aren't
 	// known, NodesErr says why.
 	Nodes    []string
@@ -30,9 +30,10 @@ type Holding struct {
 	// inventory sets it for DRA claims, and the DRA driver's inventory for the device plugin API. No device with such a
 	// holding is offered.
 	OtherAPI bool
-	// Foreign means that another plugin gave out nodes, which may include our devices' nodes. The id isn't one of ours.
+	// Foreign means that another plugin allocated device nodes, which may include nodes of our devices. The id isn't
+	// one of ours.
 	Foreign bool
-	// Perhaps means that the id is the only sign that this plugin gave the device out. The device may belong to another
+	// Perhaps means that only the id suggests that this plugin allocated the device. The device may belong to another
 	// plugin, whose resource must not be registered.
 	Perhaps bool
 	// AnyAFU means that a device whose AFU changes is still the same device, because its holders program it.
@@ -57,17 +58,16 @@ func (h Holding) PodUID() string {
 // kubelet/holders.
 type Holdings struct {
 	// Of contains each device's holdings, by device id. A device that isn't in Of is free, unless Err is set. Every
-	// device that was given out before Asked is in Of.
+	// device that was allocated before Asked is in Of.
 	Of    map[string][]Holding
 	Asked time.Time
-	// Err means that Of may be incomplete, because it contains only devices that were known before. Missing lists all
-	// sources that didn't answer, even if Of is complete enough without them.
+	// Err, if not nil, means that Of may be incomplete: it contains only devices that were known before. Missing lists
+	// all sources that didn't answer, even if Of is complete without them.
 	Err     error
 	Missing []MissingSource
-	// Awaiting means that devices may be held through the other API, because there hasn't yet been a complete answer
-	// that shows which ones are.
+	// Awaiting means that devices may be held through the other API: no complete answer has shown yet which ones are.
 	Awaiting bool
-	Unnamed  bool                // a device has just been given out, and its container is not known yet
+	Unnamed  bool                // a device has just been allocated, and its container isn't known yet
 	Again    time.Duration       // ask again after this time, because a holder may have ended; 0 if that isn't needed
 	Shared   map[string][]string // by device id, the holders of each device that several containers hold at once
 }
@@ -97,7 +97,7 @@ type MissingSource struct {
 	Err  error
 }
 
-// holders contains the newest holdings.
+// holders is what is known about the devices' holders.
 type holders struct {
 	Holdings
 	taken      bool                 // Holdings is from an answer
@@ -132,8 +132,8 @@ type holderKey struct{ as, name string }
 
 const (
 	// confirmAfter is how long after an allocation the inventory asks for its holder. The kubelet admits the pod within
-	// milliseconds, unless the pod is waiting for other devices. In that case each further wait is four times as long,
-	// up to [Config.HoldersInterval].
+	// milliseconds, unless the pod is waiting for other devices. In that case each wait is four times as long as the
+	// previous one, up to [Config.HoldersInterval].
 	confirmAfter = 250 * time.Millisecond
 	// answerWithin is how long an answer may take.
 	answerWithin = 2 * time.Second
@@ -147,9 +147,9 @@ const (
 	maxID = 63
 )
 
-// takeHoldings applies the newest holdings. It ends the reservations on devices that are free, and makes reservations
-// for devices that are held but missing, or held under another name. stale reports whether a reservation that needs an
-// answer was made after the query.
+// takeHoldings updates the node from the newest holdings. It ends the reservations on devices that are free, and makes
+// reservations for devices that are held but missing, or held under another name. stale reports whether a reservation
+// that needs an answer was made after the query.
 func (n *node) takeHoldings(newest Holdings, now time.Time) (stale bool) {
 	h := &n.holders
 	if newest.Err != nil && newest.Of == nil { // no source was asked
@@ -190,8 +190,8 @@ func (n *node) takeHoldings(newest Holdings, now time.Time) (stale bool) {
 	return stale
 }
 
-// takeHolding applies the newest holdings to one entry. before contains its device's previous holdings. stale is as in
-// [node.takeHoldings].
+// takeHolding updates one entry from the newest holdings. before contains the previous holdings of the entry's device.
+// stale is as in [node.takeHoldings].
 func (n *node) takeHolding(e *entry, before []Holding, now time.Time) (stale bool) {
 	h := &n.holders
 	is := h.Of[e.id]
@@ -216,8 +216,8 @@ func (n *node) takeHolding(e *entry, before []Holding, now time.Time) (stale boo
 	return stale
 }
 
-// endLost stops keeping the nodes that the device has lost if the newest answer shows no holder for the device, and
-// reports whether it did. stale is as in [node.takeHoldings].
+// endLost stops keeping the device's lost nodes if the newest answer shows no holder for the device. It reports in
+// ended whether it did so. stale is as in [node.takeHoldings].
 func (e *entry) endLost(h holders) (ended, stale bool) {
 	switch {
 	case len(e.lost.nodes) == 0 || len(h.Of[e.id]) > 0:
@@ -264,7 +264,7 @@ func (n *node) markAll() {
 	}
 }
 
-// takeHolders updates an entry's holders, and adds changes for the holders that have ended.
+// takeHolders updates an entry's holders and records changes for those that have ended.
 func (n *node) takeHolders(e *entry, is []Holding, asked time.Time) {
 	known := make(map[holderKey]holder, len(e.holders))
 	for _, h := range e.holders {
@@ -300,7 +300,7 @@ func (n *node) takeHolders(e *entry, is []Holding, asked time.Time) {
 	n.noteHolders(e, deviceFreed, ended)
 }
 
-// noteHolders adds changes of this kind for the holders, one for each name they hold the device under.
+// noteHolders records a change of this kind for each name under which the holders hold the device.
 func (n *node) noteHolders(e *entry, kind kind, all []holder) {
 	for len(all) > 0 {
 		first, rest := all[0], all[:0:0]
@@ -320,7 +320,7 @@ func (n *node) noteHolders(e *entry, kind kind, all []holder) {
 	}
 }
 
-// noteGiven adds changes for the holders that haven't been logged yet. The entry's device must be listed.
+// noteGiven records changes for the holders that haven't been logged yet. The entry's device must be listed.
 func (n *node) noteGiven(e *entry) {
 	var fresh []holder
 	for i, h := range e.holders {
@@ -342,9 +342,9 @@ func namesOf(holdings []Holding) (names []string) {
 
 // reserveMissing makes a reservation for a device that is held but missing.
 //
-// It makes none for a device that is held through the other API: the kubelet doesn't ask this daemon for that device's
-// health, and when the device is plugged in, it is withheld even without a reservation. It also makes none for a device
-// that may be another plugin's if its card isn't on the node.
+// It ignores a device that is held through the other API: the kubelet doesn't ask this daemon about that device's
+// health, and the device is withheld when it is plugged in, even without a reservation. It also ignores a device that
+// may be another plugin's, unless the device's card is on the node.
 func (n *node) reserveMissing(e *entry, held []Holding, now time.Time) {
 	c := n.cards[addressOf(e.id)]
 	i := slices.IndexFunc(held, func(h Holding) bool {
@@ -366,8 +366,8 @@ func (n *node) reserveMissing(e *entry, held []Holding, now time.Time) {
 	n.confirm(e, h)
 }
 
-// finish handles the end of the first listing, when each card has been read or given up. It makes reservations for the
-// devices that are held but missing.
+// finish handles the end of the first listing, when each card has been read or given up on. It makes reservations for
+// the devices that are held but missing.
 func (n *node) finish(now time.Time) {
 	n.complete = true
 	for _, id := range slices.Sorted(maps.Keys(n.holders.Of)) {
@@ -379,8 +379,8 @@ func (n *node) finish(now time.Time) {
 }
 
 // expire ends the reservations that have waited for an answer for the grace time, and stops keeping nodes that were
-// lost that long ago. A device that is known to be held keeps waiting. expire returns the earliest time at which one of
-// these ends, or zero. If it has just ended any of them, the returned time is in the past.
+// lost that long ago. A device that is known to be held keeps waiting. expire returns the earliest time at which a
+// reservation or lost nodes expire, or zero. If any have just expired, the returned time is in the past.
 func (n *node) expire(now time.Time) (next time.Time) {
 	h := &n.holders
 	if h.taken && h.Err == nil {

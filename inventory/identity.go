@@ -39,7 +39,7 @@ const (
 )
 
 // compare compares two identities. It ignores the parts that aren't known in before. It also ignores the AFU if anyAFU
-// is true, and the PCI ids if anyPCI is true in at least one of the two, because a holding's record lacks anyPCI.
+// is true, and the PCI ids if anyPCI is true in at least one of the two, because holdings don't record anyPCI.
 func (before identity) compare(now identity, anyAFU bool) likeness {
 	if anyAFU {
 		before.afu = ""

@@ -16,7 +16,7 @@ import (
 
 // Config holds the settings of an [Inventory]. Durations must be positive unless their comments allow 0.
 type Config struct {
-	ResyncInterval   time.Duration // between two listings of all cards, each of which is also read
+	ResyncInterval   time.Duration // between two resyncs, each of which lists and reads all cards
 	HealthInterval   time.Duration // between two checks of the known cards
 	RecoveryHold     time.Duration // how long a device must stay healthy before it is offered again; may be 0
 	ReprogramTimeout time.Duration // how long a passing condition keeps its own severity before it makes the device unhealthy
@@ -29,8 +29,8 @@ type Config struct {
 	// that leaves stays listed as unhealthy until it is free. If Holders is nil, a device that leaves is removed from
 	// the list immediately.
 	Holders func(context.Context) Holdings
-	// Given receives an element after devices have been given out. The inventory then calls Holders soon, so that it
-	// finds even a short-lived pod's holder. Given may be nil.
+	// Given receives a value after devices have been allocated. The inventory then calls Holders soon, so that it finds
+	// the holder even if its pod is short-lived. Given may be nil.
 	Given <-chan struct{}
 	// Record contains the holdings at startup, in the same format that Holders returns. Its names and nodes are used
 	// until Holders answers. The inventory doesn't modify it.
@@ -39,7 +39,7 @@ type Config struct {
 	// are offered ([Snapshot.Awaiting]) until Holders returns an answer whose [Holdings.Awaiting] is false.
 	HoldersUnknown bool
 	// HoldersInterval is the time between two calls of Holders while a device is held or is waiting for an answer.
-	// Otherwise Holders is called at each resync, just to notice when it fails. HoldersInterval isn't used if Holders
+	// Otherwise Holders is called only at each resync, to notice when it fails. HoldersInterval isn't used if Holders
 	// is nil.
 	HoldersInterval time.Duration
 	// TombstoneGrace is how long a device that has left, or whose name has changed, stays listed while Holders fails.
@@ -75,8 +75,8 @@ func New(cfg Config, host sysfs.Host, log *zap.Logger) *Inventory {
 	}
 }
 
-// Hint makes the inventory read a card, or all cards, again because they may have changed. It never blocks. Hints for
-// the same card or node are merged until the loop takes them.
+// Hint makes the inventory read a card, or all cards, because they may have changed. It never blocks. Hints for the
+// same card or node are merged until the loop takes them.
 func (inv *Inventory) Hint(h Hint) {
 	inv.hints.add(h)
 	inv.cfg.Metrics.Hint(h.Source)
@@ -87,8 +87,8 @@ func (inv *Inventory) Hint(h Hint) {
 func (inv *Inventory) Use(p Policy) { inv.hints.use(p) }
 
 // Forget drops the history of an absent card, such as 3b:00.0, that won't come back. The next card in its slot then
-// counts its turns from zero, even if the two cards can't be told apart. Devices that are still listed stay listed.
-// Forget never blocks.
+// starts without turns, even if the two cards can't be told apart. Devices that are still listed stay listed. Forget
+// never blocks.
 func (inv *Inventory) Forget(card string) { inv.hints.forget(card) }
 
 // Latest returns the newest snapshot and a channel that is closed when there is a newer one.
@@ -171,10 +171,10 @@ func (inv *Inventory) Run(ctx context.Context) error {
 				}
 			}
 
-		case <-inv.cfg.Given: // devices have just been given out
+		case <-inv.cfg.Given: // devices have just been allocated
 			p.given(time.Now())
 
-		case answer := <-p.answers: // there is news about who uses which device
+		case answer := <-p.answers: // Holders has answered
 			before := n.holders.Holdings
 			stale := n.takeHoldings(answer, time.Now())
 			newest := n.holders.Holdings
@@ -185,10 +185,10 @@ func (inv *Inventory) Run(ctx context.Context) error {
 			s.list(ctx, time.Time{})
 			p.askWhenIdle(ctx)
 
-		case <-health.C: // a change of health isn't announced by any event
+		case <-health.C: // no event announces a change in health
 			s.tick(ctx, n.steadyCards())
 
-		case <-wake.C: // something is overdue or due
+		case <-wake.C: // a reading, a query or a reservation is due
 			now := time.Now()
 			s.onTime(ctx, now)
 			s.recheck(n.rechecks(now))
@@ -197,7 +197,7 @@ func (inv *Inventory) Run(ctx context.Context) error {
 	}
 }
 
-// takeHints takes the pending hints and the newest policy.
+// takeHints handles the pending hints and the newest policy.
 func (inv *Inventory) takeHints(ctx context.Context, n *node, s *scheduler, p *poller) {
 	hinted := inv.hints.take()
 	for _, card := range hinted.forgotten {
@@ -230,7 +230,7 @@ func (inv *Inventory) takeHints(ctx context.Context, n *node, s *scheduler, p *p
 
 // progress describes how complete a generation's first list is.
 type progress struct {
-	read bool // each card has been read or given up
+	read bool // each card has been read or given up on
 	due  bool // the first snapshot must be published
 }
 

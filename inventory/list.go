@@ -19,7 +19,7 @@ type listing struct {
 	err   error // from the families that couldn't list all of their cards
 }
 
-// resolution is the result of finding a node's card by the node's number.
+// resolution is the result of looking up a device node's card by the node's number.
 type resolution struct {
 	hint    Hint
 	owners  []string // the cards whose last readings contained the node
@@ -161,7 +161,7 @@ func (s *scheduler) readAll(ctx context.Context, listed map[string]bool, now tim
 	}
 }
 
-// noteListing counts a listing. If cards couldn't be listed, it logs that once, and once again when they can be.
+// noteListing counts a listing. It logs once when cards can't be listed, and once when they can be listed again.
 func (s *scheduler) noteListing(err error, now time.Time) {
 	if s.shortage.listing = sysfs.IsShortage(err); s.shortage.listing {
 		s.cfg.Metrics.ListingStarved()

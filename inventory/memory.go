@@ -10,7 +10,7 @@ import (
 type Memory struct {
 	Turns       []time.Time `json:"turns,omitempty"` // see [Config.FlapLimit]; oldest first
 	Quarantined bool        `json:"quarantined,omitempty"`
-	Bad         bool        `json:"bad,omitempty"`   // it was good before, so its next recovery is a turn
+	Bad         bool        `json:"bad,omitempty"`   // the device was good before it became bad, so its next recovery is a turn
 	Holds       []Hold      `json:"holds,omitempty"` // sorted by reason, without administrative reasons
 }
 
@@ -19,8 +19,8 @@ type Hold struct {
 	Reason string    `json:"reason"`
 	Health Health    `json:"health"`         // worst severity of the condition
 	Since  time.Time `json:"since,omitzero"` // when the condition ended; zero if it is still present
-	// Passing is when the condition began if it is a passing condition that hasn't lasted too long. Otherwise it is
-	// zero.
+	// Passing is when a passing condition began. It is zero for other conditions, and for a passing condition that is
+	// over but had lasted too long.
 	Passing time.Time `json:"passing,omitzero"`
 }
 
@@ -47,8 +47,8 @@ func (h *health) memory() *Memory {
 	return &Memory{Turns: slices.Clone(h.flaps.at), Quarantined: h.flaps.quarantined, Bad: bad, Holds: holds}
 }
 
-// recall restores what an earlier daemon remembered about the entry's device. It does this only once. If d is a
-// different device, the memory is dropped.
+// recall restores what an earlier daemon remembered about the entry's device. It does so only once, and drops the
+// memory if d is a different device.
 func (n *node) recall(e *entry, d *Device, now time.Time) {
 	was := n.past[e.id]
 	if was == nil || d.PCIID == "" && was.PCIID != "" { // not known yet
@@ -116,7 +116,7 @@ func (h *health) recall(m *Memory, now time.Time, r rules) {
 		f.take(recovered, true, r.flapLimit, r.flapWindow)
 		f.deviceLeft()
 	}
-	h.offered = h.offered || h.flaps.quarantined // it was, before the quarantine
+	h.offered = h.offered || h.flaps.quarantined // it was offered before the quarantine
 }
 
 // agoIn converts another process's time to one that stays valid when the clock is set. A time in the future becomes

@@ -18,7 +18,7 @@ type node struct {
 	asks       bool   // [Config.Holders] is set
 
 	ready    bool // a list has been published, so any new unit has been plugged in since
-	complete bool // each card has been read in this generation or given up
+	complete bool // each card has been read in this generation or given up on
 
 	cards   map[string]*card     // by address
 	entries map[string]*entry    // by the id of the device
@@ -29,7 +29,7 @@ type node struct {
 	kept    map[string]map[string]bool // name or number of a device node -> ids of the devices that it is kept for
 
 	marked  []string             // ids of the entries to reconcile, in this order
-	causes  map[string]time.Time // by the ids in marked: when the hint arrived, or zero if there was none
+	causes  map[string]time.Time // by id, for each id in marked: when the hint arrived, or zero if there was none
 	changes []change             // since the last call of reconcile
 	devices []*Device            // to be published, sorted by id
 	copied  bool                 // devices is no longer the newest snapshot's slice
@@ -71,7 +71,7 @@ type unit struct {
 	added        time.Time // when it was plugged in; zero if it was there before the first list or has been offered since
 	beingPlugged bool      // it is still being plugged in, so its conditions are normal and are logged at level info
 	device       *Device   // as published; nil if it hasn't been published yet
-	unnamed      time.Time // how long it has lacked a name; zero if it has one or doesn't need one
+	unnamed      time.Time // since when it has lacked a name; zero if it has one or doesn't need one
 	logged       bool      // its missing name has been logged
 }
 
@@ -120,7 +120,7 @@ func (n *node) entry(id string) *entry {
 	return e
 }
 
-// apply applies news about a card.
+// apply updates a card from an outcome.
 func (n *node) apply(o outcome, now time.Time) {
 	switch {
 	case o.gone:
@@ -134,8 +134,8 @@ func (n *node) apply(o outcome, now time.Time) {
 	n.setTrouble(o.address, o.trouble, o.cause)
 }
 
-// takeReading applies a card's reading or outline by keeping, removing and adding units. If a unit's directory or
-// family has changed, the unit was removed and added again between two readings.
+// takeReading updates a card's units from a reading or outline. If a unit's directory or family has changed, the unit
+// was removed and added again between two readings.
 func (n *node) takeReading(o outcome, now time.Time) {
 	address, cause := o.address, o.cause
 	c := n.cards[address]
@@ -172,7 +172,7 @@ func (n *node) takeReading(o outcome, now time.Time) {
 	}
 }
 
-// takeUnit applies the reading of one of a card's units and returns that unit.
+// takeUnit updates an entry from a reading of one of the card's units, and returns the unit.
 func (n *node) takeUnit(e *entry, read Unit, c *card, o outcome, now time.Time) *unit {
 	was := e.unit
 	if was != nil && (c.former && was.swapped(read) || !c.former && (was.directory != directoryOf(read) || was.family != o.family)) {
@@ -232,7 +232,8 @@ func (n *node) addUnit(e *entry, now time.Time) {
 	e.health.returned(now, e.reservation.reason())
 }
 
-// removeUnit removes an entry's unit. A reservation keeps its device listed until it is known to be free.
+// removeUnit removes an entry's unit. A reservation keeps the unit's device listed until the device is known to be
+// free.
 func (n *node) removeUnit(e *entry, cause, now time.Time) {
 	d, u := e.unit.device, e.unit
 	e.unit, e.contends = nil, false
@@ -264,8 +265,8 @@ func (n *node) mark(id string, cause time.Time) {
 	n.causes[id] = earlier(before, cause)
 }
 
-// steady reports whether it is enough to check a card instead of reading it. This is the case if its units had no
-// conditions in the last reading, not even ignored ones, and their devices are healthy.
+// steady reports whether a check of a card is enough: its units had no conditions in the last reading, not even ignored
+// ones, and their devices are healthy.
 func (n *node) steady(address string) bool {
 	c := n.cards[address]
 	return c != nil && len(c.units) > 0 && !c.former && !slices.ContainsFunc(c.units, func(u *unit) bool {
@@ -294,7 +295,7 @@ func (n *node) rechecks(now time.Time) (due []string) {
 }
 
 // next returns the earliest time at which a card must be read again or a reservation may end, or zero. It also ends the
-// reservations that are due. If there were any, the returned time is in the past, so the loop publishes their end
+// reservations that are due. If it ends any, the returned time is in the past, so that the loop publishes the change
 // immediately.
 func (n *node) next(now time.Time) time.Time {
 	next := n.expire(now)
@@ -438,9 +439,9 @@ func (u *unit) describe() *Device {
 	return &Device{ID: u.id, Family: u.family, PCIAddress: address, Facts: facts}
 }
 
-// supersede begins a generation, in which different families read the cards. A card's devices stay listed until the
-// card has been read again. Offered devices get a reservation, so they are unhealthy until they are known not to have a
-// holder.
+// supersede begins a new generation, in which different families read the cards. A card's devices stay listed until the
+// card has been read again. Offered devices get a reservation, so they are unhealthy until an answer shows that they
+// have no holder.
 func (n *node) supersede(now time.Time) {
 	for _, c := range n.cards {
 		c.former = true

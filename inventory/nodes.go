@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// A container that was given a device node may open that node's number until the container ends. When the container is
-// restarted, it may be given whichever node has the same name by then. After a card has left, drivers reuse its names
-// and numbers for the next card. So a device is offered only while its nodes aren't kept for any other device.
+// A container that was given a device node may open that device number until the container ends. A restarted container
+// may be given whichever node has the same name by then. After a card has left, drivers reuse its names and numbers for
+// the next card. So a device is offered only while its nodes aren't kept for any other device.
 //
 // Three sets of names and numbers are kept for a device: the nodes it has now, the nodes it had when it left, and the
 // nodes that its holders were given, or will be given when they are restarted.
@@ -30,19 +30,18 @@ func nodesGiven(holdings []Holding) []string {
 	return all
 }
 
-// mayBeGiven reports whether a container may have been given the nodes of u's device, which was present in the entry.
-// If the id is guessed and the reserved device with this id has left, u's device isn't offered and a restarted
-// container doesn't get any of its nodes.
+// mayBeGiven reports whether a container may have been given the nodes of u's device. u is the entry's unit, or was
+// until now. If u's device has a guessed id and the device reserved under that id has left, u's device isn't offered,
+// and a restarted container doesn't get any of its nodes.
 func (e *entry) mayBeGiven(u *unit) bool {
 	return e.reservation == nil || e.reservation.renamed || !u.guessed(u.device)
 }
 
-// guessed reports whether the id of d, one of the unit's devices, is guessed. A port's id is derived from its number,
+// guessed reports whether the id of d, one of the unit's devices, is a guess: a port's id is derived from its number,
 // and d's number isn't known.
 func (u *unit) guessed(d *Device) bool { return u.last.ID == "" && d.PortID < 0 }
 
-// lose keeps nodes that the device had and no longer has. They are kept until a later query finds no holder for the
-// device.
+// lose keeps nodes that the device has lost, until a later query finds no holder for the device.
 func (e *entry) lose(nodes []string, now time.Time) {
 	if len(nodes) > 0 {
 		all := slices.Concat(e.lost.nodes, nodes)
@@ -96,7 +95,7 @@ func (n *node) conflicts(e *entry, d *Device) bool {
 			}
 		}
 	}
-	// A held device's unknown nodes may be d's.
+	// If a held device's nodes aren't known, they may include d's.
 	return len(d.Nodes) > 0 && len(mine) == 0 && n.mayBeElsewhere(e)
 }
 
@@ -111,9 +110,9 @@ func unknownNodes(answer map[string][]Holding) (ids []string) {
 }
 
 // mayBeElsewhere reports whether another device's holder may have nodes of the entry's present device, because it isn't
-// known which nodes that holder was given. They are probably the ones that the other device has now. But the other
-// device may have been a whole card that includes the present device, or a part of it. If the other device's card isn't
-// on the node, its nodes may belong to any card now.
+// known which nodes that holder was given. They are probably the other device's current nodes. But the other device may
+// have been a whole card that includes the present device, or a part of it. If the other device's card isn't on the
+// node, the holder's nodes may now belong to any card.
 func (n *node) mayBeElsewhere(e *entry) bool {
 	return slices.ContainsFunc(n.holders.unknown, func(id string) bool {
 		card := n.cards[addressOf(id)]
@@ -136,8 +135,8 @@ func (n *node) markUnknown() {
 	}
 }
 
-// nodeChanged reports whether a held device that hasn't left since this process started has different nodes from those
-// its holders were given.
+// nodeChanged reports whether the nodes of a held device differ from those its holders were given, although the device
+// hasn't left since this process started.
 func (n *node) nodeChanged(e *entry, d *Device) bool {
 	if e.reservation != nil && !e.reservation.renamed {
 		return false // the reservation's reason is used instead
@@ -145,7 +144,7 @@ func (n *node) nodeChanged(e *entry, d *Device) bool {
 	return replacedNodes(nodesGiven(n.holders.of(e.id)), nodesOf(d))
 }
 
-// hasReplacedNodes reports whether a device that has come back has different nodes from those its holders were given.
+// hasReplacedNodes reports whether the nodes of a device that has come back differ from those its holders were given.
 // If the given nodes aren't known, it considers all nodes that the device had. Once the result is true, it stays true
 // for as long as one of the given nodes is missing.
 func (e *entry) hasReplacedNodes(n *node, now []string) bool {
@@ -156,8 +155,8 @@ func (e *entry) hasReplacedNodes(n *node, now []string) bool {
 	return replacedNodes(nodes, now) || e.reservation.moved && lacks(now, nodes)
 }
 
-// replacedNodes reports whether some of the given nodes are missing and there are new ones. If a region has only lost
-// or only gained a port, its nodes don't count as replaced.
+// replacedNodes reports whether some of the given nodes are gone and there are others instead. If a region has only
+// lost or only gained a port, its nodes don't count as replaced.
 func replacedNodes(given, now []string) bool {
 	return len(given) > 0 && lacks(given, now) && lacks(now, given)
 }
@@ -167,7 +166,7 @@ func lacks(present, nodes []string) bool {
 	return slices.ContainsFunc(nodes, func(node string) bool { return !slices.Contains(present, node) })
 }
 
-// sameHolders reports whether two devices are both held by the same single container. Such a container may open both
+// sameHolders reports whether both devices are held by the same single container. Such a container may open both
 // devices' nodes.
 func sameHolders(a, b []Holding) bool {
 	same := func(a, b []string) bool { return len(a) == 1 && slices.Equal(a, b) }

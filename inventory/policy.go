@@ -15,8 +15,8 @@ type Policy struct {
 	// AnyAFU means that a unit that returns with a different AFU is still the same device, because pods program it.
 	AnyAFU bool
 	// Exclude lists cards (BB:DD.F, or DDDD:BB:DD.F outside domain 0) and single ports (a card with -pN, even for port
-	// 0) that aren't given to containers. The value is the reason: [ReasonExcluded] or [ReasonCordoned]. The address of
-	// one of a device's members also applies to the device.
+	// 0) that must not be allocated. The value is the reason: [ReasonExcluded] or [ReasonCordoned]. A device is also
+	// excluded by the address of one of its members.
 	Exclude map[string]string
 	// Severity overrides the severity of conditions. The key is a [Condition.Row] or the NAME of that row. Healthy
 	// means that the condition is ignored.
@@ -40,7 +40,7 @@ func (d *Device) entries() []string {
 	return all
 }
 
-// excludes returns the reasons of the Exclude entries that match the device.
+// excludes returns the reasons in the Exclude entries that match the device.
 func (p Policy) excludes(d *Device) (reasons []string) {
 	for _, entry := range d.entries() {
 		if reason := p.Exclude[entry]; reason != "" && !slices.Contains(reasons, reason) {

@@ -22,7 +22,7 @@ type poller struct {
 	since    time.Time     // startup, or the latest change of families
 	known    bool          // a query was answered without an error
 	next     time.Time     // when the next query is due; zero if none is planned
-	wait     time.Duration // between the last two queries for the holder of a device that was given out
+	wait     time.Duration // between the last two queries for the holder of an allocated device
 }
 
 // needs describes which answers about holders the node needs.
@@ -38,7 +38,7 @@ func newPoller(inv *Inventory, tasks *sync.WaitGroup) *poller {
 // restart makes the poller wait for an answer to a query made after now.
 func (p *poller) restart(now time.Time) { p.answered, p.since = p.cfg.Holders == nil, now }
 
-// ask starts a query in a new goroutine. If one is already in progress, it is repeated afterwards.
+// ask starts a query in a new goroutine. If a query is already in progress, another one follows it.
 func (p *poller) ask(ctx context.Context) {
 	p.next = time.Time{}
 	if p.cfg.Holders == nil {
@@ -59,22 +59,22 @@ func (p *poller) ask(ctx context.Context) {
 	})
 }
 
-// askWhenIdle starts a query even if no device needs the answer, so that a kubelet that doesn't answer is logged before
-// a card is pulled.
+// askWhenIdle starts a query even if no device needs the answer, so that an unresponsive kubelet is logged before a
+// card is pulled.
 func (p *poller) askWhenIdle(ctx context.Context) {
 	if !p.asking && p.next.IsZero() && time.Since(p.at) >= p.cfg.HoldersInterval {
 		p.ask(ctx)
 	}
 }
 
-// given plans a query for the holders of devices that have just been given out.
+// given plans a query for the holders of devices that have just been allocated.
 func (p *poller) given(now time.Time) {
 	p.wait = min(confirmAfter, p.cfg.HoldersInterval)
 	p.next = earlier(p.next, now.Add(p.wait))
 }
 
-// take plans the next query after an answer. asked is when the answered query was made. before and newest are what was
-// known before and after the answer. stale means that a reservation needs the answer to a later query.
+// take plans the next query after an answer. asked is when the answered query was made. before and newest are the
+// holdings before and after the answer. stale means that a reservation needs the answer to a later query.
 func (p *poller) take(ctx context.Context, asked time.Time, before, newest Holdings, stale bool) {
 	p.asking, p.answered, p.known = false, p.answered || !asked.Before(p.since), p.known || newest.Err == nil
 	p.report(before, newest)
@@ -100,7 +100,7 @@ func (p *poller) take(ctx context.Context, asked time.Time, before, newest Holdi
 	}
 }
 
-// report logs and counts the sources that have stopped answering or answer again, and the devices with several holders.
+// report logs and counts the sources that have stopped or resumed answering, and logs the devices with several holders.
 func (p *poller) report(before, now Holdings) {
 	failed := func(all []MissingSource, name string) error {
 		for _, m := range all {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The names of the reasons that this package gives or uses. A reason is NAME or NAME=VALUE. Reasons that a family reads
+// Names of the reasons that this package gives or uses. A reason is NAME or NAME=VALUE. Reasons that a family reads
 // from its hardware are rows of its health table.
 const (
 	ReasonDriverUnbound  = "driver-unbound"   // the port has no driver
@@ -22,7 +22,7 @@ const (
 	ReasonScanFailed     = "scan-failed"      // reading the card failed three times in a row, or once if it hasn't been read since it was plugged in
 	ReasonUnchecked      = "unchecked"        // the card hasn't been read for too long, because the daemon was out of descriptors or memory
 	ReasonRecoveryFailed = "recovery-failed"  // the kernel gave up recovering the card from a PCI error
-	ReasonRecovering     = "recovering"       // =NAME is over, but hasn't been for long enough yet
+	ReasonRecovering     = "recovering"       // =NAME is over, but hasn't been over for long enough yet
 	ReasonFlapping       = "flapping"         // changed too often; in quarantine until it hasn't changed for a while
 	ReasonExcluded       = "excluded"         // by the administrator's settings
 	ReasonCordoned       = "cordoned"         // by the administrator's command
@@ -33,13 +33,13 @@ const (
 	ReasonMoving         = "moving"           // will be offered under another name; its holders aren't known yet
 	ReasonFormerMode     = "former-mode"      // a container holds it in an earlier mode's form; its card is present
 	ReasonNodeInUse      = "node-in-use"      // a container that holds another device may still open this one's node
-	ReasonNodeChanged    = "node-changed"     // has different nodes from those its holder was given
+	ReasonNodeChanged    = "node-changed"     // its nodes differ from those its holder was given
 	ReasonHeldTwice      = "held-twice"       // several containers hold it at once
 	ReasonHeldOtherAPI   = "held-other-api"   // a container holds it through the API that the node used before
 	ReasonHoldersUnknown = "holders-unknown"  // after startup: a container may hold it through the other API
 )
 
-// Reason describes a reason.
+// Reason describes how a reason is treated.
 type Reason struct {
 	// Administrative means that the reason doesn't come from the hardware. Getting or losing it doesn't count as a turn
 	// ([Config.FlapLimit]).
@@ -99,7 +99,7 @@ func IsRemovalStep(reason string) bool {
 	return slices.Contains(steps, name)
 }
 
-// compareSteps sorts removal steps last.
+// compareSteps sorts removal steps after other reasons.
 func compareSteps(a, b string) int {
 	switch step := IsRemovalStep(a); {
 	case step == IsRemovalStep(b):

@@ -59,7 +59,7 @@ func (n *node) reconcileEntry(e *entry, cause, now time.Time) {
 	}
 }
 
-// present returns an entry's device. Its unit must be present.
+// present returns the device of an entry whose unit is present.
 func (n *node) present(e *entry, cause, now time.Time) *Device {
 	u := e.unit
 	d := u.describe()
@@ -87,8 +87,8 @@ func (n *node) present(e *entry, cause, now time.Time) *Device {
 	return d
 }
 
-// conditions returns the conditions of d, an entry's present device. They come from its reading, its card, the
-// reservation, the holders and the administrator.
+// conditions returns the conditions of d, an entry's present device: those of its reading, its card, the reservation,
+// the holders and the administrator.
 func (n *node) conditions(e *entry, d *Device, now time.Time) []Condition {
 	all := n.policy.apply(slices.Clone(e.unit.conditions))
 	all = append(all, n.cards[e.unit.card].trouble...)
@@ -142,8 +142,8 @@ func (n *node) tombstone(e *entry) *Device {
 	return &d
 }
 
-// reshape updates whether the reserved device was given out in another mode while its card is still present. If so, m
-// gets the nodes that were given out, and if a present device with one of these nodes has a fault, so does m.
+// reshape updates reservation.reshaped: whether the reserved device was allocated in another mode and its card is still
+// present. If so, m gets the allocated nodes. If a present device with one of these nodes has a fault, m also has one.
 func (n *node) reshape(e *entry, m *Device) {
 	e.reservation.reshaped = false
 	given, card := nodesGiven(n.holders.of(e.id)), n.cards[addressOf(e.id)]
@@ -183,8 +183,8 @@ const portsTimeout = time.Second
 // isFormer reports whether an entry's unit is from an earlier generation.
 func (n *node) isFormer(e *entry) bool { return e.unit != nil && n.cards[e.unit.card].former }
 
-// noteUnnamed adds a change if a device has been without a name for [rules.unnamed]. It does this only once. A new unit
-// may lack its AFU id for a few milliseconds.
+// noteUnnamed records a change, only once, if a device has been without a name for [rules.unnamed]. A new unit may lack
+// its AFU id for a few milliseconds, which isn't worth a change.
 func (n *node) noteUnnamed(e *entry, err error, now time.Time) {
 	u := e.unit
 	if err == nil {
@@ -204,7 +204,7 @@ func (n *node) noteUnnamed(e *entry, err error, now time.Time) {
 	}
 }
 
-// note adds a change if a unit's published state differs from before.
+// note records the change of a unit's published device to d.
 func (n *node) note(e *entry, d *Device, cause, now time.Time) {
 	u := e.unit
 	c := change{Change: Change{ID: e.id, Old: u.device, New: d}, kind: deviceListed, cause: cause, lasted: now.Sub(e.since), holders: namesOf(n.holders.of(e.id))}
@@ -227,8 +227,7 @@ func (n *node) note(e *entry, d *Device, cause, now time.Time) {
 	n.changes = append(n.changes, c)
 }
 
-// loseNodes keeps the nodes that a present device had and no longer has, such as those of a port that was released from
-// a region.
+// loseNodes keeps the nodes that a present device has lost, for example because a port was released from its region.
 func (n *node) loseNodes(e *entry, d *Device, now time.Time) {
 	u := e.unit
 	if u.device != nil && n.asks && !e.justReleased && e.mayBeGiven(u) {
@@ -243,8 +242,8 @@ func (n *node) recheckAt(address string, t time.Time) {
 	}
 }
 
-// list adds an entry's device to the list, replaces it, or removes it. It copies the list first, because the snapshot's
-// readers use the old one.
+// list adds an entry's device to the list, replaces it, or removes it. It copies the list first, because readers of the
+// newest snapshot still use the old list.
 func (n *node) list(e *entry) {
 	i, found := slices.BinarySearchFunc(n.devices, e.id, compareID)
 	if !n.copied {
@@ -288,7 +287,7 @@ func pluggedIn(d *Device) bool {
 	return slices.ContainsFunc(plugging, func(reasons []string) bool { return slices.Equal(reasons, d.Reasons) })
 }
 
-// hasNewTrouble reports whether d has a reason that old didn't have. It ignores recovering.
+// hasNewTrouble reports whether d has a reason that old didn't have. It ignores the reason recovering.
 func hasNewTrouble(old, d *Device) bool {
 	return slices.ContainsFunc(d.Reasons, func(reason string) bool {
 		return !strings.HasPrefix(reason, ReasonRecovering+"=") && !slices.Contains(old.Reasons, reason)

@@ -20,9 +20,9 @@ type change struct {
 	err     error         // from the reading
 	holders []string
 	uids    []string // their pods' UIDs, if known
-	as      string   // the name the holders hold the device under
+	as      string   // the name under which the holders hold the device
 	found   bool     // the holders were already in the first answer
-	why     string   // the reason for the log
+	why     string   // the reason to log
 
 	renamed, renumbered, reshaped, otherAPI bool // the reservation's properties
 }
@@ -142,7 +142,7 @@ func (c change) latency(now time.Time) zap.Field {
 }
 
 // heldMessage returns the log message about a device that is held even though it has left or has changed since it was
-// given out.
+// allocated.
 func (c change) heldMessage() string {
 	switch {
 	case c.renamed && c.otherAPI:

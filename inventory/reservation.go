@@ -6,24 +6,24 @@ import (
 )
 
 // Without a reservation, an entry's present device is listed under its own name and with its own health. A reservation
-// keeps a device listed under the name that a container holds it under, or may hold it under. Such a device is
-// unhealthy, with a reason from reservationReasons. If the device is present, this reason is added to its own.
+// keeps a device listed under the name by which a container holds it, or may hold it. Such a device is unhealthy, with
+// a reason from reservationReasons. If the device is present, this reason is added to its own reasons.
 //
-// There are two kinds of reservations. The first is on a device that has left. The second is on a renamed device: one
-// that is present but held, or perhaps held, under a name other than its own. If a renamed device leaves, its
-// reservation becomes one of the first kind. A reservation ends
+// There are two kinds of reservations. The first is on a device that has left. The second is on a renamed device: it is
+// present but held, or perhaps held, under another name. If a renamed device leaves, its reservation becomes one of the
+// first kind. A reservation ends
 //
 //   - when an answer shows that the reserved device has no holder, or there has been no answer for the grace time;
-//   - when the reserved device is identical to the present one, because it has come back or has its old name again.
+//   - when the present device is identical to the reserved one: it has come back or has its old name again.
 //
 // A device that has left and come back must pass the recovery hold, and so must a different device in its place. In all
 // other cases a reservation ends without a hold, because the hardware was fine.
 
-// reservationReasons contains the reasons of reservations, depending on what is known about the present device. The
-// first of two reasons applies while the reserved device's holders aren't known, the second while it is held. Two
-// properties of a reservation take precedence. A device that is held through the other API has the reason
-// held-other-api (package kubelet/holders decides when it is free). A device that was given out in another mode, and
-// whose card is present, has the reason former-mode.
+// reservationReasons contains the reasons that a reservation gives, depending on what is known about the present
+// device. In each pair, the first reason applies while the reserved device's holders aren't known, the second while the
+// device is held. Two properties of a reservation take precedence. A device that is held through the other API has the
+// reason held-other-api (package kubelet/holders decides when it is free). A device that was allocated in another mode,
+// and whose card is present, has the reason former-mode.
 var reservationReasons = map[bool]map[standing][2]string{
 	false: { // the reserved device has left
 		absent:     {ReasonRemoved, ReasonRemovedInUse},
@@ -37,7 +37,7 @@ var reservationReasons = map[bool]map[standing][2]string{
 	},
 }
 
-// reservation keeps a device listed under a name that a container holds, or may hold.
+// reservation keeps a device listed under the name by which a container holds it, or may hold it.
 type reservation struct {
 	device   *Device   // the previous device, which is listed while no device is present
 	identity identity  // the previous device's identity; empty if only its name is known
@@ -49,7 +49,7 @@ type reservation struct {
 	otherAPI bool      // the device is held through the other API
 	standing standing
 	// reshaped means that no device is present, but its card is, with the nodes that the holders were given. The device
-	// was given out in another mode, as one of the card's ports or as a card with its ports.
+	// was allocated in another mode, either as one of the card's ports or as a card with its ports.
 	reshaped bool
 	// moved means that the device has been renumbered since the reservation began. Its holders may have any of the
 	// nodes that it has had since then.
@@ -63,7 +63,7 @@ const (
 	absent     standing = iota // no device is present
 	undecided                  // the present device's identity or name isn't complete yet
 	replaced                   // the present device differs from the reserved one in its identity or its name
-	renumbered                 // the reserved device is present, but has different nodes from those its holders were given
+	renumbered                 // the reserved device is present, but its nodes differ from those its holders were given
 	identical                  // the reserved device is present
 )
 
@@ -121,7 +121,7 @@ func (n *node) settle(e *entry, d *Device, now time.Time) {
 	}
 }
 
-// reserveSwapped makes a reservation if containers hold a different card from the present one, because the cards were
+// reserveSwapped makes a reservation if containers hold a card other than the one now installed, because the cards were
 // swapped while no daemon was running.
 func (n *node) reserveSwapped(e *entry, name string, now time.Time) {
 	h, held := heldAs(n.holders.of(e.id), name)
@@ -154,8 +154,9 @@ func (n *node) compareReserved(e *entry, d *Device, name string, now time.Time) 
 	}
 }
 
-// reserveRenamed makes a reservation if the present device had another name. If a device was never offered and isn't
-// held, its name changes immediately: a rule for an AFU doesn't match a new port until the port's driver binds.
+// reserveRenamed makes a reservation if the present device previously had another name. If a device was never offered
+// and isn't held, its name changes immediately: a rule for an AFU doesn't match a new port until the port's driver
+// binds.
 func (n *node) reserveRenamed(e *entry, name string, now time.Time) {
 	old := e.unit.device
 	if old == nil || old.OfferedAs == "" || old.OfferedAs == name || e.justReleased || !n.asks {
@@ -168,9 +169,10 @@ func (n *node) reserveRenamed(e *entry, name string, now time.Time) {
 	n.holders.askAt = earlier(n.holders.askAt, now)
 }
 
-// reserveHeldElsewhere makes a reservation if the device was given out under another name, by an earlier daemon or a
-// different one, or through the other API. It may also be held under its own name. A device that is held through the
-// other API stays withheld while queries fail, because this daemon can't take back what the other API has given out.
+// reserveHeldElsewhere makes a reservation if the device was allocated under another name, by an earlier daemon or a
+// different one, or through the other API. The device may be held under its own name as well. A device that is held
+// through the other API stays withheld while queries fail, because this daemon can't take back another API's
+// allocation.
 func (n *node) reserveHeldElsewhere(e *entry, d *Device, name string, now time.Time) {
 	if e.reservation != nil {
 		return
@@ -230,8 +232,7 @@ func heldElsewhere(holdings []Holding) (Holding, bool) {
 	return holdings[i], true
 }
 
-// compare compares d, the present device, with the device that was there before. name is the name that the policy gives
-// to d.
+// compare compares d, the present device, with the reserved device. name is the name that the policy gives to d.
 func (n *node) compare(e *entry, d *Device, name string) standing {
 	holding, _ := heldAs(n.holders.of(e.id), e.reservation.device.OfferedAs)
 	like := e.reservation.identity.compare(e.unit.identity, n.policy.AnyAFU || holding.AnyAFU)

@@ -86,7 +86,7 @@ func readCard(families []Family, host sysfs.Host, address string, read func(Fami
 	return family, found, err
 }
 
-// take takes a reading's result, or discards it if it is late.
+// take handles a reading's result, or discards it if it is late.
 func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 	j := r.job
 	j.outlined = j.outlined && !r.outline
@@ -98,7 +98,7 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 	switch next := s.jobs[j.address]; {
 	case next == nil:
 		return // the card was removed
-	case next != j: // a different card is in its slot, and may be waiting for this one's readings to return
+	case next != j: // a different card is in the slot, and may be waiting for the old card's readings to return
 		s.queue(next)
 		return
 	case r.outline:
@@ -117,7 +117,7 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 		s.removeJob(j)
 		return
 	case errors.Is(r.err, errGone):
-		s.removeDevices(j) // and read it again
+		s.removeDevices(j) // the card will be read again
 	case sysfs.IsShortage(r.err):
 		s.starve(j, r.err, now)
 	default:
@@ -127,7 +127,7 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 	s.queue(j) // someone may want another reading
 }
 
-// takeReading takes a successful reading.
+// takeReading handles a successful reading.
 func (s *scheduler) takeReading(j *job, r result) {
 	if j.recoveryFailed && r.number > j.givenUpAt && r.reading.answers() {
 		j.recoveryFailed = false
@@ -149,7 +149,7 @@ func (s *scheduler) takeReading(j *job, r result) {
 	}
 }
 
-// takeOutline takes an outline, which is used only if the card still can't be read.
+// takeOutline handles an outline, which is used only if the card still can't be read.
 func (s *scheduler) takeOutline(j *job, r result) {
 	if r.epoch != s.epoch {
 		return
@@ -187,7 +187,7 @@ func (s *scheduler) measure(r result) {
 	}
 }
 
-// found takes a card's reading or outline.
+// found records a card's reading or outline, and reports it.
 func (s *scheduler) found(j *job, r result) {
 	if !r.same {
 		j.listed, j.nodes = len(r.reading.Units) > 0, j.nodes[:0]
@@ -199,7 +199,7 @@ func (s *scheduler) found(j *job, r result) {
 	s.report(j, outcome{cause: j.answered, family: r.family, reading: &r.reading, outline: r.outline, same: r.same})
 }
 
-// report adds an outcome with the card's current trouble.
+// report records an outcome with the card's current trouble.
 func (s *scheduler) report(j *job, o outcome) {
 	o.address, o.trouble = j.address, j.trouble()
 	s.outcomes = append(s.outcomes, o)
@@ -242,7 +242,7 @@ func (s *scheduler) markUnreadable(ctx context.Context, j *job) {
 	s.outline(ctx, j)
 }
 
-// outline starts an outline of a card, unless one is already in progress. An outline may hang too.
+// outline starts an outline of a card, unless one is already in progress. Like a reading, an outline may hang.
 func (s *scheduler) outline(ctx context.Context, j *job) {
 	if !j.outlined && !s.full(task{j.address, true}) {
 		j.outlined = true

@@ -59,7 +59,8 @@ type scheduler struct {
 	outcomes []outcome // those that the loop hasn't taken yet, in order
 
 	// first contains the cards from this epoch's first listing that haven't been read yet. It is nil before that
-	// listing. The first snapshot is published when first is empty, or at firstUntil, which is zero after that.
+	// listing. The first snapshot is published when first is empty, or at firstUntil at the latest. Afterwards
+	// firstUntil is zero.
 	first      map[string]bool
 	firstUntil time.Time
 
@@ -72,7 +73,7 @@ type task struct {
 	outline bool
 }
 
-// job is the state of reading one card.
+// job tracks the readings of one card.
 type job struct {
 	address string
 	related []string // from the newest reading
@@ -93,13 +94,13 @@ type job struct {
 	wasRead  bool      // the card has been read since it was plugged in
 
 	hinted    time.Time       // first hint since the newest reading began; zero if there was none
-	answered  time.Time       // first hint before the newest reading: the cause of its changes
+	answered  time.Time       // first hint that led to the newest reading: the cause of any changes it finds
 	nodeHints map[string]Hint // hints for nodes since the newest reading began, by node name
 
 	failures int       // consecutive failed readings, at most one per health interval
 	failedAt time.Time // when the last failure was counted
 	starved  time.Time // when readings started to fail because of a shortage; zero if the newest one didn't
-	// unchecked means that all readings have failed because of a shortage for too long.
+	// unchecked means that a shortage has made all readings fail for too long.
 	unchecked bool
 
 	recoveryFailed bool // the kernel gave up recovering the card, and no reading has succeeded since
@@ -134,8 +135,8 @@ func newScheduler(inv *Inventory) *scheduler {
 	}
 }
 
-// use lists all cards and reads them again through these families. The results of readings in progress will be
-// discarded.
+// use replaces the families, and lists and reads all cards again through the new ones. It discards the results of
+// readings in progress.
 func (s *scheduler) use(ctx context.Context, families []Family, now time.Time) {
 	s.families = families
 	s.epoch++
@@ -155,7 +156,7 @@ func (s *scheduler) use(ctx context.Context, families []Family, now time.Time) {
 	s.list(ctx, time.Time{})
 }
 
-// hintCard requests a reading of a card and the cards it is related to, ahead of the routine queue.
+// hintCard requests readings of a card and of the cards related to it, ahead of the routine queue.
 func (s *scheduler) hintCard(address string, h Hint) {
 	s.log.Debug("hint received", logevent.HintReceived, logevent.PCI(address), logevent.Source(h.Source))
 	if s.jobs[address] == nil {
@@ -178,8 +179,8 @@ func (s *scheduler) hintCard(address string, h Hint) {
 	}
 }
 
-// request adds a card to a queue. If the card is already being read, it is read again once that reading has returned,
-// because that reading may have read the changed file before the change.
+// request adds a card to a queue. If the card is already being read, it is read again afterwards, because the reading
+// in progress may have read the changed file before the change.
 func (s *scheduler) request(j *job, w want) {
 	j.want = max(j.want, w)
 	s.queue(j)
@@ -230,7 +231,7 @@ func (s *scheduler) startReadings(ctx context.Context, now time.Time) {
 }
 
 // read starts reading a card, or checking it if that is enough. If too many readings of its slot are hanging, the card
-// is treated as one that hangs, and is read when one of them returns.
+// is treated as one that hangs, and is read when one of those readings returns.
 func (s *scheduler) read(ctx context.Context, j *job, now time.Time) {
 	if s.full(task{j.address, false}) {
 		j.want = wantNow
@@ -252,10 +253,10 @@ func (s *scheduler) read(ctx context.Context, j *job, now time.Time) {
 	s.start(ctx, r, Family.Read)
 }
 
-// discover requests readings of the addresses that aren't known yet. They come from a function without units, which
-// refers to the card it belongs to; that card may have been plugged in before the function. hinted is when the hint for
-// the function arrived, or zero if there was none. After a hint, a card that is being read is read once more, because
-// that reading may have begun before the function was there, and may then not find a card.
+// discover requests readings of the addresses that aren't known yet. A function without units refers to them because it
+// belongs to another card, which may have been plugged in before the function. hinted is when the hint for the function
+// arrived, or zero if there was none. After a hint, a card that is being read is read once more: the reading in
+// progress may have begun before the function was there, and so may not find a card.
 func (s *scheduler) discover(addresses []string, hinted time.Time) {
 	for _, address := range addresses {
 		switch j := s.jobs[address]; {
@@ -299,9 +300,9 @@ func (s *scheduler) onTime(ctx context.Context, now time.Time) {
 			s.giveUp(ctx, j)
 			s.queue(j)
 		case took >= s.cfg.ReadTimeout/2 && !j.hedged:
-			// A slow reading gets a hedged read, which may avoid whatever is delaying the first one: if the kernel
-			// begins to program after the first reading has begun, that reading blocks on the FME's locked errors, but
-			// a later reading doesn't read them. Whichever result arrives first is used.
+			// Start a hedged read, which may avoid whatever is delaying the first one. For example, if the kernel
+			// starts programming the card after the first reading has begun, that reading blocks on the FME's locked
+			// errors, but a later reading doesn't read them. Whichever result arrives first is used.
 			j.hedged = true
 			if j.stuck+1 < maxStuck && !s.full(task{j.address, false}) {
 				j.stuck++ // the later of the two results is discarded
@@ -318,8 +319,8 @@ func (s *scheduler) giveUp(ctx context.Context, j *job) {
 	s.markUnreadable(ctx, j)
 }
 
-// recheck requests readings of cards whose devices may change even though the card doesn't. After an overdue reading, a
-// card is read anyway.
+// recheck requests readings of cards whose devices may change even though the card doesn't. It skips an overdue card,
+// which is read again anyway.
 func (s *scheduler) recheck(addresses []string) {
 	for _, address := range addresses {
 		if j := s.jobs[address]; j != nil && j.state != overdue {

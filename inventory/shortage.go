@@ -9,7 +9,7 @@ import (
 // shortage is a period during which readings and listings fail because the daemon or the node is out of descriptors or
 // memory ([sysfs.IsShortage]).
 type shortage struct {
-	since   time.Time // zero if there is no shortage
+	since   time.Time // zero outside a shortage
 	last    time.Time // time of the newest reading or listing that failed because of it
 	listing bool      // the newest listing failed because of it and must be repeated
 }

@@ -11,7 +11,7 @@ type Snapshot struct {
 	// Version grows by one with each published change. It is 0 if no snapshot has been published yet.
 	Version uint64
 	Devices []*Device // sorted by ID
-	// Complete means that each card in this generation's first listing has been read or given up. Until then, the
+	// Complete means that each card in this generation's first listing has been read or given up on. Until then, the
 	// devices of slow cards are missing or come from the previous generation.
 	Complete bool
 	// Awaiting means that no devices are offered yet, because it isn't known which ones are held

@@ -20,7 +20,7 @@ const (
 // Modes returns all modes.
 func Modes() []string { return []string{Single, AF, Region, RegionDevel, Pool} }
 
-// familyPool is the name of pool mode's family. Other modes don't offer its devices.
+// familyPool is the name of the family for pool mode. Other modes don't offer its devices.
 const familyPool = "pool"
 
 // The reasons why a device can't be offered.
@@ -30,7 +30,7 @@ var (
 	errNoShell     = errors.New("the VBNV and timestamp of the shell are not known, or do not fit in a resource name; a rule can name the device")
 )
 
-// byMode returns the name of a device's resource based on the mode alone. Its results have the same meaning as those of
+// byMode returns the name of a device's resource based on the mode alone. The results have the same meaning as in
 // [Naming.ResourceOf].
 func (p Naming) byMode(d *inventory.Device) (string, error) {
 	if (d.Family == familyPool) != (p.Mode == Pool) {
@@ -56,11 +56,12 @@ func (p Naming) byMode(d *inventory.Device) (string, error) {
 	return "", nil
 }
 
-// namedByMode reports whether any mode might give a resource this name within the namespace.
+// namedByMode reports whether resource is a name in the namespace that some mode might use.
 func (p Naming) namedByMode(resource string) bool {
 	name, ok := strings.CutPrefix(resource, p.Namespace+"/")
 	return ok && names.Ours(name)
 }
 
-// AnyAFU reports whether a device whose AFU changes is still the same device, because in this mode pods program it.
+// AnyAFU reports whether a device stays the same device when its AFU changes, because pods program devices in this
+// mode.
 func (p Naming) AnyAFU() bool { return p.Mode == Region || p.Mode == RegionDevel }

@@ -13,18 +13,18 @@ import (
 type Naming struct {
 	Mode         string // one of [Modes]
 	ResourceName string // the resource for the modes single and pool
-	Namespace    string // for the other modes' resources
+	Namespace    string // the domain of resources in the other modes
 	Rules        []Rule // the administrator's rules; the first one that matches takes precedence over the mode
 }
 
-// Resource contains the devices that are offered under one name.
+// Resource holds the devices that are offered under one name.
 type Resource struct {
 	Name    string
 	Devices []*inventory.Device // sorted by ID, never empty
 }
 
-// ResourceOf returns the name of the resource that a device belongs to, or "" if the device isn't offered. In that case
-// the error says why, or is nil if the mode never offers such devices.
+// ResourceOf returns the name of the resource that a device belongs to. If the device isn't offered, it returns "" and
+// an error that explains why, or nil if the mode never offers such devices.
 func (p Naming) ResourceOf(d *inventory.Device) (string, error) {
 	if d.Family != familyPool && p.Mode != Pool {
 		if i := p.RuleOf(d); i >= 0 {
@@ -44,16 +44,16 @@ func (p Naming) ResourceOf(d *inventory.Device) (string, error) {
 	return p.byMode(d)
 }
 
-// RuleOf returns the index of the first rule that matches a device, or -1. A rule for an AFU doesn't match any device
-// in modes where pods change the AFU, because the device would move to another resource while it is held.
+// RuleOf returns the index of the first rule that matches a device, or -1. In modes where pods change the AFU, rules
+// for an AFU don't match any device, because otherwise a device would move to another resource while it is held.
 func (p Naming) RuleOf(d *inventory.Device) int {
 	return slices.IndexFunc(p.Rules, func(r Rule) bool {
 		return r.Match.matches(d) && !(p.AnyAFU() && r.Match.AFUID != "")
 	})
 }
 
-// Owns reports whether an id that is held under a resource name may belong to one of this plugin's devices, in this
-// mode or in an earlier mode of this node.
+// Owns reports whether a device id that is held under a resource name may belong to this plugin, in this mode or in an
+// earlier mode of the node.
 func (p Naming) Owns(resource, id string) bool {
 	return resource == p.ResourceName ||
 		slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Resource == resource }) ||
@@ -62,7 +62,7 @@ func (p Naming) Owns(resource, id string) bool {
 }
 
 // Resources groups devices into resources by [inventory.Device.OfferedAs] and returns the resources that have devices,
-// sorted by name. A device that is held by a claim is left out, because it has the DRA driver's name, not a resource's.
+// sorted by name. It omits devices held by a claim, because these have the DRA driver's name instead of a resource's.
 // The devices must be sorted by id, as they are in a snapshot.
 func Resources(devices []*inventory.Device) []Resource {
 	var resources []Resource

@@ -6,7 +6,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Rule gives a resource name to the devices that match.
+// Rule gives a resource name to matching devices.
 type Rule struct {
 	Resource string // DOMAIN/NAME
 	Match    Match
@@ -43,7 +43,7 @@ func (m Match) matches(d *inventory.Device) bool {
 	return true
 }
 
-// short returns a PCI address without domain 0.
+// short returns a PCI address without the domain if the domain is 0.
 func short(address string) string { return strings.TrimPrefix(address, "0000:") }
 
 // fact is one field of a Match, with its key in the configuration file.

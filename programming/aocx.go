@@ -11,9 +11,9 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// An AOCX is an ELF file. Its .acl.fpga.bin section is also an ELF file, whose .acl.gbs.gz section is a GBS compressed
-// with gzip. Source: intel-device-plugins-for-kubernetes pkg/fpga/bitstream/aocx.go, and the scripts of Intel's board
-// support packages, which make the inner file with `aocl binedit fpga.bin add .acl.gbs.gz`.
+// An AOCX is an ELF file. Its .acl.fpga.bin section contains another ELF file, whose .acl.gbs.gz section contains a
+// gzip-compressed GBS. Sources: pkg/fpga/bitstream/aocx.go in intel-device-plugins-for-kubernetes, and the scripts of
+// Intel's board support packages, which create the inner file with `aocl binedit fpga.bin add .acl.gbs.gz`.
 const (
 	sectionImage = ".acl.fpga.bin"
 	sectionGBS   = ".acl.gbs.gz"
@@ -21,10 +21,10 @@ const (
 	sectionBoard = ".acl.board"
 )
 
-// OpenCL is the AFU id that all AOCX files have, regardless of their OpenCL kernels.
+// OpenCL is the AFU id of every AOCX file, whatever OpenCL kernels it contains.
 const OpenCL = "18b79ffa2ee54aa096ef4230dafacb5f"
 
-// aocxParts contains an AOCX's texts and the position of its compressed GBS.
+// aocxParts holds the hash and board of an AOCX, and the position of its compressed GBS.
 type aocxParts struct {
 	hash, board string
 	gz          section
@@ -40,7 +40,7 @@ func readAOCX(r io.ReaderAt, size int64) (aocxParts, error) {
 	if err != nil {
 		return aocxParts{}, err
 	}
-	if p.hash, err = parseFileID(hash); err != nil {
+	if p.hash, err = ParseFileID(hash); err != nil {
 		return aocxParts{}, fmt.Errorf("section %s: %w", sectionHash, err)
 	}
 	if p.board, err = readText(r, outer, sectionBoard); err != nil {
@@ -61,7 +61,7 @@ func readAOCX(r io.ReaderAt, size int64) (aocxParts, error) {
 	return p, nil
 }
 
-// readText returns a section's text without surrounding white space, or "" if there is no such section.
+// readText returns a section's text without surrounding white space, or "" if the section doesn't exist.
 func readText(r io.ReaderAt, sections map[string]section, name string) (string, error) {
 	const most = 256
 	s := sections[name]
@@ -75,9 +75,9 @@ func readText(r io.ReaderAt, sections map[string]section, name string) (string, 
 	return strings.Trim(string(b), "\x00 \t\r\n"), nil
 }
 
-// parseFileID parses an id that is the name of a file in the store: an AFU's id or an AOCX's hash. It allows the same
-// lengths as afuId in Intel's AcceleratorFunction.
-func parseFileID(s string) (string, error) {
+// ParseFileID parses an id that is used as a file name in the store: an AFU's id or an AOCX's hash. The allowed lengths
+// are those of afuId in Intel's AcceleratorFunction.
+func ParseFileID(s string) (string, error) {
 	hash := strings.ToLower(s)
 	if len(hash) < 8 || len(hash) > 40 || strings.Trim(hash, "0123456789abcdef") != "" {
 		return "", fmt.Errorf("found %s, want an id of 8 to 40 hex digits", sysfs.Quote(s))
@@ -85,7 +85,7 @@ func parseFileID(s string) (string, error) {
 	return hash, nil
 }
 
-// openGzip returns the header of the GBS in a gzip section and a reader for its raw bitstream.
+// openGzip returns the header of the GBS in a gzip section, and a reader for the GBS's raw bitstream.
 func openGzip(r io.ReaderAt, gz section) (gbsHeader, io.Reader, error) {
 	in, err := gzip.NewReader(bufio.NewReaderSize(io.NewSectionReader(r, gz.offset, gz.size), 64<<10))
 	if err != nil {
@@ -98,8 +98,8 @@ func openGzip(r io.ReaderAt, gz section) (gbsHeader, io.Reader, error) {
 	return h, in, nil
 }
 
-// unpackAOCX writes the raw bitstream in a gzip section to w, and returns the GBS header and the length of the data. It
-// fails after more than [MaxSize] bytes, or when ctx is done.
+// unpackAOCX writes the raw bitstream in a gzip section to w, and returns the GBS header and the number of bytes
+// written. It fails if the bitstream is larger than [MaxSize], or when ctx is done.
 func unpackAOCX(ctx context.Context, r io.ReaderAt, gz section, w io.Writer) (gbsHeader, int64, error) {
 	h, in, err := openGzip(r, gz)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
 )
 
-// MaxSize is the maximum size of a file and of the raw bitstream in it, in bytes. The largest known bitstreams have
+// MaxSize is the maximum size of a file, and of the raw bitstream in it, in bytes. The largest known bitstreams are
 // about 200 MiB.
 const MaxSize = 512 << 20
 
@@ -27,26 +27,26 @@ const (
 type Bitstream struct {
 	Path        string
 	Format      string // GBS or AOCX
-	InterfaceID string // of the region that it is for, 32 lower-case hex digits
-	AFUID       string // of a port programmed with it, 32 lower-case hex digits
+	InterfaceID string // of the region it is made for, 32 lower-case hex digits
+	AFUID       string // of its AFU, 32 lower-case hex digits
 	Size        int64  // of the raw bitstream, in bytes; 0 for an AOCX until Check or Map
 	Hash        string // for an AOCX: 8 to 40 lower-case hex digits
 	Board       string // for an AOCX: any text, or ""
 
 	file     *os.File
 	fileSize int64
-	part     section // the part of the file that contains the raw bitstream, which is compressed in an AOCX
+	part     section // where the raw bitstream is in the file; in an AOCX it is compressed
 }
 
-// Open opens a bitstream and reads its ids. The file extension determines the format. The compressed part of an AOCX is
-// read only by Check and Map. Errors contain the file's path.
+// Open opens a bitstream and reads its ids. The format follows from the file extension. Only Check and Map read all of
+// the compressed part of an AOCX. Errors contain the file's path.
 func Open(path string) (*Bitstream, error) {
 	format, err := formatOf(path)
 	if err != nil {
 		return nil, err
 	}
-	// Open only regular files, because opening a device can have side effects. If a FIFO has replaced the file in the
-	// meantime, O_NONBLOCK prevents open from blocking.
+	// Open only regular files, because opening a device can have side effects. O_NONBLOCK keeps open from blocking if
+	// the file has since been replaced with a FIFO.
 	info, err := os.Stat(path)
 	if err == nil {
 		err = privatedir.CheckRegular(path, info)
@@ -70,7 +70,7 @@ func formatOf(path string) (string, error) {
 	}
 }
 
-// parse reads a bitstream. It closes the file if it returns an error; otherwise the bitstream owns it.
+// parse reads a bitstream, which then owns the file. On error, parse closes the file.
 func parse(path, format string, file *os.File) (_ *Bitstream, err error) {
 	b := &Bitstream{Path: path, Format: format, file: file}
 	defer func() {
@@ -122,11 +122,11 @@ func (b *Bitstream) readAOCX() (gbsHeader, error) {
 	return header, err
 }
 
-// Check checks everything in the file that can be checked without a card, and sets Size. For an AOCX it blocks until it
-// has unpacked the file or ctx is done.
+// Check checks everything that can be checked without a card, and sets Size. For an AOCX, it has to unpack the file,
+// which takes a while. It stops when ctx is done.
 func (b *Bitstream) Check(ctx context.Context) error {
 	if b.Format == GBS {
-		return nil // a GBS doesn't contain the length or a checksum of its raw bitstream
+		return nil // a GBS contains neither the length nor a checksum of its raw bitstream
 	}
 	if err := b.unpack(ctx, io.Discard); err != nil {
 		return fmt.Errorf("%s: %w", b.Path, err)
@@ -134,7 +134,7 @@ func (b *Bitstream) Check(ctx context.Context) error {
 	return nil
 }
 
-// unpack writes an AOCX's raw bitstream to w and sets Size.
+// unpack writes the raw bitstream of an AOCX to w, and sets Size.
 func (b *Bitstream) unpack(ctx context.Context, w io.Writer) error {
 	header, n, err := unpackAOCX(ctx, b.file, b.part, w)
 	if err == nil && (header.interfaceID != b.InterfaceID || header.afuID != b.AFUID) {
@@ -154,8 +154,8 @@ func checkSize(n int64) error {
 	return nil
 }
 
-// ID returns the id by which a pod selects the bitstream: the hash for an AOCX, and otherwise the AFU id. All AOCX
-// files have the same AFU id, [OpenCL].
+// ID returns the id by which pods select the bitstream. For a GBS, it is the AFU id. For an AOCX, it is the hash,
+// because all AOCX files have the same AFU id, [OpenCL].
 func (b *Bitstream) ID() string {
 	if b.Format == AOCX {
 		return b.Hash
@@ -163,7 +163,7 @@ func (b *Bitstream) ID() string {
 	return b.AFUID
 }
 
-// Content returns a reader for the whole file, which is valid until Close.
+// Content returns a reader for the whole file. It is valid until Close.
 func (b *Bitstream) Content() *io.SectionReader {
 	return io.NewSectionReader(b.file, 0, b.fileSize)
 }
@@ -173,17 +173,17 @@ func (b *Bitstream) Close() error {
 	return b.file.Close()
 }
 
-// Mapping is a raw bitstream mapped from a file.
+// Mapping is a raw bitstream mapped into memory.
 type Mapping struct {
 	// Data is the raw bitstream. It is valid until Close. If another process truncates the file, reading Data kills
-	// this process (SIGBUS), and an ioctl with it fails with EFAULT. [Store.Install] replaces files and never truncates
-	// them.
+	// this process (SIGBUS), and passing Data to an ioctl fails with EFAULT. [Store.Install] never truncates files; it
+	// replaces them.
 	Data  []byte
 	pages []byte
 }
 
-// Map maps the raw bitstream. It first unpacks an AOCX into an unlinked file in the store, unless ctx is done before
-// that. The store is created if it doesn't exist.
+// Map maps the raw bitstream. It first unpacks an AOCX into an unlinked file in the store, which it creates if
+// necessary. It returns an error if ctx is done before the AOCX is unpacked.
 func (b *Bitstream) Map(ctx context.Context, s Store) (*Mapping, error) {
 	if b.Format == GBS {
 		return mapFile(b.Path, b.file, b.part)
@@ -199,7 +199,8 @@ func (b *Bitstream) Map(ctx context.Context, s Store) (*Mapping, error) {
 	return mapFile(b.Path, scratch, section{0, b.Size})
 }
 
-// mapFile maps the file up to the end of a part, because a mapping must start on a page boundary.
+// mapFile maps a part of the file. The mapping starts at the beginning of the file, because it must start on a page
+// boundary.
 func mapFile(path string, file *os.File, part section) (*Mapping, error) {
 	info, err := file.Stat()
 	if err != nil {

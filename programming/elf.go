@@ -13,9 +13,9 @@ type section struct {
 	offset, size int64
 }
 
-// readSections returns the sections with these names in an ELF file of size bytes, after checking that they are within
-// the file. It is used instead of debug/elf, which reads the whole string table into memory, and unpacks it if it is
-// compressed. Source: elf(5).
+// readSections returns the named sections of an ELF file of size bytes, after checking that they lie within the file.
+// We don't use debug/elf because it reads the whole string table into memory, and unpacks it if it is compressed.
+// Source: elf(5).
 func readSections(r io.ReaderAt, size int64, names ...string) (map[string]section, error) {
 	f, err := readELF(r, size)
 	if err != nil {
@@ -55,14 +55,14 @@ type elfFile struct {
 	size  int64
 	wide  bool // ELF64 rather than ELF32
 	order binary.ByteOrder
-	table []byte // the section headers, each of entry bytes
+	table []byte // the section headers, entry bytes each
 	entry int
 	names section
 }
 
-// readELF reads a file's header and its section headers.
+// readELF reads the ELF header and the section headers of a file.
 func readELF(r io.ReaderAt, size int64) (*elfFile, error) {
-	head := make([]byte, 64) // an ELF64 header; an ELF32 one has 52 bytes
+	head := make([]byte, 64) // the size of an ELF64 header; an ELF32 header has 52 bytes
 	n, err := r.ReadAt(head, 0)
 	if err != nil && err != io.EOF {
 		return nil, err
@@ -90,7 +90,7 @@ func readELF(r io.ReaderAt, size int64) (*elfFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ELF section table: %w", err)
 	}
-	f.entry, f.table = entry, make([]byte, at.size) // less than 4 MiB: both factors have 16 bits, and one of them is 64
+	f.entry, f.table = entry, make([]byte, at.size) // less than 4 MiB: up to 65535 headers of 40 or 64 bytes
 	if _, err := r.ReadAt(f.table, at.offset); err != nil {
 		return nil, ends(err, "ELF section table is cut off")
 	}
@@ -100,7 +100,7 @@ func readELF(r io.ReaderAt, size int64) (*elfFile, error) {
 	return f, nil
 }
 
-// word reads an address or a size, which takes 8 bytes in ELF64 and 4 in ELF32.
+// word reads an address or size, which is 8 bytes long in ELF64 and 4 in ELF32.
 func (f *elfFile) word(b []byte, at64, at32 int) uint64 {
 	if f.wide {
 		return f.order.Uint64(b[at64:])
@@ -108,12 +108,12 @@ func (f *elfFile) word(b []byte, at64, at32 int) uint64 {
 	return uint64(f.order.Uint32(b[at32:]))
 }
 
-// place returns where a section is.
+// place returns the position of a section, given its header.
 func (f *elfFile) place(header []byte) (section, error) {
 	return inside(section64{f.word(header, 24, 16), f.word(header, 32, 20)}, f.size)
 }
 
-// name returns at most this many bytes of a section's name, or "" if there are no names.
+// name returns a section's name, cut to the given length, or "" if the name isn't inside the section of names.
 func (f *elfFile) name(header []byte, most int) (string, error) {
 	begin := int64(f.order.Uint32(header))
 	if begin >= f.names.size {
@@ -126,7 +126,7 @@ func (f *elfFile) name(header []byte, most int) (string, error) {
 	return string(b), nil
 }
 
-// section64 is a part of a file. Its offset and size come from the file and haven't been checked.
+// section64 is a part of a file, with an unchecked offset and size from the file.
 type section64 struct {
 	offset, size uint64
 }

@@ -12,20 +12,21 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// A GBS consists of 16 bytes of magic, the length of the metadata as a little-endian u32, the metadata in JSON, and the
-// raw bitstream up to the end of the file. Source: OPAE's packager, opae-sdk tools/extra/packager/metadata.
+// A GBS consists of 16 magic bytes, the length of the metadata as a little-endian u32, the metadata in JSON, and the
+// raw bitstream, which extends to the end of the file. Source: OPAE's packager, tools/extra/packager/metadata in
+// opae-sdk.
 const (
 	gbsMagic    = "XeonFPGA\xb7GBSv001"
 	maxMetadata = 4095 // the limit in OPAE and in Intel's tool
 )
 
-// gbsHeader is the part of a GBS that precedes the raw bitstream.
+// gbsHeader is the part of a GBS before the raw bitstream.
 type gbsHeader struct {
 	interfaceID, afuID string
-	length             int64 // of the magic, the length and the metadata, in bytes
+	length             int64 // total length of this part, in bytes
 }
 
-// readGBSHeader reads a GBS exactly up to the raw bitstream.
+// readGBSHeader reads a GBS up to the raw bitstream, and not a byte further.
 func readGBSHeader(r io.Reader) (gbsHeader, error) {
 	fixed := make([]byte, len(gbsMagic)+4)
 	if n, err := io.ReadFull(r, fixed); err != nil {
@@ -80,8 +81,7 @@ func ParseID(s string) (string, error) {
 	return sysfs.ParseID(strings.ReplaceAll(s, "-", ""))
 }
 
-// ends returns err, an error from a read, unless err means that the data has ended. In that case it returns an error
-// with this format.
+// ends converts an error from a read. If the data has ended, it returns an error with the given format instead of err.
 func ends(err error, format string, args ...any) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf(format, args...)

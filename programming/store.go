@@ -17,25 +17,25 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
 )
 
-// Store is the path of a directory that contains bitstreams: INTERFACE/AFU.gbs, INTERFACE/HASH.aocx.
+// Store is the path of a directory with bitstreams: INTERFACE/AFU.gbs and INTERFACE/HASH.aocx.
 //
-// A user who can write to the store decides which bitstreams root programs. So its directories and files must belong to
-// the effective user and must not be writable by anyone else; the directories above it may belong to root. Owner and
-// mode are checked on the open descriptor, so the check covers hard links too. Symbolic links in the store are
-// rejected.
+// A user who can write to the store decides which bitstreams root programs. So the store's directories and files must
+// belong to the effective user, and nobody else may have write access. The directories above the store may belong to
+// root. Owner and mode are checked on the open file descriptor, so the check covers hard links. Symbolic links in the
+// store are rejected.
 type Store string
 
 // DefaultStore is a node's store unless its settings specify another one.
 const DefaultStore Store = "/srv/intel.com/fpga"
 
-// Lookup opens the bitstream for an interface, in the same way as [Open]. id is an AFU's id or an AOCX's hash. If there
-// is none, the error wraps [fs.ErrNotExist].
+// Lookup opens a bitstream in the store, like [Open]. id is an AFU's id or an AOCX's hash. If the store has no such
+// bitstream for the interface, the error wraps [fs.ErrNotExist].
 func (s Store) Lookup(interfaceID, id string) (*Bitstream, error) {
 	region, err := ParseID(interfaceID)
 	if err != nil {
 		return nil, fmt.Errorf("interface: %w", err)
 	}
-	id, err = parseFileID(strings.ReplaceAll(id, "-", ""))
+	id, err = ParseFileID(strings.ReplaceAll(id, "-", ""))
 	if err != nil {
 		return nil, fmt.Errorf("AFU: %w", err)
 	}
@@ -45,7 +45,7 @@ func (s Store) Lookup(interfaceID, id string) (*Bitstream, error) {
 		for _, format := range []string{GBS, AOCX} {
 			var b *Bitstream
 			b, err = openStored(dir, region, id+"."+format)
-			if errors.Is(err, privatedir.ErrReplaced) { // by Install with Force
+			if errors.Is(err, privatedir.ErrReplaced) { // replaced by an Install with Force
 				b, err = openStored(dir, region, id+"."+format)
 			}
 			if !errors.Is(err, fs.ErrNotExist) {
@@ -60,7 +60,7 @@ func (s Store) Lookup(interfaceID, id string) (*Bitstream, error) {
 	return nil, err
 }
 
-// openRegion opens an interface's directory.
+// openRegion opens the directory of an interface.
 func (s Store) openRegion(interfaceID string) (*os.Root, error) {
 	dir, err := privatedir.OpenDir(string(s), false)
 	if err != nil {
@@ -97,15 +97,15 @@ func (b *Bitstream) fileName() string {
 	return b.ID() + "." + b.Format
 }
 
-// InstallOptions are the options of [Store.Install].
+// InstallOptions control [Store.Install].
 type InstallOptions struct {
 	Force  bool // replace an existing file
-	DryRun bool // check everything, but don't change anything
+	DryRun bool // only check whether the file could be installed
 }
 
-// Install copies b's file into the store and returns the copy's path. It creates missing directories. The file appears
-// atomically, so it is complete even after a crash. The copy is parsed again, because the original may have changed
-// since [Open]. Without Force, the error for an existing file wraps [fs.ErrExist].
+// Install copies the bitstream's file into the store, and returns the path of the copy. It creates missing directories.
+// The copy appears atomically, so it is complete even after a crash. It is parsed and checked, because the original may
+// have changed since [Open]. Without Force, the error for an existing file wraps [fs.ErrExist].
 func (s Store) Install(ctx context.Context, b *Bitstream, o InstallOptions) (string, error) {
 	path := filepath.Join(string(s), b.InterfaceID, b.fileName())
 	if err := b.Check(ctx); err != nil {
@@ -149,8 +149,8 @@ func (s Store) Install(ctx context.Context, b *Bitstream, o InstallOptions) (str
 
 const temporaryPrefix = ".install-"
 
-// removeLeft removes what killed processes have left behind. It removes only files that haven't been written to for a
-// day, because another Install may be running.
+// removeLeft removes the temporary files of processes that were killed. Because another Install may be running, it
+// spares files written to within the last day.
 func removeLeft(region *os.Root) {
 	files, _ := names(region)
 	for _, name := range files {
@@ -160,7 +160,7 @@ func removeLeft(region *os.Root) {
 	}
 }
 
-// copyInto atomically copies the file to path, which is in region.
+// copyInto copies the file to path, which is in region, so that it appears there atomically.
 func (b *Bitstream) copyInto(ctx context.Context, region *os.Root, path string, force bool) error {
 	temporary := temporaryPrefix + rand.Text() // a unique name, because another Install may be running
 	err := b.copyTo(ctx, region, temporary)
@@ -188,7 +188,7 @@ func errExists(path string) error {
 	return fmt.Errorf("%s: %w, want no file there: --force replaces it", path, fs.ErrExist)
 }
 
-// copyTo copies the file to a new file. If it fails, it removes the new file.
+// copyTo copies the bitstream to a new file, which it removes if it fails.
 func (b *Bitstream) copyTo(ctx context.Context, dir *os.Root, name string) (err error) {
 	path := filepath.Join(dir.Name(), name)
 	file, err := dir.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
@@ -208,7 +208,7 @@ func (b *Bitstream) copyTo(ctx context.Context, dir *os.Root, name string) (err 
 		file.Close()
 		return fmt.Errorf("copying %s to %s: %w", b.Path, path, err)
 	}
-	copied, err := parse(b.Path, b.Format, file) // so that errors contain the path given by the user
+	copied, err := parse(b.Path, b.Format, file) // with b.Path, so that errors contain the path that the user gave
 	if err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func (b *Bitstream) copyTo(ctx context.Context, dir *os.Root, name string) (err 
 	return nil
 }
 
-// scratch returns a new file in the store. The file has no name, because it has already been removed.
+// scratch creates a temporary file in the store. The file is already unlinked, so it has no name.
 func (s Store) scratch() (*os.File, error) {
 	dir, err := privatedir.OpenDir(string(s), true)
 	if err != nil {
@@ -245,8 +245,8 @@ type Stored struct {
 	InterfaceID, ID string // ID is an AFU's id or an AOCX's hash
 }
 
-// Names returns, sorted, the bitstreams that the store contains according to its file names. It doesn't open any files:
-// only a lookup finds out whether a bitstream can be used. If the store doesn't exist, it returns nil.
+// Names returns the bitstreams that the store contains according to its file names, sorted. It doesn't open any files:
+// only Lookup finds out whether a bitstream can be used. If the store doesn't exist, Names returns nil.
 func (s Store) Names() (found []Stored, err error) {
 	var failed error
 	err = s.eachRegion(func(store *os.Root, interfaceID string) {
@@ -257,7 +257,7 @@ func (s Store) Names() (found []Stored, err error) {
 			if _, unknown := formatOf(name); unknown != nil {
 				continue
 			}
-			if parsed, invalid := parseFileID(id); invalid == nil && parsed == id {
+			if parsed, invalid := ParseFileID(id); invalid == nil && parsed == id {
 				found = append(found, Stored{interfaceID, id})
 			}
 		}
@@ -268,8 +268,7 @@ func (s Store) Names() (found []Stored, err error) {
 	return slices.Compact(found), cmp.Or(err, failed)
 }
 
-// eachRegion calls f with the id of each interface that has a directory in the store. If the store doesn't exist, it
-// doesn't call f.
+// eachRegion calls f for each interface that has a directory in the store. If the store doesn't exist, it returns nil.
 func (s Store) eachRegion(f func(store *os.Root, interfaceID string)) error {
 	store, err := privatedir.OpenDir(string(s), false)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -288,7 +287,7 @@ func (s Store) eachRegion(f func(store *os.Root, interfaceID string)) error {
 	return err
 }
 
-// regionNames returns the names of an interface's files.
+// regionNames returns the names of the files of an interface.
 func regionNames(store *os.Root, interfaceID string) ([]string, error) {
 	region, err := privatedir.OpenSub(store, interfaceID)
 	if err != nil {
@@ -301,12 +300,12 @@ func regionNames(store *os.Root, interfaceID string) ([]string, error) {
 // Entry is a file in the store.
 type Entry struct {
 	Path      string
-	Bitstream *Bitstream // closed; nil if the file is rejected
-	Err       error      // why it is rejected, or nil
+	Bitstream *Bitstream // closed; nil if Err is set
+	Err       error      // why the file or directory was rejected, or nil
 }
 
-// List returns, sorted by path, the files in the store that have a bitstream's extension, and the interface directories
-// that are rejected. If the store doesn't exist, it returns nil.
+// List returns the files in the store with the extension of a bitstream, and the interface directories that were
+// rejected, sorted by path. If the store doesn't exist, it returns nil.
 func (s Store) List(ctx context.Context) ([]Entry, error) {
 	var entries []Entry
 	err := s.eachRegion(func(store *os.Root, interfaceID string) {

@@ -28,15 +28,15 @@ const (
 )
 
 // annotationHook is the annotation by which Intel's programming hook recognizes its containers. It doesn't depend on
-// the resource namespace, because it is a constant in that hook.
+// the resource namespace, because the hook hard-codes it.
 const annotationHook = "com.intel.fpga.mode"
 
 // Allocate gives each container its devices, or rejects the whole request. An error is final for the pod, and the
-// kubelet doesn't set a time limit. Allocate blocks only if CDI is enabled: for up to a second while it writes the
-// spec, and before that for up to two seconds more if nodes have to be recorded ([Config.Injected]).
+// kubelet doesn't set a time limit. Allocate blocks only if CDI is enabled: for up to two seconds if nodes have to be
+// recorded ([Config.Injected]), and then for up to a second while it writes the spec.
 //
-// Errors: InvalidArgument if a request has no device ids or the same one twice, NotFound if a device isn't listed (any
-// more), FailedPrecondition if one is unhealthy, and Unavailable if the CDI spec can't be written.
+// Errors: InvalidArgument if a request contains no device ids or the same id twice, NotFound if a device isn't listed
+// (any more), FailedPrecondition if one is unhealthy, and Unavailable if the CDI spec can't be written.
 func (p *plugin) Allocate(ctx context.Context, r *v1beta1.AllocateRequest) (*v1beta1.AllocateResponse, error) {
 	var requested []string
 	for _, c := range r.GetContainerRequests() {
@@ -169,9 +169,9 @@ func completed(name, resource string) []string {
 	return []string{name}
 }
 
-// newest looks up devices from the newest list, in the state that the inventory has for them now. The inventory
-// withholds a device before it asks for the device's holders, and the list may be older than that, because the
-// conductor may be waiting for the kubelet or for another endpoint to end.
+// newest returns a function that looks up devices of the newest list, in the inventory's current state. The state in
+// the list isn't enough: the inventory withholds a device before it asks for the device's holders, but the list may be
+// older than that, because the conductor may be waiting for the kubelet or for another endpoint to end.
 func (e *endpoint) newest() func(id string) *inventory.Device {
 	listed, _ := e.lists.Load()
 	snapshot, _ := e.server.devices.Latest()
@@ -187,8 +187,8 @@ func (e *endpoint) newest() func(id string) *inventory.Device {
 	}
 }
 
-// check returns a status that lists all problems with the requests, or nil. Its code is the worst problem's code. Its
-// length is bounded.
+// check returns a status that lists all problems with the requests, or nil. The status has the worst problem's code,
+// and its length is bounded.
 func (e *endpoint) check(device func(id string) *inventory.Device, requests []*v1beta1.ContainerAllocateRequest) error {
 	if len(requests) == 0 {
 		return status.Error(codes.InvalidArgument, "no container requests a device")
@@ -243,7 +243,7 @@ const (
 )
 
 // shorten bounds a list for logs and errors. It returns the first maxNamed ids, each cut to maxID bytes, followed by
-// the number of remaining ones.
+// the number of remaining ids.
 func shorten(ids []string) []string { return bounded(ids, cut) }
 
 func bounded(ids []string, name func(string) string) []string {

@@ -31,7 +31,7 @@ type directory struct {
 	kubelet string // path of kubelet.sock
 	poll    time.Duration
 	changed latest.Signal
-	peers   *peers.Peers // the other daemons with sockets in it
+	peers   *peers.Peers // the other daemons with sockets in the directory
 	log     *zap.Logger
 }
 
@@ -57,7 +57,7 @@ func (d *directory) run(ctx context.Context) {
 }
 
 // concerns reports whether the event is about the kubelet's socket or a plugin's socket. It ignores the checkpoint,
-// which the kubelet writes there after each list. concerns also tells the peers about each new file.
+// which the kubelet writes to the same directory after each list. concerns also tells the peers about each new file.
 func (d *directory) concerns(e fsnotify.Event) bool {
 	if e.Has(fsnotify.Create) {
 		d.peers.Created(e.Name)
@@ -86,7 +86,7 @@ func identify(path string) (identity, error) {
 	return identity{device: uint64(stat.Dev), inode: stat.Ino, modified: info.ModTime()}, nil
 }
 
-// missing reports whether the error means that the file doesn't exist. The error is ENOTDIR if its directory was
+// missing reports whether the error means that the file doesn't exist. The error is ENOTDIR if the directory was
 // replaced by a file.
 func missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)

@@ -1,8 +1,8 @@
 // Package server is the device plugin: it registers one endpoint per resource with the kubelet, feeds the ListAndWatch
 // streams from inventory's snapshots, and answers Allocate.
 //
-// It never judges health and never reads sysfs. The order of its steps is dictated by the kubelet's device manager,
-// pkg/kubelet/cm/devicemanager in Kubernetes (1.26 to 1.37).
+// The package never judges health and never reads sysfs. The order of its steps is dictated by the kubelet's device
+// manager, pkg/kubelet/cm/devicemanager in Kubernetes (1.26 to 1.37).
 //
 // # Goroutines and their state
 //
@@ -12,15 +12,16 @@
 //     of mode moves many devices this way. Only the conductor creates endpoints, when a resource gets its first device,
 //     and retires them: after [Config.RetireAfter] without devices, or immediately if the resource has had none since a
 //     change of mode.
-//   - An endpoint, one goroutine per resource, runs one session after another and remembers why the last one ended.
+//   - An endpoint, one goroutine per resource, runs one session after another and remembers why the previous session
+//     ended.
 //   - A session is one registration: its own socket at a path that was never used before, a gRPC server on that socket,
 //     and the streams that the kubelet has opened on it. Streams read the endpoint's newest list. Each sends at its own
 //     pace without waiting for the others.
 //   - The injection, a goroutine that runs if CDI is enabled, writes the conductor's desired content to the spec file.
 //     Allocate does the same before it returns a CDI name.
-//   - [Config.Allocations] tracks the devices that Allocate has given out, because the pod-resources API may not show
-//     them yet. It belongs to the caller and outlives endpoints. The inventory decides when such a device may be
-//     offered under another name. Until then the device is unhealthy, and Allocate rejects it.
+//   - [Config.Allocations] tracks the devices that were allocated, because the pod-resources API may not show them yet.
+//     It belongs to the caller and outlives endpoints. The inventory decides when such a device may be offered under
+//     another name. Until then the device is unhealthy, and Allocate rejects it.
 //   - Package peers reports when another daemon of this plugin, which registered later than the session, has ended.
 //   - The directory watch signals to all endpoints that the kubelet's directory may have changed. An endpoint takes the
 //     channel first and then checks the files, so it doesn't miss any changes.
@@ -34,8 +35,8 @@
 // registration when an older stream for the same resource ends.
 //
 // There is one exception. A kubelet up to 1.36 drops a session for good if another daemon registers later and then
-// ends; a 1.37 kubelet doesn't. The daemon can't tell the versions apart. So such a session, which is then superseded,
-// keeps serving until the next one has its stream. With 1.37 this avoids a gap. With earlier versions, ending the
+// ends; a 1.37 kubelet doesn't. The daemon can't tell the versions apart. So such a session is superseded: it keeps
+// serving until the next session has its stream. With 1.37 this avoids a gap. With earlier versions, ending the
 // superseded session costs one more registration.
 //
 // # What may block

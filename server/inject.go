@@ -21,8 +21,8 @@ import (
 )
 
 // injection writes the CDI spec file, from which the container runtime reads a container's nodes. The conductor sets
-// the desired content, and a goroutine writes it, so that lists don't have to wait for a slow disk. Allocate does the
-// same before it returns a CDI name.
+// the desired content, and a goroutine writes it, so that lists don't have to wait for a slow disk. Allocate also
+// writes it before returning a CDI name.
 type injection struct {
 	spec    *cdi.Spec
 	log     *zap.Logger
@@ -97,7 +97,7 @@ func (i *injection) run(ctx context.Context, every time.Duration) {
 }
 
 // settle writes the desired content. If the content has changed in the meantime, settle writes again, because the other
-// goroutine may have written the newer content first. It logs an error once, and also the recovery.
+// goroutine may have written the newer content first. It logs an error once, and then the recovery.
 func (i *injection) settle(ctx context.Context) error {
 	for {
 		now, stale := i.wanted.Load()
@@ -107,8 +107,8 @@ func (i *injection) settle(ctx context.Context) error {
 		devices := now.devices
 		var unrecorded error
 		if i.changed != nil && len(now.changed) > 0 {
-			// Leave devices whose nodes couldn't be recorded out of the spec. Canceling ctx doesn't interrupt the
-			// recording, because the nodes may have been recorded already and then must not be taken away.
+			// If the nodes couldn't be recorded, omit their devices from the spec. Canceling ctx doesn't interrupt the
+			// recording, because nodes that may already have been recorded must not be taken away.
 			if unrecorded = i.changed(context.WithoutCancel(ctx), now.changed); unrecorded != nil {
 				devices = slices.DeleteFunc(slices.Clone(devices), func(d cdi.Device) bool { return now.changed[d.ID] != nil })
 			}
@@ -146,8 +146,8 @@ func (i *injection) ready() error {
 
 var errNotInSpec = errors.New("not in the CDI spec yet")
 
-// names writes the desired content and returns these devices' CDI names. A device without nodes and mounts doesn't have
-// one.
+// names writes the desired content and returns these devices' CDI names. A device without nodes and mounts has no CDI
+// name.
 func (i *injection) names(ctx context.Context, devices []*inventory.Device) ([]string, error) {
 	if err := i.settle(ctx); err != nil {
 		return nil, err

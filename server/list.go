@@ -34,7 +34,7 @@ func newList(snapshot inventory.Snapshot, devices []*inventory.Device) *list {
 	return &list{Snapshot: snapshot, message: message}
 }
 
-// unhealthy reports whether a device must not be given to a container.
+// unhealthy reports whether a device must not be allocated.
 func unhealthy(d *inventory.Device) bool { return d.Health >= inventory.Unhealthy }
 
 // visible reports whether a change affects the message to the kubelet, which contains each device's id, whether it is
@@ -44,8 +44,8 @@ func visible(c inventory.Change) bool {
 		unhealthy(c.Old) != unhealthy(c.New) || max(c.Old.NUMANode, -1) != max(c.New.NUMANode, -1)
 }
 
-// latency returns the time since the hint that led to the list. It returns false if there was no hint. It also returns
-// false on every call after the first, because the age of a list that a later stream sends isn't a latency.
+// latency returns the time since the hint that led to the list. It returns false if there was no hint, and on every
+// call after the first: when a later stream sends the list, the list's age isn't a latency.
 func (l *list) latency() (time.Duration, bool) {
 	if l.Hinted.IsZero() || l.timed.Swap(true) {
 		return 0, false

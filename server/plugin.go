@@ -129,7 +129,7 @@ func (p *plugin) GetPreferredAllocation(
 	for _, request := range r.GetContainerRequests() {
 		var available []string
 		for _, id := range request.GetAvailableDeviceIDs() {
-			// The kubelet may not have been told yet that a device is unhealthy.
+			// The kubelet may not know yet that a device is unhealthy.
 			if d := newest.Device(id); d != nil && !unhealthy(d) {
 				available = append(available, id)
 			}

@@ -9,14 +9,14 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// steadyAfter is how long a session must have lasted for the next one to begin without a backoff after its socket or
-// stream was lost. After a shorter session there is a backoff, so that a program that deletes sockets as soon as they
+// steadyAfter is how long a session that lost its socket or stream must have lasted for the next session to begin
+// without a backoff. After a shorter session there is a backoff, so that a program that deletes sockets as soon as they
 // are created, or a kubelet that closes each stream immediately, doesn't cause a storm of registrations.
 const steadyAfter = time.Second
 
-// settle is the time between the end of a session and the next one with the same kubelet. A kubelet up to 1.36 closes
-// an ended session's connection, and marks all of the resource's devices as unhealthy a few milliseconds later. If the
-// next session had already sent its list by then, its devices would stay unhealthy until the next registration.
+// settle is the pause between a session and the next one with the same kubelet. A kubelet up to 1.36 closes an ended
+// session's connection, and marks all of the resource's devices as unhealthy a few milliseconds later. If the next
+// session had already sent its list by then, the devices would stay unhealthy until another registration.
 const settle = 100 * time.Millisecond
 
 // run runs one session after another until ctx is done.
@@ -26,7 +26,7 @@ func (e *endpoint) run(ctx context.Context) {
 		e.ends.Wait()
 	}()
 	if e.after != nil {
-		<-e.after // won't take long; a kubelet takes the end of the old stream for the end of the resource
+		<-e.after // won't take long; without it, a kubelet would mistake the end of the old stream for the end of the resource
 	}
 	retry := backoff.Backoff{First: e.server.cfg.BackoffMin, Most: e.server.cfg.BackoffMax}
 	for {
@@ -83,7 +83,8 @@ func (e *endpoint) report(err error, wait time.Duration) {
 	}
 }
 
-// noteKubelet records the kubelet at the other end of a connection, and logs a restart if it differs from the last one.
+// noteKubelet records the kubelet at the other end of a connection, and logs a restart if it isn't the kubelet of the
+// previous connection.
 func (e *endpoint) noteKubelet(kubelet identity) {
 	if e.kubelet != kubelet && e.kubelet != (identity{}) {
 		e.server.cfg.Metrics.KubeletRestarted(e.resource)

@@ -38,8 +38,8 @@ type Server struct {
 	drain      time.Duration // drainTimeout, except in tests
 	move       time.Duration // moveTimeout, except in tests
 	generation uint64        // the newest snapshot's generation; used by the conductor
-	// retiring contains, by resource, a channel that is closed when another endpoint may follow the last one that was
-	// retired. It is used only by the conductor.
+	// retiring contains a channel for each resource whose endpoint was retired. The channel is closed when a new
+	// endpoint for the resource may start. Only the conductor uses retiring.
 	retiring map[string]chan struct{}
 	ends     sync.WaitGroup // of endpoints
 
@@ -49,7 +49,7 @@ type Server struct {
 }
 
 // New returns a server. It doesn't open any files, because the kubelet's directory may be created later. Run watches
-// the directory before it reads it, so it doesn't miss any changes.
+// the directory before reading it, so it doesn't miss any changes.
 func New(cfg Config, devices Devices, log *zap.Logger) *Server {
 	cfg.KubeletDir = filepath.Clean(cfg.KubeletDir)
 	log = log.Named("server")
@@ -220,8 +220,8 @@ func (s *Server) handOver(ctx context.Context, snapshot inventory.Snapshot) {
 	}
 }
 
-// moveTimeout limits how long a device that moves has to wait before it enters its new resource's list. It waits until
-// the old resource's list has been sent without it. The snapshot's other changes wait too.
+// moveTimeout limits the wait for an old list to be sent without the devices that move to another resource. That wait
+// also delays the snapshot's other changes.
 const moveTimeout = 100 * time.Millisecond
 
 // withdrawMoving removes devices that are moving to another resource from their current lists, and waits up to

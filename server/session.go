@@ -58,7 +58,7 @@ type streams struct {
 
 // runSession registers once and serves until the registration ends. It returns the identity of kubelet.sock and the
 // reason for the end, which is never nil. All parts of the session have ended by the time it returns, except after
-// errPeerGone. In that case the session is superseded, and keeps serving until a later one has its stream or the
+// errPeerGone. In that case the session is superseded, and keeps serving until a later session has its stream or the
 // kubelet is gone.
 func (e *endpoint) runSession(ctx context.Context, reregister <-chan struct{}) (identity, error) {
 	conn, kubelet, err := e.connect(ctx)
@@ -197,7 +197,8 @@ func (s *session) await(
 	}
 }
 
-// dropped returns an error if the kubelet has ended the session. gone means that a peer that registered later is gone.
+// dropped returns an error if the kubelet has ended the session. gone means that a peer that registered later has
+// ended.
 func (s *session) dropped(count streams, registered, gone bool) error {
 	open, closed := s.listener.active()
 	switch {
@@ -242,8 +243,8 @@ func (s *session) ready() error {
 //
 // If a kubelet up to 1.36 handles the end of a stream after the resource's next registration, it closes the new
 // connection. So end waits until the kubelet has closed the old one. Calls that arrive while end is waiting are
-// answered and get a drainTimeout of their own, so end takes at most twice drainTimeout. After that, the next session
-// waits for settle before it begins.
+// answered and get a drainTimeout of their own, so end takes at most twice drainTimeout. The next session then waits
+// for settle before it begins.
 func (s *session) end() {
 	close(s.ending)
 	drain := s.endpoint.server.drain

@@ -65,8 +65,8 @@ func (c *accepted) Close() error {
 	return c.Conn.Close()
 }
 
-// active returns the number of open active connections, and reports whether one has been closed. Connections from peers
-// are never active.
+// active returns the number of open active connections, and reports whether an active connection has been closed.
+// Connections from peers are never active.
 func (l *listener) active() (open int, closed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,7 +78,7 @@ func (l *listener) active() (open int, closed bool) {
 	return open, l.closed
 }
 
-// awaitClosed blocks until all active connections are closed or the until channel has an element.
+// awaitClosed blocks until all active connections are closed or until receives a value.
 func (l *listener) awaitClosed(until <-chan time.Time) {
 	for {
 		left := l.left.Next()

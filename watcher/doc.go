@@ -5,25 +5,25 @@
 //
 //   - uevents, from the kernel's netlink group. This is the primary source, and on a real sysfs the only one that
 //     reports drivers being bound or unbound.
-//   - inotify on the device node directory, and on those of its subdirectories that contain relevant nodes, such as
-//     vfio. It reports when devtmpfs has added a node, which is before a driver is bound. It is the only source if the
-//     netlink socket can't be opened.
+//   - inotify on the device node directory and on the subdirectories for relevant nodes, such as vfio. It reports a
+//     node as soon as devtmpfs has added it, before a driver is bound. It is the only source if the netlink socket
+//     can't be opened.
 //   - inotify on the whole sysfs tree, but only if the tree is on an ordinary file system (a simulated node). A real
 //     sysfs doesn't produce inotify events for entries that the kernel creates or removes, and is never watched.
 //
 // [New] opens all sources, so a caller that reads the cards after calling New doesn't miss any changes. If a source
-// can't be opened, or fails, this is logged once at Warn and the source is reopened later. The others continue. Once
-// the source is open again, a hint for everything follows.
+// can't be opened or fails, the error is logged once at Warn and the source is reopened later. The other sources
+// continue. Reopening the source causes a hint for everything.
 //
-// When events are lost (a full socket buffer, a full inotify queue, a message that can't be parsed), the queue is
-// emptied, and a hint for everything follows. Each relevant event causes a hint immediately: this package neither
-// merges nor delays hints. Package inventory merges bursts of hints (inventory/bursts.go).
+// When events are lost, because a queue is full or a message can't be parsed, the source sends a hint for everything. A
+// full netlink queue is emptied first. Each relevant event causes a hint immediately: this package neither merges nor
+// delays hints. Package inventory merges bursts of hints (inventory/bursts.go).
 //
 // # Forged events
 //
 // The package accepts messages only from the kernel. A process with CAP_NET_ADMIN can multicast a uevent, but its
 // message's source port isn't 0. A process with CAP_SYS_ADMIN can make the kernel send a uevent, but the message has
-// that process's credentials. Both are dropped and counted.
+// that process's credentials. Both kinds are dropped and counted.
 //
 // The credentials are relative to this process's namespaces. In a child pid namespace, every process outside it has pid
 // 0, so a root process on the host is taken for the kernel. In a child user namespace that doesn't map the host's uid 0
@@ -33,9 +33,9 @@
 //
 // # Ownership and blocking
 //
-// [Watcher.Run] starts one goroutine per source and waits for them. Each owns its descriptors and state, so there are
-// no locks. They call hint concurrently. hint must not block, because a source isn't read while hint is running. Events
-// are queued only in the kernel.
+// [Watcher.Run] starts one goroutine per source and waits for them. Each goroutine owns its descriptors and state, so
+// there are no locks. The goroutines call hint concurrently. hint must not block, because a source isn't read while it
+// is calling hint. Events are queued only in the kernel.
 //
 // New and the handling of changes in a simulated tree walk directories, which may block for as long as the file system
 // does.

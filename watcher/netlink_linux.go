@@ -16,8 +16,8 @@ const (
 	// A payload consists of at most 2048 bytes of variables (UEVENT_BUFFER_SIZE) and the header, whose path can't be
 	// longer than a page.
 	messageSize = 8 << 10
-	// The kernel doubles this size. The default holds about 256 small messages, and a card with 32 functions sends more
-	// than that.
+	// The kernel doubles this size. The default buffer holds about 256 small messages, and a card with 32 functions
+	// sends more than that.
 	receiveBuffer = 4 << 20
 	kernelGroup   = 1
 )
@@ -39,7 +39,7 @@ func foreign() bool {
 	defer file.Close()
 	owner, err := unix.IoctlRetInt(int(file.Fd()), unix.NS_GET_USERNS)
 	if err != nil {
-		return false // EPERM: it belongs to a parent of this process's user namespace, such as the initial one
+		return false // EPERM: the network namespace belongs to a parent of this process's user namespace, such as the initial one
 	}
 	defer unix.Close(owner)
 	var info unix.Stat_t
@@ -50,9 +50,9 @@ var errMasked = errors.New("uevents of the kernel cannot be told from forged one
 	"user 0 of the node: run the daemon in the user namespace of the node (hostUsers: true)")
 
 // masked reports whether messages from the kernel arrive with a user id other than 0. This happens in a user namespace
-// that doesn't map the initial one's user 0, even if the network namespace is the node's (a pod with hostNetwork: true
-// and hostUsers: false). To find out, masked sends a request that the kernel answers without doing anything. If that
-// fails, masked returns false.
+// that doesn't map user 0 of the initial namespace, even if the network namespace is the node's (a pod with
+// hostNetwork: true and hostUsers: false). To find out, masked sends a request that the kernel answers without doing
+// anything. If that fails, masked returns false.
 func masked() bool {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
 	defer unix.Close(fd)
@@ -76,8 +76,8 @@ func masked() bool {
 	return err == nil && s.known && s.port == 0 && s.uid != 0
 }
 
-// conn is the socket on which the kernel multicasts uevents. Only this file uses go-udev, and only its connection: its
-// monitor can't be stopped, and its parser panics.
+// conn is the socket on which the kernel multicasts uevents. Only this file uses go-udev. It uses just the connection,
+// because go-udev's monitor can't be stopped and its parser panics.
 type conn struct {
 	file     *os.File
 	raw      syscall.RawConn
@@ -86,7 +86,7 @@ type conn struct {
 	oob      [256]byte
 }
 
-// message is the result of one recvmsg call. data is valid until the next one.
+// message is the result of one recvmsg call. data is valid until the next call.
 type message struct {
 	data      []byte
 	truncated bool
@@ -112,7 +112,7 @@ func dial() (*conn, error) {
 	return c, nil
 }
 
-// newConn returns a conn that owns fd. It closes fd if it fails.
+// newConn returns a conn that owns fd. If newConn fails, it closes fd.
 func newConn(fd int) (*conn, error) {
 	size, err := prepare(fd)
 	if err != nil {

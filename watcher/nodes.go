@@ -22,7 +22,7 @@ import (
 )
 
 // nodes is the source of events about device nodes. It watches their directory, and any subdirectories that appear in
-// the prefixes. These may not exist.
+// the prefixes. The subdirectories need not exist.
 type nodes struct {
 	dir      string
 	prefixes []string
@@ -59,8 +59,8 @@ func (n *nodes) open() ([]zap.Field, error) {
 	return nil, err
 }
 
-// add watches a directory below n.dir. If it doesn't exist or can't be read, its nodes are found through the other
-// sources.
+// add watches a directory below n.dir. If the directory doesn't exist or can't be read, the other sources find its
+// nodes.
 func (n *nodes) add(name string) error {
 	err := n.notify.Add(filepath.Join(n.dir, name))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -104,7 +104,7 @@ func (n *nodes) listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) err
 	}
 }
 
-// take handles one event. An error means that the directory itself is gone.
+// take handles one event. An error means that n.dir is gone or a directory can't be watched.
 func (n *nodes) take(ev fsnotify.Event, hint func(Hint)) error {
 	if ev.Name == n.dir && ev.Has(fsnotify.Remove|fsnotify.Rename) {
 		return fmt.Errorf("%s: directory was removed: %w", n.dir, fs.ErrNotExist)
@@ -116,7 +116,7 @@ func (n *nodes) take(ev fsnotify.Event, hint func(Hint)) error {
 	name := strings.TrimPrefix(ev.Name, n.dir+"/")
 	if slices.Contains(n.below, name) {
 		if !ev.Has(fsnotify.Create) {
-			return nil // its nodes cause events of their own
+			return nil // the nodes in it cause events of their own
 		}
 		return n.arrived(name, hint)
 	}
@@ -124,7 +124,7 @@ func (n *nodes) take(ev fsnotify.Event, hint func(Hint)) error {
 	return nil
 }
 
-// arrived watches a directory that has just been created and those below it. It gives a hint for each node in them,
+// arrived watches a directory that has just been created, and those below it. It sends a hint for each node in them,
 // because a node may be older than the watch.
 func (n *nodes) arrived(dir string, hint func(Hint)) error {
 	for _, name := range n.below {
@@ -134,7 +134,7 @@ func (n *nodes) arrived(dir string, hint func(Hint)) error {
 		if err := n.add(name); err != nil {
 			return err
 		}
-		entries, _ := os.ReadDir(filepath.Join(n.dir, name)) // it may have been removed again or be unreadable
+		entries, _ := os.ReadDir(filepath.Join(n.dir, name)) // the directory may have been removed or be unreadable
 		for _, e := range entries {
 			if node := name + "/" + e.Name(); !slices.Contains(n.below, node) {
 				n.hint(node, fsnotify.Create, hint)
@@ -144,7 +144,7 @@ func (n *nodes) arrived(dir string, hint func(Hint)) error {
 	return nil
 }
 
-// hint gives a hint for a node that matters.
+// hint sends a hint for a node if it is relevant.
 func (n *nodes) hint(name string, what fsnotify.Op, hint func(Hint)) {
 	if !slices.ContainsFunc(n.prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
 		return

@@ -18,7 +18,7 @@ type uevent struct {
 
 	env struct {
 		action, devpath, subsystem, seqnum []byte // always sent
-		devname                            []byte // node, without /dev/
+		devname                            []byte // name of the device node, without /dev/
 		errorEvent                         []byte // PCI error recovery: BEGIN_RECOVERY, …
 		slotName                           []byte // PCI address; only for PCI devices
 	}

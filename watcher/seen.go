@@ -43,7 +43,7 @@ func (s *seen) addLink(path string) {
 }
 
 // remove deletes path from seen. A removed directory's entries don't have to be deleted here, because their removal
-// caused events of its own.
+// caused separate events.
 func (s *seen) remove(path string) {
 	delete(s.dirs, path)
 	delete(s.links, path)

@@ -31,7 +31,7 @@ type source interface {
 	close()
 }
 
-// keeper keeps a source open. If the source is lost, it logs that once, reopens the source, and then gives a hint for
+// keeper keeps a source open. If the source is lost, it logs that once, reopens the source, and then sends a hint for
 // everything.
 type keeper struct {
 	kind      string // one of the constants above

@@ -28,7 +28,7 @@ type tree struct {
 	metrics *metrics.Metrics
 	notify  *notify.Instance // nil while closed
 	seen    seen
-	broken  error // the error from a directory that can't be watched, after which the tree must be reopened
+	broken  error // the error from a directory that can't be watched; the tree must then be reopened
 }
 
 func (t *tree) open() ([]zap.Field, error) {
@@ -88,8 +88,8 @@ func (t *tree) listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) erro
 	}
 }
 
-// reopen watches the whole tree again and gives a hint for everything, because it isn't known which directories were
-// created, removed or moved before that.
+// reopen watches the whole tree again and sends a hint for everything, because it isn't known which directories were
+// created, removed or moved before it was watched again.
 func (t *tree) reopen(source string, hint func(Hint)) error {
 	at := time.Now()
 	t.close()
@@ -125,7 +125,7 @@ func (t *tree) take(ev fsnotify.Event, hint func(Hint)) error {
 		return t.reopen(SourceInotify, hint)
 	}
 	if fresh {
-		// The directory's entries may be older than its watch, so they need hints too.
+		// The directory's entries may be older than its watch, so they also need hints.
 		below := cards{}
 		t.walk(ev.Name, below)
 		below.hint(hint, at)
@@ -133,8 +133,8 @@ func (t *tree) take(ev fsnotify.Event, hint func(Hint)) error {
 	return t.broken
 }
 
-// arrived stores the card that the event's path links to, if it is a link. It reports whether the path is a directory
-// that isn't being watched: a new one, or one that has become readable.
+// arrived stores the card that the event's path leads to, if the path is a link. It reports whether the path is a
+// directory that isn't being watched: a new one, or one that has become readable.
 func (t *tree) arrived(ev fsnotify.Event) bool {
 	if !ev.Has(fsnotify.Create | fsnotify.Chmod) {
 		return false

@@ -87,8 +87,8 @@ func (u *uevents) listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) e
 	}
 }
 
-// overflowed empties the queue and gives a hint for everything. The kernel drops messages until the queue is empty, so
-// anything read from sysfs before that may be out of date.
+// overflowed empties the queue and sends a hint for everything. The kernel drops messages until the queue is empty, so
+// anything read from sysfs earlier may be out of date.
 func (u *uevents) overflowed(at time.Time, hint func(Hint)) error {
 	n, err := u.conn.drain()
 	if err != nil {

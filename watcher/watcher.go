@@ -32,7 +32,7 @@ type Hint struct {
 	Card   string    // PCI address DDDD:BB:DD.F in lower-case hex, or ""
 	Node   string    // name of a device node if the address isn't known, or ""
 	Source string    // one of the Source constants
-	At     time.Time // when it was received
+	At     time.Time // when the event was received
 	// RecoveryFailed means that the kernel gave up recovering Card from a PCI error.
 	RecoveryFailed bool
 }
@@ -51,8 +51,8 @@ type Watcher struct {
 	sources []*keeper
 }
 
-// New opens the sources, so that later changes aren't missed. If a source can't be opened, this is logged and Run tries
-// again.
+// New opens the sources, so that later changes aren't missed. If a source can't be opened, New logs the error and Run
+// tries again.
 func New(cfg Config, log *zap.Logger) *Watcher {
 	log = log.Named("watcher")
 	w := &Watcher{}

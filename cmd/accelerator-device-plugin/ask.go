@@ -16,22 +16,22 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// scanLine is the headline of a command with --scan.
+// scanLine is the headline that commands print with --scan.
 const scanLine = "scan without the daemon: recovery holds, quarantine and cordons are not known"
 
-// addScan adds --scan and the flags of all settings. The help omits settings that require --scan.
+// addScan adds --scan and the flags of all settings. Flags that require --scan are hidden from the help.
 func addScan(cmd *cobra.Command, loader *config.Loader, scan *bool) {
 	loader.AddFlags(cmd.Flags())
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = !askFlags[f.Name] })
 	cmd.Flags().BoolVar(scan, "scan", false, "read the cards without the daemon, using settings from flags (see serve --help), variables and files")
 }
 
-// askFlags lists the flags of settings that apply to commands that query the daemon.
+// askFlags lists the settings that also apply to commands that query the daemon.
 var askFlags = map[string]bool{"socket": true, "config": true, "overrides": true}
 
-// daemonSocket returns the path of the daemon's local socket. An invalid settings file causes only a note on stderr,
-// because the daemon keeps its old settings. A flag for one of the daemon's settings is an error, because it would have
-// no effect.
+// daemonSocket returns the path of the daemon's local socket. If a settings file is invalid, it just prints a note to
+// stderr, because the daemon keeps its old settings. Flags for the daemon's other settings are an error, because they
+// would have no effect.
 func daemonSocket(cmd *cobra.Command, loader *config.Loader) (string, error) {
 	var err error
 	settings := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -60,12 +60,12 @@ func daemonSocket(cmd *cobra.Command, loader *config.Loader) (string, error) {
 	return loader.Config.Socket, nil
 }
 
-// noDaemon adds to an error that --scan works without the daemon.
+// noDaemon adds the hint to err that --scan works without the daemon.
 func noDaemon(err error) error {
 	return fmt.Errorf("the daemon could not be asked: %w (--scan needs no daemon)", err)
 }
 
-// stateLine returns the headline for a daemon state.
+// stateLine returns the headline for a daemon's state.
 func stateLine(s control.State) string {
 	program := "daemon"
 	if s.API == control.DRA {

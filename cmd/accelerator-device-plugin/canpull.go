@@ -93,8 +93,8 @@ itself, without the daemon.`,
 	return cmd
 }
 
-// pullFacts collects the facts about a card. It searches the processes last, because once the card is cordoned and
-// free, no new process can open it.
+// pullFacts collects the facts about a card. It searches the processes last: once the card is cordoned and free, no new
+// process can open it.
 func pullFacts(ctx context.Context, cfg config.Config, address string, scan bool, procfs string) (f canpull.Facts) {
 	f = canpull.Facts{Address: address}
 	f.Card, f.CardErr = canpull.Read(cfg.SysfsRoot, address)
@@ -111,7 +111,7 @@ func pullFacts(ctx context.Context, cfg config.Config, address string, scan bool
 		cfg.KubeletDir = cmp.Or(state.KubeletDir, cfg.KubeletDir)
 	}
 	f.Given, f.GivenErr = podsGiven(cfg.KubeletDir)
-	if f.DRA && errors.Is(f.GivenErr, fs.ErrNotExist) { // the driver's pod doesn't have the checkpoint, but Rows contains the prepared claims' devices
+	if f.DRA && errors.Is(f.GivenErr, fs.ErrNotExist) { // the driver's pod doesn't have the checkpoint, but Rows covers prepared claims
 		f.GivenErr = nil
 	}
 	if f.CardErr != nil || len(f.Card.Numbers())+len(f.Card.Files()) == 0 {
@@ -126,7 +126,7 @@ func pullFacts(ctx context.Context, cfg config.Config, address string, scan bool
 	return f
 }
 
-// scanPull collects the facts that the daemon would otherwise report.
+// scanPull collects the facts that the daemon would report, without the daemon.
 func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
 	cordons, err := readCordons(cfg.StateDir)
 	if err != nil {
@@ -139,7 +139,7 @@ func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
 		snapshot, f.RowsErr = deviceplugin.ScanOnce(ctx, cfg, watched)
 		f.Rows = view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, HostSys: cfg.HostSysfsRoot, Cordons: cordons}.Rows()
 	}
-	// All resource names count, because the daemon may have different settings from this command.
+	// Accept all resource names, because the daemon may have other settings than this command.
 	use := deviceplugin.AskOnce(ctx, cfg, func(string, string) bool { return true })
 	if use.Err != nil {
 		f.HoldersErr = use.Err.Error()
@@ -158,9 +158,8 @@ func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
 	}
 }
 
-// podsGiven returns the UIDs of the pods in the kubelet's checkpoint, by device. It leaves out pods that have no
-// directory, because they have ended. If the pod directories aren't visible, as in the daemon's pod, it returns all
-// pods.
+// podsGiven returns the UIDs of the pods in the kubelet's checkpoint, by device. It omits pods without a directory,
+// because they have ended. If the directories aren't visible, as in the daemon's pod, it returns all pods.
 func podsGiven(kubeletDir string) (map[string][]string, error) {
 	if err := sysfs.CheckDir(kubeletDir); err != nil {
 		return nil, err
@@ -180,7 +179,7 @@ func podsGiven(kubeletDir string) (map[string][]string, error) {
 	return given, nil
 }
 
-// readCordons returns the cordons in a state directory. It doesn't create the directory.
+// readCordons returns the cordons in the state directory, without creating it.
 func readCordons(dir string) ([]cordon.Cordon, error) {
 	if _, err := os.Stat(dir); dir == "" || errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

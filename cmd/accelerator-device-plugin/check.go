@@ -12,7 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// check's exit codes. node-problem-detector expects these from custom plugins.
+// The exit codes of check, as node-problem-detector expects them from custom plugins.
 const (
 	checkedGood = iota
 	checkedBad
@@ -60,7 +60,7 @@ which only root can use.`,
 	return cmd
 }
 
-// checked returns the line and exit code for a verdict.
+// checked returns the line to print and the exit code for a verdict.
 func checked(v nodecondition.Verdict) (line string, code int) {
 	switch v.Status {
 	case nodecondition.Good:

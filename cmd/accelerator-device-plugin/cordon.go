@@ -79,8 +79,8 @@ The command connects to the daemon at --socket, which only root can use.`,
 	return cmd
 }
 
-// present returns an error unless the node currently has all of these devices. Without this check, a mistyped address
-// would leave the intended card in service.
+// present returns an error unless all of these devices are currently on the node. Without this check, a mistyped
+// address would leave the intended card in service.
 func present(cmd *cobra.Command, daemon *control.Client, devices []string) error {
 	state, err := daemon.State(cmd.Context())
 	if err != nil {
@@ -174,7 +174,7 @@ to the daemon at --socket, which only root can use.`,
 	return cmd
 }
 
-// deviceArgs returns an error unless there is at least one argument and all of them are valid devices.
+// deviceArgs returns an error unless there is at least one argument and all arguments are valid device ids.
 func deviceArgs(_ *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return errors.New("DEVICE: found none, want the PCI address of a card, such as 3b:00.0, or of one port of it, such as 3b:00.0-p1")
@@ -202,7 +202,7 @@ func addBy(cmd *cobra.Command, by *string) {
 	cmd.Flags().StringVar(by, "by", "", "your `NAME`, which is needed in a pod, where every user is root (default: $SUDO_USER, or else the user's name)")
 }
 
-// userName returns the user's name. If root was reached through sudo, it is the name of the user who called sudo.
+// userName returns the user's name. Under sudo, this is the name of the user who called sudo.
 func userName() string {
 	if name := os.Getenv("SUDO_USER"); name != "" {
 		return name
@@ -213,7 +213,7 @@ func userName() string {
 	return "uid " + strconv.Itoa(os.Getuid())
 }
 
-// printCordons prints cordons, each followed by its devices.
+// printCordons prints the cordons, each followed by the devices that it applies to.
 func printCordons(cmd *cobra.Command, daemon *control.Client, cordons []cordon.Cordon, prefix string) error {
 	state, err := daemon.State(cmd.Context())
 	if err != nil {

@@ -53,7 +53,7 @@ it is an AMD card with XRT, and with --aws, it is a card on an AWS F2 instance.`
 			case withXRT:
 				resource = "amd.com/xilinx_u250_gen3x16_xdma_shell_4_1-0"
 				cfg.Families = append(cfg.Families, xrt.Family{}.Name())
-			case functions: // they are advertised only if there is a rule for them
+			case functions: // they are only advertised if there is a rule for them
 				resource = "example.com/ofs-vf"
 				cfg.Families = append(cfg.Families, vfio.Family{}.Name())
 				cfg.Resources = []offer.Rule{{Resource: resource, Match: offer.Match{Family: vfio.Family{}.Name()}}}
@@ -61,8 +61,8 @@ it is an AMD card with XRT, and with --aws, it is a card on an AWS F2 instance.`
 			if onAWS {
 				cfg.Families = append(cfg.Families, aws.Family{}.Name())
 			}
-			// The daemon and the simulated kubelet share the gRPC library, so their lines would be mixed up. Use must
-			// be called before gRPC is used.
+			// The daemon and the simulated kubelet share the gRPC library, so its log lines from both would be mixed
+			// up. Use must be called before gRPC is used.
 			grpclog.Use(zap.NewNop())
 			// The directory must be removed even after a signal.
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP, syscall.SIGQUIT)
@@ -83,7 +83,7 @@ it is an AMD card with XRT, and with --aws, it is a card on an AWS F2 instance.`
 	return cmd
 }
 
-// demoDaemon returns a function that runs the daemon on a simulated node, the same way serve does.
+// demoDaemon returns a function that runs the daemon on a simulated node, as serve would.
 func demoDaemon(cfg config.Config) demo.Daemon {
 	return func(ctx context.Context, node *simnode.Node, paths demo.Paths, log io.Writer) error {
 		cfg.SysfsRoot, cfg.HostSysfsRoot, cfg.DevRoot, cfg.HostDevRoot = node.Sys, node.Sys, node.Dev, node.Dev

@@ -1,7 +1,7 @@
 // Command accelerator-device-plugin advertises a node's FPGA cards to the kubelet, and updates the list when cards are
 // plugged in, pulled or reprogrammed, or fail.
 //
-// This package just connects the others: it reads the command line, joins the daemon and the server, and turns errors
+// This package just connects the others: it reads the command line, connects the daemon to the server, and turns errors
 // into exit codes (0 success, 1 failure, 2 usage). Only this package calls os.Exit. Only this package and package
 // daemon read the environment and handle signals.
 //
@@ -9,12 +9,12 @@
 //
 //   - main.go and root.go define the exit codes and the command line. Each command has its own file: serve.go,
 //     devices.go, watch.go, cordon.go (also uncordon and forget), canpull.go, check.go, explain.go, logs.go, demo.go,
-//     simulate.go. ask.go is for commands that query a running daemon, and granted.go for the chart's test.
-//   - serve's flags are in daemon/config/flags.go. cmd/internal/deviceplugin joins the daemon and the server.
+//     simulate.go. ask.go is shared by commands that query a running daemon, and granted.go is for the chart's test.
+//   - The flags of serve are in daemon/config/flags.go. cmd/internal/deviceplugin connects the daemon to the server.
 //
 // # State
 //
-// offer.Ownership keeps our resource names, including those from earlier rules. holders.Allocations tracks devices that
-// have been allocated but that the kubelet may not list as held yet. Both are shared, and safe for concurrent use.
-// Package daemon documents the state of a running daemon.
+// offer.Ownership keeps our resource names, including names from earlier rules. holders.Allocations tracks devices that
+// have been allocated but that the kubelet may not list as held yet. Both are shared and safe for concurrent use. For
+// the state of a running daemon, see package daemon.
 package main

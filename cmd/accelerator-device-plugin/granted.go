@@ -9,8 +9,8 @@ import (
 )
 
 // newGranted returns a command that fails unless its container was given a device through CDI. The chart's test for the
-// DRA driver runs it, because a runtime with CDI disabled starts the container without its device. The command doesn't
-// check the device nodes, because the runtime takes them from the same CDI device as the variable.
+// DRA driver runs it, because a runtime with CDI disabled starts the container without the device. The command only
+// checks an environment variable, because the device nodes come from the same CDI device.
 func newGranted() *cobra.Command {
 	return &cobra.Command{
 		Use:    "granted",

@@ -70,7 +70,7 @@ func newLogs() *cobra.Command {
 				return err
 			}
 			if len(files) == 0 {
-				if terminal.Is(os.Stdin) { // or the null device, as when run by cron
+				if terminal.Is(os.Stdin) { // also true for the null device, which is stdin under cron
 					return errors.New("stdin: found no log, want FILE arguments, - for stdin, or a log on stdin")
 				}
 				files = []string{"-"}
@@ -96,7 +96,7 @@ func newLogs() *cobra.Command {
 	return cmd
 }
 
-// parseJSON reports whether the --output value is json. Any value other than json and "" is an error.
+// parseJSON reports whether the value of --output is json. Any value other than json or "" is an error.
 func parseJSON(format string) (bool, error) {
 	if format != "" && format != "json" {
 		return false, fmt.Errorf("--output: found %q, want json", format)
@@ -130,8 +130,7 @@ func parseBounds(f *timeline.Filter, since, until string) (err error) {
 	return nil
 }
 
-// logs reads the files one after another. If the output is a pipe that its reader has closed, as head does, logs
-// returns without an error.
+// logs reads the files in turn. If the output is a pipe and its reader closes it, as head does, logs returns nil.
 func logs(cmd *cobra.Command, reader *timeline.Reader, files []string) error {
 	signal.Ignore(syscall.SIGPIPE)
 	var err error

@@ -43,15 +43,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return max(f.code, 1)
 	}
 	if (cmd == root || cmd.Name() == "serve") && !forPeople(args, stderr) && !errors.As(err, new(unknownCommand)) {
-		daemon.LogUsage(stderr, err) // programs read serve's output, which has one JSON object per line
+		daemon.LogUsage(stderr, err) // programs read the output of serve, one JSON object per line
 		return 2
 	}
 	fmt.Fprintf(stderr, "accelerator-device-plugin: %s\nRun '%s --help' for usage.\n", escaped(err), cmd.CommandPath())
 	return 2
 }
 
-// escaped returns an error's text, which may have several lines. It replaces control characters with escapes, because
-// file names and the daemon's answers may contain them.
+// escaped returns the text of an error, which may consist of several lines. It escapes control characters, because file
+// names and the daemon's answers may contain them.
 func escaped(err error) string {
 	lines := strings.Split(err.Error(), "\n")
 	for i, line := range lines {
@@ -60,13 +60,13 @@ func escaped(err error) string {
 	return strings.Join(lines, "\n")
 }
 
-// forPeople reports whether serve's output is meant for people. It searches the arguments for --log-format console,
-// because the command line couldn't be parsed.
+// forPeople reports whether the output of serve is meant for people. It searches the arguments for --log-format console
+// itself, because the command line couldn't be parsed.
 func forPeople(args []string, stderr io.Writer) bool {
 	return terminal.Is(stderr) || strings.Contains(" "+strings.ReplaceAll(strings.Join(args, " "), "=", " ")+" ", " --log-format console ")
 }
 
-// failure is an error from a command that was called correctly.
+// failure is an error of a command that was called correctly.
 type failure struct {
 	error
 	logged bool // already logged or printed
@@ -75,7 +75,7 @@ type failure struct {
 
 func (f failure) Unwrap() error { return f.error }
 
-// doubleDashes adds a second dash to -log-level and -accel-nbunits, because these flags have just one dash in the
+// doubleDashes adds a second dash to -log-level and -accel-nbunits, because these flags start with a single dash in the
 // original plugin.
 func doubleDashes(args []string) []string {
 	out := make([]string, len(args))
@@ -89,8 +89,8 @@ func doubleDashes(args []string) []string {
 	return out
 }
 
-// oneDash adds to err that flags need two dashes, if the user gave a known flag with one dash, as in other plugins.
-// After a single dash, the parser takes each letter for a flag.
+// oneDash adds a hint to err if the user gave a known flag with a single dash, as in other plugins. After a single
+// dash, the parser treats each letter as a flag.
 func oneDash(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {

@@ -62,8 +62,8 @@ func newRoot() *cobra.Command {
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	// Cobra's own version flag uses templates. With templates, the linker keeps every method of every type, which takes
-	// 2 MB.
+	// Cobra's own version flag uses templates, which make the linker keep every method of every type. That adds 2 MB to
+	// the binary.
 	version := root.Flags().BoolP("version", "v", false, "print the version")
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *version {
@@ -78,7 +78,7 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// unknownCommand is the error for a word that isn't one of this program's commands.
+// unknownCommand is the error for a word that isn't a command of this program.
 type unknownCommand struct {
 	word    string
 	similar []string
@@ -125,7 +125,7 @@ func newVersion() *cobra.Command {
 	}
 }
 
-// newRefuse returns a command that always fails. The chart's test runs it if there is nothing to test.
+// newRefuse returns a command that always fails. The chart's test uses it if there is nothing to test.
 func newRefuse() *cobra.Command {
 	return &cobra.Command{
 		Use:    "refuse REASON",
@@ -143,7 +143,7 @@ func printVersion(cmd *cobra.Command) error {
 
 func buildVersion() string { return release.Version(version) }
 
-// load returns a command's configuration. It must be called after the flags have been parsed.
+// load loads and returns a command's configuration. It must be called after the flags have been parsed.
 func load(loader *config.Loader) (config.Config, error) {
 	err := loader.Load(os.LookupEnv)
 	return loader.Config, err

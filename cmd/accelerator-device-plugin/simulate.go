@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
-// simulation contains simulate's flags.
+// simulation holds the flags of simulate.
 type simulation struct {
 	board, address, afu, region string
 }
@@ -73,7 +73,7 @@ Reasons:
 	return cmd
 }
 
-// change returns the change that the arguments ask for, or nil if there is none.
+// change returns the change that args request, or nil if they don't request any.
 func (s simulation) change(args []string) (func(*simnode.Node) error, error) {
 	if len(args) == 0 {
 		return nil, errors.New("DIR: found none, want the directory of a simulated node")
@@ -148,7 +148,7 @@ func printSimulated(out io.Writer, node *simnode.Node) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tCARD\tNODE\tAFU")
 	for _, d := range node.Devices() {
-		path := "-" // an AWS card has none, and neither does a card that is being reset
+		path := "-" // AWS cards, and cards that are being reset, don't have a device node
 		if d.Node != "" {
 			path = node.Dev + "/" + d.Node
 		}

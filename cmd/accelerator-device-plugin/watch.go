@@ -82,7 +82,7 @@ with the kubelet, and queries the holders only when a device changes.`,
 	return cmd
 }
 
-// within runs f with a context that is canceled after some time (0 means never). It stops waiting for f soon after
+// within calls f, whose context is canceled after the given time (0 means never). It stops waiting for f a second after
 // that, because a write blocks while nothing is reading.
 func within(during time.Duration, f func() error) error {
 	if during == 0 {
@@ -111,8 +111,8 @@ func askChanges(p *changePrinter, socket string) error {
 	return err
 }
 
-// scanChanges runs a watcher and an inventory without a server, and prints the changes until the command's context is
-// done. By default it logs only the watcher's warnings, as text on stderr.
+// scanChanges runs a watcher and an inventory without a server, and prints changes until the command's context is done.
+// By default it only logs the watcher's warnings, as text on stderr.
 func scanChanges(p *changePrinter, cfg config.Config, isSet func(string) bool) error {
 	if !isSet("log-format") {
 		cfg.LogFormat = "console"
@@ -152,11 +152,11 @@ func scanChanges(p *changePrinter, cfg config.Config, isSet func(string) bool) e
 	return tasks.Wait()
 }
 
-// changePrinter prints the changes between each list of devices and the next one.
+// changePrinter prints how each list of devices differs from the previous list.
 type changePrinter struct {
 	cmd      *cobra.Command
 	format   string
-	headline string // the last one printed; "" if none has been printed yet
+	headline string // the last headline printed; "" if none has been printed yet
 	before   []view.Row
 }
 

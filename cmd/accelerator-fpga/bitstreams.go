@@ -12,7 +12,7 @@ import (
 // file is the bitstream that a command works on.
 type file struct{ path string }
 
-// addTo adds the FILE argument to a command, and -b FILE as in Intel's tool.
+// addTo adds the FILE argument to a command, and the flag -b FILE as in Intel's tool.
 func (f *file) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.path, "bitstream", "b", "", "`FILE`, for compatibility with Intel's fpga_tool")
 	cmd.Args = func(_ *cobra.Command, args []string) error {

@@ -28,13 +28,13 @@ type cardRow struct {
 type fmeRow struct {
 	FME         string            `json:"fme"`
 	Driver      string            `json:"driver"`
-	PCIAddress  string            `json:"pciAddress"` // the function that has the FME
+	PCIAddress  string            `json:"pciAddress"` // the address of the function with the FME
 	InterfaceID string            `json:"interfaceId"`
-	Error       string            `json:"error,omitempty"` // from reading InterfaceID
+	Error       string            `json:"error,omitempty"` // why InterfaceID couldn't be read
 	Ports       []string          `json:"ports"`           // the card's ports; the card may be a virtual function of PCIAddress
 	Attributes  map[string]string `json:"attributes,omitempty"`
 	Sensors     []sensorRow       `json:"sensors,omitempty"`
-	SensorError string            `json:"sensorError,omitempty"` // from finding Sensors
+	SensorError string            `json:"sensorError,omitempty"` // why the sensors couldn't be found or read in time
 
 	attributes []fpga.Attribute
 }
@@ -46,7 +46,7 @@ type portRow struct {
 	Driver      string            `json:"driver"`
 	PCIAddress  string            `json:"pciAddress"`
 	AFUID       string            `json:"afuId"`
-	Error       string            `json:"error,omitempty"` // from reading AFUID
+	Error       string            `json:"error,omitempty"` // why AFUID couldn't be read
 	InterfaceID string            `json:"interfaceId"`
 	Parent      string            `json:"parent"` // the FME
 	Attributes  map[string]string `json:"attributes,omitempty"`

@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 )
 
-// device contains the flags that select a card and optionally one of its ports.
+// device holds the flags that select a card and optionally one of its ports.
 type device struct {
 	name string
 	port int
@@ -29,10 +29,10 @@ func (d *device) addTo(cmd *cobra.Command) {
 
 func (d *device) addPortTo(cmd *cobra.Command) {
 	cmd.Flags().IntVarP(&d.port, "port", "p", -1, "port `number`, unless --device is a port")
-	cmd.Flags().Lookup("port").DefValue = "0" // so that the help doesn't show a default
+	cmd.Flags().Lookup("port").DefValue = "0" // a zero value, so that the help doesn't show a default
 }
 
-// once is a flag that can be given only once. If two cards were given, only one of them would be programmed.
+// once is a flag that can be given only once. Otherwise, if a user gave two cards, only one would be programmed.
 type once struct {
 	value *string
 	set   bool
@@ -55,7 +55,7 @@ func (o *once) Set(s string) error {
 	return nil
 }
 
-// find returns the card, and also the port if --device or --port selects one.
+// find returns the card and, if --device or --port selects one, the port.
 func (d *device) find(s *settings) (fpga.Host, fpga.Card, *fpga.Port, error) {
 	host, err := s.host()
 	if err != nil {
@@ -74,13 +74,12 @@ func (d *device) find(s *settings) (fpga.Host, fpga.Card, *fpga.Port, error) {
 	return host, card, port, err
 }
 
-// differs returns the error for a --port that doesn't match the port in --device.
+// differs returns the error for a --port that contradicts the port in --device.
 func (d *device) differs(port fpga.Port) error {
 	return fmt.Errorf("--port: found %d with --device %s, want %d or none", d.port, d.name, port.Number)
 }
 
-// findPort returns the card and its port. If the card has several ports, --device or --port must select
-// one.
+// findPort returns the card and its port. If the card has several ports, --device or --port must select one of them.
 func (d *device) findPort(s *settings) (fpga.Host, fpga.Card, fpga.Port, error) {
 	host, card, port, err := d.find(s)
 	switch {

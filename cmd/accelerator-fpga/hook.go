@@ -51,8 +51,8 @@ file if there is neither.`,
 			if cmd.Flags().Changed("afu") && (flags.AFU == "" || len(flags.Devices) == 0) {
 				return fmt.Errorf("--afu: found %q with %d --device, want an id and at least one card", flags.AFU, len(flags.Devices))
 			}
-			// This program's path, with links resolved. os.Executable removes the " (deleted)" suffix that the kernel
-			// adds after an upgrade has replaced the file.
+			// The path of this program, with links resolved. If an upgrade has replaced the file, os.Executable removes
+			// the kernel's " (deleted)" suffix.
 			self, err := os.Executable()
 			if err != nil {
 				return asFailure(err)
@@ -62,7 +62,7 @@ file if there is neither.`,
 			if err != nil {
 				return asFailure(err)
 			}
-			// The runtime kills the hook after 110 s, and its error wouldn't contain the reason.
+			// The runtime kills the hook after 110 s, and its error wouldn't say why the hook took so long.
 			s.timeout = min(s.timeout, 100*time.Second)
 			ctx, cancel := s.deadline(cmd.Context())
 			defer cancel()
@@ -70,8 +70,8 @@ file if there is neither.`,
 			h := hook.Hook{
 				Flags: flags, Self: self, Parse: parseHook, Always: always, Host: host, Store: store,
 				Program: fpga.Programmer{Host: host, LockDir: s.lockDir, Store: store, Always: always, Max: hottest, Begin: func() error {
-					// If the runtime is killed, the hook keeps running, and another pod may have the card by the time
-					// the hook has the lock.
+					// If the runtime is killed, the hook keeps running. By the time the hook has the lock, another pod
+					// may have the card.
 					if os.Getppid() != parent {
 						return errors.New("the container runtime has ended meanwhile: nothing was programmed")
 					}
@@ -90,8 +90,8 @@ file if there is neither.`,
 	return cmd
 }
 
-// parseHook parses the arguments of an entry in config.json the same way main does. For a command other than hook, it
-// returns no flags.
+// parseHook parses the arguments of an entry in config.json as main does. For commands other than hook, it returns
+// empty flags.
 func parseHook(args []string) (hook.Flags, error) {
 	var flags hook.Flags
 	cmd, rest, err := newRoot().Find(withLongFlags(args[min(1, len(args)):]))

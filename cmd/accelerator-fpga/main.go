@@ -42,9 +42,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 2
 }
 
-// withLongFlags adds a second dash to the flags of Intel's fpga_tool, which have just one: the parser would take
-// -dry-run for -d with a value. It also adds the value true, so that the next word, which may be the command, isn't
-// parsed as the value.
+// withLongFlags adds a second dash to flags from Intel's fpga_tool, which start with a single dash: the parser would
+// take -dry-run for -d with a value. It also adds the value true, so that the next word, which may be the command,
+// isn't parsed as the value.
 func withLongFlags(args []string) []string {
 	args = slices.Clone(args)
 	for i, arg := range args {
@@ -61,7 +61,7 @@ func withLongFlags(args []string) []string {
 	return args
 }
 
-// failure is an error from a command whose command line was valid.
+// failure is an error of a command whose command line was valid.
 type failure struct{ error }
 
 func (f failure) Unwrap() error { return f.error }

@@ -18,7 +18,7 @@ type row struct {
 	Board       *string `json:"board,omitempty"`     // for an AOCX
 	Path        string  `json:"path,omitempty"`      // in the store
 	Installed   *bool   `json:"installed,omitempty"` // from install
-	Error       string  `json:"error,omitempty"`     // for a file in the store that is rejected
+	Error       string  `json:"error,omitempty"`     // why a file in the store is rejected
 }
 
 func rowOf(b *programming.Bitstream) row {

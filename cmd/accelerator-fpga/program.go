@@ -139,7 +139,7 @@ func addQuiet(cmd *cobra.Command, quiet *bool) {
 	cmd.Flags().BoolVarP(quiet, "quiet", "q", false, "print only errors")
 }
 
-// stdout returns the writer for a command's result.
+// stdout returns the writer for a command's result. With quiet, the result is discarded.
 func stdout(cmd *cobra.Command, quiet bool) io.Writer {
 	if quiet {
 		return io.Discard
@@ -147,7 +147,7 @@ func stdout(cmd *cobra.Command, quiet bool) io.Writer {
 	return cmd.OutOrStdout()
 }
 
-// progress shows a text and the elapsed time on a terminal line until the returned function is called.
+// progress shows text and the elapsed time on one line of the terminal until done is called.
 func progress(w io.Writer, show bool, text string) (done func()) {
 	if !show {
 		return func() {}
@@ -171,13 +171,13 @@ func progress(w io.Writer, show bool, text string) (done func()) {
 	return func() { close(stop); <-stopped }
 }
 
-// programmedRow is pr's result in JSON.
+// programmedRow is the result of pr in JSON.
 type programmedRow struct {
 	row
 	PCIAddress string `json:"pciAddress"`
 	Port       string `json:"port"`
 	PortID     int    `json:"portId"`
-	Programmed bool   `json:"programmed"` // false means that the port already had the AFU, or that it was a dry run
+	Programmed bool   `json:"programmed"` // false if the port already had the AFU or this was a dry run
 }
 
 func printProgrammed(w io.Writer, card fpga.Card, port fpga.Port, b *programming.Bitstream, asJSON, there, dryRun bool) error {
@@ -227,10 +227,10 @@ type movedRow struct {
 	PCIAddress string `json:"pciAddress"`
 	PortID     int    `json:"portId"`
 	Done       string `json:"done"`  // released or assigned
-	Bound      bool   `json:"bound"` // the physical function has the port, and the port is bound to a driver
+	Bound      bool   `json:"bound"` // the port belongs to the physical function and is bound to a driver
 }
 
-// newMove completes a command that releases or assigns a port.
+// newMove turns cmd into a command that releases or assigns a port.
 func newMove(s *settings, cmd *cobra.Command, done string, move func(fpga.Programmer, context.Context, fpga.Card, int) error) *cobra.Command {
 	var d device
 	var quiet bool
@@ -248,7 +248,7 @@ func newMove(s *settings, cmd *cobra.Command, done string, move func(fpga.Progra
 			return d.differs(*port)
 		case port != nil:
 			d.port = port.Number
-		case d.port < 0: // a released port can't be found, so its number is needed
+		case d.port < 0: // a released port isn't listed, so its number is required
 			return errors.New("--port: found none, want the number of a port: accelerator-fpga list-port")
 		}
 		ctx, cancel := s.deadline(cmd.Context())
@@ -257,7 +257,7 @@ func newMove(s *settings, cmd *cobra.Command, done string, move func(fpga.Progra
 		if err := move(p, ctx, card, d.port); err != nil {
 			return asFailure(err)
 		}
-		// Linux 6.1 doesn't bind a driver to an assigned port.
+		// Check whether the port is bound: Linux 6.1 doesn't bind a driver to an assigned port.
 		if now, _, err := fpga.Find(host, card.Address); err == nil {
 			card = now
 		}

@@ -12,11 +12,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// registryProgram is the program with the commands pull, push and keep. accelerator-fpga itself never uses the network,
+// registryProgram is the program that implements pull, push and keep. accelerator-fpga itself never uses the network,
 // because container runtimes run it as root.
 const registryProgram = "accelerator-fpga-registry"
 
-// newRegistry returns the pull, push or keep command. To run it, this process becomes registryProgram.
+// newRegistry returns the pull, push or keep command, which replaces this process with registryProgram.
 func newRegistry(name, arguments, short string) *cobra.Command {
 	return &cobra.Command{
 		Use:   name + " " + arguments,

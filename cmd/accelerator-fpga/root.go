@@ -36,7 +36,7 @@ const rootExamples = `  accelerator-fpga info nlb_400.gbs
   accelerator-fpga list-port
   accelerator-fpga pr --device 3b:00.0 nlb_400.gbs`
 
-// settings contains the global flags.
+// settings holds the global flags.
 type settings struct {
 	store   string
 	output  string
@@ -48,7 +48,7 @@ type settings struct {
 
 func (s *settings) json() bool { return s.output == "json" }
 
-// host returns the node that commands work on, as given by --sysfs-root and --dev-root.
+// host returns the node that commands work on, as selected by --sysfs-root and --dev-root.
 func (s *settings) host() (fpga.Host, error) {
 	isSysfs, err := sysfs.IsSysfs(s.sysfs)
 	return fpga.Host{Sys: s.sysfs, Dev: s.dev, Simulated: !isSysfs}, err

@@ -16,9 +16,9 @@ type Condition struct {
 	Transition time.Time `json:"lastTransitionTime"` // when Status last changed
 }
 
-// Condition returns one of a Node's conditions. It does so by sending a patch that doesn't change anything, so it needs
-// the same permission as [Writer.Apply] and no other. A policy can restrict patches to this Node, but can't restrict
-// the permission to get nodes.
+// Condition returns one of a Node's conditions. It sends a patch that doesn't change anything, because that only needs
+// the permission that [Writer.Apply] needs. A policy can restrict patches to this Node, but can't restrict the
+// permission to get nodes.
 func (w *Writer) Condition(node, kind string) (Condition, error) {
 	var answer struct {
 		object
@@ -43,9 +43,9 @@ func (w *Writer) Condition(node, kind string) (Condition, error) {
 // ownTypes is the prefix of condition types that no other program has a reason to write.
 const ownTypes = "accelerator.b-com.com/"
 
-// Apply creates or updates a Node condition by server-side apply. If another program has written the condition, the
-// error is [ErrExists], unless the type begins with ownTypes. In that case the condition is overwritten. Conditions of
-// other types are left alone, including those that Apply has written.
+// Apply creates or updates a Node condition by server-side apply. If another program has written the condition, Apply
+// overwrites it if its type begins with ownTypes, and otherwise returns [ErrExists]. Conditions of other types are left
+// alone, even those that Apply has written.
 func (w *Writer) Apply(node string, c Condition) error {
 	body := encode(fields{
 		"apiVersion": "v1", "kind": "Node", "metadata": fields{"name": node},
@@ -54,7 +54,7 @@ func (w *Writer) Apply(node string, c Condition) error {
 			"lastTransitionTime": timestamp(c.Transition), "lastHeartbeatTime": timestamp(time.Now()),
 		}}},
 	})
-	// An apply removes whatever its field manager applied before and doesn't apply again, so each type has its own
+	// An apply removes whatever its field manager applied before but doesn't apply this time, so each type has its own
 	// manager.
 	query := url.Values{"fieldManager": {component + " " + c.Type}}
 	if strings.HasPrefix(c.Type, ownTypes) {

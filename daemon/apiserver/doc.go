@@ -14,18 +14,18 @@
 // MiB of resident memory and 0.9 MB to the binary. The rest package, which could also send the requests, adds 3.3 MiB
 // and 3.8 MB (measured with v0.37.2).
 //
-// Nodes and pods are requested as PartialObjectMetadata, which is a few hundred bytes to a few kilobytes instead of 50
-// kilobytes.
+// Nodes and pods are requested as PartialObjectMetadata, which takes a few hundred bytes to a few kilobytes instead of
+// 50 kilobytes.
 //
 // Events are core/v1 Events. An events.k8s.io/v1 Event is immutable except for its series, so its message can't be
 // updated.
 //
-// # Rights
+// # Permissions
 //
-// Following a node needs the list and watch verbs on nodes, in a ClusterRole. Both requests use the field selector
-// metadata.name=NAME, so a rule with resourceNames [NAME] is enough. Writing Events needs create and patch on events.
-// Getting pod UIDs needs get on pods, but Events can be written without UIDs. Writing a condition needs patch on
-// nodes/status.
+// Following a node requires the list and watch verbs on nodes, in a ClusterRole. Both requests use the field selector
+// metadata.name=NAME, so a rule with resourceNames [NAME] is enough. Writing Events requires create and patch on
+// events. Looking up pod UIDs requires get on pods, but Events can be written without UIDs. Writing a condition
+// requires patch on nodes/status.
 //
 //	rules:
 //	- {apiGroups: [""], resources: [nodes], verbs: [list, watch]}
@@ -36,24 +36,24 @@
 // # Failures
 //
 // [Client.FollowNode] lists the node, watches it until the watch ends, and starts over, whatever the server answers.
-// While the server doesn't answer, callers keep the last state, because the lack of an answer doesn't mean that the
-// node was deleted.
+// While the server doesn't answer, callers keep the last known state, because the lack of an answer doesn't mean that
+// the node was deleted.
 //
 // A request may take up to 30 s, and an answer or an event may be up to 4 MiB in size. A watch is requested for 5 to 10
-// minutes, and is closed 30 s after that. Silent connections are pinged (HTTP/2). The delay before the next attempt is
-// 0.25 to 0.5 s after the first failure and grows up to 30 s. If the server sends a Retry-After of up to a minute, the
-// next attempt is made after that time plus up to half of it, chosen at random, so that a cluster's nodes don't all
-// come back at once. For the same reason, a new watch begins after a random delay of up to a second. Each kind of
-// failure is logged once. Further failures are logged at Debug until a watch has lasted for 45 s.
+// minutes, and is closed if it is still open 30 s after that. Silent connections are pinged (HTTP/2). After the first
+// failure, the delay before the next attempt is 0.25 to 0.5 s; it grows up to 30 s. If the server sends a Retry-After
+// of up to a minute, the next attempt is made after that time plus a random extra of up to half of it, so that a
+// cluster's nodes don't all come back at once. For the same reason, a new watch begins after a random delay of up to a
+// second. Each kind of failure is logged once. Further failures are logged at Debug until a watch has lasted for 45 s.
 //
-// After a request that didn't reach the server or got a 401, the connections are closed. The next request then rereads
-// the token, certificates and CA, sooner than client-go would by itself.
+// If a request doesn't reach the server or is answered with 401, the connections are closed. The next request then
+// rereads the token, certificates and CA, sooner than client-go would by itself.
 //
 // A [Writer]'s request may take up to 10 s and isn't retried. Whether to try again is up to the caller.
 //
 // # Goroutines
 //
-// A [Client] is immutable and safe for concurrent use. Each FollowNode and each Writer has its own connections.
-// FollowNode reads in its caller's goroutine. It also calls changed there, and doesn't read until changed returns. A
+// A [Client] is immutable and safe for concurrent use. Each FollowNode call and each Writer has its own connections.
+// FollowNode reads in its caller's goroutine and also calls changed there, so it doesn't read until changed returns. A
 // Writer belongs to one goroutine, and its methods block for as long as a request takes.
 package apiserver

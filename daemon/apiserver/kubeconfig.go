@@ -12,15 +12,15 @@ import (
 	"k8s.io/client-go/transport"
 )
 
-// kubeconfig contains the file's supported fields, and those that are rejected
-// (https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/). The clientcmd package reads all fields, but it
+// kubeconfig holds those fields of the file that are supported and those that are rejected
+// (https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/). The clientcmd package would read all fields, but it
 // links in the typed clients.
 type kubeconfig struct {
 	CurrentContext            string `yaml:"current-context"`
 	Contexts, Clusters, Users []entry
 }
 
-// entry is an element of one of the three lists. Only one of its three fields is set.
+// entry is an element of one of the three lists. Only one of Context, Cluster and User is set.
 type entry struct {
 	Name    string
 	Context struct{ Cluster, User string }
@@ -124,7 +124,7 @@ func parseKubeconfig(data []byte, dir string) (server *url.URL, config transport
 	return server, config, nil
 }
 
-// find returns the entry with this name. list is the name of the list, for errors.
+// find returns the entry with this name. list names the list in errors.
 func find(entries []entry, name, list string) (entry, error) {
 	i := slices.IndexFunc(entries, func(e entry) bool { return e.Name == name })
 	if i < 0 {

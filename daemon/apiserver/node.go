@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	watchFor     = 5 * time.Minute  // a watch is requested for one to two times this long
+	watchFor     = 5 * time.Minute  // a watch is requested for this long to twice this long
 	tooBrief     = 5 * time.Second  // a watch that ends sooner than this has failed
 	steadyAfter  = 45 * time.Second // a watch that has lasted this long counts as recovery
 	reopenWithin = time.Second      // maximum delay after a watch that ended without failing
@@ -25,14 +25,14 @@ type Node struct {
 	Name        string
 	UID         string            // differs after the node was deleted and recreated
 	Annotations map[string]string // must not be modified
-	Exists      bool              // false means that the API server has no such node, and only Name is set
+	Exists      bool              // if false, the API server has no such node, and only Name is set
 }
 
 func (n Node) equal(other Node) bool {
 	return n.UID == other.UID && n.Exists == other.Exists && maps.Equal(n.Annotations, other.Annotations)
 }
 
-// object is an object's PartialObjectMetadata, or a Status.
+// object is a PartialObjectMetadata or a Status.
 type object struct {
 	Kind     string
 	Metadata struct {
@@ -45,7 +45,7 @@ type object struct {
 	Message string
 }
 
-// node returns the object as a node. It returns an error unless the object is the node with this name.
+// node returns the object as a Node, or an error if it isn't the node with this name.
 func (o object) node(name string) (Node, error) {
 	m := o.Metadata
 	if m.Name != name || m.UID == "" {
@@ -62,7 +62,7 @@ type nodeList struct {
 
 // node returns the listed node.
 func (l nodeList) node(name string) (Node, error) {
-	// Any other answer without items doesn't mean that the node doesn't exist.
+	// Don't take any other answer without items to mean that the node doesn't exist.
 	if l.Kind != "PartialObjectMetadataList" || l.Metadata.ResourceVersion == "" {
 		return Node{}, fmt.Errorf("found kind %q with resourceVersion %q, want a list of nodes",
 			clip(l.Kind), clip(l.Metadata.ResourceVersion))
@@ -107,16 +107,16 @@ func (e watchEvent) node(name string) (Node, error) {
 	return Node{}, fmt.Errorf("type: found %q, want ADDED, MODIFIED, DELETED or ERROR", clip(e.Type))
 }
 
-// dnsName matches DNS subdomains, which are the names that objects can have. Only such names may be used in a path or a
+// dnsName matches DNS subdomains, the only names that objects can have. Other names must not be used in a path or a
 // field selector.
 var dnsName = regexp.MustCompile(`^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$`)
 
 // FollowNode follows a Node object until ctx is done, and then returns nil. It calls changed with the first state that
 // the API server returns, even if there is no such node. After that, it calls changed whenever the annotations, the UID
-// or the node's existence differ from the last call. It may skip intermediate states, but never the last one. After
-// each 401 or 403 it logs the answer and calls refused, because the account may never get the permission.
+// or the node's existence differ from the previous call. It may skip intermediate states, but never the newest one.
+// After each 401 or 403 it logs the answer and calls refused, because the account may never get the permission.
 //
-// It returns an error only if no node can have this name.
+// FollowNode returns an error only if name isn't a valid node name.
 func (c *Client) FollowNode(ctx context.Context, name string, changed func(Node), refused func()) error {
 	if !dnsName.MatchString(name) {
 		return fmt.Errorf("node name: found %q, want a DNS name in lower case", name)
@@ -150,11 +150,11 @@ type follower struct {
 	name    string
 	changed func(Node)
 	trouble trouble
-	last    *Node // argument of the last call of changed; nil if there was none
+	last    *Node // the last node passed to changed; nil if there was none
 }
 
-// observe calls changed if the node differs from the last one. Most events don't change anything that matters: a node's
-// status is updated every few minutes.
+// observe calls changed if the node differs from the node it last saw. Most events don't change anything that matters:
+// a node's status is updated every few minutes.
 func (f *follower) observe(node Node) {
 	if f.last == nil || !f.last.equal(node) {
 		f.last = &node
@@ -162,8 +162,8 @@ func (f *follower) observe(node Node) {
 	}
 }
 
-// listAndWatch lists the node and follows it until a watch ends. The list request doesn't contain a resourceVersion, so
-// the answer isn't older than an earlier one.
+// listAndWatch lists the node and follows it until the watch ends. The list request doesn't specify a resourceVersion,
+// so its answer is never older than an earlier answer.
 func (f *follower) listAndWatch(ctx context.Context) error {
 	version, err := f.list(ctx)
 	if err != nil {
@@ -196,7 +196,7 @@ func (f *follower) list(ctx context.Context) (version string, err error) {
 }
 
 // watch follows the node from version until the watch ends. API servers can end watches at any time, and connections
-// break. That counts as an error only if it happens within tooBrief of the start.
+// break. Neither is an error unless it happens within tooBrief of the start.
 func (f *follower) watch(ctx context.Context, version string) error {
 	lasts := watchFor + rand.N(watchFor)
 	ctx, cancel := context.WithTimeout(ctx, lasts+requestWithin)
@@ -218,7 +218,7 @@ func (f *follower) watch(ctx context.Context, version string) error {
 	began, passed := time.Now(), make(chan struct{})
 	steady := time.AfterFunc(steadyAfter, func() {
 		defer close(passed)
-		f.trouble.success() // watch's goroutine doesn't use trouble until it returns
+		f.trouble.success() // safe, because watch itself doesn't use trouble before it returns
 	})
 	defer func() {
 		if !steady.Stop() {

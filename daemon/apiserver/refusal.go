@@ -22,7 +22,7 @@ const (
 var (
 	ErrNotFound     = errors.New("no such object")
 	ErrExists       = errors.New("an object of that name exists")
-	ErrUnauthorized = errors.New("the token or certificate is not accepted") // it may be renewed later
+	ErrUnauthorized = errors.New("the token or certificate is not accepted") // the credentials may be renewed later
 	ErrForbidden    = errors.New("the account has no right to do this")      // the account may be granted the permission later
 	ErrEnding       = errors.New("the namespace is being deleted")
 	ErrRefused      = errors.New("refused for good")
@@ -48,13 +48,13 @@ func (r *refusal) Error() string {
 	return text
 }
 
-// final contains the status codes that another attempt won't change.
+// final lists the status codes for which another attempt is pointless.
 var final = []int{
 	http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusGone,
 	http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity,
 }
 
-// Is reports whether the refusal is of the kind that target stands for.
+// Is reports whether target is the error for this kind of refusal.
 func (r *refusal) Is(target error) bool {
 	switch target {
 	case ErrNotFound:
@@ -73,9 +73,9 @@ func (r *refusal) Is(target error) bool {
 	return false
 }
 
-// readRefusal reads the response to c: a Status object or, from a proxy, text.
+// readRefusal reads the response to c. It is a Status object or, from a proxy, text.
 func readRefusal(answer *http.Response, c call) *refusal {
-	body, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal)) // part of the body is enough
+	body, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal)) // after an error, the part that was read is enough
 	r := parseRefusal(answer.StatusCode, body)
 	if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && seconds > 0 {
 		r.retry = min(time.Duration(min(seconds, 3600))*time.Second, maxRetry)

@@ -20,10 +20,10 @@ const (
 	maxAnswer     = 4 << 20          // maximum size of a response or an event in bytes; etcd stores objects of up to 1.5 MiB
 )
 
-// errTooLarge is the error for a response or event larger than [maxAnswer] bytes.
+// errTooLarge means that a response or event is larger than [maxAnswer] bytes.
 var errTooLarge = fmt.Errorf("larger than %d bytes", maxAnswer)
 
-// errFiles is the error for a configuration file that can't be used.
+// errFiles means that a configuration file can't be used.
 var errFiles = errors.New("token, CA or client certificate")
 
 // transport returns a client-go transport. It rereads the token file after a minute and the CA file after five, loads
@@ -33,8 +33,7 @@ func (c *Client) transport(dial connrotation.DialFunc) (http.RoundTripper, error
 	if err := checkCertificate(config); err != nil {
 		return nil, fmt.Errorf("API server %s: %w: %w", c.server, errFiles, err)
 	}
-	// The holder is part of the key that client-go caches transports under. With a new holder, client-go rereads the
-	// files.
+	// client-go caches transports under a key that includes the DialHolder. A new one makes it reread the files.
 	config.DialHolder = &transport.DialHolder{Dial: dial}
 	made, err := transport.New(&config)
 	if err == nil && config.TLS.CAFile != "" && len(config.TLS.CAData) == 0 {
@@ -46,8 +45,8 @@ func (c *Client) transport(dial connrotation.DialFunc) (http.RoundTripper, error
 	return made, nil
 }
 
-// checkCertificate returns an error if there is a client certificate that doesn't match its key. client-go's transport
-// would otherwise log the mismatch many times a minute.
+// checkCertificate returns an error if a client certificate doesn't match its key. client-go's transport would log the
+// mismatch many times a minute.
 func checkCertificate(config transport.Config) error {
 	made, err := transport.TLSConfigFor(&config)
 	if err == nil && made != nil && made.GetClientCertificate != nil {
@@ -59,7 +58,7 @@ func checkCertificate(config transport.Config) error {
 // session holds the connections of a FollowNode call or a Writer. It belongs to one goroutine.
 type session struct {
 	*Client
-	transport http.RoundTripper // nil if not created yet
+	transport http.RoundTripper // nil until created
 	conns     *connrotation.Dialer
 }
 
@@ -73,7 +72,7 @@ func (s *session) close() {
 
 // call is a request.
 type call struct {
-	verb     string // verb of the RBAC rule that allows the request
+	verb     string // the verb of the RBAC rule that allows the request
 	resource string // the rule's resource
 	path     string
 	query    url.Values
@@ -88,8 +87,8 @@ var methods = map[string]string{
 	"create": http.MethodPost, "patch": http.MethodPatch,
 }
 
-// do makes a request and returns a 200 or 201 response, whose body the caller must close. For any other status the
-// error is a [*refusal]. It doesn't follow redirects, because the target would get the token.
+// do makes a request. If the status is 200 or 201, it returns the response, whose body the caller must close. For any
+// other status, the error is a [*refusal]. do doesn't follow redirects, because the target would receive the token.
 func (s *session) do(ctx context.Context, c call) (*http.Response, error) {
 	if s.transport == nil {
 		s.conns = connrotation.NewDialer(s.dial)
@@ -136,7 +135,7 @@ func (s *session) do(ctx context.Context, c call) (*http.Response, error) {
 	return nil, refused
 }
 
-// ask makes a request with a time limit, and decodes the response's JSON object into to, unless to is nil.
+// ask makes a request with a time limit. Unless to is nil, it decodes the response's JSON object into to.
 func (s *session) ask(ctx context.Context, within time.Duration, c call, to any) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -175,7 +174,7 @@ func (d decoder) decode(to any) error {
 	return err
 }
 
-// isMalformed reports whether err means that the received text isn't the expected JSON object.
+// isMalformed reports whether err means that what was received isn't the expected JSON object.
 func isMalformed(err error) bool {
 	_, syntax := errors.AsType[*json.SyntaxError](err)
 	_, kind := errors.AsType[*json.UnmarshalTypeError](err)

@@ -18,7 +18,7 @@ type trouble struct {
 	pause  backoff.Backoff
 	failed int // failures since the last success
 	since  time.Time
-	logged map[int]bool // kinds that have been logged since then
+	logged map[int]bool // kinds of failures logged since the last success
 }
 
 func (c *Client) trouble(node string) trouble {
@@ -29,7 +29,7 @@ func (c *Client) trouble(node string) trouble {
 }
 
 // failure records a failure, and returns how long to wait before the next attempt. It logs the first failure of each
-// kind, because after the network has come back, a permission may still be missing.
+// kind rather than only the first failure, because a permission may still be missing when the network has come back.
 func (t *trouble) failure(err error) time.Duration {
 	if t.failed == 0 {
 		t.since, t.logged = time.Now(), map[int]bool{}
@@ -38,7 +38,7 @@ func (t *trouble) failure(err error) time.Duration {
 	if t.count != nil {
 		t.count()
 	}
-	kind, asked := 0, time.Duration(0) // kind 0 means that there was no answer
+	kind, asked := 0, time.Duration(0) // kind 0 is a failure without an answer
 	message := "api server lost, trying again"
 	if errors.Is(err, errFiles) {
 		kind = -1
@@ -63,7 +63,7 @@ func (t *trouble) failure(err error) time.Duration {
 	return wait
 }
 
-// success records a success. If there were failures before it, it logs the recovery.
+// success records a success, and logs the recovery if there were failures before.
 func (t *trouble) success() {
 	t.pause.Reset()
 	if t.failed > 0 {

@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	writeWithin = 10 * time.Second // limit for one [Writer] request, because others are waiting for it
-	maxUID      = 256              // maximum length of a UID in bytes; UIDs usually have 36
+	writeWithin = 10 * time.Second // limit for one [Writer] request; other requests wait for it
+	maxUID      = 256              // maximum length of a UID in bytes; most UIDs are 36 bytes long
 )
 
-// Writer writes Events and a Node condition. It belongs to one goroutine. It doesn't retry requests: its caller does,
-// after the time that Failed returns.
+// Writer writes Events and a Node condition. It belongs to one goroutine. It doesn't retry requests: the caller does so
+// after waiting for as long as Failed returns.
 type Writer struct {
 	session session
 	ctx     context.Context
@@ -27,11 +27,11 @@ func (c *Client) Writer(ctx context.Context, node string) *Writer {
 // Close closes the writer's connections.
 func (w *Writer) Close() { w.session.close() }
 
-// Create creates an Event. The error is [ErrExists] if there is already one with the same name, and [ErrNotFound] if
-// the namespace doesn't exist.
+// Create creates an Event. It returns [ErrExists] if an Event with this name already exists, and [ErrNotFound] if the
+// namespace doesn't exist.
 func (w *Writer) Create(e Event) error { return w.write("create", e, "", e.whole()) }
 
-// Grow updates an existing Event's count, time and message. The error is [ErrNotFound] if it no longer exists: by
+// Grow updates an existing Event's count, time and message. It returns [ErrNotFound] if the Event no longer exists: by
 // default, API servers keep Events for an hour.
 func (w *Writer) Grow(e Event) error { return w.write("patch", e, "/"+e.Name, e.growth()) }
 
@@ -47,7 +47,7 @@ func (w *Writer) write(verb string, e Event, suffix string, body []byte) error {
 	return nil
 }
 
-// PodUID returns a pod's UID. The error is [ErrNotFound] if there is no pod with this name.
+// PodUID returns a pod's UID. It returns [ErrNotFound] if there is no pod with this name.
 func (w *Writer) PodUID(namespace, name string) (string, error) {
 	of := fmt.Sprintf("get pod %s/%s", clip(namespace), clip(name))
 	if !dnsName.MatchString(namespace) || !dnsName.MatchString(name) {
@@ -65,7 +65,7 @@ func (w *Writer) PodUID(namespace, name string) (string, error) {
 	return pod.Metadata.UID, nil
 }
 
-// isPod returns an error unless the object is this pod and has a UID.
+// isPod returns an error if the object isn't this pod or doesn't have a UID.
 func (o object) isPod(namespace, name string) error {
 	m := o.Metadata
 	if m.Namespace != namespace || m.Name != name || m.UID == "" || len(m.UID) > maxUID {
@@ -79,8 +79,8 @@ func (o object) isPod(namespace, name string) error {
 // of each kind is logged.
 func (w *Writer) Failed(err error) time.Duration { return w.trouble.failure(err) }
 
-// Passed records a request that succeeded. If recovered is true, no other request is failing any more, and the recovery
-// is logged.
+// Passed records a successful request. If recovered is true, no other requests are failing, and Passed logs the
+// recovery.
 func (w *Writer) Passed(recovered bool) {
 	w.trouble.pause.Reset()
 	if recovered {

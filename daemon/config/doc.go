@@ -7,11 +7,12 @@
 //
 // Three keys exist only in the file, because they aren't single values: exclude lists the devices that the
 // administrator has excluded, health.severity sets the severities of reasons, and resources contains the rules for
-// resource names. A second file, the overrides, contains only these three keys, either for all nodes or for individual
-// ones, and takes precedence over the first file. When the files change, a running daemon applies these keys
+// resource names. A second file, the overrides, may contain only these three keys, for all nodes or for individual
+// nodes, and takes precedence over the first file. When the files change, a running daemon applies these keys
 // ([Loader.Read], [Loader.Reload]). Most other settings need a restart. The sizes of files, values and errors are
 // bounded.
 //
-// The package owns no state: [New] returns a [Loader]. Load fills in its [Config], which doesn't change after that and
-// may be read by several goroutines. The package doesn't read the environment itself: Load takes a function for that.
+// The package owns no state: [New] returns a [Loader], and Load fills in the loader's [Config]. After that, Config
+// doesn't change and is safe for concurrent use. The package doesn't read the environment itself: Load takes a function
+// for that.
 package config

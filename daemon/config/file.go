@@ -15,18 +15,18 @@ import (
 	"b-com.com/accelerator-device-plugin/offer"
 )
 
-// A file is parsed into nodes instead of a struct, for three reasons. What counts is a value's text, as in flags and
-// variables, not its YAML type (1e10 may be four hex digits). The settings and their checks are in the table of flags.
-// And our errors give the location and the allowed values, whereas the library's errors refer to Go types.
+// A file is parsed into YAML nodes instead of a struct, for three reasons. As in flags and variables, only a value's
+// text matters, not its YAML type (1e10 may be four hex digits). The settings and their checks are already in the table
+// of flags. And our errors give the location and the allowed values, whereas the library's errors refer to Go types.
 
-// Limits for a file. With aliases, a short file can contain many values, each of which may be wrong.
+// Limits for a file. With aliases, a short file can contain many values, and each may be wrong.
 const (
 	mostErrors = 20
 	mostText   = 2000 // length of an error in bytes
 	mostValues = 100_000
 )
 
-// setter sets a variable to a value from a file. It returns everything that is wrong with the value.
+// setter sets a variable to a value from a file, and returns everything that is wrong with the value.
 type setter func(n *yaml.Node) []problem
 
 // problem is an error in a file. Its path is relative to the value passed to the setter.
@@ -39,14 +39,14 @@ func wrong(n *yaml.Node, format string, args ...any) []problem {
 	return []problem{{n.Line, "", fmt.Sprintf(format, args...)}}
 }
 
-// reloadable contains the settings that can change without restarting the daemon.
+// reloadable holds the settings that can change without restarting the daemon.
 type reloadable struct {
 	exclude   map[string]bool
 	severity  map[string]string
 	resources []offer.Rule
 }
 
-// reloadable returns the keys of those settings.
+// reloadable returns setters for the keys of those settings. They set p's fields.
 func (v Vocabulary) reloadable(p *reloadable) map[string]setter {
 	return map[string]setter{
 		"exclude":   list("a list of PCI addresses", exclude(p)),
@@ -55,7 +55,7 @@ func (v Vocabulary) reloadable(p *reloadable) map[string]setter {
 	}
 }
 
-// exclude takes a card or a port.
+// exclude returns a setter that excludes a card or a port.
 func exclude(p *reloadable) setter {
 	lines := make(map[string]int) // by address
 	return func(n *yaml.Node) []problem {
@@ -75,8 +75,8 @@ func exclude(p *reloadable) setter {
 	}
 }
 
-// severities returns a key for each row of the health table, NAME or NAME=VALUE. NAME by itself applies to all of its
-// rows.
+// severities returns setters for the rows of the health table, by key: NAME or NAME=VALUE. NAME applies to all rows
+// with this name.
 func (v Vocabulary) severities(p *reloadable) map[string]setter {
 	known := make(map[string]setter)
 	for _, row := range v.Rows {
@@ -96,8 +96,8 @@ func (v Vocabulary) severities(p *reloadable) map[string]setter {
 	return known
 }
 
-// rule reads one rule for resource names. The order of the rules matters: the first one that matches a device
-// determines its resource.
+// rule returns a setter that appends a rule for resource names. The order of the rules matters: the first rule that
+// matches a device determines its resource.
 func (v Vocabulary) rule(p *reloadable) setter {
 	lines := make(map[offer.Match]int)
 	return func(n *yaml.Node) []problem {
@@ -117,7 +117,7 @@ func (v Vocabulary) rule(p *reloadable) setter {
 	}
 }
 
-// match takes a rule's match.
+// match returns a setter for a rule's match.
 func (v Vocabulary) match(m *offer.Match) setter {
 	text := func(p *string, k kind[string]) setter {
 		return func(n *yaml.Node) []problem {
@@ -149,8 +149,8 @@ func (v Vocabulary) match(m *offer.Match) setter {
 	}
 }
 
-// readConfig parses the configuration file into c. If a setting's flag in set has been changed, the setting keeps its
-// value, and the value in the file is only checked.
+// readConfig parses the configuration file into c. A setting whose flag in set has been changed keeps its value; its
+// value in the file is only checked.
 func (c *Config) readConfig(from contents, set *pflag.FlagSet, v Vocabulary) error {
 	var p reloadable
 	known := v.reloadable(&p)
@@ -182,8 +182,8 @@ func (c *Config) readConfig(from contents, set *pflag.FlagSet, v Vocabulary) err
 	return err
 }
 
-// readOverrides parses the overrides into c: first the ones for all nodes, then the ones for the given node. Other
-// nodes' overrides are only checked.
+// readOverrides parses the overrides into c: first those for all nodes, then those for the given node. Overrides for
+// other nodes are only checked.
 func (c *Config) readOverrides(from contents, node string, v Vocabulary) error {
 	var all, own reloadable
 	known := v.reloadable(&all)
@@ -209,11 +209,12 @@ func (c *Config) readOverrides(from contents, node string, v Vocabulary) error {
 	return err
 }
 
-// override applies p, which takes precedence over the settings in c. It doesn't modify c's maps and list.
+// override applies p, which takes precedence over the settings in c. It replaces c's maps and list rather than
+// modifying them.
 func (c *Config) override(p reloadable) {
 	c.Exclude, c.Severity = union(c.Exclude, p.exclude), union(c.Severity, p.severity)
 	rules := slices.Clone(p.resources)
-	for _, below := range c.Resources { // leave out rules with the same match as one of p's rules, because they would never be used
+	for _, below := range c.Resources { // omit rules with the same match as one of p's: they would never be used
 		if !slices.ContainsFunc(p.resources, func(r offer.Rule) bool { return r.Match == below.Match }) {
 			rules = append(rules, below)
 		}
@@ -245,8 +246,8 @@ func keyOf(f *pflag.Flag) string {
 	return key
 }
 
-// parse parses the YAML document in a file, if there is one. More than one is an error. Parsing continues after an
-// error in a value, so that an administrator gets all errors at once, up to mostErrors.
+// parse parses the file's YAML document, if there is one. More than one document is an error. parse continues after an
+// error in a value, so that an administrator sees all errors at once, up to mostErrors.
 func (t contents) parse(root setter) error {
 	if t.err != nil {
 		return t.err
@@ -288,8 +289,8 @@ func (t contents) parse(root setter) error {
 	return errors.Join(errs...)
 }
 
-// expanded returns a copy of a node without aliases. An alias is counted like a copy of its target, but keeps its own
-// line. A key's value gets the key's line.
+// expanded returns a copy of a node in which aliases are replaced by what they refer to. Each use of an alias counts
+// towards the limit and keeps its own line. A key's value gets the key's line.
 func expanded(n *yaml.Node, left *int) (*yaml.Node, error) {
 	if *left--; *left < 0 {
 		return nil, fmt.Errorf("found more than %d values (each use of an alias counts), want at most %[1]d", mostValues)
@@ -327,7 +328,7 @@ func one(to pflag.Value) setter {
 }
 
 // list returns a setter for a list. A key without a value counts as an empty list, because the key often stays in the
-// file when the last item is removed. Mappings are treated the same way.
+// file when its last item is removed. The same goes for mappings.
 func list(want string, item setter) setter {
 	return func(n *yaml.Node) (errs []problem) {
 		if n.Kind != yaml.SequenceNode && !isNull(n) {
@@ -340,7 +341,7 @@ func list(want string, item setter) setter {
 	}
 }
 
-// object returns a setter for a mapping with these keys. The required keys must be present.
+// object returns a setter for a mapping that may contain the known keys and must contain the required ones.
 func object(known map[string]setter, required ...string) setter {
 	return func(n *yaml.Node) []problem {
 		if n.Kind != yaml.MappingNode && !(isNull(n) && required == nil) {
@@ -389,8 +390,8 @@ func entries(n *yaml.Node, of func(key string) (setter, string)) (errs []problem
 	return errs
 }
 
-// allowed returns the allowed keys, for an error about a key or, if key is "", about a missing key. For keys of the
-// form REASON=VALUE, it returns only those with the same reason as key, because there are many.
+// allowed lists the known keys, for an error about key. key is "" if the error isn't about a key. There are many keys
+// of the form REASON=VALUE, so allowed only lists those with the same reason as key.
 func allowed(known map[string]setter, key string) string {
 	reason, _, _ := strings.Cut(key, "=")
 	keys := slices.DeleteFunc(slices.Sorted(maps.Keys(known)), func(k string) bool {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Files contains the two YAML files as they were read at one point in time.
+// Files holds the two YAML files as they were at the time of a call to Read.
 type Files struct {
 	config, overrides contents
 	at                time.Time // when Read was called
@@ -28,7 +28,7 @@ type contents struct {
 	text  string
 	err   error
 
-	others []string // if there is no file, the keys of the ConfigMap in whose volume it should be
+	others []string // if there is no file, the keys of the ConfigMap whose volume should contain it
 }
 
 // mostBytes is the maximum size of a file. In memory, a YAML document can take up to a hundred times its size.
@@ -58,7 +58,7 @@ func keysOf(dir string) (keys []string) {
 	return keys
 }
 
-// OtherKeys returns the keys of the ConfigMap that should contain the overrides, if the overrides' key is missing.
+// OtherKeys returns the keys of the ConfigMap that should contain the overrides but lacks their key.
 func (f Files) OtherKeys() []string { return f.overrides.others }
 
 // HasFiles reports whether there are files to reread.
@@ -77,8 +77,7 @@ func read(kind, path string) (t contents) {
 	return t
 }
 
-// readRegular returns a regular file's contents. It rejects a pipe, because its contents can be read only once and
-// reading it could block.
+// readRegular returns the content of a regular file. It rejects pipes, which can be read only once and may block.
 func readRegular(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -102,7 +101,7 @@ func readRegular(path string) ([]byte, error) {
 // Before reports whether f was read before other.
 func (f Files) Before(other Files) bool { return f.at.Before(other.at) }
 
-// Equal reports whether both have the same contents or the same errors.
+// Equal reports whether f and other have the same contents or the same errors.
 func (f Files) Equal(other Files) bool {
 	return f.config.equal(other.config) && f.overrides.equal(other.overrides)
 }

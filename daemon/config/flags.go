@@ -18,9 +18,9 @@ type Config struct {
 	HostDevRoot   string // never empty after Load; defaults to DevRoot
 
 	Families []string // names of the families whose cards are read, in the daemon's order; not used in pool mode
-	VFIOCdev bool     // vfio devices also have their functions' character devices
+	VFIOCdev bool     // vfio devices also include their functions' character devices
 
-	XRTManagement bool // xrt devices also have their management function's node
+	XRTManagement bool // xrt devices also include their management function's device node
 
 	Mode              string // one of offer.Modes
 	ResourceName      string // in modes single and pool
@@ -29,15 +29,15 @@ type Config struct {
 	AllocationPolicy  string // packed or spread
 	CDIDir            string // "" means off
 
-	// ProgrammingHook is the host path of accelerator-fpga, which in region mode programs a container's devices before
-	// the container starts. "" means off. It requires CDIDir.
+	// ProgrammingHook is the host path of accelerator-fpga. In region mode, this hook programs a container's devices
+	// before the container starts. "" means off. ProgrammingHook requires CDIDir.
 	ProgrammingHook     string
-	ProgrammingHookArgs []string // additional arguments for its hook command
+	ProgrammingHookArgs []string // additional arguments for ProgrammingHook's hook command
 
 	NodeName          string // in the API server; if it is "", the API server isn't used
-	NodeAnnotation    bool   // the node's annotation can override the mode, provided that NodeName is set
-	Events            bool   // Kubernetes Events are written; NodeName is set in that case
-	NodeConditionType string // the Node condition's type; "" if there is none. NodeName is set if it isn't ""
+	NodeAnnotation    bool   // the node's annotation can override the mode, if NodeName is set
+	Events            bool   // Kubernetes Events are written; requires NodeName
+	NodeConditionType string // the Node condition's type; "" means off; requires NodeName
 	Kubeconfig        string // if it is "", the pod's service account is used
 
 	KubeletDir         string
@@ -61,14 +61,15 @@ type Config struct {
 	LogLevel  string
 	LogFormat string
 
-	// Exclude lists the cards and ports that the administrator has excluded: BB:DD.F, or DDDD:BB:DD.F outside domain 0,
-	// in lower-case hex. Single ports end in -p0 to -p3. It may be nil. It is read-only.
+	// Exclude lists the cards and ports that the administrator has excluded, in lower-case hex: BB:DD.F, or
+	// DDDD:BB:DD.F outside domain 0, for a card; for a port, the same followed by -p0 to -p3. It may be nil. It is
+	// read-only.
 	Exclude map[string]bool
 	// Severity maps reasons, in the form NAME or NAME=VALUE, to the severities that the administrator has set for them:
 	// Fatal, Degraded or Ignored. It may be nil. It is read-only.
 	Severity map[string]string
-	// Resources lists the administrator's rules for resource names, which replace the mode's names. The first rule that
-	// matches a device applies. It may be nil. It is read-only.
+	// Resources lists the administrator's rules for resource names, which take precedence over the mode's names. The
+	// first rule that matches a device applies. It may be nil. It is read-only.
 	Resources []offer.Rule
 
 	File      string // the YAML file, or ""
@@ -91,7 +92,7 @@ func Defaults() (c Config) {
 	return c
 }
 
-// Flags that aren't keys in a file, because a file can't refer to another file.
+// Flags without a key in the file, because a file can't refer to another file.
 const (
 	configFlag    = "config"
 	overridesFlag = "overrides"
@@ -186,7 +187,7 @@ func settings(c *Config, known []string) *pflag.FlagSet {
 		"YAML file with additional exclude, health.severity and resources settings, for all nodes or for individual nodes; "+
 			"the file doesn't have to exist")
 	for _, name := range []string{"vfio-cdev", "xrt-management", "node-annotation", "events", "holder-metrics"} {
-		fs.Lookup(name).NoOptDefVal = "true" // the value if the flag is given without one
+		fs.Lookup(name).NoOptDefVal = "true" // the flag's value if it is given without one
 	}
 	return fs
 }

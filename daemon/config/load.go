@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/kubelet/peers"
 )
 
-// Loader fills in a [Config] from flags, variables and a file.
+// Loader fills in a [Config] from flags, variables and files.
 type Loader struct {
 	Config     Config
 	Files      Files // the files that Config was read from
@@ -39,9 +39,9 @@ func (l *Loader) AddFlags(fs *pflag.FlagSet) { fs.AddFlagSet(l.flags) }
 // IsSet reports whether any source has set the setting with this flag.
 func (l *Loader) IsSet(name string) bool { return l.set.Changed(name) }
 
-// Variables sets the settings that weren't set by a flag from environment variables. It must be called after the flags
-// have been parsed. lookup is os.LookupEnv. An error contains the variable's name, the value that was found and the
-// allowed values.
+// Variables uses environment variables for settings that weren't set by a flag. It must be called after the flags have
+// been parsed. lookup is os.LookupEnv. Errors contain the variable's name, the value that was found and the allowed
+// values.
 func (l *Loader) Variables(lookup func(string) (string, bool)) error {
 	var errs []error
 	l.flags.VisitAll(func(f *pflag.Flag) {
@@ -58,7 +58,7 @@ func (l *Loader) Variables(lookup func(string) (string, bool)) error {
 	return errors.Join(errs...)
 }
 
-// Load calls [Loader.Variables] and then applies the YAML files. If the only error is in a file, Config contains the
+// Load calls [Loader.Variables] and then applies the YAML files. If there is only an error in a file, Config holds the
 // settings from flags and variables.
 func (l *Loader) Load(lookup func(string) (string, bool)) error {
 	if err := l.Variables(lookup); err != nil {
@@ -77,11 +77,12 @@ func (l *Loader) Load(lookup func(string) (string, bool)) error {
 
 // Reload returns the configuration that the daemon would have after a restart with these files and the flags and
 // variables of [Loader.Load]. It doesn't modify l. A running daemon can apply Exclude, Severity, Resources, Sensors and
-// SensorInterval. The returned list contains the flags of all other settings that differ from l.Config, sorted, because
-// they need a restart. Entries for individual nodes apply if they are for l.Config's node. If there are no files,
-// Reload returns l.Config.
+// SensorInterval. All other changes need a restart: the returned list contains the flags of these settings, sorted.
+// Overrides for individual nodes only apply if they are for l.Config's node. If there are no files, Reload returns
+// l.Config.
 //
-// Reload returns the same errors as Load. After an error the Config is empty, and the caller keeps its old one.
+// Reload returns the same errors as Load. After an error the returned Config is empty, and the caller should keep its
+// own.
 func (l *Loader) Reload(files Files) (Config, []string, error) {
 	if !l.HasFiles() {
 		return l.Config, nil, nil
@@ -122,7 +123,7 @@ func (l *Loader) parse(files Files) (c Config, set *pflag.FlagSet, err error) {
 	return c, set, err
 }
 
-// validate checks settings that depend on each other, and sets those that are derived from others.
+// validate checks settings that depend on each other, and sets settings that are derived from others.
 func (c *Config) validate() error {
 	if c.HostDevRoot == "" {
 		c.HostDevRoot = c.DevRoot

@@ -29,7 +29,7 @@ type value[T any] struct {
 	kind[T]
 }
 
-// of sets a variable to its default and returns a value for it.
+// of sets *p to its default and returns a value for it.
 func of[T any](p *T, initial T, k kind[T]) value[T] {
 	*p = initial
 	return value[T]{p, k}
@@ -76,7 +76,7 @@ func optional(k kind[string]) kind[string] {
 	}}
 }
 
-// path may be relative to the directory in which the program was started.
+// path is a path that may be relative to the directory in which the program was started.
 var path = kind[string]{"path", func(s string) (string, error) {
 	if s == "" || strings.ContainsRune(s, 0) {
 		return "", errors.New("want a path")
@@ -102,18 +102,18 @@ func absolute(example string) kind[string] {
 	})
 }
 
-// nodeForm is the form of node names, which have at most 253 characters. Source: IsDNS1123Subdomain in
+// nodeForm matches node names, which have at most 253 characters. Source: IsDNS1123Subdomain in
 // k8s.io/apimachinery/pkg/util/validation.
 var nodeForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
 var nodeName = text("name", "the name of a node, a lower-case DNS name of at most 253 characters",
 	func(s string) bool { return len(s) <= 253 && nodeForm.MatchString(s) })
 
-// conditionForm is the form of condition types: k8s.io/apimachinery/pkg/apis/meta/v1.Condition.
+// conditionForm matches condition types. Source: Condition in k8s.io/apimachinery/pkg/apis/meta/v1.
 var conditionForm = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`)
 
-// conditionType is a Node condition's type. Our field manager's name contains it, and must not be longer than 128
-// characters.
+// conditionType is a Node condition's type. Its length is limited because the name of our field manager contains it and
+// can't be longer than 128 characters.
 var conditionType = text("type", "the type of a condition, such as accelerator.b-com.com/CardsHealthy, of at most 100 characters, and none of the kubelet's",
 	func(s string) bool {
 		kubelets := []string{"Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"}
@@ -134,7 +134,7 @@ var hostPort = text("host:port", "host:port with a port from 0 to 65535, such as
 
 var resourceName = name("domain/name", "DOMAIN/NAME, such as example.com/nlb", names.Validate)
 
-// name returns a kind for names. check returns an error for a name that isn't valid.
+// name returns a kind for names. check returns an error for an invalid name.
 func name(kindOf, want string, check func(string) error) kind[string] {
 	return kind[string]{kindOf, func(s string) (string, error) {
 		if err := check(s); err != nil {
@@ -154,7 +154,7 @@ func number(least, most int) kind[int] {
 	}}
 }
 
-// functionIndex is a virtual function's index. A physical function has at most 65535 of them.
+// functionIndex is a virtual function's index. A physical function has at most 65535 virtual functions.
 var functionIndex = kind[string]{"int", func(s string) (string, error) {
 	n, err := number(0, 65534).parse(s)
 	return strconv.Itoa(n), err
@@ -196,10 +196,11 @@ type words []string
 
 func (w words) String() string { return strings.Join(w, " ") }
 
-// listType is the kind name for flags that can be given several times.
+// listType is the kind of flags that can be given several times.
 const listType = "list"
 
-// arguments are a program's arguments, separated by white space in all three sources. They are appended to those in p.
+// arguments returns a kind for a program's arguments, separated by white space in all three sources. They are appended
+// to those in p.
 func arguments(p *[]string) kind[words] {
 	return kind[words]{listType, func(s string) (words, error) {
 		fields := strings.Fields(s)
@@ -216,10 +217,10 @@ type familyNames []string
 
 func (n familyNames) String() string { return strings.Join(n, ",") }
 
-// familiesType is the kind name for flags whose value is a list of families.
+// familiesType is the kind of flags whose value is a list of families.
 const familiesType = "families"
 
-// familiesOf is a list of some of the known families, in known's order.
+// familiesOf returns a kind for a list of known families. It puts them in the order of known.
 func familiesOf(known []string) kind[familyNames] {
 	return kind[familyNames]{familiesType, func(s string) (families familyNames, err error) {
 		given := strings.Split(s, ",")
@@ -231,7 +232,7 @@ func familiesOf(known []string) kind[familyNames] {
 				families = append(families, name)
 			}
 		}
-		if len(families) != len(given) { // none, an unknown one, or the same one twice
+		if len(families) != len(given) { // an unknown family, or one given twice
 			return nil, fmt.Errorf("want at least one of %s, each once, separated by commas", strings.Join(known, ", "))
 		}
 		return families, nil
@@ -243,7 +244,7 @@ var (
 	card   = kind[string]{"address", sysfs.ParseCard}
 )
 
-// matching returns a kind for strings that match an expression. A value is converted to the form that devices use:
+// matching returns a kind for strings that match a regular expression. It converts values to the form that devices use:
 // lower case, without dashes.
 func matching(form, want string) kind[string] {
 	expression := regexp.MustCompile(form)
@@ -255,21 +256,21 @@ func matching(form, want string) kind[string] {
 	}}
 }
 
-// vbnvForm is the form of a VBNV: printable ASCII characters without spaces. It is shorter than the 64 bytes that a
-// card has for it.
+// vbnvForm matches a VBNV: printable ASCII characters without spaces. A card reserves 64 bytes for it, so it is shorter
+// than that.
 var vbnvForm = regexp.MustCompile(`^[!-~]{1,63}$`)
 
 var (
 	// fourDigits is a PCI vendor or device id. The error asks for quotes, because a program that rewrites the file may
-	// take 0010 or 1e10 for a number.
+	// treat 0010 or 1e10 as a number.
 	fourDigits = matching(`^[0-9A-Fa-f]{4}$`, `four hexadecimal digits in quotes, without 0x, such as "09c4"`)
 	// twoIDs is a vendor id and a device id.
 	twoIDs = matching(`^[0-9A-Fa-f]{4}:[0-9A-Fa-f]{4}$`,
 		`four hexadecimal digits, a colon and four more, in quotes, such as "8086:1771"`)
-	// vbnv is a shell's name. Its characters are those that the inventory accepts.
+	// vbnv is a shell's name. It allows the same characters as the inventory.
 	vbnv = text("name", "the VBNV of a shell, such as xilinx_u250_gen3x16_xdma_shell_4_1",
 		func(s string) bool { return vbnvForm.MatchString(s) })
-	// guid is an AFU or interface id, with all four dashes or with none.
+	// guid is an AFU or interface id, with or without its four dashes.
 	guid = matching(`^([0-9A-Fa-f]{32}|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})$`,
 		"32 hexadecimal digits, such as d8424dc4a4a3c413f89e433683f9040b")
 )

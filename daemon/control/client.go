@@ -19,11 +19,10 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// answerWithin limits the time until an answer begins. Except for [Client.Watch], it also limits the time until the
-// answer ends.
+// answerWithin is how long a client waits for an answer to begin and, except in [Client.Watch], to end.
 const answerWithin = 10 * time.Second
 
-// mostBytes is the maximum size of an answer, and of a line for [Client.Watch]. The state of a node with 10000 units
+// mostBytes is the maximum size of an answer or, for [Client.Watch], of a line. The state of a node with 10000 units
 // takes a third of that.
 const mostBytes = 16 << 20
 
@@ -33,7 +32,7 @@ type Client struct {
 	http http.Client
 }
 
-// Dial returns a client for the daemon's socket at path. It doesn't connect yet.
+// Dial returns a client for the daemon whose socket is at path. It doesn't connect yet.
 func Dial(path string) *Client {
 	return dialWith(path, func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
@@ -93,8 +92,8 @@ func (c *Client) unreadable(err error) error {
 	return fmt.Errorf("%s: answer of the daemon: %w", c.path, err)
 }
 
-// Cordon takes devices out of service. If during is 0, they stay out of service until they are uncordoned. It returns
-// these devices' cordons.
+// Cordon takes devices out of service for the given time, or until they are uncordoned if during is 0. It returns their
+// cordons.
 func (c *Client) Cordon(ctx context.Context, devices []string, by, why string, during time.Duration) (made []cordon.Cordon, err error) {
 	query := url.Values{"device": devices, "by": {by}, "why": {why}, "for": {during.String()}}
 	err = c.ask(ctx, http.MethodPost, "/cordon", query, &made)

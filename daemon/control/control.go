@@ -25,13 +25,13 @@ type State struct {
 	Mode         string    `json:"mode"`
 	KubeletDir   string    `json:"kubeletDir"`
 	Settings     Settings  `json:"settings"`
-	HoldersError string    `json:"holdersError"` // why the holders aren't known; "" if they are
-	// StateDirError says why the node lock no longer protects the devices and why cordons may be lost.
-	StateDirError string          `json:"stateDirError"` // "" if the state directory is as it was at startup
+	HoldersError string    `json:"holdersError"` // why the holders aren't known; "" if they are known
+	// StateDirError is why the node lock no longer protects the devices and cordons may be lost.
+	StateDirError string          `json:"stateDirError"` // "" if the state directory is still the same as at startup
 	Cordons       []cordon.Cordon `json:"cordons"`
 	IdleRules     []string        `json:"idleRules"` // resource rules that don't match any device
 	Devices       []view.Row      `json:"devices"`
-	Incomplete    bool            `json:"incomplete"` // not all cards have been read yet, shortly after startup
+	Incomplete    bool            `json:"incomplete"` // shortly after startup: not all cards have been read yet
 	// Verdict says whether a card needs attention. Its Status is "" from older daemons.
 	Verdict nodecondition.Verdict `json:"verdict"`
 	Cards   []ledger.History      `json:"cards"` // from the ledger, sorted by address; null from older daemons

@@ -2,22 +2,22 @@
 // get the daemon's view of the devices and to cordon devices. The protocol is HTTP over a Unix socket:
 //
 //	GET  /state     a [State]
-//	GET  /watch     a [State] at once, then one after each change, a line of JSON each
+//	GET  /watch     a [State] immediately, then one after each change, each as one line of JSON
 //	POST /cordon    device (repeated), by, why, for; returns the new cordons
 //	POST /uncordon  device (repeated), by; returns the removed cordons
 //	POST /forget    card, by; returns the card, which is no longer missing
 //
-// Parameters are passed in the query, and requests have no body. An error is a status of 400 or above with a line of
-// text.
+// Parameters are passed in the query, and requests have no body. Errors are reported with a status of 400 or above and
+// a line of text.
 //
 // # Access
 //
-// The socket has mode 0600, and its directory, if the daemon creates it, 0700. The kernel reports the user of each
-// connection (SO_PEERCRED): the daemon serves only root and the user it runs as.
+// The socket has mode 0600. If the daemon creates the socket's directory, it has mode 0700. The kernel reports the user
+// of each connection (SO_PEERCRED), and the daemon only serves root and the user it runs as.
 //
 // # What may block
 //
-// [Run] owns the listener and its connections, within package httpd's limits, and no other state. Clients never block
-// the daemon: a client that doesn't read its response is disconnected after 5 s, and at most 16 clients can watch.
-// Several connections may call the functions in [Answers] at the same time.
+// [Run] only owns the listener and its connections; package httpd sets their limits. Clients never block the daemon: a
+// client that doesn't read its response is disconnected after 5 s, and at most 16 clients can watch. The functions in
+// [Answers] must be safe for concurrent use.
 package control

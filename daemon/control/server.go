@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// Answers contains the functions that provide the server's responses.
+// Answers holds the functions that provide the server's responses.
 type Answers struct {
 	State func(context.Context) State
 	// Changed returns a channel that is closed when the devices, the cordons or the settings have changed.
@@ -32,12 +32,11 @@ type Answers struct {
 const (
 	// readWithin is how long a client may take to read a line from /watch.
 	readWithin = 5 * time.Second
-	// holdersInterval is the maximum time between two calls of [Answers.State] for /watch. It is needed because
-	// [Answers.Changed] doesn't report when holders change.
+	// holdersInterval is the maximum time between calls to [Answers.State] for /watch, because [Answers.Changed]
+	// doesn't report when holders change.
 	holdersInterval = time.Second
-	// mostWatchers is the maximum number of /watch clients. Each may be a process that takes 4 MiB or more in the
-	// daemon's container. If the container runs out of memory, the kernel kills all of its processes, including the
-	// daemon.
+	// mostWatchers is the maximum number of /watch clients. Each may be a process in the daemon's container that takes
+	// 4 MiB or more. If the container runs out of memory, the kernel kills all of its processes, including the daemon.
 	mostWatchers = 16
 )
 
@@ -97,13 +96,13 @@ func (a Answers) handler() http.Handler {
 	return mux
 }
 
-// patiently extends a response's write deadline to the time that [Client] waits. On a slow disk, a cordon may take
-// longer than the server's usual deadline, and the client would report a failure.
+// patiently extends a response's write deadline to as long as [Client] waits. On a slow disk, a cordon may take longer
+// than the server's usual deadline, and the client would report a failure.
 func patiently(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerWithin))
 }
 
-// watchers contains the /watch clients, oldest first.
+// watchers holds the /watch clients, oldest first.
 type watchers struct {
 	mu  sync.Mutex
 	all []*context.CancelFunc
@@ -129,8 +128,8 @@ func (w *watchers) add(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// watch writes a line immediately, and one after each change, until the client closes the connection. A slow client may
-// miss states, but not the newest one.
+// watch writes a line immediately, and then one after each change, until the client closes the connection. A slow
+// client may miss states, but never the newest one.
 func (a Answers) watch(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "application/jsonl")

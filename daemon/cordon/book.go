@@ -23,28 +23,28 @@ import (
 )
 
 const (
-	lockWithin = 3 * time.Second  // maximum wait for the lock, which another daemon holds for only one write
+	lockWithin = 3 * time.Second  // maximum wait for the lock; another daemon holds it just for one write
 	diskWithin = 5 * time.Second  // maximum time for one access to the state directory; if it takes longer, the file system hangs
 	leaveAfter = time.Second      // how long Run waits for a hanging file system before it returns
-	recheck    = 30 * time.Second // maximum time between two reads of the file, in case events are lost or the clock is set
+	recheck    = 30 * time.Second // maximum time between reads of the file, in case events are lost or the clock is set
 )
 
-// Book contains a node's cordons. Create it with [Open].
+// Book holds a node's cordons. Create it with [Open].
 type Book struct {
-	dir     string // "" if there is none
+	dir     string // the state directory; "" if there is none
 	log     *zap.Logger
 	cordons *latest.Value[[]Cordon] // in force, sorted
 
-	disk  *privatedir.Turns // taken before the file is read or written, and released once its cordons are published
+	disk  *privatedir.Turns // its turn is held from before the file is read or written until its cordons are published
 	mu    sync.Mutex        // held while cordons are being published
-	fault string            // the last error that was logged; "" if there has been none since the last success
+	fault string            // the error that was last logged; "" after a success
 }
 
-// Open reads the cordons in a state directory, which it creates if needed. If dir is "", there are no cordons, and Add
-// returns an error.
+// Open reads the cordons from the state directory, creating the directory if needed. If dir is "", there are no
+// cordons, and Add returns an error.
 //
-// If the directory can't be used, Open logs a warning, and each Add and Remove tries again. Open returns an error only
-// if the file exists but can't be read, because otherwise cordoned cards would be advertised.
+// If the directory can't be used, Open logs a warning, and each Add and Remove tries again. Open only returns an error
+// if the file exists but can't be read, because cordoned cards would be advertised if the daemon went on.
 func Open(dir string, log *zap.Logger) (*Book, error) {
 	b := &Book{dir: dir, log: log.Named("cordon"), cordons: latest.New[[]Cordon](nil), disk: privatedir.NewTurns(dir)}
 	if dir == "" {
@@ -73,18 +73,18 @@ func (b *Book) List() []Cordon {
 	return all
 }
 
-// Find calls the package's Find function for the device with this id and these members.
+// Find returns the cordon in force for a device, or nil if there is none. See the function [Find].
 func (b *Book) Find(id string, members ...string) *Cordon { return Find(b.List(), id, members...) }
 
-// Changed returns a channel that is closed when the list changes after this call.
+// Changed returns a channel that is closed the next time the list changes.
 func (b *Book) Changed() <-chan struct{} {
 	_, stale := b.cordons.Load()
 	return stale
 }
 
 // Add cordons devices for the given time, or until they are uncordoned if during is 0. It returns their cordons. A
-// device that is already cordoned keeps its Since. After an error nothing has changed, with one exception: if ctx is
-// done or the file system hangs during the write, the write is completed later.
+// device that is already cordoned keeps its Since. After an error, nothing has changed, with one exception: if ctx is
+// done or the file system hangs during the write, the write may still complete later.
 func (b *Book) Add(ctx context.Context, devices []string, by, why string, during time.Duration) ([]Cordon, error) {
 	devices, err := parseDevices(devices)
 	if err != nil {
@@ -117,7 +117,7 @@ func (b *Book) Add(ctx context.Context, devices []string, by, why string, during
 	})
 }
 
-// Remove ends the devices' cordons and returns them. What Add's comment says about errors also applies to Remove.
+// Remove ends the devices' cordons and returns them. Errors are as in [Book.Add].
 func (b *Book) Remove(ctx context.Context, devices []string, by string) ([]Cordon, error) {
 	devices, err := parseDevices(devices)
 	if err == nil {
@@ -147,7 +147,7 @@ func (b *Book) Remove(ctx context.Context, devices []string, by string) ([]Cordo
 	})
 }
 
-// parseDevices returns the devices' entries, sorted and without duplicates.
+// parseDevices parses the devices and returns them sorted and without duplicates.
 func parseDevices(devices []string) ([]string, error) {
 	if len(devices) == 0 {
 		return nil, errors.New("device: found none, want the PCI address of a card, such as 3b:00.0, or of a port, 3b:00.0-p1")
@@ -164,8 +164,8 @@ func parseDevices(devices []string) ([]string, error) {
 	return slices.Compact(all), nil
 }
 
-// change edits the cordons in force, writes them, and returns these devices' cordons. If a device's cordon was removed,
-// it returns the removed one.
+// change edits the cordons in force and writes them. It returns the devices' cordons, or, for a device whose cordon was
+// removed, the removed cordon.
 func (b *Book) change(ctx context.Context, devices []string, by string, edit func([]Cordon) ([]Cordon, error)) ([]Cordon, error) {
 	if b.dir == "" {
 		return nil, errors.New("--state-dir: found none, want a directory for the cordons")
@@ -184,7 +184,7 @@ func (b *Book) change(ctx context.Context, devices []string, by string, edit fun
 	}
 }
 
-// edit does change's work, and may block.
+// edit does the work of change. It may block.
 func (b *Book) edit(ctx context.Context, devices []string, by string, edit func([]Cordon) ([]Cordon, error)) ([]Cordon, error) {
 	dir, err := privatedir.OpenDir(b.dir, true)
 	if err != nil {
@@ -199,13 +199,13 @@ func (b *Book) edit(ctx context.Context, devices []string, by string, edit func(
 	}
 	defer lock.Release()
 	all, err := read(dir)
-	if errors.Is(err, fs.ErrNotExist) { // if the file was removed, it is rewritten
+	if errors.Is(err, fs.ErrNotExist) { // the file was removed, or there was none: write a new one
 		all, err = b.List(), nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	before := b.publish(all, fromFile, "") // including another daemon's changes
+	before := b.publish(all, fromFile, "") // includes another daemon's changes
 	after, err := edit(slices.Clone(before))
 	if ctx.Err() != nil { // the caller has given up
 		return nil, context.Cause(ctx)
@@ -234,22 +234,22 @@ const (
 	expired   = "expired"
 )
 
-// publish puts cordons in force, except those that have expired. It logs the differences and returns the cordons in
-// force. by is the name of the user who removed cordons, or "" if not known.
+// publish puts the cordons that haven't expired in force, logs the differences, and returns the cordons in force. by is
+// the name of the user who removed cordons, or "" if unknown.
 func (b *Book) publish(all []Cordon, reason, by string) []Cordon {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.store(all, reason, by)
 }
 
-// expire ends the cordons in force that have expired. It doesn't use the file.
+// expire ends cordons that have expired. It doesn't use the file.
 func (b *Book) expire() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.store(b.List(), expired, "")
 }
 
-// store does publish's work. The caller must hold mu.
+// store does the work of publish. The caller must hold mu.
 func (b *Book) store(all []Cordon, reason, by string) []Cordon {
 	now := time.Now()
 	all = slices.DeleteFunc(slices.Clone(all), func(c Cordon) bool { return c.ended(now) })
@@ -278,7 +278,7 @@ func (b *Book) store(all []Cordon, reason, by string) []Cordon {
 	return all
 }
 
-// Run ends cordons that expire, and applies other daemons' changes to the file, until ctx is done, and then returns
+// Run ends expired cordons, and applies the changes that other daemons make to the file. When ctx is done, it returns
 // nil. Cordons expire even while the file system hangs.
 func (b *Book) Run(ctx context.Context) error {
 	if b.dir == "" {
@@ -334,7 +334,7 @@ func (b *Book) follow(ctx context.Context) error {
 		switch found, err = read(dir); {
 		case err == nil:
 			all = found
-		case errors.Is(err, fs.ErrNotExist) && len(all) == 0: // otherwise the file was removed, which no daemon does
+		case errors.Is(err, fs.ErrNotExist) && len(all) == 0: // otherwise someone has removed the file
 			err = nil
 		}
 	}

@@ -38,8 +38,8 @@ func (c Cordon) String() string {
 	return text + ": " + c.Why
 }
 
-// Find returns the cordon for the device with this id, for its card, or for one of its members. It returns nil if there
-// is none. Members are PCI addresses that include the domain.
+// Find returns the cordon of the device with this id, of its card, or of one of its members. It returns nil if there is
+// none. Members are PCI addresses that include the domain.
 func Find(all []Cordon, id string, members ...string) *Cordon {
 	card, _, isPort := strings.Cut(id, "-p")
 	for i, c := range all {
@@ -92,7 +92,7 @@ func parse(text []byte) ([]Cordon, error) {
 
 func byDevice(a, b Cordon) int { return cmp.Compare(a.Device, b.Device) }
 
-// check returns an error unless the cordon has the form that Add creates. It converts the times to UTC.
+// check returns an error if Add couldn't have created this cordon. It converts the times to UTC.
 func (c *Cordon) check() error {
 	if device, err := sysfs.ParseDevice(c.Device); err != nil {
 		return fmt.Errorf("device: found %q, %w", c.Device, err)
@@ -116,7 +116,7 @@ func (c *Cordon) check() error {
 	return nil
 }
 
-// checkText returns an error if a text is empty, is too long, or contains characters that could forge log lines or
+// checkText returns an error if text is empty, is too long, or contains characters that could forge log lines or
 // control a terminal.
 func checkText(name, text string, most int) error {
 	odd := func(r rune) bool { return !unicode.IsPrint(r) }

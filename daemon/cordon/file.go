@@ -29,8 +29,8 @@ func read(dir *os.Root) ([]Cordon, error) {
 	return all, nil
 }
 
-// write atomically replaces the file and returns the cordons the way read does. If the returned slice is nil, the file
-// is unchanged. The caller must hold the lock.
+// write atomically replaces the file and returns the cordons as read would. If it returns a nil slice, the file is
+// unchanged. The caller must hold the lock.
 func write(dir *os.Root, all []Cordon) ([]Cordon, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)

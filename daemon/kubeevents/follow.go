@@ -16,18 +16,18 @@ import (
 
 const (
 	settle   = time.Second      // time from a change to its Events, because a newly plugged-in card is unhealthy for a few ms
-	askAgain = 10 * time.Second // time between two queries for holders that aren't known
+	askAgain = 10 * time.Second // time between queries for unknown holders
 
 	maxRecords = 512         // maximum number of Events in the table
-	reportPace = time.Minute // minimum time between two log lines about dropped Events
+	reportPace = time.Minute // minimum time between log lines about dropped Events
 
-	// The rate limit for all Events together: a burst, and then one Event per refill. client-go applies its limit to
+	// The rate limit for all Events together: a burst, and then one Event per refill. client-go limits the rate for
 	// each object, with the same burst and a refill of 5 minutes.
 	burst  = 25
 	refill = 5 * time.Second
 )
 
-// Follow adds Events about these devices to the table until ctx is done, and then returns nil.
+// Follow adds Events about the devices to the table until ctx is done, and then returns nil.
 func (r *Recorder) Follow(ctx context.Context, devices Devices, holders Holders) error {
 	f := following{Recorder: r, holders: holders, devices: make(map[string]state)}
 	defer f.logDropped(0)
@@ -68,12 +68,12 @@ type following struct {
 	holders Holders
 	last    inventory.Snapshot // the last snapshot that was reported
 	devices map[string]state   // by id; only listed devices
-	missing []ledger.Missing   // those that have been reported
+	missing []ledger.Missing   // the missing cards that have been reported
 	pending []change           // changes whose pods aren't known yet
 
 	full      time.Time // when the token bucket will be full again
 	dropped   int       // Events dropped since the last log line about them
-	droppedAt time.Time // when that line was logged
+	droppedAt time.Time // when that log line was written
 }
 
 // change is a change to a device that causes an Event on the node, and perhaps also on pods.
@@ -81,26 +81,26 @@ type change struct {
 	reason  Reason
 	was, is state
 	at      time.Time
-	cordon  string // text about the cordon in the message; "" if not known
+	cordon  string // the message's text about the cordon; "" if the cordon isn't known
 }
 
-// forPods reports whether each pod that holds the device also gets an Event.
+// forPods reports whether the change also causes an Event on each pod that holds the device.
 func (n change) forPods() bool {
 	return texts[n.reason].pod != "" && (n.reason != DeviceRecovered || n.was.kind == unhealthy)
 }
 
-// changes returns the changes between the reported states and a snapshot, ordered by id. After that, the snapshot's
-// states count as reported. Unwanted devices are left out.
+// changes returns the changes between the reported states and a snapshot, ordered by id, and records the snapshot's
+// states as reported. It omits unwanted devices.
 //
-// At startup and after a mode change, a device that wasn't listed before counts as found rather than added until all
-// cards have been read. A device from the previous mode that is no longer listed counts as removed only if its card has
-// left. Otherwise the card's devices in the new mode replace it.
+// At startup and after a mode change, until all cards have been read, a device that wasn't listed before counts as
+// found rather than added. A device from the previous mode that is no longer listed counts as removed only if its card
+// has left. Otherwise the card's devices in the new mode replace it.
 func (f *following) changes(s inventory.Snapshot, changed time.Time) []change {
 	var before []*inventory.Device
 	for _, id := range slices.Sorted(maps.Keys(f.devices)) {
 		before = append(before, f.devices[id].device)
 	}
-	complete := f.last.Complete && f.last.Generation == s.Generation // f.last has all of the generation's devices
+	complete := f.last.Complete && f.last.Generation == s.Generation // f.last lists all devices of this generation
 	var all []change
 	for _, c := range inventory.Changes(before, s.Devices) {
 		if c.New != nil && c.New.Unwanted() {
@@ -137,28 +137,28 @@ func (f *following) changes(s inventory.Snapshot, changed time.Time) []change {
 	return all
 }
 
-// cordonText returns what an Event with this reason says about the device's cordon.
+// cordonText returns the text about the device's cordon for an Event with this reason.
 func (f *following) cordonText(reason Reason, id string) string {
 	if reason != DeviceCordoned || f.cfg.Cordon == nil {
 		return ""
 	}
 	c := f.cfg.Cordon(id)
-	if c == nil { // it has ended in the meantime
+	if c == nil { // the cordon has ended in the meantime
 		return ""
 	}
 	return ": " + c.String()
 }
 
-// cardLeft reports whether the card at this address is missing from a snapshot. It is false for pool units, which have
-// no address, and for a snapshot of such units.
+// cardLeft reports whether the snapshot no longer contains the card at this address. It returns false for pool units,
+// which don't have addresses, and if the snapshot contains pool units.
 func cardLeft(s inventory.Snapshot, address string) bool {
 	return address != "" && !slices.ContainsFunc(s.Devices, func(d *inventory.Device) bool {
 		return d.PCIAddress == "" || d.PCIAddress == address && kindOf(d, absent).inSlot()
 	})
 }
 
-// report adds Events for these changes. It also adds Events on pods that weren't known in earlier calls, because the
-// kubelet hadn't answered or the device had just been allocated.
+// report adds Events for these changes. It also adds Events for earlier changes on pods that weren't known then,
+// because the kubelet hadn't answered or the device had just been allocated.
 func (f *following) report(ctx context.Context, all []change) {
 	f.pending = slices.DeleteFunc(f.pending, func(n change) bool { return f.devices[n.is.device.ID].kind != n.is.kind })
 	var use inventory.Holdings
@@ -205,8 +205,8 @@ func (f *following) reportMissing() <-chan struct{} {
 	return stale
 }
 
-// note adds an Event to the table, or updates it there, and wakes Run to write it. If there are too many Events, note
-// counts it as dropped instead.
+// note adds an Event to the table or updates the one already there, and wakes Run to write it. If there are too many
+// Events, note drops and counts this one instead.
 func (f *following) note(object apiserver.Object, n change, message string) {
 	now := time.Now()
 	k := key{object, n.reason, n.is.device.ID}
@@ -245,13 +245,13 @@ func (f *following) note(object apiserver.Object, n change, message string) {
 	}
 }
 
-// drop counts an Event that isn't written.
+// drop counts a dropped Event.
 func (f *following) drop() {
 	f.dropped++
 	f.cfg.Count(Dropped)
 }
 
-// logDropped logs the number of dropped Events, if the last such line was logged longer than pace ago.
+// logDropped logs the number of dropped Events, unless it last did so less than pace ago.
 func (f *following) logDropped(pace time.Duration) {
 	if now := time.Now(); f.dropped > 0 && now.Sub(f.droppedAt) >= pace {
 		f.log.Warn("events dropped", logevent.EventsDropped, logevent.Count(f.dropped))

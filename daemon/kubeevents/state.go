@@ -8,7 +8,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// kind is the kind of a device's state. Only a change of the kind or the reasons causes an Event.
+// kind is the kind of state that a device is in. Only a change in the kind or the reasons causes an Event.
 type kind uint8
 
 const (
@@ -19,12 +19,12 @@ const (
 	excluded // by the administrator's settings
 	cordoned // by the administrator's command
 	moving   // waiting to become free so that it can be advertised as another resource
-	removed  // gone, but listed because its holder isn't known
+	removed  // gone, but still listed because its holder isn't known
 	removedInUse
 	replacedInUse
 )
 
-// inSlot reports whether the device is present: it isn't gone and hasn't been replaced by another one.
+// inSlot reports whether the device is present, that is, neither gone nor replaced by another device.
 func (k kind) inSlot() bool { return absent < k && k < removed }
 
 // state is what Events have last reported about a device.
@@ -42,14 +42,14 @@ func (s state) heldTwice() bool {
 // recovering is the prefix of a reason that ended less than the recovery hold ago.
 const recovering = inventory.ReasonRecovering + "="
 
-// kindOf returns a device's kind; was is its previous kind. The reason replaced-in-use has two meanings: a different
-// device has taken the place of one that left, or the device itself will be advertised as another resource. Which one
-// applies depends on was.
+// kindOf returns a device's kind. was is its previous kind, which resolves the two meanings of the reason
+// replaced-in-use: either a different device has taken the place of one that left, or the device itself will be
+// advertised as another resource.
 func kindOf(d *inventory.Device, was kind) kind {
 	if d == nil {
 		return absent
 	}
-	// only reports whether all reasons, including recovering ones, are among these.
+	// only reports whether all of the device's reasons, including recovering ones, are among names.
 	only := func(names ...string) bool {
 		return len(d.Reasons) > 0 && !slices.ContainsFunc(d.Reasons, func(reason string) bool {
 			return !slices.Contains(names, strings.TrimPrefix(reason, recovering))
@@ -76,8 +76,8 @@ func kindOf(d *inventory.Device, was kind) kind {
 // Reason is an Event's reason, in CamelCase. Programs use it to select Events.
 type Reason string
 
-// The reasons. In the comments, "Warning" means that the Event is a Warning, and "pods" that each pod that holds the
-// device also gets an Event.
+// The reasons. "Warning" means that the Event is a Warning, and "pods" that there is also an Event on each pod that
+// holds the device.
 const (
 	DeviceAdded         Reason = "DeviceAdded"
 	DeviceUnhealthy     Reason = "DeviceUnhealthy"     // Warning, pods
@@ -95,7 +95,7 @@ const (
 	DeviceMissing       Reason = "DeviceMissing"       // Warning; a card that wasn't found after startup
 )
 
-// reasons returns the reasons for the Events to write when a device goes from was to is.
+// reasons returns the reasons of the Events to write when a device goes from was to is.
 func reasons(was, is state) []Reason {
 	all := []Reason{reasonOfPresence(was, is), reasonOfHealth(was, is)}
 	if is.heldTwice() && !was.heldTwice() {
@@ -104,10 +104,11 @@ func reasons(was, is state) []Reason {
 	return slices.DeleteFunc(all, func(r Reason) bool { return r == "" })
 }
 
-// judged reports whether the kind says only how healthy the device is.
+// judged reports whether the kind is simply a degree of health.
 func (k kind) judged() bool { return well <= k && k <= unhealthy }
 
-// reasonOfPresence returns the reason for the Event about a device that has come or left, or "" if there is none.
+// reasonOfPresence returns the reason of the Event about a device that has appeared or left, or "" if there is no such
+// Event.
 func reasonOfPresence(was, is state) Reason {
 	switch {
 	case is.kind == absent && was.kind.inSlot():
@@ -122,8 +123,8 @@ func reasonOfPresence(was, is state) Reason {
 	return ""
 }
 
-// reasonOfHealth returns the reason for the Event about a device's health, or about what keeps pods from using it. It
-// returns "" if there is none.
+// reasonOfHealth returns the reason of the Event about a device's health, or about what keeps pods from using it. It
+// returns "" if there is no such Event.
 func reasonOfHealth(was, is state) Reason {
 	switch {
 	case is.kind == absent:
@@ -142,8 +143,8 @@ func reasonOfHealth(was, is state) Reason {
 	return ""
 }
 
-// worse reports whether a device has a new reason that hasn't ended. A reason that was present only while the device
-// was of another kind also counts as new.
+// worse reports whether a device has a new reason that hasn't ended. A reason that the device already had while it was
+// of a different kind also counts as new.
 func worse(was, is state) bool {
 	return slices.ContainsFunc(is.device.Reasons, func(r string) bool {
 		return !strings.HasPrefix(r, recovering) && (was.kind != is.kind || !slices.Contains(was.device.Reasons, r))

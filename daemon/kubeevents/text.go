@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// texts contains the messages for the node and for each pod that holds the device.
+// texts contains the messages of Events on the node and on each pod that holds the device.
 var texts = map[Reason]struct{ node, pod string }{
 	DeviceAdded: {node: "{device} was added at {since}: {health}."},
 	DeviceUnhealthy: {
@@ -55,14 +55,14 @@ var texts = map[Reason]struct{ node, pod string }{
 	DeviceReleased: {node: "{device}, which was removed from the node, was released at {since}{after}."},
 }
 
-// maxNamed is the maximum number of pods listed in a message. The API server doesn't limit the length of core/v1
-// messages.
+// maxNamed is the maximum number of pods listed in a message. The API server doesn't limit the length of messages in
+// core/v1 Events.
 const maxNamed = 8
 
 // releasedInPlace is the DeviceReleased message if another device has replaced the released one.
 const releasedInPlace = "The previous {device} is no longer in use. The device in its place has been {health} since {since}."
 
-// knowledge describes what is known about a device's holders.
+// knowledge is how much is known about a device's holders.
 type knowledge uint8
 
 const (
@@ -71,7 +71,7 @@ const (
 	known
 )
 
-// onNode returns the message for the node.
+// onNode returns the message of the Event on the node.
 func (n change) onNode(by pods, k knowledge) string {
 	if n.reason == DeviceReleased && n.is.kind.inSlot() {
 		return n.fill(releasedInPlace, by, k)
@@ -79,12 +79,12 @@ func (n change) onNode(by pods, k knowledge) string {
 	return n.fill(texts[n.reason].node, by, k)
 }
 
-// onPod returns the message for a pod that holds the device with these containers.
+// onPod returns the message of the Event on a pod whose containers hold the device.
 func (n change) onPod(pod string, containers []string) string {
 	return n.fill(texts[n.reason].pod, pods{pod: containers}, known)
 }
 
-// fill replaces a text's placeholders.
+// fill replaces the placeholders in text.
 func (n change) fill(text string, by pods, k knowledge) string {
 	d := n.is.device
 	name, health, since, after := "FPGA device "+d.ID, d.Health.String(), n.is.since.UTC().Format(time.RFC3339), ""
@@ -131,7 +131,7 @@ func (n change) warning() bool {
 	return n.is.kind == removed
 }
 
-// pods contains the containers that hold a device, by pod: NAMESPACE/NAME.
+// pods maps each pod (NAMESPACE/NAME) to its containers that hold the device.
 type pods map[string][]string
 
 // podsOf returns the pods that hold a device.

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	pace   = 10 * time.Second // minimum time between two writes of the same Event
+	pace   = 10 * time.Second // minimum time between writes of the same Event
 	giveUp = 5 * time.Minute  // how long an Event is retried after its last occurrence
 )
 
@@ -36,12 +36,12 @@ type record struct {
 	message     string
 	first, last time.Time
 	count       int
-	pending     bool      // it must be written
+	pending     bool      // the Event must be written
 	due         time.Time // earliest time of the next write
-	failed      bool      // the last attempt to write it failed
+	failed      bool      // the last attempt to write the Event failed
 
 	// Used only by Run.
-	name    string // in the API server; "" if no attempt has been made yet
+	name    string // in the API server; "" until the first attempt to create it
 	uid     string // the object's UID
 	written int    // the count in the API server
 }
@@ -69,8 +69,8 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-// next returns the next Event to write. If there is none, it returns nil and the time until the next one is due. It
-// gives up Events whose last occurrence was longer than giveUp ago.
+// next returns the next Event to write. If none is due, it returns nil and how long to wait for the next one. It gives
+// up on Events whose last occurrence was longer than giveUp ago.
 func (r *Recorder) next(now time.Time) (*record, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,8 +92,8 @@ func (r *Recorder) next(now time.Time) (*record, time.Duration) {
 }
 
 // write updates an Event in the API server, or creates it if it doesn't exist or has expired. It tries to update the
-// Event even if the first request to create it failed, because that request may have arrived. If a new pod has the same
-// name as an earlier one, write creates a new Event.
+// Event even if the first request to create it failed, because the API server may have processed that request. If the
+// pod has been replaced by a new one with the same name, write creates a new Event.
 func (r *Recorder) write(w *apiserver.Writer, e *record) error {
 	if e.object.Kind == "Pod" {
 		uid, err := w.PodUID(e.object.Namespace, e.object.Name)
@@ -126,7 +126,7 @@ func (r *Recorder) write(w *apiserver.Writer, e *record) error {
 	return err
 }
 
-// send makes a request with an Event's newest content.
+// send calls request with the Event's newest content.
 func (r *Recorder) send(e *record, request func(apiserver.Event) error) error {
 	r.mu.Lock()
 	whole := apiserver.Event{
@@ -142,7 +142,7 @@ func (r *Recorder) send(e *record, request func(apiserver.Event) error) error {
 	return err
 }
 
-// nameFor returns a name for an Event in the same form as client-go: the object's name and the time in nanoseconds.
+// nameFor returns a name for an Event in the form that client-go uses: the object's name and the time in nanoseconds.
 func (r *Recorder) nameFor(object string) string {
 	r.lastName = max(r.lastName+1, time.Now().UnixNano())
 	suffix := "." + strconv.FormatInt(r.lastName, 16)
@@ -159,11 +159,11 @@ func (r *Recorder) wrote(w *apiserver.Writer, e *record, err error) time.Duratio
 	case err == nil:
 		r.cfg.Count(Sent)
 		r.about(e).Debug("event written", logevent.EventRecorded, logevent.Count(e.written))
-		e.pending = e.count > e.written // it has occurred again since
+		e.pending = e.count > e.written // the Event has occurred again in the meantime
 		e.due, e.failed = time.Now().Add(pace), false
 		r.events = append(r.events, e)
 		w.Passed(!slices.ContainsFunc(r.events, func(e *record) bool { return e.failed }))
-	case e.object.Kind == "Pod" && ended: // the pod or its namespace
+	case e.object.Kind == "Pod" && ended: // the pod or its namespace has ended
 		r.cfg.Count(Dropped)
 		r.about(e).Debug("pod of an event has ended", logevent.EventFailed, logevent.Err(err))
 	case errors.Is(err, apiserver.ErrRefused):

@@ -33,7 +33,7 @@ const (
 	maxFile     = 64 << 10 // bytes
 	maxCards    = 256
 	maxRecent   = 20  // a card's health changes
-	maxTurns    = 16  // a device's newest turns; its quarantine is measured from the last one
+	maxTurns    = 16  // a device's newest turns; its quarantine is measured from the newest
 	maxText     = 100 // bytes
 )
 
@@ -44,46 +44,46 @@ type content struct {
 	Cards   []card `json:"cards"`             // sorted by address
 }
 
-// card is what is remembered about a card.
+// card is a card's entry in the file.
 type card struct {
 	Card     string         `json:"card"`            // as in [Missing]
 	PCIID    string         `json:"pciId,omitempty"` // as in [inventory.Facts]; "" if not known
 	Serial   string         `json:"serial,omitempty"`
 	Family   string         `json:"family,omitempty"`
 	First    time.Time      `json:"firstSeen"`
-	Last     time.Time      `json:"lastSeen"`             // for a present card, when the file was written
+	Last     time.Time      `json:"lastSeen"`             // if the card is present, when the file was written
 	Expected bool           `json:"expected"`             // when last observed, it was present and neither cordoned nor excluded
-	Missing  time.Time      `json:"missing,omitzero"`     // when it was found to be missing; zero if it isn't
+	Missing  time.Time      `json:"missing,omitzero"`     // when the card was found missing; zero if it isn't
 	Changes  int            `json:"healthChanges"`        // number
-	Failures int            `json:"failures"`             // how many of these were to unhealthy
+	Failures int            `json:"failures"`             // how many of the changes were to unhealthy
 	Removals int            `json:"removals"`             // number
-	Removed  time.Time      `json:"lastRemoved,omitzero"` // zero if never, or if not known
+	Removed  time.Time      `json:"lastRemoved,omitzero"` // zero if never or unknown
 	Recent   []HealthChange `json:"recent,omitempty"`     // the newest health changes, oldest first
 	Former   *card          `json:"former,omitempty"`     // the card that was in this slot before; nil if there was none
 
-	// Devices contains what the inventory needs to know after a restart, by device id.
+	// Devices holds what the inventory needs to know after a restart, by device id.
 	Devices map[string]*inventory.Memory `json:"devices,omitempty"`
 
 	// Since the daemon started; not stored in the file.
-	present, before   bool      // it is present; it was already known at startup
-	reported          bool      // it is missing, and that has been logged
+	present, before   bool      // present now; already known at startup
+	reported          bool      // the card is missing, and this has been logged
 	faulty            time.Time // when the present card's fault or quarantine began; zero if it has neither
-	late              time.Time // when the absent card's driver became late; zero if it isn't
+	late              time.Time // when the absent card's driver became late; zero if it isn't late
 	changes, removals int
 	steps             int       // how many of the newest changes in Recent may be steps of a removal
-	stepsFrom         time.Time // when the first of them was recorded
+	stepsFrom         time.Time // when the first of these steps was recorded
 }
 
 func (c *card) asMissing() Missing { return Missing{c.Card, c.Missing, c.PCIID} }
 
-// HealthChange is a change of a device's health.
+// HealthChange is a change in a device's health.
 type HealthChange struct {
 	Time   time.Time `json:"time"`
 	Device string    `json:"device"`
 	From   string    `json:"from"`
 	To     string    `json:"to"`
 	Reason string    `json:"reason,omitempty"` // "" if the health got better
-	OfCard bool      `json:"ofCard,omitempty"` // the worst health of the card's devices changed with it, so it counts
+	OfCard bool      `json:"ofCard,omitempty"` // it changed the worst health of the card's devices, so it is counted
 }
 
 // parse parses a file.
@@ -116,18 +116,18 @@ func parse(text []byte) (content, error) {
 	return c, nil
 }
 
-// countFailures counts the failures in a file from an older daemon, which didn't count them. It finds only those that
-// are still in the file.
+// countFailures counts the failures in a file written by an older version, which didn't count them. It only finds
+// failures that are still in the file.
 func (c *card) countFailures() {
 	for i := range c.Recent {
 		t := &c.Recent[i]
-		if t.OfCard = i == 0 || !t.Time.Equal(c.Recent[i-1].Time); t.OfCard && t.isFailure() { // otherwise it belongs to another port
+		if t.OfCard = i == 0 || !t.Time.Equal(c.Recent[i-1].Time); t.OfCard && t.isFailure() { // otherwise the change belongs to another port
 			c.Failures++
 		}
 	}
 }
 
-// check returns an error unless the card has the form that a ledger writes.
+// check returns an error if a ledger couldn't have written this card.
 func (c *card) check() error {
 	if address, err := sysfs.ParseCard(c.Card); err != nil {
 		return fmt.Errorf("card: found %.100q, %w", c.Card, err)
@@ -178,7 +178,7 @@ func checkDevice(id, card string) error {
 	return checkText("device", id)
 }
 
-// checkText returns an error unless a text can safely be printed in a log or on a terminal.
+// checkText returns an error if it isn't safe to print text in a log or on a terminal.
 func checkText(name, text string) error {
 	if len(text) > maxText || strings.ContainsFunc(text, func(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }) {
 		return fmt.Errorf("%s: found %.100q, want at most %d bytes of printable characters", name, text, maxText)
@@ -186,7 +186,7 @@ func checkText(name, text string) error {
 	return nil
 }
 
-// checkTime returns an error unless a time can be written again in any time zone.
+// checkTime returns an error if t couldn't be written to the file in every time zone.
 func checkTime(name string, t time.Time) error {
 	if year := t.Year(); year < 1 || year > 9000 {
 		return fmt.Errorf("%s: found the year %d, want one from 1 to 9000", name, year)
@@ -194,8 +194,8 @@ func checkTime(name string, t time.Time) error {
 	return nil
 }
 
-// encode returns the file with these cards. To keep it from getting too large, it leaves out the oldest health changes
-// first, then the former cards, then all but one turn and one hold of each device, and finally the least wanted cards.
+// encode returns the content of the file. If it would be too large, encode leaves out the oldest health changes first,
+// then the former cards, then all but one turn and one hold of each device, and finally the least wanted cards.
 func encode(c content) []byte {
 	recent := func(n int) func(*card) {
 		return func(c *card) { c.Recent = c.Recent[max(len(c.Recent)-n, 0):] }
@@ -227,7 +227,7 @@ func (c content) marshal() (text []byte, fits bool) {
 
 func cutFormer(c *card) { c.Former = nil }
 
-// cutMemory keeps each device's last turn, from which its quarantine is measured, and the hold that ends last.
+// cutMemory keeps only each device's newest turn, from which its quarantine is measured, and the hold that ends last.
 func cutMemory(c *card) {
 	for id, m := range c.Devices {
 		kept := inventory.Memory{Turns: m.Turns[max(len(m.Turns)-1, 0):], Quarantined: m.Quarantined, Bad: m.Bad}
@@ -242,7 +242,7 @@ func cutMemory(c *card) {
 	}
 }
 
-// byEnd sorts holds by when they end. If a hold has no time, its condition is still present, so it ends last.
+// byEnd sorts holds by when they end. A hold without a time ends last, because its condition is still present.
 func byEnd(a, b inventory.Hold) int {
 	if a.Since.IsZero() || b.Since.IsZero() {
 		return b.Since.Compare(a.Since)
@@ -252,9 +252,9 @@ func byEnd(a, b inventory.Hold) int {
 
 func byAddress(a, b card) int { return cmp.Compare(a.Card, b.Card) }
 
-// byWant sorts cards in the order in which they may be forgotten: first those that aren't expected, then missing ones,
-// then expected ones, and finally cards whose devices the inventory has to remember. Within each class, the oldest come
-// first.
+// byWant sorts cards in the order in which they may be forgotten: first cards that aren't expected, then missing cards,
+// then expected cards, and finally cards whose devices the inventory has to remember. Within each class, the oldest
+// come first.
 func byWant(a, b card) int {
 	class := func(c card) int {
 		switch {
@@ -299,7 +299,7 @@ func read(dir *os.Root) (content, error) {
 	return content{}, err
 }
 
-// replace replaces the file. It takes the lock first and keeps it. replaced is false if another daemon holds the lock.
+// replace replaces the file. It first takes the lock, and keeps it. replaced is false if another daemon holds the lock.
 func (l *Ledger) replace() (replaced bool, err error) {
 	dir, err := privatedir.OpenDir(l.cfg.Dir, true)
 	if err != nil {
@@ -318,7 +318,7 @@ func (l *Ledger) replace() (replaced bool, err error) {
 	if l.isUnread() {
 		c, err := read(dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return false, err // next time, the file is read again or has been renamed
+			return false, err // the next call reads the file again, unless it has been renamed
 		}
 		l.mu.Lock()
 		l.take(c)
@@ -335,8 +335,8 @@ func (l *Ledger) isUnread() bool {
 	return l.unread
 }
 
-// followFile forgets absent cards that were forgotten by the daemon that wrote the file, and stops expecting cards that
-// the other daemon has seen leave.
+// followFile forgets absent cards that the daemon that wrote the file has forgotten, and stops expecting cards that it
+// has seen leave.
 func (l *Ledger) followFile(dir *os.Root) {
 	file, err := read(dir)
 	if err != nil {

@@ -24,26 +24,26 @@ import (
 )
 
 const (
-	settle       = 10 * time.Second // time from the first complete list until cards count as missing, because drivers may still find them
-	lateInterval = time.Minute      // time between two checks of cards whose drivers are late
-	lateWithin   = time.Hour        // how long a driver may be late; after that, no driver is going to bind
-	pace         = time.Second      // minimum time between two writes
-	busy         = 5 * time.Second  // time between two attempts while another daemon writes the file
-	retry        = time.Minute      // time between two failing writes
-	diskWithin   = 5 * time.Second  // maximum time for one access to the state directory; if it takes longer, the file system hangs
-	endWithin    = time.Second      // the same, when the daemon exits
+	settle       = 10 * time.Second // time from the first complete list until absent cards count as missing, to let drivers find them
+	lateInterval = time.Minute      // time between checks of cards whose drivers are late
+	lateWithin   = time.Hour        // how long a driver may be late; after that, no driver is expected to bind
+	pace         = time.Second      // minimum time between writes
+	busy         = 5 * time.Second  // time between attempts to write while another daemon writes the file
+	retry        = time.Minute      // time between attempts after a failed write
+	diskWithin   = 5 * time.Second  // maximum time for one access to the state directory; the file system hangs if it takes longer
+	endWithin    = time.Second      // like diskWithin, when the daemon exits
 )
 
 // Config holds a [Ledger]'s settings.
 type Config struct {
 	Dir     string // the state directory; if it is "", nothing is stored
 	Machine string // the machine's id; "" if not known
-	// Exempt reports whether a card currently isn't expected, because it is cordoned or excluded, its family is off, or
-	// a virtual machine may be using it. If Exempt is nil, all cards are expected. It must not block.
+	// Exempt reports whether a card is currently allowed to be absent, because it is cordoned or excluded, its family
+	// is disabled, or a virtual machine may be using it. If Exempt is nil, all cards are expected. It must not block.
 	Exempt func(address, family, pciID string) bool
-	// OnBus reports whether there is a PCI function with these ids at an address. pciID "" matches any ids. If there is
-	// one and none of its devices is listed, its driver is late. If OnBus is nil, there are no functions. It must not
-	// block.
+	// OnBus reports whether there is a PCI function with these IDs at the address. An empty pciID matches any function.
+	// If the function exists but none of its devices are listed, its driver is late. If OnBus is nil, there are no
+	// functions. It must not block.
 	OnBus func(address, pciID string) bool
 	// Changed returns channels that are closed when Exempt's results may have changed. If it is nil, they never change.
 	Changed func() (cordons, settings <-chan struct{})
@@ -57,14 +57,14 @@ type Missing struct {
 	Model string    // VVVV:DDDD:SSSS:SSSS, vendor, device and subsystem; "" if not known
 }
 
-// History is what has happened to a card. It uses the same JSON keys as cards.json, and is part of the state on the
-// local socket.
+// History is what has happened to a card. It is part of the state on the local socket, and uses the same JSON keys as
+// cards.json.
 type History struct {
 	Card     string         `json:"card"` // as in [Missing]
 	Changes  int            `json:"healthChanges"`
 	Failures int            `json:"failures"` // number of changes to unhealthy
 	Removals int            `json:"removals"`
-	Removed  time.Time      `json:"lastRemoved,omitzero"` // zero if never, or if not known
+	Removed  time.Time      `json:"lastRemoved,omitzero"` // zero if never or unknown
 	Recent   []HealthChange `json:"recent"`               // the newest health changes, oldest first
 	Former   *Former        `json:"former"`               // the card that was in this slot before; nil if there was none
 }
@@ -87,25 +87,25 @@ type Ledger struct {
 	touched latest.Signal // raised when changed is set
 
 	disk   *privatedir.Turns
-	lock   *privatedir.Lock // used by the function that accesses the disk; nil if not taken yet
+	lock   *privatedir.Lock // used by the function that accesses the disk; nil until taken
 	waited bool             // another daemon held the lock
-	fault  string           // the last error that was logged; "" if there has been none since the last success
+	fault  string           // the error that was last logged; "" after a success
 
-	last  inventory.Snapshot          // the last one observed
-	known map[string]inventory.Health // by id: the hardware's health, for devices that have been well since they were listed
-	began bool                        // it has been decided which cards were missing at startup
-	look  bool                        // since the last decision, a card has appeared or lost its driver
+	last  inventory.Snapshot          // the last snapshot observed
+	known map[string]inventory.Health // by id: the hardware's health; set once a listed device has been well
+	began bool                        // the cards that were missing at startup have been determined
+	look  bool                        // a card has appeared or lost its driver since findMissing was last called
 
 	mu       sync.Mutex
 	cards    map[string]*card // by address
 	unread   bool             // there may be a file that couldn't be read
-	taken    bool             // cards from a file haven't been compared with the present ones yet
+	taken    bool             // the file's cards haven't been compared with the present cards yet
 	complete bool             // all cards have been read since startup
-	changed  bool             // since the last write
+	changed  bool             // the file must be written
 }
 
-// Open reads the ledger in a state directory. If it can't be used, Open logs a warning, and the ledger is empty. Open
-// waits for the disk for up to 5 s.
+// Open reads the ledger from the state directory. If the file can't be used, Open logs a warning and returns an empty
+// ledger. Open waits up to 5 s for the disk.
 func Open(ctx context.Context, cfg Config, log *zap.Logger) *Ledger {
 	l := &Ledger{
 		cfg: cfg, log: log.Named("ledger"), disk: privatedir.NewTurns(cfg.Dir), missing: latest.New[[]Missing](nil), touched: latest.NewSignal(),
@@ -124,7 +124,7 @@ func Open(ctx context.Context, cfg Config, log *zap.Logger) *Ledger {
 		err = nil
 	}
 	l.unread = err != nil
-	l.changed = l.unread // the writer reads it
+	l.changed = l.unread // the writer tries to read it again
 	l.report(err)
 	select {
 	case c := <-found:
@@ -152,11 +152,11 @@ func (l *Ledger) take(c content) {
 	}
 }
 
-// Missing returns the missing cards, sorted by address, and a channel that is closed when they change. There are none
-// until all cards have been read. The slice is read-only.
+// Missing returns the missing cards, sorted by address, and a channel that is closed when they change. The slice is
+// read-only. It is empty until all cards have been read.
 func (l *Ledger) Missing() ([]Missing, <-chan struct{}) { return l.missing.Load() }
 
-// Awaited returns the number of expected cards that haven't been found but don't count as missing yet.
+// Awaited returns the number of expected cards that haven't been found yet but don't count as missing.
 func (l *Ledger) Awaited() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -168,7 +168,8 @@ func (l *Ledger) Awaited() (n int) {
 	return n
 }
 
-// Remembered returns the devices that were bad, on hold or in quarantine, for [inventory.Config]. It must not be called after Run.
+// Remembered returns the devices that were bad, on hold or in quarantine, for [inventory.Config]. It must not be called
+// after Run.
 func (l *Ledger) Remembered() map[string]*inventory.Device {
 	all := make(map[string]*inventory.Device)
 	for _, c := range l.cards {
@@ -208,8 +209,8 @@ func (l *Ledger) History() []History {
 	return all
 }
 
-// Forget removes a card that won't come back, and writes the file, which takes up to 5 s. After an error, nothing has
-// changed.
+// Forget removes a card that won't come back, and writes the file, which takes up to 5 s. If it returns an error,
+// nothing has changed.
 func (l *Ledger) Forget(ctx context.Context, address, by string) (Missing, error) {
 	card, err := sysfs.ParseCard(address)
 	if err != nil {
@@ -263,8 +264,8 @@ func (l *Ledger) sorted() []*card {
 	return slices.SortedFunc(maps.Values(l.cards), func(a, b *card) int { return cmp.Compare(a.Card, b.Card) })
 }
 
-// publish publishes the missing cards if they have changed and all cards have been read. It wakes the writer if there
-// is anything to write.
+// publish publishes the missing cards if they have changed and all cards have been read. It wakes the writer if the
+// file must be written.
 func (l *Ledger) publish() {
 	var all []Missing
 	for _, c := range l.cards {
@@ -281,12 +282,12 @@ func (l *Ledger) publish() {
 	}
 }
 
-// Devices is the source of the devices: an inventory.
+// Devices is where the devices come from: an inventory.
 type Devices interface {
 	Latest() (inventory.Snapshot, <-chan struct{}) // the channel is closed when there is a newer snapshot
 }
 
-// Run follows these devices until ctx is done, and then returns nil. It writes the file after changes, and once more
+// Run follows the devices until ctx is done, and then returns nil. It writes the file after changes, and once more
 // before it returns.
 func (l *Ledger) Run(ctx context.Context, devices Devices) error {
 	var writer sync.WaitGroup
@@ -324,7 +325,8 @@ func (l *Ledger) Run(ctx context.Context, devices Devices) error {
 	}
 }
 
-// write writes the file after changes until ctx is done, and then once more to store the present cards' last times.
+// write writes the file after changes until ctx is done, and then once more to update when the present cards were last
+// seen.
 func (l *Ledger) write(ctx context.Context) {
 	for ctx.Err() == nil {
 		touched := l.touched.Next()
@@ -365,7 +367,7 @@ func (l *Ledger) hasChanged() bool {
 	return l.changed
 }
 
-// content returns what the file should contain. Anything that changes after this call has to be written again.
+// content returns what the file should contain, and marks the ledger as unchanged.
 func (l *Ledger) content() content {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -386,12 +388,12 @@ func (l *Ledger) content() content {
 	return c
 }
 
-// store replaces the file. If another daemon is writing it, stored is false and there is no error.
+// store replaces the file. If another daemon is the writer, it returns false and no error.
 func (l *Ledger) store(ctx context.Context, limit time.Duration) (stored bool, err error) {
 	done := make(chan bool, 1)
 	err = l.disk.Within(ctx, limit, func(ctx context.Context) error {
 		is, err := l.replace()
-		if done <- is; !is || err != nil || ctx.Err() != nil { // if ctx is done, it was too late for the caller
+		if done <- is; !is || err != nil || ctx.Err() != nil { // if ctx is done, the caller has given up
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.changed = true

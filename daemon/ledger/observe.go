@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// observe records what has changed since the last snapshot. Cards that haven't changed cost next to nothing.
+// observe records what has changed since the previous snapshot. Unchanged cards cost next to nothing.
 func (l *Ledger) observe(s inventory.Snapshot, now time.Time) {
 	if s.Version == l.last.Version {
 		return
@@ -66,8 +66,8 @@ func (l *Ledger) observe(s inventory.Snapshot, now time.Time) {
 }
 
 // removed records that a card has left while it was being watched. A mode change isn't a removal. Usually someone has
-// pulled the card. But if it had a fault for a while, it has probably failed completely, and is missing. A card that is
-// still on the bus has only lost its driver, and is still expected.
+// pulled the card. But if the card had been faulty for a while, it has probably failed completely, and is missing; if
+// it is still on the bus, it has only lost its driver, and is still expected.
 func (l *Ledger) removed(c *card, s inventory.Snapshot, now time.Time) {
 	failed := false
 	if s.Complete && l.last.Complete && s.Generation == l.last.Generation {
@@ -86,7 +86,7 @@ func (l *Ledger) removed(c *card, s inventory.Snapshot, now time.Time) {
 	}
 }
 
-// count counts a change of a card's health, in which n of its devices have changed. It marks the worst one.
+// count counts a change in a card's health, made up of the n newest changes in c.Recent. It marks the worst of these.
 func (c *card) count(n int) {
 	newest := c.Recent[max(len(c.Recent)-n, 0):]
 	worst := max(slices.IndexFunc(newest, HealthChange.isFailure), 0)
@@ -100,7 +100,7 @@ func (c *card) count(n int) {
 
 func (t HealthChange) isFailure() bool { return t.To == inventory.Unhealthy.String() }
 
-// note adds a change of a device's health. The reason is a hardware problem or "".
+// note records a change in a device's health. t.Reason is a hardware problem or "".
 func (c *card) note(t HealthChange, now time.Time) {
 	c.Recent = append(c.Recent[max(len(c.Recent)+1-maxRecent, 0):], t)
 	switch {
@@ -116,8 +116,8 @@ func (c *card) note(t HealthChange, now time.Time) {
 	c.steps = min(c.steps+1, maxRecent)
 }
 
-// explain records another problem of a device that is already unhealthy. If the first problem may have been a step of a
-// removal, this one is the real reason.
+// explain handles a new problem of a device that is already unhealthy. If the recorded problem may have been a step of
+// a removal, the new one is the real reason and replaces it. explain reports whether it did.
 func (c *card) explain(d *inventory.Device, now time.Time) bool {
 	if c.steps == 0 || now.Sub(c.stepsFrom) >= settle || !d.Fault || inventory.IsRemovalStep(d.Cause) {
 		return false
@@ -132,8 +132,8 @@ func (c *card) explain(d *inventory.Device, now time.Time) bool {
 	return false
 }
 
-// doubtful returns how many of the changes counted so far may just be steps of a removal. The metric must not count
-// them yet, because a counter must not decrease.
+// doubtful returns how many of the counted changes may just be steps of a removal. The metric must not include them
+// yet, because a counter must not decrease.
 func (c *card) doubtful(now time.Time) (n int) {
 	if now.Sub(c.stepsFrom) >= settle {
 		return 0
@@ -146,9 +146,9 @@ func (c *card) doubtful(now time.Time) (n int) {
 	return n
 }
 
-// takeBack takes back what was recorded about a card while it was being removed. Before the kernel removes a card, it
-// unbinds the card's drivers, which takes milliseconds, or seconds if a driver waits. A fault that has lasted for
-// settle or longer was there before, and is kept.
+// takeBack deletes the changes that were recorded while the card was being removed. Before the kernel removes a card,
+// it unbinds the card's drivers, which takes milliseconds, or seconds if a driver waits. A fault that has lasted for
+// settle or longer was there before the removal, and is kept.
 func (c *card) takeBack(now time.Time) {
 	if now.Sub(c.stepsFrom) < settle {
 		first := len(c.Recent) - c.steps
@@ -167,7 +167,7 @@ func (c *card) takeBack(now time.Time) {
 
 const missingReturned = "missing card returned"
 
-// found records that a card is present with these devices.
+// found records that a card is present and has these devices.
 func (l *Ledger) found(address string, listed []*inventory.Device, now time.Time) {
 	is, anyPCI, faulty := card{Card: address}, false, false
 	for _, d := range listed {
@@ -192,7 +192,7 @@ func (l *Ledger) found(address string, listed []*inventory.Device, now time.Time
 		}
 		returned = "another card is in the slot of a missing one"
 	}
-	if is.PCIID == "" && c.PCIID != "" { // it hasn't been read, and may be a virtual function
+	if is.PCIID == "" && c.PCIID != "" { // the card hasn't been read yet, and may be a virtual function
 		is.Expected = is.Expected && c.Expected
 	}
 	before := *c
@@ -205,13 +205,13 @@ func (l *Ledger) found(address string, listed []*inventory.Device, now time.Time
 		c.faulty = time.Time{}
 	case c.faulty.IsZero():
 		if c.faulty = now; !before.present && slices.ContainsFunc(slices.Collect(maps.Values(c.Devices)), func(m *inventory.Memory) bool { return m.Bad }) {
-			c.faulty = now.Add(-settle) // it was bad when the last daemon exited
+			c.faulty = now.Add(-settle) // the card was already bad when the previous daemon exited
 		}
 	}
 	l.cards[address] = c
 }
 
-// moved reports whether an absent card is now at another address. If so, its history goes there.
+// moved reports whether an absent card is now at another address. If so, it moves the card's history there.
 func (l *Ledger) moved(c *card, now time.Time) bool {
 	if c.Serial == "" {
 		return false
@@ -228,7 +228,7 @@ func (l *Ledger) moved(c *card, now time.Time) bool {
 	return false
 }
 
-// follow adds an earlier entry's history if it is about the same card.
+// follow adds the history of an earlier entry, unless that entry is for a different card.
 func (c *card) follow(was *card) {
 	if differ(was.PCIID, c.PCIID) || differ(was.Serial, c.Serial) {
 		return
@@ -246,10 +246,10 @@ func (c *card) follow(was *card) {
 	c.Recent = c.Recent[max(len(c.Recent)-maxRecent, 0):]
 }
 
-// differ reports whether two texts are both known and differ.
+// differ reports whether a and b are both known and differ.
 func differ(a, b string) bool { return a != "" && b != "" && a != b }
 
-// returned records that a card is no longer missing, if it was.
+// returned records that a missing card is no longer missing. It does nothing if the card wasn't missing.
 func (l *Ledger) returned(c *card, message string, now time.Time) {
 	if c.Missing.IsZero() {
 		return
@@ -271,9 +271,9 @@ func (l *Ledger) readAll(now time.Time) {
 // isLate reports whether an absent card is still on the bus, in which case only its driver is late.
 func (l *Ledger) isLate(c *card) bool { return l.cfg.OnBus != nil && l.cfg.OnBus(c.Card, c.PCIID) }
 
-// makeRoom forgets a card if there are too many: one that is absent, or one that isn't expected. To make room for a
-// card that isn't expected, it forgets only cards that are both absent and not expected. It returns false if there are
-// none.
+// makeRoom forgets a card if the ledger is full: one that is absent or isn't expected. To make room for a card that
+// isn't expected, it only forgets cards that are both absent and not expected. It returns false if there is no such
+// card.
 func (l *Ledger) makeRoom(expected bool) bool {
 	if len(l.cards) < maxCards {
 		return true
@@ -296,7 +296,8 @@ func (l *Ledger) worst(devices []*inventory.Device) (worst inventory.Health) {
 	return worst
 }
 
-// deviceChanged records what a device's change means for its card. It reports whether the device's health has changed.
+// deviceChanged records what a change to a device means for its card. It reports whether the device's health has
+// changed.
 func (l *Ledger) deviceChanged(change inventory.Change, now time.Time) bool {
 	d, c := change.New, l.cards[cardOf(change.ID)]
 	if d == nil || hasLeft(d) || c == nil || !c.present {
@@ -318,14 +319,14 @@ func (l *Ledger) deviceChanged(change inventory.Change, now time.Time) bool {
 			is = inventory.Degraded
 		}
 	case is == inventory.Unhealthy && (!known || !d.Fault):
-		// It is recovering, cordoned or being programmed, which says nothing new about the hardware. Or it is being
-		// plugged in, or was bad when the last daemon exited.
+		// The device is recovering, cordoned or being programmed, which says nothing new about the hardware. Or it is
+		// being plugged in, or was bad when the previous daemon exited.
 		if !known && bad {
 			l.known[d.ID] = inventory.Unhealthy
 		}
 		return false
 	case is == inventory.Degraded && d.Cause == "":
-		is = min(is, was) // it is recovering or being programmed
+		is = min(is, was) // the device is recovering or being programmed
 	}
 	l.known[d.ID] = is
 	if known && is == was {
@@ -345,7 +346,7 @@ func (l *Ledger) deviceChanged(change inventory.Change, now time.Time) bool {
 	return true
 }
 
-// remember records what the inventory needs to know about a device after a restart. m is nil if there is nothing.
+// remember records what the inventory needs to know about a device after a restart. m is nil if that is nothing.
 func (l *Ledger) remember(c *card, id string, m *inventory.Memory) {
 	if reflect.DeepEqual(m, c.Devices[id]) {
 		return
@@ -361,13 +362,13 @@ func (l *Ledger) remember(c *card, id string, m *inventory.Memory) {
 	c.Devices[id] = m
 }
 
-// isExempt reports whether an absent card currently isn't expected.
+// isExempt reports whether an absent card currently doesn't count as missing.
 func (l *Ledger) isExempt(c *card) bool {
 	return l.cfg.Exempt != nil && l.cfg.Exempt(c.Card, c.Family, c.PCIID)
 }
 
-// findMissing decides which cards are missing, both after startup and after relevant changes. It reports whether it
-// must be called again, because some cards' drivers are late or the file hasn't been read yet.
+// findMissing determines which cards are missing. It is called after startup and after relevant changes. It reports
+// whether it must be called again, because some cards' drivers are late or the file hasn't been read yet.
 func (l *Ledger) findMissing(now time.Time) (recheck bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -399,7 +400,7 @@ func (l *Ledger) findMissing(now time.Time) (recheck bool) {
 		}
 		c.reported = true
 		fields := []zap.Field{logevent.DeviceMissing, logevent.Device(c.Card)}
-		if lasted := now.Sub(c.Missing); lasted >= time.Millisecond { // otherwise it has only just gone missing
+		if lasted := now.Sub(c.Missing); lasted >= time.Millisecond { // otherwise the card has only just gone missing
 			fields = append(fields, logevent.Lasted(lasted))
 		}
 		l.log.Error("card missing since the last start", fields...)
@@ -408,7 +409,7 @@ func (l *Ledger) findMissing(now time.Time) (recheck bool) {
 	return recheck
 }
 
-// compareAddresses starts a new ledger if all expected cards have left and others are there, because that means that
+// compareAddresses starts a new ledger if all expected cards are gone and others are present, because this means that
 // the buses have been renumbered.
 func (l *Ledger) compareAddresses() {
 	before, same, present := 0, 0, 0
@@ -429,7 +430,7 @@ func (l *Ledger) compareAddresses() {
 	}
 }
 
-// forgetPorts forgets devices that present cards no longer have, once the cards have been read.
+// forgetPorts forgets devices that a present card no longer has. It skips cards that haven't been read.
 func (l *Ledger) forgetPorts() {
 	listed, read := make(map[string]bool), make(map[string]bool)
 	for _, d := range l.last.Devices {
@@ -445,8 +446,8 @@ func (l *Ledger) forgetPorts() {
 	}
 }
 
-// isExpected reports whether a device would be missed. A device that is cordoned, excluded or unwanted wouldn't be.
-// Neither would a virtual function, which exists only after someone has created it.
+// isExpected reports whether a device would be missed. A cordoned, excluded or unwanted device wouldn't be. Neither
+// would a virtual function, which only exists once someone has created it.
 func isExpected(d *inventory.Device) bool {
 	return !d.Unwanted() && d.Attributes[inventory.AttributePhysicalFunction] == "" &&
 		!slices.Contains(d.Reasons, inventory.ReasonCordoned) && !slices.Contains(d.Reasons, inventory.ReasonExcluded)
@@ -457,7 +458,7 @@ func hasLeft(d *inventory.Device) bool {
 	return slices.Contains(d.Reasons, inventory.ReasonRemoved) || slices.Contains(d.Reasons, inventory.ReasonRemovedInUse)
 }
 
-// memoryOf returns what is remembered about a device.
+// memoryOf returns what to remember about a device.
 func memoryOf(d *inventory.Device) *inventory.Memory {
 	if d.Memory == nil {
 		return nil
@@ -470,8 +471,7 @@ func memoryOf(d *inventory.Device) *inventory.Memory {
 	return &m
 }
 
-// written returns a memory with its times converted to the clock's current setting. The clock may have been set since
-// they were read.
+// written returns a copy of m with its times adjusted to the clock, which may have been set since they were read.
 func written(m *inventory.Memory, now time.Time) *inventory.Memory {
 	shown := func(t time.Time) time.Time { return timeOf(now.Round(0).Add(t.Sub(now))) }
 	w := inventory.Memory{Quarantined: m.Quarantined, Bad: m.Bad, Holds: slices.Clone(m.Holds)}
@@ -488,10 +488,10 @@ func written(m *inventory.Memory, now time.Time) *inventory.Memory {
 	return &w
 }
 
-// timeOf returns a time in the form in which it is written.
+// timeOf returns t in the form in which it is written to the file.
 func timeOf(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
-// clean returns the text in a form that is valid in the file.
+// clean returns text if it is valid in the file, and "?" otherwise.
 func clean(text string) string {
 	if checkText("", text) != nil {
 		return "?"

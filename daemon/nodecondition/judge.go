@@ -17,21 +17,21 @@ type Status string
 
 // The statuses.
 const (
-	Good    Status = "good"    // no card does
+	Good    Status = "good"    // no card needs attention
 	Bad     Status = "bad"     // a card is broken or missing
-	Unknown Status = "unknown" // the cards haven't been read or can't be, aren't advertised yet, or there are none
+	Unknown Status = "unknown" // the cards haven't been read, can't be read, aren't advertised, or don't exist
 )
 
-// Verdict is the answer for all of a node's cards.
+// Verdict is the answer for all of a node's cards together.
 type Verdict struct {
 	Status  Status    `json:"status"`
 	Reason  string    `json:"reason"`  // in CamelCase, as in a condition
 	Message string    `json:"message"` // one line
-	Since   time.Time `json:"since"`   // when Status began
+	Since   time.Time `json:"since"`   // when Status last changed
 	Faulty  []string  `json:"faulty"`  // sorted ids of the devices that have a fault; nil if there are none
 }
 
-// The verdicts' reasons.
+// The reasons of verdicts.
 const (
 	NoFault       = "NoFault"
 	CardFault     = "CardFault"
@@ -39,21 +39,21 @@ const (
 	NoCards       = "NoCards"       // there are no cards, and none are missing
 	NotRead       = "NotRead"       // not all cards have been found and read yet
 	NotChecked    = "NotChecked"    // the daemon is out of descriptors or memory
-	Recovering    = "Recovering"    // devices are recovering, and it isn't known whether they had a fault
+	Recovering    = "Recovering"    // devices are recovering, and whether they had a fault isn't known
 	NotAdvertised = "NotAdvertised" // Kubernetes doesn't have the devices yet
 )
 
-// The limits on a message. Together they keep it below 1024 bytes, which is the limit in the charts' policy.
+// Limits for a message. Together they keep it below 1024 bytes, the limit in the charts' policy.
 const (
 	mostFindings  = 10 // devices and missing cards
 	longestReason = 64 // bytes
 )
 
-// Judge returns the verdict without its Since. It is Bad only for faults that need attention: a device that is
+// Judge returns the verdict without its Since. The verdict is Bad only for faults that need attention: a device that is
 // unhealthy because of its hardware, a device in quarantine, or a missing card, unless they are cordoned. A recovering
-// device counts only if it counted before. So the verdict doesn't get better until the device is advertised again, and
-// a hold by itself doesn't make it worse. After startup it isn't known whether a device counted before, so the verdict
-// remains Unknown.
+// device counts only if it counted in the previous verdict. So the verdict doesn't improve until the device is
+// advertised again, and a hold by itself doesn't make it worse. After startup it isn't known whether a recovering
+// device counted before, so the verdict remains Unknown.
 func Judge(before Verdict, s inventory.Snapshot, missing []ledger.Missing, cordons []cordon.Cordon) Verdict {
 	switch {
 	case s.Complete:
@@ -123,7 +123,7 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// cardOf returns a device's card: the device's address, or its physical function's.
+// cardOf returns the address of a device's card, which is the address of the device or of its physical function.
 func cardOf(d *inventory.Device) string {
 	if physical := d.Attributes[inventory.AttributePhysicalFunction]; physical != "" {
 		return strings.TrimPrefix(physical, "0000:")
@@ -141,13 +141,13 @@ func recovering(d *inventory.Device) bool {
 	})
 }
 
-// cause returns a device's worst reason that comes from its hardware. It prefers a fault over a quarantine.
+// cause returns a device's worst hardware reason. It prefers a fault over a quarantine.
 func cause(d *inventory.Device) string {
 	i := slices.IndexFunc(d.Reasons, func(r string) bool {
 		is := inventory.ReasonOf(r)
 		return !is.Administrative && !is.Tombstone && !(d.Fault && r == inventory.ReasonFlapping)
 	})
-	reason := terminal.Escape(d.Reasons[max(i, 0)]) // it may contain text that a driver writes to sysfs
+	reason := terminal.Escape(d.Reasons[max(i, 0)]) // may contain text that a driver has written to sysfs
 	if len(reason) > longestReason {
 		reason = strings.ToValidUTF8(reason[:longestReason], "") + "…"
 	}

@@ -15,25 +15,25 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Type is the condition's default type. It is in our own domain, because a cloud provider may replace a node that has
-// one of the provider's own conditions.
+// Type is the default type of the condition. It is in our own domain, because cloud providers may replace nodes based
+// on conditions that they define themselves.
 const Type = "accelerator.b-com.com/CardsHealthy"
 
 const (
 	settle  = time.Second      // time from a change to its verdict, because a newly plugged-in card is unhealthy for a few ms
-	pace    = 10 * time.Second // minimum time between two writes, and before Unknown is written
-	refresh = 5 * time.Minute  // time between two writes without a change, plus up to a fifth
+	pace    = 10 * time.Second // minimum time between writes; also how long Unknown must last before it is written
+	refresh = 5 * time.Minute  // time between writes without a change, plus up to a fifth
 )
 
-// Devices is the source of the devices: an inventory.
+// Devices is where the devices come from: an inventory.
 type Devices interface {
 	Latest() (inventory.Snapshot, <-chan struct{}) // the channel is closed when there is a newer snapshot
 }
 
-// Cordons is the source of the cordons: a [cordon.Book].
+// Cordons is where the cordons come from: a [cordon.Book].
 type Cordons interface {
 	List() []cordon.Cordon
-	Changed() <-chan struct{} // closes when the list changes after this call
+	Changed() <-chan struct{} // closed the next time the list changes
 }
 
 // Judgement holds the newest verdict about a node's cards. Create it with [New].
@@ -46,9 +46,9 @@ type Judgement struct {
 	verdict *latest.Value[Verdict]
 }
 
-// New returns a Judgement of these devices and missing cards that takes these cordons into account. Its verdict is
-// Unknown until Run has been called. It becomes Good only when no more cards are awaited and ready returns nil, because
-// until then Kubernetes doesn't have the devices.
+// New returns a Judgement of these devices and missing cards that takes the cordons into account. Its verdict is
+// Unknown until Run has been called. It becomes Good only when no more cards are awaited and ready returns nil, which
+// means that Kubernetes has the devices.
 func New(devices Devices, cordons Cordons, missing func() ([]ledger.Missing, <-chan struct{}), awaited func() int, ready func() error) *Judgement {
 	first := Judge(Verdict{}, inventory.Snapshot{}, nil, nil)
 	first.Since = time.Now()
@@ -96,21 +96,21 @@ func (c *Judgement) Run(ctx context.Context) error {
 	}
 }
 
-// statuses maps each verdict to the condition's status.
+// statuses maps the status of a verdict to the status of the condition.
 var statuses = map[Status]string{Good: "True", Bad: "False", Unknown: "Unknown"}
 
-// Write keeps a Node's condition of this type up to date until ctx is done, and then returns nil.
+// Write keeps the Node's condition up to date until ctx is done, and then returns nil.
 func (c *Judgement) Write(ctx context.Context, client *apiserver.Client, node, conditionType string, log *zap.Logger) error {
 	log = log.Named("nodecondition")
 	w := client.Writer(ctx, node)
 	defer w.Close()
-	var stored *apiserver.Condition // as stored in the API server; nil if not known yet
-	var due, again time.Time        // earliest time of the next write; time of the next one without a change
+	var stored *apiserver.Condition // as stored in the API server; nil until known
+	var due, again time.Time        // when the next write may happen; when it happens even without a change
 	for {
 		v, stale := c.verdict.Load()
 		next := apiserver.Condition{Type: conditionType, Status: statuses[v.Status], Reason: v.Reason, Message: v.Message, Transition: v.Since}
 		if v.Reason == Recovering && stored != nil && (stored.Status == statuses[Good] || stored.Status == statuses[Bad]) {
-			next = *stored // it isn't known whether the cards need attention now, but it was before
+			next = *stored // whether the cards need attention isn't known now, but was known before
 		}
 		at := due
 		if stored != nil && next.Status == stored.Status {

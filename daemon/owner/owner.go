@@ -23,24 +23,24 @@ import (
 const (
 	guardName   = "owner.lock"
 	bootName    = "owner-dra.boot" // the boot in which a driver last owned the node
-	maxBoot     = 100              // maximum size of this file in bytes
+	maxBoot     = 100              // maximum size of bootName in bytes
 	guardWithin = 3 * time.Second  // maximum wait for the guard, which another daemon holds for a few milliseconds
 
-	checkWithin  = time.Second     // how long a check of the lock, and its release, wait for the disk
+	checkWithin  = time.Second     // how long checking or releasing the lock waits for the disk
 	renameWithin = time.Second     // maximum duration of Rename and of Renamed, because other settings wait for them
-	answerWithin = 5 * time.Second // when a wait for the disk has taken this long, it is logged
+	answerWithin = 5 * time.Second // a wait for the disk is logged when it has taken this long
 
-	tryInterval = 200 * time.Millisecond // between two attempts to own the node
-	logInterval = time.Minute            // between two log lines about the same wait
+	tryInterval = 200 * time.Millisecond // time between attempts to own the node
+	logInterval = time.Minute            // time between log lines about the same wait
 
 	// slicesWithin is how long the kubelet takes to remove the slices of a driver that was killed. It waits for 30 s
 	// after the connection to the driver has ended.
 	slicesWithin = 40 * time.Second
-	// recordedWithin is how long the kubelet takes to record what a device plugin last allocated before it exited. The
-	// kubelet writes its checkpoint once all plugins have answered for the container, usually within milliseconds.
+	// recordedWithin is how long the kubelet takes to record the last allocation of a device plugin that has exited.
+	// The kubelet writes its checkpoint once all plugins have answered for the container, usually within milliseconds.
 	recordedWithin = time.Second
-	// leaveWithin is how long Leave may take before it releases the lock. The kubelet kills a pod 10 s after it was
-	// told to stop.
+	// leaveWithin is how long Leave may take before it releases the lock. The kubelet kills a pod 10 s after telling it
+	// to stop.
 	leaveWithin = 6 * time.Second
 )
 
@@ -48,7 +48,7 @@ const (
 // same names.
 type Naming privatedir.Mark
 
-// NamingOf returns the naming with this description. Different descriptions give different namings.
+// NamingOf returns the naming for a description. Different descriptions have different namings.
 func NamingOf(description string) Naming {
 	sum := sha256.Sum256([]byte(description))
 	return Naming(1 + binary.BigEndian.Uint64(sum[:])>>2)
@@ -57,25 +57,25 @@ func NamingOf(description string) Naming {
 // Reason is why a daemon waits.
 type Reason string
 
-// The reasons to wait. For all of them except ForSettings, the daemon doesn't advertise anything.
+// The reasons to wait. Except with ForSettings, a waiting daemon doesn't advertise anything.
 const (
 	ForAPI        Reason = "api"        // a daemon for the other API owns the node, or its ResourceSlices may remain
 	ForNaming     Reason = "naming"     // a daemon for this API owns the node with a different naming
 	ForWithdrawal Reason = "withdrawal" // the last daemon for this API is withdrawing its devices
 	ForStateDir   Reason = "state-dir"  // the lock can't be used
-	ForSettings   Reason = "settings"   // the daemon owns the node with its old naming, because another daemon owns it too
+	ForSettings   Reason = "settings"   // the daemon keeps its old naming, because another daemon also owns the node
 )
 
 // Node is the node as seen by one daemon. Create it with [New].
 type Node struct {
 	dir, api, other string
 	log             *zap.Logger
-	disk            *privatedir.Turns    // uses the lock after Take
+	disk            *privatedir.Turns    // runs the calls that use the lock after Take
 	lock            *privatedir.Lock     // nil if not owned
-	naming          Naming               // of the owned node
+	naming          Naming               // the naming with which the daemon owns the node
 	waits           atomic.Pointer[wait] // nil if the daemon isn't waiting
 
-	pluginSeen time.Time // when another device plugin was last seen; its names are no longer used
+	pluginSeen time.Time // when a device plugin last made this daemon wait
 
 	tryInterval, slicesWithin, recordedWithin time.Duration // shorter in tests
 	checkDir                                  func(*os.Root) error
@@ -89,8 +89,8 @@ type wait struct {
 	logged time.Time
 }
 
-// New returns the node for a daemon for the API control.DevicePlugin or control.DRA. It doesn't open anything. If the
-// state directory is "", the node is never locked.
+// New returns a Node for a daemon. api is control.DevicePlugin or control.DRA. New doesn't open anything. If dir, the
+// state directory, is "", the node is never locked.
 func New(dir, api string, log *zap.Logger) *Node {
 	n := &Node{
 		dir: dir, api: api, other: control.DRA, log: log.Named("owner"), disk: privatedir.NewTurns(dir),
@@ -124,12 +124,12 @@ func (n *Node) WaitsFor() Reason {
 	return ""
 }
 
-// Naming returns the naming that the daemon owns the node with. It must not be called during Take and Rename.
+// Naming returns the naming with which the daemon owns the node. It must not be called during Take or Rename.
 func (n *Node) Naming() Naming { return n.naming }
 
-// Take blocks until the daemon may advertise the node's devices under its naming, and returns nil. If ctx is done
-// first, it returns [context.Cause]. wanted returns the naming. It is called before each attempt, because the settings
-// may change while Take waits. [Node.Naming] returns its last result.
+// Take blocks until the daemon may advertise the node's devices under its naming, and then returns nil. If ctx is done
+// first, Take returns its [context.Cause]. Take calls wanted for the naming before each attempt, because the settings
+// may change while it waits. [Node.Naming] returns the naming that was used.
 func (n *Node) Take(ctx context.Context, wanted func() Naming) error {
 	defer n.waits.Store(nil)
 	if n.dir == "" {
@@ -159,7 +159,7 @@ func noteBoot(dir *os.Root) error {
 		return err
 	}
 	if text, err := privatedir.ReadFile(dir, bootName, maxBoot); err == nil && string(text) == id {
-		return nil // the disk may be full
+		return nil // don't write the file unnecessarily: the disk may be full
 	}
 	_, err = privatedir.ReplaceFile(dir, bootName, []byte(id))
 	return err
@@ -188,7 +188,7 @@ func (n *Node) OtherMayHold() bool {
 	return err != nil || failed != nil || string(text) == id
 }
 
-// own blocks until the daemon has the lock. It reports whether a driver's slices may remain.
+// own blocks until the daemon has the lock. slices reports whether a driver's ResourceSlices may remain.
 func (n *Node) own(ctx context.Context, wanted func() Naming) (slices bool, err error) {
 	tick := time.NewTicker(n.tryInterval)
 	defer tick.Stop()
@@ -218,14 +218,14 @@ func (n *Node) own(ctx context.Context, wanted func() Naming) (slices bool, err 
 // attempt is the result of one attempt to own the node.
 type attempt struct {
 	lock   *privatedir.Lock // nil if not owned
-	naming Naming           // of the lock
+	naming Naming           // the naming marked on the lock
 	slices bool             // a driver's slices may remain
-	reason Reason           // why it isn't owned
+	reason Reason           // why the node isn't owned
 	err    error
 }
 
-// attempt calls try and waits for the result until ctx is done. If the disk doesn't respond, it logs that the daemon is
-// waiting for the disk. No other attempt is started in the meantime, because each would tie up a thread.
+// attempt calls try and waits for the result until ctx is done. If the disk doesn't respond, it logs this and keeps
+// waiting, because each further attempt would tie up another thread.
 func (n *Node) attempt(ctx context.Context, naming Naming) (attempt, error) {
 	done := make(chan attempt)
 	go func() {
@@ -252,7 +252,7 @@ func (n *Node) attempt(ctx context.Context, naming Naming) (attempt, error) {
 	}
 }
 
-// wait stores and logs why the daemon is waiting. An error takes precedence over the reason.
+// wait stores and logs why the daemon is waiting. If err isn't nil, it takes precedence over the reason.
 func (n *Node) wait(reason Reason, err error) {
 	now, before := time.Now(), n.waits.Load()
 	holder := n.api
@@ -295,15 +295,15 @@ func (n *Node) wait(reason Reason, err error) {
 	n.waits.Store(w)
 }
 
-// try locks the node if the daemon is allowed to own it with this naming now.
+// try locks the node if the daemon may own it with this naming now.
 func (n *Node) try(ctx context.Context, naming Naming) (a attempt) {
 	a.err = n.guarded(ctx, func(dir *os.Root) error {
-		if ctx.Err() != nil { // the file system has been hanging until now; a record would make a device plugin wait
+		if ctx.Err() != nil { // the file system was hanging; creating the record now would make a device plugin wait
 			return context.Cause(ctx)
 		}
 		left, err := exists(dir, n.other)
 		if left {
-			// Take the lock just to find out whether another process has it.
+			// Take the lock just to find out whether another process holds it.
 			other, err := privatedir.TryLock(dir, nameOf(n.other), privatedir.Exclusive)
 			if other == nil {
 				a.reason = ForAPI
@@ -349,12 +349,12 @@ func (n *Node) try(ctx context.Context, naming Naming) (a attempt) {
 	return a
 }
 
-// Rename gives the owned node a new naming, and returns true if the daemon may advertise the devices under it from now
-// on. It does so only if no other daemon owns the node. Otherwise, or if the file system hangs, the daemon keeps its
-// old naming and should call Rename again after [RenameInterval].
+// Rename changes the naming with which the daemon owns the node. If it returns true, the daemon may advertise the
+// devices under the new naming. If another daemon owns the node or the file system hangs, Rename returns false: the
+// daemon keeps its old naming and should call Rename again after [RenameInterval].
 //
-// After a change, the node has both namings until [Node.Renamed] is called, so that no other daemon advertises devices
-// before the old names have been withdrawn.
+// After a change, the daemon holds both namings until it calls [Node.Renamed], so that no other daemon advertises
+// devices before the old names have been withdrawn.
 func (n *Node) Rename(ctx context.Context, to Naming) bool {
 	if n.naming == to || n.lock == nil {
 		n.naming = to
@@ -386,10 +386,10 @@ func (n *Node) Rename(ctx context.Context, to Naming) bool {
 	return true
 }
 
-// RenameInterval is the time between two calls of [Node.Rename] for the same change.
+// RenameInterval is the time between calls to [Node.Rename] for the same change.
 const RenameInterval = tryInterval
 
-// Renamed ends the node's old namings. Call it once no devices are advertised under them any more.
+// Renamed gives up the old namings. Call it once no devices are advertised under them any more.
 func (n *Node) Renamed() {
 	if n.lock == nil {
 		return
@@ -413,17 +413,17 @@ func (n *Node) awaitSlices(ctx context.Context) error {
 		return context.Cause(ctx)
 	case <-time.After(n.slicesWithin):
 	}
-	// No driver can have started, because this daemon holds its lock.
+	// No driver can have become an owner in the meantime, because this daemon holds its own lock.
 	err := n.disk.Within(ctx, answerWithin, func(ctx context.Context) error {
 		return n.guarded(ctx, func(dir *os.Root) error { return privatedir.RemoveFile(dir, nameOf(n.other)) })
 	})
 	if err != nil {
-		n.log.Error("lock file not removed", logevent.OwnerUnavailable, logevent.Err(err)) // the next daemon will wait too
+		n.log.Error("lock file not removed", logevent.OwnerUnavailable, logevent.Err(err)) // the next device plugin will also wait
 	}
 	return nil
 }
 
-// awaitRecord blocks until the kubelet has recorded what another device plugin gave out before it exited.
+// awaitRecord blocks until the kubelet has recorded what another device plugin allocated before exiting.
 func (n *Node) awaitRecord(ctx context.Context) error {
 	left := n.recordedWithin - time.Since(n.pluginSeen)
 	if left <= 0 {
@@ -440,8 +440,8 @@ func (n *Node) awaitRecord(ctx context.Context) error {
 	}
 }
 
-// LockCheck returns a function that returns an error once this daemon's lock is no longer in the state directory,
-// because it has been removed or replaced. Any goroutine may call that function.
+// LockCheck returns a function that returns an error once this daemon's lock file has been removed from the state
+// directory or replaced. The function is safe for concurrent use.
 func (n *Node) LockCheck() func() error {
 	if n.lock == nil {
 		return func() error { return nil }
@@ -470,10 +470,10 @@ func (n *Node) LockCheck() func() error {
 	}
 }
 
-// Leave ends the ownership. If no other daemon for the API owns the node, it first calls withdraw, which removes the
-// devices that would otherwise remain in the API after the daemon has exited. Until withdraw returns, no daemon can
-// take the node. If withdraw fails, or is nil because the daemon has failed, DRA's record remains, because devices may
-// not have been withdrawn.
+// Leave ends the ownership. If no other daemon for the API owns the node, Leave first calls withdraw to remove the
+// devices that would otherwise remain in Kubernetes after the daemon exits. No daemon can take the node until withdraw
+// returns. If withdraw fails, or is nil because the daemon has failed, Leave keeps DRA's record, because devices may
+// remain.
 func (n *Node) Leave(ctx context.Context, withdraw func(context.Context) error) {
 	lock := n.lock
 	if lock == nil {
@@ -522,7 +522,7 @@ func (n *Node) release() {
 	}
 }
 
-// guarded calls f with the state directory. Until f returns, other daemons that call guarded wait.
+// guarded calls f with the state directory, holding a lock against other daemons until f returns.
 func (n *Node) guarded(ctx context.Context, f func(*os.Root) error) error {
 	dir, err := privatedir.OpenDir(n.dir, true)
 	if err != nil {

@@ -16,13 +16,13 @@ import (
 const (
 	// mostFailures is how many consecutive sensors may fail before the rest of the card is skipped.
 	mostFailures = 3
-	// afresh is the number of readings after which the limits are reread.
+	// afresh is the number of readings after which limits are reread.
 	afresh = 20
-	// listedFor is how long a list of devices is used. It is long enough for the cards that are read together.
+	// listedFor is how long a list of devices is used: long enough for all cards that are read together.
 	listedFor = time.Second
 )
 
-// devices lists the devices that have sensors, once for all cards. It is safe for concurrent use.
+// devices lists the node's sensor devices, once for all cards. It is safe for concurrent use.
 type devices struct {
 	host  sysfs.Host
 	mu    sync.Mutex
@@ -31,7 +31,7 @@ type devices struct {
 	err   error
 }
 
-// of returns a card's devices. An error may be about any card's device.
+// of returns a card's sensor devices. The error may be about another card's device.
 func (d *devices) of(address string) ([]sensors.Chip, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -42,13 +42,13 @@ func (d *devices) of(address string) ([]sensors.Chip, error) {
 	return d.chips[address], d.err
 }
 
-// kept is what is known about a card from an earlier reading. The zero value means that nothing is known.
+// kept is what one reading of a card keeps for the next. The zero value means that nothing is known.
 type kept struct {
 	chips    []sensors.Chip
 	what     scope
 	list     []sensors.Sensor
 	limits   []sensors.Limits // of each sensor in list
-	known    []bool           // whether the limits have been read; if that has failed, it is retried
+	known    []bool           // whether the sensor's limits have been read; otherwise the next reading retries
 	times    int              // number of readings with this list
 	firmware sensors.Firmware
 }
@@ -60,7 +60,7 @@ type outcome struct {
 	firmware sensors.Firmware
 	readings []sensors.Reading
 	failures int   // sensors that couldn't be read
-	err      error // the first one's error
+	err      error // the error of the first sensor that failed
 	// void means that the reading says nothing about the sensors, because the card has left or the daemon is out of
 	// descriptors or memory.
 	void bool
@@ -79,8 +79,8 @@ func (o *outcome) failed(err error) {
 	}
 }
 
-// refused reports whether a driver has returned ENODEV even though its file is still there, which means that the card
-// hasn't left. The kernel hides a device's files before it ends the accesses to them (kernfs_drain in fs/kernfs/dir.c).
+// refused reports whether a driver has returned ENODEV although its file is still there. In that case the card hasn't
+// left: the kernel hides a device's files before it ends accesses to them (kernfs_drain in fs/kernfs/dir.c).
 func refused(err error) bool {
 	var file *fs.PathError
 	if !errors.Is(err, syscall.ENODEV) || !errors.As(err, &file) {
@@ -90,8 +90,7 @@ func refused(err error) bool {
 	return gone == nil
 }
 
-// read reads a card's sensors, either all of them or just those that the summary needs. It blocks for as long as the
-// card doesn't answer.
+// read reads as much of a card as the given scope requires. It blocks for as long as the card doesn't answer.
 func (d *devices) read(address string, k kept, what scope) (o outcome) {
 	o.pci = readPCI(d.host, address)
 	if what == onlyPCI {
@@ -152,7 +151,7 @@ func (d *devices) read(address string, k kept, what scope) (o outcome) {
 		}
 	}
 	if k.times%afresh == 0 {
-		k.firmware, err = sensors.ReadFirmware(k.chips) // if this fails, so will the sensors behind the same controller
+		k.firmware, err = sensors.ReadFirmware(k.chips) // if this fails, so do the sensors behind the same controller
 		incomplete = incomplete || sysfs.IsShortage(err)
 	}
 	o.firmware = k.firmware
@@ -162,8 +161,8 @@ func (d *devices) read(address string, k kept, what scope) (o outcome) {
 	return o
 }
 
-// readPCI reads the state of a card's PCI function. It doesn't report errors, because if a card doesn't answer or has
-// left, its health already shows that.
+// readPCI reads the state of a card's PCI function. It ignores errors, because if the card doesn't answer or has left,
+// its health already shows that.
 func readPCI(host sysfs.Host, address string) (p PCI) {
 	dir, err := host.PCIDir(address)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 const (
 	overdueAfter = 10 * time.Second // maximum duration of a reading
 	mostReadings = 4                // maximum number of concurrent readings, not counting overdue ones
-	leaveAfter   = time.Second      // maximum time that Run waits for readings before it returns
+	leaveAfter   = time.Second      // how long Run waits for readings before it returns
 )
 
 // The values of the sensors setting.
@@ -33,10 +33,10 @@ const (
 // Settings say what to read.
 type Settings struct {
 	Which    string        // None, Main or All
-	Interval time.Duration // time between two readings of a card; 0 means none
+	Interval time.Duration // time between readings of a card; 0 means off
 }
 
-// Config holds the sources for [Sensors].
+// Config holds what [Sensors] reads from.
 type Config struct {
 	Host    sysfs.Host
 	Devices interface { // an inventory
@@ -46,7 +46,7 @@ type Config struct {
 	Settings func() (Settings, <-chan struct{})
 }
 
-// Card contains a card's newest values.
+// Card holds a card's newest values.
 type Card struct {
 	Summary []sensors.Reading
 	All     []sensors.Reading // nil with [Main]
@@ -57,7 +57,7 @@ type Card struct {
 	Firmware sensors.Firmware
 }
 
-// PCI is the state of a PCI function. Fields that aren't known are zero.
+// PCI is the state of a PCI function. Unknown fields are zero.
 type PCI struct {
 	Link        sysfs.Link
 	Correctable map[string]uint64 // as returned by [sysfs.ParseCorrectable]; must not be modified
@@ -79,14 +79,14 @@ type Sensors struct {
 // card is the state of one card. Only Run uses it.
 type card struct {
 	address string
-	wanted  bool // the newest devices and settings require it to be read
+	wanted  bool // the newest devices and settings include the card
 	what    scope
 	queued  bool
 	started time.Time // when the reading in progress started; zero if there is none
 	overdue bool
 	discard bool // the result of the reading in progress won't be used
 	kept    kept
-	failing time.Time // when its readings started to fail; zero if they don't
+	failing time.Time // when the card's readings started to fail; zero if they succeed
 	shown   Card
 }
 
@@ -96,7 +96,7 @@ type result struct {
 	outcome
 }
 
-// scope says how much of a card is read.
+// scope is how much of a card is read.
 type scope uint8
 
 const (
@@ -205,8 +205,8 @@ func wanted(devices []*inventory.Device, settings Settings) map[string]scope {
 	return wanted
 }
 
-// request puts the wanted cards in the queue and forgets the others. If a card's last reading hasn't returned, the card
-// isn't read again. If that reading is overdue, the card has failed once more.
+// request queues the wanted cards and forgets the others. It doesn't queue a card whose previous reading hasn't
+// returned. If that reading is overdue, request counts another failure.
 func (s *Sensors) request(wanted map[string]scope) {
 	for _, address := range slices.Sorted(maps.Keys(wanted)) {
 		c := s.cards[address]
@@ -226,8 +226,8 @@ func (s *Sensors) request(wanted map[string]scope) {
 	s.retain(wanted)
 }
 
-// retain forgets all cards that aren't wanted. They are forgotten as soon as they leave, because there may be a
-// different card in the slot at the next reading.
+// retain forgets all cards that aren't wanted. A card must be forgotten as soon as it leaves, because there may be a
+// different card in its slot at the next reading.
 func (s *Sensors) retain(wanted map[string]scope) {
 	for address, c := range s.cards {
 		if _, ok := wanted[address]; !ok {
@@ -248,7 +248,7 @@ func (s *Sensors) forget(c *card) {
 	*c = card{address: c.address, started: c.started, overdue: c.overdue, discard: true}
 }
 
-// start starts readings from the queue until enough are in progress.
+// start starts queued readings until enough are in progress.
 func (s *Sensors) start(ctx context.Context, now time.Time) {
 	for len(s.queue) > 0 && s.busy < mostReadings {
 		c := s.queue[0]
@@ -266,7 +266,7 @@ func (s *Sensors) start(ctx context.Context, now time.Time) {
 	}
 }
 
-// expire finds overdue readings.
+// expire marks overdue readings and counts them as failures.
 func (s *Sensors) expire(now time.Time) {
 	for _, c := range s.cards {
 		if took := now.Sub(c.started); !c.started.IsZero() && !c.overdue && took >= overdueAfter {
@@ -286,8 +286,8 @@ var (
 	errEnded   = errors.New("no answer before the end of the daemon")
 )
 
-// next returns when Run must wake up: when a reading becomes overdue, or at the given time if that is earlier and not
-// zero.
+// next returns when Run must wake up: when the next reading becomes overdue, or at the given time if that is earlier
+// and not zero.
 func (s *Sensors) next(at time.Time) time.Time {
 	for _, c := range s.cards {
 		if overdue := c.started.Add(overdueAfter); !c.started.IsZero() && !c.overdue && (at.IsZero() || overdue.Before(at)) {
@@ -325,7 +325,7 @@ func (s *Sensors) take(r result) {
 	s.publish()
 }
 
-// failed counts a card's failures and logs the first one.
+// failed counts n failures of a card, and logs the first.
 func (s *Sensors) failed(c *card, n int, err error) {
 	c.shown.Failures += n
 	if c.failing.IsZero() {
@@ -334,7 +334,7 @@ func (s *Sensors) failed(c *card, n int, err error) {
 	}
 }
 
-// publish creates a new map with the cards' values.
+// publish publishes a new map with the cards' values.
 func (s *Sensors) publish() {
 	table := make(map[string]Card, len(s.cards))
 	for address, c := range s.cards {

@@ -17,8 +17,8 @@ type Change struct {
 	Row
 }
 
-// Changes returns the changes between two lists of rows: first the removed devices, then the others, each in the order
-// of their list.
+// Changes returns the changes between two lists of rows: first removed devices in the order of before, then other
+// changes in the order of after.
 func Changes(before, after []Row, time string) []Change {
 	var all []Change
 	old, now := byID(before), byID(after)
@@ -53,11 +53,11 @@ func byID(rows []Row) map[string]Row {
 	return all
 }
 
-// idWidth is the width of the id column. It is fixed because lines are printed one by one. An id that has either a PCI
-// domain or a port fits (DDDD:BB:DD.F, BB:DD.F-pN).
+// idWidth is the width of the id column. It is fixed because lines are printed one by one. It fits an id with a PCI
+// domain or a port, but not both (DDDD:BB:DD.F, BB:DD.F-pN).
 const idWidth = 14
 
-// JSON returns the change as one line of JSON, which is safe to show on a terminal.
+// JSON returns the change as a line of JSON that is safe to show on a terminal.
 func (c Change) JSON() ([]byte, error) {
 	text, err := json.Marshal(c)
 	return append(terminal.AppendJSON(nil, text), '\n'), err

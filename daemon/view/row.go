@@ -19,11 +19,11 @@ import (
 // removed.
 type Row struct {
 	ID          string   `json:"id" yaml:"id"`
-	Resource    string   `json:"resource" yaml:"resource"` // "" if the mode doesn't advertise it
+	Resource    string   `json:"resource" yaml:"resource"` // "" if the mode doesn't advertise the device
 	Family      string   `json:"family" yaml:"family"`
 	Health      string   `json:"health" yaml:"health"` // healthy, degraded or unhealthy
 	Reasons     []string `json:"reasons" yaml:"reasons"`
-	PCIAddress  string   `json:"pciAddress" yaml:"pciAddress"` // with domain; "" if there is none
+	PCIAddress  string   `json:"pciAddress" yaml:"pciAddress"` // with domain; "" if the device doesn't have one
 	PCIVendor   string   `json:"pciVendor" yaml:"pciVendor"`   // four hex digits, as shown by lspci -nn; "" if not known
 	PCIDevice   string   `json:"pciDevice" yaml:"pciDevice"`   // in the same form as PCIVendor
 	NUMANode    *int     `json:"numaNode" yaml:"numaNode"`
@@ -33,42 +33,42 @@ type Row struct {
 	DeviceNodes []string `json:"deviceNodes" yaml:"deviceNodes"`                   // paths on the host
 	Parent      string   `json:"parent" yaml:"parent"`                             // name of the FME or ""
 	Holder      []string `json:"holder" yaml:"holder"`                             // namespace/pod/container
-	HolderUIDs  []string `json:"holderUids,omitempty" yaml:"holderUids,omitempty"` // the UIDs of the pods in Holder, "" if not known; missing if none is known
-	HolderKnown bool     `json:"holderKnown" yaml:"holderKnown"`                   // if it is false, the device may have a holder even though Holder is empty
+	HolderUIDs  []string `json:"holderUids,omitempty" yaml:"holderUids,omitempty"` // the UIDs of the pods in Holder, "" if unknown; omitted if none are known
+	HolderKnown bool     `json:"holderKnown" yaml:"holderKnown"`                   // if false, the device may have a holder even though Holder is empty
 
-	// Held is true if the device was given to a container, even if the container's name isn't known yet. It is nil if
-	// this isn't known.
+	// Held is true if the device has been allocated to a container, even if the container's name isn't known yet. It is
+	// nil if it isn't known whether the device has been allocated.
 	Held        *bool          `json:"held" yaml:"held"`
-	NodeNumbers []string       `json:"nodeNumbers" yaml:"nodeNumbers"` // MAJOR:MINOR of the nodes
-	ParentNodes []string       `json:"parentNodes" yaml:"parentNodes"` // the FME's nodes, as names below the device root
+	NodeNumbers []string       `json:"nodeNumbers" yaml:"nodeNumbers"` // MAJOR:MINOR of the device nodes
+	ParentNodes []string       `json:"parentNodes" yaml:"parentNodes"` // the FME's device nodes, as names below the device root
 	Cordon      *cordon.Cordon `json:"cordon" yaml:"cordon"`           // nil if there is none
 
 	// MissingSince is when the daemon first noticed that a previously present card was missing. It is nil if the device
 	// isn't missing.
 	MissingSince *time.Time `json:"missingSince,omitempty" yaml:"missingSince,omitempty"`
 
-	Sensors []sensors.Reading `json:"sensors,omitempty" yaml:"sensors,omitempty"` // its card's sensors, summary first; missing if none are read
+	Sensors []sensors.Reading `json:"sensors,omitempty" yaml:"sensors,omitempty"` // the card's sensors, summary first; omitted if none are read
 
-	PCIID       string            `json:"pciId" yaml:"pciId"`             // VVVV:DDDD, from PCIVendor and PCIDevice; "" if not known
+	PCIID       string            `json:"pciId" yaml:"pciId"`             // VVVV:DDDD, from PCIVendor and PCIDevice; "" if unknown
 	Subsystem   string            `json:"subsystem" yaml:"subsystem"`     // VVVV:DDDD of the subsystem
 	Attributes  map[string]string `json:"attributes" yaml:"attributes"`   // facts specific to the family
-	Members     []string          `json:"members" yaml:"members"`         // addresses of its other functions, with domain
+	Members     []string          `json:"members" yaml:"members"`         // addresses of the device's other functions, with domain
 	SharedNodes []string          `json:"sharedNodes" yaml:"sharedNodes"` // paths on the host
 	Mounts      []string          `json:"mounts" yaml:"mounts"`           // paths on the host
 }
 
-// List contains the devices at one point in time, with their holders.
+// List holds the devices at one point in time, with their holders.
 type List struct {
 	Devices []*inventory.Device
 	HostDev string             // the device root on the host
 	HostSys string             // the sysfs root on the host
-	Use     inventory.Holdings // the zero value means not known
+	Use     inventory.Holdings // zero if unknown
 	Cordons []cordon.Cordon
 	Missing []ledger.Missing
 	Sensors map[string]measured.Card // by the card's PCI address
 }
 
-// Rows returns one row for each device, in order, followed by one for each missing card that has no listed device.
+// Rows returns a row for each device, in order, followed by a row for each missing card without a listed device.
 func (l List) Rows() []Row {
 	rows := make([]Row, len(l.Devices), len(l.Devices)+len(l.Missing))
 	for i, d := range l.Devices {
@@ -76,7 +76,7 @@ func (l List) Rows() []Row {
 	}
 	for _, m := range l.Missing {
 		if slices.ContainsFunc(l.Devices, func(d *inventory.Device) bool { return d.ID == m.Card || strings.HasPrefix(d.ID, m.Card+"-p") }) {
-			continue // a container is still holding it
+			continue // still listed because a container holds it
 		}
 		address, _ := sysfs.ParseAddress(m.Card)
 		r := l.row(&inventory.Device{
@@ -110,7 +110,7 @@ func (l List) row(d *inventory.Device) Row {
 	}
 	for _, h := range l.Use.Of[r.ID] {
 		for _, name := range h.Holders {
-			if !slices.Contains(r.Holder, name) { // it may hold the device under two names
+			if !slices.Contains(r.Holder, name) { // a container may hold the device under two resource names
 				r.Holder = append(r.Holder, name)
 				r.HolderUIDs = append(r.HolderUIDs, h.PodUID())
 			}
@@ -138,7 +138,7 @@ func (r Row) holders() string {
 	return strings.Join(r.Holder, ",")
 }
 
-// paths returns the nodes' paths on the host.
+// paths returns the paths of device nodes on the host.
 func (l List) paths(names []string) []string {
 	paths := make([]string, len(names))
 	for i, name := range names {
@@ -147,7 +147,7 @@ func (l List) paths(names []string) []string {
 	return paths
 }
 
-// known returns a pointer to n, or nil if n is -1, which means that the number isn't known.
+// known returns a pointer to n, or nil if n is -1, which stands for an unknown number.
 func known(n int) *int {
 	if n < 0 {
 		return nil

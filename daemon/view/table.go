@@ -13,10 +13,10 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// Formats lists the formats of [Print]. There is also "", for the short table.
+// Formats lists the formats that [Print] accepts, apart from "", which is the short table.
 var Formats = []string{"json", "yaml", "wide"}
 
-// Print writes rows in a given format. If colour is true, tables have terminal colours.
+// Print writes rows in the given format. If colour is true, tables use terminal colours.
 func Print(w io.Writer, rows []Row, format string, colour bool) error {
 	switch format {
 	case "json":
@@ -54,7 +54,7 @@ var short = []column{
 	resource,
 }
 
-// resource is the last column, because in af mode its values are 69 characters long.
+// resource is always the last column, because its values are 69 characters long in af mode.
 var resource = column{"RESOURCE", func(r Row) string { return r.Resource }}
 
 var wide = append(short[:len(short)-1:len(short)-1],
@@ -78,7 +78,7 @@ var wide = append(short[:len(short)-1:len(short)-1],
 	column{"SENSORS", func(r Row) string {
 		var all []string
 		for _, s := range r.Sensors {
-			if s.Chip == "" { // there are too many others for a table
+			if s.Chip == "" { // only the summary; there are too many other sensors for a table
 				all = append(all, s.Name+"="+strconv.FormatFloat(s.Value, 'g', 4, 64)+s.Kind.Unit())
 			}
 		}

@@ -1,2 +1,2 @@
-// Package bitstreams follows the names of the bitstreams in a node's store. The driver publishes them in its slices.
+// Package bitstreams keeps track of the bitstreams in a node's store, which the driver publishes in its slices.
 package bitstreams

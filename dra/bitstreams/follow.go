@@ -20,30 +20,30 @@ import (
 )
 
 const (
-	// maxBitstreams is the largest number of bitstreams that are followed. They fill eight slices.
+	// maxBitstreams is the maximum number of bitstreams that are published. They fill eight slices.
 	maxBitstreams = 512
-	// settleTime is how long the store must be unchanged before it is read, because several files may be installed
-	// together.
+	// settleTime is how long the store must be unchanged before it is read, because several files may be installed at
+	// once.
 	settleTime = 200 * time.Millisecond
-	// interval is the longest time between two reads. It is needed because inotify can miss changes.
+	// interval is the maximum time between two reads. Without it, changes that inotify misses would never be noticed.
 	interval = time.Minute
-	// blindInterval replaces interval while the store cannot be watched, for example because it does not exist yet.
+	// blindInterval replaces interval while the store can't be watched, for example because it doesn't exist yet.
 	blindInterval = 10 * time.Second
-	// readTimeout limits how long reading the store can take. The store may be on a network file system that hangs.
+	// readTimeout is the time limit for reading the store, which may be on a network file system that hangs.
 	readTimeout = 5 * time.Second
 )
 
-// Follower follows the bitstreams in a store. Create it with [New], and run it once.
+// Follower follows the bitstreams in a store. Create it with [New], and call Run once.
 type Follower struct {
 	store  programming.Store
 	log    *zap.Logger
 	disk   *privatedir.Turns
-	dirs   []string // the store, and the directories of interfaces in it
+	dirs   []string // the store and the interface directories in it
 	stored *latest.Value[[]programming.Stored]
 	failed string // the error that was logged last
 }
 
-// New reads the store and returns a Follower. It blocks for up to 5 s.
+// New returns a Follower after reading the store, which takes up to 5 s.
 func New(store programming.Store, log *zap.Logger) *Follower {
 	f := &Follower{
 		store: store, log: log.Named("bitstreams"), disk: privatedir.NewTurns(string(store)), stored: latest.New[[]programming.Stored](nil),
@@ -52,18 +52,18 @@ func New(store programming.Store, log *zap.Logger) *Follower {
 	return f
 }
 
-// Latest returns the bitstreams, sorted, and a channel that is closed when they have changed. Bitstreams whose name is
-// not valid in the API are left out. While the store cannot be read, the list is empty, because the hook could not read
-// the store either.
+// Latest returns the bitstreams, sorted, and a channel that is closed when they change. It omits bitstreams whose names
+// aren't valid in the API. While the store can't be read, the list is empty, because the hook can't read the store
+// either.
 func (f *Follower) Latest() ([]programming.Stored, <-chan struct{}) { return f.stored.Load() }
 
-// Run follows the store until ctx ends. Then it returns nil.
+// Run follows the store until ctx is done, and then returns nil.
 func (f *Follower) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		dirs := f.dirs
 		watching, stop := context.WithCancel(ctx)
 		dirwatch.Run(watching, dirwatch.Config{
-			// A hidden file is not a bitstream yet. Someone may still be writing to it, possibly for an hour.
+			// A hidden file isn't a bitstream yet. It may still be written to, possibly for an hour.
 			Dirs: dirs, Concerns: func(e notify.Event) bool { return !strings.HasPrefix(filepath.Base(e.Name), ".") },
 			Settle: settleTime, Interval: interval, Blind: blindInterval, Log: f.log,
 		}, func() {
@@ -87,7 +87,7 @@ func (f *Follower) content() (found content, err error) {
 	entries, _ := os.ReadDir(string(f.store)) // Names returns the error
 	for _, e := range entries {
 		if id, err := programming.ParseID(e.Name()); err == nil && id == e.Name() && e.IsDir() {
-			found.dirs = append(found.dirs, filepath.Join(string(f.store), id)) // even if it is empty: a file is being copied
+			found.dirs = append(found.dirs, filepath.Join(string(f.store), id)) // even if it is empty, because a file may be about to be installed
 		}
 	}
 	found.stored, err = f.store.Names()
@@ -107,7 +107,7 @@ func (f *Follower) read(ctx context.Context) {
 	now := content{dirs: []string{string(f.store)}}
 	select {
 	case now = <-read:
-	default: // the file system hangs
+	default: // the file system is hanging
 	}
 	f.dirs = now.dirs
 	text := ""

@@ -28,56 +28,55 @@ import (
 )
 
 const (
-	// maxWait is how long Prepare waits for a device. The kubelet ends a call after 45 s, and doesn't retry a failed
+	// maxWait is how long Prepare waits for a device. The kubelet cancels a call after 45 s, and doesn't retry a failed
 	// call for at least 60 s.
 	maxWait = 30 * time.Second
-	// answerWithin is the time that Prepare reserves for its answer after it has waited.
+	// answerWithin is the time that Prepare leaves for its answer after waiting for a device.
 	answerWithin = 5 * time.Second
-	// lockWithin is the longest wait for the lock. Another instance holds the lock only for one write.
+	// lockWithin is the maximum wait for the lock. Other instances hold the lock only for the duration of a write.
 	lockWithin = 3 * time.Second
-	// retry is the longest time between two of Prepare's attempts. Without a newer snapshot, an attempt may succeed
-	// because another claim has been unprepared.
+	// retry is the maximum time between two of Prepare's attempts. Even without a newer snapshot, an attempt may
+	// succeed because another claim has been unprepared.
 	retry = time.Second
-	// recheck is the longest time between two checks of the CDI spec and of the claims of another instance.
+	// recheck is the maximum time between two checks of the CDI spec and of other instances' claims.
 	recheck = 10 * time.Second
 )
 
-// The environment variables that list the IDs of a request's devices, separated by commas, in allocation order. Both
-// have the same value. If a container uses several requests or claims, these variables list only the devices of the
-// last one, because CDI cannot join values. A container also gets one variable for each of its devices, whose name
-// starts with envDevice.
+// ACCELERATOR_UNITS and ACCELERATOR_DEVICES both list the IDs of a request's devices, separated by commas, in
+// allocation order. If a container uses several requests or claims, they list only the devices of the last one, because
+// CDI can't join values. So a container also gets a variable for each of its devices, whose name starts with envDevice.
 const (
 	envUnits   = "ACCELERATOR_UNITS"
 	envDevices = "ACCELERATOR_DEVICES"
 	envDevice  = "ACCELERATOR_DEVICE_" // followed by the device's name in capitals, with _ for -
 )
 
-// Config is the configuration of [Claims]. All fields are required unless their comment says otherwise.
+// Config configures [Claims]. All fields are required unless their comment says otherwise.
 type Config struct {
-	Dir  string    // the driver's directory, which contains the file with the claims
-	Boot string    // ID of the boot, which changes with each restart of the node
+	Dir  string    // the driver's directory, which contains claims.json
+	Boot string    // boot ID, which changes with each restart of the node
 	Node string    // name of the node and of its pool
-	Spec *cdi.Spec // the spec of a CDI kind that only claims use; the caller closes it
-	// HostSysRoot is the root of sysfs on the host.
+	Spec *cdi.Spec // spec of a CDI kind that only claims use; the caller must close it
+	// HostSysRoot is where sysfs is mounted on the host.
 	HostSysRoot string
 	Devices     Devices
-	// Taints returns the taints of an unhealthy device in its ResourceSlice.
+	// Taints returns an unhealthy device's taints in its ResourceSlice.
 	Taints func(*inventory.Device) []resourceapi.DeviceTaint
-	// Elsewhere is optional. It returns the devices that are held through the device plugin API, by ID. It may block
-	// until its context ends.
+	// Elsewhere is optional. It returns the devices that containers hold through the device plugin API, by device ID.
+	// It may block until its context is done.
 	Elsewhere func(context.Context) map[string][]inventory.Holding
-	// Client and Named are optional. If both are set, Run unprepares the claims that the kubelet has forgotten. Named
-	// returns the devices of all claims that the kubelet reports as held, by their API names. It returns an error if
-	// the kubelet's answer may be incomplete. It may block until its context ends.
+	// Client and Named are optional. If both are set, Run unprepares claims that the kubelet has forgotten. Named
+	// returns the API names of all devices that the kubelet lists for claims, or an error if the kubelet's answer may
+	// be incomplete. It may block until its context is done.
 	Client kubernetes.Interface
 	Named  func(context.Context) (map[string]bool, error)
-	// Attributes is optional. It returns the attributes of a device in its ResourceSlice, for the metadata files of
-	// containers. Without it, containers get no metadata files.
+	// Attributes is optional. It returns a device's attributes in its ResourceSlice, for the metadata files in
+	// containers. Without it, there are no metadata files.
 	Attributes func(*inventory.Device) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
-	// Claimed is optional. It stores the nodes that the devices of prepared claims were given, by device ID, for a
-	// device plugin that takes over the node.
+	// Claimed is optional. It stores the device nodes of prepared claims, by device ID, for a device plugin that takes
+	// over the node.
 	Claimed func(ctx context.Context, nodes map[string][]string) error
-	// Programming is optional. Without it, devices are never programmed for a claim.
+	// Programming is optional. Without it, devices aren't programmed for claims.
 	Programming *Programming
 	Log         *zap.Logger
 	Metrics     *metrics.Metrics
@@ -94,25 +93,25 @@ type Claims struct {
 	cfg     Config
 	log     *zap.Logger
 	added   chan struct{}
-	changes *latest.Value[struct{}] // replaced after each change of the claims on disk
-	problem atomic.Pointer[error]   // result of the newest check; nil: the spec is up to date
+	changes *latest.Value[struct{}] // replaced after each change to the claims on disk
+	problem atomic.Pointer[error]   // error of the latest check; nil if the spec is up to date
 
-	count         atomic.Int32 // prepared claims in the file, as of the last read or write
-	preparationOf sync.Map     // uid of a claim that this instance has prepared → the number of its preparation, an int
+	count         atomic.Int32 // number of prepared claims in the file when it was last read or written
+	preparationOf sync.Map     // number of the preparation (int), by uid of a claim that this instance has prepared
 
-	busy chan struct{} // contains an element while a call uses the file or the fields below
-	// known lists the claims as they were last read or written. hasRead is true after the file was read once.
+	busy chan struct{} // holds an element while a call is using the file or the fields below
+	// known lists the claims as they were last read or written. hasRead is true once the file has been read.
 	known        []record
 	hasRead      bool
-	files        map[string]cdi.File // the mount of each metadata file, by the name of the file
+	files        map[string]cdi.File // mount of each metadata file, by file name
 	preparations int                 // number of preparations by this instance
-	// complete is true after the first complete snapshot. Until then the spec is not changed, because the new one would
-	// lack the devices that have not been read yet.
+	// complete is true after the first complete snapshot. Until then, the spec isn't changed, because a new spec would
+	// lack the devices that haven't been read yet.
 	complete bool
 }
 
-// Open returns the claims of a directory, and creates the directory if needed. It does not read the file. If the file
-// is not valid, Ready and all calls return the error.
+// Open returns the claims in a directory, which it creates if necessary. It doesn't read the file. If the file isn't
+// valid, Ready and all calls return the error.
 func Open(cfg Config) (*Claims, error) {
 	dir, err := privatedir.OpenDir(cfg.Dir, true)
 	if err != nil {
@@ -123,13 +122,13 @@ func Open(cfg Config) (*Claims, error) {
 	}, dir.Close()
 }
 
-// Prepare gives a claim either all of its devices that belong to this driver, or none of them. For a claim that is
-// already prepared, it returns the same answer, and rewrites the CDI spec if needed. Prepare waits up to 30 s while a
-// device is unhealthy or prepared for another claim, or while devices of the node have not been read yet. It returns
-// before the deadline of ctx.
+// Prepare prepares all of a claim's devices that belong to this driver, or none of them. If the claim is already
+// prepared, Prepare returns the same answer, and rewrites the CDI spec if necessary. It waits for up to 30 s while a
+// device is unhealthy or prepared for another claim, or while not all of the node's devices have been read yet. It
+// returns before the deadline of ctx.
 //
-// If a device has left the node, Prepare returns an error immediately. It records the claim as waiting, so that
-// [Claims.Holdings] lists the device.
+// If a device has left the node, Prepare records the claim as waiting, so that [Claims.Holdings] lists the device, and
+// returns an error immediately.
 func (c *Claims) Prepare(ctx context.Context, claim *resourceapi.ResourceClaim) kubeletplugin.PrepareResult {
 	began := time.Now()
 	r, err := newRequest(claim, c.cfg.Node, c.cfg.Programming != nil)
@@ -155,8 +154,8 @@ func (c *Claims) Prepare(ctx context.Context, claim *resourceapi.ResourceClaim) 
 	return kubeletplugin.PrepareResult{Devices: devices}
 }
 
-// await attempts the request immediately, and then with each new snapshot and once a second, until it is served or
-// rejected.
+// await attempts to serve the request immediately, with each new snapshot and once a second, until an attempt succeeds
+// or waiting can't help.
 func (c *Claims) await(ctx context.Context, r request) ([]kubeletplugin.Device, error) {
 	wait := maxWait
 	if deadline, ok := ctx.Deadline(); ok {
@@ -182,9 +181,9 @@ func (c *Claims) await(ctx context.Context, r request) ([]kubeletplugin.Device, 
 	}
 }
 
-// attempt serves or rejects the request. The error wraps errNotYet if a later attempt may succeed. before is a snapshot
-// for the checks that do not need the lock. The devices, the CDI spec and the answer come from one snapshot, which is
-// before or a newer one.
+// attempt makes one attempt to serve the request. The error wraps errNotYet if a later attempt may succeed. The
+// snapshot before is used for checks that don't need the lock. The devices, the CDI spec and the answer all come from
+// one snapshot, which may be newer.
 func (c *Claims) attempt(ctx context.Context, r request, before inventory.Snapshot) (answer []kubeletplugin.Device, err error) {
 	if before.Awaiting {
 		return nil, notYet{errors.New("the kubelet has not reported yet which devices are in use through the device plugin API")}
@@ -192,7 +191,7 @@ func (c *Claims) attempt(ctx context.Context, r request, before inventory.Snapsh
 	if !before.Complete {
 		return nil, notYet{errors.New("the devices of the node have not all been read yet")}
 	}
-	problems := c.unprogrammable(r, before) // without the lock, because it reads the store
+	problems := c.unprogrammable(r, before) // don't hold the lock while reading the store
 	var elsewhere map[string][]inventory.Holding
 	if c.cfg.Elsewhere != nil {
 		elsewhere = c.cfg.Elsewhere(ctx)
@@ -222,9 +221,9 @@ func (c *Claims) attempt(ctx context.Context, r request, before inventory.Snapsh
 	return answer, err
 }
 
-// admit records the devices of a claim that doesn't have a record yet. If a device has left the node, it records the
-// claim as waiting instead, and returns an error. problems are the results of [Claims.unprogrammable], and elsewhere is
-// the result of [Config.Elsewhere].
+// admit records a claim as prepared. If one of its devices has left the node, it records the claim as waiting instead,
+// and returns an error. problems is the result of [Claims.unprogrammable], and elsewhere is the result of
+// [Config.Elsewhere].
 func (c *Claims) admit(ctx context.Context, dir *os.Root, r request, s inventory.Snapshot, problems []error, elsewhere map[string][]inventory.Holding) error {
 	claim, err := c.decide(r, s, problems, elsewhere)
 	if len(claim.Devices) == 0 {
@@ -238,7 +237,7 @@ func (c *Claims) admit(ctx context.Context, dir *os.Root, r request, s inventory
 	} else {
 		all[i] = claim
 	}
-	// The kubelet no longer waits for this call, and may already have called Unprepare.
+	// If ctx is done, the kubelet no longer waits for this call, and may already have called Unprepare.
 	if canceled := context.Cause(ctx); canceled != nil {
 		return canceled
 	}
@@ -251,26 +250,26 @@ func (c *Claims) admit(ctx context.Context, dir *os.Root, r request, s inventory
 	return cmp.Or(err, failed)
 }
 
-// decide returns the record for the claim of a request: prepared, or waiting together with an error. If the claim must
-// not be recorded, it returns a record without devices, and an error.
+// decide returns the record for a request's claim. If the record says that the claim is waiting, decide also returns an
+// error. If the claim must not be recorded, decide returns an error and a record without devices.
 func (c *Claims) decide(r request, s inventory.Snapshot, problems []error, elsewhere map[string][]inventory.Holding) (record, error) {
 	for _, d := range r.Devices {
 		if held := elsewhere[d.id]; len(held) > 0 && !d.Admin {
-			// The inventory's answer may be older.
+			// The snapshot may be too old to show this.
 			return record{}, d.named(heldElsewhere(held[0]))
 		}
 	}
 	claim := r.record
 	given, gone, err := r.judge(s, c.cfg.Taints, problems)
 	if err != nil {
-		// A claim with admin access does not hold a device, so recording it would have no effect.
+		// Devices with admin access aren't held, so there is no point in recording them.
 		claim.Waiting, claim.Devices = true, slices.DeleteFunc(gone, func(d device) bool { return d.Admin })
 		return claim, err
 	}
 	for _, d := range given {
 		if o := holder(c.known, d.Name); o != nil && !d.Admin {
-			// After a pod is deleted by force, the scheduler allocates its device again seconds before the kubelet
-			// unprepares its claim.
+			// After a pod has been force-deleted, the scheduler may allocate its device to another claim seconds before
+			// the kubelet unprepares the pod's claim.
 			return record{}, d.named(notYet{fmt.Errorf("is prepared for claim %s (uid %s)", o, o.UID)})
 		}
 		if err := (device{}).mayGet(d.Nodes, c.known, r.UID); err != nil && !d.Admin {
@@ -281,7 +280,7 @@ func (c *Claims) decide(r request, s inventory.Snapshot, problems []error, elsew
 	return claim, nil
 }
 
-// answer returns the CDI names of a claim's devices. It returns an error if one of them is missing from the spec.
+// answer returns the CDI names of a claim's devices, or an error if one of them isn't in the spec.
 func (c *Claims) answer(r request, s inventory.Snapshot) (answer []kubeletplugin.Device, err error) {
 	for i, d := range r.Devices {
 		name, ok := c.cfg.Spec.Name(r.cdiName(d))
@@ -294,7 +293,7 @@ func (c *Claims) answer(r request, s inventory.Snapshot) (answer []kubeletplugin
 			if err == nil {
 				_, err = c.hook(recorded, now)
 			}
-			if err == nil { // the device was not usable when the spec was written
+			if err == nil { // the device wasn't usable when the spec was written
 				err = notYet{errors.New("is not in the CDI spec yet")}
 			}
 			return nil, d.named(err)
@@ -328,9 +327,9 @@ func (c *Claims) Unprepare(ctx context.Context, claim kubeletplugin.NamespacedOb
 	return nil
 }
 
-// remove removes a claim's CDI devices and record.
+// remove removes the CDI devices and the record of c.known[i].
 func (c *Claims) remove(dir *os.Root, i int, s inventory.Snapshot) error {
-	// The CDI devices are removed first. As long as the record exists, other claims can't get the devices.
+	// Remove the CDI devices first. While the record exists, other claims can't get the devices.
 	rest := slices.Delete(slices.Clone(c.known), i, i+1)
 	described, err := c.apply(dir, rest, s)
 	c.note(errors.Join(described, err))
@@ -342,8 +341,8 @@ func (c *Claims) remove(dir *os.Root, i int, s inventory.Snapshot) error {
 }
 
 // Holdings returns the devices that claims hold, by device ID, for [inventory.Config.Holders]. The names of the holders
-// are not set. A device counts as held while a claim waits for it. A device that is used only with admin access is in
-// the map without a holding.
+// aren't set. A device counts as held while a claim is waiting for it. A device that is used only with admin access is
+// in the map, but without a holding.
 func (c *Claims) Holdings(ctx context.Context) (map[string][]inventory.Holding, error) {
 	all, err := c.recorded(ctx)
 	if err != nil {
@@ -352,13 +351,13 @@ func (c *Claims) Holdings(ctx context.Context) (map[string][]inventory.Holding, 
 	held := map[string][]inventory.Holding{}
 	for _, r := range all {
 		for _, d := range r.Devices {
-			if d.Admin { // the kubelet names its pods, but they do not hold the device
+			if d.Admin { // the kubelet lists these pods, but they don't hold the device
 				if _, known := held[d.id]; !known {
 					held[d.id] = nil
 				}
 				continue
 			}
-			// There is one holding for each device. A prepared claim takes precedence over waiting ones, which have no
+			// There is one holding for each device. Prepared claims take precedence over waiting ones, which don't have
 			// nodes.
 			if held[d.id] == nil || !r.Waiting {
 				held[d.id] = []inventory.Holding{{As: draname.Driver, Nodes: d.Nodes, Later: d.Later, Given: d.identity(), AnyAFU: d.Wanted != ""}}
@@ -368,7 +367,7 @@ func (c *Claims) Holdings(ctx context.Context) (map[string][]inventory.Holding, 
 	return held, nil
 }
 
-// recorded returns the claims on disk. It needs no lock, because the file is replaced atomically.
+// recorded returns the claims on disk. It doesn't need the lock, because the file is replaced atomically.
 func (c *Claims) recorded(ctx context.Context) ([]record, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
@@ -384,10 +383,10 @@ func (c *Claims) recorded(ctx context.Context) ([]record, error) {
 	return read(dir, c.cfg.Boot)
 }
 
-// Added returns a channel that receives an element after the claims on disk have changed.
+// Added returns a channel that receives an element after a change to the claims on disk.
 func (c *Claims) Added() <-chan struct{} { return c.added }
 
-// Changed returns a channel that is closed after the claims on disk have changed.
+// Changed returns a channel that is closed after the next change to the claims on disk.
 func (c *Claims) Changed() <-chan struct{} {
 	_, stale := c.changes.Load()
 	return stale
@@ -396,12 +395,12 @@ func (c *Claims) Changed() <-chan struct{} {
 // Prepared describes a prepared claim.
 type Prepared struct {
 	UID, Namespace, Name string
-	Devices              []string // their ids, in the order of the allocation
+	Devices              []string // device ids, in the order of the allocation
 	// Preparation changes when the claim is unprepared and then prepared again.
 	Preparation int
 }
 
-// Prepared returns the claims that are prepared.
+// Prepared returns the prepared claims.
 func (c *Claims) Prepared(ctx context.Context) ([]Prepared, error) {
 	all, err := c.recorded(ctx)
 	if err != nil {
@@ -418,11 +417,11 @@ func (c *Claims) Prepared(ctx context.Context) ([]Prepared, error) {
 	return prepared, nil
 }
 
-// Count returns the number of prepared claims when the file was last read or written. It does not block.
+// Count returns the number of prepared claims when the file was last read or written. It doesn't block.
 func (c *Claims) Count() int { return int(c.count.Load()) }
 
 // Run keeps the CDI spec up to date with the claims and the latest snapshot, and unprepares claims that the kubelet has
-// forgotten. It returns nil when ctx ends. It doesn't change the spec before the first complete snapshot.
+// forgotten. It doesn't change the spec before the first complete snapshot. It returns nil when ctx is done.
 func (c *Claims) Run(ctx context.Context) error {
 	var comparing sync.WaitGroup
 	defer comparing.Wait()
@@ -441,7 +440,7 @@ func (c *Claims) Run(ctx context.Context) error {
 	}
 }
 
-// Ready returns nil if, at the last check, the claims could be read and the CDI spec could be written.
+// Ready returns nil if the last check could read the claims and write the CDI spec.
 func (c *Claims) Ready() error {
 	if err := c.problem.Load(); err != nil {
 		return *err
@@ -449,8 +448,8 @@ func (c *Claims) Ready() error {
 	return nil
 }
 
-// check reads the claims and writes the CDI spec. If the claims cannot be read, it uses those that were read last,
-// because it must still withhold the nodes of a device that has left.
+// check reads the claims and writes the CDI spec. If the claims can't be read, check uses those that were read last,
+// because the spec must still withhold the nodes of devices that have left.
 func (c *Claims) check(ctx context.Context) {
 	isRead := false
 	err := c.locked(ctx, func(dir *os.Root, s inventory.Snapshot) error {
@@ -465,14 +464,14 @@ func (c *Claims) check(ctx context.Context) {
 	c.note(err)
 	if c.hasRead {
 		if s := c.newest(); c.complete {
-			_ = c.cfg.Spec.Write(c.injected(c.known, s)) // the error of reading the claims has been logged
+			_ = c.cfg.Spec.Write(c.injected(c.known, s)) // the error from reading the claims has been logged
 		}
 	}
 }
 
-// update records the new nodes of prepared devices, and then writes the CDI spec, which may contain only recorded
-// nodes. It logs the first error and the recovery. If the nodes cannot be recorded, the spec omits their devices.
-// described is the error of the metadata files of all claims.
+// update records the new nodes of prepared devices, and then writes the CDI spec, which must contain only recorded
+// nodes. If nodes can't be recorded, the spec omits their devices. update logs the first error and the recovery.
+// described is the error from writing the metadata files of all claims.
 func (c *Claims) update(ctx context.Context, dir *os.Root, s inventory.Snapshot) (described, err error) {
 	remembered := c.remember(ctx, dir, s)
 	described, err = c.apply(dir, c.known, s)
@@ -481,10 +480,10 @@ func (c *Claims) update(ctx context.Context, dir *os.Root, s inventory.Snapshot)
 	return described, err
 }
 
-// remember records the nodes that the devices of prepared claims have got since Prepare. A container that restarts gets
-// these nodes from the spec. It may have them open until it ends, even if the device leaves again and the driver
-// restarts. remember passes the nodes to [Config.Claimed] before it writes them, so that a device plugin knows about
-// all nodes that containers can get.
+// remember records nodes that devices of prepared claims have got since Prepare. A container that restarts gets these
+// nodes from the spec, and may have them open until it ends, even if the device leaves again and the driver restarts.
+// remember first passes the nodes to [Config.Claimed], so that a device plugin knows about every node that a container
+// may get.
 func (c *Claims) remember(ctx context.Context, dir *os.Root, s inventory.Snapshot) error {
 	all, changed := slices.Clone(c.known), false
 	for i, r := range all {
@@ -508,7 +507,7 @@ func (c *Claims) remember(ctx context.Context, dir *os.Root, s inventory.Snapsho
 	return c.write(dir, all)
 }
 
-// tell passes the nodes of these claims to [Config.Claimed].
+// tell passes the nodes of prepared claims to [Config.Claimed].
 func (c *Claims) tell(ctx context.Context, all []record) error {
 	if c.cfg.Claimed == nil {
 		return nil
@@ -524,16 +523,16 @@ func (c *Claims) tell(ctx context.Context, all []record) error {
 	return c.cfg.Claimed(ctx, nodes)
 }
 
-// newest returns the latest snapshot, and sets c.complete if that snapshot is complete.
+// newest returns the latest snapshot, and sets c.complete if the snapshot is complete.
 func (c *Claims) newest() inventory.Snapshot {
 	s, _ := c.cfg.Devices.Latest()
 	c.complete = c.complete || s.Complete
 	return s
 }
 
-// apply writes the metadata files and the CDI spec for these claims. A metadata file exists for as long as the spec
-// mounts it. described is the error of the metadata files. It is returned separately because on a full disk the files
-// cannot be written, but a claim can still be unprepared.
+// apply writes the metadata files and the CDI spec for the claims in all. A metadata file exists for as long as the
+// spec mounts it. described is the error from writing the metadata files. It is separate because on a full disk the
+// files can't be written, but claims can still be unprepared.
 func (c *Claims) apply(dir *os.Root, all []record, s inventory.Snapshot) (described, err error) {
 	if !c.complete {
 		return nil, nil
@@ -557,14 +556,14 @@ func (c *Claims) note(err error) {
 	}
 }
 
-// injected returns the CDI devices of these claims.
+// injected returns the CDI devices of the claims in all.
 func (c *Claims) injected(all []record, s inventory.Snapshot) []cdi.Device {
 	var devices []cdi.Device
 	for _, r := range all {
 		if r.Waiting {
 			continue
 		}
-		of := map[string][]string{} // request → IDs of its devices
+		of := map[string][]string{} // device IDs, by request
 		for _, d := range r.Devices {
 			of[d.Request] = append(of[d.Request], d.id)
 		}
@@ -575,7 +574,7 @@ func (c *Claims) injected(all []record, s inventory.Snapshot) []cdi.Device {
 			}
 			hook, err := c.hook(d, now)
 			if err != nil {
-				continue // a container that restarts would get another AFU
+				continue // without the hook, a container that restarts would get a different AFU
 			}
 			ids := strings.Join(of[d.Request], ",")
 			devices = append(devices, cdi.Device{
@@ -597,7 +596,7 @@ func (c *Claims) write(dir *os.Root, all []record) error {
 	if err == nil {
 		c.know(all)
 	}
-	c.signal() // even after an error, because the file may have been replaced
+	c.signal() // even after an error, because the file may have been replaced nevertheless
 	return err
 }
 
@@ -609,9 +608,9 @@ func (c *Claims) signal() {
 	}
 }
 
-// locked calls work while other calls and other instances are unable to change the claims. While work runs, c.known
-// lists the claims on disk, and the snapshot is the latest one. With an older snapshot, nodes that have been withdrawn
-// could return to the CDI spec.
+// locked calls work while neither other calls nor other instances can change the claims. During work, c.known lists the
+// claims on disk. The snapshot is the latest one, because with an older one, nodes that have been withdrawn could
+// return to the CDI spec.
 func (c *Claims) locked(ctx context.Context, work func(*os.Root, inventory.Snapshot) error) error {
 	if err := c.enter(ctx); err != nil {
 		return err
@@ -633,7 +632,7 @@ func (c *Claims) locked(ctx context.Context, work func(*os.Root, inventory.Snaps
 	if err != nil {
 		return err
 	}
-	if c.hasRead && !slices.EqualFunc(all, c.known, record.equal) { // by another instance
+	if c.hasRead && !slices.EqualFunc(all, c.known, record.equal) { // changed by another instance
 		c.signal()
 	}
 	c.know(all)
@@ -641,7 +640,7 @@ func (c *Claims) locked(ctx context.Context, work func(*os.Root, inventory.Snaps
 	return work(dir, c.newest())
 }
 
-// know stores the claims that are on disk.
+// know remembers the claims that are on disk.
 func (c *Claims) know(all []record) {
 	prepared := 0
 	for _, r := range all {
@@ -653,7 +652,7 @@ func (c *Claims) know(all []record) {
 	c.count.Store(int32(prepared))
 }
 
-// enter blocks until no other call uses the file, or until ctx ends.
+// enter blocks until no other call is using the file, or ctx is done.
 func (c *Claims) enter(ctx context.Context) error {
 	select {
 	case c.busy <- struct{}{}:

@@ -14,20 +14,20 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
-// The apiVersion and the kind of an [AcceleratorConfig].
+// The apiVersion and kind of an [AcceleratorConfig].
 const (
 	ConfigAPIVersion = draname.Driver + "/v1alpha1"
 	ConfigKind       = "AcceleratorConfig"
 )
 
-// AcceleratorConfig is the configuration for this driver in a claim or a DeviceClass. It is the value of
+// AcceleratorConfig is the configuration for this driver in a claim or DeviceClass. It is the value of
 // opaque.parameters in an element of the config list.
 type AcceleratorConfig struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// AFUID is the AFU that the devices are programmed with if they don't have it already. It consists of 32
-	// hexadecimal digits in upper or lower case, with either all four dashes of a UUID or none. [ParseConfig] returns
-	// it in lower case without dashes.
+	// AFUID is the AFU that devices are programmed with unless they already have it: 32 hexadecimal digits in upper or
+	// lower case, with either all four dashes of a UUID or none. [ParseConfig] converts it to lower case without
+	// dashes.
 	AFUID string `json:"afuId"`
 }
 
@@ -37,8 +37,8 @@ var (
 	inventoryID = regexp.MustCompile(`^[0-9a-f]{32}$`)
 )
 
-// ParseConfig parses the opaque parameters of a configuration. Unknown and duplicate fields are errors. Otherwise a
-// misspelled field would be ignored, and the pod would run on a different AFU than it needs.
+// ParseConfig parses the opaque parameters of a configuration. Unknown and duplicate fields are errors. If a misspelled
+// field were ignored, the pod would run with the wrong AFU.
 func ParseConfig(raw []byte) (AcceleratorConfig, error) {
 	if len(raw) > resourceapi.OpaqueParametersMaxLength {
 		return AcceleratorConfig{}, fmt.Errorf("found %d bytes, want at most %d", len(raw), resourceapi.OpaqueParametersMaxLength)
@@ -64,8 +64,8 @@ func ParseConfig(raw []byte) (AcceleratorConfig, error) {
 	return c, nil
 }
 
-// unmarshal decodes one JSON value. Unknown fields, duplicate fields, field names in a different case, and data after
-// the value are errors. Error messages are shortened, because they quote the input.
+// unmarshal decodes one JSON value. Unknown or duplicate fields, field names in a different case, and data after the
+// value are errors. Error messages are shortened, because they quote the input.
 func unmarshal(text []byte, into any) error {
 	strict, err := kjson.UnmarshalStrict(text, into)
 	if err == nil && len(strict) > 0 {
@@ -77,7 +77,7 @@ func unmarshal(text []byte, into any) error {
 	return nil
 }
 
-// cut shortens a text for an error.
+// cut shortens a text for use in an error.
 func cut(text string) string {
 	const most = 200
 	if len(text) <= most {
@@ -88,12 +88,12 @@ func cut(text string) string {
 
 // setting is a configuration that applies to one or more requests.
 type setting struct {
-	requests []string // empty: all
+	requests []string // empty means all requests
 	config   AcceleratorConfig
 }
 
-// settingsOf returns the settings for this driver in a claim's allocation. Later settings take precedence, and the
-// claim's own settings come after its classes' settings.
+// settingsOf returns the settings for this driver in a claim's allocation. Later settings take precedence: the settings
+// of the classes come first, then the claim's own.
 func settingsOf(all []resourceapi.DeviceAllocationConfiguration) ([]setting, error) {
 	var ofClass, ofClaim []setting
 	for i, entry := range all {

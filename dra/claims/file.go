@@ -25,27 +25,27 @@ import (
 const (
 	fileName = "claims.json"
 	lockName = "claims.lock"
-	// maxFile is the maximum size of the file in bytes. A claim with 32 devices, the most that the API allows, needs 6
+	// maxFile is the maximum size of the file, in bytes. A claim with 32 devices, the most that the API allows, takes 6
 	// kB.
 	maxFile = 4 << 20
-	// formatVersion must be increased when a field is added to the file. A driver refuses a file of a newer version,
-	// because it would drop the new field when it writes the file. A file that does not use the fields of version 2 is
+	// formatVersion must be increased when a field is added to the file. A driver rejects files with a newer version,
+	// because it would lose the new field when it rewrites the file. A file that doesn't use the fields of version 2 is
 	// written as version 1, so that an older driver can read it after a rollback.
 	formatVersion = 2
 )
 
 const (
-	// noNode separates the Nodes and the Later of a device in the file. No node has this name, so drivers that do not
-	// know Later can read the file as well, and reserve all these nodes.
+	// noNode separates a device's Nodes and Later in the file. No node has this name, so drivers that don't know Later
+	// can still read the file, and reserve all of the nodes.
 	noNode = ""
-	// maxLater limits the length of Later: at this length no more nodes are recorded. Kernel drivers reuse small
+	// maxLater limits the length of Later. At this length, no more nodes are recorded. Kernel drivers reuse small
 	// numbers, so even a card that is pulled and plugged in all day has few different nodes.
 	maxLater = 256
 )
 
 type content struct {
 	Version int      `json:"version"`
-	Boot    string   `json:"boot,omitempty"` // ID of the boot in which the file was written
+	Boot    string   `json:"boot,omitempty"` // boot ID at the time when the file was written
 	Claims  []record `json:"claims"`
 }
 
@@ -54,8 +54,8 @@ type record struct {
 	UID       string `json:"uid"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Waiting means that the claim is not prepared. Devices lists the claim's devices that had left the node, or the
-	// devices that it had before the node was restarted.
+	// Waiting means that the claim isn't prepared. In that case, Devices lists the claim's devices that had left the
+	// node, or the devices that the claim had before the node was restarted.
 	Waiting bool     `json:"waiting,omitempty"`
 	Devices []device `json:"devices"` // in the order of the allocation
 }
@@ -63,26 +63,26 @@ type record struct {
 // device is one of a claim's devices.
 type device struct {
 	Request string `json:"request"` // REQUEST or REQUEST/SUBREQUEST
-	Name    string `json:"device"`  // the device's name in the API: pci-0000-3b-00-0
-	id      string // the device's ID in snapshots: 3b:00.0; "" if the name is not valid
+	Name    string `json:"device"`  // name in the API, for example pci-0000-3b-00-0
+	id      string // ID in snapshots, for example 3b:00.0; "" if Name isn't valid
 	Admin   bool   `json:"adminAccess,omitempty"`
-	// Nodes lists the names and the numbers (MAJOR:MINOR) of the nodes that the device had at Prepare. In the file,
-	// they are followed by noNode and Later.
+	// Nodes lists the names and numbers (MAJOR:MINOR) of the nodes that the device had at Prepare. In the file, they
+	// are followed by noNode and Later.
 	Nodes []string `json:"nodes,omitempty"`
-	// Later lists further nodes, which the device got while the claim was prepared, for example when its card was
-	// pulled and plugged in again. Containers that have restarted since then were given these nodes.
+	// Later lists nodes that the device has got since Prepare, for example because its card was pulled and plugged in
+	// again. Containers that have restarted since then got these nodes.
 	Later []string `json:"-"`
-	// The other fields distinguish the device from another card in its slot. They are as they were at Prepare.
+	// These fields, as of Prepare, distinguish the device from another card in the same slot.
 	Family      string `json:"family,omitempty"`
 	PCIID       string `json:"pciId,omitempty"`
 	AFUID       string `json:"afuId,omitempty"`
 	InterfaceID string `json:"interfaceId,omitempty"`
-	// Wanted is the AFU that the device is programmed with before each start of a container, or "" if it is not
+	// Wanted is the AFU that the device is programmed with whenever a container starts, or "" if the device isn't
 	// programmed. The field was added in version 2.
 	Wanted string `json:"wantedAfuId,omitempty"`
 }
 
-// identified returns the device with its ID set.
+// identified returns d with the id set.
 func (d device) identified() device {
 	if id, ok := draname.ID(d.Name); ok {
 		d.id = id
@@ -97,14 +97,14 @@ func (d device) of(now *inventory.Device) device {
 	return d
 }
 
-// fresh returns the names and numbers of those nodes of now that are not recorded for d.
+// fresh returns the names and numbers of now's nodes that aren't recorded for d.
 func (d device) fresh(now *inventory.Device) []string {
 	return slices.DeleteFunc(slices.Concat(now.Nodes, now.NodeNumbers), func(node string) bool {
 		return slices.Contains(d.Nodes, node) || slices.Contains(d.Later, node)
 	})
 }
 
-// identity returns the device's identity, or nil if it isn't known.
+// identity returns the device's identity, or nil if it is unknown.
 func (d device) identity() *inventory.Device {
 	if d.Family == "" {
 		return nil
@@ -112,12 +112,12 @@ func (d device) identity() *inventory.Device {
 	return &inventory.Device{ID: d.id, Family: d.Family, Facts: inventory.Facts{PCIID: d.PCIID, AFUID: d.AFUID, InterfaceID: d.InterfaceID}}
 }
 
-// cdiName returns the CDI device name for one of the claim's devices.
+// cdiName returns the CDI device name of one of the claim's devices.
 func (r record) cdiName(d device) string {
 	return r.UID + "-" + strings.ReplaceAll(d.Request, "/", ".") + "-" + d.Name
 }
 
-// ids returns the IDs of the claim's devices. It leaves out devices whose names are not valid.
+// ids returns the IDs of the claim's devices, except devices whose names aren't valid.
 func (r record) ids() []string {
 	var ids []string
 	for _, d := range r.Devices {
@@ -136,7 +136,7 @@ func indexOf(all []record, uid string) int {
 	return slices.IndexFunc(all, func(r record) bool { return r.UID == uid })
 }
 
-// holder returns the claim that a device is prepared for, or nil. Admin access does not count.
+// holder returns the claim for which a device is prepared, or nil. Admin access doesn't count.
 func holder(all []record, name string) *record {
 	for i, r := range all {
 		if !r.Waiting && slices.ContainsFunc(r.Devices, func(d device) bool { return d.Name == name && !d.Admin }) {
@@ -146,11 +146,12 @@ func holder(all []record, name string) *record {
 	return nil
 }
 
-// mayGet returns an error if a claim must not be given these nodes (names and numbers) of its device d. That is the
-// case if another claim was given one of them, or if the record would become too long. Admin access does not count.
+// mayGet returns an error if the claim with this uid must not get these nodes (names and numbers) of its device d,
+// because another claim got one of them or because the record would become too long. Admin access doesn't count.
 //
-// The other claim may have another device. During an upgrade that changes the mode, one driver prepares cards and the
-// other one ports. And after a card has left, its node may belong to another card while a container still has it open.
+// The other claim may have a different device: during an upgrade that changes the mode, one driver prepares cards and
+// the other prepares ports. Also, after a card has left, its node may belong to another card while a container still
+// has the node open.
 func (d device) mayGet(nodes []string, all []record, uid string) error {
 	for _, r := range all {
 		if r.Waiting || r.UID == uid {
@@ -169,8 +170,8 @@ func (d device) mayGet(nodes []string, all []record, uid string) error {
 	return nil
 }
 
-// read returns the claims in the file, or none if there is no file. It returns the claims of an earlier boot
-// as waiting, because their containers have ended, and their nodes may now belong to other devices.
+// read returns the claims in the file, or none if the file doesn't exist. Claims from an earlier boot are returned as
+// waiting, because their containers have ended, and their nodes may now belong to other devices.
 func read(dir *os.Root, boot string) ([]record, error) {
 	text, err := privatedir.ReadFile(dir, fileName, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -196,8 +197,8 @@ func read(dir *os.Root, boot string) ([]record, error) {
 	return c.Claims, err
 }
 
-// write replaces the file. If there are no claims, it removes the file, which works even on a full disk. After an error
-// the file may have been replaced. The caller holds the lock.
+// write replaces the file. If there are no claims, it removes the file, which works even on a full disk. If it returns
+// an error, the file may have been replaced nevertheless. The caller must hold the lock.
 func write(dir *os.Root, boot string, all []record) error {
 	if len(all) == 0 {
 		return privatedir.RemoveFile(dir, fileName)
@@ -206,7 +207,7 @@ func write(dir *os.Root, boot string, all []record) error {
 	encoder := json.NewEncoder(&text)
 	encoder.SetIndent("", "  ")
 	stored := content{1, boot, slices.Clone(all)}
-	err := stored.check() // with a file that is not valid, the driver could not prepare any claim
+	err := stored.check() // never write an invalid file, because then the driver couldn't prepare any claim
 	for i, r := range all {
 		stored.Claims[i].Devices = slices.Clone(r.Devices)
 		for j, d := range r.Devices {
@@ -231,7 +232,7 @@ func write(dir *os.Root, boot string, all []record) error {
 	return err
 }
 
-// parse parses the text of a file.
+// parse parses the file.
 func parse(text []byte) (content, error) {
 	var found struct {
 		Version int `json:"version"`
@@ -260,14 +261,14 @@ func parse(text []byte) (content, error) {
 	return c, nil
 }
 
-// check returns an error if a claim is not valid, or if two claims have the same device.
+// check returns an error if a claim isn't valid, or if two claims have the same device.
 //
-// Two claims with the same node are not an error, even though this driver never gives a node to a second claim. Older
-// drivers compared only devices. If parse rejected the file, none of the node's claims could be unprepared, so the pods
-// of both claims would never end. The inventory withholds both devices (node-in-use), and a third claim cannot get the
+// It accepts two claims with the same node. This driver never gives a node to a second claim, but older drivers
+// compared only devices. If parse rejected the file, none of the node's claims could be unprepared, and the pods of
+// both claims would never end. The inventory withholds both devices (node-in-use), and a third claim can't get the
 // node.
 func (c content) check() error {
-	owners := map[string]int{} // name of a device → the claim that it is prepared for
+	owners := map[string]int{} // index of the claim for which a device is prepared, by device name
 	for i, r := range c.Claims {
 		place := fmt.Sprintf("claims[%d]", i)
 		if err := r.check(); err != nil {
@@ -289,7 +290,7 @@ func (c content) check() error {
 	return nil
 }
 
-// check returns an error if Prepare could not have written the record.
+// check returns an error if Prepare can't have written the record.
 func (r record) check() error {
 	for _, f := range []struct {
 		name, found, want string

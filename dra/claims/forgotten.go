@@ -20,23 +20,23 @@ import (
 )
 
 const (
-	// compareAfter is the time from the start to the first comparison. By then the kubelet has registered the driver,
-	// and has unprepared the claims of pods that ended while no driver ran.
+	// compareAfter is the time from startup to the first comparison. By then, the kubelet has registered the driver,
+	// and has unprepared the claims of pods that ended while no driver was running.
 	compareAfter = 2 * time.Minute
-	// compareEvery is the time between two comparisons. Up to a tenth is added, so that nodes that were started at the
-	// same time don't all send their queries at the same time. After a failure, compareAgain is used instead.
+	// compareEvery is the time between two comparisons. Up to a tenth is added at random, so that nodes that start at
+	// the same time don't all send their queries at the same time. After a failure, compareAgain is used instead.
 	compareEvery = time.Hour
 	compareAgain = 10 * time.Minute
-	// confirmAfter is the time between the two questions to the kubelet.
+	// confirmAfter is the time between the two queries to the kubelet.
 	confirmAfter = 5 * time.Minute
-	// getWithin limits a request to the API server. getLocked limits a request that is made under the lock. It is
-	// shorter, because other calls wait for the lock.
+	// getWithin is the time limit for a request to the API server. getLocked is the limit for a request made under the
+	// lock, and is shorter because other calls wait for the lock.
 	getWithin = 10 * time.Second
 	getLocked = 2 * time.Second
 )
 
-// compareOften calls compare at startup and once an hour until ctx is done. Of several failures in a row, it logs only
-// the first one.
+// compareOften calls compare after startup and then once an hour, until ctx is done. It logs only the first of several
+// consecutive failures.
 func (c *Claims) compareOften(ctx context.Context) {
 	if c.cfg.Client == nil || c.cfg.Named == nil {
 		return
@@ -58,26 +58,26 @@ func (c *Claims) compareOften(ctx context.Context) {
 	}
 }
 
-// compare unprepares the claims that the kubelet has forgotten. Otherwise they would keep their devices until the node
-// restarts. A kubelet forgets a claim if it loses its file dra_manager_state before the pod ends. It then never calls
-// Unprepare.
+// compare unprepares claims that the kubelet has forgotten, which would otherwise keep their devices until the node
+// restarts. If the kubelet loses its file dra_manager_state before a pod ends, it forgets the pod's claims and never
+// calls Unprepare.
 //
-// The API server and the kubelet must agree, because neither of them alone can prove that no container has the device:
+// The API server and the kubelet must agree, because neither alone can prove that no container has the device:
 //
-//   - According to the API server, none of the node's pods can get the claim any more. But a pod that was deleted by force
-//     leaves the API server at once, while its containers may still be running.
-//   - The kubelet names the containers of all pods that it has not ended. But after it has lost its file, it does not
-//     name the claims of pods that are still running. In that case the API server still has the claim, reserved for the
+//   - According to the API server, none of the node's pods can use the claim any more. But a force-deleted pod
+//     disappears from the API server immediately, although its containers may still be running.
+//   - The kubelet lists the containers of all pods that haven't ended. But after it has lost its file, it doesn't list
+//     the claims of pods that are still running. In that case, the API server still has the claim, reserved for the
 //     pod.
 //
-// If the kubelet knows the claim of a pod that was deleted by force, its DRA manager calls Unprepare within a minute,
-// and repeats the call after a failure. So two answers without the claim, confirmAfter apart, show that the kubelet
-// does not know the claim.
+// If the kubelet knows the claim of a force-deleted pod, its DRA manager calls Unprepare within a minute, and retries
+// if the call fails. So two answers without the claim, confirmAfter apart, show that the kubelet doesn't know the
+// claim.
 //
-// One case remains: the kubelet has lost its file, the pod was then deleted by force, and a container of the pod cannot
-// be ended within confirmAfter. Neither the API server nor the kubelet knows this container.
+// One case isn't covered: the kubelet has lost its file, the pod is then force-deleted, and one of the pod's containers
+// can't be stopped within confirmAfter. Neither the API server nor the kubelet knows about this container.
 //
-// If the API server or the kubelet cannot be asked, compare returns an error and unprepares nothing.
+// If the API server or the kubelet can't be queried, compare returns an error and doesn't unprepare anything.
 func (c *Claims) compare(ctx context.Context) error {
 	all, err := c.recorded(ctx)
 	if err != nil {
@@ -114,14 +114,14 @@ func (c *Claims) compare(ctx context.Context) error {
 	return err
 }
 
-// unused returns the reason why, according to the API server, no pod of this node can use a claim any more. It returns
-// "" if a pod can.
+// unused returns the reason why no pod of this node can use a claim any more according to the API server, or "" if a
+// pod can.
 func (c *Claims) unused(ctx context.Context, r record, within time.Duration) (why string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	claim, err := c.cfg.Client.ResourceV1().ResourceClaims(r.Namespace).Get(ctx, r.Name, metav1.GetOptions{})
 	switch {
-	// An API server that does not serve claims also answers 404, but not with a Status object.
+	// An API server that doesn't serve claims also answers 404, but not with a Status object.
 	case apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err):
 		return "the API server has no such claim", nil
 	case err != nil:
@@ -136,7 +136,7 @@ func (c *Claims) unused(ctx context.Context, r record, within time.Duration) (wh
 	return "", nil
 }
 
-// allocated reports whether one of the devices of the record is allocated to the claim.
+// allocated reports whether one of the record's devices is allocated to the claim.
 func (r record) allocated(claim *resourceapi.ResourceClaim, node string) bool {
 	return claim.Status.Allocation != nil && slices.ContainsFunc(claim.Status.Allocation.Devices.Results, func(result resourceapi.DeviceRequestAllocationResult) bool {
 		return result.Driver == draname.Driver && result.Pool == node &&
@@ -144,13 +144,13 @@ func (r record) allocated(claim *resourceapi.ResourceClaim, node string) bool {
 	})
 }
 
-// forget unprepares a claim unless a pod can use it again. It asks the API server under the lock: if the claim is
-// reserved for a pod later, that pod needs a new Prepare, by this instance or another one.
+// forget unprepares a claim unless a pod can use it by now. It queries the API server under the lock: if the claim is
+// reserved for a pod after that, the pod needs a new Prepare, by this instance or another one.
 func (c *Claims) forget(ctx context.Context, r record) error {
 	return c.locked(ctx, func(dir *os.Root, s inventory.Snapshot) error {
 		i := indexOf(c.known, r.UID)
 		if i < 0 || c.known[i].Waiting != r.Waiting {
-			return nil // the kubelet does know it
+			return nil // the kubelet does know the claim
 		}
 		why, err := c.unused(ctx, r, getLocked)
 		if err != nil || why == "" {

@@ -32,18 +32,18 @@ import (
 )
 
 const (
-	// metadataDir is the subdirectory of the driver's directory that contains the metadata files.
+	// metadataDir is the subdirectory for the metadata files in the driver's directory.
 	metadataDir = "metadata"
-	// maxMetadata is the maximum size of a metadata file in bytes. The API allows up to 32 devices with 32 attributes
-	// each, which need less than this.
+	// maxMetadata is the maximum size of a metadata file, in bytes. The 32 devices with 32 attributes each that the API
+	// allows take less than this.
 	maxMetadata = 2 << 20
 )
 
-// metadataVersions are the API versions in a metadata file, with the newest first. Consumers use the first one that
-// they know: programs built for Kubernetes 1.36 know only v1alpha1.
+// metadataVersions lists the API versions in a metadata file, newest first. Consumers use the first version that they
+// know. Programs built for Kubernetes 1.36 know only v1alpha1.
 var metadataVersions = []schema.GroupVersion{metadatav1beta1.SchemeGroupVersion, metadatav1alpha1.SchemeGroupVersion}
 
-// metadataEncoders contains an encoder for each of metadataVersions.
+// metadataEncoders holds an encoder for each of metadataVersions.
 var metadataEncoders = func() (all []runtime.Encoder) {
 	codecs := serializer.NewCodecFactory(install.NewScheme())
 	info, _ := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), runtime.ContentTypeJSON)
@@ -53,8 +53,9 @@ var metadataEncoders = func() (all []runtime.Encoder) {
 	return all
 }()
 
-// podClaimOf returns the pod's name for a claim that was made from a template, or "". The annotation that it reads must
-// be checked: any user who may create claims can write it, and it becomes part of a path in the container.
+// podClaimOf returns the pod's name for a claim that was created from a template, or "". It checks the annotation that
+// contains the name, because any user who may create claims can write the annotation, and the name becomes part of a
+// path in the container.
 func podClaimOf(claim *resourceapi.ResourceClaim) string {
 	name := claim.Annotations[resourceapi.PodResourceClaimAnnotation]
 	if len(validation.IsDNS1123Label(name)) > 0 {
@@ -63,8 +64,8 @@ func podClaimOf(claim *resourceapi.ResourceClaim) string {
 	return name
 }
 
-// requests returns the names of a record's requests, in the same order as its devices. The names of subrequests are cut
-// off.
+// requests returns the names of a record's requests, without those of subrequests, in the order of the record's
+// devices.
 func (r record) requests() (names []string) {
 	for _, d := range r.Devices {
 		if name := resourceclaim.BaseRequestRef(d.Request); !slices.Contains(names, name) {
@@ -74,10 +75,11 @@ func (r record) requests() (names []string) {
 	return names
 }
 
-// metadataFile returns the name of a request's metadata file. Neither a uid nor the name of a request contains a dot.
+// metadataFile returns the name of a request's metadata file. The name is unambiguous, because neither a uid nor a
+// request's name contains a dot.
 func (r record) metadataFile(request string) string { return r.UID + "." + request + ".json" }
 
-// describe writes the metadata files of a prepared claim. apply keeps them up to date.
+// describe creates the metadata files of a prepared claim. apply keeps them up to date.
 func (c *Claims) describe(dir *os.Root, r request, s inventory.Snapshot) error {
 	if c.cfg.Attributes == nil {
 		return nil
@@ -106,8 +108,9 @@ func (c *Claims) describe(dir *os.Root, r request, s inventory.Snapshot) error {
 	return nil
 }
 
-// renew brings the existing metadata files of claims up to date, and stores their mounts. After an error, some files
-// may be out of date. A request without a file gets no mount, because only Prepare knows the path in the container.
+// renew brings the claims' existing metadata files up to date, and stores their mounts in c.files. If it returns an
+// error, some files may be outdated. A request without a file doesn't get a mount, because only Prepare knows the path
+// in the container.
 func (c *Claims) renew(dir *os.Root, all []record, s inventory.Snapshot) error {
 	if c.cfg.Attributes == nil {
 		c.files = nil
@@ -161,8 +164,7 @@ func (c *Claims) rewrite(files *os.Root, r record, request string, was described
 	return next.write(files, r.metadataFile(request))
 }
 
-// sweep removes the metadata files that are not mounted by any CDI device, for example files that a killed driver has
-// left.
+// sweep removes metadata files that no CDI device mounts, for example those left behind by a driver that was killed.
 func (c *Claims) sweep(dir *os.Root) error {
 	if len(c.files) == 0 {
 		return dir.RemoveAll(metadataDir)
@@ -184,10 +186,10 @@ func (c *Claims) sweep(dir *os.Root) error {
 // described is the content of a metadata file.
 type described struct {
 	metadata.DeviceMetadata
-	text []byte // nil: there is no valid file
+	text []byte // nil if there is no valid file
 }
 
-// podClaim returns the pod's name for the claim, or "" if the claim was not made from a template.
+// podClaim returns the pod's name for the claim, or "" if the claim wasn't created from a template.
 func (m described) podClaim() string {
 	if m.PodClaimName == nil {
 		return ""
@@ -195,8 +197,7 @@ func (m described) podClaim() string {
 	return *m.PodClaimName
 }
 
-// readMetadata reads the metadata file of a request. If there is no file, or if it was not written by describe, the
-// result is empty.
+// readMetadata reads the metadata file of a request. If the file doesn't exist or isn't valid, the result is empty.
 func (r record) readMetadata(files *os.Root, request string) (described, error) {
 	text, err := privatedir.ReadFile(files, r.metadataFile(request), maxMetadata)
 	if errno := syscall.Errno(0); errors.As(err, &errno) && errno != syscall.ENOENT {
@@ -212,9 +213,8 @@ func (r record) readMetadata(files *os.Root, request string) (described, error) 
 	return was, nil
 }
 
-// metadataOf returns the current metadata of a request. A device that cannot be given to a container at the moment
-// keeps its old attributes. For a device that is programmed for the claim, the AFU is the one that it will have when
-// the container starts.
+// metadataOf returns the current metadata of a request. A device that containers can't get at the moment keeps its old
+// attributes. If a device is programmed for the claim, its AFU is the one that it will have when the container starts.
 func (c *Claims) metadataOf(r record, request string, was described, s inventory.Snapshot) described {
 	next := described{DeviceMetadata: metadata.DeviceMetadata{
 		ObjectMeta:   metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name, UID: types.UID(r.UID), Generation: was.Generation},
@@ -244,8 +244,8 @@ func (c *Claims) metadataOf(r record, request string, was described, s inventory
 	return next
 }
 
-// encode returns the text of the file, with one object for each of metadataVersions. Encoding cannot fail, because the
-// types are fixed. If it did, consumers would find an empty file.
+// encode returns the content of the file, with one object for each of metadataVersions. Encoding can't fail, because
+// the types are fixed. If it did, consumers would find an empty file.
 func (m described) encode() []byte {
 	var text bytes.Buffer
 	for _, encoder := range metadataEncoders {
@@ -255,12 +255,12 @@ func (m described) encode() []byte {
 	return text.Bytes()
 }
 
-// write replaces the file. A running container keeps the file that it was started with, because it is bind-mounted.
-// Nothing is synced to the disk: that could take seconds while other claims wait, and after a power loss all claims are
-// prepared again anyway.
+// write replaces the file. A running container keeps the file that it was started with, because the file is
+// bind-mounted. write doesn't sync the file to disk: that could take seconds while other claims wait, and after a power
+// loss, all claims are prepared again anyway.
 func (m described) write(files *os.Root, name string) error {
 	next := name + ".new"
-	_ = files.Remove(next) // left by a killed process
+	_ = files.Remove(next) // may have been left by a process that was killed
 	err := files.WriteFile(next, m.encode(), 0o600)
 	if err == nil {
 		err = files.Chmod(next, 0o644) // whatever the umask
@@ -275,7 +275,7 @@ func (m described) write(files *os.Root, name string) error {
 	return nil
 }
 
-// mounted reports whether the spec mounts the metadata files of all requests of a prepared claim.
+// mounted reports whether the spec mounts the metadata files for all requests of a prepared claim.
 func (c *Claims) mounted(uid string) bool {
 	r := c.known[indexOf(c.known, uid)]
 	return c.cfg.Attributes == nil || !slices.ContainsFunc(r.requests(), func(request string) bool {
@@ -284,8 +284,8 @@ func (c *Claims) mounted(uid string) bool {
 	})
 }
 
-// mounts returns the metadata file of r.Devices[i]'s request, if the device is the request's first one. One device is
-// enough, because all CDI devices of a request are given to the same containers.
+// mounts returns the metadata file for the request of r.Devices[i] if that is the request's first device. It is enough
+// if one device mounts the file, because the same containers get all of a request's CDI devices.
 func (c *Claims) mounts(r record, i int) []cdi.File {
 	request := resourceclaim.BaseRequestRef(r.Devices[i].Request)
 	first := slices.IndexFunc(r.Devices, func(d device) bool { return resourceclaim.BaseRequestRef(d.Request) == request })

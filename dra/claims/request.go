@@ -15,20 +15,20 @@ import (
 	"b-com.com/accelerator-device-plugin/programming"
 )
 
-// request describes a claim with its devices of this driver. The Nodes of the devices are not set.
+// request is a claim with its devices that belong to this driver. The Nodes of the devices aren't set.
 type request struct {
 	record
 	wants    []want // one for each element of Devices
-	podClaim string // the pod's name for the claim, if the claim was made from a template
+	podClaim string // the pod's name for the claim, if the claim was created from a template
 }
 
-// want contains the other requirements of the allocation for a device.
+// want holds an allocation's other requirements for a device.
 type want struct {
-	afu         string // "": any
+	afu         string // "" means any
 	tolerations []resourceapi.DeviceToleration
 }
 
-// newRequest checks everything about a claim that does not depend on the state of the devices. programs means that
+// newRequest checks everything about a claim that doesn't depend on the state of the devices. programs means that
 // devices can be programmed for the claim.
 func newRequest(claim *resourceapi.ResourceClaim, node string, programs bool) (request, error) {
 	r := request{record: record{UID: string(claim.UID), Namespace: claim.Namespace, Name: claim.Name}, podClaim: podClaimOf(claim)}
@@ -75,7 +75,7 @@ func newRequest(claim *resourceapi.ResourceClaim, node string, programs bool) (r
 }
 
 // bitstreamOf returns the AFU of the bitstream in an allocation, or "" if there is none. Bitstreams with admin access
-// do not count: a claim with admin access to all devices gets every bitstream, unless its class excludes them.
+// don't count, because a claim with admin access to all devices gets every bitstream unless its class excludes them.
 func bitstreamOf(results []resourceapi.DeviceRequestAllocationResult) (found string, err error) {
 	for _, result := range results {
 		afu, ok := draname.BitstreamAFU(result.Device)
@@ -90,8 +90,8 @@ func bitstreamOf(results []resourceapi.DeviceRequestAllocationResult) (found str
 	return found, nil
 }
 
-// withoutCard returns an error if a request was allocated a bitstream instead of a card. This happens if its class
-// selects all devices of the driver. The container would start without the card.
+// withoutCard returns an error if a request was allocated a bitstream instead of a card, because the container would
+// start without the card. This happens if the request's class selects all of the driver's devices.
 func (r request) withoutCard(results []resourceapi.DeviceRequestAllocationResult, loads string) error {
 	if loads == "" {
 		return nil
@@ -106,16 +106,16 @@ func (r request) withoutCard(results []resourceapi.DeviceRequestAllocationResult
 	return nil
 }
 
-// same reports whether a record and the request have the same devices.
+// same reports whether the request and the record o have the same devices.
 func (r request) same(o record) bool {
 	return slices.EqualFunc(r.Devices, o.Devices, func(a, b device) bool {
 		return a.Request == b.Request && a.Name == b.Name && a.Admin == b.Admin
 	})
 }
 
-// sameAFUs returns an error if a record with the devices of the request has other AFUs for them. A record without an
-// AFU is accepted if the device has the AFU that it needs. Such a record was written by an older driver, or while
-// programming was off.
+// sameAFUs returns an error if the claim's record, which has the same devices as the request, has different AFUs for
+// them. It accepts a record without an AFU if the device has the right AFU. Such a record was written by an older
+// driver, or while programming was off.
 func (r request) sameAFUs(was record, s inventory.Snapshot) error {
 	for i, d := range r.Devices {
 		before := was.Devices[i].Wanted
@@ -134,11 +134,11 @@ var (
 	errGone = errors.New("has left the node")
 	// errNotOffered is the error for a device that is listed but not advertised.
 	errNotOffered = errors.New("is no longer advertised, because the settings of this node have changed")
-	// errNotYet is wrapped by errors that make Prepare wait and try again.
+	// errNotYet is wrapped by errors that make Prepare wait and retry.
 	errNotYet = errors.New("not yet")
 )
 
-// notYet is an error that wraps errNotYet but does not show its text.
+// notYet makes an error wrap errNotYet without changing its text.
 type notYet struct{ error }
 
 func (notYet) Is(target error) bool { return target == errNotYet }
@@ -149,7 +149,7 @@ func (d device) named(err error) error {
 	return fmt.Errorf("device %s (%s) of request %s: %w", d.Name, d.id, d.Request, err)
 }
 
-// usable returns an error if d's nodes must not be given to a container. d is a device in a snapshot, or nil.
+// usable returns an error if containers must not get d's nodes. d is a device in a snapshot, or nil.
 func usable(d *inventory.Device) error {
 	switch {
 	case d == nil, slices.Contains(d.Reasons, inventory.ReasonRemoved), slices.Contains(d.Reasons, inventory.ReasonRemovedInUse):
@@ -162,24 +162,23 @@ func usable(d *inventory.Device) error {
 	return nil
 }
 
-// heldElsewhere returns the error for a device that a container holds through the device plugin API. The error cannot
-// be tolerated, because two containers would have the device.
+// heldElsewhere returns the error for a device that a container holds through the device plugin API. Tolerations don't
+// apply to it, because two containers would have the device.
 func heldElsewhere(h inventory.Holding) error {
 	return notYet{fmt.Errorf("is in use as %s, through the device plugin API, by %s", h.As, cmp.Or(cut(strings.Join(h.Holders, ", ")), "a pod"))}
 }
 
-// withheld reports whether a container that starts must not get the nodes of d.
+// withheld reports whether a container that starts now must not get d's nodes.
 func withheld(d *inventory.Device) bool {
 	return slices.ContainsFunc(d.Reasons, func(r string) bool { return inventory.ReasonOf(r).WithholdsNodes })
 }
 
-// reasons returns a device's reasons for an error. The text is cut, because the API server rejects Events larger
-// than 1 kB.
+// reasons returns a device's health reasons as text for an error. The text is cut, because the API server rejects
+// Events larger than 1 kB.
 func reasons(d *inventory.Device) string { return cut(strings.Join(d.Reasons, ", ")) }
 
-// judge returns the devices of the request with their nodes. If some of them are not listed or not advertised, it
-// returns these as gone, with an error. taints returns a device's taints. problems contains an error for each
-// device that cannot be programmed.
+// judge returns the request's devices with their nodes. If some devices aren't listed or aren't advertised, it returns
+// these as gone, and an error. taints returns a device's taints. problems is the result of [Claims.unprogrammable].
 func (r request) judge(s inventory.Snapshot, taints func(*inventory.Device) []resourceapi.DeviceTaint, problems []error) (given, gone []device, err error) {
 	var refused error
 	for i, d := range r.Devices {
@@ -202,8 +201,8 @@ func (r request) judge(s inventory.Snapshot, taints func(*inventory.Device) []re
 	return given, gone, err
 }
 
-// refusal returns the reason why the claim cannot be given the device now, or nil. It returns errGone or errNotOffered
-// if this node does not advertise the device.
+// refusal returns the reason why the claim can't have the device now, or nil. The reason is errGone or errNotOffered if
+// this node doesn't advertise the device.
 func (d device) refusal(now *inventory.Device, w want, taints func(*inventory.Device) []resourceapi.DeviceTaint, problem error) error {
 	if now != nil && now.OfferedAs == "" {
 		return errNotOffered
@@ -222,11 +221,11 @@ func (d device) refusal(now *inventory.Device, w want, taints func(*inventory.De
 	return nil
 }
 
-// available returns an error if d, a device in a snapshot, must not be used by a claim without admin access.
+// available returns an error if a claim without admin access must not use d, a device in a snapshot.
 //
 // A device that an administrator has taken out of service stays unavailable, whatever the claim tolerates: tenants
-// write the tolerations of their claims themselves, and a cordoned card may be pulled at any moment. The settings and
-// cordons can change without a restart, so Prepare waits the same way it does for an unhealthy device.
+// write the tolerations of their claims themselves, and a cordoned card may be pulled at any moment. Settings and
+// cordons can change without a restart, so Prepare waits as it does for an unhealthy device.
 func available(d *inventory.Device, tolerations []resourceapi.DeviceToleration, taints func(*inventory.Device) []resourceapi.DeviceTaint) error {
 	switch {
 	case d.OfferedAs != draname.Driver:
@@ -241,8 +240,8 @@ func available(d *inventory.Device, tolerations []resourceapi.DeviceToleration, 
 	return nil
 }
 
-// tolerated reports whether there are taints and all of them are tolerated. An unhealthy device without taints cannot
-// be tolerated.
+// tolerated reports whether there are taints and all of them are tolerated. An unhealthy device without taints can't be
+// tolerated.
 func tolerated(taints []resourceapi.DeviceTaint, tolerations []resourceapi.DeviceToleration) bool {
 	return len(taints) > 0 && !slices.ContainsFunc(taints, func(taint resourceapi.DeviceTaint) bool {
 		return !slices.ContainsFunc(tolerations, func(t resourceapi.DeviceToleration) bool { return resourceclaim.ToleratesTaint(t, taint) })

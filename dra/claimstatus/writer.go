@@ -29,22 +29,22 @@ import (
 )
 
 const (
-	// interval is the shortest time between two passes over the claims.
+	// interval is the minimum time between two passes over the claims.
 	interval = 5 * time.Second
-	// pace is the shortest time between two requests. The slices are written by the same client, and a taint must not
-	// wait for a status.
+	// pace is the minimum time between two requests. The same client writes the slices, and a taint must not wait for a
+	// status.
 	pace = 200 * time.Millisecond
-	// requestTimeout is the longest time for one request.
+	// requestTimeout is the time limit for a request.
 	requestTimeout = 10 * time.Second
-	// firstRetry is the time to wait after the first failed pass. The time doubles with each further failure, up to
-	// maxRetry, so a driver that lacks the permissions asks rarely.
+	// firstRetry is how long to wait after the first failed pass. The wait doubles with each further failure, up to
+	// maxRetry, so a driver without the necessary permissions rarely sends requests.
 	firstRetry = time.Minute
 	maxRetry   = 30 * time.Minute
-	// longest is the length to which the message of a condition is cut.
+	// longest is the length to which a condition's message is cut, in bytes.
 	longest = 200
 )
 
-// The type of a device's condition, and its reasons.
+// The type and the reasons of a device's condition.
 const (
 	conditionReady  = "Ready"
 	reasonHealthy   = "Healthy"
@@ -52,8 +52,8 @@ const (
 	reasonUnhealthy = "Unhealthy"
 )
 
-// shown lists the attributes of a device that are copied to its status. With the longest values they take a third of
-// the 10 KiB that the API server allows.
+// shown lists the attributes that are copied to a device's status. Even with the longest values, they take only a third
+// of the 10 KiB that the API server allows.
 var shown = []resourceapi.QualifiedName{
 	"resource.kubernetes.io/pciBusID", "resource.kubernetes.io/numaNode", "family", "afuId", "interfaceId", "portId", "pciId", "vbnv", "serialNumber",
 }
@@ -67,7 +67,7 @@ type Config struct {
 	Devices interface {
 		Latest() (inventory.Snapshot, <-chan struct{})
 	}
-	// Attributes returns the attributes of a device in its ResourceSlice.
+	// Attributes returns a device's attributes in its ResourceSlice.
 	Attributes func(*inventory.Device) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
 	Log        *zap.Logger
 }
@@ -75,23 +75,23 @@ type Config struct {
 // Claims returns the prepared claims. It is usually a [claims.Claims].
 type Claims interface {
 	Prepared(context.Context) ([]claims.Prepared, error)
-	// Changed returns a channel that is closed when the claims have changed.
+	// Changed returns a channel that is closed when the claims change.
 	Changed() <-chan struct{}
 }
 
 var _ Claims = (*claims.Claims)(nil)
 
-// Writer writes the status of claims. Create it with [New], and run it once.
+// Writer writes the status of claims. Create it with [New], and call Run once.
 type Writer struct {
 	cfg    Config
 	log    *zap.Logger
-	stored map[string]stored // by the uid of the claim
-	failed []string          // the uids of the claims that could not be written, sorted by the time of the failure
+	stored map[string]stored // by claim uid
+	failed []string          // uids of the claims that could not be written, sorted by the time of the failure
 }
 
 // stored is a claim's status on the API server.
 type stored struct {
-	preparation int // of the claim; if it changes, the claim may have been deallocated, which clears its status
+	preparation int // the claim's preparation; if it changes, the claim may have been deallocated, which clears the status
 	devices     []resourceapi.AllocatedDeviceStatus
 }
 
@@ -99,10 +99,10 @@ func New(cfg Config) *Writer {
 	return &Writer{cfg: cfg, log: cfg.Log.Named("claimstatus"), stored: map[string]stored{}}
 }
 
-// Run writes the status of claims until ctx ends. Then it returns nil.
+// Run writes the status of claims until ctx is done, and then returns nil.
 func (w *Writer) Run(ctx context.Context) error {
 	retries := backoff.Backoff{First: firstRetry, Most: maxRetry}
-	var retry <-chan time.Time // nil: no claim has failed
+	var retry <-chan time.Time // nil if no claim has failed
 	due := false
 	for {
 		snapshot, stale := w.cfg.Devices.Latest()
@@ -138,19 +138,19 @@ func (w *Writer) Run(ctx context.Context) error {
 	}
 }
 
-// pass writes the status of each claim whose status on the API server is outdated. It reports whether it asked the API
-// server, and returns the first error. A claim that failed before is tried again only if retry is set, and only until
-// the first error. This is because the cause may be either the claim (for example a webhook in its namespace) or the
-// API server.
+// pass writes the status of each claim whose status on the API server is outdated. It reports whether it sent any
+// requests, and returns the first error. Claims that failed before are retried only if retry is true, and only until
+// one of them fails again: the cause may be the claim (for example a webhook in its namespace), but also the API
+// server.
 func (w *Writer) pass(ctx context.Context, s inventory.Snapshot, retry bool) (asked bool, failed error) {
 	prepared, err := w.cfg.Claims.Prepared(ctx)
 	if err != nil {
-		return false, nil // the claims log it, and their channel closes when they have changed
+		return false, nil // the claims log the error, and their channel is closed when they change
 	}
 	maps.DeleteFunc(w.stored, func(uid string, was stored) bool {
 		return !slices.ContainsFunc(prepared, func(c claims.Prepared) bool { return c.UID == uid && c.Preparation == was.preparation })
 	})
-	var failedBefore []claims.Prepared // to try again, in the order of w.failed
+	var failedBefore []claims.Prepared // to be retried, in the order of w.failed
 	for _, uid := range w.failed {
 		if i := slices.IndexFunc(prepared, func(c claims.Prepared) bool { return c.UID == uid }); i >= 0 {
 			failedBefore = append(failedBefore, prepared[i])
@@ -174,7 +174,7 @@ func (w *Writer) pass(ctx context.Context, s inventory.Snapshot, retry bool) (as
 	}
 	for _, c := range failedBefore {
 		switch {
-		case w.current(c, s): // the devices are back in their old state
+		case w.current(c, s): // the devices are back in the state that was written
 		case retry:
 			retry = try(c)
 		default:
@@ -191,14 +191,14 @@ func (w *Writer) current(c claims.Prepared, s inventory.Snapshot) bool {
 	return known && same(was.devices, w.statusOf(c, s, was.devices))
 }
 
-// write writes a claim's status if it differs from the one on the API server.
+// write writes a claim's status unless the API server already has it.
 func (w *Writer) write(ctx context.Context, c claims.Prepared, s inventory.Snapshot) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	api := w.cfg.Client.ResourceV1().ResourceClaims(c.Namespace)
 	known, asked := w.stored[c.UID]
 	was := known.devices
-	if !asked { // not since the driver started or the claim was prepared
+	if !asked { // not asked since the driver started or the claim was prepared
 		claim, err := api.Get(ctx, c.Name, metav1.GetOptions{})
 		switch {
 		case ofClaim(err), err == nil && string(claim.UID) != c.UID:
@@ -220,7 +220,7 @@ func (w *Writer) write(ctx context.Context, c claims.Prepared, s inventory.Snaps
 		}
 		object := apply.ResourceClaim(c.Name, c.Namespace).WithUID(types.UID(c.UID)).WithStatus(status)
 		_, err := api.ApplyStatus(ctx, object, metav1.ApplyOptions{FieldManager: draname.Driver, Force: true})
-		if apierrors.IsInvalid(err) { // also if the account may not write the devices of this node
+		if apierrors.IsInvalid(err) { // also returned if the service account isn't allowed to write this node's devices
 			w.log.Warn("status of a claim was refused", logevent.ClaimStatusFailed, logevent.Resource(draname.Driver), logevent.Claim(c.Namespace+"/"+c.Name), logevent.Err(err))
 		}
 		if err != nil && !ofClaim(err) {
@@ -231,17 +231,18 @@ func (w *Writer) write(ctx context.Context, c claims.Prepared, s inventory.Snaps
 	return nil
 }
 
-// ofClaim reports whether an error concerns only one claim, which was deleted or replaced, or is no longer allocated.
-// The claim is then not tried again until its devices change.
+// ofClaim reports whether an error concerns just the claim, because it was deleted, replaced or deallocated. Such a
+// claim isn't retried until its devices change.
 func ofClaim(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsInvalid(err) }
 
-// statusOf returns the status of a claim's devices. A condition that has not changed keeps its time from was.
+// statusOf returns the status of a claim's devices. Conditions that haven't changed keep their transition time from
+// was.
 func (w *Writer) statusOf(c claims.Prepared, s inventory.Snapshot, was []resourceapi.AllocatedDeviceStatus) []resourceapi.AllocatedDeviceStatus {
 	var all []resourceapi.AllocatedDeviceStatus
 	for _, id := range c.Devices {
 		name := draname.Device(id)
 		if slices.ContainsFunc(all, func(d resourceapi.AllocatedDeviceStatus) bool { return d.Device == name }) {
-			continue // a claim with admin access can contain a device twice
+			continue // a claim with admin access can contain the same device twice
 		}
 		now := s.Device(id)
 		condition := metav1.Condition{Type: conditionReady, Status: metav1.ConditionTrue, Reason: reasonHealthy, LastTransitionTime: metav1.NewTime(time.Now().Truncate(time.Second))}
@@ -266,7 +267,7 @@ func (w *Writer) statusOf(c claims.Prepared, s inventory.Snapshot, was []resourc
 				}
 			}
 		}
-		raw, _ := json.Marshal(data) // cannot fail for strings and numbers
+		raw, _ := json.Marshal(data) // can't fail for strings and numbers
 		all = append(all, resourceapi.AllocatedDeviceStatus{
 			Driver: draname.Driver, Pool: w.cfg.Node, Device: name, Conditions: []metav1.Condition{condition}, Data: &runtime.RawExtension{Raw: raw},
 		})
@@ -275,7 +276,7 @@ func (w *Writer) statusOf(c claims.Prepared, s inventory.Snapshot, was []resourc
 	return all
 }
 
-// messageOf returns a device's reasons, cut to the length longest.
+// messageOf returns a device's health reasons as text, cut to longest bytes.
 func messageOf(d *inventory.Device) string {
 	text := strings.Join(d.Reasons, ", ")
 	if len(text) > longest {
@@ -284,7 +285,7 @@ func messageOf(d *inventory.Device) string {
 	return text
 }
 
-// valueOf returns the value of an attribute, or nil.
+// valueOf returns an attribute's value, or nil if it is neither a string nor an integer.
 func valueOf(a resourceapi.DeviceAttribute) any {
 	switch {
 	case a.StringValue != nil:
@@ -295,8 +296,8 @@ func valueOf(a resourceapi.DeviceAttribute) any {
 	return nil
 }
 
-// same reports whether two statuses have the same content, in any order. The JSON is compared by value, because the API
-// server may format it differently.
+// same reports whether two statuses have the same content, regardless of the order. JSON is compared by value, because
+// the API server may format it differently.
 func same(a, b []resourceapi.AllocatedDeviceStatus) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(x resourceapi.AllocatedDeviceStatus) bool {
 		return !slices.ContainsFunc(b, func(y resourceapi.AllocatedDeviceStatus) bool {

@@ -40,26 +40,26 @@ type Config struct {
 	Inventory Inventory
 	Claims    Claims
 
-	// Stored is passed to [draslices.Config]. It is optional.
+	// Stored is optional. It is passed to [draslices.Config].
 	Stored func() ([]programming.Stored, <-chan struct{})
 
-	// Effect is the effect of the taint of a device that has failed, or that its holder has lost. It is NoExecute,
-	// which evicts the holder, or NoSchedule.
+	// Effect is the effect of the taint on a device that has failed, or that its holder has lost: NoExecute, which
+	// evicts the holder, or NoSchedule.
 	Effect resourceapi.DeviceTaintEffect
-	// SysfsRoot is the root of sysfs. The root complexes and drivers of cards are read from it.
+	// SysfsRoot is where sysfs is mounted. It is used to look up the root complexes and drivers of cards.
 	SysfsRoot string
 
-	// PodUID is the uid of the driver's pod. It is part of the names of sockets, so that a new driver can start before
-	// the old one ends. If it is "", only one driver can run at a time.
+	// PodUID is the uid of the driver's pod. It is part of the socket names, so that a new driver can start before the
+	// old one ends. If it is "", only one driver can run at a time.
 	PodUID string
-	// PluginDir is the driver's directory, where the kubelet finds the socket of its services. It is created if it does
-	// not exist.
+	// PluginDir is the driver's directory, where the kubelet finds the driver's socket. It is created if it doesn't
+	// exist.
 	PluginDir string
-	// RegistryDir is the directory in which the kubelet looks for the registration sockets of plugins.
+	// RegistryDir is the directory where the kubelet looks for plugins' registration sockets.
 	RegistryDir string
 
-	// Finish makes a driver that only unprepares claims, for a node that has changed to the device plugin API. In this
-	// case the driver doesn't publish anything and rejects Prepare.
+	// If Finish is set, the driver only unprepares claims: it doesn't publish anything, and rejects Prepare. This is
+	// for nodes that have changed to the device plugin API.
 	Finish bool
 
 	Log     *zap.Logger
@@ -69,7 +69,7 @@ type Config struct {
 // Inventory lists the node's devices. It is usually an [inventory.Inventory].
 type Inventory interface {
 	Latest() (inventory.Snapshot, <-chan struct{})
-	// Alive returns nil if the snapshots are kept up to date. It may block until ctx ends.
+	// Alive returns nil if the snapshots are kept up to date. It may block until ctx is done.
 	Alive(ctx context.Context) error
 }
 
@@ -79,25 +79,25 @@ type Claims interface {
 	Unprepare(context.Context, kubeletplugin.NamespacedObject) error
 }
 
-// Driver is a DRA driver. Create it with [New], and run it once.
+// Driver is a DRA driver. Create it with [New], and call Run once.
 type Driver struct {
 	cfg       Config
 	log       *zap.Logger
-	helper    *kubeletplugin.Helper // set by Run before other goroutines use it
+	helper    *kubeletplugin.Helper // set by Run before it starts other goroutines
 	publisher *draslices.Publisher
 	state     *latest.Value[state]
-	handing   sync.Mutex // held while slices are handed to the helper
+	handing   sync.Mutex // held while handing slices to the helper
 
 	registered *latest.Value[bool]
 	streams    atomic.Int32 // open health streams
 	untainted  sync.Once
 	failed     chan error
 
-	calls    sync.RWMutex // each call of the kubelet holds it for reading
+	calls    sync.RWMutex // every call from the kubelet holds a read lock
 	stopping bool
 }
 
-// New returns a Driver. It opens nothing.
+// New returns a new Driver. It doesn't open anything yet.
 func New(cfg Config) *Driver {
 	d := &Driver{cfg: cfg, log: cfg.Log.Named("dra"), state: latest.New(state{}), registered: latest.New(false), failed: make(chan error, 1)}
 	d.publisher = draslices.NewPublisher(draslices.Config{
@@ -107,7 +107,7 @@ func New(cfg Config) *Driver {
 	return d
 }
 
-// Run serves the kubelet and publishes slices until ctx ends. Then it returns nil. It doesn't delete the slices,
+// Run serves the kubelet and publishes slices until ctx is done, and then returns nil. It doesn't delete the slices,
 // because another driver on the node may be using them: see [Withdraw].
 func (d *Driver) Run(ctx context.Context) error {
 	if err := os.MkdirAll(d.cfg.PluginDir, 0o750); err != nil {
@@ -127,8 +127,8 @@ func (d *Driver) Run(ctx context.Context) error {
 	d.helper = helper
 	tasks.Go(func() error { return d.fillCache(ctx) })
 	tasks.Go(func() error {
-		// Publish only after the registration. If the driver is killed earlier, the kubelet would not delete its
-		// slices.
+		// Publish only after the registration: the kubelet doesn't delete the slices of a killed driver that wasn't
+		// registered.
 		if !d.awaitRegistration(ctx) {
 			return nil
 		}
@@ -145,14 +145,14 @@ func (d *Driver) Run(ctx context.Context) error {
 		}
 	})
 	err = tasks.Wait()
-	helper.Stop() // ends the contexts of all calls, but does not wait for them
+	helper.Stop() // cancels the contexts of all calls, but doesn't wait for them
 	d.calls.Lock()
 	defer d.calls.Unlock()
 	d.stopping = true
 	return err
 }
 
-// start serves the kubelet until the helper is stopped.
+// start starts a helper, which serves the kubelet until it is stopped.
 func (d *Driver) start(ctx context.Context) (*kubeletplugin.Helper, error) {
 	return kubeletplugin.Start(ctx, d,
 		kubeletplugin.DriverName(draname.Driver),
@@ -166,9 +166,9 @@ func (d *Driver) start(ctx context.Context) (*kubeletplugin.Helper, error) {
 	)
 }
 
-// fillCache makes the helper fill its cache of the API server. This takes a second, so it is done before the first
-// snapshot is ready. fillCache hands over no pools, so the helper writes nothing. After the first publication it does
-// nothing: without pools, the helper would delete the slices.
+// fillCache makes the helper fill its cache. This takes a second, so it is done before the first snapshot is ready.
+// fillCache doesn't hand over any pools, so the helper doesn't write anything. After the first publication, fillCache
+// does nothing, because without pools the helper would delete the slices.
 func (d *Driver) fillCache(ctx context.Context) error {
 	d.handing.Lock()
 	defer d.handing.Unlock()
@@ -178,7 +178,7 @@ func (d *Driver) fillCache(ctx context.Context) error {
 	return d.hand(ctx, resourceslice.DriverResources{})
 }
 
-// publish stores the slices of the Publisher as the wanted slices, and hands them to the helper.
+// publish stores the Publisher's slices as the wanted slices, and hands them to the helper.
 func (d *Driver) publish(ctx context.Context, r resourceslice.DriverResources) error {
 	d.handing.Lock()
 	defer d.handing.Unlock()
@@ -186,12 +186,12 @@ func (d *Driver) publish(ctx context.Context, r resourceslice.DriverResources) e
 	return d.hand(ctx, r)
 }
 
-// handAgain hands the desired slices to the helper again.
+// handAgain hands the wanted slices to the helper again.
 func (d *Driver) handAgain(ctx context.Context) {
 	d.handing.Lock()
 	defer d.handing.Unlock()
 	s, _ := d.state.Load()
-	// There cannot be an error: it would have ended the driver the first time.
+	// The first call would have returned any error, and ended the driver.
 	_ = d.hand(ctx, resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{d.cfg.Node: {Slices: s.wanted}}})
 }
 
@@ -203,7 +203,7 @@ func (d *Driver) hand(ctx context.Context, r resourceslice.DriverResources) erro
 	return nil
 }
 
-// Republish publishes the slices again even though they haven't changed.
+// Republish publishes the slices again, even if they haven't changed.
 func (d *Driver) Republish() { d.publisher.Republish() }
 
 // Registered reports whether the kubelet has registered the driver.
@@ -212,7 +212,7 @@ func (d *Driver) Registered() bool {
 	return registered
 }
 
-// awaitRegistration blocks until the kubelet has registered the driver. It reports whether ctx has not ended.
+// awaitRegistration blocks until the kubelet has registered the driver. It returns false if ctx is done.
 func (d *Driver) awaitRegistration(ctx context.Context) bool {
 	for {
 		registered, stale := d.registered.Load()
@@ -232,7 +232,7 @@ func (d *Driver) Streams() int { return int(d.streams.Load()) }
 
 var errNotRegistered = errors.New("not registered with the kubelet")
 
-// Ready returns nil if the kubelet has registered the driver, and the API server has the newest slices.
+// Ready returns nil if the kubelet has registered the driver and the API server has the newest slices.
 func (d *Driver) Ready() error {
 	s, _ := d.state.Load()
 	if d.cfg.Finish {
@@ -247,8 +247,8 @@ func (d *Driver) Ready() error {
 	return nil
 }
 
-// noteRegistration stores the kubelet's answer to the registration. The helper also stores it, but doesn't protect it
-// from concurrent use.
+// noteRegistration stores the kubelet's answer to the registration. The helper stores it as well, but not in a way that
+// is safe for concurrent use.
 func (d *Driver) noteRegistration(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	if status, ok := request.(*registerapi.RegistrationStatus); ok {
 		d.registered.Store(status.PluginRegistered)
@@ -259,14 +259,14 @@ func (d *Driver) noteRegistration(ctx context.Context, request any, _ *grpc.Unar
 			d.log.Info("driver registered", logevent.DriverRegistered, logevent.Resource(draname.Driver))
 		}
 	}
-	return handle(ctx, request) // logs a refusal
+	return handle(ctx, request) // logs if the kubelet has rejected the driver
 }
 
-// errStopping is returned for calls that arrive while the driver stops.
+// errStopping is returned for calls that arrive while the driver is stopping.
 var errStopping = errors.New("driver is stopping")
 
-// begin registers a call from the kubelet. It returns a function that must be called when the call ends, or an error if
-// the driver is stopping.
+// begin marks the start of a call from the kubelet. The caller must call end when the call is finished. begin returns
+// an error if the driver is stopping.
 func (d *Driver) begin() (end func(), err error) {
 	d.calls.RLock()
 	if d.stopping {
@@ -318,11 +318,11 @@ func each[C, R any](claims []C, f func(C) (types.UID, R)) map[types.UID]R {
 	return all
 }
 
-// taintsWithin limits how long storesTaints waits for the API server. Without an answer, the driver assumes that the
-// API server stores taints. If it does not, HandleError learns this later.
+// taintsWithin is the maximum time that storesTaints waits for the API server. Without an answer, the driver assumes
+// that the API server stores taints. If that is wrong, HandleError finds out later.
 const taintsWithin = 5 * time.Second
 
-// storesTaints finds out whether the API server stores taints, with a dry run of a write.
+// storesTaints finds out whether the API server stores taints, by means of a dry run.
 func (d *Driver) storesTaints(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, taintsWithin)
 	defer cancel()
@@ -345,7 +345,7 @@ func (d *Driver) storesTaints(ctx context.Context) bool {
 	}
 }
 
-// taintsUnsupported logs once that the API server drops taints.
+// taintsUnsupported logs, once, that the API server drops taints.
 func (d *Driver) taintsUnsupported(err error) {
 	d.untainted.Do(func() {
 		d.log.Warn("taints not supported by the API server", logevent.TaintsUnsupported, logevent.Resource(draname.Driver), logevent.Err(err))
@@ -357,18 +357,18 @@ func (d *Driver) HandleError(ctx context.Context, err error, message string) {
 	var dropped *resourceslice.DroppedFieldsError
 	switch {
 	case errors.Is(err, context.Canceled): // the driver is stopping
-	case errors.As(err, &dropped) && slices.Contains(dropped.DisabledFeatures(), "DRADeviceTaints"): // since it was last restarted
+	case errors.As(err, &dropped) && slices.Contains(dropped.DisabledFeatures(), "DRADeviceTaints"): // the API server was restarted and now drops taints
 		d.publisher.WithoutTaints()
 		d.taintsUnsupported(dropped)
 	case errors.Is(err, kubeletplugin.ErrRecoverable) && strings.HasPrefix(message, "device health"):
-		utilruntime.HandleErrorWithContext(ctx, err, message) // while the inventory hangs
+		utilruntime.HandleErrorWithContext(ctx, err, message) // the inventory is hanging
 	case errors.Is(err, kubeletplugin.ErrRecoverable):
 		d.cfg.Metrics.SlicesFailed()
 		d.log.Warn("slices not written", logevent.SlicesFailed, logevent.Resource(draname.Driver), logevent.Err(fmt.Errorf("%s: %w", message, err)))
 	default:
 		select {
 		case d.failed <- fmt.Errorf("%s: %w", message, err):
-		default: // the driver is already ending
+		default: // the driver is already stopping
 		}
 	}
 }

@@ -11,15 +11,16 @@ import (
 )
 
 const (
-	// healthInterval is the longest time between two reports of health. The kubelet considers the health of
-	// a device unknown 30 s after the last report.
+	// healthInterval is the maximum time between two health reports. The kubelet considers the health of a device
+	// unknown 30 s after the last report.
 	healthInterval = 10 * time.Second
-	// aliveWithin limits how long the inventory can take to answer.
+	// aliveWithin is the time limit for the inventory's answer.
 	aliveWithin = 2 * time.Second
 )
 
-// WatchHealthStatus implements [kubeletplugin.DRAPlugin]. It reports all devices with each snapshot, and at least once
-// per healthInterval. While the inventory hangs, it reports nothing, because the last snapshot may be outdated.
+// WatchHealthStatus implements [kubeletplugin.DRAPlugin]. It reports all devices for each new snapshot, and at least
+// once per healthInterval. While the inventory hangs, it doesn't report anything, because the last snapshot may be
+// outdated.
 func (d *Driver) WatchHealthStatus(ctx context.Context, reports chan<- kubeletplugin.DeviceHealthReport) error {
 	end, err := d.begin()
 	if err != nil {

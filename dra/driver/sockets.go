@@ -16,16 +16,16 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// probeTimeout limits how long the sockets of a directory are probed, all together.
+// probeTimeout is the total time limit for probing the sockets in a directory.
 const probeTimeout = 500 * time.Millisecond
 
-// removeLeftovers removes the sockets that killed drivers have left in a directory: the ones with this prefix and
-// suffix that refuse a connection. A socket that accepts a connection belongs to a running driver. The helper itself
-// removes only a socket that has its own name.
+// removeLeftovers removes stale sockets left in dir by drivers that were killed: those with this prefix and suffix that
+// refuse connections. A socket that accepts connections belongs to a running driver. The helper itself only removes a
+// socket with the name that it is about to use.
 func removeLeftovers(ctx context.Context, dir, prefix, suffix string, log *zap.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	entries, _ := os.ReadDir(dir) // if the directory cannot be read, the helper returns the error
+	entries, _ := os.ReadDir(dir) // if the directory can't be read, the helper returns the error
 	for _, entry := range entries {
 		name := entry.Name()
 		if entry.Type() != fs.ModeSocket || !strings.HasPrefix(name, prefix+"-") && name != prefix+suffix || !strings.HasSuffix(name, suffix) {

@@ -14,12 +14,12 @@ import (
 const (
 	// withdrawAgain is how long Withdraw waits before it lists the slices again.
 	withdrawAgain = 100 * time.Millisecond
-	// lateWrite is how long after its request was cancelled a write can still take effect.
+	// lateWrite is how long a write can still take effect after its request was cancelled.
 	lateWrite = time.Second
 )
 
-// Withdraw deletes the slices of this driver on a node, and returns nil once the API server has none. After an error it
-// tries again until ctx ends. upToDate is the result of [Driver.UpToDate], or true if no Driver has run.
+// Withdraw deletes this driver's slices on a node, and returns nil once the API server has none. It retries after an
+// error, until ctx is done. upToDate is the result of [Driver.UpToDate], or true if no Driver has run.
 func Withdraw(ctx context.Context, client kubernetes.Interface, node string, upToDate bool) error {
 	began := time.Now()
 	for {
@@ -41,7 +41,7 @@ func Withdraw(ctx context.Context, client kubernetes.Interface, node string, upT
 	}
 }
 
-// deleteSlices deletes the slices that the API server lists, and returns their number.
+// deleteSlices deletes the slices that the API server lists, and returns how many there were.
 func deleteSlices(ctx context.Context, client kubernetes.Interface, node string) (int, error) {
 	all, err := client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: selectorOf(node)})
 	if err != nil {
@@ -55,7 +55,7 @@ func deleteSlices(ctx context.Context, client kubernetes.Interface, node string)
 	return len(all.Items), nil
 }
 
-// UpToDate reports whether the API server has the latest slices. If it does, no write was cancelled when Run ended.
+// UpToDate reports whether the API server has the latest slices. If so, no write was cancelled when Run returned.
 func (d *Driver) UpToDate() bool {
 	s, _ := d.state.Load()
 	return s.wanted == nil || s.current()

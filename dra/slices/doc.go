@@ -1,10 +1,9 @@
 // Package slices publishes a node's devices as ResourceSlices.
 //
-// [Of] and [Health] are pure: they translate devices of the inventory for the API server and for the kubelet.
-// [Publisher] follows the snapshots of the inventory, and publishes their slices when they differ from the ones that it
-// published last.
+// [Of] and [Health] are pure functions that translate the inventory's devices for the API server and for the kubelet.
+// [Publisher] follows the inventory's snapshots, and publishes their slices whenever these differ from the previous
+// publication.
 //
-// The goroutine of [Publisher.Run] owns the state of a Publisher. It is blocked while [Config.Publish]
-// blocks. [Publisher.Republish] and [Publisher.WithoutTaints] never block, and may be called by
-// any goroutine.
+// The goroutine of [Publisher.Run] owns the state of a Publisher. It is blocked while [Config.Publish] blocks.
+// [Publisher.Republish] and [Publisher.WithoutTaints] never block, and are safe for concurrent use.
 package slices

@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming"
 )
 
-// minInterval is the shortest time between two publications. A single change is not delayed. Changes that follow within
+// minInterval is the minimum time between two publications. A single change isn't delayed. Further changes within
 // minInterval are published together.
 const minInterval = 50 * time.Millisecond
 
@@ -29,32 +29,31 @@ type Config struct {
 	Devices interface {
 		Latest() (inventory.Snapshot, <-chan struct{})
 	}
-	// Stored is optional. It returns the node's bitstreams, and a channel that is closed when they have changed.
+	// Stored is optional. It returns the node's bitstreams, and a channel that is closed when they change.
 	Stored func() ([]programming.Stored, <-chan struct{})
 	// StoresTaints is optional. It reports whether the API server stores taints. It is called once, before the first
-	// publication with a taint, because a server that drops the taint would let the device be allocated. It may block.
+	// publication with a taint, because if the server dropped the taint, the device could be allocated. It may block.
 	StoresTaints func(context.Context) bool
 	// Publish starts to write the slices, and may return before they are written. It must not modify them. If it
-	// returns an error, Run returns this error.
+	// returns an error, so does Run.
 	Publish func(context.Context, resourceslice.DriverResources) error
 	Log     *zap.Logger
 	Metrics *metrics.Metrics
 }
 
-// Publisher publishes the devices of the newest snapshot. Create it with [NewPublisher], and run it
-// once.
+// Publisher publishes the devices of the newest snapshot. Create it with [NewPublisher], and call Run once.
 type Publisher struct {
 	cfg  Config
 	asks *latest.Value[asked]
 }
 
-// asked contains what other goroutines have asked for.
+// asked holds what other goroutines have asked for.
 type asked struct {
-	republishes int // number of calls of Republish
+	republishes int // number of calls to Republish
 	noTaints    bool
 }
 
-// NewPublisher returns a Publisher. It publishes nothing until it is run.
+// NewPublisher returns a Publisher, which doesn't publish anything before Run is called.
 func NewPublisher(cfg Config) *Publisher {
 	return &Publisher{cfg: cfg, asks: latest.New(asked{noTaints: cfg.NoTaints})}
 }
@@ -65,15 +64,15 @@ func (p *Publisher) Republish() {
 	p.asks.Update(func(a asked) asked { a.republishes++; return a })
 }
 
-// WithoutTaints leaves unhealthy devices out of the slices from now on. It is for API servers that do not store taints.
+// WithoutTaints omits unhealthy devices from the slices from now on, for API servers that don't store taints.
 func (p *Publisher) WithoutTaints() {
 	p.asks.Update(func(a asked) asked { a.noTaints = true; return a })
 }
 
-// Run publishes until ctx ends. Then it returns nil. The first publication waits for a complete snapshot. With an
-// incomplete one, the devices of running pods would seem to be gone. It also waits until it is known which devices are
-// held through the device plugin API. After that, Run publishes each change to the slices immediately, but at most once
-// per minInterval.
+// Run publishes slices until ctx is done, and then returns nil. Before the first publication, it waits for a complete
+// snapshot, because with an incomplete one, the devices of running pods would seem to be gone. It also waits until it
+// is known which devices are held through the device plugin API. After that, Run publishes each change to the slices
+// immediately, but at most once per minInterval.
 func (p *Publisher) Run(ctx context.Context) error {
 	var last *publication
 	known := p.cfg.StoresTaints == nil // whether the API server stores taints
@@ -101,7 +100,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 			}
 			p.report(last, next)
 			last = next
-			stale, more, restored = nil, nil, nil // until minInterval is over
+			stale, more, restored = nil, nil, nil // don't publish again until minInterval is over
 		}
 		var hold <-chan time.Time
 		if stale == nil {
@@ -118,7 +117,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	}
 }
 
-// publication is the content of the slices at a certain time.
+// publication is a version of the slices, and what it was made from.
 type publication struct {
 	asked
 	snapshot  inventory.Snapshot
@@ -131,12 +130,12 @@ func (p *Publisher) next(s inventory.Snapshot, stored []programming.Stored, a as
 	return &publication{asked: a, snapshot: s, resources: Of(s.Devices, o)}
 }
 
-// equal reports whether publishing p after last is unnecessary. last may be nil.
+// equal reports whether p doesn't have to be published after last, which may be nil.
 func (p *publication) equal(last *publication) bool {
 	return last != nil && p.republishes == last.republishes && reflect.DeepEqual(p.resources, last.resources)
 }
 
-// tainted reports whether a device has a taint.
+// tainted reports whether any device has a taint.
 func (p *publication) tainted() bool {
 	devices, _ := p.devices()
 	for _, d := range devices {
@@ -147,7 +146,7 @@ func (p *publication) tainted() bool {
 	return false
 }
 
-// devices returns the devices in the slices, and the number of slices. The map's keys are device IDs, or names for
+// devices returns the devices in the slices, and the number of slices. The map is indexed by device ID, or by name for
 // bitstreams.
 func (p *publication) devices() (byID map[string]resourceapi.Device, slices int) {
 	byID = map[string]resourceapi.Device{}
@@ -166,8 +165,8 @@ func (p *publication) devices() (byID map[string]resourceapi.Device, slices int)
 	return byID, slices
 }
 
-// report logs a publication. The log line lists the devices that differ from the last publication. For the first
-// publication, and after [Publisher.Republish], these devices are left out.
+// report logs a publication, including the devices that differ from the previous publication. It omits these for the
+// first publication, and after [Publisher.Republish].
 func (p *Publisher) report(last, next *publication) {
 	devices, count := next.devices()
 	var before map[string]resourceapi.Device

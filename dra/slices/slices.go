@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming"
 )
 
-// The attributes of a device. Attributes of the driver's own domain need no prefix.
+// The attributes of a device. Attributes in the driver's own domain don't need a prefix.
 const (
 	attributeDriver      = "driver"
 	attributeFamily      = "family"
@@ -29,33 +29,33 @@ const (
 	attributePCIID       = "pciId"
 	attributeMembers     = "members"
 	attributeDegraded    = "degraded"
-	attributeBitstream   = "bitstream" // only of devices that are bitstreams
+	attributeBitstream   = "bitstream" // only for devices that are bitstreams
 )
 
-// fixed lists the attributes that a family cannot set.
+// fixed lists the attributes that families can't set.
 var fixed = []string{attributeDriver, attributeFamily, attributeAFUID, attributeInterfaceID, attributePortID, attributePCIID, attributeMembers, attributeDegraded, attributeBitstream}
 
-// maxDevices is the maximum number of devices in a slice. The API allows more if no device has a taint. But with a
-// fixed number, a new taint never moves devices to other slices.
+// maxDevices is the maximum number of devices in a slice. The API allows more if no device has a taint, but with a
+// fixed limit, a new taint never moves devices to other slices.
 const maxDevices = resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures
 
-// Options are the settings of [Of].
+// Options configure [Of].
 type Options struct {
 	Node string // name of the node and of its pool
-	// Effect is the effect of the taint of a device that has failed, or that its holder has lost. NoExecute evicts the
+	// Effect is the effect of the taint on a device that has failed, or that its holder has lost. NoExecute evicts the
 	// holder. All other taints have the effect NoSchedule.
 	Effect resourceapi.DeviceTaintEffect
-	// NoTaints means that the API server does not store taints. Unhealthy devices are left out of the slices instead.
+	// NoTaints means that the API server doesn't store taints. In that case, the slices omit unhealthy devices.
 	NoTaints bool
-	// Bitstreams are the bitstreams in the node's store. They are published as devices, too.
+	// Bitstreams lists the bitstreams in the node's store, which are published as devices as well.
 	Bitstreams []programming.Stored
-	// PCI returns the root complex and the driver's name of the card with this address, each of them "" if it is not
-	// known. PCI may be nil. The function [PCI] returns such a function.
+	// PCI returns the root complex and the name of the driver of the card with this address, or "" for whatever is
+	// unknown. It may be nil. The function [PCI] returns a suitable function.
 	PCI func(address string) (root, driver string)
 }
 
-// PCI returns a function that looks up the root complexes and the drivers of cards in the sysfs tree at root. The
-// function reads only links, so it never waits for a card.
+// PCI returns a function for [Options.PCI] that looks up root complexes and drivers in the sysfs tree at root. It only
+// reads links, so it never waits for a card.
 func PCI(root string) func(address string) (root, driver string) {
 	tree := deviceattribute.WithFSFromRoot(root)
 	return func(address string) (string, string) {
@@ -71,9 +71,9 @@ func PCI(root string) func(address string) (root, driver string) {
 	}
 }
 
-// Of returns the node's slices for these devices. It leaves out devices that have no name in the API, and devices that
-// the inventory does not advertise. The pool of a node without devices consists of one empty slice, which shows that
-// the driver runs. Bitstreams follow in slices of their own, so a new bitstream never moves a card to another slice.
+// Of returns the node's slices for these devices. It omits devices that don't have a name in the API or that the
+// inventory doesn't advertise. The pool of a node without devices consists of one empty slice, which shows that the
+// driver is running. Bitstreams follow in slices of their own, so a new bitstream never moves a card to another slice.
 func Of(devices []*inventory.Device, o Options) resourceslice.DriverResources {
 	var published []resourceapi.Device
 	for _, d := range devices {
@@ -94,8 +94,8 @@ func Of(devices []*inventory.Device, o Options) resourceslice.DriverResources {
 	return resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{o.Node: pool}}
 }
 
-// bitstreams returns a device for each bitstream. Any number of claims can have it at the same time. Its attribute
-// interfaceId is the one of the cards that it can be loaded into, so a claim can require that both are equal. If
+// bitstreams returns a device for each bitstream, which any number of claims can have at the same time. Its interfaceId
+// attribute is the same as that of the cards that the bitstream fits, so a claim can require that they match. If
 // several bitstreams have the same name, only the first one is returned, because the API server would reject all of the
 // node's slices if a name occurred twice.
 func bitstreams(stored []programming.Stored) (devices []resourceapi.Device) {
@@ -111,8 +111,8 @@ func bitstreams(stored []programming.Stored) (devices []resourceapi.Device) {
 	return devices
 }
 
-// Health returns the health of the devices for the kubelet. It includes the devices that [Of] leaves out because the
-// API server does not store taints.
+// Health returns the devices' health for the kubelet. It includes devices that [Of] omits because the API server
+// doesn't store taints.
 func Health(devices []*inventory.Device, node string) []kubeletplugin.DeviceHealth {
 	var all []kubeletplugin.DeviceHealth
 	for _, d := range devices {
@@ -131,7 +131,7 @@ func Health(devices []*inventory.Device, node string) []kubeletplugin.DeviceHeal
 	return all
 }
 
-// nameOf returns the name of a device in the API, or "" if it is not published.
+// nameOf returns a device's name in the API, or "" if the device isn't published.
 func nameOf(d *inventory.Device) string {
 	if d.OfferedAs == "" {
 		return ""
@@ -139,8 +139,8 @@ func nameOf(d *inventory.Device) string {
 	return draname.Device(d.ID)
 }
 
-// Attributes returns a device's attributes. It leaves out values that are not known. It also leaves out values
-// that the API server does not allow, because they would make it refuse the whole slice.
+// Attributes returns a device's attributes. It omits unknown values, and values that the API server doesn't allow,
+// because it would reject the whole slice.
 func (o Options) Attributes(d *inventory.Device) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
 	all := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
 	text := func(name resourceapi.QualifiedName, value string) {
@@ -182,8 +182,8 @@ func (o Options) Attributes(d *inventory.Device) map[resourceapi.QualifiedName]r
 	return all
 }
 
-// Taints returns the taint for a device, or none if the device isn't unhealthy. The effect of the taint depends on
-// Options.Effect and on the reasons.
+// Taints returns the taint for an unhealthy device, and nothing for other devices. The effect of the taint depends on
+// Options.Effect and on the device's reasons.
 func (o Options) Taints(d *inventory.Device) []resourceapi.DeviceTaint {
 	if d.Health != inventory.Unhealthy {
 		return nil
@@ -207,7 +207,7 @@ func lost(reason string) bool {
 	return false
 }
 
-// labelValue converts a reason to a label value: recovering=removed becomes recovering.removed.
+// labelValue converts a reason to a label value. For example, recovering=removed becomes recovering.removed.
 func labelValue(reason string) string {
 	const marks = "-_."
 	value := strings.Map(func(r rune) rune {

@@ -1,7 +1,7 @@
-// Package accept lets a listener survive a shortage of descriptors or memory.
+// Package accept keeps a server running during a shortage of file descriptors or memory.
 //
-// Without it, net/http logs each accept(2) that fails, and both net/http and gRPC stop the server if accept(2) fails
-// with ENOMEM or ENOBUFS, even though the shortage is temporary.
+// Without it, net/http logs every failed accept(2), and both net/http and gRPC stop the server if accept(2) fails with
+// ENOMEM or ENOBUFS, even though the shortage is temporary.
 //
 // The package owns no state. Accept blocks like any listener's Accept.
 package accept

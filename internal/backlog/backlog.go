@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// size limits the total length of the waiting lines, in bytes. That is about 3000 lines.
+	// size limits the total length of the waiting lines, in bytes. It is enough for about 3000 lines.
 	size = 1 << 20
-	// flushTimeout limits how long the process waits for a stalled reader when it exits. A pipe buffers 64 KiB, so
+	// flushTimeout limits how long an exiting process waits for a stalled reader of the log. A pipe buffers 64 KiB, so
 	// there is no wait if the reader keeps reading.
 	flushTimeout = 500 * time.Millisecond
 )
@@ -28,8 +28,8 @@ type Core struct {
 	queue   *queue
 }
 
-// New returns a core that writes to w, and starts its goroutine, which ends when [Core.Close] is called. dropped is
-// called with its level for each line that is dropped, and must not block.
+// New returns a core that writes to w, and starts its goroutine, which ends when [Core.Close] is called. For each
+// dropped line, dropped is called with the line's level. It must not block.
 func New(encoder zapcore.Encoder, w io.Writer, level zapcore.LevelEnabler, dropped func(zapcore.Level)) *Core {
 	return newCore(encoder, w, level, dropped, size)
 }
@@ -55,7 +55,7 @@ func (c *Core) With(fields []zapcore.Field) zapcore.Core {
 	return &Core{LevelEnabler: c.LevelEnabler, encoder: encoder, queue: c.queue}
 }
 
-// Check adds the core to those that write the entry if the entry's level is enabled.
+// Check implements [zapcore.Core].
 func (c *Core) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	if c.Enabled(entry.Level) {
 		return checked.AddCore(entry, c)
@@ -72,23 +72,23 @@ func (c *Core) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	c.queue.add(line{level: min(entry.Level, zapcore.ErrorLevel), text: bytes.Clone(text.Bytes())})
 	text.Free()
 	if entry.Level > zapcore.ErrorLevel {
-		return c.Sync() // zap exits the process next
+		return c.Sync() // zap is about to exit the process
 	}
 	return nil
 }
 
-// Sync blocks until all lines so far have been written, but for no longer than [flushTimeout].
+// Sync blocks until all lines logged so far have been written, but not longer than [flushTimeout].
 func (c *Core) Sync() error {
 	c.queue.flush(false)
 	return nil
 }
 
-// Close blocks until all lines so far have been written, but for no longer than [flushTimeout], and ends the goroutine.
-// Lines that are logged later are dropped.
+// Close blocks until all lines logged so far have been written, but not longer than [flushTimeout], and ends the
+// goroutine. Any lines logged after that are dropped.
 func (c *Core) Close() { c.queue.flush(true) }
 
-// FlushOnPanic writes all lines so far if the goroutine that defers it panics, and then panics again with the same
-// value. It must be deferred directly, not called by a deferred function.
+// FlushOnPanic must be deferred by a goroutine. If the goroutine panics, FlushOnPanic writes all lines logged so far
+// and panics again with the same value. It must be deferred directly, not called from a deferred function.
 func FlushOnPanic(log *zap.Logger) {
 	if v := recover(); v != nil {
 		_ = log.Sync() // an error can't be reported
@@ -104,15 +104,15 @@ type queue struct {
 	dropped func(zapcore.Level)
 
 	mu      sync.Mutex
-	more    sync.Cond // signaled when lines are waiting or closed is set
+	more    sync.Cond // signaled when a line is added or closed is set
 	waiting []line
-	bytes   int // size of waiting
-	taken   int // size of the lines that run is writing
+	bytes   int // total length of the waiting lines
+	taken   int // total length of the lines that run is writing
 	closed  bool
 
 	// The remaining fields belong to run.
-	lost gap   // dropped lines that haven't been reported yet
-	err  error // from the last failed write since the last report, or nil
+	lost gap   // lines whose loss hasn't been reported yet
+	err  error // from the last write that failed since the last report; nil if none has
 	torn bool  // only part of the last line was written
 }
 
@@ -121,10 +121,10 @@ type line struct {
 	level   zapcore.Level
 	text    []byte
 	dropped *gap          // nil if this isn't a gap
-	written chan struct{} // closed when the lines before it have been written
+	written chan struct{} // closed when all earlier lines have been written
 }
 
-// add adds a line or drops it. Once a line doesn't fit, add drops all lines until run takes the waiting ones.
+// add adds a line or, if it doesn't fit, drops it. After that, it drops all lines until run takes the waiting ones.
 func (q *queue) add(l line) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -153,7 +153,8 @@ func (q *queue) put(l line) {
 	q.more.Signal()
 }
 
-// flush blocks until all lines so far have been written, but for no longer than flushTimeout.
+// flush blocks until all lines logged so far have been written, but not longer than flushTimeout. If last is true, it
+// closes the queue.
 func (q *queue) flush(last bool) {
 	written := make(chan struct{})
 	q.mu.Lock()
@@ -193,15 +194,15 @@ func (q *queue) run() {
 	}
 }
 
-// take blocks until lines are waiting and returns them. It returns none if the queue is closed and empty.
+// take blocks until lines are waiting and returns them. If the queue is closed and empty, it returns no lines.
 func (q *queue) take() []line {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.taken = 0
 	for len(q.waiting) == 0 && !q.closed {
 		q.more.Wait()
-		// On a single processor, let the goroutine that sends a list to the kubelet run before the lines about that
-		// list are written. The median list is then sent 6 % sooner.
+		// On a single processor, let the goroutine that sends a list to the kubelet run before the lines about the list
+		// are written. This reduces the median time until a list is sent by 6 %.
 		q.mu.Unlock()
 		runtime.Gosched()
 		q.mu.Lock()
@@ -211,8 +212,8 @@ func (q *queue) take() []line {
 	return todo
 }
 
-// report writes a log.dropped line if lines have been lost since the last one. It returns false if that line couldn't
-// be written.
+// report writes a log.dropped line if lines have been lost since the previous report. It returns false if the line
+// couldn't be written.
 func (q *queue) report() bool {
 	if !q.lost.open() {
 		return true
@@ -265,7 +266,7 @@ func (g *gap) add(level zapcore.Level) {
 	g.counts[level-zapcore.DebugLevel]++
 }
 
-// merge adds a later gap's lines.
+// merge adds the counts of a later gap.
 func (g *gap) merge(later gap) {
 	if !g.open() {
 		g.since = later.since

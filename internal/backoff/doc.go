@@ -1,3 +1,2 @@
-// Package backoff computes the delays between failing attempts, and waits for them. It has no state other than a
-// [Backoff]'s.
+// Package backoff computes the delays between repeated attempts, and waits for them. Its only state is in a [Backoff].
 package backoff

@@ -19,15 +19,15 @@ import (
 // Config specifies what to watch.
 type Config struct {
 	Dirs     []string                // clean paths
-	Concerns func(notify.Event) bool // reports whether a change in a directory should be reported
-	Settle   time.Duration           // how long to wait for further events before reporting a change, because an editor takes several steps
+	Concerns func(notify.Event) bool // reports whether an event in a directory should be reported
+	Settle   time.Duration           // how long to wait after an event before reporting it, because an editor saves a file in several steps
 	Interval time.Duration           // maximum time between two reports
 	Blind    time.Duration           // replaces Interval while a directory is missing or inotify can't be used
 	Log      *zap.Logger
 }
 
-// Run calls changed once it is watching the directories, and then whenever something may have changed, until ctx is
-// done. changed may block.
+// Run calls changed as soon as it is watching the directories, and then whenever something may have changed, until ctx
+// is done. changed may block.
 func Run(ctx context.Context, cfg Config, changed func()) {
 	w := watch{Config: cfg}
 	defer w.close()
@@ -48,11 +48,11 @@ func Run(ctx context.Context, cfg Config, changed func()) {
 type watch struct {
 	Config
 	notify  *notify.Instance // nil if nothing is being watched
-	watched []fs.FileInfo    // by index in Dirs; an element is nil if the directory is missing
+	watched []fs.FileInfo    // one for each element of Dirs; nil if that directory is missing
 	refused bool             // an inotify error has been logged
 }
 
-// open watches the directories that currently exist at the paths. It reports whether all of them exist and could be
+// open watches the directories that are currently at the paths. It reports whether all of them exist and are being
 // watched.
 func (w *watch) open() bool {
 	present := make([]fs.FileInfo, len(w.Dirs))
@@ -68,8 +68,8 @@ func (w *watch) open() bool {
 	return w.notify != nil && !slices.Contains(w.watched, nil)
 }
 
-// isOpen reports whether these directories are being watched. The kernel removes a watch together with its directory,
-// and the next directory may have the same inode number.
+// isOpen reports whether these directories are being watched. Comparing inode numbers isn't enough: when a directory is
+// deleted, the kernel removes its watch, and a new directory may reuse the inode number.
 func (w *watch) isOpen(present []fs.FileInfo) bool {
 	if w.notify == nil {
 		return false
@@ -84,7 +84,7 @@ func (w *watch) isOpen(present []fs.FileInfo) bool {
 }
 
 // add returns an instance that watches these directories, or nil if inotify can't be used. If a directory has been
-// replaced since Stat, the next open watches the new one.
+// replaced since open called Stat, the next call to open watches the new directory.
 func (w *watch) add(present []fs.FileInfo) *notify.Instance {
 	n, err := notify.Open()
 	if err != nil {
@@ -126,7 +126,7 @@ func (w *watch) close() {
 	w.notify, w.watched = nil, nil
 }
 
-// await blocks until something may have changed. It returns false if the instance must be closed.
+// await blocks until something may have changed or ctx is done. It returns false if the instance must be closed.
 func (w *watch) await(ctx context.Context, interval time.Duration, events <-chan notify.Event, failed <-chan error) bool {
 	over := time.After(interval)
 	var settled <-chan time.Time

@@ -1,10 +1,10 @@
-// Package dirwatch reports that files in certain directories may have changed. It doesn't read them: the receiver takes
-// a report as a hint, and reads and compares the files itself.
+// Package dirwatch reports that files in certain directories may have changed. It doesn't read the files: a report is
+// only a hint, and the receiver reads the files and compares them.
 //
 // The directories may be missing, or may be replaced or moved: Run watches whichever directory is currently at the
-// path. Some changes don't cause an event, because events may be lost, a file may be a link into another directory, and
-// a directory's parent may be moved. So there is also a report at each interval.
+// path. Some changes go unnoticed, because events may be lost, a file may be a link into another directory, or a
+// directory's parent may be moved. So Run also reports at regular intervals.
 //
-// [Run] owns one inotify instance (package notify), and waits for its goroutines. It blocks while the receiver is
-// running and while it looks up directories. If inotify can't be used, it logs that once.
+// [Run] owns one inotify instance (package notify), and waits for its goroutines. Run blocks while the receiver is
+// running and while it looks up directories. If inotify can't be used, Run logs that once.
 package dirwatch

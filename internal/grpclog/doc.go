@@ -1,3 +1,3 @@
-// Package grpclog sends the grpc library's log lines to zap. It owns no state of its own: the library's logger applies
-// to the whole process.
+// Package grpclog sends the grpc library's log lines to zap. It owns no state, but the library's logger is global to
+// the process.
 package grpclog

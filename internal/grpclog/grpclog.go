@@ -7,17 +7,17 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// Use sends the grpc library's log lines to log. It affects the whole process, and must be called once, before grpc is
-// used.
+// Use sends the grpc library's log lines to log. It affects the whole process. It must be called only once, before grpc
+// is used.
 func Use(log *zap.Logger) {
 	grpclog.SetLoggerV2(New(log))
 }
 
-// libraryLog is grpc's logger. The library warns about each connection that ends, which is normal during a restart or
-// stop, and which the server logs itself. So the library's information and warnings are logged at level debug, and its
-// errors at level warn.
+// libraryLog is grpc's logger. The library warns about every connection that ends, although this is normal during a
+// restart or a stop, and the server logs it anyway. So the library's info and warning lines are logged at level debug,
+// and its errors at level warn.
 type libraryLog struct {
-	*zap.SugaredLogger // provides the methods for fatal errors
+	*zap.SugaredLogger // implements the methods for fatal errors
 }
 
 // New returns a logger for grpc that writes to log.

@@ -15,49 +15,49 @@ import (
 // maxClients is the maximum number of connections for requests without a body.
 const maxClients = 64
 
-// patience is how long a connection is always kept after it has been accepted, and after its response has begun. So if
-// a client sends its request immediately, it isn't disconnected before the request has been read. It also limits a
-// flood to 64 connections per 25 ms.
+// patience is the minimum time that a connection is kept after it was accepted, and after its response began. So a
+// client that sends its request immediately isn't disconnected before the request has been read. It also limits a flood
+// to 64 connections per 25 ms.
 const patience = 25 * time.Millisecond
 
-// memory is how long a server without room remembers that its clients had several addresses.
+// memory is how long a server remembers that its clients had several addresses when it had no room.
 const memory = time.Minute
 
-// clients limits a server's connections. For each connection above max it closes another one: among the connections
-// from the address that has the most, the one that has been waiting longest for its client to send a request or read
-// the response. So a client that opens many connections closes its own, and a probe is answered even if many clients
-// send nothing. A connection whose response is being prepared isn't closed. If this is true of all connections, a new
-// one waits for up to about a second, and no other connections are accepted during that time.
+// clients limits a server's connections. For each connection above max it closes another one: the address with the most
+// connections loses the one that has been waiting longest for its client to send a request or read the response. So a
+// client that opens many connections loses its own, and a probe is answered even if many clients don't send anything. A
+// connection whose response is being prepared isn't closed. If the responses for all connections are being prepared, a
+// new connection waits for up to about a second, and no others are accepted during that time.
 //
-// The new connection itself is closed if its address has many connections and it would displace another address or keep
-// others waiting. There is no limit per address, because on loopback or behind a gateway all clients have the same
-// address.
+// The new connection itself is closed if its address already has many connections, and the new one would displace
+// another address's connection or keep other addresses waiting. There is no limit per address, because on loopback or
+// behind a gateway all clients have the same address.
 type clients struct {
 	max      int
 	patience time.Duration
 
 	mu      sync.Mutex
 	open    []client  // ordered by since
-	several time.Time // when there was no room and the connections came from several addresses
+	several time.Time // when there was last no room and the connections came from several addresses
 }
 
 type client struct {
 	conn      net.Conn
 	host      string    // its address without the port; the same for all connections of a Unix socket
-	since     time.Time // when it was accepted, its request was complete, or its response began, whichever was last
+	since     time.Time // when it was accepted, when its request was complete, or when its response began, whichever was last
 	answering bool      // the request is complete, but the response hasn't begun
 	idle      bool      // a request has been answered and the next one hasn't begun; only with keep-alive
 }
 
 type clientKey struct{}
 
-// connection is one of the connections tracked by clients.
+// connection is a connection, together with the clients value that tracks it.
 type connection struct {
 	*clients
 	conn net.Conn
 }
 
-// limit limits the server's connections. While there is no room, the server doesn't accept any.
+// limit limits the server's connections. While there is no room, the server doesn't accept new ones.
 func (c *clients) limit(ctx context.Context, server *http.Server) {
 	server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
 		return context.WithValue(ctx, clientKey{}, connection{c, conn})
@@ -88,8 +88,8 @@ func (c *clients) limit(ctx context.Context, server *http.Server) {
 	})
 }
 
-// Complete records that the entire request has been received. From then on, its connection isn't closed to make room
-// for another one. Complete returns false if the connection has already been closed.
+// Complete records that the entire request has been received. Until its response begins, its connection isn't closed to
+// make room for another one. Complete returns false if the connection has already been closed.
 func Complete(r *http.Request) bool {
 	c, limited := r.Context().Value(clientKey{}).(connection)
 	return !limited || c.turn(c.conn, true)
@@ -108,8 +108,8 @@ func withoutBody(next http.Handler) http.Handler {
 	})
 }
 
-// turn records that the response for conn is being prepared (answering) or that it has begun. It reports whether conn
-// is still open.
+// turn records whether the response for conn is being prepared (answering) or has begun. It reports whether conn is
+// still open.
 func (c *clients) turn(conn net.Conn, answering bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,7 +124,7 @@ func (c *clients) turn(conn net.Conn, answering bool) bool {
 	return true
 }
 
-// rest records that conn has become idle, or that its next request has begun.
+// rest records whether conn has become idle or its next request has begun.
 func (c *clients) rest(conn net.Conn, idle bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,8 +154,8 @@ func (c *clients) index(conn net.Conn) int {
 	return slices.IndexFunc(c.open, func(k client) bool { return k.conn == conn })
 }
 
-// makeRoom makes room for a connection from host. If there is none, it closes another connection. It returns the time
-// to wait before the next attempt, or 0. It returns false if the new connection must be closed instead.
+// makeRoom makes room for a connection from host, by closing another connection if necessary. If there is no room yet,
+// left is the time to wait before the next attempt. ok is false if the new connection must be closed instead.
 func (c *clients) makeRoom(host string) (left time.Duration, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,9 +182,9 @@ func (c *clients) makeRoom(host string) (left time.Duration, ok bool) {
 	}
 	switch {
 	case i >= 0 && of[host] > max(of[c.open[i].host], c.max/4):
-		return 0, false // its address has the most connections, and they are all waiting for responses
+		return 0, false // the new connection's address has the most connections, and they are all waiting for responses
 	case left > 0 && of[host] > c.max/2 && now.Sub(c.several) < memory:
-		return 0, false // waiting would delay the connections from other addresses
+		return 0, false // waiting would delay connections from other addresses
 	case left > 0:
 		return left, true
 	}
@@ -193,7 +193,7 @@ func (c *clients) makeRoom(host string) (left time.Duration, ok bool) {
 	return 0, true
 }
 
-// closeNow closes a connection without waiting for its client. With TLS, closing would otherwise send a message first.
+// closeNow closes a connection without waiting for its client. With TLS, Close would first send a message.
 func closeNow(conn net.Conn) {
 	if t, ok := conn.(*tls.Conn); ok {
 		conn = t.NetConn()

@@ -3,11 +3,11 @@
 // when their context is done. [Keep] serves other listeners within the same limits: package control uses it for the
 // daemon's local socket.
 //
-// A problem with this server must not stop the daemon. If listening on an address fails, or its listener fails, the
-// error is logged once and the server tries again. There are at most 64 connections, each for a single request. When
-// all of them are in use, a new connection replaces an old one: among the connections from the address that has the
-// most, the one that has been waiting for its client the longest. Accept may block for about a second while all 64 are
-// waiting for their responses.
+// A problem with this server must not stop the daemon. If the server can't listen on an address, or its listener fails,
+// it logs the error once and tries again. There are at most 64 connections, each for a single request. When all of them
+// are in use, a new connection replaces an old one: the address with the most connections loses the one that has been
+// waiting for its client the longest. While all 64 are waiting for their responses, Accept may block for about a
+// second.
 //
-// [ServeBodies] is for requests with a body, such as those to a webhook. The operator uses both it and [Serve].
+// [ServeBodies] is for requests with a body, such as a webhook's. The operator uses both ServeBodies and [Serve].
 package httpd

@@ -9,9 +9,10 @@ import (
 	"strings"
 )
 
-// localOnly returns a handler that, if at is a loopback address, rejects requests for hosts other than this one. This
-// prevents DNS rebinding: if a web site's name resolves to 127.0.0.1, a browser would let the site's pages read the
-// responses. For any other address localOnly returns next, because clients may use names that are unknown here.
+// localOnly protects a server on a loopback address from DNS rebinding: if a web site's name resolves to 127.0.0.1, a
+// browser would let the site's pages read the responses. If at is a loopback address, the returned handler rejects
+// requests whose host isn't the local host. For any other address localOnly returns next, because clients may use names
+// that are unknown here.
 //
 // Requests without a host are allowed, because browsers don't send them.
 func localOnly(address string, at net.Addr, next http.Handler) http.Handler {

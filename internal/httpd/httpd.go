@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// Answers contains the functions that provide the server's responses.
+// Answers holds the functions that provide the server's responses.
 type Answers struct {
 	Alive   func(context.Context) error // /healthz: nil means 200, an error 503; if the deadline has passed, the error is the context's cause
 	Ready   func(context.Context) error // /readyz, like Alive
@@ -99,7 +99,7 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)
-		server.Close() // requests in progress don't need a response when the daemon stops
+		server.Close() // when the daemon stops, requests in progress don't need a response
 	})
 	err := server.Serve(accept.WithRetries(listener))
 	if stop() {

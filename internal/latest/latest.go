@@ -1,7 +1,8 @@
-// Package latest shares a variable's newest value. One goroutine stores values, and others load the newest one and wait
-// until there is a newer one.
+// Package latest shares a value between goroutines: one stores new values, and the others load the newest value or wait
+// for a newer one.
 //
-// A reader may skip values, but always ends up with the newest one. No call blocks, and Load doesn't take a lock.
+// A reader may miss intermediate values, but always ends up with the newest one. No call blocks, and Load doesn't take
+// a lock.
 package latest
 
 import (
@@ -17,7 +18,7 @@ type Value[T any] struct {
 
 type version[T any] struct {
 	value T
-	stale chan struct{} // closed when the next version is stored
+	stale chan struct{} // closed when a newer version is stored
 }
 
 // New returns a Value that holds value.
@@ -47,7 +48,7 @@ func (v *Value[T]) Update(change func(T) T) {
 	close(old.stale) // after the store, so that a reader that wakes up finds the new value
 }
 
-// Signal is a Value without a value: all it does is wake waiting goroutines.
+// Signal wakes waiting goroutines. It is a [Value] that doesn't carry any data.
 type Signal struct{ v *Value[struct{}] }
 
 // NewSignal returns a Signal.
@@ -59,5 +60,5 @@ func (s Signal) Next() <-chan struct{} {
 	return stale
 }
 
-// Raise wakes all goroutines that are waiting for it.
+// Raise wakes all goroutines that are waiting for the signal.
 func (s Signal) Raise() { s.v.Store(struct{}{}) }

@@ -14,7 +14,7 @@ type Event struct {
 	Part   string  // the heading of its table
 	Levels []Level // the levels that its lines can have
 	When   string  // when it is logged
-	Must   []Field // the fields of each line, in addition to the common ones
+	Must   []Field // the fields that every line has, in addition to the common ones
 	May    []Field // the fields that a line may have
 }
 
@@ -31,14 +31,14 @@ var (
 	errorLevel = Level{zapcore.ErrorLevel, ""}
 )
 
-// when returns the level with text as the condition under which lines have it.
+// when returns the level with a description of when a line has it.
 func (l Level) when(text string) Level { return Level{l.Level, text} }
 
 func levels(all ...Level) []Level { return all }
 func must(all ...Field) []Field   { return all }
 func may(all ...Field) []Field    { return all }
 
-// row is an event without its part's title.
+// row is an [Event] without its Part.
 type row struct {
 	name   zap.Field
 	levels []Level
@@ -68,7 +68,7 @@ func Fields() []Field {
 	return slices.Compact(all)
 }
 
-// Common returns the fields that lines of every event have. Only logger may be missing.
+// Common returns the fields that every line has, except that logger may be missing.
 func Common() []Field {
 	return []Field{
 		{"time", Text, "", "time of the line: ISO 8601 with nanoseconds and the offset to UTC"},

@@ -7,8 +7,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// Field is a field of log lines. It has the same type in every line. For fields such as count and reason, see the
-// event's row.
+// Field is a field of log lines. A field has the same type in every line. The meaning of some fields, such as count and
+// reason, depends on the event: see its row.
 type Field struct {
 	Key   string
 	Type  Type
@@ -29,7 +29,8 @@ const (
 
 const milliseconds = "ms"
 
-// The fields. An empty string or list is omitted, unless the field's description allows it.
+// The fields. A field whose value is an empty string or list is omitted, unless its description says that it may be
+// empty.
 var (
 	action      = Field{"action", Text, "", "action of a uevent: `add`, `remove`, `change` …; or operation of an inotify event: `CREATE`, `REMOVE` …"}
 	address     = Field{"address", Text, "", "listener address (`HOST:PORT`), or the API server's URL"}
@@ -167,7 +168,7 @@ func Err(err error) zap.Field {
 	if err == nil {
 		return zap.Skip()
 	}
-	return zap.String(errorText.Key, err.Error()) // zap.Error may add fields of its own
+	return zap.String(errorText.Key, err.Error()) // zap.Error may add more fields
 }
 
 func (f Field) text(value string) zap.Field {
@@ -187,7 +188,7 @@ func (f Field) list(values []string) zap.Field {
 // maxNamed is the number of names in a shortened field.
 const maxNamed = 8
 
-// Shorten returns the first maxNamed names and the number of remaining ones.
+// Shorten returns the first maxNamed names, followed by "and N more" if there are more.
 func Shorten(names []string) []string {
 	if len(names) <= maxNamed {
 		return names

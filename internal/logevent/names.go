@@ -148,6 +148,6 @@ var (
 	LibraryLog    = name("library.log")
 )
 
-// EndedByUs is the reason for a stream.closed that the daemon has caused itself, because it is exiting or
+// EndedByUs is the reason in a stream.closed line if the daemon closed the stream itself, because it is exiting or
 // re-registering.
 const EndedByUs = "ended by us"

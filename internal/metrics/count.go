@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Transition counts a change of a device's health. old is "" for a new device, and new is "" for a removed one. reason
-// is the worst reason, NAME or NAME=VALUE, if the health got worse, and "" otherwise.
+// Transition counts a change in a device's health. old is "" for a new device, and new is "" for a removed one. If the
+// health got worse, reason is the worst reason, NAME or NAME=VALUE. Otherwise it is "".
 func (m *Metrics) Transition(old, new, reason string) {
 	if old == "" {
 		old = absent
@@ -18,7 +18,7 @@ func (m *Metrics) Transition(old, new, reason string) {
 	m.transitions.WithLabelValues(old, new, m.reasons.of(nameOf(reason))).Inc()
 }
 
-// IdentityChange counts a change of one of a device's identity attributes.
+// IdentityChange counts a change to one of a device's identity attributes.
 func (m *Metrics) IdentityChange(attribute string) {
 	m.identityChanges.WithLabelValues(attribute).Inc()
 }
@@ -55,7 +55,7 @@ func (m *Metrics) ListingStarved() { m.listings.WithLabelValues(starved).Inc() }
 // CardsUnreadable sets the number of cards whose last read failed or is overdue.
 func (m *Metrics) CardsUnreadable(n int) { m.cardsUnreadable.Set(float64(n)) }
 
-// HoldersSource records whether a source of holders has answered.
+// HoldersSource records whether a source of holders responded.
 func (m *Metrics) HoldersSource(source string, err error) {
 	m.holders.WithLabelValues(source).Set(number(err == nil))
 }
@@ -66,7 +66,7 @@ func (m *Metrics) APIEvent(result string) { m.apiEvents.WithLabelValues(result).
 // APIFailed counts a request to the API server that failed and will be retried.
 func (m *Metrics) APIFailed() { m.apiFailures.Inc() }
 
-// ConfigReload counts a reload of the settings files, and whether they were applied or rejected.
+// ConfigReload counts a reload of the settings files by whether they were applied or rejected.
 func (m *Metrics) ConfigReload(applied bool) {
 	m.configReloads.WithLabelValues(result(applied, refused)).Inc()
 }
@@ -74,7 +74,7 @@ func (m *Metrics) ConfigReload(applied bool) {
 // LogDropped counts a dropped log line by the name of its level.
 func (m *Metrics) LogDropped(level string) { m.logDropped.WithLabelValues(level).Inc() }
 
-// ResourceOffered creates a resource's counters at 0, unless they exist.
+// ResourceOffered creates a resource's counters, starting at 0, unless they already exist.
 func (m *Metrics) ResourceOffered(resource string) {
 	for _, c := range []*prometheus.CounterVec{m.listsSent, m.streamsOpened, m.kubeletRestarts, m.allocatedDevices} {
 		c.WithLabelValues(resource)
@@ -96,8 +96,8 @@ func (m *Metrics) ResourceRetired(resource string) {
 	}
 }
 
-// ListSent counts a list that was sent on a stream, or slices that were published. If known is true, it also observes
-// the time since the hint that led to it.
+// ListSent counts a list that was sent on a stream, or a publication of slices. If known is true, it also observes
+// sinceHint, the time since the hint that led to the list.
 func (m *Metrics) ListSent(resource string, sinceHint time.Duration, known bool) {
 	m.listsSent.WithLabelValues(resource).Inc()
 	if known {
@@ -111,12 +111,12 @@ func (m *Metrics) StreamOpened(resource string) { m.streamsOpened.WithLabelValue
 // Registered counts a registration that the kubelet has accepted.
 func (m *Metrics) Registered(resource string) { m.registrations.WithLabelValues(resource, ok).Inc() }
 
-// RegistrationFailed counts an attempt to register that failed or didn't lead to a stream.
+// RegistrationFailed counts a registration that failed, or after which the kubelet didn't open a stream.
 func (m *Metrics) RegistrationFailed(resource string) {
 	m.registrations.WithLabelValues(resource, failed).Inc()
 }
 
-// RegistrationAbandoned counts a registration that was given up before it was answered.
+// RegistrationAbandoned counts a registration that was abandoned before the kubelet responded.
 func (m *Metrics) RegistrationAbandoned(resource string) {
 	m.registrations.WithLabelValues(resource, abandoned).Inc()
 }
@@ -129,13 +129,13 @@ func (m *Metrics) KubeletRestarted(resource string) {
 // SlicesFailed counts a failed attempt to write slices.
 func (m *Metrics) SlicesFailed() { m.slicesFailed.Inc() }
 
-// AllocateServed counts a served call or a prepared claim, and the number of its devices.
+// AllocateServed counts a served Allocate call or a prepared claim, and adds up the devices.
 func (m *Metrics) AllocateServed(resource string, devices int) {
 	m.allocations.WithLabelValues(resource, served).Inc()
 	m.allocatedDevices.WithLabelValues(resource).Add(float64(devices))
 }
 
-// AllocateRefused counts a call or a claim that was rejected.
+// AllocateRefused counts an Allocate call or a claim that was rejected.
 func (m *Metrics) AllocateRefused(resource string) {
 	m.allocations.WithLabelValues(resource, refused).Inc()
 }
@@ -151,7 +151,7 @@ func (m *Metrics) UEvent(subsystem, action []byte) {
 	m.uevents.WithLabelValues(m.subsystems.of(string(subsystem)), actionOf(string(action))).Inc()
 }
 
-// UEventIgnored counts a uevent that doesn't concern a card. It doesn't allocate, because such uevents are frequent.
+// UEventIgnored counts a uevent that doesn't concern a card. Such uevents are frequent, so it doesn't allocate.
 func (m *Metrics) UEventIgnored() { m.ueventsIgnored.Inc() }
 
 // UEventForged counts a uevent that didn't come from the kernel.

@@ -21,10 +21,10 @@ const (
 	other     = "other"
 )
 
-// healths lists the values of the health label. Each device and each resource has a series for each of them.
+// healths lists the values of the health label. Every device and every resource has one series per value.
 var healths = []string{"healthy", "degraded", "unhealthy"}
 
-// The maximum number of values for labels whose values come from other sources.
+// The maximum number of values of labels whose values come from outside.
 const (
 	mostReasons     = 100 // the health table has 34 names, and the inventory 18
 	mostSubsystems  = 16
@@ -39,7 +39,7 @@ func result(isOK bool, otherwise string) string {
 	return otherwise
 }
 
-// few limits how many values a label has: the first ones are kept, and later ones become "other".
+// few limits how many values a label can have. It keeps the first ones, and turns any further ones into "other".
 type few struct {
 	most  int
 	mu    sync.Mutex
@@ -78,5 +78,5 @@ func nameOf(reason string) string {
 	return clean(name)
 }
 
-// clean returns a copy of value that is valid UTF-8, as label values must be.
+// clean returns a copy of value that is valid UTF-8, as Prometheus requires of label values.
 func clean(value string) string { return strings.ToValidUTF8(strings.Clone(value), "\ufffd") }

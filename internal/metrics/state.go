@@ -10,29 +10,28 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// State contains the functions from which gauges are read at scrape time. They must be safe for concurrent use and must
-// not block.
+// State holds the functions that return the values of gauges. They are called at each scrape, so they must be safe for
+// concurrent use and must not block.
 type State struct {
 	// Mode returns the current mode.
 	Mode func() string
-	// Config returns the hash of the settings files in force, or "" if there are none.
+	// Config returns the hash of the settings files in effect, or "" if there are none.
 	Config func() string
-	// Devices returns the newest list of devices and its version, which is 0 before the first
-	// list.
+	// Devices returns the newest list of devices and its version, which is 0 until there is a list.
 	Devices func() (version uint64, devices []Device)
-	// Holders returns the containers that hold devices, sorted. If Holders is nil, there are no series.
+	// Holders returns the containers that hold devices, sorted. It may be nil, which means no series.
 	Holders func() []Holder
 	// Resources returns the resources that are advertised to the kubelet.
 	Resources func() []Resource
-	// Cards returns the cards that the ledger remembers. If Cards is nil, there are no series.
+	// Cards returns the cards in the ledger. It may be nil, which means no series.
 	Cards func() []Card
-	// Sensors returns the sensor values of the cards. If Sensors is nil, there are no series.
+	// Sensors returns the cards' sensor readings. It may be nil, which means no series.
 	Sensors func() []CardSensors
-	// Versions returns the versions of cards. If Versions is nil, there are no series.
+	// Versions returns the cards' versions. It may be nil, which means no series.
 	Versions func() []CardVersions
 }
 
-// CardSensors contains a card's sensors.
+// CardSensors contains a card's sensor readings, PCIe link and correctable errors.
 type CardSensors struct {
 	Card     string            // see [Card]
 	Readings []sensors.Reading // the summary and all sensors
@@ -42,7 +41,7 @@ type CardSensors struct {
 	Correctable map[string]uint64 // PCIe errors by type
 }
 
-// CardVersions contains a card's versions. They are "" if not known.
+// CardVersions contains a card's versions. A version that isn't known is "".
 type CardVersions struct {
 	Card        string // see [Card]
 	BitstreamID string // of the card's static region
@@ -50,7 +49,7 @@ type CardVersions struct {
 	Shell string // for a card that uses XRT
 }
 
-// Card is a card that the ledger remembers. The counts start when the daemon starts.
+// Card is a card in the ledger. The counts start when the daemon starts.
 type Card struct {
 	Address                 string
 	HealthChanges, Removals int
@@ -66,7 +65,7 @@ type Device struct {
 	Resource  string   // "" if it isn't advertised
 	Health    string   // healthy, degraded or unhealthy
 	Reasons   []string // NAME or NAME=VALUE
-	Tombstone string   // the first of its reasons with [inventory.Reason.Tombstone]; "" if there is none
+	Tombstone string   // its first reason for which [inventory.Reason.Tombstone] is true; "" if there is none
 	AFU       string
 	Interface string
 	NUMANode  int // -1: none
@@ -75,7 +74,7 @@ type Device struct {
 // Holder is a container that holds a device under a resource name.
 type Holder struct{ Device, Resource, Namespace, Pod, Container string }
 
-// maxHolders limits the number of holder series, because the kubelet's answer may contain any number of them.
+// maxHolders limits the number of holder series, because the kubelet may report any number of holders.
 const maxHolders = 1024
 
 // Resource is the state of one resource.
@@ -85,7 +84,7 @@ type Resource struct {
 	Ready   bool // registered with an open stream, or without devices
 }
 
-// now is a state gauge, whose value is computed at each scrape.
+// now is a gauge whose value is computed from the state at each scrape.
 type now struct{ *prometheus.Desc }
 
 // Describe implements [prometheus.Collector].
@@ -104,7 +103,7 @@ func (m *Metrics) collectState(s *State, to chan<- prometheus.Metric) {
 	}
 	show(m.modeInfo, 1, s.Mode())
 	show(m.configInfo, 1, s.Config())
-	// A resource without devices is shown with 0 until it is retired.
+	// Until a resource is retired, it is shown even if it doesn't have any devices.
 	byHealth, byTombstone := make(map[string]map[string]int), make(map[[2]string]int)
 	for _, r := range s.Resources() {
 		show(m.streams, float64(r.Streams), r.Name)

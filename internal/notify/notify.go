@@ -13,7 +13,7 @@ import (
 // Instance is one inotify instance.
 type Instance struct {
 	fs      *fsnotify.Watcher
-	failed  chan error // has size one: a receiver handles a second error the same way as the first
+	failed  chan error // has room for one error, because receivers don't treat a second one differently
 	running sync.WaitGroup
 }
 
@@ -42,9 +42,9 @@ func (n *Instance) takeErrors() {
 	}
 }
 
-// Close closes the instance and waits for its goroutines. It must be called once.
+// Close closes the instance and waits for its goroutines. It must be called exactly once.
 func (n *Instance) Close() {
-	_ = n.fs.Close() // closing an inotify descriptor can't fail in a way that matters
+	_ = n.fs.Close() // an error from closing an inotify descriptor doesn't matter
 	n.running.Wait()
 }
 
@@ -56,8 +56,8 @@ func (n *Instance) Add(dir string) error {
 	return nil
 }
 
-// Watching reports whether the directory is still being watched. The kernel removes the watch on a directory that was
-// deleted or unmounted, and fsnotify removes the watch on a directory that was moved.
+// Watching reports whether dir is still being watched. The kernel removes the watch on a directory that was deleted or
+// unmounted, and fsnotify removes the watch on a directory that was moved.
 func (n *Instance) Watching(dir string) bool { return slices.Contains(n.fs.WatchList(), dir) }
 
 // Event is an event from a watch.
@@ -70,7 +70,7 @@ func (n *Instance) Events() <-chan Event { return n.fs.Events }
 // watches are still active. After any other error, the instance must be closed.
 func (n *Instance) Failed() <-chan error { return n.failed }
 
-// limit adds the sysctl's name to an error that doesn't mention it.
+// limit names the exhausted sysctl in errors that don't mention it.
 func limit(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):

@@ -11,11 +11,11 @@ import (
 	"path/filepath"
 )
 
-// ReadFile returns the content of the regular file with this name in dir. It returns an error if other users can modify
-// the file or if it is larger than limit bytes. The error wraps [fs.ErrNotExist] if there is no such file.
+// ReadFile returns the content of the named regular file in dir. It returns an error if other users can modify the
+// file, or if the file is larger than limit bytes. If there is no such file, the error wraps [fs.ErrNotExist].
 func ReadFile(dir *os.Root, name string, limit int64) ([]byte, error) {
 	file, err := OpenFile(dir, name, os.O_RDONLY)
-	for errors.Is(err, ErrReplaced) { // by another process's ReplaceFile
+	for errors.Is(err, ErrReplaced) { // another process called ReplaceFile
 		file, err = OpenFile(dir, name, os.O_RDONLY)
 	}
 	if err != nil {
@@ -33,7 +33,8 @@ func ReadFile(dir *os.Root, name string, limit int64) ([]byte, error) {
 	return text, nil
 }
 
-// DecodeJSON decodes a file's content. It returns an error if there are unknown fields, or text after the value.
+// DecodeJSON decodes a file's content into to. It returns an error if there are unknown fields, or text after the JSON
+// value.
 func DecodeJSON(text []byte, to any) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
@@ -46,13 +47,13 @@ func DecodeJSON(text []byte, to any) error {
 	return nil
 }
 
-// newSuffix is the suffix of a new file's name until the file replaces the old one.
+// newSuffix is appended to the name of a new file until it replaces the old one.
 const newSuffix = ".new"
 
-// ReplaceFile atomically replaces the file with this name in dir with a file that has this content and mode 0600. After
-// a crash, either the old file or the new one exists. It also overwrites a temporary file left by a killed process, so
-// the caller must hold a lock against other writers. replaced reports whether the file was replaced. If it was but the
-// error isn't nil, a power loss may bring back the old file.
+// ReplaceFile atomically replaces the named file in dir with a file that contains text and has mode 0600. After a
+// crash, either the old file or the new one exists. ReplaceFile also overwrites a temporary file left behind by a
+// killed process, so the caller must hold a lock against other writers. replaced reports whether the file was replaced.
+// If it was replaced but err isn't nil, a power loss may bring back the old file.
 func ReplaceFile(dir *os.Root, name string, text []byte) (replaced bool, err error) {
 	next := name + newSuffix
 	if err = fill(dir, next, text); err != nil {
@@ -67,7 +68,7 @@ func ReplaceFile(dir *os.Root, name string, text []byte) (replaced bool, err err
 	return true, SyncDir(dir)
 }
 
-// RemoveFile removes the file with this name from dir, if it exists. After an error, the file may still exist.
+// RemoveFile removes the named file from dir, if it exists. After an error, the file may still exist.
 func RemoveFile(dir *os.Root, name string) error {
 	switch err := dir.Remove(name); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -78,7 +79,7 @@ func RemoveFile(dir *os.Root, name string) error {
 	return SyncDir(dir)
 }
 
-// fill creates a file with this content and syncs it to disk.
+// fill creates a file that contains text and syncs it to disk.
 func fill(dir *os.Root, name string, text []byte) error {
 	if err := dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -94,7 +95,7 @@ func fill(dir *os.Root, name string, text []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// SyncDir syncs the names in dir to disk.
+// SyncDir syncs dir's entries to disk.
 func SyncDir(dir *os.Root) error {
 	file, err := dir.Open(".")
 	if err == nil {

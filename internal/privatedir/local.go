@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Within calls f and returns its error. If f hasn't returned within limit, or before ctx is done, because the file
-// system hangs, Within returns a different error, and f keeps running in its goroutine.
+// Within calls f and returns its error. If f hasn't returned within limit or before ctx is done, because the file
+// system hangs, Within gives up and returns an error of its own, and f keeps running in its goroutine.
 func Within(ctx context.Context, limit time.Duration, f func() error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s: the file system hangs", limit))
 	defer cancel()
@@ -25,21 +25,21 @@ func Within(ctx context.Context, limit time.Duration, f func() error) error {
 	}
 }
 
-// Turns calls functions one at a time, each in the same way as [Within]. So a hanging file system ties up just one
+// Turns calls functions as [Within] does, but only one at a time, so that a hanging file system ties up just one
 // goroutine and its thread. Create it with [NewTurns].
 type Turns struct {
 	path  string                        // for errors
 	turn  chan struct{}                 // full while a function is running
 	runs  atomic.Pointer[chan struct{}] // closed when the newest function has returned
-	hangs atomic.Pointer[chan struct{}] // like runs, for a function that hasn't returned within its limit; nil if there was none
+	hangs atomic.Pointer[chan struct{}] // like runs, but for the last function that exceeded its limit; nil if none has
 }
 
 // NewTurns returns Turns for functions that use this directory.
 func NewTurns(path string) *Turns { return &Turns{path: path, turn: make(chan struct{}, 1)} }
 
-// Within waits for the other functions, calls f and returns its error. If that takes longer than limit, or ctx is done
-// first, Within returns a different error. In that case f's context is done, and f keeps running in its goroutine. If
-// the limit was exceeded, every further call returns an error immediately until f returns.
+// Within waits for its turn, calls f and returns f's error. If that takes longer than limit, or ctx is done first,
+// Within returns an error of its own and cancels f's context, but f keeps running in its goroutine until it returns. If
+// f exceeded the limit, all further calls fail immediately until f has returned.
 func (t *Turns) Within(ctx context.Context, limit time.Duration, f func(context.Context) error) error {
 	if hangs := t.hangs.Load(); hangs != nil {
 		select {
@@ -80,8 +80,8 @@ func (t *Turns) Within(ctx context.Context, limit time.Duration, f func(context.
 
 func (t *Turns) noAnswer() error { return fmt.Errorf("%s: no answer: the file system hangs", t.path) }
 
-// shared lists file systems that can be used by several machines at once, by their numbers in statfs(2). The numbers
-// are from include/uapi/linux/magic.h, the file systems' sources, and coreutils' src/stat.c. FUSE isn't in the list,
+// shared maps the statfs(2) numbers of file systems that several machines can use at once to their names. The numbers
+// come from include/uapi/linux/magic.h, the file systems' sources, and coreutils' src/stat.c. FUSE isn't included,
 // because many FUSE file systems are local.
 var shared = map[uint32]string{
 	0x6969: "nfs", 0x517B: "smb", 0xFF534D42: "cifs", 0xFE534D42: "smb3", 0x00C36400: "ceph", 0x5346414F: "afs", 0x6B414653: "afs",
@@ -92,8 +92,8 @@ var shared = map[uint32]string{
 	0x786F4256: "vboxsf", 0xBACBACBC: "vmhgfs", 0x7C7C6673: "prl_fs", 0x00C0FFEE: "hostfs",
 }
 
-// CheckLocal returns an error if dir is on a file system that other machines may also be using. Their processes could
-// hold its locks and change its files, and it hangs when the network does.
+// CheckLocal returns an error if dir is on a file system that other machines may also be using. Processes on those
+// machines could hold the locks and change the files, and the file system hangs when the network does.
 func CheckLocal(dir *os.Root) error {
 	file, err := dir.Open(".")
 	if err != nil {
@@ -110,7 +110,7 @@ func CheckLocal(dir *os.Root) error {
 	return checkType(dir.Name(), int64(at.Type))
 }
 
-// checkType does CheckLocal's check for a file system with this number.
+// checkType implements CheckLocal, given the file system's number from statfs(2).
 func checkType(path string, number int64) error {
 	if name := shared[uint32(number)]; name != "" {
 		return fmt.Errorf("%s: found the network file system %s, want a local file system of this node, such as ext4, xfs or tmpfs", path, name)

@@ -16,12 +16,12 @@ type Lock struct {
 	file *os.File
 }
 
-// AcquireLock blocks until this process has the exclusive lock, or ctx is done. The lock is a flock on the file with
-// this name, which is created if it doesn't exist. dir must come from [OpenDir], because any user who can open the file
-// could hold the lock forever. The lock ends when it is released or the process exits. A child that inherits the
-// descriptor would prolong it, but Go opens files with O_CLOEXEC.
+// AcquireLock blocks until this process holds the exclusive lock, or ctx is done. The lock is a flock on the named
+// file, which is created if it doesn't exist. dir must come from [OpenDir], because any user who can open the file
+// could hold the lock forever. The lock ends when it is released or the process exits. (A child process that inherited
+// the descriptor would keep the lock, but Go opens files with O_CLOEXEC.)
 func AcquireLock(ctx context.Context, dir *os.Root, name string) (*Lock, error) {
-	// Poll with flock, because canceling ctx wouldn't interrupt a blocking flock.
+	// Poll, because canceling ctx wouldn't interrupt a blocking flock.
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -47,7 +47,7 @@ const (
 	Shared    Kind = syscall.LOCK_SH // other processes may also have shared locks on the file
 )
 
-// TryLock returns the lock, or nil if another process holds a conflicting lock. See [AcquireLock].
+// TryLock is like [AcquireLock], but returns nil instead of blocking if another process holds a conflicting lock.
 func TryLock(dir *os.Root, name string, kind Kind) (*Lock, error) {
 	path := filepath.Join(dir.Name(), name)
 	// O_EXCL doesn't follow links. If two processes create the file at the same time, one of them gets EEXIST.
@@ -75,7 +75,7 @@ func TryLock(dir *os.Root, name string, kind Kind) (*Lock, error) {
 		err = syscall.Flock(int(file.Fd()), int(kind)|syscall.LOCK_NB)
 	}
 	if err == nil {
-		// Another process may have removed the file, and a third one may have recreated it.
+		// Other processes may have removed and recreated the file in the meantime.
 		var now fs.FileInfo
 		if now, err = dir.Lstat(name); err == nil && os.SameFile(info, now) {
 			return &Lock{file}, nil
@@ -89,7 +89,7 @@ func TryLock(dir *os.Root, name string, kind Kind) (*Lock, error) {
 	return nil, PathError(path, err)
 }
 
-// Stat describes the locked file.
+// Stat returns information about the locked file.
 func (l *Lock) Stat() (fs.FileInfo, error) { return l.file.Stat() }
 
 // Release ends the lock.

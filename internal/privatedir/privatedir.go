@@ -11,12 +11,13 @@ import (
 	"syscall"
 )
 
-// OpenDir opens a directory that only the effective user can modify, at a path that only that user and root can
-// redirect. It descends from the root directory and checks each directory once it is open: the owner must be that user
-// or root, and the directory may be writable by others only if it has the sticky bit. It follows links that belong to
-// the same owners (/srv is a link on systems that use ostree). If create is true, it creates missing directories.
+// OpenDir opens the directory at path, and makes sure that only the effective user can modify it, and that only that
+// user and root can make the path lead elsewhere. To do so, it descends from the root directory and checks each
+// directory after opening it: its owner must be that user or root, and others may be able to write to it only if it has
+// the sticky bit. OpenDir follows links if they also belong to that user or root (on systems that use ostree, /srv is a
+// link). If create is true, it creates missing directories.
 //
-// ACLs don't need a separate check, because the mode's group bits are the ACL's mask.
+// ACLs don't need a separate check, because the group bits of a file's mode are the mask of its ACL.
 func OpenDir(path string, create bool) (*os.Root, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -78,7 +79,7 @@ func OpenDir(path string, create bool) (*os.Root, error) {
 	return last, nil
 }
 
-// descent contains the open directories from / down to the one that has been reached.
+// descent holds the open directories from / down to the current one.
 type descent []*os.Root
 
 func (d descent) here() *os.Root { return d[len(d)-1] }
@@ -91,7 +92,8 @@ func (d *descent) close(keep int) {
 	*d = (*d)[:keep]
 }
 
-// lookUp describes the file with this name, without following links. If create is true, it creates a missing directory.
+// lookUp returns information about the named file in the current directory, without following links. If the file
+// doesn't exist and create is true, lookUp creates a directory.
 func (d descent) lookUp(name string, create bool) (fs.FileInfo, error) {
 	info, err := d.here().Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) && create {
@@ -118,13 +120,12 @@ func (d descent) readLink(name string, info fs.FileInfo) (string, error) {
 	return target, nil
 }
 
-// elements returns the names in a path. It keeps "..", because the preceding name may be a link.
+// elements returns the elements of a path. It keeps "..", because the element before it may be a link.
 func elements(path string) []string {
 	return slices.DeleteFunc(strings.Split(path, "/"), func(name string) bool { return name == "" || name == "." })
 }
 
-// OpenSub opens the directory with this name in dir, and checks that only the effective user can modify it. It rejects
-// links.
+// OpenSub opens the named directory in dir, and checks that only the effective user can modify it. It rejects links.
 func OpenSub(dir *os.Root, name string) (*os.Root, error) {
 	info, err := dir.Lstat(name)
 	if err != nil {
@@ -133,8 +134,8 @@ func OpenSub(dir *os.Root, name string) (*os.Root, error) {
 	return enter(dir, name, info, checkOwn)
 }
 
-// enter opens the directory with this name in dir, and checks it both before and after that. info is the result of
-// Lstat. It rejects links.
+// enter opens the named directory in dir, and calls check both before and after opening it. info is the result of
+// Lstat. enter rejects links.
 func enter(dir *os.Root, name string, info fs.FileInfo, check func(string, fs.FileInfo) error) (*os.Root, error) {
 	path := filepath.Join(dir.Name(), name)
 	if !info.IsDir() {
@@ -161,8 +162,8 @@ func enter(dir *os.Root, name string, info fs.FileInfo, check func(string, fs.Fi
 	return sub, nil
 }
 
-// OpenFile opens the regular file with this name in dir. Both before and after opening it, it checks that only the
-// effective user can modify the file. It rejects links, FIFOs and devices.
+// OpenFile opens the named regular file in dir. Both before and after opening the file, it checks that only the
+// effective user can modify it. It rejects links, FIFOs and devices.
 func OpenFile(dir *os.Root, name string, flag int) (*os.File, error) {
 	path := filepath.Join(dir.Name(), name)
 	info, err := dir.Lstat(name)
@@ -208,8 +209,8 @@ func checkOwnFile(path string, info fs.FileInfo) error {
 	return checkOwn(path, info)
 }
 
-// checkOwn returns an error unless the effective user owns the file or directory that info describes, and no other user
-// can write to it.
+// checkOwn returns an error unless the file or directory that info describes belongs to the effective user and no other
+// user can write to it.
 func checkOwn(path string, info fs.FileInfo) error {
 	if err := checkOwner(path, info, os.Geteuid()); err != nil {
 		return err
@@ -220,8 +221,9 @@ func checkOwn(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// checkParent is like checkOwn, but for a directory above the one to open. It may also be owned by root. Other users
-// may be able to write to it if it has the sticky bit, because then they can't rename or remove other users' files.
+// checkParent is like checkOwn, but for a directory above the one to open. Such a directory may also belong to root.
+// Other users may be able to write to it if it has the sticky bit, because then they can't rename or remove files that
+// aren't theirs.
 func checkParent(path string, info fs.FileInfo) error {
 	if err := checkOwner(path, info, 0, os.Geteuid()); err != nil {
 		return err
@@ -251,7 +253,8 @@ func (e *OwnerError) Error() string {
 	return fmt.Sprintf("%s: found owner uid %d, want %d: chown -h %[3]d %[1]s", e.Path, e.UID, e.Want)
 }
 
-// PathError returns err with its path replaced by this one. Errors from [os.Root] contain only a path's last element.
+// PathError returns err with path in place of the path that err contains. Errors from [os.Root] contain only the last
+// element of a path.
 func PathError(path string, err error) error {
 	if inner := (*fs.PathError)(nil); errors.As(err, &inner) {
 		err = inner.Err

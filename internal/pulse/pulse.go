@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Patience is how long a piece of work may take before its goroutine counts as stuck. The work being watched takes less
-// than a millisecond, or seconds if the whole machine stalls for seconds. Ten seconds is also the period of the chart's
-// liveness probe, which restarts the daemon after six consecutive failures.
+// Patience is how long a piece of work may take before its goroutine counts as stuck. The daemon's work takes less than
+// a millisecond, or a few seconds if the whole machine stalls. Ten seconds is also the period of the chart's liveness
+// probe, which restarts the daemon after six consecutive failures.
 const Patience = 10 * time.Second
 
 // Pulse is the state of one goroutine. Only that goroutine calls Work and Rest. Create it with [New].
@@ -18,8 +18,8 @@ type Pulse struct {
 	busy     atomic.Int64 // when the work began, in nanoseconds after made; 0 if the goroutine is waiting
 }
 
-// New returns the Pulse of a waiting goroutine. The goroutine counts as stuck when a piece of work has taken longer
-// than patience.
+// New returns the Pulse of a waiting goroutine. The goroutine counts as stuck when a piece of work takes longer than
+// patience.
 func New(patience time.Duration) *Pulse { return &Pulse{patience: patience, made: time.Now()} }
 
 // Work marks the beginning of work. It has no effect if work is already in progress.
@@ -32,7 +32,7 @@ func (p *Pulse) WorkSince(at time.Time) {
 	}
 }
 
-// Rest marks the end of work.
+// Rest marks the end of the work in progress.
 func (p *Pulse) Rest() { p.busy.Store(0) }
 
 // Alive returns an error if the work in progress has taken too long. It is safe for concurrent use.

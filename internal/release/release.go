@@ -1,4 +1,4 @@
-// Package release returns a program's version. It owns no state.
+// Package release determines a program's version. It owns no state.
 package release
 
 import (
@@ -7,8 +7,8 @@ import (
 	"runtime/debug"
 )
 
-// Version returns the version that the Makefile has set in a program. For a program built with go install, it returns
-// the module's version.
+// Version returns set, the version that the Makefile sets in a program. If set is "" because the program was built with
+// go install, Version returns the module's version.
 func Version(set string) string {
 	if set != "" {
 		return set
@@ -19,7 +19,7 @@ func Version(set string) string {
 	return "(devel)"
 }
 
-// Line returns what a program prints as its version.
+// Line returns the line that a program prints as its version.
 func Line(program, version string) string {
 	return fmt.Sprintf("%s %s %s %s/%s\n", program, version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

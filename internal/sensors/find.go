@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// These limits are higher than any board we know needs: an N6000 has two hwmon devices with 81 sensors, and the longest
+// These limits exceed the needs of any board we know: an N6000 has two hwmon devices with 81 sensors, and the longest
 // label has 46 bytes.
 const (
 	mostChips   = 16
@@ -30,27 +30,27 @@ const (
 	opaePower   = "power_mgmt"
 )
 
-// Chip is a device that has sensors: a hwmon device or an OPAE directory. Two chips are equal if they are the same
-// device, and then they have the same sensors.
+// Chip is a device that has sensors: a hwmon device or an OPAE directory. Two equal chips are the same device and have
+// the same sensors.
 type Chip struct {
-	name string // "" for a hwmon device, whose name is in a file
+	name string // "" for a hwmon device, which has a file with its name
 	dir  string
 	// inode is dir's inode. sysfs reuses device names, but not inodes.
 	inode uint64
 }
 
-// Find returns the sensors of the card with this PCI address (DDDD:BB:DD.F, as in [sysfs.ParsePCIAddress]), in the same
-// way as [List].
+// Find returns the sensors of the card at this PCI address (DDDD:BB:DD.F, as in [sysfs.ParsePCIAddress]), with the same
+// order and errors as [List].
 func Find(host sysfs.Host, address string) ([]Sensor, error) {
 	chips, err := Chips(host)
 	all, lerr := List(chips[address])
 	return all, errors.Join(err, lerr)
 }
 
-// Chips returns the devices that have sensors, for all PCI devices. They are grouped by PCI address and sorted by path.
-// It doesn't open any files. After an error it returns those that it has found.
+// Chips returns all PCI devices' chips by PCI address, each list sorted by path. It doesn't open any files. If there is
+// an error, Chips also returns what it has found.
 //
-// A class entry belongs to the card whose PCI address comes last in the entry's path.
+// An entry in a class directory belongs to the card whose PCI address comes last in the entry's path.
 func Chips(host sysfs.Host) (chips map[string][]Chip, err error) {
 	chips = make(map[string][]Chip)
 	add := func(address, name, dir string) {
@@ -97,15 +97,15 @@ func Chips(host sysfs.Host) (chips map[string][]Chip, err error) {
 	return chips, err
 }
 
-// List returns the sensors of a card's chips, sorted by chip, kind and name. It doesn't open any files that make a
-// driver access the card. If something can't be read, or the card has more devices or sensors than any board we know,
-// List returns an error together with the sensors it has found.
+// List returns the sensors of a card's chips, sorted by chip, kind and name. It doesn't open files whose driver would
+// access the card. If something can't be read, or the card has more chips or sensors than any board we know, List
+// returns an error and the sensors it has found.
 func List(chips []Chip) (all []Sensor, err error) {
 	if more := len(chips); more > mostChips {
 		err = fmt.Errorf("%s: found %d devices with sensors, want at most %d", chips[0].dir, more, mostChips)
 		chips = chips[:mostChips]
 	}
-	times := map[string]int{} // how many chips have each name
+	times := map[string]int{} // number of chips by name
 	for _, c := range chips {
 		found, cerr := c.sensors()
 		if cerr != nil && !sysfs.Gone(cerr) {
@@ -129,7 +129,7 @@ func List(chips []Chip) (all []Sensor, err error) {
 	return all, err
 }
 
-// sensors returns a chip's sensors without the chip's name. For a hwmon device, it reads that name.
+// sensors returns a chip's sensors, without setting their Chip. For a hwmon device, it also reads the chip's name.
 func (c *Chip) sensors() ([]Sensor, error) {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil {
@@ -152,7 +152,7 @@ func (c *Chip) sensors() ([]Sensor, error) {
 		err = nil
 	}
 	var found []Sensor
-	labels := map[string]int{} // how many sensors of a kind have each label
+	labels := map[string]int{} // number of sensors by kind and label
 	for _, e := range entries {
 		channel, isInput := strings.CutSuffix(e.Name(), "_input")
 		kind, ok := kindOf(channel)
@@ -183,7 +183,7 @@ func (c *Chip) sensors() ([]Sensor, error) {
 	return found, err
 }
 
-// opae returns the sensor of an OPAE directory, whose value is in the input file.
+// opae returns the sensor in an OPAE directory. Its value is in the file named input.
 func opae(dir string, kind Kind, input string, there map[string]bool) []Sensor {
 	if !there[input] {
 		return nil
@@ -207,7 +207,7 @@ func kindOf(channel string) (Kind, bool) {
 // (Documentation/hwmon/sysfs-interface.rst).
 func isChipName(text string) bool { return isName(text) && !strings.ContainsAny(text, " -*") }
 
-// isName reports whether text can be used as a metric label and is harmless in a terminal.
+// isName reports whether text is suitable as a metric label and harmless in a terminal.
 func isName(text string) bool {
 	return text != "" && len(text) <= longestName && utf8.ValidString(text) && strings.TrimSpace(text) == text &&
 		!strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) })

@@ -11,19 +11,19 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Firmware contains the versions reported by the controller of a card's board. A version that isn't known is "".
+// Firmware contains the versions reported by a board's controller. A version that isn't known is "".
 type Firmware struct {
 	BMC   string // the controller's firmware, as printed by fpgainfo: 1.4.0, or D.2.0.20
 	Build string // the controller's own FPGA, in the same format
-	Image string // the image that the board has booted from, as the driver calls it: fpga_user1, fpga_user2, fpga_factory
+	Image string // the image that the board booted, as named by the driver: fpga_user1, fpga_user2, fpga_factory
 }
 
-// ReadFirmware returns the firmware of the card that has these chips. Each version takes one access to the controller,
-// which may block just as a sensor does. After an error it returns what it has read.
+// ReadFirmware returns the firmware of the card that has these chips. Reading a version accesses the controller, so it
+// may block, just like reading a sensor. If there is an error, ReadFirmware also returns what it has read.
 //
-// A chip of the controller is in the controller's device directory (drivers/mfd/intel-m10-bmc-core.c), below a device
-// that the kernel numbers: BMC/n6000bmc-hwmon.N.auto/hwmon/hwmonN. With the OFS drivers, the boot image is next to it:
-// BMC/n6000bmc-sec-update.N.auto/control/fpga_boot_image.
+// The controller's chip is in the controller's device directory (drivers/mfd/intel-m10-bmc-core.c), below a device with
+// a number assigned by the kernel: BMC/n6000bmc-hwmon.N.auto/hwmon/hwmonN. With the OFS drivers, the boot image is in
+// the same directory: BMC/n6000bmc-sec-update.N.auto/control/fpga_boot_image.
 func ReadFirmware(chips []Chip) (f Firmware, err error) {
 	read := func(path string, parse func(string) (string, error)) string {
 		value, rerr := sysfs.ReadAs(path, parse)
@@ -58,9 +58,9 @@ func ReadFirmware(chips []Chip) (f Firmware, err error) {
 }
 
 // ParseFirmware parses a version of the board's controller: 0x and up to 32 bits in hexadecimal, with eight bits each
-// for the board's revision, the major and minor version, and the patch. It returns the version the way fpgainfo prints
-// it, which includes the revision only if it is a letter. If all bits are ones, the controller doesn't answer or has no
-// firmware, and ParseFirmware returns "".
+// for the board's revision, the major and minor version, and the patch. It returns the version in fpgainfo's format,
+// which includes the revision only if it is a letter. If all bits are ones, which means that the controller doesn't
+// answer or has no firmware, ParseFirmware returns "".
 func ParseFirmware(s string) (string, error) {
 	v, err := sysfs.ParseMask(s)
 	if err == nil && v > math.MaxUint32 {

@@ -15,7 +15,7 @@ import (
 // Kind is the quantity that a sensor measures.
 type Kind string
 
-// The kinds, named as in metrics and JSON.
+// The kinds, with the names that metrics and JSON use.
 const (
 	Temperature Kind = "temperature" // in °C
 	Power       Kind = "power"       // in W
@@ -23,8 +23,8 @@ const (
 	Current     Kind = "current"     // in A
 )
 
-// kinds describes each kind. The ranges go far beyond a real card's values. They catch a card that doesn't answer,
-// because its registers read as all ones.
+// kinds describes each kind. The ranges are far wider than the values of real cards. Their purpose is to catch a card
+// that doesn't answer, whose registers read as all ones.
 var kinds = map[Kind]struct {
 	unit       string
 	prefix     string  // of hwmon's file names
@@ -41,29 +41,29 @@ var kinds = map[Kind]struct {
 func (k Kind) Unit() string { return kinds[k].unit }
 
 var (
-	// ErrNoValue means that a sensor has no value at the moment, because it belongs to a module that isn't plugged in
+	// ErrNoValue means that a sensor currently has no value, because it belongs to a module that isn't plugged in
 	// (ENODATA in drivers/hwmon/intel-m10-bmc-hwmon.c).
 	ErrNoValue = errors.New("no value")
-	// ErrValue means that what was read isn't a sensor value.
+	// ErrValue means that the value read can't be a sensor's.
 	ErrValue = errors.New("not a value of a sensor")
 )
 
 // Sensor is one of a card's sensors. No two sensors of a card have the same chip, kind and name.
 type Sensor struct {
-	Chip string // name of the hwmon device, such as n6000bmc_hwmon, or else thermal_mgmt or power_mgmt
-	Name string // the driver's label, such as "FPGA Core Temperature", or otherwise the name in its files, such as temp1
+	Chip string // name of the hwmon device, such as n6000bmc_hwmon, or of the OPAE directory, thermal_mgmt or power_mgmt
+	Name string // the driver's label, such as "FPGA Core Temperature", or, without a label, the prefix of its file names, such as temp1
 	Kind Kind
 
 	input             string // path of the value file
-	warning, critical bool   // there is a file for this limit
-	opae              bool   // its files are OPAE's
+	warning, critical bool   // whether there is a file for this limit
+	opae              bool   // whether its files are in an OPAE directory
 }
 
-// Limits contains a sensor's limits, in the unit of its values. A limit is 0 if the sensor doesn't have it. Drivers
-// also report 0 for a limit that hasn't been set.
+// Limits contains a sensor's limits, in the unit of its values. A limit that the sensor doesn't have is 0. Drivers also
+// report 0 for a limit that hasn't been set.
 type Limits struct {
-	Max  float64 `json:"max,omitempty" yaml:"max,omitempty"`   // from this value on, the board throttles the card or warns
-	Crit float64 `json:"crit,omitempty" yaml:"crit,omitempty"` // from this value on, the board throttles the card further or shuts it down
+	Max  float64 `json:"max,omitempty" yaml:"max,omitempty"`   // at this value, the board throttles the card or warns
+	Crit float64 `json:"crit,omitempty" yaml:"crit,omitempty"` // at this value, the board throttles the card further or shuts it down
 }
 
 // Least returns Max, or Crit if there is no Max.
@@ -92,7 +92,7 @@ func (s *Sensor) Read() (float64, error) {
 		return 0, err
 	case s.Chip == n6000BMC && s.Kind == Power && v < 1:
 		return math.Round(v*1e6) / 1e3, nil
-	case s.isDie() && v == 0: // an N6000's FME, whose die is measured only by the board's controller
+	case s.isDie() && v == 0: // the FME of an N6000, where only the board's controller measures the die
 		return 0, fmt.Errorf("%s: %w", s.input, ErrNoValue)
 	case s.isDie() && v == allOnes:
 		return 0, fmt.Errorf("%s: found 127 °C, which is what a card reports that does not answer: %w", s.input, ErrValue)
@@ -105,18 +105,19 @@ const (
 	// instead of µW (hwmon: (intel-m10-bmc-hwmon) Fix multiplier for N6000 board power sensor). Such a board draws tens
 	// of watts.
 	n6000BMC = "n6000bmc_hwmon"
-	// allOnes is the temperature of an FME whose registers read as all ones. It has 7 bits (FPGA_TEMPERATURE in
-	// drivers/fpga/dfl-fme-main.c).
+	// allOnes is the temperature of an FME whose registers read as all ones. The register's field has 7 bits
+	// (FPGA_TEMPERATURE in drivers/fpga/dfl-fme-main.c).
 	allOnes = 127
 )
 
-// isDie reports whether this is an FME's sensor, which measures the FPGA die.
+// isDie reports whether s is an FME's sensor for the temperature of the FPGA die.
 func (s *Sensor) isDie() bool {
 	chip, _, _ := strings.Cut(s.Chip, "-")
 	return chip == fmeThermal || chip == opaeThermal
 }
 
-// Limits reads the limits. It returns the same errors as Read. It isn't an error if the driver doesn't provide a limit.
+// Limits reads the limits. It returns the same errors as Read, but a limit that the driver doesn't provide isn't an
+// error.
 func (s *Sensor) Limits() (l Limits, err error) {
 	most, crit := strings.TrimSuffix(s.input, "input")+"max", strings.TrimSuffix(s.input, "input")+"crit"
 	if s.opae {

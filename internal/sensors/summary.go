@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// The names of a summary's readings. They have no chip, and their names stay the same if another of the card's sensors
-// becomes the hottest one.
+// The names of a summary's readings. These readings have no chip, so that a metric's labels don't change when a
+// different sensor becomes the hottest one.
 const (
 	Die     = "die"     // FPGA temperature; the highest if there are several
 	Hottest = "hottest" // the temperature that is closest to its limit
 	Board   = "board"   // board power
 )
 
-// dies lists the FPGA's temperatures, best source first. The board controller's sensors are better than the FME's,
-// which some boards don't have: an N6000 reports 0 °C there. The labels are from drivers/hwmon/intel-m10-bmc-hwmon.c
-// and from XRT.
+// dies identifies the sensors for the FPGA's temperature, best source first. The board controller's sensors are
+// preferred to the FME's, because not all boards have the latter: an N6000's FME reports 0 °C. The labels come from
+// drivers/hwmon/intel-m10-bmc-hwmon.c and from XRT.
 var dies = []func(chip, name string) bool{
 	named(`^FPGA Die Temperature$`),                     // N3000
 	named(`^FPGA Core Temperature$`),                    // D5005, C6100
@@ -25,7 +25,7 @@ var dies = []func(chip, name string) bool{
 	func(chip, _ string) bool { return chip == fmeThermal || chip == opaeThermal },
 }
 
-// boards lists the sensors for the board's power, best source first.
+// boards identifies the sensors for the board's power, best source first.
 var boards = []func(chip, name string) bool{
 	named(`^Board Power$`),
 	func(chip, _ string) bool { return chip == fmePower || chip == opaePower },
@@ -54,11 +54,11 @@ func ForSummary(all []Sensor) []Sensor {
 	return needed
 }
 
-// Summarize returns a card's [Die], [Hottest] and [Board] readings, in this order. It leaves out those that the card
-// doesn't have. Their chip is "".
+// Summarize returns a card's [Die], [Hottest] and [Board] readings, in this order, except those that the card doesn't
+// have. Their Chip is "".
 //
-// The hottest point is the one closest to its Max, because one part of a board may tolerate 118 °C and another one only
-// 75 °C. On a board without these limits it is the point closest to its Crit, and without any limits the point with the
+// The hottest point is the one closest to its Max, because one part of a board may tolerate 118 °C and another only 75
+// °C. If no point has a Max, it is the one closest to its Crit, and if there are no limits at all, the one with the
 // highest temperature.
 func Summarize(readings []Reading) []Reading {
 	var summary []Reading
@@ -93,8 +93,8 @@ func first(readings []Reading, kind Kind, groups []func(chip, name string) bool,
 	return Reading{}, false
 }
 
-// nearer reports whether a is closer to its limit than b. A reading with Max always counts as closer than a reading
-// with only Crit, and the latter as closer than a reading without limits.
+// nearer reports whether a is closer to its limit than b. A reading with Max always counts as closer than one with only
+// Crit, which counts as closer than one without limits.
 func nearer(a, b Reading) bool {
 	rank := func(r Reading) int {
 		switch {

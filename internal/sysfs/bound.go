@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// Bound reports whether a driver is bound to the device at dir, which is the case if the driver entry exists (its
-// target doesn't matter) or the uevent file contains a driver. A tree may have neither of them. In that case, the
-// device counts as bound if it has one of the attributes in own, which the driver creates. The only errors that Bound
-// returns are those for which [IsShortage] reports true.
+// Bound reports whether a driver is bound to the device at dir: its driver link exists (the target doesn't matter), or
+// its uevent file contains a driver. If a tree has neither file, the device counts as bound if it has one of the
+// attributes in own, which the driver creates. Bound only returns errors for which [IsShortage] reports true.
 func Bound(dir string, own ...string) (bool, error) {
 	if there, err := exists(dir + "/driver"); there || err != nil {
 		return there, err
@@ -38,15 +37,14 @@ func namesDriver(uevent string) bool {
 	return false
 }
 
-// exists reports whether there is a file at path. The only errors that it returns are those for which [IsShortage]
-// reports true.
+// exists reports whether there is a file at path. It only returns errors for which [IsShortage] reports true.
 func exists(path string) (bool, error) {
 	_, err := lstat(path)
 	return err == nil, onlyShortage(err)
 }
 
-// onlyShortage returns err if it is a shortage, and nil otherwise. Callers use it where any other error means that the
-// file doesn't exist or isn't usable.
+// onlyShortage returns err if it is a shortage, and nil otherwise. It is for callers to which any other error means
+// that the file doesn't exist or isn't usable.
 func onlyShortage(err error) error {
 	if IsShortage(err) {
 		return err

@@ -7,7 +7,7 @@ import (
 
 // ParseDevice parses a card, or one of its ports, as written by an administrator: [DDDD:]BB:DD.F[-pN], in upper- or
 // lower-case hexadecimal, where N is the number of a hardware port, 0 to 3. It returns the form used in device ids:
-// lower case, without domain 0. The error contains only the allowed form, not the value that was found.
+// lower case, without domain 0. The error describes the allowed form but doesn't contain s.
 func ParseDevice(s string) (string, error) {
 	address, port, hasPort := strings.Cut(s, "-")
 	address, err := ParseCard(address)

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// Host is the node to read from.
+// Host describes where to read a node's files.
 type Host struct {
 	Sys string // the sysfs root, /sys
 	Dev string // the device node directory, /dev
@@ -15,8 +15,7 @@ type Host struct {
 	Simulated bool
 }
 
-// CheckDir returns an error unless there is a directory at path. The error wraps fs.ErrNotExist
-// if there is nothing.
+// CheckDir returns an error unless there is a directory at path. If nothing is there, the error wraps fs.ErrNotExist.
 func CheckDir(path string) error {
 	info, err := os.Stat(path)
 	switch {

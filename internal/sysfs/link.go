@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Link is a device's PCIe link. The zero value means that it isn't known.
+// Link describes a device's PCIe link. The zero Link means that it isn't known.
 type Link struct {
 	Speed, MaxSpeed int // in tenths of GT/s, per lane
 	Width, MaxWidth int // number of lanes
@@ -17,10 +17,10 @@ type Link struct {
 
 // ReadLink returns the link of the PCI device at dir. The result is zero if the device is suspended, because reading
 // the link would wake it (since Linux 6.18; before that, it reads as all ones in D3cold: pci-sysfs.c). It is also zero
-// if a value is missing, "Unknown", or impossible. In that case the device has no link, is a virtual function, or
-// doesn't answer: the kernel computes such a device's values from all ones, which results for example in a maximum
-// speed of 64 GT/s. The current values are read last. If they are possible, the device also answered for the maximum
-// ones.
+// if a value is missing, "Unknown", or impossible, because the device has no link, is a virtual function, or doesn't
+// answer. (If a device doesn't answer, the kernel computes the values from all ones, and reports, for example, a
+// maximum speed of 64 GT/s.) The current values are read last: if they are possible, the device was still answering
+// when the maximum values were read.
 func ReadLink(dir string) (Link, error) {
 	switch status, err := Read(dir + "/power/runtime_status"); {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -51,7 +51,7 @@ func ReadLink(dir string) (Link, error) {
 	return l, nil
 }
 
-// widths lists the numbers of lanes that a link can have.
+// widths lists the possible numbers of lanes in a link.
 var widths = []int{1, 2, 4, 8, 12, 16, 32}
 
 // parseLinkWidth parses a number of lanes. It returns 0 for a number that a link can't have: 0 or 255 if the width
@@ -67,12 +67,12 @@ func parseLinkWidth(s string) (int, error) {
 // correctable lists the names of errors in aer_dev_correctable (aer_correctable_error_string, drivers/pci/pcie/aer.c).
 var correctable = []string{"RxErr", "BadTLP", "BadDLLP", "Rollover", "Timeout", "NonFatalErr", "CorrIntErr", "HeaderOF"}
 
-// OtherError is the type of all errors that the kernel doesn't have a name for.
+// OtherError is the type of all errors whose names the kernel doesn't define.
 const OtherError = "other"
 
-// ParseCorrectable parses aer_dev_correctable, which contains a PCI device's correctable error counts: one line of the
-// form NAME N for each type of error, followed by TOTAL_ERR_COR N. It returns the counts by type. The kernel keeps the
-// counts in memory, so reading the file doesn't access the device.
+// ParseCorrectable parses aer_dev_correctable, which contains a PCI device's correctable error counts: a line NAME N
+// for each type of error, followed by TOTAL_ERR_COR N. It returns the counts by type. The kernel keeps the counts in
+// memory, so reading the file doesn't access the device.
 func ParseCorrectable(s string) (map[string]uint64, error) {
 	counts := make(map[string]uint64)
 	lines := strings.Split(s, "\n")

@@ -13,9 +13,9 @@ var (
 	ErrNodeMismatch = errors.New("not the node of this device")
 )
 
-// CheckNode returns an error unless the file name in the device directory is a device node with the number want. devErr
-// is the error from reading want. On a simulated host, a regular file counts as a node with any number. CheckNode never
-// opens the file. Its error wraps ErrNodeMissing or ErrNodeMismatch, or is devErr.
+// CheckNode returns an error unless the named file in the device directory is a device node whose number is want.
+// devErr is the error from reading want. On a simulated host, a regular file is accepted for any number. CheckNode
+// never opens the file. It returns devErr, or an error that wraps ErrNodeMissing or ErrNodeMismatch.
 func (h Host) CheckNode(name string, want DeviceNumber, devErr error) error {
 	path := h.Dev + "/" + name
 	st, err := lstat(path)
@@ -39,9 +39,9 @@ func (h Host) CheckNode(name string, want DeviceNumber, devErr error) error {
 	return fmt.Errorf("%s: found mode %#o, want a character device: %w", path, st.Mode, ErrNodeMismatch)
 }
 
-// NodeNumber decodes a node's st_rdev. The major number has 12 bits and the minor number has 20. Their low 8 bits are
-// still where they were when each number had only 8 bits (include/linux/kdev_t.h, new_encode_dev, and the 64-bit form
-// in glibc's sysmacros.h).
+// NodeNumber decodes a node's st_rdev. The major number has 12 bits and the minor number has 20. The low 8 bits of each
+// are where they were when the numbers had only 8 bits (include/linux/kdev_t.h, new_encode_dev, and the 64-bit form in
+// glibc's sysmacros.h).
 func NodeNumber(rdev uint64) DeviceNumber {
 	return DeviceNumber{
 		Major: uint32(rdev>>8&0xfff | rdev>>32&^0xfff),
@@ -49,9 +49,9 @@ func NodeNumber(rdev uint64) DeviceNumber {
 	}
 }
 
-// CardOfNode returns the PCI address of the card that a character device in the device directory belongs to, which it
-// finds by the device number (dev/char in sysfs). It reads only links. It returns false if there is no such node, or if
-// the node doesn't belong to a PCI device.
+// CardOfNode returns the PCI address of the card that owns the named character device in the device directory. It looks
+// up the device number in sysfs (dev/char) and only reads links. It returns false if there is no such device node, or
+// if the device node doesn't belong to a PCI device.
 func (h Host) CardOfNode(name string) (string, bool) {
 	st, err := lstat(h.Dev + "/" + name)
 	if err != nil || st.Mode&syscall.S_IFMT != syscall.S_IFCHR {

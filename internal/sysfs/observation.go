@@ -7,9 +7,8 @@ import (
 	"syscall"
 )
 
-// Observation is the state of a path when it was read. It contains a 64-bit hash of the content, with a seed that is
-// specific to this process. Comparing it with the current state takes a single access to the path. Nothing is listed or
-// parsed.
+// Observation records the state of a path when it was read, as a 64-bit hash whose seed is specific to this process.
+// Comparing an observation with the current state takes a single access to the path, without parsing.
 type Observation struct {
 	path string
 	kind observed
@@ -20,7 +19,7 @@ type Observation struct {
 type observed uint8
 
 const (
-	attribute observed = iota // a file's content, as returned by Read
+	attribute observed = iota // a value, as returned by Read
 	prefix                    // the first bytes of a binary file, as returned by ReadFull
 	identity                  // a file's type, inode and device number
 	existence                 // a file's existence
@@ -29,27 +28,27 @@ const (
 
 var seed = maphash.MakeSeed()
 
-// ObserveValue returns the observation that [Read] returned value for path.
+// ObserveValue records that [Read] returned value for path.
 func ObserveValue(path, value string) Observation {
 	return Observation{path: path, kind: attribute, sum: maphash.String(seed, value)}
 }
 
-// ObservePrefix returns the observation that [ReadFull] read these bytes at path. It accepts at most 4096 bytes.
+// ObservePrefix records that [ReadFull] read p at path. p must not be longer than 4096 bytes.
 func ObservePrefix(path string, p []byte) Observation {
 	return Observation{path: path, kind: prefix, size: uint16(len(p)), sum: maphash.Bytes(seed, p)}
 }
 
-// ObserveEntry returns an observation of the type, inode and device number of the file at path, or of its absence. It
-// doesn't open the file. A caller that checks the file must make the observation before the check, because a later
-// observation could hide a change that happened between the two.
+// ObserveEntry records the type, inode and device number of the file at path, or its absence. It doesn't open the file.
+// A caller that checks the file must call ObserveEntry before the check. Otherwise a change between the check and the
+// call would go unnoticed.
 func ObserveEntry(path string) Observation {
 	return Observation{path: path, kind: identity, sum: entrySum(path)}
 }
 
-// ObserveExists returns the observation that there is a file at path. It doesn't access the file.
+// ObserveExists records that there is a file at path. It doesn't access the file.
 func ObserveExists(path string) Observation { return Observation{path: path, kind: existence} }
 
-// ObserveNames returns the observation that the directory at path has entries with these names, in any order.
+// ObserveNames records that the directory at path has entries with these names, in any order.
 func ObserveNames(path string, names []string) Observation {
 	return Observation{path: path, kind: listing, sum: namesSum(names)}
 }
@@ -62,8 +61,8 @@ func namesSum(names []string) (sum uint64) {
 	return sum
 }
 
-// Unchanged reports whether all observations still hold. It stops at the first one that doesn't hold or that it can't
-// repeat. It may block, just as Read may.
+// Unchanged reports whether all observations still hold. It stops at the first one that doesn't hold or can't be
+// checked. Like Read, it may block.
 func Unchanged(all []Observation) bool {
 	for i := range all {
 		if !all[i].holds() {
@@ -73,8 +72,8 @@ func Unchanged(all []Observation) bool {
 	return true
 }
 
-// longestChecked is the maximum length of a value that Unchanged compares. A longer value counts as changed. The
-// longest values in the health table, the PCI error counts, are about 600 bytes long.
+// longestChecked is the maximum length of a value that Unchanged compares; a longer value counts as changed. The PCI
+// error counts, the longest values in the health table, are about 600 bytes long.
 const longestChecked = 1023
 
 func (o *Observation) holds() bool {

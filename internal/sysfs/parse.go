@@ -27,7 +27,8 @@ func isAddress[S string | []byte](s S) bool {
 }
 
 // PCIAddressOf returns the last PCI address among a path's elements, or "" if there is none. In a device's path, the
-// bridges come before the card, so the last address is the card's. It allocates only the address.
+// bridges come before the card, so the last address is the card's. PCIAddressOf doesn't allocate anything but the
+// address.
 func PCIAddressOf[S string | []byte](path S) string {
 	for end := len(path); end > 0; {
 		begin := end
@@ -51,12 +52,12 @@ func ParseID(s string) (string, error) {
 	return strings.ToLower(s), nil
 }
 
-// AllOnes reports whether all digits of an id returned by ParseID are f. A card that doesn't answer reports such an id.
+// AllOnes reports whether all digits of an id returned by ParseID are f, as they are if the card doesn't answer.
 func AllOnes(id string) bool {
 	return id != "" && strings.Trim(id, "f") == ""
 }
 
-// ParseMask parses a value that the kernel printed with 0x%llx, or 0 without the 0x.
+// ParseMask parses a value that the kernel printed with 0x%llx. It also accepts 0 without the 0x.
 func ParseMask(s string) (uint64, error) {
 	digits, ok := strings.CutPrefix(s, "0x")
 	if s == "0" {
@@ -79,7 +80,7 @@ func ParseUint8(s string) (int, error) {
 	return int(v), nil
 }
 
-// DeviceNumber is a node's device number.
+// DeviceNumber is the number of a device node.
 type DeviceNumber struct{ Major, Minor uint32 }
 
 // String returns MAJOR:MINOR in decimal, as in the dev attribute.

@@ -14,14 +14,14 @@ const MaxValue = 4096
 
 var errTooLong = fmt.Errorf("value is longer than %d bytes", MaxValue)
 
-// Read returns the value of the attribute at path, without the trailing newline. Recorded trees pad values to a page
-// with NULs, some with a newline after them; Read removes this padding. It keeps NULs inside the value, which parsers
-// reject.
+// Read returns the value of the attribute at path, without the trailing newline. In recorded trees, values are padded
+// to a page with NULs, some of them with a newline at the end. Read removes this padding, but keeps NULs inside the
+// value, because parsers reject those.
 //
-// Read opens the file, reads once and closes it. That costs about half as much as os.ReadFile, which also gets the size
-// and registers with the poller. Read doesn't follow links, because an attribute is never a link. An error is an
-// *fs.PathError that wraps the errno (ENOENT, EISDIR, ELOOP for a link, or any error from the driver) or reports that
-// the value is too long.
+// Read opens the file, reads once and closes it. This costs about half as much as os.ReadFile, which also gets the size
+// and registers with the poller. Read doesn't follow links, because an attribute is never a link. Errors are of type
+// *fs.PathError, and wrap an errno (ENOENT, EISDIR, ELOOP for a link, or any error from the driver) or report that the
+// value is too long.
 func Read(path string) (string, error) {
 	fd, err := open(path)
 	if err != nil {
@@ -40,9 +40,9 @@ func Read(path string) (string, error) {
 	return string(value), nil
 }
 
-// ReadFull fills p with the first bytes of the binary file at path. It reads exactly len(p) bytes, because each byte
-// may be an access to a device. If the file is shorter, that is an error (io.ErrUnexpectedEOF). Other errors are the
-// same as for Read.
+// ReadFull fills p with the first bytes of the binary file at path. It doesn't read more than len(p) bytes, because
+// reading a byte may access a device. If the file is shorter, the error wraps io.ErrUnexpectedEOF. Other errors are the
+// same as Read's.
 func ReadFull(path string, p []byte) error {
 	fd, err := open(path)
 	if err != nil {
@@ -75,7 +75,7 @@ func ReadAs[T any](path string, parse func(string) (T, error)) (T, error) {
 }
 
 // Gone reports whether err means that the device doesn't exist (fs.ErrNotExist) or is being removed (ENODEV). It
-// returns false if err is also a shortage ([IsShortage]), because a shortage doesn't prove that the device is absent.
+// returns false if err is also a shortage ([IsShortage]), because a shortage doesn't prove that the device is gone.
 func Gone(err error) bool {
 	return (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV)) && !IsShortage(err)
 }
@@ -83,14 +83,14 @@ func Gone(err error) bool {
 // IsShortage reports whether err is a shortage: this process or the node is out of file descriptors or memory. Such an
 // error says nothing about the file or the hardware behind it.
 //
-// ENOBUFS isn't among these errors. It is returned for sockets, not for files, and the code that opens sockets retries
-// after any error.
+// ENOBUFS isn't among these errors, because it occurs with sockets, not with files, and the code that opens sockets
+// retries after any error.
 func IsShortage(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
 
-// open opens a file for reading. On some file systems, a signal may interrupt system calls that aren't restarted, so
-// open, read and lstat are retried after EINTR.
+// open opens a file for reading. On some file systems, a system call interrupted by a signal isn't restarted, so open,
+// read and lstat retry after EINTR.
 func open(path string) (int, error) {
 	for {
 		fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC|syscall.O_NOFOLLOW, 0)

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// ClassLinks returns the names of the links in a class directory, sorted. It ignores other files, because the kernel
-// doesn't put any there. A class that doesn't exist has no links.
+// ClassLinks returns the names of the links in a class directory, sorted. It ignores other files, which the kernel
+// doesn't put there. If the class doesn't exist, it returns nil.
 func (h Host) ClassLinks(class string) ([]string, error) {
 	entries, err := os.ReadDir(h.classPath(class))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -40,14 +40,14 @@ func (h Host) ClassCard(class, name string) (string, error) {
 }
 
 // PCIDir returns the directory of the PCI device with this address, which must be in the form returned by
-// ParsePCIAddress. The error wraps fs.ErrNotExist if there is no such device. PCIDir doesn't check that a link's target
-// exists.
+// ParsePCIAddress. The error wraps fs.ErrNotExist if there is no such device. PCIDir doesn't check whether the
+// directory that a link points to exists.
 func (h Host) PCIDir(address string) (string, error) {
 	return resolve(h.Sys + "/bus/pci/devices/" + address)
 }
 
 // PhysFn returns the PCI address of the physical function that the virtual function at dir belongs to, or "" if the
-// device isn't a virtual function. The only errors that it returns are those for which [IsShortage] reports true.
+// device isn't a virtual function. It only returns errors for which [IsShortage] reports true.
 func PhysFn(dir string) (string, error) {
 	target, err := os.Readlink(dir + "/physfn")
 	if err != nil {
@@ -60,8 +60,8 @@ func PhysFn(dir string) (string, error) {
 	return address, nil
 }
 
-// VirtFn returns the index of the virtual function at dir. This is the number N in its physical function's virtfnN
-// link, or -1 if there is no such link. The only errors that it returns are those for which [IsShortage] reports true.
+// VirtFn returns the index of the virtual function at dir: the number N in its physical function's virtfnN link, or -1
+// if there is no such link. It only returns errors for which [IsShortage] reports true.
 func VirtFn(dir string) (int, error) {
 	for n := 0; ; n++ {
 		target, err := os.Readlink(dir + "/physfn/virtfn" + strconv.Itoa(n))
@@ -74,9 +74,9 @@ func VirtFn(dir string) (int, error) {
 	}
 }
 
-// NUMANode returns the NUMA node of the PCI device at dir. It returns -1 if the device has none or the number can't be
-// read, which says nothing about the device's health. The only errors that it returns are those for which [IsShortage]
-// reports true.
+// NUMANode returns the NUMA node of the PCI device at dir. It returns -1 if the device isn't on a node or the number
+// can't be read, neither of which says anything about its health. It only returns errors for which [IsShortage] reports
+// true.
 func NUMANode(dir string) (int, error) {
 	n, err := ReadAs(dir+"/numa_node", strconv.Atoi)
 	if err != nil || n < 0 || n > maxNUMANode {
@@ -88,7 +88,7 @@ func NUMANode(dir string) (int, error) {
 // maxNUMANode is far above the kernel's own limit (1024 nodes).
 const maxNUMANode = 1<<16 - 1
 
-// Inode returns the inode number of the directory at path. sysfs never reuses a number, so it distinguishes the
+// Inode returns the inode number of the directory at path. sysfs never reuses a number, so the number distinguishes the
 // directory from a later one with the same name. On 64-bit machines, since Linux 5.5, the numbers have 64 bits and only
 // count up (kernfs_id_ino in include/linux/kernfs.h).
 func Inode(path string) (uint64, error) {

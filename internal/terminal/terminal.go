@@ -1,5 +1,5 @@
-// Package terminal prints text and tables. It escapes text from other sources, so that the text can't control the
-// terminal. It owns no state.
+// Package terminal prints text and tables. It escapes untrusted text, so that the text can't control the terminal. It
+// owns no state.
 package terminal
 
 import (
@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 )
 
-// Is reports whether w is a terminal or another character device.
+// Is reports whether w is a character device, such as a terminal.
 func Is(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -25,13 +25,13 @@ func Is(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// Escape returns text, escaped as by [AppendText].
+// Escape returns text with the same characters escaped as by [AppendText].
 func Escape(text string) string {
 	return string(AppendText(nil, []byte(text)))
 }
 
-// AppendText appends text to b. Characters that can't be printed, or that change the writing direction, are escaped as
-// in Go. A line break becomes "; ".
+// AppendText appends text to b. Characters that aren't printable, or that change the writing direction, are escaped as
+// in a Go string. A line break becomes "; ".
 func AppendText(b, text []byte) []byte {
 	for i := 0; i < len(text); {
 		if c := text[i]; ' ' <= c && c < 0x7f {
@@ -54,9 +54,9 @@ func AppendText(b, text []byte) []byte {
 	return b
 }
 
-// AppendJSON appends data, which must be valid JSON, to b as equivalent JSON on a single line. It uses JSON escapes for
-// the characters that [AppendText] escapes. In valid JSON these characters, and bytes that aren't UTF-8, occur only in
-// strings.
+// AppendJSON appends data, which must be valid JSON, to b as equivalent JSON on a single line. The characters that
+// [AppendText] escapes are written as JSON escapes. This is safe because in valid JSON, such characters and bytes that
+// aren't UTF-8 only occur inside strings.
 func AppendJSON(b, data []byte) []byte {
 	for i := 0; i < len(data); {
 		if c := data[i]; ' ' <= c && c < 0x7f {
@@ -82,8 +82,7 @@ func AppendJSON(b, data []byte) []byte {
 	return b
 }
 
-// WriteJSON writes v to w as indented JSON. It also escapes control characters from U+007F up, which encoding/json
-// doesn't.
+// WriteJSON writes v to w as indented JSON. Unlike encoding/json, it also escapes control characters from U+007F up.
 func WriteJSON(w io.Writer, v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -106,11 +105,12 @@ const (
 	Plain  = "\x1b[0m"  // ends a colour
 )
 
-// Table prints lines whose columns are aligned when Flush is called.
+// Table collects lines, and prints them with aligned columns when Flush is called.
 type Table struct {
 	*tabwriter.Writer
-	// Colour returns a cell's colour, such as [Red], or "" in a column without colours. In a column with colours, each
-	// cell must have one, because tabwriter counts the codes as text. If Colour is nil, there are no colours.
+	// Colour returns a cell's colour, such as [Red], or "" in a column without colours. If one cell of a column has a
+	// colour, all its cells must have one, because tabwriter counts the escape codes as text. If Colour is nil, there
+	// are no colours.
 	Colour func(column int, cell string) string
 }
 

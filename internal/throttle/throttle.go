@@ -16,10 +16,10 @@ const (
 	period = time.Minute
 )
 
-// Core writes lines to another core. Instead of writing repeated lines, it counts them.
+// Core writes lines to another core, except repeated lines, which it counts.
 type Core struct {
 	zapcore.Core
-	about subject // the subject in the fields passed to With
+	about subject // the subject given by the fields passed to With
 	*counter
 }
 
@@ -50,7 +50,7 @@ func (c *Core) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	return nil
 }
 
-// subject contains the fields by which lines are counted separately.
+// subject contains the fields that determine which lines are counted together.
 type subject struct {
 	event, device, pci, resource, source string
 	devices                              bool // the line has the devices field
@@ -77,8 +77,8 @@ func (s subject) with(fields []zapcore.Field) subject {
 	return s
 }
 
-// exempt reports whether a line is always written. Lines about a device are exempt, because their causes are
-// rate-limited. Rejected allocations aren't exempt, because a pod that is repeatedly recreated causes many of them.
+// exempt reports whether a line is always written. Lines about a device are exempt, because the events that cause them
+// are rate-limited. Rejected allocations aren't exempt, because a pod that is recreated in a loop causes many of them.
 func (s subject) exempt(level zapcore.Level) bool {
 	switch {
 	case s.event == logevent.LibraryLog.String:
@@ -99,7 +99,7 @@ type counter struct {
 
 	mu         sync.Mutex
 	counts     map[subject]*count // for this period
-	suppressed []*count           // the subjects with suppressed lines, ordered by when their first line was suppressed
+	suppressed []*count           // the counts of subjects with suppressed lines, ordered by when the first line was suppressed
 	timer      *time.Timer        // ends the period; runs only while counts has entries
 	closed     bool
 }
@@ -108,7 +108,7 @@ type counter struct {
 type count struct {
 	subject
 	lines int
-	first zapcore.Entry // the first suppressed line, with the highest level of all of them
+	first zapcore.Entry // the first suppressed line, but with the highest level of all suppressed lines
 }
 
 // pass reports whether a line must be written. If not, it counts the line.
@@ -138,7 +138,7 @@ func (c *counter) pass(about subject, entry zapcore.Entry) bool {
 	return false
 }
 
-// Close writes a line for the lines that have been suppressed so far. After that, all lines are written.
+// Close reports the lines that have been suppressed so far. After that, all lines are written.
 func (c *counter) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -149,8 +149,8 @@ func (c *counter) Close() {
 	c.report()
 }
 
-// report ends the period and writes a line for each subject with suppressed lines. It holds the lock until they have
-// been written, so Close waits for a report started by the timer.
+// report ends the period and writes a line for each subject with suppressed lines. It holds the lock while writing, so
+// that Close waits for a report started by the timer.
 func (c *counter) report() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

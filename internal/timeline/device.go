@@ -12,13 +12,13 @@ type Device struct {
 	Origin      string    `json:"origin,omitempty"` // pod or host
 	ID          string    `json:"id"`
 	Last        string    `json:"last"`                 // healthy, degraded, unhealthy or gone; "" if not known
-	Since       time.Time `json:"since,omitzero"`       // when Last began
-	Holders     []string  `json:"holders,omitempty"`    // containers that are holding it
-	HeldBefore  []string  `json:"heldBefore,omitempty"` // containers that were the last to hold it but no longer do
+	Since       time.Time `json:"since,omitzero"`       // when the device entered this state
+	Holders     []string  `json:"holders,omitempty"`    // containers that hold it
+	HeldBefore  []string  `json:"heldBefore,omitempty"` // the most recent containers that held it but no longer do
 	Events      int       `json:"events"`               // number of lines about it
-	Turns       int       `json:"turns"`                // between healthy or degraded and unhealthy
+	Turns       int       `json:"turns"`                // changes from healthy or degraded to unhealthy, and back
 	Removed     int       `json:"removed"`              // how often it was removed
-	RemovedHeld int       `json:"removedHeld"`          // how many of these removals happened while a container was holding it
+	RemovedHeld int       `json:"removedHeld"`          // how often it was removed while a container held it
 
 	unseen  bool // the newest daemon hasn't logged a line about its state
 	removed bool // it was removed, and a device.tombstone line may follow
@@ -26,7 +26,7 @@ type Device struct {
 
 // follow updates the devices based on a line.
 func (r *Reader) follow(l *line) {
-	if l.event == logevent.DaemonStarted.String { // it will log all devices and all holders
+	if l.event == logevent.DaemonStarted.String { // the new daemon logs all devices and all holders
 		for _, d := range r.devices {
 			if d.Origin == l.origin {
 				d.unseen = true
@@ -62,7 +62,8 @@ func (d *Device) follow(l *line) {
 	}
 }
 
-// next returns the device's state after a line, or "" if the line doesn't change it. It counts changes.
+// next returns the device's state according to a line, or "" if the line doesn't contain one. It also updates the
+// counts.
 func (d *Device) next(l *line) string {
 	switch l.event {
 	case logevent.DeviceAdded.String:
@@ -82,7 +83,7 @@ func (d *Device) next(l *line) string {
 		if d.removed {
 			d.RemovedHeld++
 		}
-		d.removed = false // the line may be repeated with other holders, even when the device is back
+		d.removed = false // the line may be repeated for new holders, even after the device has returned
 		if d.unseen {
 			return gone // removed while no daemon was running
 		}
@@ -90,20 +91,20 @@ func (d *Device) next(l *line) string {
 	return ""
 }
 
-// followHolders updates the device's holders based on a line with these holders.
+// followHolders updates the device's holders based on a line with this event and these holders.
 func (d *Device) followHolders(event string, holders []string) {
 	others := without(d.Holders, func(name string) bool { return slices.Contains(holders, name) || isMore(name) })
 	switch event {
-	case logevent.DeviceTombstone.String, logevent.DeviceReturned.String, logevent.DeviceReleased.String: // all holders
+	case logevent.DeviceTombstone.String, logevent.DeviceReturned.String, logevent.DeviceReleased.String: // the line lists all holders
 		d.hold(holders)
-	case logevent.DeviceHeld.String: // in addition to earlier ones
+	case logevent.DeviceHeld.String: // the line only lists new holders
 		d.hold(append(others, holders...))
-	case logevent.DeviceFreed.String: // others may remain
+	case logevent.DeviceFreed.String: // the line lists former holders, and others may remain
 		d.Holders, d.HeldBefore = others, holders
 	}
 }
 
-// hold sets the containers that are holding the device.
+// hold sets the containers that hold the device.
 func (d *Device) hold(names []string) {
 	holds := func(name string) bool { return slices.Contains(names, name) }
 	if ended := without(d.Holders, holds); len(ended) > 0 {

@@ -15,13 +15,13 @@ import (
 // Filter selects lines. The zero Filter selects lines of level Info and above, except Info lines of http.served,
 // socket.removed and library.log.
 type Filter struct {
-	Devices      []string       // ids, or card addresses
+	Devices      []string       // device ids or card addresses
 	Events       []string       // names or patterns; if there are none, Level decides
-	Level        *zapcore.Level // all events of this level and above; nil means as in the zero Filter
+	Level        *zapcore.Level // selects lines of this level and above; nil means the zero Filter's choice
 	Since, Until Bound          // lines at or after Since and before Until; nil means no bound
 }
 
-// check normalizes the devices. It returns an error if a pattern doesn't match any event.
+// check normalizes the devices. It returns an error if a pattern doesn't match any event or a device is empty.
 func (f *Filter) check() error {
 	for _, pattern := range f.Events {
 		if !slices.ContainsFunc(logevent.Events(), func(e logevent.Event) bool { return matches(pattern, e.Name) }) {
@@ -62,8 +62,8 @@ func (f *Filter) wantsEvent(l *line) bool {
 	return l.level == zapcore.InfoLevel
 }
 
-// wantsLine reports whether the filter selects a line based on its devices. Lines about a daemon starting or exiting,
-// and a stream's first list, which doesn't contain device names, concern every device.
+// wantsLine reports whether the filter selects a line based on its devices. Every filter selects lines about a daemon
+// that starts or exits, and lines about a stream's first list, because these don't contain device names.
 func (f *Filter) wantsLine(l *line) bool {
 	if len(f.Devices) == 0 {
 		return true
@@ -90,8 +90,8 @@ func (f *Filter) wantsLine(l *line) bool {
 	return slices.ContainsFunc(devices, func(id string) bool { return isMore(id) || f.wantsDevice(id) })
 }
 
-// wantsDevice reports whether the filter selects the device with this id. The id of a card's first port is also the
-// card's address, so it selects all ports. To select only the first port, use the suffix -p0.
+// wantsDevice reports whether the filter selects the device with this id. The id of a card's first port is the same as
+// the card's address, so it selects all of the card's ports. With the suffix -p0, it selects only the first port.
 func (f *Filter) wantsDevice(id string) bool {
 	return len(f.Devices) == 0 || slices.ContainsFunc(f.Devices, func(device string) bool {
 		first, alone := strings.CutSuffix(device, "-p0")
@@ -102,9 +102,9 @@ func (f *Filter) wantsDevice(id string) bool {
 // Bound returns the start or the end of a time range for lines in a given time zone.
 type Bound func(zone *time.Location) time.Time
 
-// ParseBound parses an RFC 3339 time, a duration before now (90m), a date and a time, or a time of day, which means the
-// last such time before now. A time without a time zone is taken to be in the lines' time zone, so that a user can type
-// a time the way it appears in the lines.
+// ParseBound parses an RFC 3339 time, a duration before now (90m), a date with or without a time, or a time of day,
+// which means the most recent such time. A time without a time zone is in the lines' time zone, so that users can type
+// a time as it appears in a line.
 func ParseBound(s string, now time.Time) (Bound, error) {
 	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
 		return func(*time.Location) time.Time { return t }, nil
@@ -123,7 +123,7 @@ func ParseBound(s string, now time.Time) (Bound, error) {
 		" or a duration before now (90m)", s)
 }
 
-// latest returns a time in a time zone. For a layout without a date, it is the last one before now.
+// latest parses a time in a time zone. For a layout without a date, it returns the most recent such time before now.
 func latest(layout, s string, zone *time.Location, now time.Time) time.Time {
 	t, _ := time.ParseInLocation(layout, s, zone)
 	if strings.HasPrefix(layout, "2006") {
@@ -137,8 +137,7 @@ func latest(layout, s string, zone *time.Location, now time.Time) time.Time {
 	return t
 }
 
-// place compares a time with the time range. It returns a negative number before Since, a positive number at or after
-// Until, and 0 otherwise.
+// place returns -1 if t is before Since, 1 if t is at or after Until, and 0 if t is in the time range.
 func (f *Filter) place(t time.Time) int {
 	switch {
 	case f.Until != nil && !t.Before(f.Until(t.Location())):

@@ -11,33 +11,33 @@ import (
 )
 
 // foldWithin is the maximum time between a pull's first and last line. In recordings from Linux 6.1, the kernel takes
-// 50 ms to remove a card. Of 399 pulls in test logs, 397 took less than 50 ms. The other two were failures that had
-// lasted for seconds. A person needs longer than foldWithin to pull a card that has just failed, so such a failure
+// 50 ms to remove a card. Of 399 pulls in test logs, 397 took less than 50 ms, and the other two were failures that had
+// already lasted for seconds. A person takes longer than foldWithin to pull a card that has just failed, so the failure
 // isn't folded into the pull.
 const foldWithin = 500 * time.Millisecond
 
 // maxWaiting is the maximum number of lines that wait for the end of a burst.
 const maxWaiting = 1000
 
-// pullReasons lists the reasons that a device has while the kernel removes its card. A line with any other reason isn't
-// folded, because it may be about a real failure: a failed card may be removed right afterwards, by the kernel or by a
-// person.
+// pullReasons lists the reasons that a device may have while the kernel is removing its card. A line with any other
+// reason isn't folded, because it may be about a real failure: the kernel or a person may remove a card right after it
+// fails.
 var pullReasons = []string{"driver-unbound", "fme-unbound", "no-port", "node-mismatch", "node-missing", "port-missing", "recovering", "unreadable"}
 
-// burst contains the lines about a device while its card is being pulled. The kernel removes the card's parts one by
-// one, and each step may cause a line.
+// burst represents the lines that are logged about a device while its card is being pulled. The kernel removes the
+// card's parts one by one, and each step may cause a line.
 type burst struct {
 	first *line
 	ended bool
 }
 
-// folder turns each burst into a single line, and keeps the lines in order. The zero folder has no lines.
+// folder turns each burst into a single line, and keeps the lines in order. The zero folder is empty and ready to use.
 type folder struct {
 	bursts  map[string]*burst // open bursts, by origin and device
 	waiting []*line           // the lines of open bursts, and the lines after them
 }
 
-// add adds a line, or, if the line completes a burst, the line that the burst is folded into.
+// add adds a line. If the line completes a burst, add folds the burst into it.
 func (f *folder) add(l *line) {
 	key := l.origin + " " + l.text("device")
 	b := f.bursts[key]
@@ -67,14 +67,14 @@ func (f *folder) add(l *line) {
 	}
 }
 
-// isPull reports whether a line has the reasons of a pull.
+// isPull reports whether all of a line's reasons may be due to a pull.
 func isPull(l *line) bool {
 	reasons := withoutService(l)
 	return len(reasons) > 0 && !slices.ContainsFunc(reasons, func(reason string) bool { return !slices.Contains(pullReasons, reason) })
 }
 
-// withoutService returns the names of a line's reasons. It leaves out cordoned and excluded, because people usually
-// take a card out of service before pulling it.
+// withoutService returns the names of a line's reasons except cordoned and excluded, because people usually take a card
+// out of service before pulling it.
 func withoutService(l *line) (names []string) {
 	for _, reason := range l.texts("reasons") {
 		if name, _, _ := strings.Cut(reason, "="); name != "cordoned" && name != "excluded" {
@@ -84,7 +84,7 @@ func withoutService(l *line) (names []string) {
 	return names
 }
 
-// fold removes a burst's lines. The last line takes over their reasons, and the health from before the burst.
+// fold removes a burst's lines except the last, to which it adds their reasons and the health before the burst.
 func (f *folder) fold(b *burst, last *line) {
 	var steps []string
 	f.waiting = slices.DeleteFunc(f.waiting, func(l *line) bool {
@@ -113,7 +113,7 @@ func (f *folder) begin(key string, l *line) *burst {
 	return f.bursts[key]
 }
 
-// end ends a burst, if there is one, so that its lines don't have to wait.
+// end ends a device's burst, if there is one, so that its lines don't have to wait any longer.
 func (f *folder) end(key string) {
 	if b := f.bursts[key]; b != nil {
 		b.ended = true

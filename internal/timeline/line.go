@@ -22,8 +22,8 @@ type line struct {
 	steps  string // for a folded line, the reasons of the lines in it
 }
 
-// prefix matches what `kubectl logs --prefix` and journalctl write before a line. It contains the name of the pod or
-// the host. The host follows the time; with --no-hostname there is none.
+// prefix matches what `kubectl logs --prefix` and journalctl write before a line. The prefix contains the name of the
+// pod or the host. journalctl prints the host after the time, or omits it with --no-hostname.
 var prefix = regexp.MustCompile(`^\[pod/([\w.-]+)/| ([\w.-]+) \S+\[\d+\]: $`)
 
 // parse parses a line from the daemon, which may have a prefix.
@@ -37,7 +37,7 @@ func parse(text []byte) (l line, ok bool) {
 		l.origin = string(m[1]) + string(m[2])
 	}
 	level, err := zapcore.ParseLevel(l.text("level"))
-	if err != nil || l.text("level") == "" { // ParseLevel takes "" for info
+	if err != nil || l.text("level") == "" { // ParseLevel parses "" as info
 		return l, false
 	}
 	l.event, l.level = l.text("event"), level
@@ -51,7 +51,7 @@ func (l *line) text(key string) string {
 	return text
 }
 
-// texts returns the strings in a list field.
+// texts returns a list field's strings.
 func (l *line) texts(key string) []string {
 	list, _ := l.fields[key].([]any)
 	var texts []string
@@ -63,14 +63,14 @@ func (l *line) texts(key string) []string {
 	return texts
 }
 
-// duration returns the duration in a field, whose value is in milliseconds, or 0 if there is none.
+// duration returns the duration in a field whose value is in milliseconds, or 0 if there is no such field.
 func (l *line) duration(key string) time.Duration {
 	ms, _ := l.fields[key].(float64)
 	const century = 100 * 365 * 24 * time.Hour // a Duration can hold at most 292 years
 	return time.Duration(max(0, min(ms, float64(century/time.Millisecond))) * float64(time.Millisecond))
 }
 
-// isMore reports whether a list element is the number of omitted elements, as in "and 3 more".
+// isMore reports whether a list element stands for omitted elements, as in "and 3 more".
 func isMore(text string) bool {
 	return strings.HasPrefix(text, "and ") && strings.HasSuffix(text, " more")
 }

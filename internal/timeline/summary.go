@@ -16,13 +16,13 @@ import (
 type Summary struct {
 	From    time.Time `json:"from"` // time of the earliest line in the time range
 	To      time.Time `json:"to"`
-	Lines   int       `json:"lines"`   // the daemon's lines in the time range, without Debug
-	Skipped int       `json:"skipped"` // other programs' lines, and incomplete lines
+	Lines   int       `json:"lines"`   // number of the daemon's lines in the time range, except Debug lines
+	Skipped int       `json:"skipped"` // number of incomplete lines and other programs' lines
 	Starts  int       `json:"starts"`  // how often the daemon started
 	Devices []Device  `json:"devices"`
 }
 
-// summary returns the summary of the lines so far, with the devices selected by the filter.
+// summary returns a summary of the lines read so far, for the devices that the filter selects.
 func (r *Reader) summary() Summary {
 	s := r.total
 	s.Lines, s.Skipped, s.Devices = r.wanted, r.skipped, []Device{} // [] in JSON rather than null
@@ -50,7 +50,7 @@ func (s Summary) print(w io.Writer, colour bool) {
 	if len(s.Devices) == 0 {
 		return
 	}
-	begin := 1 // skip the origins if there are none
+	begin := 1 // leave out the origin column if it would be empty
 	if slices.ContainsFunc(s.Devices, func(d Device) bool { return d.Origin != "" }) {
 		begin = 0
 	}

@@ -27,15 +27,15 @@ type Options struct {
 	Colour  bool // use terminal colours
 }
 
-// maxLine is the maximum length of a line in bytes. The daemon's lines have a few hundred.
+// maxLine is the maximum length of a line in bytes. The daemon's lines have a few hundred bytes.
 const maxLine = 1 << 20
 
 // Reader reads logs and prints the selected lines or a summary. Create it with [New].
 type Reader struct {
-	Origin string // pod or host for the lines that [Reader.Read] reads next, if they don't have a prefix; "" if there is none
+	Origin string // pod or host of lines without a prefix that [Reader.Read] reads from now on; "" if not known
 
 	o      Options
-	out    *bufio.Writer // keeps its first error, which Flush returns
+	out    *bufio.Writer // remembers its first error, which Flush returns
 	words  printer
 	folder folder
 	total  Summary
@@ -48,7 +48,7 @@ type Reader struct {
 	from, to              time.Time // time span of the daemon's lines
 }
 
-// New returns a Reader that prints to out. An error says which option isn't valid.
+// New returns a Reader that prints to out. It returns an error if an option isn't valid.
 func New(o Options, out io.Writer) (*Reader, error) {
 	if o.Summary && (len(o.Events) > 0 || o.Level != nil) {
 		return nil, errors.New("summary: found with event or level, want only device, since or until: " +
@@ -60,12 +60,13 @@ func New(o Options, out io.Writer) (*Reader, error) {
 	return &Reader{o: o, out: bufio.NewWriterSize(out, 64<<10), words: printer{colour: o.Colour}, devices: map[[2]string]*Device{}}, nil
 }
 
-// Read reads a log until it ends or ctx is done, which isn't an error. Messages refer to the log by name. Read returns
-// any error from in or from the output. If ctx is done while in blocks, a goroutine stays blocked with it.
+// Read reads a log until it ends or ctx is done, neither of which is an error. Messages refer to the log by name. Read
+// returns any error from in or from the output. If ctx is done while a read from in is blocked, Read leaves behind a
+// goroutine that is blocked in that read.
 func (r *Reader) Read(ctx context.Context, name string, in io.Reader) error {
 	lines, done := make(chan []byte, 64), make(chan struct{})
 	defer close(done)
-	var failed error // may be read once lines is closed
+	var failed error // must not be read until lines is closed
 	go func() {
 		defer close(lines)
 		failed = readLines(in, func(text []byte) bool {
@@ -91,7 +92,7 @@ func (r *Reader) Read(ctx context.Context, name string, in io.Reader) error {
 			if errors.Is(failed, bufio.ErrTooLong) {
 				return fmt.Errorf("%s:%d: found a line of more than %d bytes, want the log of the daemon", name, number, maxLine)
 			}
-			return failed // for a file, it contains the path
+			return failed // an error from a file contains its path
 		}
 		if l, ok := parse(text); ok {
 			l.origin = cmp.Or(l.origin, r.Origin)
@@ -105,7 +106,7 @@ func (r *Reader) Read(ctx context.Context, name string, in io.Reader) error {
 	}
 }
 
-// next returns the next line, or nil if there is none. Before it waits for a line, it flushes the output. If none
+// next returns the next line, or nil if there are no more. It flushes the output before it waits for a line. If no line
 // arrives within foldWithin, it prints the lines that are waiting for the end of a burst.
 func (r *Reader) next(ctx context.Context, lines <-chan []byte) ([]byte, error) {
 	if ctx.Err() != nil {
@@ -137,7 +138,7 @@ func (r *Reader) next(ctx context.Context, lines <-chan []byte) ([]byte, error) 
 	}
 }
 
-// readLines calls yield with each line, until it returns false.
+// readLines calls yield for each line until yield returns false.
 func readLines(in io.Reader, yield func([]byte) bool) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxLine)
@@ -149,8 +150,8 @@ func readLines(in io.Reader, yield func([]byte) bool) error {
 	return lines.Err()
 }
 
-// add handles a line from the daemon. Lines from before Since also update the devices' states, because the state at
-// Since depends on them.
+// add handles a line from the daemon. A line from before Since also updates its device's state, because the state at
+// Since depends on it.
 func (r *Reader) add(l *line) {
 	r.ours++
 	widen(&r.from, &r.to, l.time)
@@ -179,7 +180,7 @@ func (r *Reader) add(l *line) {
 	}
 }
 
-// count adds a line in the time range to the counts. The devices' counts begin with the first such line.
+// count counts a line in the time range. The devices' counts start at the first such line.
 func (r *Reader) count(l *line) {
 	if r.total.From.IsZero() {
 		for _, d := range r.devices {
@@ -199,7 +200,7 @@ func (r *Reader) release() {
 	}
 }
 
-// widen extends the time span so that it contains t.
+// widen extends a time span so that it includes t.
 func widen(from, to *time.Time, t time.Time) {
 	if from.IsZero() || t.Before(*from) {
 		*from = t
@@ -220,8 +221,8 @@ func (r *Reader) Close() error {
 	return r.out.Flush()
 }
 
-// Notes returns remarks for the user about skipped lines, about a filter that doesn't select any lines, and about
-// devices that were removed while no daemon was running.
+// Notes returns notes for the user: about skipped lines, about a filter that didn't select any lines, about devices
+// that the log doesn't mention, and about devices that were removed while no daemon was running.
 func (r *Reader) Notes() (notes []string) {
 	note := func(format string, a ...any) { notes = append(notes, terminal.Escape(fmt.Sprintf(format, a...))) }
 	if r.skipped > 0 {
@@ -250,16 +251,17 @@ func (r *Reader) Notes() (notes []string) {
 	return notes
 }
 
-// Empty reports whether the input contained no line of the daemon.
+// Empty reports whether the input didn't contain any of the daemon's lines.
 func (r *Reader) Empty() bool { return r.ours == 0 }
 
-// HasUnknownDevice reports whether the filter contains a device that no line is about.
+// HasUnknownDevice reports whether the filter contains a device that the log doesn't mention.
 func (r *Reader) HasUnknownDevice() bool {
 	_, unknown := r.asked()
 	return len(unknown) > 0
 }
 
-// asked returns the devices in the log, and those in the filter that the log doesn't contain.
+// asked returns the devices that the log mentions (known), and the devices in the filter that it doesn't mention
+// (unknown).
 func (r *Reader) asked() (known, unknown []string) {
 	for _, d := range r.devices {
 		known = append(known, d.ID)

@@ -22,10 +22,10 @@ type printer struct {
 	origin int // width of the widest origin so far
 }
 
-// subjectWidth is the width of the subject column. Ids and the default resource name fit.
+// subjectWidth is the width of the subject column: wide enough for device ids and the default resource name.
 const subjectWidth = len("b-com.com/accelerator")
 
-// line returns a line as text: the time, the subject, a mark for a warning or an error, and the event's text.
+// line formats a line: the time, the subject, a mark if it is a warning or an error, and the event's text.
 func (p *printer) line(l *line) string {
 	origin, mark := "", " "
 	subject := terminal.Escape(cmp.Or(l.text("device"), l.text("resource"), l.text("pci"), "-"))
@@ -78,7 +78,7 @@ func (p *printer) phrase(l *line, phrase []string) string {
 	return text.String() + parentheses(asides)
 }
 
-// fields returns the text for any other event: its message, its error, and the other fields in parentheses.
+// fields returns the text for any other event: the message, the error, and the remaining fields in parentheses.
 func (p *printer) fields(l *line) string {
 	text := p.value(l, "message")
 	if err := p.value(l, "error"); err != "" {
@@ -105,7 +105,7 @@ func parentheses(asides []string) string {
 	return " (" + strings.Join(asides, "; ") + ")"
 }
 
-// value returns a field's value as text, or "" if there is none. For change and list, see phrases.
+// value returns a field's value as text, or "" if there is none. The keys change and list are explained at phrases.
 func (p *printer) value(l *line, key string) string {
 	switch key {
 	case "change":
@@ -138,8 +138,9 @@ func (p *printer) value(l *line, key string) string {
 }
 
 // list returns the devices in a list.sent or slices.published line, grouped by health. The devices field contains the
-// devices that have changed since the stream's previous list, or in the slices. Those that aren't also in the unhealthy
-// or gone field are healthy. For a stream's first list, devices is empty, and unhealthy contains all unhealthy devices.
+// devices that have changed since the previous list or publication. Those that aren't also in the unhealthy or gone
+// field are healthy. For a stream's first list, the devices field is empty, and the unhealthy field contains all
+// unhealthy devices.
 func list(l *line) string {
 	devices, unhealthy, off := l.texts("devices"), l.texts("unhealthy"), l.texts("gone")
 	if len(devices) == 0 {
@@ -153,7 +154,7 @@ func list(l *line) string {
 	for _, id := range devices {
 		group := " healthy"
 		switch {
-		case isMore(id): // these may belong to any group
+		case isMore(id): // the omitted devices may belong to any group
 			group = ""
 		case slices.Contains(off, id):
 			group = " off the list"
@@ -171,11 +172,11 @@ func list(l *line) string {
 	return ": " + strings.Join(texts, "; ")
 }
 
-// maxText is how many bytes of a text are shown. While a card is being pulled, its errors would fill a screen. -o json
-// prints the whole text.
+// maxText is the maximum number of bytes shown of a text, because the errors of a card that is being pulled would fill
+// a screen. -o json prints the whole text.
 const maxText = 160
 
-// shortened returns a text from the log without control characters, cut to maxText.
+// shortened escapes a text from the log and cuts it to maxText.
 func shortened(text string) string {
 	if len(text) <= maxText {
 		return terminal.Escape(text)
@@ -199,8 +200,8 @@ func (p *printer) paint(colour, text string) string {
 	return colour + text + terminal.Plain
 }
 
-// durationText returns a duration with about three digits: 0.28 ms, 484 ms, 2.13 s, 4m12s, 51h3m0s. All durations below
-// a second are in ms, so that they are easy to compare.
+// durationText formats a duration with about three digits: 0.28 ms, 484 ms, 2.13 s, 4m12s, 51h3m0s. All durations below
+// a second are in ms, which makes them easy to compare.
 func durationText(d time.Duration) string {
 	value, unit := float64(d)/1e6, " ms"
 	switch {

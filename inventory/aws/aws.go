@@ -22,7 +22,7 @@ type Family struct{}
 // write combining.
 var resources = []string{"resource0", "resource4", "resource4_wc"}
 
-// rowNotRescanned is the health row for a function whose config space no longer matches the ids that the kernel has,
+// rowNotRescanned is the health row for a function whose config space no longer matches the ids that the kernel keeps,
 // because an image was loaded without a rescan. Its value is the ids from the config space, VVVV:DDDD.
 var rowNotRescanned = inventory.Row{Name: "not-rescanned", Health: inventory.Unhealthy}
 
@@ -77,14 +77,14 @@ func (Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	all.Join(&management.Findings)
 	u.Conditions, u.Files, u.Counters = all.Conditions, all.Files, all.Counters
 	if a.dir != "" {
-		// Ignore the findings if the function was being removed.
+		// Ignore the findings if the application function was being removed.
 		if again, err := s.find(host); err != nil || again.incarnation != a.incarnation {
 			u, uerr := s.unit(host, application{})
 			u.Conditions = []inventory.Condition{{Reason: inventory.ReasonLoading, Health: inventory.Unhealthy}}
 			return inventory.Reading{Related: s.related(card), Units: []inventory.Unit{u}}, errors.Join(err, uerr)
 		}
 	}
-	// The function may have been replaced after it was found and before it was observed.
+	// The management function may have been replaced after it was found and before it was observed.
 	incarnation, err := sysfs.Inode(s.dir)
 	if err == nil && incarnation != s.incarnation {
 		err = fmt.Errorf("%s: replaced during the reading: %w", s.dir, fs.ErrNotExist)
@@ -116,8 +116,8 @@ func (s slot) related(card string) []string {
 	return nil
 }
 
-// unit returns the card's unit without its health and PCI ids. The unit's directory is the management function's, so it
-// is still the same unit after an image has been loaded. The only errors are shortages ([sysfs.IsShortage]).
+// unit returns the card's unit without its health and PCI ids. The unit's directory is the management function's, so
+// loading an image doesn't change the unit. The only errors are shortages ([sysfs.IsShortage]).
 func (s slot) unit(host sysfs.Host, a application) (u inventory.Unit, err error) {
 	u = inventory.Unit{
 		ID: strings.TrimPrefix(s.application, "0000:"), PCIAddress: s.application, Name: s.management, Incarnation: s.incarnation,
@@ -194,8 +194,8 @@ func (s slot) find(host sysfs.Host) (a application, err error) {
 }
 
 // compareIDs adds a condition if the vendor and device ids in the config space of the function at dir differ from the
-// ones the kernel keeps. A config space that can't be read or is all ones is left to package pci. compareIDs reads only
-// these bytes, because each dword is an access to the function.
+// ids that the kernel keeps. Package pci handles a config space that can't be read or is all ones. compareIDs reads
+// only these bytes, because each dword is an access to the function.
 func compareIDs(f *pci.Findings, dir, kept string) {
 	var config [4]byte
 	err := sysfs.ReadFull(dir+"/config", config[:])

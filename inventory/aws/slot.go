@@ -14,7 +14,7 @@ import (
 
 // slot is a card, with the addresses of its two PCI functions.
 type slot struct {
-	number      int    // numbered the way AWS's tools do it (fpga_pci_get_all_slot_specs)
+	number      int    // numbered as by AWS's tools (fpga_pci_get_all_slot_specs)
 	management  string // address of the management function
 	application string // address of the application function, which may be missing
 	dir         string // of the management function
@@ -75,8 +75,9 @@ func slotOf(host sysfs.Host, address string) (slot, error) {
 	return slot{}, err
 }
 
-// managedBy returns the slot whose management function is at this address, which it recognizes by its PCI ids. It
-// doesn't set the slot's number. The error wraps fs.ErrNotExist if the function is not a management function.
+// managedBy returns the slot whose management function is at this address. It recognizes a management function by its
+// PCI ids, and doesn't set the slot's number. The error wraps fs.ErrNotExist if the function is not a management
+// function.
 func managedBy(host sysfs.Host, address string) (s slot, err error) {
 	dir, err := host.PCIDir(address)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // BoundTo lists the PCI addresses of all functions that are bound to this driver. If the host doesn't have the driver,
-// the list is empty. If some functions can't be listed, it returns the others and an error.
+// the list is empty. If some functions can't be listed, BoundTo returns the others and an error.
 func BoundTo(host sysfs.Host, driver string) (addresses []string, err error) {
 	entries, err := os.ReadDir(host.Sys + "/bus/pci/drivers/" + driver)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -21,7 +21,7 @@ func ReadDeviceNode(name, dir string) DeviceNode {
 	return DeviceNode{name, number, err}
 }
 
-// AppendNumber appends the number, if it is known.
+// AppendNumber appends the node's number to numbers, if the number is known.
 func (n DeviceNode) AppendNumber(numbers []string) []string {
 	if n.Err != nil {
 		return numbers
@@ -40,7 +40,7 @@ func Shortage(nodes []DeviceNode) error {
 }
 
 // CheckNode observes a node, and adds a condition if the node doesn't match sysfs ([sysfs.Host.CheckNode]). file is the
-// name of the file that contains the number.
+// name of the file that contains the node's number.
 func (f *Findings) CheckNode(host sysfs.Host, n DeviceNode, file string) {
 	f.Observe(sysfs.ObserveEntry(host.Dev + "/" + n.Name))
 	err := host.CheckNode(n.Name, n.number, n.Err)

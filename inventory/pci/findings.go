@@ -33,7 +33,7 @@ func (f *Findings) AddFile(name string, worst inventory.Row, err error) (absent 
 	return absent
 }
 
-// Observe adds an observation, which a check compares with the current state.
+// Observe adds an observation for a check to compare with the current state.
 func (f *Findings) Observe(o sysfs.Observation) { f.Observed = append(f.Observed, o) }
 
 // ReadAs reads and parses the attribute at path, like [sysfs.ReadAs], and observes its value.
@@ -56,7 +56,7 @@ func (f *Findings) AddRow(r inventory.Row) {
 	f.Add(inventory.Condition{Reason: r.Name, Health: r.Health, Row: r.Name})
 }
 
-// AddValue adds the condition of a row that takes a value, with this value.
+// AddValue adds a row's condition with this value.
 func (f *Findings) AddValue(r inventory.Row, value string) {
 	f.Add(inventory.Condition{Reason: r.Name + "=" + value, Health: r.Health, Row: r.Name})
 }
@@ -74,15 +74,15 @@ func (f *Findings) AddShortage(err error) {
 	}
 }
 
-// AddUnreadable adds the condition of a file that can't be read or whose value isn't valid.
+// AddUnreadable adds the condition for a file that can't be read or whose value isn't valid.
 func (f *Findings) AddUnreadable(name string, worst inventory.Row, err error) {
 	f.Add(inventory.Condition{
 		Reason: inventory.ReasonUnreadable + "=" + name, Health: worst.Health, Row: worst.Name, Err: err,
 	})
 }
 
-// Prefix adds a prefix to the names of the files and counters. The reasons of files that are gone or can't be read stay
-// the same.
+// Prefix prepends prefix to the names of the files and counters. The reasons given for files that are gone or can't be
+// read stay the same.
 func (f *Findings) Prefix(prefix string) {
 	for i := range f.Files {
 		file := &f.Files[i]

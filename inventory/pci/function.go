@@ -12,7 +12,7 @@ import (
 // Function is the state of a card's PCI function, which the card's units share.
 type Function struct {
 	Virtual
-	Dir  string // of the function whose health counts, which is the physical function if there is one
+	Dir  string // of the function whose health counts: the physical function if there is one
 	ID   string // see [inventory.Device.PCIID]
 	NUMA int    // -1: none
 	Findings
@@ -54,7 +54,7 @@ func Read(host sysfs.Host, dir string, v Virtual) *Function {
 	return f
 }
 
-// Describe sets the unit fields that come from its function.
+// Describe sets the unit fields that come from the function.
 func (f *Function) Describe(u *inventory.Unit) {
 	u.PCIID, u.NUMANode = f.ID, f.NUMA
 	f.Virtual.Describe(u)
@@ -63,10 +63,10 @@ func (f *Function) Describe(u *inventory.Unit) {
 // configFile is the config space of a PCI device.
 const configFile = "pci/config"
 
-// readConfig reads the vendor and device ids in config space, and reports whether the device has left the bus, in which
-// case all bits are ones. It doesn't read any other bytes, because each dword is an access to the device. It must be
-// called before readLink, because the access wakes the port above an idle function. While that port is suspended, the
-// link reads as all ones in kernels that don't wake it for the link files (pci-sysfs.c).
+// readConfig reads the vendor and device ids in config space, and reports whether the device has left the bus. If it
+// has, all bits are ones. It doesn't read any other bytes, because each dword is an access to the device. Call it
+// before readLink, because the access wakes the port above an idle function. While that port is suspended, the link
+// reads as all ones in kernels that don't wake it for the link files (pci-sysfs.c).
 func (f *Function) readConfig() (gone bool) {
 	var id [4]byte
 	path := Below(f.Dir, configFile)
@@ -91,12 +91,12 @@ type link struct {
 	parse           func(string) (int, error) // 0: unknown
 	show            func(int) string
 	gone            int // the current value of a device that has left the bus
-	none            int // maximum that means unknown; 0 does too
+	none            int // maximum that, like 0, means unknown
 }
 
 // readLink compares one property of the link with the maximum that both the device and its slot support, because a card
-// with many lanes is as fast as possible even in a slot with few lanes. If the device's maximum is unknown, it has no
-// link because it is integrated into the root complex.
+// with many lanes is as fast as possible even in a slot with few lanes. A device whose maximum is unknown has no link,
+// because it is integrated into the root complex.
 func (f *Function) readLink(l *link, slot string) {
 	path := Below(f.Dir, l.now)
 	text, err := sysfs.Read(path)
@@ -207,7 +207,7 @@ func (f *Function) count(a *aerCounter, dir string) {
 	})
 }
 
-// Below returns the path of the health file with this name, with dir in place of the name's first element.
+// Below returns the path of the health file with this name: the name with dir in place of its first element.
 func Below(dir, name string) string { return dir + name[strings.IndexByte(name, '/'):] }
 
 // parseTotal returns the count that follows label on its own line, or the only number if label is "".

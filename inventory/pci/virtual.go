@@ -14,7 +14,7 @@ type Virtual struct {
 	index  int    // the virtual function's index, from 0; -1 if not known
 }
 
-// VirtualOf returns the place of the function at dir. It reads only links. The only errors are shortages
+// VirtualOf returns where the function at dir is on its card. It reads only links. The only errors are shortages
 // ([sysfs.IsShortage]).
 func VirtualOf(dir string) (v Virtual, err error) {
 	if v.PhysFn, err = sysfs.PhysFn(dir); err == nil && v.PhysFn != "" {

@@ -23,7 +23,7 @@ type decoder interface {
 // mask decodes a 64-bit hexadecimal value in which each set bit is a condition.
 type mask struct {
 	bits  []field
-	other inventory.Row // for bits without a row: NAME, to which =0x… is added
+	other inventory.Row // for bits without a row: NAME, to which =0x… is appended
 	quiet uint64        // bits that don't matter for health
 }
 
@@ -105,7 +105,7 @@ func (v values) decode(s string, f *findings) (dead bool, err error) {
 func (v values) rows() []inventory.Row { return rowsOf(nil, v.bad) }
 func (v values) worst() inventory.Row  { return worstOf(inventory.Row{}, v.bad) }
 
-// flag decodes 0, or 1 if the row's condition is present.
+// flag decodes 0 or 1, where 1 means that the row's condition is present.
 type flag inventory.Row
 
 func (l flag) decode(s string, f *findings) (dead bool, err error) {

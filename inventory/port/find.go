@@ -11,9 +11,9 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// pattern says where a health file is. name is the file's name in readings. path is relative to the directory of its
-// part. An element PREFIX* in path matches every directory whose name begins with PREFIX, because the driver adds
-// numbers to these names. Several files may match.
+// pattern says where a health file is. name is the file's name in readings. path is relative to the directory of the
+// part that the file belongs to. An element PREFIX* in path matches every directory whose name begins with PREFIX,
+// because the driver adds numbers to these names. Several files may match.
 type pattern struct{ name, path string }
 
 // listing is a directory that is listed at most once, when its entries are first needed.

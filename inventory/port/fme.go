@@ -40,7 +40,7 @@ const fmeDriver = "fme/driver"
 // attrDriver is the link from a device, a port or an FME to its driver.
 const attrDriver = "driver"
 
-// FME attributes that exist only while the driver is bound, whichever of the two drivers it is.
+// FME attributes that exist only while a driver is bound. Both drivers create them.
 const (
 	attrPorts     = "ports_num"
 	attrBitstream = "bitstream_id"
@@ -75,7 +75,7 @@ func noFME() fme {
 	return f
 }
 
-// addDriver adds the health file for the FME's driver. It is absent if there is no FME.
+// addDriver adds the health file for the FME's driver. The file is absent if there is no FME.
 func (f *fme) addDriver(exists bool) {
 	f.Files = append(f.Files, inventory.HealthFile{
 		Name: fmeDriver, Absent: !exists,
@@ -121,8 +121,8 @@ func (l Layout) readFME(e entry) fme {
 }
 
 // readInterfaceID reads the interface id. There may be a file for each port, but the id belongs to the FME
-// (FME_PR_INTFC_ID, dfl-fme-pr.c), so the first valid one is used. dead reports that the only value found is the one an
-// FME returns when it doesn't answer.
+// (FME_PR_INTFC_ID, dfl-fme-pr.c), so the first valid one is used. dead reports that the only value found is all f, as
+// read from an FME that doesn't answer.
 func (f *fme) readInterfaceID(top *listing, p pattern) (dead bool) {
 	paths, err := top.find(p.path)
 	absent := err == nil
@@ -163,8 +163,8 @@ func (f *fme) readBitstreamID(dir string) {
 	}
 }
 
-// readManager judges the FPGA manager's state, using the first place that exists, and reports whether the manager is
-// programming.
+// readManager judges the FPGA manager's state, which it reads from the first place that exists, and reports whether the
+// manager is programming.
 func (f *fme) readManager(top *listing, places []pattern) (programming bool) {
 	var path, value string
 	var err error = fs.ErrNotExist
@@ -187,7 +187,7 @@ func (f *fme) readManager(top *listing, places []pattern) (programming bool) {
 	return err == nil && slices.Contains(managerStates.busy, value)
 }
 
-// describe sets the unit fields that come from its FME.
+// describe sets the unit fields that come from the FME.
 func (f *fme) describe(u *inventory.Unit) {
 	u.InterfaceID, u.InterfaceIDKnown = f.interfaceID, f.known
 	if f.name != "" {

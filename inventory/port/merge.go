@@ -10,8 +10,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// merge returns a region's findings: first its own conditions, then its ports' in order, then the shared parts'. Each
-// reason occurs once.
+// merge returns a region's findings: first its own conditions, then its ports' findings in order, then the shared
+// parts' findings. Each reason occurs once.
 func merge(own []inventory.Condition, ports []inventory.Unit, parts ...*pci.Findings) findings {
 	all := findings{pci.NewFindings()}
 	for _, c := range own {

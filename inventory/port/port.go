@@ -34,8 +34,8 @@ func readPort(host sysfs.Host, dir string, seen *[]sysfs.Observation) (inventory
 		readUnbound(&p, dir)
 	}
 	// If the port was removed during the reading, attributes are missing. If it was replaced, the attributes are a
-	// mixture. ENODEV proves neither, because an attribute also returns it while the driver is being unbound and the
-	// port stays.
+	// mixture. ENODEV proves neither, because attributes also return it when the port stays and only its driver is
+	// being unbound.
 	after, err := sysfs.Inode(dir)
 	if addShortage(&p, err) {
 		return p, true
@@ -43,8 +43,8 @@ func readPort(host sysfs.Host, dir string, seen *[]sysfs.Observation) (inventory
 	return p, err == nil && after == p.Incarnation
 }
 
-// outline returns the port and its node, as far as its directory shows them. It returns false if the port doesn't
-// exist. If a shortage prevented the reading, the port has a condition.
+// outline returns what the directory shows of a port and its node. It returns false if the port doesn't exist. If a
+// shortage prevented the reading, the unit has a condition.
 func outline(dir string) (inventory.Unit, pci.DeviceNode, bool) {
 	inode, err := sysfs.Inode(dir)
 	name := filepath.Base(dir)
@@ -97,7 +97,7 @@ func readBound(p *inventory.Unit, host sysfs.Host, dir string, dev pci.DeviceNod
 	for _, file := range portFiles {
 		dead = f.judge(file, dir+"/"+file.name) || dead
 	}
-	if dead && !afuDead { // a port without AFU id
+	if dead && !afuDead { // a port without an AFU id
 		f.AddDead(rowPortDead, nil)
 	}
 	if dead || afuDead {
@@ -108,7 +108,7 @@ func readBound(p *inventory.Unit, host sysfs.Host, dir string, dev pci.DeviceNod
 	return f.Observed
 }
 
-// takeAFU applies the result of reading afu_id and reports whether the AFU is dead.
+// takeAFU records the result of reading afu_id and reports whether the AFU is dead.
 func (f *findings) takeAFU(p *inventory.Unit, id string, err error) (dead bool) {
 	absent := f.AddFile(attrAFU, rowAFUDead, err)
 	switch {

@@ -22,7 +22,7 @@ const (
 	PerFMEWithNode
 )
 
-// readRegions reads the regions of the card at dir, which has these class entries.
+// readRegions reads the regions of the card at dir. found lists the card's class entries.
 func (l Layout) readRegions(reading *inventory.Reading, host sysfs.Host, dir string, virtual pci.Virtual, found []entry) {
 	var c *pci.Function
 	for _, e := range found {
@@ -42,7 +42,7 @@ func (l Layout) readRegions(reading *inventory.Reading, host sysfs.Host, dir str
 }
 
 // readRegion reads e's region. If the region's FME or ports have changed during the reading, it reads the region once
-// more. Otherwise the unit would be incomplete while a card is being added or removed, or while its ports are being
+// more. Without that, the unit would be incomplete while a card is being added or removed, or while its ports are being
 // released. It returns false if the region no longer exists.
 func (l Layout) readRegion(host sysfs.Host, e entry, c *pci.Function) (inventory.Unit, []sysfs.Observation, bool) {
 	inode, err := sysfs.Inode(e.dir)
@@ -98,7 +98,7 @@ func (l Layout) readAll(host sysfs.Host, e entry, inode uint64, c *pci.Function)
 	return r, seen, e.fme != "" || len(ports) > 0
 }
 
-// region returns e's region with these ports, as far as its directories show it.
+// region returns what the directories show of e's region with these ports.
 //
 // The unit has the class entry's name and inode, not the FME's. When a card is pulled, the driver removes the FME
 // before the ports, so the region would briefly look like a different unit.
@@ -133,8 +133,7 @@ func (l Layout) region(e entry, inode uint64, ports []inventory.Unit) inventory.
 	return r
 }
 
-// portsNum returns the number of ports in a region, which it reads from the FME. It includes ports that are assigned to
-// virtual functions.
+// portsNum returns how many ports the FME reports for a region, including ports that are assigned to virtual functions.
 func (e entry) portsNum(ports []inventory.Unit) (int, error) {
 	if e.fme == "" {
 		return len(ports), nil

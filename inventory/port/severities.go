@@ -14,14 +14,14 @@ import (
 // A file may have several rows. A file that can't be read has its worst row's severity, even if the configuration
 // changes that row's severity.
 
-// The severities, by the names they have in the configuration.
+// The severities, under their names in the configuration.
 const (
 	degraded = inventory.Degraded
 	fatal    = inventory.Unhealthy
 )
 
-// row returns a row of the table. If a row has too many values to list, its name doesn't contain any, and the
-// condition's reason contains the value that was found.
+// row returns a row of the table. If a row has too many values to list, its name omits the value, and the condition's
+// reason contains the value that was found.
 func row(name string, h inventory.Health) inventory.Row { return inventory.Row{Name: name, Health: h} }
 
 // Rows that don't come from the value of a single file.

@@ -25,7 +25,7 @@ type group struct {
 	bound  []function // all members bound to vfio-pci, lowest first; empty if find's argument isn't the lowest
 
 	// observed is complete if bound isn't empty. Each observation was made before the file it covers was read, so that
-	// a check finds a change that happened between the two.
+	// a check finds any change in between.
 	observed []sysfs.Observation
 
 	node  string // name of the group's node in /dev/vfio

@@ -36,8 +36,8 @@ var (
 // Name returns vfio.
 func (Family) Name() string { return "vfio" }
 
-// Signals returns the subsystem of the functions' character devices, and the nodes. In Linux 6.12, that subsystem's
-// event is the only one when a function is unbound while its group is open. Linux 6.1 sends none.
+// Signals returns the subsystem of the functions' character devices, and the nodes. When a function is unbound while
+// its group is open, Linux 6.12 sends only that subsystem's event, and Linux 6.1 sends none.
 func (f Family) Signals() inventory.Signals {
 	s := inventory.Signals{Subsystems: []string{"vfio-dev"}, Nodes: []string{"vfio/"}}
 	if f.Cdev {
@@ -138,7 +138,7 @@ func (f Family) unit(host sysfs.Host, g group) (u inventory.Unit, nodes []pci.De
 			}
 		}
 	}
-	if len(nodes) == 0 { // the kernel has only character devices
+	if len(nodes) == 0 { // the kernel provides only character devices
 		nodes = append(nodes, pci.DeviceNode{Name: "vfio/" + g.node, Err: fs.ErrNotExist})
 	}
 	for _, n := range nodes {

@@ -25,7 +25,7 @@ type card struct {
 	management string // the management function's directory; "" if this host doesn't have it
 
 	// observed contains an observation for each entry above. Each was made before the entry was searched for or read,
-	// so that a check finds a change that happened between the two.
+	// so that a check finds any change in between.
 	observed []sysfs.Observation
 }
 
@@ -35,7 +35,7 @@ func find(host sysfs.Host, address string) (c card, err error) {
 	if c.dir, err = host.PCIDir(address); err != nil {
 		return c, err
 	}
-	// When binding, xocl creates user_pf last and keeps it until it is unbound.
+	// xocl creates user_pf as the last step of binding, and keeps it until the function is unbound.
 	c.observed = append(c.observed, sysfs.ObserveEntry(c.dir+"/driver"), sysfs.ObserveEntry(c.dir+"/user_pf"))
 	if err := pci.CheckBound(c.dir, xocl); err != nil {
 		return c, err

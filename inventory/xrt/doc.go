@@ -10,10 +10,11 @@
 //
 // The package doesn't open any devices. It reads only attributes that xocl keeps in memory. It never reads
 //
-//   - the management function's error attribute: reading it clears it.
-//   - the xmc.* and icap.* sensors, serial_num in xmc.*, and mig_calibration: reading them sends a message to the
-//     management function and waits for the answer.
-//   - xclbinuuid: xocl holds its lock while a program is being loaded into the card, which may take several seconds.
+//   - the management function's error attribute, because reading clears it.
+//   - the xmc.* and icap.* sensors, serial_num in xmc.*, and mig_calibration, because reading them sends a message to
+//     the management function and waits for the answer.
+//   - xclbinuuid, because xocl holds its lock while a program is being loaded into the card, which may take several
+//     seconds.
 //
 // The package owns no state. Listing cards reads only directories and links. Reading a card may block for as long as
 // its functions don't answer.

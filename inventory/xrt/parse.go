@@ -53,7 +53,7 @@ func parseUUID(s string) (string, error) {
 	return lines[0], nil
 }
 
-// parseState parses a state that is good if it is 0. xocl prints an error as a negative number.
+// parseState parses a state. 0 means that all is well; xocl prints an error as a negative number.
 func parseState(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil {
@@ -62,7 +62,7 @@ func parseState(s string) (int, error) {
 	return n, nil
 }
 
-// parseReady parses whether the management function is connected. Like the other states, it returns 0 if all is well.
+// parseReady parses whether the management function is connected. As with other states, it returns 0 if all is well.
 // xocl prints the value in hexadecimal, xclmgmt in decimal.
 func parseReady(s string) (int, error) {
 	switch n, err := strconv.ParseUint(s, 0, 64); {

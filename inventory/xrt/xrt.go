@@ -25,7 +25,7 @@ const (
 	xclmgmt = "xclmgmt"
 )
 
-// The family's own health rows. Package pci has more. Passing conditions are normal while a card is being reset, which
+// The family's own health rows. Package pci has more. Passing conditions are normal while a card is being reset, as
 // users do between programs.
 var (
 	rowResetting  = fatal("resetting")            // a file that every card has is missing, because xocl has removed it for a reset; passing
@@ -39,8 +39,8 @@ var (
 
 func fatal(name string) inventory.Row { return inventory.Row{Name: name, Health: inventory.Unhealthy} }
 
-// states lists the user function's attributes that show the card's state. Their names begin with pci/, and the
-// management function's with mgmt/.
+// states lists the user function's attributes that show the card's state. Their names begin with pci/; the management
+// function's attributes begin with mgmt/.
 var states = []state{
 	{file: "pci/dev_offline", row: rowOffline, passing: true, always: true, parse: parseState},
 	{file: "pci/device_bad_state", row: rowBadState, parse: parseState},
@@ -71,8 +71,8 @@ func condition(r inventory.Row, passing bool) inventory.Condition {
 // Name returns xrt.
 func (Family) Name() string { return "xrt" }
 
-// Signals returns the render nodes' subsystem, and the nodes. Their events are the only ones when a card is reset or
-// gets a new shell.
+// Signals returns the render nodes' subsystem, and the nodes. When a card is reset or gets a new shell, these are the
+// only events.
 func (f Family) Signals() inventory.Signals {
 	s := inventory.Signals{Subsystems: []string{"drm"}, Nodes: []string{"dri/renderD", "xfpga/"}}
 	if f.Management {
@@ -129,7 +129,7 @@ func (f Family) Read(host sysfs.Host, address string) (inventory.Reading, error)
 }
 
 // readStates reads the card's states, and reports whether its nodes may be missing for a while because the card is
-// offline or resetting. It is resetting if the argument says so, or if xocl has removed its files.
+// offline or resetting. The card counts as resetting if resetting is true or xocl has removed its files.
 func (c card) readStates(all *pci.Findings, resetting bool) (passing bool) {
 	offline := false
 	values, errs := make([]int, len(states)), make([]error, len(states))
@@ -163,8 +163,8 @@ func (f Family) Outline(host sysfs.Host, address string) (inventory.Reading, err
 func related(address string, c card) []string { return append(others(address), c.Related()...) }
 
 // identify sets the fields of u that identify the shell, and reports whether the card has a ROM. Values that can't be
-// read stay unknown. They aren't observed, because a new shell comes with a new ROM and a new render node, and xocl
-// also replaces the memory that contains the UUIDs.
+// read stay unknown. The values aren't observed, because a new shell comes with a new ROM and a new render node, and
+// xocl also replaces the memory that contains the UUIDs.
 func (c card) identify(u *inventory.Unit, all *pci.Findings) (hasROM bool) {
 	if u.Attributes == nil {
 		u.Attributes = make(map[string]string)

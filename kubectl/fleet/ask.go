@@ -18,10 +18,10 @@ const parallel = 64
 type Answer struct {
 	Target
 	State State
-	Err   error // nil: State is valid
+	Err   error // if nil, State is valid
 }
 
-// Ask queries the state of all targets, several at a time. It returns an answer for each target, in the same order.
+// Ask queries the state of all targets, many of them at a time, and returns their answers in the same order.
 func (f *Fleet) Ask(ctx context.Context, targets []Target) []Answer {
 	answers := make([]Answer, len(targets))
 	var mu sync.Mutex
@@ -39,12 +39,11 @@ func (f *Fleet) Ask(ctx context.Context, targets []Target) []Answer {
 			return nil
 		})
 	}
-	_ = group.Wait() // the functions return no errors
+	_ = group.Wait() // the functions always return nil
 	return answers
 }
 
-// ask queries a pod. If this fails, it tries once more, because the pod may have restarted or been replaced by another
-// one.
+// ask queries a pod. If this fails, it tries once more, because the pod may have been restarted or replaced.
 func (f *Fleet) ask(ctx context.Context, t Target) Answer {
 	ctx, cancel := context.WithTimeoutCause(ctx, f.Limit, errSlow{f.Limit})
 	defer cancel()
@@ -66,9 +65,9 @@ func isFinal(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, ErrRefused) || errors.Is(err, errNoPod) || errors.Is(err, errOlder)
 }
 
-// await waits a while until the target's release has a running pod on the node. ok is false if there still isn't one.
+// await waits a while for the target's release to have a running pod on the node. ok is false if there is still none.
 func (f *Fleet) await(ctx context.Context, t Target) (again Target, ok bool) {
-	if t.Node == "" { // the scheduler has not found a node
+	if t.Node == "" { // the pod hasn't been scheduled
 		return t, false
 	}
 	for range 4 {
@@ -89,14 +88,14 @@ func (f *Fleet) await(ctx context.Context, t Target) (again Target, ok bool) {
 		if again = targets[i]; again.Problem == nil {
 			return again, true
 		}
-		if t.Problem != nil { // it was not running before
+		if t.Problem != nil { // the pod wasn't running in the first place
 			return t, false
 		}
 	}
 	return t, false
 }
 
-// state runs devices -o state in a pod.
+// state runs `devices -o state` in a pod.
 func (f *Fleet) state(ctx context.Context, t Target) (State, error) {
 	if t.Problem != nil {
 		return State{}, t.Problem

@@ -29,26 +29,26 @@ type PullAnswer struct {
 type PullReason struct {
 	Answer string `json:"answer"` // no, unknown or yes
 	What   string `json:"what"`
-	Do     string `json:"do"` // remedy; "": none
+	Do     string `json:"do"` // remedy; "" if there is none
 }
 
-// Limits of the pod that CanPull creates.
+// Limits for the pod that CanPull creates.
 const (
-	maxAnswer    = 256 << 10        // bytes of its log
-	removeWithin = 10 * time.Second // for creating the pod, and for removing it
-	spareTime    = 30 * time.Second // added to f.Limit for the lifetime of the pod, in case this program is killed
+	maxAnswer    = 256 << 10        // maximum size of its log, in bytes
+	removeWithin = 10 * time.Second // time limit for creating the pod, and for removing it
+	spareTime    = 30 * time.Second // added to f.Limit for the pod's lifetime, in case this program is killed
 )
 
-// CanPull finds out whether it is safe to pull a card out of a node. Only a pod that can see the node's processes can
-// answer this. So CanPull creates a pod that can, waits up to f.Limit for its answer, and removes the pod, even if ctx
-// ends. tell is called with each new state of the pod.
+// CanPull finds out whether it is safe to pull a card out of a node. Only a pod that can see the node's processes knows
+// the answer, so CanPull creates such a pod, waits up to f.Limit for its answer, and removes the pod, even if ctx is
+// done. It calls tell with each new state of the pod.
 func (f *Fleet) CanPull(ctx context.Context, node, card string, tell func(string)) (a PullAnswer, err error) {
 	plugin, err := f.podOf(ctx, node)
 	if err != nil {
 		return a, err
 	}
 	pods, pod := f.client.Pods(plugin.Namespace), pullPod(plugin, card, f.Limit)
-	// Creating and removing the pod are not interrupted. Otherwise it would not be known whether the pod exists.
+	// Don't interrupt the creation and removal of the pod. Otherwise we wouldn't know whether the pod exists.
 	always := func(do func(context.Context) error) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeWithin)
 		defer cancel()
@@ -58,7 +58,7 @@ func (f *Fleet) CanPull(ctx context.Context, node, card string, tell func(string
 	remove := metav1.NewDeleteOptions(0)
 	err = always(func(ctx context.Context) error {
 		created, err := pods.Create(ctx, pod, metav1.CreateOptions{})
-		if err == nil { // from now on, delete only the pod with this UID
+		if err == nil { // from now on, only delete the pod with this UID
 			pod.UID, remove.Preconditions = created.UID, metav1.NewUIDPreconditions(string(created.UID))
 		}
 		return err
@@ -94,13 +94,13 @@ func (f *Fleet) CanPull(ctx context.Context, node, card string, tell func(string
 	if err != nil {
 		return a, fmt.Errorf("log of pod %s: %w", pod.Name, err)
 	}
-	if _, err := f.untilEnded(ctx, pod, tell); err != nil { // the log may be from another pod
+	if _, err := f.untilEnded(ctx, pod, tell); err != nil { // the log may come from another pod with the same name
 		return a, fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
 	return parsePull(text, card, code)
 }
 
-// podOf returns the only pod of the plugin on a node. The pod need not be running.
+// podOf returns the plugin's pod on a node, which must be the only one. The pod may not be running.
 func (f *Fleet) podOf(ctx context.Context, node string) (*corev1.Pod, error) {
 	pods, err := f.list(ctx, []string{node})
 	if err != nil {
@@ -121,8 +121,7 @@ func (f *Fleet) podOf(ctx context.Context, node string) (*corev1.Pod, error) {
 	case !slices.ContainsFunc(found.Spec.Containers, isPlugin):
 		return nil, fmt.Errorf("%s: pod %s has no container %s", node, names[0], container)
 	case !slices.ContainsFunc(found.Spec.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil }):
-		// Anyone who is allowed to create a pod can give it these labels. But not everyone is allowed to mount host
-		// directories.
+		// Anyone who can create a pod can give it these labels, but not everyone can mount host directories.
 		return nil, fmt.Errorf("%s: pod %s has no directory of the node, so it is not that of the plugin: choose one with --namespace or --selector", node, names[0])
 	}
 	return &found, nil
@@ -130,8 +129,8 @@ func (f *Fleet) podOf(ctx context.Context, node string) (*corev1.Pod, error) {
 
 func isPlugin(c corev1.Container) bool { return c.Name == container }
 
-// untilEnded waits until a pod has ended, and returns its container's exit code. The exit code is 0 or 1. Everything
-// else is an error.
+// untilEnded waits until a pod has ended, and returns its container's exit code, which is 0 or 1. Anything else is an
+// error.
 func (f *Fleet) untilEnded(ctx context.Context, pod *corev1.Pod, tell func(string)) (code int32, err error) {
 	last := "Pending"
 	for {
@@ -167,17 +166,18 @@ func (f *Fleet) untilEnded(ctx context.Context, pod *corev1.Pod, tell func(strin
 	}
 }
 
-// hopeless lists the reasons for which a container waits until somebody fixes the cause.
+// hopeless lists the reasons for which a container waits until someone fixes the cause.
 var hopeless = []string{"ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 
-// stateOf describes a pod's state. end is set once the pod has an answer. err is set if it will never have one.
+// stateOf describes a pod's state. Once the pod has an answer, end is set. If the pod will never have an answer, err is
+// set.
 func stateOf(p *corev1.Pod) (state string, end *corev1.ContainerStateTerminated, err error) {
 	state = string(p.Status.Phase)
 	if p.Status.Phase == corev1.PodPending && p.Status.StartTime == nil {
 		state += ", and the kubelet has not accepted it: is the node ready?"
 	}
 	for _, c := range p.Status.ContainerStatuses {
-		if c.Name != container { // containers that a webhook has added
+		if c.Name != container { // a container that a webhook has added
 			continue
 		}
 		end, waiting := c.State.Terminated, c.State.Waiting
@@ -192,14 +192,14 @@ func stateOf(p *corev1.Pod) (state string, end *corev1.ContainerStateTerminated,
 			state += " " + Printable(waiting.Reason)
 		}
 	}
-	if p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded { // before a container started
+	if p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded { // ended before a container was started
 		return state, nil, fmt.Errorf("the node has refused or ended it: %s %s", Printable(p.Status.Reason), Printable(p.Status.Message))
 	}
 	return state, nil, nil
 }
 
-// parsePull parses a pod's log. There may be lines from stderr before and after the answer. The exit code is 0 only for
-// yes.
+// parsePull parses the answer in a pod's log, in which lines from stderr may come before and after the answer. It
+// checks that the exit code is 0 only for yes.
 func parsePull(log []byte, card string, code int32) (a PullAnswer, err error) {
 	begin := 0
 	if !bytes.HasPrefix(log, []byte("{")) {
@@ -219,10 +219,10 @@ func parsePull(log []byte, card string, code int32) (a PullAnswer, err error) {
 	return a, nil
 }
 
-// pullPod returns a pod that runs can-pull on the same node as one of the plugin's pods. It has the plugin's image,
-// settings and directories, and mounts the directories read-only. It may see all processes, so the runtime's profiles
-// of AppArmor and SELinux must be off for it. If nobody removes the pod, it ends by itself, and is deleted together
-// with the plugin's pod.
+// pullPod returns a pod that runs can-pull on the node of the given plugin pod. It uses the plugin's image, settings
+// and directories, but mounts the directories read-only. It must be able to see all processes, so it is privileged,
+// which turns off the runtime's AppArmor and SELinux profiles. If nobody removes the pod, it ends by itself, and is
+// deleted together with the plugin's pod.
 func pullPod(plugin *corev1.Pod, card string, limit time.Duration) *corev1.Pod {
 	of := plugin.Spec.Containers[slices.IndexFunc(plugin.Spec.Containers, isPlugin)]
 	var root int64
@@ -262,8 +262,8 @@ func pullPod(plugin *corev1.Pod, card string, limit time.Duration) *corev1.Pod {
 			volumes = append(volumes, v)
 		}
 		c.VolumeMounts = append(c.VolumeMounts, m)
-		if v.HostPath != nil && path.Clean(m.MountPath) == pods { // the directory beside it shows which pods ended
-			directory, follow := corev1.HostPathDirectory, corev1.MountPropagationHostToContainer // follow, so that volumes of pods can be unmounted
+		if v.HostPath != nil && path.Clean(m.MountPath) == pods { // the directory next to it shows which pods have ended
+			directory, follow := corev1.HostPathDirectory, corev1.MountPropagationHostToContainer // follow the host, so that pods' volumes can be unmounted
 			volumes = append(volumes, corev1.Volume{Name: "pods-of-the-node", VolumeSource: corev1.VolumeSource{
 				HostPath: &corev1.HostPathVolumeSource{Path: path.Join(path.Dir(path.Clean(v.HostPath.Path)), "pods"), Type: &directory}}})
 			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{
@@ -286,7 +286,8 @@ func pullPod(plugin *corev1.Pod, card string, limit time.Duration) *corev1.Pod {
 	}
 }
 
-// unlessCreated returns the type t, except that the directory must exist where t would make the kubelet create it.
+// unlessCreated returns t, but if t would make the kubelet create the directory, it returns a type that requires the
+// directory to exist.
 func unlessCreated(t *corev1.HostPathType) *corev1.HostPathType {
 	if directory := corev1.HostPathDirectory; t != nil && *t == corev1.HostPathDirectoryOrCreate {
 		return &directory

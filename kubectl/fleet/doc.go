@@ -1,5 +1,5 @@
-// Package fleet finds the pods of the device plugin and of the DRA driver in a cluster, and runs commands of
-// accelerator-device-plugin in them. It goes through the API server, and uses the permissions of the user.
+// Package fleet finds the pods of the device plugin and the DRA driver in a cluster, and runs
+// accelerator-device-plugin's commands in them. It goes through the API server, and uses the user's permissions.
 //
 //	f, err := fleet.New(config, "", "")
 //	targets, err := f.Targets(ctx)            // one for each release on each node
@@ -7,18 +7,18 @@
 //
 // # Which pods
 //
-// [Selector] finds the pods of the charts, of the manifests and of the operator, for both APIs. During an upgrade a
-// node has two pods of one release. Only one of them is asked. If two releases have pods on a node, both are asked. A
-// driver that only ends the claims of an earlier installation (dra.finishClaims) has no devices of its own, and is not
-// asked.
+// [Selector] finds the pods installed by the charts, the manifests and the operator, for both APIs. If a node has two
+// pods of the same release, as during an upgrade, only one of them is queried. If it has pods of two releases, both
+// releases are queried. A driver that only finishes the claims of an earlier installation (dra.finishClaims) doesn't
+// have any devices, and isn't queried.
 //
 // # What a node can do
 //
-// The answers of nodes are not trusted. An answer is limited in time and size, and [Parse] escapes what could control a
-// terminal. If a node fails, its answer is an error, and the other nodes are not affected.
+// Nodes' answers aren't trusted. There are limits to their size and to the time they take, and [Parse] escapes anything
+// that could control a terminal. If a node fails, its answer is an error, and the other nodes aren't affected.
 //
 // # What may block
 //
 // A [Fleet] owns no state, and is safe for concurrent use. Its methods block until the API server and the nodes have
-// answered. They wait up to Limit for each node, and until ctx ends for the API server.
+// answered. They wait up to Limit for each node, and until ctx is done for the API server.
 package fleet

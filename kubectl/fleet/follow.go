@@ -14,24 +14,24 @@ import (
 )
 
 const (
-	relistPace = 2 * time.Second  // shortest time between two lists of pods
-	retryMost  = 30 * time.Second // longest time before a failed node is asked again
-	retryFinal = 5 * time.Minute  // the same, after an error that only a new pod or the administrator can fix
+	relistPace = 2 * time.Second  // minimum time between two listings of the pods
+	retryMost  = 30 * time.Second // maximum time before a failed node is queried again
+	retryFinal = 5 * time.Minute  // time before a node is queried again after an error that only a new pod or the administrator can fix
 )
 
 // Change is a change in a fleet.
 type Change struct {
-	Key    string // identifies a release on a node; "": Err is the reason why the pods are not known, or nil
-	Answer        // the newest answer, or an error
+	Key    string // identifies a release on a node; if "", Err is the reason why the pods aren't known, or nil if they are
+	Answer        // the newest answer or error
 	Gone   bool   // the node no longer has a pod of this release
 }
 
-// Follow reports the answer of each release on these nodes, and each change of the answer, until ctx ends. If nodes is
-// empty, it follows all nodes. If the pods can't be listed at the beginning, it returns an error. report is called by
-// several goroutines concurrently.
+// Follow reports the answer of each release on the given nodes, and every change to an answer, until ctx is done. If
+// nodes is empty, it follows all nodes. It returns an error only if the pods can't be listed at the beginning. Several
+// goroutines call report concurrently.
 //
-// In each pod, a command waits for changes. As long as there are none, the command costs the node next to nothing, and
-// the API server an idle connection.
+// A command in each pod waits for changes. As long as there are none, this costs the node next to nothing, and the API
+// server an idle connection.
 func (f *Fleet) Follow(ctx context.Context, nodes []string, report func(Change)) error {
 	targets, err := f.Targets(ctx, nodes...)
 	if err != nil {
@@ -53,7 +53,7 @@ func (f *Fleet) Follow(ctx context.Context, nodes []string, report func(Change))
 			case old == nil:
 				report(Change{Key: key, Answer: Answer{Target: t, Err: ErrAsked}})
 			case old.ready == t.ready && fmt.Sprint(old.Target, old.Problem) == fmt.Sprint(t, t.Problem):
-				continue // unchanged; a change of readiness counts, because the node may have died
+				continue // unchanged; readiness also counts, because the node may have died
 			default:
 				old.stop()
 			}
@@ -89,7 +89,7 @@ func (f *Fleet) Follow(ctx context.Context, nodes []string, report func(Change))
 	}
 }
 
-// ErrAsked is the error for a node that has not answered yet.
+// ErrAsked is the error for a node that hasn't answered yet.
 var ErrAsked = errors.New("not answered yet")
 
 // follower follows a pod.
@@ -103,7 +103,7 @@ type follower struct {
 	report  func(Change)
 }
 
-// stop ends the follower. After stop, it doesn't report anything.
+// stop ends the follower, which doesn't report anything after that.
 func (o *follower) stop() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -119,8 +119,8 @@ func (o *follower) answer(state State, err error) {
 	}
 }
 
-// follow reports a pod's changes until ctx ends. Each command occupies one of the slots until its first answer. If a
-// command fails, follow signals failed, unless the command has already failed often.
+// follow reports a pod's changes until ctx is done. Each command occupies a slot until its first answer. If a command
+// fails, follow signals failed, unless the pod's commands have already failed many times.
 func (f *Fleet) follow(ctx context.Context, o *follower, slots, failed chan struct{}) {
 	if o.Problem != nil {
 		o.answer(State{}, o.Problem)
@@ -146,7 +146,7 @@ func (f *Fleet) follow(ctx context.Context, o *follower, slots, failed chan stru
 		})
 		free()
 		lived := time.Since(began)
-		if ctx.Err() != nil || err == nil && lived >= f.lasting { // the command's time is over
+		if ctx.Err() != nil || err == nil && lived >= f.lasting { // the command has run for its full time
 			continue
 		}
 		wait, report := past.failed(err, answered.Load(), lived, f.pause)
@@ -166,16 +166,16 @@ func (f *Fleet) follow(ctx context.Context, o *follower, slots, failed chan stru
 	}
 }
 
-// attempts records how the earlier commands of a follower ended.
+// attempts records how a follower's previous commands ended.
 type attempts struct {
-	answered bool // at least once
-	failures int  // since a command last ran for some time
+	answered bool // a command has answered at least once
+	failures int  // since a command last answered and ran for at least retryMost
 }
 
-// failed counts a command that has failed. It returns the time until the next command, and whether to report the error.
-// The first failure after an answer is not reported, because the pod may simply have restarted. The time grows even if
-// the pod answers each time: a command that has lost its connection stays in the pod until its time is over, and there
-// must not be many of them.
+// failed counts a failed command. It returns the time until the next command, and whether to report the error. The
+// first failure after an answer isn't reported, because the pod may simply have restarted. The time grows even if the
+// pod answers every time, because a command that has lost its connection keeps running in the pod until its time is
+// over, and there must not be many of them.
 func (a *attempts) failed(err error, answered bool, lived, first time.Duration) (wait time.Duration, report bool) {
 	a.answered = a.answered || answered
 	if answered && lived >= retryMost {
@@ -193,8 +193,8 @@ var (
 	errOver  = errors.New("the time of the command is over")
 )
 
-// stream runs watch -o state in a pod, and calls line with each line. It returns when the command or ctx ends, or when
-// line returns an error.
+// stream runs `watch -o state` in a pod, and calls line with each line of the output. It returns when the command ends,
+// ctx is done or line returns an error.
 func (f *Fleet) stream(ctx context.Context, t Target, line func([]byte) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -206,9 +206,9 @@ func (f *Fleet) stream(ctx context.Context, t Target, line func([]byte) error) e
 			cancel(err)
 		}
 	}, full: func() { cancel(errTooLarge) }}
-	// A command in a pod continues when its client is gone, so it must end by itself. The times differ, so that 1000
-	// commands don't all end at the same time. If the node has died, the end of the command is never reported. So there
-	// is also a timer here.
+	// A command in a pod continues when its client is gone, so it must end by itself. The time is random, so that 1000
+	// commands don't all end at the same time. There is also a timer here, because the end of the command is never
+	// reported if the node has died.
 	during := f.lasting + rand.N(f.lasting/2)
 	over := time.AfterFunc(during+f.Limit, func() { cancel(errOver) })
 	defer over.Stop()
@@ -223,9 +223,9 @@ func (f *Fleet) stream(ctx context.Context, t Target, line func([]byte) error) e
 	return err
 }
 
-// lines calls a function with each line that is written to it.
+// lines is a writer that calls a function with each line.
 type lines struct {
-	kept bytes.Buffer // the beginning of a line that is not complete
+	kept bytes.Buffer // the beginning of an incomplete line
 	most int
 	line func([]byte)
 	full func() // called when a line is longer than most bytes

@@ -10,14 +10,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Log is the log of a container of the plugin.
+// Log is a log of one of the plugin's containers.
 type Log struct {
 	Namespace, Pod string
-	Previous       bool // the log is from before the container's last restart
+	Previous       bool // whether the log is from before the container's last restart
 }
 
-// Logs returns the logs of all pods on a node, starting with the oldest pod. As long as a pod exists, the API server
-// has its container's log, and the log from before the container's last restart.
+// Logs returns the logs of the plugin's pods on a node, starting with the oldest pod. For each pod that still exists,
+// these are the container's current log and the log from before its last restart, if any.
 func (f *Fleet) Logs(ctx context.Context, node string) ([]Log, error) {
 	pods, err := f.list(ctx, []string{node})
 	if err != nil {
@@ -33,7 +33,7 @@ func (f *Fleet) Logs(ctx context.Context, node string) ([]Log, error) {
 	return logs, nil
 }
 
-// LogsOf returns the logs of pods.
+// LogsOf returns the pods' logs.
 func LogsOf(pods ...corev1.Pod) (logs []Log) {
 	for _, p := range pods {
 		if slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Name == container && c.RestartCount > 0 }) {

@@ -9,26 +9,26 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Pods returns all pods of the plugin on a node, including pods that have ended.
+// Pods returns all of the plugin's pods on a node, including pods that have ended.
 func (f *Fleet) Pods(ctx context.Context, node string) ([]corev1.Pod, error) {
 	return f.list(ctx, []string{node})
 }
 
-// Object returns the JSON of the object at a path of the API server, such as /api/v1/nodes/worker-3, or of the list
-// that the parameters select.
+// Object returns the JSON that the API server serves at a path, such as /api/v1/nodes/worker-3. For a list, the
+// parameters may contain selectors.
 func (f *Fleet) Object(ctx context.Context, path string, parameters map[string]string) ([]byte, error) {
 	request := f.client.RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json")
 	for name, value := range parameters {
 		request.Param(name, value)
 	}
 	result := request.Do(ctx)
-	if err := result.Error(); err != nil { // the error of Raw omits the message of the API server
+	if err := result.Error(); err != nil { // Raw's error doesn't contain the API server's message
 		return nil, refusal(err)
 	}
 	return result.Raw()
 }
 
-// TargetOf returns the pod as a target. ok is false if the pod has ended, or has no devices.
+// TargetOf returns the pod as a target. ok is false if the pod has ended, or doesn't manage any devices.
 func TargetOf(p *corev1.Pod) (t Target, ok bool) {
 	targets := choose([]corev1.Pod{*p})
 	if len(targets) == 0 {

@@ -17,31 +17,31 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 )
 
-// Limits for the output of a command, in bytes. The state of a node with 10000 devices takes 5 MB.
+// Limits for a command's output, in bytes. The state of a node with 10000 devices takes 5 MB.
 const (
 	maxOutput = 8 << 20
 	maxStderr = 4 << 10
 )
 
-// Failed is the error of a command that has run and failed.
+// Failed is the error for a command that was run but failed.
 type Failed struct {
-	Code   int    // its exit code
-	Stderr string // at most its first 4 KiB
+	Code   int    // exit code
+	Stderr string // at most the first 4 KiB of stderr
 }
 
 func (f *Failed) Error() string {
-	text, _, _ := strings.Cut(strings.TrimSpace(f.Stderr), "\nRun '") // cut the hint at --help
+	text, _, _ := strings.Cut(strings.TrimSpace(f.Stderr), "\nRun '") // cut off the hint about --help
 	return cmp.Or(strings.TrimPrefix(text, "accelerator-device-plugin: "), fmt.Sprintf("exit code %d without a message", f.Code))
 }
 
-// Run runs accelerator-device-plugin with arguments in a pod until the command or ctx ends, and returns its output. If
-// the command fails, the error is a *[Failed].
+// Run runs accelerator-device-plugin with the given arguments in a pod until the command ends or ctx is done, and
+// returns its output. If the command fails, the error is a *[Failed].
 func (f *Fleet) Run(ctx context.Context, t Target, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stdout := &limited{most: maxOutput, full: func() { cancel(errTooLarge) }}
 	err := f.run(ctx, t, stdout, args...)
-	if ctx.Err() != nil { // the output may still be written to
+	if ctx.Err() != nil { // stdout may still be written to
 		return nil, err
 	}
 	return stdout.kept.Bytes(), err
@@ -64,8 +64,8 @@ func (f *Fleet) run(ctx context.Context, t Target, stdout io.Writer, args ...str
 	return refusal(err)
 }
 
-// executor returns the executor for a command in a pod. Like kubectl, it uses a websocket, and falls back to SPDY if a
-// proxy or the API server does not support websockets.
+// executor returns an executor for a command in a pod. Like kubectl, it uses a websocket, and falls back to SPDY if a
+// proxy or the API server doesn't support websockets.
 func (f *Fleet) executor(t Target, args []string) (remotecommand.Executor, error) {
 	url := f.client.RESTClient().Post().Resource("pods").Namespace(t.Namespace).Name(t.Pod).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{
@@ -86,18 +86,18 @@ func (f *Fleet) executor(t Target, args []string) (remotecommand.Executor, error
 
 var errTooLarge = fmt.Errorf("its answer has more than %d MiB, and is not that of the plugin", maxOutput>>20)
 
-// frugal is a writer that io.Copy fills with a small buffer. The buffer exists for as long as a command runs.
+// frugal is a writer for which io.Copy uses a small buffer, because the buffer exists for as long as a command runs.
 type frugal struct{ io.Writer }
 
 func (f frugal) ReadFrom(r io.Reader) (int64, error) {
 	return io.CopyBuffer(struct{ io.Writer }{f.Writer}, r, make([]byte, 4<<10))
 }
 
-// limited keeps the beginning of what is written to it.
+// limited is a writer that keeps only the beginning of the output.
 type limited struct {
-	kept bytes.Buffer // not embedded: io.Copy would use its ReadFrom, which has no limit
+	kept bytes.Buffer // not embedded, because io.Copy would use its ReadFrom, which has no limit
 	most int
-	full func() // called when there is more to write
+	full func() // called when the limit is exceeded
 }
 
 // Write never returns an error, because the executor would log it.
@@ -110,26 +110,26 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.kept.Write(p)
 }
 
-// ErrRefused is wrapped by the error for a user who lacks a permission, or whose request a policy refuses. The text of
-// the error contains the verb, the resource and the namespace, or the message of the policy.
+// ErrRefused is wrapped by errors that occur because the user lacks a permission, or because a policy rejected the
+// request. The error's text contains the verb, the resource and the namespace, or the policy's message.
 var ErrRefused = errors.New("you lack a right")
 
-// refusers lists who else can reject a request, by what the API server's message contains.
+// refusers lists who else can reject a request, and how to tell from the API server's message.
 var refusers = []struct{ says, who string }{
 	{"violates PodSecurity ", "Pod Security admission, by the labels of the namespace"},
 	{" quota: ", "a quota of the namespace"}, // exceeded quota, failed quota
 	{"admission webhook ", "a policy"},
 }
 
-// refusal wraps ErrRefused if the API server has rejected a request. For an exec, the API server's answer is only a
-// text.
+// refusal returns an error that wraps ErrRefused if the API server has rejected the request, and err otherwise. It
+// examines the text, because for exec the API server's response is only a text.
 func refusal(err error) error {
 	if err == nil {
 		return nil
 	}
 	text := strings.TrimPrefix(err.Error(), "unable to upgrade connection: ")
 	forbidden := apierrors.IsForbidden(err) || strings.Contains(text, " is forbidden: ")
-	if before, message, ok := strings.Cut(text, " denied request: "); ok { // put what the user needs first
+	if before, message, ok := strings.Cut(text, " denied request: "); ok { // start with what the user needs
 		_, policy, _ := strings.Cut(before, " is forbidden: ")
 		return fmt.Errorf("%w: %s (refused by a policy: %s)", ErrRefused, message, policy)
 	}

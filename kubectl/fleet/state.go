@@ -11,23 +11,23 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// State is a daemon's answer: the output of `devices -o state`. All texts in it can be shown on a terminal.
+// State is a daemon's answer: the output of `devices -o state`. Its texts are safe to show on a terminal.
 type State struct {
-	Version string // of the daemon
+	Version string // the daemon's version
 	API     string // devicePlugin or dra
 
 	// Problems lists the reasons why the answer is incomplete.
 	Problems []string
-	Devices  []map[string]any // the rows of `devices -o json`
-	Cards    []map[string]any // the history of each card: [b-com.com/accelerator-device-plugin/daemon/ledger.History]
-	Cordons  []map[string]any // also of empty slots: [b-com.com/accelerator-device-plugin/daemon/cordon.Cordon]
+	Devices  []map[string]any // rows as in `devices -o json`
+	Cards    []map[string]any // the cards' history: [b-com.com/accelerator-device-plugin/daemon/ledger.History]
+	Cordons  []map[string]any // cordons, including cordons of empty slots: [b-com.com/accelerator-device-plugin/daemon/cordon.Cordon]
 	Faulty   []string         // IDs of the devices that need attention
 }
 
-// maxText is the maximum length of a text in an answer, in bytes. The plugin's longest texts are error messages.
+// maxText is the maximum length of a text in an answer, in bytes. The longest texts are error messages.
 const maxText = 1024
 
-// Parse parses the output of `devices -o state`. It keeps unknown keys of devices and cards.
+// Parse parses the output of `devices -o state`. It keeps unknown keys in devices and cards.
 func Parse(text []byte) (State, error) {
 	if len(strings.TrimSpace(string(text))) == 0 {
 		return State{}, errors.New("its answer is empty")
@@ -71,7 +71,7 @@ func Parse(text []byte) (State, error) {
 	return s, nil
 }
 
-// objects returns the objects in a list. Each of them must have texts under these keys.
+// objects returns the objects in the list all[key]. Each of them must have non-empty texts under the keys in texts.
 func objects(all map[string]any, key string, texts ...string) ([]map[string]any, error) {
 	list, ok := all[key].([]any)
 	if !ok && all[key] != nil {
@@ -96,7 +96,7 @@ func textOf(v any) string {
 	return text
 }
 
-// escaped escapes keys and texts in a JSON value for a terminal, and cuts long texts.
+// escaped applies [Printable] to all keys and texts in a JSON value.
 func escaped(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -115,7 +115,7 @@ func escaped(v any) any {
 	return v
 }
 
-// Printable escapes what could control a terminal, and cuts the text if it is long.
+// Printable escapes anything in a text that could control a terminal, and cuts the text if it is long.
 func Printable(text string) string {
 	if len(text) > maxText {
 		text = strings.ToValidUTF8(text[:maxText], "") + "…"

@@ -18,31 +18,31 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Selector selects the pods of the device plugin and of the DRA driver by the labels that the charts set.
+// Selector selects the pods of the device plugin and the DRA driver by the labels that the charts set.
 const Selector = "app.kubernetes.io/name in (accelerator-device-plugin,accelerator-device-plugin-dra)"
 
-// container is the name of the container in all these pods.
+// container is the name of the container in each of these pods.
 const container = "accelerator-device-plugin"
 
 // Fleet queries a cluster's pods. Create it with [New], and set the exported fields before its first use.
 type Fleet struct {
 	Limit    time.Duration         // how long to wait for a node
-	History  bool                  // keep the cards in answers; they take most of the memory
-	Progress func(done, total int) // called after each answer, by one goroutine at a time; may be nil
+	History  bool                  // keep the cards' history, which takes most of the memory, in the answers
+	Progress func(done, total int) // called after each answer, but never concurrently; may be nil
 
-	pause               time.Duration // before a failed pod is asked again
-	relist              time.Duration // between two lists of pods, if no command fails
-	lasting             time.Duration // how long a command follows a pod; up to half as long again is added
+	pause               time.Duration // time before a failed pod is queried again
+	relist              time.Duration // time between two listings of the pods, if no command fails
+	lasting             time.Duration // minimum time that a command follows a pod; up to half of it is added at random
 	config              *rest.Config
 	client              corev1client.CoreV1Interface
 	namespace, selector string
 }
 
-// New returns a Fleet of the pods in a namespace that a label selector selects. If namespace is "", it uses all
-// namespaces. If selector is "", it uses [Selector].
+// New returns a Fleet of the pods in a namespace that match a label selector. If namespace is "", pods may be in any
+// namespace. If selector is "", it is [Selector].
 func New(config *rest.Config, namespace, selector string) (*Fleet, error) {
 	config = rest.CopyConfig(config)
-	config.QPS = -1 // no limit, because each command sends only few requests
+	config.QPS = -1 // no limit, because a command sends only a few requests
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	client, err := corev1client.NewForConfig(config)
@@ -56,8 +56,8 @@ func New(config *rest.Config, namespace, selector string) (*Fleet, error) {
 type Target struct {
 	Node      string
 	Namespace string
-	Pod       string // "": the release has no pod on the node
-	Problem   error  // reason why the pod cannot be asked; nil: it can
+	Pod       string // "" if the release has no pod on the node
+	Problem   error  // reason why the pod can't be queried; nil if it can
 
 	release string // name of the DaemonSet
 	ready   bool
@@ -73,9 +73,8 @@ func (t Target) String() string {
 
 var errNoPod = errors.New("found no pod of the plugin on this node")
 
-// Targets returns the pods of these nodes, or of all nodes if none is given, sorted by node. If a given node has no
-// pod, it becomes a Target with a Problem. If no nodes are given and there are no pods at all, Targets returns an
-// error.
+// Targets returns the pods on the given nodes, or on all nodes if none are given, sorted by node. For a given node
+// without a pod, it returns a Target with a Problem. If no nodes are given and there are no pods, it returns an error.
 func (f *Fleet) Targets(ctx context.Context, nodes ...string) ([]Target, error) {
 	pods, err := f.list(ctx, nodes)
 	if err != nil {
@@ -100,7 +99,7 @@ func (f *Fleet) Targets(ctx context.Context, nodes ...string) ([]Target, error) 
 	return targets, nil
 }
 
-// list returns the pods of these nodes, or of all nodes.
+// list returns the pods on these nodes, or on all nodes if nodes is empty.
 func (f *Fleet) list(ctx context.Context, nodes []string) ([]corev1.Pod, error) {
 	options := metav1.ListOptions{LabelSelector: f.selector}
 	if len(nodes) == 1 {
@@ -115,7 +114,7 @@ func (f *Fleet) list(ctx context.Context, nodes []string) ([]corev1.Pod, error) 
 	}), nil
 }
 
-// choose returns one pod for each release on each node. It prefers a pod that is ready, and then the newest one.
+// choose returns a pod for each release on each node. It prefers pods that are ready, and then newer pods.
 func choose(pods []corev1.Pod) []Target {
 	chosen := make(map[[2]string]*corev1.Pod)
 	for i := range pods {
@@ -152,8 +151,8 @@ func target(p *corev1.Pod) Target {
 	return t
 }
 
-// releaseOf returns a pod's DaemonSet. The namespace is part of it, because a pod in another namespace can only pretend
-// to belong to the DaemonSet.
+// releaseOf returns the namespace and UID of a pod's DaemonSet. The namespace is included because a pod in another
+// namespace can pretend to belong to the DaemonSet.
 func releaseOf(p *corev1.Pod) string {
 	if owner := metav1.GetControllerOf(p); owner != nil {
 		return p.Namespace + "/" + string(owner.UID)
@@ -161,7 +160,7 @@ func releaseOf(p *corev1.Pod) string {
 	return string(p.UID)
 }
 
-// onlyFinishes reports whether a pod only ends the claims of an earlier DRA driver.
+// onlyFinishes reports whether a pod only finishes the claims of an earlier DRA driver.
 func onlyFinishes(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool {
 		return slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "ACCELERATOR_FINISH_CLAIMS" && e.Value == "true" })
@@ -172,7 +171,7 @@ func isReady(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
 }
 
-// better reports whether pod a should be asked rather than pod b.
+// better reports whether pod a should be queried rather than pod b.
 func better(a, b *corev1.Pod) bool {
 	rank := func(p *corev1.Pod) int {
 		n := 0

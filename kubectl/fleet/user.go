@@ -10,11 +10,11 @@ import (
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 )
 
-// maxUser is the largest number of characters that the plugin accepts in a name.
+// maxUser is the maximum number of characters that the plugin accepts in a user's name.
 const maxUser = 64
 
-// User returns the user's name as the API server knows it, in the form that the plugin accepts. If the name is too
-// long, its middle is cut out.
+// User returns the user's name as the API server knows it, in a form that the plugin accepts. If the name is too long,
+// User cuts out the middle.
 func (f *Fleet) User(ctx context.Context) (string, error) {
 	client, err := authenticationclient.NewForConfig(f.config)
 	if err != nil {

@@ -21,8 +21,8 @@ const Removed = "(removed)"
 // Redactor redacts the parts of one bundle.
 type Redactor struct {
 	node    string
-	aliases map[string]string // of names, by kind and name
-	counts  map[string]int    // of aliases, by kind
+	aliases map[string]string // aliases by kind and name
+	counts  map[string]int    // number of aliases by kind
 }
 
 // New returns a Redactor for a bundle about a node.
@@ -30,7 +30,7 @@ func New(node string) *Redactor {
 	return &Redactor{node: node, aliases: map[string]string{}, counts: map[string]int{}}
 }
 
-// Alias returns the alias of a name: KIND-N.
+// Alias returns a name's alias, KIND-N.
 func (r *Redactor) Alias(kind, name string) string {
 	key := kind + " " + name
 	if r.aliases[key] == "" {
@@ -40,10 +40,10 @@ func (r *Redactor) Alias(kind, name string) string {
 	return r.aliases[key]
 }
 
-// Shape returns what is kept of a JSON value. ok is false if nothing is kept.
+// Shape returns the part of a JSON value that is kept. ok is false if nothing is kept.
 type Shape func(r *Redactor, v any) (kept any, ok bool)
 
-// JSON returns what is kept of a JSON text. An error does not quote the text.
+// JSON returns the part of a JSON text that is kept. Its errors don't quote the text.
 func (r *Redactor) JSON(shape Shape, text []byte) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -58,7 +58,7 @@ func (r *Redactor) JSON(shape Shape, text []byte) ([]byte, error) {
 
 var errNotJSON = errors.New("its text cannot be parsed, so it could not be redacted")
 
-// anyOf keeps what the first matching shape keeps.
+// anyOf keeps what the first matching shape keeps. A shape doesn't match if it just keeps [Removed].
 func anyOf(shapes ...Shape) Shape {
 	return func(r *Redactor, v any) (any, bool) {
 		var last any
@@ -74,7 +74,7 @@ func anyOf(shapes ...Shape) Shape {
 	}
 }
 
-// object keeps these keys.
+// object keeps only these keys, each with its shape.
 func object(keys map[string]Shape) Shape {
 	return func(r *Redactor, v any) (any, bool) {
 		from, ok := v.(map[string]any)
@@ -93,7 +93,7 @@ func object(keys map[string]Shape) Shape {
 	}
 }
 
-// mapping keeps the entries whose keys have this form.
+// mapping keeps the entries of an object whose keys have the shape key, and what the shape value keeps of their values.
 func mapping(key, value Shape) Shape {
 	return func(r *Redactor, v any) (any, bool) {
 		from, ok := v.(map[string]any)
@@ -112,7 +112,7 @@ func mapping(key, value Shape) Shape {
 	}
 }
 
-// list keeps the elements of a list.
+// list keeps a list whose elements have this shape.
 func list(of Shape) Shape {
 	return func(r *Redactor, v any) (any, bool) {
 		from, ok := v.([]any)
@@ -129,7 +129,7 @@ func list(of Shape) Shape {
 	}
 }
 
-// text keeps texts that a pattern matches completely, and empty texts.
+// text keeps empty texts and texts that pattern matches completely.
 func text(pattern string) Shape {
 	re := regexp.MustCompile(`^(?:` + pattern + `)$`)
 	return func(_ *Redactor, v any) (any, bool) {
@@ -141,7 +141,7 @@ func text(pattern string) Shape {
 	}
 }
 
-// words keeps only these texts.
+// words keeps empty texts and these texts.
 func words(all ...string) Shape {
 	return func(_ *Redactor, v any) (any, bool) {
 		s, ok := v.(string)
@@ -168,7 +168,7 @@ func number(_ *Redactor, v any) (any, bool) {
 	return v, ok && len(n) < 30 || v == nil
 }
 
-// yamlText keeps what a shape keeps of a YAML text.
+// yamlText applies a shape to the value in a YAML text.
 func yamlText(shape Shape) Shape {
 	return func(r *Redactor, v any) (any, bool) {
 		text, ok := v.(string)
@@ -188,7 +188,7 @@ func boolean(_ *Redactor, v any) (any, bool) {
 	return v, ok || v == nil
 }
 
-// Phrases keeps the phrases in an error's text that say what is wrong, and replaces the rest with [Removed].
+// Phrases reduces an error's text to the phrases that say what is wrong, and replaces the rest with [Removed].
 func Phrases(text string) string {
 	var found []string
 	for _, p := range phrases {
@@ -212,8 +212,8 @@ func phrasesOf(_ *Redactor, v any) (any, bool) {
 	return s, ok
 }
 
-// Log returns what is kept of a log of the daemon: log lines as their shape allows, and the positions in the code from
-// the report of a crash.
+// Log returns the part of a daemon's log that is kept: log lines, as far as their shape allows, and the code positions
+// in the report of a crash.
 func (r *Redactor) Log(log []byte) []byte {
 	var out bytes.Buffer
 	lost := 0
@@ -250,7 +250,7 @@ func eventNames() (names []string) {
 	return names
 }
 
-// line returns what is kept of a line.
+// line returns the part of a log line that is kept.
 func (r *Redactor) line(text []byte) (kept []byte, ok bool) {
 	if crash.Match(text) {
 		return text, true

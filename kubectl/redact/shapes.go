@@ -9,7 +9,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// Forms of values.
+// Regular expressions for values.
 const (
 	pciForm  = `([0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]`
 	vbnvForm = `xilinx_[a-z0-9_]{1,60}`
@@ -17,7 +17,7 @@ const (
 )
 
 var (
-	id      = text(pciForm + `(-p[0-9])?|[0-9]{1,5}`) // of a device; the devices of mode pool have a number
+	id      = text(pciForm + `(-p[0-9])?|[0-9]{1,5}`) // of a device; in mode pool it is a number
 	ids     = list(anyOf(id, text(`and [0-9]{1,9} more`)))
 	pci     = text(pciForm)
 	pciIDs  = text(`[0-9a-f]{4}(:[0-9a-f]{4})?`)
@@ -29,18 +29,19 @@ var (
 	mode    = words("single", "af", "region", "regiondevel", "pool")
 	api     = words("devicePlugin", "dra")
 	release = text(`v?[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}(-dev|-rc\.[0-9]{1,4})?(\+([0-9a-f]{7,40}|dirty|[0-9a-f]{7,40}\.dirty))?|` +
-		// Up to version 0.2.0, the version was the output of git describe.
+		// Versions up to 0.2.0 were the output of git describe.
 		`v?[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}(-[0-9]{1,6}-g[0-9a-f]{7,40})?(-dirty)?|[0-9a-f]{7,40}(-dirty)?|\(devel\)`)
 	names   = strings.Join(docs.Names(), "|")
 	reason  = text(`((` + names + `)=)?(` + names + `)(=[A-Za-z0-9_.:/-]{1,60})?`)
 	holders = list(anyOf(text(`and [0-9]{1,9} more`), alias("container")))
-	free    = words() // a text that somebody has written
+	free    = words() // a text that someone has written, which is removed
 	chip    = text(`|[a-z0-9]{1,20}bmc_hwmon(-[0-9]{1,2})?|dfl_fme_(thermal|power)(-[0-9]{1,2})?|(thermal|power)_mgmt(-[0-9]{1,2})?|hwmon(-[0-9]{1,2})?|` + vbnvForm)
 	label   = text(`die|hottest|board|(temp|in|curr|power)[0-9]{1,4}|temperature|consumed|[A-Za-z0-9][A-Za-z0-9 .,#&()/_-]{0,50} (Temperature|Voltage|Current|Power)( ?#[0-9]{1,2}| \[Remote\])?`) // of a sensor
 	seconds = text(`([0-9]{1,9}(\.[0-9]{1,9})?(ns|us|µs|ms|s|m|h)){1,6}`)
 )
 
-// offered keeps resource names that the program chooses. A name that an administrator has chosen gets an alias.
+// offered keeps resource names that the program has chosen, and replaces names that an administrator has chosen with
+// aliases.
 func offered(r *Redactor, v any) (any, bool) {
 	if name, _ := v.(string); chosen.MatchString(name) {
 		return name, true
@@ -53,7 +54,7 @@ const driver = "accelerator.b-com.com"
 var chosen = regexp.MustCompile(`^(b-com\.com/accelerator|accelerator\.b-com\.com|fpga\.intel\.com/region-[0-9a-f]{32}|` +
 	`fpga\.intel\.com/af-[0-9a-f]{3}\.[0-9a-f]{3}\.[0-9A-Za-z_-]{43}|amd\.com/` + vbnvForm + `-[0-9]{1,16})$`)
 
-// attributes are facts that a family has read about a device.
+// attributes is the shape of a device's family-specific attributes.
 var attributes = object(map[string]Shape{
 	"physicalFunction": pci, "virtualFunction": text(`[0-9]{1,5}`), "iommuGroup": text(`[0-9]{1,9}`), "slot": text(`[0-9]{1,5}`),
 	"vbnv": text(vbnvForm), "timestamp": text(`(0x)?[0-9a-f]{1,16}`), "bitstreamId": text(`0x[0-9a-f]{1,16}`),
@@ -61,7 +62,7 @@ var attributes = object(map[string]Shape{
 
 var cordon = object(map[string]Shape{"device": id, "by": free, "why": free, "since": when, "until": when})
 
-// Rows is the shape of what `devices -o json` prints.
+// Rows is the shape of the output of `devices -o json`.
 var Rows = list(object(map[string]Shape{
 	"id": id, "resource": offered, "family": family, "health": health, "reasons": list(reason), "pciAddress": pci, "pciVendor": pciIDs, "pciDevice": pciIDs,
 	"numaNode": number, "portId": number, "afuId": hex, "interfaceId": hex, "deviceNodes": nodes, "parent": text(nodeForm),
@@ -74,7 +75,7 @@ var Rows = list(object(map[string]Shape{
 	"members": list(pci), "sharedNodes": nodes, "mounts": list(text(`/sys/(bus/pci/devices|devices/pci[0-9a-f]{4}:[0-9a-f]{2})(/` + pciForm + `){1,8}/resource[0-9](_wc)?`)),
 }))
 
-// State is the shape of what `devices -o state` prints: devices, cordons, and the ledger.
+// State is the shape of the output of `devices -o state`: devices, cordons, and the ledger.
 var State = object(map[string]Shape{
 	"version": release, "api": api, "pid": number, "started": when, "mode": mode, "kubeletDir": words("/var/lib/kubelet/device-plugins"),
 	"settings":     object(map[string]Shape{"hash": text(`[0-9a-f]{12}`), "applied": when, "refused": phrasesOf, "restart": list(free)}),
@@ -90,7 +91,7 @@ var State = object(map[string]Shape{
 	})),
 })
 
-// settings lists the keys of the settings files, except keys whose values can have any form, such as paths.
+// settings contains the keys of the settings files, except keys whose values can have any form, such as paths.
 var settings = func() map[string]Shape {
 	all := map[string]Shape{
 		"families": anyOf(list(family), text(`((dfl|opae|vfio|xrt|aws)(, ?)?){1,5}`)), "mode": mode, "allocationPolicy": words("packed", "spread"),
@@ -116,7 +117,7 @@ var (
 	numbers  = []string{"accelNbunits", "resyncInterval", "healthInterval", "recoveryHold", "tombstoneGrace", "reprogramTimeout", "flapLimit", "flapWindow", "sensorInterval"}
 )
 
-// Settings is the shape of a settings file. Of the entries for single nodes, it keeps only the one for the bundle's
+// Settings is the shape of a settings file. Of the entries for individual nodes, it keeps only the one for the bundle's
 // node.
 func Settings(r *Redactor, v any) (any, bool) {
 	all := map[string]Shape{"nodes": mapping(func(r *Redactor, name any) (any, bool) {
@@ -131,11 +132,11 @@ func Settings(r *Redactor, v any) (any, bool) {
 	return object(all)(r, v)
 }
 
-// ConfigMap is the shape of a ConfigMap with files of settings.
+// ConfigMap is the shape of a ConfigMap that contains settings files.
 var ConfigMap = object(map[string]Shape{"data": object(map[string]Shape{"config.yaml": yamlText(Settings), "overrides.yaml": yamlText(Settings)})})
 
-// logLine is the shape of a log line: docs/log-events.md. The message is left out, because the event already says the
-// same thing.
+// logLine is the shape of a log line (docs/log-events.md). It leaves out the message, because the event already says
+// the same.
 var logLine = func() Shape {
 	all := map[string]Shape{
 		"time": when, "level": words("debug", "info", "warn", "error"), "event": event,
@@ -158,7 +159,7 @@ var logLine = func() Shape {
 	return object(all)
 }()
 
-// The reasons why a container waits or has ended.
+// why is the shape of a reason why a container is waiting or has ended.
 var why = words("CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName", "ContainerCreating", "PodInitializing",
 	"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "OOMKilled", "Error", "Completed", "ContainerCannotRun", "StartError",
 	"DeadlineExceeded", "Evicted", "NodeAffinity", "OutOfpods", "OutOfcpu", "OutOfmemory", "UnexpectedAdmissionError", "NodeLost", "Terminated")
@@ -192,8 +193,8 @@ var Pod = object(map[string]Shape{
 	}),
 })
 
-// Node is the shape of a node: what the kubelet reports of it. Resources whose names are in parts that were redacted before
-// have the same alias here; all others are left out.
+// Node is the shape of a node: what the kubelet reports about it. A resource that has an alias from a part that was
+// redacted earlier keeps the alias. Other resources with names chosen by an administrator are left out.
 var Node = func() Shape {
 	known := func(r *Redactor, v any) (any, bool) {
 		name, _ := v.(string)
@@ -222,9 +223,9 @@ var Node = func() Shape {
 	})
 }()
 
-// Slices is the shape of the list of a node's ResourceSlices.
+// Slices is the shape of a list of a node's ResourceSlices.
 var Slices = func() Shape {
-	device := map[string]Shape{ // without attributes, because the daemon's state contains them as well
+	device := map[string]Shape{ // without the attributes, which are also in the daemon's state
 		"name": text(`pci-[0-9a-f]{4,8}-[0-9a-f]{2}-[0-9a-f]{2}-[0-7](-p[0-9])?`),
 		"taints": list(object(map[string]Shape{
 			"key": words(driver + "/unhealthy"), "effect": words("NoSchedule", "NoExecute", "None"), "timeAdded": when,
@@ -240,7 +241,7 @@ var Slices = func() Shape {
 	}))})
 }()
 
-// phrases lists the parts of error texts that are kept.
+// phrases lists the phrases in error texts that are kept.
 var phrases = []string{
 	"address already in use", "bad file descriptor", "broken pipe", "cannot allocate memory", "connection refused", "connection reset by peer", "context canceled",
 	"deadline exceeded", "device or resource busy", "file exists", "free", "input/output error", "invalid argument", "i/o timeout", "is a directory", "is not a directory",

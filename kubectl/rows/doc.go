@@ -1,3 +1,3 @@
-// Package rows turns the answers of nodes into rows, and rows into tables. A row is a JSON object, as -o json prints
-// it. The package owns no state, and its functions do not block, except for writing.
+// Package rows turns the nodes' answers into rows, and rows into tables. A row is a JSON object, as printed by -o json.
+// The package owns no state, and its functions only block while they write.
 package rows

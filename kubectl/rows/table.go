@@ -17,7 +17,7 @@ type Column struct {
 	Cell  func(Row) string
 }
 
-// key returns a column with the value of a key.
+// key returns a column that shows a key's value.
 func key(title, name string) Column {
 	return Column{title, func(r Row) string { return Text(r[name]) }}
 }
@@ -61,7 +61,7 @@ var (
 	pod = Column{"POD", func(r Row) string { return strings.Trim(Text(r["namespace"])+"/"+Text(r["pod"]), "/") }}
 )
 
-// Holder returns the containers that hold a device, in the format of the command devices of the daemon.
+// Holder returns the containers that hold a device, in the format of the daemon's devices command.
 func Holder(r Row) string {
 	switch {
 	case r["error"] != nil:
@@ -74,7 +74,7 @@ func Holder(r Row) string {
 	return Text(r["holder"])
 }
 
-// Cordon returns who has cordoned a device, and why.
+// Cordon returns who cordoned a device, and why.
 func Cordon(r Row) string {
 	c, _ := r["cordon"].(map[string]any)
 	if c == nil {

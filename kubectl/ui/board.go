@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	recent = 7 * 24 * time.Hour // how far back changes of health are counted
-	linger = 30 * time.Second   // how long nodes are followed after the last page was closed
-	retry  = 5 * time.Second    // how long to wait after an error before following nodes again
+	recent = 7 * 24 * time.Hour // how far back health changes are counted
+	linger = 30 * time.Second   // how long nodes are followed after the last page has been closed
+	retry  = 5 * time.Second    // how long to wait after an error before following the nodes again
 )
 
 // Board contains each node's latest answer. It is safe for concurrent use. Set Kubectl before its first use.
 type Board struct {
-	Kubectl [2]string // how the commands on the page begin: of kubectl, and of kubectl accelerator
+	Kubectl [2]string // how the page's commands for kubectl and for kubectl accelerator begin
 
 	cluster string
 
 	mu      sync.Mutex
 	version int
 	changed chan struct{} // closed when version changes
-	trouble string        // reason why the pods are not known
+	trouble string        // reason why the pods aren't known
 	nodes   map[string]*entry
 	viewers int           // number of open pages
 	looked  chan struct{} // closed when viewers changes
@@ -36,7 +36,7 @@ type Board struct {
 
 // entry is a release on a node.
 type entry struct {
-	version int // version in which it last changed
+	version int // version of the board in which the entry last changed
 	gone    bool
 	node    node
 	details json.RawMessage
@@ -49,8 +49,8 @@ type node struct {
 	Pod     string   `json:"pod"` // NAMESPACE/POD
 	Version string   `json:"version"`
 	API     string   `json:"api"`
-	Asked   bool     `json:"asked"` // it has not answered yet
-	Error   string   `json:"error"` // reason why devices, version and API are from an earlier answer
+	Asked   bool     `json:"asked"` // the node hasn't answered yet
+	Error   string   `json:"error"` // reason why Devices, Version and API are from an earlier answer
 	Notes   []string `json:"notes"`
 	Devices []device `json:"devices"`
 }
@@ -59,21 +59,21 @@ type device struct {
 	ID      string   `json:"id"`
 	Card    string   `json:"card"`
 	Health  string   `json:"health"`
-	Fault   bool     `json:"fault"` // somebody must act
+	Fault   bool     `json:"fault"` // someone must do something about it
 	Reasons []string `json:"reasons"`
 	Holder  string   `json:"holder"`
-	Cordon  string   `json:"cordon"`  // who, and why
-	Changes int64    `json:"changes"` // health changes of its card in the last days
+	Cordon  string   `json:"cordon"`  // who cordoned it, and why
+	Changes int64    `json:"changes"` // recent health changes of the device's card
 	More    bool     `json:"more"`    // there may have been more changes
 }
 
-// NewBoard returns the board of a cluster.
+// NewBoard returns an empty board for a cluster.
 func NewBoard(cluster string) *Board {
 	return &Board{Kubectl: [2]string{"kubectl", "kubectl accelerator"}, cluster: fleet.Printable(cluster), changed: make(chan struct{}), looked: make(chan struct{}), nodes: map[string]*entry{}}
 }
 
-// Follow runs follow while a page is open, until ctx ends. It puts the changes that follow reports on the board. If
-// follow fails, it is run again after a while.
+// Follow runs follow while a page is open, until ctx is done, and applies the changes that follow reports to the board.
+// If follow fails, Follow runs it again after a while.
 func (b *Board) Follow(ctx context.Context, follow func(context.Context, func(fleet.Change)) error) {
 	for b.await(ctx, true, 0) {
 		following, cancel := context.WithCancel(ctx)
@@ -97,8 +97,8 @@ func (b *Board) Follow(ctx context.Context, follow func(context.Context, func(fl
 	}
 }
 
-// await waits until at least one page (if open is true) or no page (if open is false) has been open for some time. It
-// returns false if ctx ends.
+// await waits until at least one page (or, if open is false, no page) has been open for the given time. It returns
+// false if ctx is done first.
 func (b *Board) await(ctx context.Context, open bool, during time.Duration) bool {
 	for {
 		b.mu.Lock()
@@ -118,7 +118,7 @@ func (b *Board) await(ctx context.Context, open bool, during time.Duration) bool
 	}
 }
 
-// look adds n to the number of open pages. n is negative when pages are closed.
+// look adds n, which may be negative, to the number of open pages.
 func (b *Board) look(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -127,7 +127,7 @@ func (b *Board) look(n int) {
 	b.looked = make(chan struct{})
 }
 
-// forget forgets which nodes exist, but not their devices.
+// forget marks all nodes as gone, but keeps their devices.
 func (b *Board) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -137,14 +137,14 @@ func (b *Board) forget() {
 	b.touch()
 }
 
-// touch begins a new version.
+// touch begins a new version of the board. The caller must hold mu.
 func (b *Board) touch() {
 	b.version++
 	close(b.changed)
 	b.changed = make(chan struct{})
 }
 
-// Report applies a change to the board. It does not block.
+// Report applies a change to the board. It doesn't block.
 func (b *Board) Report(c fleet.Change) {
 	next := &entry{gone: c.Gone}
 	if !c.Gone && c.Key != "" {
@@ -198,9 +198,9 @@ func summary(c fleet.Change) (node, json.RawMessage) {
 		d.More = changes[d.Card]["more"] == true
 		n.Devices = append(n.Devices, d)
 	}
-	// Sensors are not followed. Their values are from the node's last answer.
+	// Sensors aren't followed: their values are from the node's last answer.
 	details, err := json.Marshal(map[string]any{"devices": c.State.Devices, "cards": c.State.Cards, "at": time.Now().UTC().Format(time.RFC3339)})
-	if err != nil { // cannot happen: the value was JSON
+	if err != nil { // can't happen, because the value was parsed from JSON
 		n.Error = err.Error()
 	}
 	return n, details
@@ -210,14 +210,14 @@ func summary(c fleet.Change) (node, json.RawMessage) {
 type update struct {
 	Cluster string    `json:"cluster"`
 	Kubectl [2]string `json:"kubectl"`
-	All     bool      `json:"all"` // Nodes lists all nodes, not only those that have changed
+	All     bool      `json:"all"` // Nodes contains all nodes, not just those that have changed
 	Trouble string    `json:"trouble"`
 	Nodes   []node    `json:"nodes"`
 	Gone    []string  `json:"gone"`
 }
 
 // since returns what has changed since a version, the current version, and a channel that is closed when there is a
-// newer one.
+// newer version.
 func (b *Board) since(version int) (update, int, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -234,7 +234,7 @@ func (b *Board) since(version int) (update, int, <-chan struct{}) {
 	return u, b.version, b.changed
 }
 
-// details returns a node's devices and history, or nil if they aren't known.
+// details returns a node's devices and their history, or nil if they aren't known.
 func (b *Board) details(key string) json.RawMessage {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,4 +1,5 @@
-// Package ui serves the page of kubectl accelerator ui: the cards of all nodes, in a browser on the same machine.
+// Package ui serves the page of kubectl accelerator ui, which shows the cards of all nodes in a browser on the same
+// machine.
 //
 //	board := ui.NewBoard("my-cluster")
 //	go board.Follow(ctx, func(ctx context.Context, report func(fleet.Change)) error { return f.Follow(ctx, nil, report) })
@@ -6,14 +7,14 @@
 //
 // # Who may read it
 //
-// Every program on the machine can connect to the address, and so can a page of another site in the user's browser. So
-// each path begins with a random token, and [Handler] refuses requests with another Host or with a foreign Origin. It
-// never changes anything. The page does not load anything from other hosts, and it shows what nodes answer only as
-// text.
+// Every program on the machine can connect to the address, and so can other sites' pages in the user's browser.
+// Therefore each path begins with a random token, and [Handler] rejects requests with a different Host or a foreign
+// Origin. No request changes anything. The page doesn't load anything from other hosts, and shows the nodes' answers
+// only as text.
 //
 // # How it follows changes
 //
-// [Board] keeps each node's latest answer. The page receives the changes as server-sent events, at most four times per
-// second, and requests a node's details when it shows them. The nodes are not followed while no page is open, or while
-// all pages are in hidden tabs. A slow page skips answers, but always gets the latest one.
+// [Board] keeps each node's latest answer. The page receives changes as server-sent events, at most four times per
+// second, and requests a node's details when it shows them. While no page is open, or all pages are in hidden tabs, the
+// nodes aren't followed. A slow page may miss answers, but always gets the latest one.
 package ui

@@ -22,13 +22,13 @@ import (
 var files embed.FS
 
 const (
-	pace       = 250 * time.Millisecond // shortest time between two events
-	alive      = 20 * time.Second       // longest time without an event
-	readWithin = 10 * time.Second       // how long a client may leave an event unread, or a request unfinished
+	pace       = 250 * time.Millisecond // minimum time between two events
+	alive      = 20 * time.Second       // maximum time without an event
+	readWithin = 10 * time.Second       // how long a client may take to read an event or to send a request
 )
 
-// headers are sent with each answer. A browser that honours them runs no script and loads no file except the page's
-// own, even if a node managed to send HTML to it.
+// headers are sent with every response. A browser that honours them runs only the page's own scripts and loads only its
+// own files, even if a node managed to send HTML to it.
 var headers = map[string]string{
 	"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
@@ -39,8 +39,8 @@ var headers = map[string]string{
 	"Cache-Control":                "no-store",
 }
 
-// Serve serves the page of a board at http://ADDRESS/TOKEN/ until ctx ends. Then it returns nil. Other users of the
-// machine can connect, too, so a connection never waits long for its client.
+// Serve serves a board's page at http://ADDRESS/TOKEN/ until ctx is done, and then returns nil. The machine's other
+// users can also connect, so a connection never waits long for its client.
 func Serve(ctx context.Context, listener net.Listener, b *Board, token string) error {
 	server := &http.Server{
 		Handler: Handler(b, listener.Addr().String(), token), ReadTimeout: readWithin, WriteTimeout: readWithin, MaxHeaderBytes: 8 << 10,
@@ -54,10 +54,10 @@ func Serve(ctx context.Context, listener net.Listener, b *Board, token string) e
 	return nil
 }
 
-// Handler serves the page of a board at http://HOST/TOKEN/.
+// Handler serves a board's page at http://HOST/TOKEN/.
 func Handler(b *Board, host, token string) http.Handler {
 	page, err := fs.Sub(files, "page")
-	if err != nil { // cannot happen: the name is constant
+	if err != nil { // can't happen, because the name is constant
 		panic(err)
 	}
 	mux := http.NewServeMux()
@@ -98,10 +98,10 @@ func Handler(b *Board, host, token string) http.Handler {
 
 func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // an error means that the page is gone
+	_ = json.NewEncoder(w).Encode(v) // an error means that the page has been closed
 }
 
-// serveEvents writes all nodes, and then the changes, until the page is closed.
+// serveEvents writes all nodes and then any changes, until the page is closed.
 func (b *Board) serveEvents(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	b.look(1)
@@ -119,7 +119,7 @@ func (b *Board) serveEvents(w http.ResponseWriter, r *http.Request) {
 			text = append(append([]byte("data: "), line...), "\n\n"...)
 		}
 		version = next
-		_ = control.SetWriteDeadline(time.Now().Add(readWithin)) // a test's writer has no deadline
+		_ = control.SetWriteDeadline(time.Now().Add(readWithin)) // fails only in tests
 		if _, err := w.Write(text); err != nil || control.Flush() != nil {
 			return
 		}

@@ -17,45 +17,45 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// File is the file's name in the kubelet's device plugin directory.
+// File is the name of the checkpoint in the kubelet's device plugin directory.
 const File = "kubelet_internal_checkpoint"
 
-// maxSize is the maximum size of the file, in bytes. An entry takes about 500 bytes. Parsing uses up to 25 times as
-// much memory.
+// maxSize is the maximum size of the checkpoint, in bytes. An entry takes about 500 bytes. Parsing needs up to 25 times
+// as much memory as the file is long.
 const maxSize = 4 << 20
 
-// Record is the file's content.
+// Record is the content of the checkpoint.
 type Record struct {
-	Written time.Time // when the kubelet wrote the file; zero if there is none
+	Written time.Time // when the kubelet wrote the checkpoint; zero if there isn't one
 	Entries []Entry
 }
 
-// Entry contains the devices that one container got from one resource. The container may have ended.
+// Entry lists the devices of one resource that were allocated to one container, which may have ended since.
 type Entry struct {
 	PodUID    string
 	Container string
 	Resource  string
-	IDs       []string                           // the devices' ids, sorted
-	answer    *v1beta1.ContainerAllocateResponse // nil if it can't be parsed
+	IDs       []string                           // device ids, sorted
+	answer    *v1beta1.ContainerAllocateResponse // the Allocate response; nil if it can't be parsed
 }
 
 // Holder returns a unique name for the container.
 func (e Entry) Holder() string { return e.PodUID + "/" + e.Container }
 
-// annotationPrefix is the key prefix of a device's annotation. The rest of the key is the device's id, with colons
-// replaced by -, because a key can't contain colons.
+// annotationPrefix starts the key of every device annotation. The device's id follows, with each colon replaced by a
+// dash, because annotation keys can't contain colons.
 const annotationPrefix = "nodes.accelerator.b-com.com/"
 
 func annotationKey(id string) string { return annotationPrefix + strings.ReplaceAll(id, ":", "-") }
 
-// Annotate adds a device's nodes to an Allocate response's annotations: their names below the device root, and their
-// numbers. A device may have mounts but no nodes.
+// Annotate adds an annotation with a device's nodes to those of an Allocate response. nodes holds the nodes' names
+// below the device root and their numbers. It is empty if the device consists only of mounts.
 func Annotate(annotations map[string]string, id string, nodes []string) {
 	annotations[annotationKey(id)] = strings.Join(nodes, ",")
 }
 
-// Ours reports whether one of this project's daemons gave the device to the container, under any resource name.
-// Releases before 0.2.0 didn't write annotations and aren't recognized.
+// Ours reports whether one of this project's daemons allocated the device to the container, under any resource name. It
+// doesn't recognize devices allocated by releases before 0.2.0, which didn't write annotations.
 func (e Entry) Ours(id string) bool {
 	_, found := e.answer.GetAnnotations()[annotationKey(id)]
 	return found
@@ -63,9 +63,9 @@ func (e Entry) Ours(id string) bool {
 
 var errNoNodes = errors.New("the kubelet's checkpoint does not name the device's nodes")
 
-// Nodes returns the nodes that the container got for a device: their names below devRoot, which is the device root on
-// the host, and their numbers (MAJOR:MINOR) if known. If there is no annotation, as in another plugin's response, it
-// returns the names of all nodes in the response.
+// Nodes returns the device nodes that the container got for a device: their names below devRoot (the device root on the
+// host) and, if known, their numbers (MAJOR:MINOR). If the response has no annotation, for example because it is
+// another plugin's, Nodes returns the names of all device nodes in the response.
 func (e Entry) Nodes(id, devRoot string) ([]string, error) {
 	if e.answer == nil {
 		return nil, errNoNodes
@@ -79,7 +79,7 @@ func (e Entry) Nodes(id, devRoot string) ([]string, error) {
 	}
 	for key := range annotations {
 		if strings.HasPrefix(key, annotationPrefix) {
-			return nil, nil // another device's annotation, so this device had no node
+			return nil, nil // only other devices are annotated, so this one had no nodes
 		}
 	}
 	if len(e.answer.CdiDevices) > 0 {
@@ -95,22 +95,23 @@ func (e Entry) Nodes(id, devRoot string) ([]string, error) {
 	return slices.Compact(nodes), nil
 }
 
-// Reader reads the file, and parses it only if it has changed since the last call. The zero Reader is ready to use.
+// Reader reads the checkpoint, and parses it only if it has changed since the previous call. The zero Reader is ready
+// to use.
 type Reader struct {
-	info os.FileInfo // the last file that was parsed
+	info os.FileInfo // of the file that was parsed last
 	last Record
 
 	files int
 }
 
-// Files returns the number of different files read so far.
+// Files returns the number of different files parsed so far.
 func (r *Reader) Files() int { return r.files }
 
-// Read returns the content of the file in the kubelet's device plugin directory. The result is empty if there has never
-// been a file. If the file has disappeared, the error wraps [os.ErrNotExist].
+// Read returns the content of the checkpoint in the kubelet's device plugin directory, or an empty record if there has
+// never been a checkpoint. If the checkpoint has disappeared, the error wraps [os.ErrNotExist].
 func (r *Reader) Read(kubeletDir string) (Record, error) {
 	path := filepath.Join(kubeletDir, File)
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe in its place must not block
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // don't block if it is a pipe
 	if errors.Is(err, os.ErrNotExist) && r.info == nil {
 		return Record{}, nil
 	}
@@ -144,9 +145,9 @@ func (r *Reader) Read(kubeletDir string) (Record, error) {
 	return record, nil
 }
 
-// parse returns the file's content, without the time.
+// parse parses the checkpoint. It doesn't set Written.
 func parse(text []byte) (Record, error) {
-	var found struct { // the kubelet's names
+	var found struct { // field names as in the kubelet
 		Data *struct {
 			PodDeviceEntries []struct {
 				PodUID, ContainerName, ResourceName string

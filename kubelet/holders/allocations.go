@@ -5,33 +5,34 @@ import (
 	"time"
 )
 
-// Allocations contains the devices that this daemon has given to containers, each with the time it was last given out.
-// Its size is bounded by the number of devices that were ever listed. It is safe for concurrent use.
+// Allocations records the devices that this daemon has allocated to containers, each with the time of its latest
+// allocation. It never grows beyond the number of devices that were ever listed. It is safe for concurrent use.
 type Allocations struct {
-	added chan struct{} // holds an element while there is a new allocation
+	added chan struct{} // holds an element after an allocation, until it is read
 
 	mu    sync.Mutex
 	given map[Key]Allocation
 }
 
-// Allocation records when a device was given out and with which nodes (names and numbers, MAJOR:MINOR).
+// Allocation records when a device was allocated, and with which device nodes (names, and numbers as MAJOR:MINOR).
 type Allocation struct {
 	At    time.Time
 	Nodes []string
 }
 
-// NewAllocations returns an empty set.
+// NewAllocations returns an empty Allocations.
 func NewAllocations() *Allocations {
 	return &Allocations{added: make(chan struct{}, 1), given: map[Key]Allocation{}}
 }
 
-// Added returns a channel that holds an element if an allocation has been added since the channel was last read.
+// Added returns a channel that receives an element after an allocation. If nobody reads it, several allocations share
+// one element.
 func (a *Allocations) Added() <-chan struct{} { return a.added }
 
-// Add records that a resource's devices are being given out, unless check returns an error. check returns each device's
-// nodes, by device id. It runs under the lock. So when a device becomes unhealthy or leaves the list and the inventory
-// then asks for its holders, the inventory finds this allocation unless check has rejected it. undo removes the
-// allocation again if the devices weren't given out after all.
+// Add records that devices of a resource are being allocated, unless check returns an error. check returns the nodes of
+// each device, by device id. It runs under the lock, so the inventory can't miss an allocation: if it asks for a
+// device's holders after the device has become unhealthy or left the list, either the allocation is already recorded or
+// check rejects it. undo reverts Add, for devices that weren't allocated after all.
 func (a *Allocations) Add(resource string, check func() (nodes map[string][]string, err error)) (undo func(), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -47,14 +48,14 @@ func (a *Allocations) Add(resource string, check func() (nodes map[string][]stri
 	}
 	select {
 	case a.added <- struct{}{}:
-	default: // it hasn't been read yet
+	default: // the previous element hasn't been read yet
 	}
 	return func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		for key, was := range before {
 			switch {
-			case !a.given[key].At.Equal(now): // it has been given out again since
+			case !a.given[key].At.Equal(now): // the device has been allocated again since
 			case was.At.IsZero():
 				delete(a.given, key)
 			default:
@@ -64,7 +65,7 @@ func (a *Allocations) Add(resource string, check func() (nodes map[string][]stri
 	}, nil
 }
 
-// since reports whether any device was given out at this time or later.
+// since reports whether any device was allocated at this time or later.
 func (a *Allocations) since(at time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -76,7 +77,7 @@ func (a *Allocations) since(at time.Time) bool {
 	return false
 }
 
-// All returns a copy of the set.
+// All returns a copy of all recorded allocations.
 func (a *Allocations) All() map[Key]Allocation {
 	a.mu.Lock()
 	defer a.mu.Unlock()

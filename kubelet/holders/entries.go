@@ -13,24 +13,24 @@ import (
 
 const (
 	entriesFile = "entries.json"
-	maxEntries  = 4 << 20 // maximum file size in bytes, the same as for the kubelet's checkpoint
+	maxEntries  = 4 << 20 // maximum file size in bytes, the same as the checkpoint's
 )
 
-// knownEntries is what a daemon knows about the checkpoint's entries that the next daemon couldn't find out. While no
-// device plugin is running, the kubelet doesn't rewrite the checkpoint, so the entries of ended containers stay. If the
-// kubelet listed a container and then stops listing it, the container has ended. If the kubelet never listed it, it may
-// be an init container, and a daemon has to watch the kubelet for the grace time to find out that it has ended. The
-// file is valid only for the same checkpoint, and Named only for the same kubelet. Without the file, the next daemon
-// waits for the grace time.
+// knownEntries stores what a daemon has learned about the checkpoint's entries and the next daemon couldn't find out by
+// itself. While no device plugin is running, the kubelet doesn't rewrite the checkpoint, so the entries of ended
+// containers stay. A container that the kubelet listed and no longer lists has ended. A container that the kubelet
+// never listed may be an init container, and a daemon has to watch the kubelet for the grace time before it knows that
+// the container has ended. The file is valid only for the checkpoint it was written for, and Named only as long as the
+// kubelet isn't restarted. Without the file, the next daemon waits for the grace time.
 type knownEntries struct {
 	Version    int                 `json:"version"`
-	Checkpoint time.Time           `json:"checkpoint"`       // when the checkpoint file was written
+	Checkpoint time.Time           `json:"checkpoint"`       // when the kubelet wrote the checkpoint
 	Ended      map[string][]string `json:"ended"`            // resource/id -> containers, POD-UID/NAME
-	Named      map[string][]string `json:"named,omitempty"`  // listed by the kubelet, and not known to have ended
-	Kubelet    time.Time           `json:"kubelet,omitzero"` // when the kubelet that listed them was started
+	Named      map[string][]string `json:"named,omitempty"`  // the same, for containers that the kubelet has listed and that aren't known to have ended
+	Kubelet    time.Time           `json:"kubelet,omitzero"` // when the kubelet that listed them started
 }
 
-// of returns the entries if they are about the checkpoint written at this time.
+// of returns e if it is about the checkpoint written at this time, and otherwise the zero value.
 func (e knownEntries) of(checkpoint time.Time) knownEntries {
 	if !e.Checkpoint.Equal(checkpoint) {
 		return knownEntries{}
@@ -38,12 +38,12 @@ func (e knownEntries) of(checkpoint time.Time) knownEntries {
 	return e
 }
 
-// equal reports whether e and other contain the same information about the same checkpoint.
+// equal reports whether e and other say the same about the same checkpoint.
 func (e knownEntries) equal(other knownEntries) bool {
 	return e.Checkpoint.Equal(other.Checkpoint) && e.Kubelet.Equal(other.Kubelet) && reflect.DeepEqual(e.Ended, other.Ended) && reflect.DeepEqual(e.Named, other.Named)
 }
 
-// readEntries returns what an earlier daemon has written to the state directory, if it can be read.
+// readEntries returns what an earlier daemon wrote to the state directory, or the zero value if it can't be read.
 func readEntries(dir string) (e knownEntries) {
 	root, err := privatedir.OpenDir(dir, false)
 	if err != nil {
@@ -64,7 +64,7 @@ func (e knownEntries) write(dir string) error {
 		return err
 	}
 	defer root.Close()
-	space := maxEntries - 300 // for the rest of the file
+	space := maxEntries - 300 // leave room for the rest of the file
 	e.Ended, e.Named = fitting(e.Ended, &space), fitting(e.Named, &space)
 	text, err := json.Marshal(e)
 	if err == nil {
@@ -73,8 +73,9 @@ func (e knownEntries) write(dir string) error {
 	return err
 }
 
-// fitting returns the devices that there is space for, starting with the ones with the fewest containers. The others
-// count for the grace time again, because it is better to withhold a device for too long than to give it out twice.
+// fitting returns as many devices as there is space for, starting with those with the fewest containers. The entries of
+// the other devices will count for the grace time again: withholding a device for too long is better than allocating it
+// twice.
 func fitting(all map[string][]string, space *int) map[string][]string {
 	devices := map[string][]string{}
 	for _, key := range slices.SortedFunc(maps.Keys(all), func(a, b string) int {

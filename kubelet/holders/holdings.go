@@ -9,12 +9,12 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
-// Holdings returns the holdings that follow from the state, for the inventory.
+// Holdings converts the state to what the inventory needs.
 func (s State) Holdings() inventory.Holdings {
 	h := inventory.Holdings{
 		Of: map[string][]inventory.Holding{}, Asked: s.asked, Missing: s.missing,
 		Awaiting: !s.complete && !s.noKubeletYet && s.asked.Sub(s.first) < s.rules.Grace,
-		// A daemon that ended before this one started may have given out a device that no source reports yet.
+		// The previous daemon may have allocated a device just before it ended, and no source reports it yet.
 		Unnamed: s.asked.Sub(s.first) < s.rules.Admission,
 	}
 	if h.Awaiting || s.leftover && s.asked.Sub(s.first) < s.rules.Admission {
@@ -28,7 +28,7 @@ func (s State) Holdings() inventory.Holdings {
 		id, lost := key.ID, s.lost(u)
 		holding := s.holding(key, u, lost)
 		if len(lost) > 0 {
-			// The kubelet must not give the device out again, even under the same name.
+			// The kubelet must not allocate the device again, even under the same name.
 			foreign := key.Resource + "/" + key.ID
 			h.Of[foreign] = append(h.Of[foreign], inventory.Holding{As: key.Resource, Nodes: u.nodes, Foreign: true})
 		}
@@ -40,7 +40,7 @@ func (s State) Holdings() inventory.Holdings {
 		if u.unprepared.Equal(s.asked) {
 			wait = s.rules.Confirm
 		}
-		if again := wait + s.rules.Confirm/30; wait > 0 && (h.Again == 0 || again < h.Again) { // a bit later, so that the query doesn't come just too early
+		if again := wait + s.rules.Confirm/30; wait > 0 && (h.Again == 0 || again < h.Again) { // slightly later, so that the query doesn't come just too early
 			h.Again = again
 		}
 		h.Unnamed = h.Unnamed || len(u.names) == 0 && s.asked.Sub(u.allocatedAt) < s.rules.Admission
@@ -59,7 +59,7 @@ func (s State) Holdings() inventory.Holdings {
 	return h
 }
 
-// holding returns the holding that follows from a device's use.
+// holding converts a device's use.
 func (s State) holding(key Key, u use, lost []string) inventory.Holding {
 	holding := inventory.Holding{
 		As: key.Resource, Holders: u.names, Containers: u.containers(), Nodes: u.nodes, NodesErr: u.nodesErr, Later: u.later,
@@ -71,14 +71,14 @@ func (s State) holding(key Key, u use, lost []string) inventory.Holding {
 	return holding
 }
 
-// lost returns the containers whose devices the kubelet has forgotten, which means that it lists their pods without the
+// lost returns the containers whose devices the kubelet has forgotten: it still lists their pods, but without the
 // devices.
 func (s State) lost(u use) []string {
 	return slices.DeleteFunc(slices.Clone(u.lost), func(container string) bool { return !s.pods[podOf(container)] })
 }
 
-// holdersNow returns the holders that haven't ended. The driver stands for all pods with a claim, because they may
-// share it. Claims with admin access don't hold anything.
+// holdersNow returns the holders that haven't ended. All pods with a claim count as one holder, the driver, because
+// they may share the claim. Claims with admin access don't hold devices.
 func (u use) holdersNow(key Key, holders, lost []string) []string {
 	switch {
 	case u.foreign:
@@ -92,7 +92,8 @@ func (u use) holdersNow(key Key, holders, lost []string) []string {
 	return nil
 }
 
-// sharedOf returns the holders of each device that several containers currently hold, or nil.
+// sharedOf returns the holders of each device that several containers hold at the moment, or nil if there is no such
+// device.
 func sharedOf(known map[string][]string, all map[string][]inventory.Holding) (shared map[string][]string) {
 	for id, containers := range known {
 		slices.Sort(containers)
@@ -110,7 +111,7 @@ func sharedOf(known map[string][]string, all map[string][]inventory.Holding) (sh
 	return shared
 }
 
-// containers returns the containers in the checkpoint that may be alive, sorted.
+// containers returns the sorted containers that have a checkpoint entry and may be alive.
 func (u use) containers() (all []string) {
 	for holder, e := range u.entries {
 		if !e.ended {

@@ -23,16 +23,16 @@ const (
 	injectedFile = "injected.json"
 	injectedLock = "injected.lock"
 	maxInjected  = 1 << 20     // maximum file size in bytes; a device takes about 60
-	lockWithin   = time.Second // another daemon holds the lock for only milliseconds
+	lockWithin   = time.Second // other daemons hold the lock only for milliseconds
 
 	openWithin = 5 * time.Second // how long reading the state directory may take at startup
-	diskWithin = 2 * time.Second // how long a later access to the state directory may take before the file system counts as hanging
+	diskWithin = 2 * time.Second // how long a later access may take before the file system is considered to hang
 )
 
-// Injected remembers nodes that containers get through CDI, because these aren't in the kubelet's checkpoint. They are
-// the nodes of claims, and a restarted container's nodes if they differ from the ones that Allocate gave it. They are
-// stored in a file in the state directory, which survives a daemon restart and is shared by the device plugin and the
-// DRA driver. The file isn't used after a reboot. An Injected is safe for concurrent use.
+// Injected remembers the device nodes that containers get through CDI and that the kubelet's checkpoint therefore
+// doesn't contain: the nodes of claims, and the nodes of a restarted container if they differ from those in the
+// Allocate response. They are stored in a file in the state directory, which survives a daemon restart and is shared by
+// the device plugin and the DRA driver. The file is ignored after a reboot. An Injected is safe for concurrent use.
 type Injected struct {
 	dir, boot string
 	disk      *privatedir.Turns
@@ -41,19 +41,19 @@ type Injected struct {
 	nodes map[string][]string // names and numbers, by device id or by claimedKey
 }
 
-// claimedKey returns the key for a device that belongs to a claim.
+// claimedKey returns the key of a claim's device.
 func claimedKey(id string) string { return claimedPrefix + id }
 
 const claimedPrefix = draname.Driver + "/"
 
-// injectedContent is the file's content.
+// injectedContent is the content of the file.
 type injectedContent struct {
 	Version int                 `json:"version"`
 	Boot    string              `json:"boot"`
 	Nodes   map[string][]string `json:"nodes"`
 }
 
-// OpenInjected reads the file in the state directory. If dir is "", nothing is remembered on disk.
+// OpenInjected reads the file in the state directory. If dir is "", the nodes are remembered only in memory.
 func OpenInjected(dir string) (*Injected, error) {
 	i := &Injected{dir: dir, disk: privatedir.NewTurns(dir), nodes: map[string][]string{}}
 	if dir == "" {
@@ -99,7 +99,8 @@ func (i *Injected) read(root *os.Root) (map[string][]string, error) {
 	return c.Nodes, nil
 }
 
-// Add remembers nodes that containers with a device may get from now on. It returns once they are on disk.
+// Add remembers nodes that containers may get with a device from now on, by device id. It returns once they are on
+// disk.
 func (i *Injected) Add(ctx context.Context, nodes map[string][]string) error {
 	return i.change(ctx, func(all map[string][]string) {
 		for id, names := range nodes {
@@ -110,8 +111,8 @@ func (i *Injected) Add(ctx context.Context, nodes map[string][]string) error {
 	})
 }
 
-// SetClaimed replaces all nodes remembered for claims. nodes contains the nodes of each device that belongs to a claim,
-// by device id. SetClaimed returns once they are on disk.
+// SetClaimed replaces all nodes remembered for claims. The new nodes are indexed by device id. SetClaimed returns once
+// they are on disk.
 func (i *Injected) SetClaimed(ctx context.Context, nodes map[string][]string) error {
 	return i.change(ctx, func(all map[string][]string) {
 		maps.DeleteFunc(all, func(key string, _ []string) bool { return strings.HasPrefix(key, claimedPrefix) })
@@ -121,14 +122,14 @@ func (i *Injected) SetClaimed(ctx context.Context, nodes map[string][]string) er
 	})
 }
 
-// forget forgets the devices for which keep returns false.
+// forget removes the keys for which keep returns false.
 func (i *Injected) forget(ctx context.Context, keep func(key string) bool) error {
 	return i.change(ctx, func(all map[string][]string) {
 		maps.DeleteFunc(all, func(key string, _ []string) bool { return !keep(key) })
 	})
 }
 
-// all returns each device's nodes. The caller must not modify them.
+// all returns the nodes by key. The caller must not modify the slices.
 func (i *Injected) all() map[string][]string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -141,8 +142,8 @@ func (i *Injected) set(nodes map[string][]string) {
 	i.nodes = nodes
 }
 
-// change changes the nodes, both in memory and on disk. If the file system hangs during the write, the change may take
-// effect later, and every call returns an error until it does.
+// change applies f to the nodes, both in memory and on disk. If the file system hangs during the write, the change may
+// take effect later; until then, every call returns an error.
 func (i *Injected) change(ctx context.Context, f func(map[string][]string)) error {
 	return i.disk.Within(ctx, diskWithin, func(ctx context.Context) error {
 		before, after := i.all(), i.all()
@@ -162,7 +163,7 @@ func (i *Injected) change(ctx context.Context, f func(map[string][]string)) erro
 				return err
 			}
 			defer lock.Release()
-			if after, err = i.read(root); err != nil { // another daemon may have changed it
+			if after, err = i.read(root); err != nil { // another daemon may have changed the file
 				return err
 			}
 			f(after)

@@ -15,61 +15,61 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
-// Key identifies an allocated device by its ID and by the name it was allocated under, which is a resource name or the
-// DRA driver's. The ID is always the inventory's.
+// Key identifies an allocated device by its inventory ID and by the name under which it was allocated: a resource name,
+// or the name of the DRA driver.
 type Key = podresources.Key
 
-// Production values for the [Rules] fields of the same name.
+// Production values of the [Rules] fields with these names.
 const (
 	Confirm   = 3 * time.Second
 	Admission = time.Minute
 )
 
 const (
-	settles = 10 * time.Second      // how long a kubelet that has just started may take to list its next pod
-	behind  = 10 * time.Millisecond // how far a file's time may lag behind the clock
+	settles = 10 * time.Second      // the longest that a kubelet that has just started takes to list its next pod
+	behind  = 10 * time.Millisecond // the most that a file's time can lag behind the clock
 )
 
-// Rules determine how a daemon interprets the sources. They don't change while it is running, but Owns may recognize
-// more names later.
+// Rules determine how a daemon interprets the sources. They don't change while the daemon is running, except that Owns
+// may recognize more names later.
 type Rules struct {
-	// Owns reports whether this plugin may have given out a device under this resource name, even if the checkpoint has
-	// no annotation for it. For the driver, the id of any device in a PCI slot counts.
+	// Owns reports whether this plugin may have allocated the device under this resource name, even if the checkpoint
+	// has no annotation for it. The DRA driver's Owns accepts the id of any device in a PCI slot.
 	Owns      func(resource, id string) bool
 	DRA       bool          // this daemon is the DRA driver
 	InPod     bool          // this daemon runs in a pod
 	Alone     bool          // no container can hold a device through the other API
-	Pod       string        // name of the daemon's pod, or any other text if it doesn't run in one
-	Node      string        // the node's name, which is at the end of static pods' names; may be ""
+	Pod       string        // name of the daemon's pod, or any text if the daemon doesn't run in a pod
+	Node      string        // node name, which static pods' names end with; may be ""
 	DevRoot   string        // device root on the host
-	Confirm   time.Duration // time between two queries that together show that a holder has ended
-	Admission time.Duration // the longest that the kubelet takes to admit a pod after Allocate, or to give up
-	Grace     time.Duration // how long a checkpoint entry counts if no answer ever explains it
+	Confirm   time.Duration // minimum time between the two queries that prove that a holder has ended
+	Admission time.Duration // the longest that the kubelet takes after Allocate to admit or reject the pod
+	Grace     time.Duration // how long a checkpoint entry counts if no answer ever lists its container
 }
 
-// Report contains what the sources reported in one round of queries.
+// Report holds what the sources reported in one round of queries.
 type Report struct {
 	Asked    time.Time           // before the first source was asked
 	Answered time.Time           // when the kubelet had answered
-	Answer   podresources.Answer // devices of claims have their inventory ids
-	// KubeletErr means that the kubelet hasn't answered. If it is [fs.ErrNotExist], the kubelet isn't running. If it is
-	// [fs.ErrPermission], this daemon is never allowed to query it.
+	Answer   podresources.Answer // a claim's device has its inventory id
+	// KubeletErr is set if the kubelet hasn't answered. It wraps [fs.ErrNotExist] if the kubelet isn't running, and
+	// [fs.ErrPermission] if this daemon isn't allowed to query it, which doesn't change.
 	KubeletErr error
 
 	Checkpoint    checkpoint.Record
 	CheckpointErr error
-	Known         knownEntries // what an earlier daemon knows about this checkpoint's entries
+	Known         knownEntries // what an earlier daemon stored about this checkpoint's entries
 
 	Allocated map[Key]Allocation
 
-	Injected map[string][]string // as in the node's [Injected]
+	Injected map[string][]string // from [Injected]
 
-	Claims    map[string][]inventory.Holding // prepared claims, by device; not used by the device plugin
+	Claims    map[string][]inventory.Holding // prepared claims, by device id; not used by the device plugin
 	ClaimsErr error
 }
 
-// State is what has been reported so far. The zero State belongs to a daemon that has just started. A State is
-// immutable: [Merge] returns a new one.
+// State combines all reports so far. A daemon starts with the zero State. A State is immutable: [Merge] returns a new
+// one.
 type State struct {
 	rules     Rules
 	uses      map[Key]use
@@ -80,62 +80,62 @@ type State struct {
 
 	first        time.Time       // time of the first query since the kubelet started
 	down         bool            // the kubelet isn't running
-	complete     bool            // there has been a checkpoint and, if needed, a complete answer
-	noKubeletYet bool            // there hasn't been any kubelet yet that could have given anything out
+	complete     bool            // the checkpoint has been read and, if needed, an answer was complete
+	noKubeletYet bool            // no kubelet has run yet, so nothing can have been allocated
 	started      time.Time       // when the kubelet started
-	pods         map[string]bool // in this kubelet's newest answer or, until it has answered, in the previous kubelet's last one
-	former       map[string]bool // the previous kubelet's pods that this one hasn't listed yet
-	returned     time.Time       // when the most recent of them was listed
+	pods         map[string]bool // pods in the newest answer; until this kubelet answers, the previous kubelet's last answer counts
+	former       map[string]bool // pods that the previous kubelet listed and this one hasn't listed yet
+	returned     time.Time       // when this kubelet last listed one of the previous kubelet's pods for the first time
 	ownListed    bool            // an answer has included the daemon's own pod
 	remote       bool            // the newest answer includes a pod from the API server
 	away         bool            // the previous kubelet listed pods from the API server, but this one hasn't yet
-	whole        bool            // an answer has been complete at some point, so former contains all of the previous kubelet's pods
+	whole        bool            // an answer was complete at some point, so former includes all of the previous kubelet's pods
 }
 
-// use describes how a device is used under one name.
+// use describes the use of a device under one name.
 type use struct {
-	names   []string              // the containers that the kubelet listed last
-	namedAt time.Time             // when it listed them
-	namedBy time.Time             // when the kubelet that listed them was started
-	lacked  time.Time             // time of the first query since then whose answer shows that they have ended; zero if there is none
-	lost    []string              // containers that the previous kubelet listed and this one hasn't; if it lists their pods, it has forgotten the containers
+	names   []string              // containers in the last answer that listed the device
+	namedAt time.Time             // time of that answer
+	namedBy time.Time             // when the kubelet that gave that answer started
+	lacked  time.Time             // time of the first answer since then that shows that these containers have ended; zero if there isn't one
+	lost    []string              // containers that the previous kubelet listed and this one hasn't; if this one lists their pods, it has forgotten their devices
 	entries map[string]entryState // the checkpoint's entries, by container
 
 	allocatedAt time.Time // time of the newest allocation by this daemon
-	settledAt   time.Time // time of the newest one that another source has confirmed or that has expired
-	prepared    bool      // a claim in claims.json or in the previous driver's record
-	unprepared  time.Time // first query for which claims.json no longer had the claim; zero if it still has it or never did
+	settledAt   time.Time // time of the newest allocation that another source has confirmed or that has expired
+	prepared    bool      // the device belongs to a claim in claims.json or in the previous driver's record
+	unprepared  time.Time // time of the first query after which claims.json no longer had the claim; zero if claims.json still has it or never did
 
 	nodes    []string
 	nodesErr error
 	later    []string
 	given    *inventory.Device
 	anyAFU   bool
-	foreign  bool // given out by another plugin
-	perhaps  bool // perhaps given out by this plugin; no checkpoint has shown it
+	foreign  bool // allocated by another plugin
+	perhaps  bool // perhaps allocated by this plugin, but no checkpoint has shown it yet
 	held     bool
 }
 
-// entryState is what is known about a checkpoint entry.
+// entryState describes what is known about a checkpoint entry.
 type entryState struct {
-	since time.Time // when the kubelet last wrote it after an answer, or when it was first seen
-	named bool      // an answer has listed the device since
-	ended bool      // its container has ended, even though the file still has the entry
+	since time.Time // when the kubelet last wrote the entry after an answer, or when the entry was first seen
+	named bool      // an answer has listed the device since then
+	ended bool      // the container has ended, even though the file still has the entry
 }
 
-// Merge returns the state after a report.
+// Merge updates a state with a report, and returns the new state.
 func Merge(before State, r Report, rules Rules) State {
 	s := before
 	s.rules, s.asked = rules, r.Asked
 	if s.down = r.down(); s.down || before.down || s.first.IsZero() {
-		s.first = r.Asked // nothing is given out while the kubelet isn't running
+		s.first = r.Asked // nothing is allocated while the kubelet isn't running
 	}
 	complete, own := s.listen(before, r)
 	is := reading{
 		Report: r, rules: rules, complete: complete, whole: s.whole, pods: s.pods, settled: own && r.Asked.Sub(s.started) >= settles,
 		restarted: r.KubeletErr == nil && !before.started.IsZero() && !before.started.Equal(s.started),
 	}
-	// The checkpoint shows what was given out under earlier names, even if the kubelet has just started.
+	// Even if the kubelet has just started, the checkpoint shows what was allocated under earlier names.
 	files := r.CheckpointErr == nil || errors.Is(r.CheckpointErr, fs.ErrPermission)
 	s.complete = s.complete || files && (is.complete || rules.Alone)
 	s.noKubeletYet = files && s.started.IsZero() && r.cannotAsk()
@@ -145,10 +145,10 @@ func Merge(before State, r Report, rules Rules) State {
 	return s
 }
 
-// entriesOf returns the checkpoint's entries, by device and then by container.
+// entriesOf returns the checkpoint's entries by device and container.
 //
-// If an entry contains another plugin's devices, it counts for at most the first of them, because they all have the
-// same nodes. A pod can have thousands of such devices in each of its init containers.
+// If an entry lists another plugin's devices, at most the first of them counts, because all of them have the same nodes
+// and a pod can have thousands of such devices in each of its init containers.
 func (r Rules) entriesOf(record checkpoint.Record) map[Key]map[string]checkpoint.Entry {
 	entries := map[Key]map[string]checkpoint.Entry{}
 	for _, e := range record.Entries {
@@ -166,7 +166,7 @@ func (r Rules) entriesOf(record checkpoint.Record) map[Key]map[string]checkpoint
 	return entries
 }
 
-// mergeUses returns all devices' uses after a report.
+// mergeUses returns the uses of all devices after a report.
 func mergeUses(before map[Key]use, r reading) map[Key]use {
 	uses, entries := map[Key]use{}, r.rules.entriesOf(r.Checkpoint)
 	for key := range keysOf(before, r.Report, entries) {
@@ -184,7 +184,7 @@ func mergeUses(before map[Key]use, r reading) map[Key]use {
 	return uses
 }
 
-// keysOf returns the devices that were in use before the report or that one of its sources reports.
+// keysOf returns the devices that were in use before the report, and the devices that the report mentions.
 func keysOf(before map[Key]use, r Report, entries map[Key]map[string]checkpoint.Entry) map[Key]bool {
 	keys := map[Key]bool{}
 	add(keys, before)
@@ -231,7 +231,7 @@ func (r Report) cannotAsk() bool {
 }
 
 // listen updates what is known about the kubelet from its answer. It reports whether the answer is complete, and
-// whether it lists the daemon's own pod if it should.
+// whether it lists the daemon's own pod (true if it doesn't have to).
 func (s *State) listen(before State, r Report) (complete, own bool) {
 	if r.KubeletErr != nil {
 		return false, false
@@ -247,7 +247,7 @@ func (s *State) listen(before State, r Report) (complete, own bool) {
 	if !r.Answer.Started.Equal(before.started) {
 		s.started, s.returned, s.former = r.Answer.Started, r.Answer.Started, map[string]bool{}
 		maps.Copy(s.former, before.pods)
-		maps.Copy(s.former, before.former) // the kubelet was restarted twice
+		maps.Copy(s.former, before.former) // if the kubelet was restarted twice
 		s.away = before.away || before.remote
 	} else {
 		s.former = maps.Clone(before.former)
@@ -267,9 +267,9 @@ func (s *State) listen(before State, r Report) (complete, own bool) {
 	return complete, own
 }
 
-// isOwn reports whether a pod has the same name as this daemon's pod and comes from the API server. Static pods don't
-// count, because a kubelet that has just started lists them immediately. The kubelet cuts host names to 63 characters
-// and then removes trailing dots and dashes.
+// isOwn reports whether a pod has the name of this daemon's pod and isn't static. Static pods prove nothing, because a
+// kubelet that has just started lists them immediately. The daemon knows its pod by its host name, which the kubelet
+// cuts to 63 characters and then trims of trailing dots and dashes.
 func (r Rules) isOwn(pod string) bool {
 	const longest = 63
 	if r.isStatic(pod) {
@@ -281,12 +281,12 @@ func (r Rules) isOwn(pod string) bool {
 	return r.Pod != "" && pod == r.Pod
 }
 
-// ownExpected reports whether a kubelet that knows all its pods lists the daemon's own pod under the pod's host name.
+// ownExpected reports whether isOwn can be expected to find this daemon's pod once the kubelet knows all its pods.
 func (r Rules) ownExpected() bool { return r.InPod && r.Pod != r.Node && !r.isStatic(r.Pod) }
 
 func (r Rules) isStatic(pod string) bool { return r.Node != "" && strings.HasSuffix(pod, "-"+r.Node) }
 
-// ours reports whether this project's plugin or driver gave out a device.
+// ours reports whether this project's plugin or driver allocated a device.
 func (r Rules) ours(key Key, entries map[string]checkpoint.Entry, before bool) bool {
 	if key.Resource == draname.Driver || r.DRA { // the driver doesn't have pool units
 		return inventory.IsAddress(key.ID)
@@ -302,21 +302,21 @@ func (r Rules) ours(key Key, entries map[string]checkpoint.Entry, before bool) b
 	return false
 }
 
-// perhapsOurs reports whether the kubelet lists a device under a name that may be an earlier one of ours. Its id looks
-// like ours, and no checkpoint shows who gave it out.
+// perhapsOurs reports whether the kubelet lists a device that this plugin may have allocated under an earlier resource
+// name: the id looks like one of ours, and no checkpoint shows who allocated the device.
 func (r Report) perhapsOurs(key Key) bool {
 	unrecorded := r.CheckpointErr != nil || r.Checkpoint.Written.IsZero() && len(r.Checkpoint.Entries) == 0
 	return unrecorded && len(r.Answer.Holders[key]) > 0 && inventory.IsAddress(key.ID)
 }
 
-// reading is a report together with what it says about the kubelet as a whole.
+// reading is a report together with what follows from it about the kubelet.
 type reading struct {
 	Report
 	rules     Rules
 	complete  bool            // the answer lists all containers that are alive
 	whole     bool            // this answer or an earlier one was complete
-	settled   bool            // the kubelet has been running for some time, and its answer isn't lacking the daemon's own pod
-	restarted bool            // it is this kubelet's first one
+	settled   bool            // the kubelet has been running for some time, and its answer lists the daemon's own pod if it should
+	restarted bool            // it is the first answer of this kubelet, which replaced another one
 	pods      map[string]bool // the pods that the kubelet lists
 }
 
@@ -332,7 +332,7 @@ func (u use) merge(key Key, r reading, entries map[string]checkpoint.Entry) use 
 	if u.held = len(u.names) > 0 || len(u.lost) > 0 || alive > 0 || pending || u.prepared; u.held {
 		u.mergeNodes(key, r, entries, allocation)
 	}
-	if u.foreign { // only its nodes matter, if they are known
+	if u.foreign { // only its nodes matter, and only if they are known
 		u.nodesErr, u.held = nil, u.held && len(u.nodes) > 0
 	}
 	if !u.held {
@@ -341,7 +341,8 @@ func (u use) merge(key Key, r reading, entries map[string]checkpoint.Entry) use 
 	return u
 }
 
-// mergeNames updates the containers that the kubelet lists, and reports whether those it listed before have ended.
+// mergeNames updates the containers that the kubelet lists, and reports whether the containers that it listed before
+// have ended.
 func (u *use) mergeNames(key Key, r reading, entries map[string]checkpoint.Entry) (ended bool) {
 	named := r.Answer.Holders[key]
 	ends := r.complete || u.dropped(key, r, entries)
@@ -358,8 +359,8 @@ func (u *use) mergeNames(key Key, r reading, entries map[string]checkpoint.Entry
 	return ended
 }
 
-// mergeAllocation updates when this daemon gave the device out. It reports whether the allocation is pending, which
-// means that no other source has confirmed it yet but one still may.
+// mergeAllocation updates the times of this daemon's allocations. It reports whether the newest one is pending: no
+// other source has confirmed it yet, but one still may.
 func (u *use) mergeAllocation(key Key, r reading, entries map[string]checkpoint.Entry, allocation Allocation) (pending bool) {
 	if !allocation.At.After(u.settledAt) {
 		return false
@@ -371,7 +372,7 @@ func (u *use) mergeAllocation(key Key, r reading, entries map[string]checkpoint.
 	}
 	recorded = recorded && r.CheckpointErr == nil && r.Checkpoint.Written.After(allocation.At.Add(-behind))
 	expires := r.rules.Admission
-	if r.CheckpointErr != nil { // it may belong to an init container
+	if r.CheckpointErr != nil { // the allocation may be for an init container
 		expires = max(expires, r.rules.Grace)
 	}
 	named := len(r.Answer.Holders[key]) > 0 && r.Asked.After(allocation.At)
@@ -382,14 +383,14 @@ func (u *use) mergeAllocation(key Key, r reading, entries map[string]checkpoint.
 	return true
 }
 
-// mergeClaims updates whether one of the DRA driver's claims has the device.
+// mergeClaims updates whether the device belongs to one of the DRA driver's claims.
 func (u *use) mergeClaims(key Key, r reading) {
 	claims, known := r.Claims[key.ID]
 	was := u.prepared
 	if r.ClaimsErr == nil {
 		u.prepared = key.Resource == draname.Driver && len(claims) > 0
 	}
-	if !r.rules.DRA && !r.whole { // the previous driver's record counts until the kubelet has listed all its pods
+	if !r.rules.DRA && !r.whole { // until the kubelet has listed all its pods, the previous driver's record counts
 		u.prepared = key.Resource == draname.Driver && r.Injected[claimedKey(key.ID)] != nil
 	}
 	switch {
@@ -398,23 +399,23 @@ func (u *use) mergeClaims(key Key, r reading) {
 	case was:
 		u.unprepared = r.Asked
 	}
-	// If the kubelet still lists the device, its answer is older than Unprepare, or claims.json was removed while the
-	// driver was running. A kubelet that was restarted after it listed the device may not know the pod yet.
+	// If the kubelet still lists the device, either its answer is older than Unprepare or claims.json was removed while
+	// the driver was running. If the kubelet has restarted since it listed the device, it may not know the pod yet.
 	unprepared := !u.unprepared.IsZero() && r.KubeletErr == nil && len(r.Answer.Holders[key]) == 0 && u.namedBy.Equal(r.Answer.Started)
 	if r.rules.DRA && key.Resource == draname.Driver && !u.prepared && (unprepared || known) {
-		u.names = nil // known: all of its claims have admin access
+		u.names = nil // if known, all claims with the device have admin access
 	}
 }
 
-// dropped reports whether the kubelet, after listing the device, has written its checkpoint without it. The kubelet
-// doesn't do this before it knows all its pods.
+// dropped reports whether the kubelet, after listing the device, has written a checkpoint without the device. The
+// kubelet only does so once it knows all its pods.
 func (u use) dropped(key Key, r reading, entries map[string]checkpoint.Entry) bool {
 	return key.Resource != draname.Driver && len(entries) == 0 && r.KubeletErr == nil && r.CheckpointErr == nil && r.Checkpoint.Written.After(u.namedAt)
 }
 
-// mergeLost returns the containers that the previous kubelet listed and that this one has never listed. If this kubelet
-// lists a container's pod, it has lost its checkpoint, and may give the container's devices out again. If it doesn't list
-// the pod, the container has ended.
+// mergeLost returns the containers that the previous kubelet listed and this one has never listed. If this kubelet
+// lists such a container's pod, it has lost its checkpoint and may allocate the container's devices a second time. If
+// it doesn't list the pod, the container has ended.
 func (u use) mergeLost(key Key, r reading, entries map[string]checkpoint.Entry) []string {
 	if r.KubeletErr != nil || key.Resource == draname.Driver {
 		return u.lost
@@ -437,7 +438,7 @@ func (u use) mergeLost(key Key, r reading, entries map[string]checkpoint.Entry) 
 	})
 }
 
-// containersOf returns the sorted containers as NAMESPACE/POD/CONTAINER.
+// containersOf returns the containers as NAMESPACE/POD/CONTAINER, sorted.
 func containersOf(named []podresources.Holder) []string {
 	var names []string
 	for _, holder := range named {
@@ -449,9 +450,9 @@ func containersOf(named []podresources.Holder) []string {
 
 func podOf(container string) string { return container[:max(0, strings.LastIndexByte(container, '/'))] }
 
-// mergeEntries updates the checkpoint's entries, and returns how many belong to containers that may be alive.
+// mergeEntries updates the checkpoint's entries, and returns the number of entries whose containers may be alive.
 func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Entry, named, ended bool) (alive int) {
-	if r.CheckpointErr != nil { // keep those that were read last
+	if r.CheckpointErr != nil { // keep the entries that were read last
 		for _, e := range u.entries {
 			if !e.ended {
 				alive++
@@ -465,7 +466,7 @@ func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Ent
 		e, known := u.entries[holder]
 		switch {
 		case !known:
-			e.since, e.named = r.Asked, named && r.Checkpoint.Written.Before(r.Asked) // otherwise the answer may list the previous container
+			e.since, e.named = r.Asked, named && r.Checkpoint.Written.Before(r.Asked) // if the file is newer, the answer may list the previous container
 			e.ended = !named && slices.Contains(r.Known.Ended[key.String()], holder)
 		case insists:
 			e.since, e.ended, e.named = r.Asked, false, named
@@ -474,7 +475,8 @@ func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Ent
 		case ended && (e.named || r.Asked.Sub(e.since) >= r.rules.Grace):
 			e.ended = true
 		}
-		// A kubelet that has been started since then may not know its pods yet, and this daemon can't tell.
+		// Known.Named doesn't count after a kubelet restart: the new kubelet may not know its pods yet, and this daemon
+		// can't tell.
 		if !e.named && r.Answer.Started.Equal(r.Known.Kubelet) && slices.Contains(r.Known.Named[key.String()], holder) {
 			e.named, u.namedBy = true, r.Answer.Started
 		}
@@ -492,8 +494,8 @@ func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Ent
 
 var errNotRecorded = errors.New("no source has the nodes of the device")
 
-// mergeNodes updates the nodes that the containers were given. They come from the checkpoint, this daemon's own
-// allocation and claims.json.
+// mergeNodes updates the device nodes that the containers got, from the checkpoint, this daemon's own allocation and
+// claims.json.
 func (u *use) mergeNodes(key Key, r reading, entries map[string]checkpoint.Entry, allocation Allocation) {
 	if key.Resource == draname.Driver {
 		claims := r.Claims[key.ID]
@@ -508,7 +510,7 @@ func (u *use) mergeNodes(key Key, r reading, entries map[string]checkpoint.Entry
 		case !u.prepared && u.nodes == nil:
 			u.nodesErr = errNotRecorded
 		}
-		if !r.rules.DRA { // a driver that finishes claims gives them the device's current nodes
+		if !r.rules.DRA { // a driver that finishes claims gives their containers the device's current nodes
 			u.later = r.Injected[key.ID]
 		}
 		return
@@ -517,7 +519,7 @@ func (u *use) mergeNodes(key Key, r reading, entries map[string]checkpoint.Entry
 	var nodes []string
 	err := errNotRecorded
 	if (r.CheckpointErr != nil || len(entries) == 0 || len(u.lost) > 0) && u.nodes != nil {
-		nodes, err = slices.Clone(u.nodes), u.nodesErr // keep those that were read last
+		nodes, err = slices.Clone(u.nodes), u.nodesErr // keep the nodes that were read last
 	}
 	for holder, e := range entries {
 		if u.entries[holder].ended {
@@ -542,8 +544,9 @@ func (u *use) mergeNodes(key Key, r reading, entries map[string]checkpoint.Entry
 	u.nodes, u.nodesErr = slices.Compact(nodes), err
 }
 
-// leftover reports whether the checkpoint has entries that the kubelet's answer doesn't explain and that aren't newer
-// than the answer. If the kubelet rewrites the file, the new file shows whether their containers have ended.
+// leftover reports whether the checkpoint isn't newer than the kubelet's answer and has entries for devices that the
+// answer doesn't list. Once the kubelet has rewritten the file, the new file shows whether the containers of these
+// entries have ended.
 func (r Rules) leftover(is Report) bool {
 	if is.KubeletErr != nil || is.CheckpointErr != nil || is.Checkpoint.Written.After(is.Answered) {
 		return false
@@ -556,7 +559,7 @@ func (r Rules) leftover(is Report) bool {
 	})
 }
 
-// lacks reports whether the checkpoint has no entry for one of our devices that the kubelet lists. The kubelet may be
+// lacks reports whether the kubelet lists one of our devices for which the checkpoint has no entry. The kubelet may be
 // about to write that entry.
 func (r Rules) lacks(is Report) bool {
 	if is.KubeletErr != nil || is.CheckpointErr != nil {
@@ -591,8 +594,9 @@ func (s State) known() knownEntries {
 	return k
 }
 
-// injects reports whether a container may have received a device's nodes through CDI. injected is a key of [Injected].
-// The driver itself forgets its claims' devices, because it may have prepared a claim since the report.
+// injects reports whether a container may still have device nodes that it got through CDI. injected is a key of
+// [Injected]. In the driver, the answer is always true for devices of claims: the driver may have prepared a claim
+// since the report, so it removes these keys elsewhere (see [Injected.SetClaimed]).
 func (s State) injects(injected string) bool {
 	id, claimed := strings.CutPrefix(injected, claimedPrefix)
 	if claimed && s.rules.DRA {

@@ -16,49 +16,50 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
-// Config specifies where the sources are. Only Rules, Socket and KubeletDir are required. [New] fills in Pod, Confirm
-// and Admission.
+// Config describes the sources. Only Rules, Socket and KubeletDir are required, and [New] sets defaults for Pod,
+// Confirm and Admission.
 type Config struct {
 	Rules
 	Socket      string       // the pod-resources API's socket
-	KubeletDir  string       // contains the kubelet's checkpoint
-	Allocations *Allocations // made by this daemon
-	Injected    *Injected    // given out through CDI
-	// StateDir is where a daemon without Refresh stores what it knows about the checkpoint's entries. If it is "", they
-	// aren't stored.
+	KubeletDir  string       // directory of the kubelet's checkpoint
+	Allocations *Allocations // allocations made by this daemon
+	Injected    *Injected    // nodes that containers got through CDI
+	// StateDir is where a daemon without Refresh stores what it knows about the checkpoint's entries. If it is "",
+	// nothing is stored.
 	StateDir string
-	// Claims returns the devices of the prepared claims, by id. It reads a file and doesn't wait for anything else.
+	// Claims returns the devices of the prepared claims, by device id. It reads a file, and doesn't block on anything
+	// else.
 	Claims func(context.Context) (map[string][]inventory.Holding, error)
-	// Refresh makes the kubelet rewrite its checkpoint by sending it a list that it already has. It doesn't block, and
-	// reports whether the kubelet gets a list.
+	// Refresh makes the kubelet rewrite its checkpoint by resending an unchanged device list. It doesn't block, and
+	// reports whether a list will be sent.
 	Refresh func() bool
 }
 
 // Source asks the sources. Create it with [New].
 type Source struct {
 	cfg  Config
-	turn chan struct{} // full while a caller is using the fields below
+	turn chan struct{} // full while a goroutine is using the fields below
 
 	disk *privatedir.Turns // for writing to the state directory
 
 	reader checkpoint.Reader
-	file   time.Time    // the checkpoint file's time
-	known  knownEntries // as stored in the state directory
+	file   time.Time    // modification time of the checkpoint
+	known  knownEntries // content of the file in the state directory
 	state  State
 	asked  time.Time
 }
 
-// New returns a source. It reads the state directory, but doesn't query any sources yet.
+// New returns a new Source. It reads the state directory, but doesn't query the sources yet.
 func New(cfg Config) *Source {
 	if cfg.Pod == "" {
 		cfg.Pod, _ = os.Hostname()
 	}
 	cfg.Confirm, cfg.Admission = cmp.Or(cfg.Confirm, Confirm), cmp.Or(cfg.Admission, Admission)
 	s := &Source{cfg: cfg, turn: make(chan struct{}, 1), disk: privatedir.NewTurns(cfg.StateDir)}
-	if cfg.StateDir != "" && cfg.Refresh == nil { // otherwise the kubelet is made to rewrite its checkpoint
+	if cfg.StateDir != "" && cfg.Refresh == nil { // with Refresh, the kubelet can be made to rewrite its checkpoint
 		read := make(chan knownEntries, 1)
 		err := s.disk.Within(context.Background(), openWithin, func(context.Context) error { read <- readEntries(cfg.StateDir); return nil })
-		if err == nil { // otherwise it counts as a file that can't be read
+		if err == nil { // otherwise continue without the file, as if it couldn't be read
 			s.known = <-read
 		}
 	}
@@ -66,22 +67,21 @@ func New(cfg Config) *Source {
 }
 
 const (
-	// recent is how long [Source.Recent] uses an answer. The kubelet answers 100 requests per second, for all of its
+	// recent is how long [Source.Recent] reuses an answer. The kubelet answers at most 100 requests per second from all
 	// clients together.
 	recent = time.Second
-	// readAgain and readAgainFor are how often, and for how long, the checkpoint is reread if the kubelet is about to
-	// write it.
+	// While the kubelet is about to write the checkpoint, it is reread every readAgain for up to readAgainFor.
 	readAgain    = 50 * time.Millisecond
 	readAgainFor = 300 * time.Millisecond
-	// maxHeld is the maximum number of devices in an answer that may be ours. A node has a few dozen.
+	// maxHeld is the maximum number of devices in an answer that may be ours. A real node has a few dozen.
 	maxHeld = 10_000
 )
 
 // Ask queries all sources and returns who uses which device.
 func (s *Source) Ask(ctx context.Context) inventory.Holdings { return s.ask(ctx, 0) }
 
-// Recent is like Ask, but returns the last answer if it is less than a second old and no device has been given out
-// since. It doesn't write anything to disk.
+// Recent is like Ask, but returns the previous result if it is less than a second old and no device has been allocated
+// since. It never writes to disk.
 func (s *Source) Recent(ctx context.Context) inventory.Holdings { return s.ask(ctx, recent) }
 
 func (s *Source) ask(ctx context.Context, age time.Duration) inventory.Holdings {
@@ -95,9 +95,9 @@ func (s *Source) ask(ctx context.Context, age time.Duration) inventory.Holdings 
 	if s.asked.IsZero() || time.Since(s.asked) >= age || s.cfg.Allocations != nil && s.cfg.Allocations.since(s.asked) {
 		report := s.report(ctx)
 		s.asked, s.state = report.Asked, Merge(s.state, report, s.cfg.Rules)
-		if age == 0 { // otherwise the caller may be serving the kubelet
+		if age == 0 { // don't write in Recent, whose caller may be serving the kubelet
 			if s.cfg.Injected != nil && s.state.allAnswered() {
-				_ = s.cfg.Injected.forget(context.WithoutCancel(ctx), s.state.injects) // it will be retried
+				_ = s.cfg.Injected.forget(context.WithoutCancel(ctx), s.state.injects) // retried at the next query
 			}
 			s.remember(ctx)
 		}
@@ -105,8 +105,8 @@ func (s *Source) ask(ctx context.Context, age time.Duration) inventory.Holdings 
 	return s.state.Holdings()
 }
 
-// remember writes what is known about the checkpoint's entries, if that has changed. While a source doesn't answer, it
-// doesn't write, because an earlier daemon may know more.
+// remember writes what is known about the checkpoint's entries if that has changed. It doesn't write while a source
+// isn't answering, because an earlier daemon may have known more.
 func (s *Source) remember(ctx context.Context) {
 	now := s.state.known()
 	now.Version, now.Checkpoint = 1, s.file
@@ -114,7 +114,7 @@ func (s *Source) remember(ctx context.Context) {
 		return
 	}
 	err := s.disk.Within(context.WithoutCancel(ctx), diskWithin, func(context.Context) error { return now.write(s.cfg.StateDir) })
-	if err == nil { // otherwise it will be retried
+	if err == nil { // otherwise retry at the next query
 		s.known = now
 	}
 }
@@ -130,7 +130,7 @@ func (s *Source) report(ctx context.Context) Report {
 		r.KubeletErr = fmt.Errorf("pod-resources socket %s: found %d devices that may be ours, want at most %d", s.cfg.Socket, n, maxHeld)
 	}
 	if s.cfg.Claims != nil {
-		r.Claims, r.ClaimsErr = s.cfg.Claims(context.WithoutCancel(ctx)) // ctx may be done already if the kubelet hangs
+		r.Claims, r.ClaimsErr = s.cfg.Claims(context.WithoutCancel(ctx)) // if the kubelet hangs, ctx may already be done
 	}
 	if s.cfg.Allocations != nil {
 		r.Allocated = s.cfg.Allocations.All()
@@ -143,7 +143,8 @@ func (s *Source) report(ctx context.Context) Report {
 }
 
 // readCheckpoint reads the kubelet's checkpoint, and rereads it while the kubelet is about to write it. If the
-// checkpoint has entries that the kubelet's answer doesn't explain, or lacks some, it is refreshed once.
+// checkpoint has entries for devices that the kubelet's answer doesn't list, or the other way round, readCheckpoint
+// refreshes it once.
 func (s *Source) readCheckpoint(ctx context.Context, r *Report) {
 	refreshed, replaced := false, false
 	refresh := func() {
@@ -164,7 +165,7 @@ func (s *Source) readCheckpoint(ctx context.Context, r *Report) {
 		}
 		waited := time.Since(r.Answered)
 		if waited >= readAgainFor/3 && s.cfg.lacks(*r) {
-			refresh() // the kubelet may have written an older state last
+			refresh() // the kubelet may have overwritten the entry with an older state
 		}
 		if waited >= readAgainFor || !(leftover && refreshed) && (waited >= readAgainFor/3 || s.cfg.DRA || !s.cfg.lacks(*r)) {
 			return
@@ -177,8 +178,8 @@ func (s *Source) readCheckpoint(ctx context.Context, r *Report) {
 	}
 }
 
-// written returns when a checkpoint file with this modification time was written. replaced means that the file was seen
-// to change after the answer.
+// written converts the checkpoint's modification time to the time when it was written. replaced means that the
+// checkpoint was seen to change after the answer.
 func written(at, answered time.Time, replaced bool) time.Time {
 	if replaced && !at.After(answered) {
 		at = answered.Add(1) // file times are a few milliseconds behind the clock
@@ -189,7 +190,7 @@ func written(at, answered time.Time, replaced bool) time.Time {
 	return at
 }
 
-// countOurs returns how many devices in an answer may be ours.
+// countOurs returns the number of devices in an answer that may be ours.
 func (r Rules) countOurs(answer podresources.Answer) (n int) {
 	for key := range answer.Holders {
 		if r.Owns(key.Resource, key.ID) || inventory.IsAddress(key.ID) {
@@ -199,7 +200,7 @@ func (r Rules) countOurs(answer podresources.Answer) (n int) {
 	return n
 }
 
-// byID replaces the driver's API device names with the devices' ids.
+// byID replaces the API names of the driver's devices with their ids.
 func byID(held map[podresources.Key][]podresources.Holder) {
 	for key, holders := range held {
 		if id, ok := draname.ID(key.ID); ok && key.Resource == draname.Driver {
@@ -209,8 +210,9 @@ func byID(held map[podresources.Key][]podresources.Holder) {
 	}
 }
 
-// Record returns what the files say when the daemon starts: the devices that may be in use, and the nodes that were
-// given out with them. An error means that the record may be missing devices, because a file exists but can't be read.
+// Record returns what a starting daemon can read from files: the devices that may be in use, and the device nodes that
+// containers got with them. An error means that devices may be missing from the result, because a file exists but can't
+// be read.
 func (s *Source) Record(ctx context.Context) (map[string][]inventory.Holding, error) {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
@@ -221,7 +223,7 @@ func (s *Source) Record(ctx context.Context) (map[string][]inventory.Holding, er
 		r.Claims, r.ClaimsErr = s.cfg.Claims(ctx)
 	}
 	err := r.CheckpointErr
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // access that is forbidden stays forbidden
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // if access is forbidden, it stays forbidden
 		err = nil
 	}
 	return Merge(State{}, r, s.cfg.Rules).Holdings().Of, errors.Join(err, r.ClaimsErr)

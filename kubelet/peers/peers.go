@@ -19,36 +19,36 @@ import (
 const (
 	// absence is how long a peer may be without a socket before it counts as gone.
 	absence = 500 * time.Millisecond
-	// minRedialInterval is the minimum time between two connections to the same socket, however early the peer closes
-	// the first.
+	// minRedialInterval is the minimum time between two connections to the same socket, even if the peer closes the
+	// first one immediately.
 	minRedialInterval = 100 * time.Millisecond
-	// uncertainty is the maximum time between two sockets whose daemons may have registered in the opposite order.
+	// If two sockets are created within uncertainty, their daemons may have registered in the opposite order.
 	uncertainty = time.Second
 	// never is longer than any wait.
 	never = time.Hour
 )
 
-// Peers watches the peers in a directory and names this daemon's sockets.
+// Peers watches the peers in a directory, and names this daemon's sockets.
 type Peers struct {
 	dir  string
 	own  string // prefix of this daemon's socket names
 	gone *latest.Value[departure]
 
 	mu      sync.Mutex
-	created map[string]time.Time // by owner: when new sockets that Run hasn't read yet were created
+	created map[string]time.Time // creation times of sockets that Run doesn't know yet, by owner
 }
 
-// departure describes the peers that are gone.
+// departure summarizes the departures of all peers so far.
 type departure struct {
-	at   time.Time // when the last of them was found to be gone
-	made time.Time // when the newest of their sockets was created
+	at   time.Time // when the latest departure was noticed
+	made time.Time // when the newest socket of the gone peers was created
 }
 
 // peer is another daemon.
 type peer struct {
 	made  time.Time       // when its newest socket was created
-	held  map[string]bool // paths of the sockets that have a connection
-	alive bool            // as of the last call of update
+	held  map[string]bool // paths of the sockets to which a connection is open
+	alive bool            // as of the latest update
 	seen  time.Time       // when it was last known to be alive
 }
 
@@ -57,16 +57,16 @@ func New(dir string) *Peers {
 	return &Peers{dir: dir, own: newOwner(), gone: latest.New(departure{}), created: map[string]time.Time{}}
 }
 
-// Gone reports whether a peer that registered later is gone, in which case the kubelet may have dropped this daemon's
-// registration. It also returns a channel that is closed when the next peer is gone. made is when the socket for this
-// daemon's registration was created.
+// Gone reports whether a peer that registered later than this daemon is gone. If so, the kubelet may no longer use this
+// daemon. made is the creation time of the socket that this daemon registered. Gone also returns a channel that is
+// closed when the next peer is gone.
 func (p *Peers) Gone(made time.Time) (bool, <-chan struct{}) {
 	d, next := p.gone.Load()
 	return d.at.After(made) && d.made.After(made.Add(-uncertainty)), next
 }
 
-// Created records a file that was just created. If it is a peer's socket, the peer may crash before Run lists the
-// directory.
+// Created tells p about a file that was just created, which may be a peer's socket. This way a peer isn't missed if it
+// crashes before Run lists the directory.
 func (p *Peers) Created(path string) {
 	if owner := p.ownerOf(path); owner != "" {
 		p.mu.Lock()
@@ -75,8 +75,8 @@ func (p *Peers) Created(path string) {
 	}
 }
 
-// Run watches the peers until ctx is done, and removes the sockets of peers that were killed. changed is raised when
-// the directory has changed.
+// Run watches the peers until ctx is done, and removes the sockets of peers that were killed. changed must be raised
+// whenever the directory changes.
 func (p *Peers) Run(ctx context.Context, changed latest.Signal, log *zap.Logger) {
 	var holding sync.WaitGroup
 	defer holding.Wait()
@@ -106,7 +106,7 @@ func (p *Peers) Run(ctx context.Context, changed latest.Signal, log *zap.Logger)
 	}
 }
 
-// hold blocks until the peer closes the connection, but for at least minRedialInterval, or until ctx is done.
+// hold blocks until the peer has closed the connection and minRedialInterval has passed, or until ctx is done.
 func hold(ctx context.Context, conn net.Conn) {
 	least := time.After(minRedialInterval)
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
@@ -120,8 +120,8 @@ func hold(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// update connects to each peer socket that doesn't have a connection yet, and publishes which peers are gone. It
-// returns when it must be called again even if the directory doesn't change, and the owners of the gone peers' sockets.
+// update connects to each peer socket without a connection, and publishes the departures of peers. It returns the
+// owners of the peers that are gone, and how long to wait before calling it again if the directory doesn't change.
 func (p *Peers) update(ctx context.Context, known map[string]*peer, hold func(string, net.Conn)) (wait time.Duration, gone []string) {
 	now := time.Now()
 	for _, k := range known {
@@ -162,7 +162,7 @@ func (p *Peers) update(ctx context.Context, known map[string]*peer, hold func(st
 			k.held[path], k.alive = true, true
 			hold(path, conn)
 		case !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist):
-			add(owner, info.ModTime()).alive = true // denied by SELinux, or in another user namespace
+			add(owner, info.ModTime()).alive = true // denied by SELinux, or because the peer is in another user namespace
 		}
 	}
 

@@ -17,33 +17,33 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// Prefix is the prefix of the plugin's socket names. No other file in the kubelet's directory has it.
+// Prefix starts the name of each of the plugin's sockets, and of no other file in the kubelet's directory.
 const Prefix = "accelerator-"
 
-// A socket's name consists of the prefix, base32 letters and the suffix. The first letters are the same for all of a
-// daemon's sockets (30 bits), and the others differ for each socket (35 bits).
+// A socket's name consists of the prefix, base32 letters and the suffix. The first letters (30 bits) are the same for
+// all sockets of a daemon, and the others (35 bits) are different for each socket.
 const (
 	ownerLetters  = 6
 	socketLetters = 7
 	suffix        = ".sock"
 )
 
-// MaxDir is the maximum length of the kubelet directory's path, in bytes. A socket's path can have at most 107
-// (sun_path in unix(7) without its NUL).
+// MaxDir is the maximum length of the path of the kubelet's directory, in bytes. A socket's path can be at most 107
+// bytes long (sun_path in unix(7), without the NUL).
 const MaxDir = 107 - len("/"+Prefix+suffix) - ownerLetters - socketLetters
 
-// newOwner returns the first part of a daemon's socket names.
+// newOwner returns a random first part for a daemon's socket names.
 func newOwner() string { return Prefix + letters(ownerLetters) }
 
 func letters(n int) string { return strings.ToLower(rand.Text()[:n]) }
 
-// NewSocketPath returns a path for one of this daemon's sockets that has never been used before, because a 1.37 kubelet
-// may confuse two registrations with the same path.
+// NewSocketPath returns a new path for a socket of this daemon. Paths are never reused, because a 1.37 kubelet may
+// confuse two registrations with the same path.
 func (p *Peers) NewSocketPath() string {
 	return filepath.Join(p.dir, p.own+letters(socketLetters)+suffix)
 }
 
-// ownerOf returns the part of a socket's name that identifies its daemon, or "" if the path isn't a peer's socket.
+// ownerOf returns the part of a socket's name that identifies the daemon, or "" if the path isn't a peer's socket.
 func (p *Peers) ownerOf(path string) string {
 	name := filepath.Base(path)
 	if len(name) != len(Prefix)+ownerLetters+socketLetters+len(suffix) ||
@@ -56,16 +56,17 @@ func (p *Peers) ownerOf(path string) string {
 // probeTimeout is the total time limit for probing all leftovers.
 const probeTimeout = 500 * time.Millisecond
 
-// RemoveLeftovers removes sockets that earlier daemons left in the directory. These have the [Prefix] and refuse
-// connections. A socket that accepts a connection belongs to a peer, which is logged once. Other files stay.
+// RemoveLeftovers removes the sockets that earlier daemons left in the directory: those that start with [Prefix] and
+// refuse connections. A socket that accepts connections belongs to a peer. RemoveLeftovers logs one warning if there
+// are any.
 func (p *Peers) RemoveLeftovers(ctx context.Context, log *zap.Logger) {
 	if living := p.removeLeftovers(ctx, "", log); living != "" {
 		log.Warn("another daemon found", logevent.SocketTwin, logevent.Socket(living))
 	}
 }
 
-// removeLeftovers removes sockets that refuse connections. If owner is not "", it removes only that owner's sockets. It
-// returns the path of a socket that accepts connections, or "".
+// removeLeftovers removes sockets that refuse connections, or only the owner's if owner isn't "". It returns the path
+// of a socket that accepts connections, or "" if there isn't one.
 func (p *Peers) removeLeftovers(ctx context.Context, owner string, log *zap.Logger) (living string) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -91,7 +92,7 @@ func (p *Peers) removeLeftovers(ctx context.Context, owner string, log *zap.Logg
 	return living
 }
 
-// sockets returns the sockets with the [Prefix], or none if the directory can't be read.
+// sockets returns the sockets whose names start with [Prefix], or none if the directory can't be read.
 func sockets(dir string) []fs.DirEntry {
 	var found []fs.DirEntry
 	entries, _ := os.ReadDir(dir)

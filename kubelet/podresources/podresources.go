@@ -19,14 +19,14 @@ import (
 // Timeout is the time limit for one call.
 const Timeout = 2 * time.Second
 
-// maxAnswer is the maximum size of an answer, in bytes. On a node with 500 pods that have five containers with ten
-// devices each, an answer takes less than 3 MiB. The kubelet's own clients accept 16 MiB (defaultPodResourcesMaxSize),
-// but a decoded answer takes up to 40 times its size, because pods can have tens of thousands of containers and each is
-// just a name in the answer.
+// maxAnswer is the maximum size of an answer, in bytes. On a node with 500 pods of five containers with ten devices
+// each, an answer is smaller than 3 MiB. The kubelet's own clients accept 16 MiB (defaultPodResourcesMaxSize), but
+// decoding an answer needs up to 40 times its size in memory: pods can have tens of thousands of containers, and in the
+// answer each container may be just a name.
 const maxAnswer = 4 << 20
 
-// Key identifies one of a resource's devices. For a claim's device, Resource is its DRA driver's name, which isn't a
-// resource name, and ID is the device's name in its pool.
+// Key identifies a device of a resource or claim. For a claim's device, Resource is the name of the DRA driver (which
+// is never a resource name), and ID is the device's name in its pool.
 type Key struct {
 	Resource string
 	ID       string
@@ -40,7 +40,7 @@ type Holder struct {
 	Namespace string
 	Pod       string
 	Container string
-	Claim     string // the ResourceClaim's name, in the same namespace; "" for a resource's device
+	Claim     string // name of the ResourceClaim, in the same namespace; "" for a resource's device
 }
 
 // String returns namespace/pod/container.
@@ -48,22 +48,21 @@ func (h Holder) String() string { return h.Namespace + "/" + h.Pod + "/" + h.Con
 
 // Answer is an answer from the kubelet.
 type Answer struct {
-	// Holders contains each device's holders, sorted. It includes the devices of all resources and claims on the node,
-	// even those of other plugins and drivers. If a driver has several pools on the node, Holders doesn't distinguish
-	// between them.
+	// Holders contains the sorted holders of each device, for all resources and claims on the node, including those of
+	// other plugins and drivers. It doesn't distinguish between several pools of one driver.
 	Holders map[Key][]Holder
-	Pods    []string // NAMESPACE/NAME of all pods that the kubelet knows, including those without devices
-	// Started is when the kubelet created its socket, which it does at startup.
+	Pods    []string // NAMESPACE/NAME of all pods that the kubelet knows, even those without devices
+	// Started is when the kubelet started, or more precisely, when it created its socket.
 	Started time.Time
 }
 
-// List asks the kubelet listening on the socket which devices containers hold. The error wraps fs.ErrNotExist if there
-// is no socket, and fs.ErrPermission if connecting to it is forbidden, for example by SELinux.
+// List asks the kubelet that listens on the socket which containers hold which devices. The error wraps fs.ErrNotExist
+// if there is no socket, and fs.ErrPermission if connecting is forbidden, for example by SELinux.
 //
 // The answer doesn't include the devices of init containers (except restartable ones) or of pods that have ended or
 // been force-deleted. A pod with a claim is listed until its claim has been unprepared. A kubelet that has just started
-// answers immediately, but knows only some of its pods, because it gets them from the API server and adds them one by
-// one.
+// answers immediately, but at first it lists only some of its pods, because it gets them from the API server and adds
+// them one by one.
 func List(ctx context.Context, socket string) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
@@ -87,7 +86,7 @@ func List(ctx context.Context, socket string) (Answer, error) {
 	}
 	defer conn.Close()
 	answer, err := v1.NewPodResourcesListerClient(conn).List(ctx, &v1.ListPodResourcesRequest{})
-	if strings.Contains(status.Convert(err).Message(), "larger than max") { // the kubelet's call limit has the same code
+	if strings.Contains(status.Convert(err).Message(), "larger than max") { // the status code is the same as for the kubelet's rate limit
 		return Answer{}, fmt.Errorf("pod-resources socket %s: found an answer of more than %d MiB: a pod has very many containers or devices: %w",
 			socket, maxAnswer>>20, err)
 	}
@@ -101,7 +100,7 @@ func List(ctx context.Context, socket string) (Answer, error) {
 	return a, nil
 }
 
-// holders returns each device's holders in the kubelet's answer, which is sorted by pod.
+// holders converts the kubelet's answer, which is sorted by pod, to the holders of each device.
 func holders(pods []*v1.PodResources) map[Key][]Holder {
 	held := map[Key][]Holder{}
 	for _, pod := range pods {
@@ -127,8 +126,7 @@ func holders(pods []*v1.PodResources) map[Key][]Holder {
 			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod),
 				cmp.Compare(a.Container, b.Container), cmp.Compare(a.Claim, b.Claim))
 		})
-		// A device with several NUMA nodes may be listed once for each of them, and a claim's device once for each
-		// request.
+		// A device may be listed once for each of its NUMA nodes, and a claim's device once for each request.
 		held[key] = slices.Compact(list)
 	}
 	return held

@@ -27,8 +27,8 @@ func Device(id string) string {
 	return prefix + strings.NewReplacer(":", "-", ".", "-").Replace(id)
 }
 
-// ID returns the id of the device with this API name. It is the inverse of [Device]. ok is false if this isn't a
-// device's name.
+// ID returns the id of the device with this API name. It is the inverse of [Device]. ok is false if device isn't the
+// name of a device.
 func ID(device string) (id string, ok bool) {
 	parts := strings.Split(strings.TrimPrefix(device, prefix), "-")
 	if len(parts) < 4 {
@@ -44,9 +44,8 @@ func ID(device string) (id string, ok bool) {
 
 const bitstreamPrefix = "afu-"
 
-// Bitstream returns the API name for a bitstream in a node's store, or "" if there is none. Both ids must have 32
-// hexadecimal digits. The name contains only the first 16 digits of the interface ID, because names are limited to 63
-// characters.
+// Bitstream returns the API name for a bitstream in a node's store. It returns "" unless both ids have 32 hexadecimal
+// digits. The name contains only the first 16 digits of the interface ID, because names are limited to 63 characters.
 func Bitstream(interfaceID, afuID string) string {
 	if len(interfaceID) != 32 || len(afuID) != 32 {
 		return ""
@@ -54,8 +53,8 @@ func Bitstream(interfaceID, afuID string) string {
 	return bitstreamPrefix + afuID + "-" + interfaceID[:16]
 }
 
-// BitstreamAFU returns the AFU id of the bitstream with this API name. ok is false if [Bitstream] doesn't return such
-// names.
+// BitstreamAFU returns the AFU id of the bitstream with this API name. ok is false if [Bitstream] wouldn't return such
+// a name.
 func BitstreamAFU(device string) (afuID string, ok bool) {
 	rest, ok := strings.CutPrefix(device, bitstreamPrefix)
 	afuID, region, _ := strings.Cut(rest, "-")

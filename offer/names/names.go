@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// The default resource for the modes single and pool, and the default domain for the other modes' resources.
+// The default resource in the modes single and pool, and the default domain of resources in the other modes.
 const (
 	DefaultResource = "b-com.com/accelerator"
 	DefaultDomain   = "fpga.intel.com"
@@ -23,9 +23,9 @@ const (
 	prefixRegion = "region-"
 )
 
-// AF returns the name of the resource for an AFU on an interface, without the domain. It consists of the first three
-// digits of both, for human readers, followed by the 32 bytes of both in base64. AF returns false if one of them isn't
-// an id; see [IsID].
+// AF returns the name of the resource for an AFU on an interface, without the domain. The name consists of the first
+// three digits of both ids, for human readers, followed by the 32 bytes of both ids in base64. AF returns false if
+// iface or afu isn't an id; see [IsID].
 func AF(iface, afu string) (name string, ok bool) {
 	i, a := idBytes(iface), idBytes(afu)
 	if i == nil || a == nil {
@@ -57,9 +57,9 @@ func idBytes(s string) []byte {
 }
 
 // Shell returns the name of the resource for cards with an AMD shell, including the domain: amd.com/VBNV-TIMESTAMP.
-// Characters in vbnv that Kubernetes doesn't allow in names become _. Shell returns false if there is no such name,
-// because a part is empty, the name doesn't begin with a letter or digit, the timestamp isn't a decimal number, or the
-// name is too long. Names are never shortened, because two shells could then have the same name.
+// Characters in vbnv that Kubernetes doesn't allow in names become _. Shell returns false if a part is empty, the name
+// doesn't begin with a letter or digit, the timestamp isn't a decimal number, or the name is too long. Names are never
+// shortened, because two shells could then have the same name.
 func Shell(vbnv, timestamp string) (name string, ok bool) {
 	if vbnv == "" || !isDecimal(timestamp) {
 		return "", false
@@ -96,7 +96,7 @@ func isAlphanumeric(r rune) bool {
 // Ours reports whether a name, without the domain, looks like one that AF or Region returns.
 func Ours(name string) bool { return OfMode("af", name) || OfMode("region", name) }
 
-// OfMode reports whether a name, without the domain, looks like one of a mode's names.
+// OfMode reports whether a name, without the domain, looks like a name that the mode uses.
 func OfMode(mode, name string) bool {
 	switch mode {
 	case "af":

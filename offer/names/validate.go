@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// quotaPrefix is the prefix of a resource's quota key. The kubelet validates that key.
+// quotaPrefix is the prefix of a resource's quota key, which the kubelet validates.
 const quotaPrefix = "requests."
 
 var (

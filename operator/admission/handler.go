@@ -21,18 +21,19 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/metrics"
 )
 
-// maxWarnings limits the number of warnings for a pod's creator. The API server passes on at most 4096 characters.
+// maxWarnings limits the number of warnings that a pod's creator gets. The API server passes on at most 4096
+// characters.
 const maxWarnings = 5
 
-// maxNamespace is the length of the longest name of a namespace.
+// maxNamespace is the maximum length of a namespace's name.
 const maxNamespace = 63
 
-// lines is how often per second each message can be logged. The limit is needed because any pod that reaches the
+// lines is how many times per second each message is logged. There is a limit because any pod that can reach the
 // webhook can cause these messages.
 const lines = 10
 
-// Handler answers the API server's requests for new pods. As an [http.Handler] that is served by [httpd.ServeBodies],
-// it limits the memory that all requests use together.
+// Handler answers the API server's requests for new pods. If it is served by [httpd.ServeBodies], it limits the total
+// memory that requests use.
 type Handler struct {
 	cache, live client.Reader
 	limits      limits
@@ -41,9 +42,9 @@ type Handler struct {
 	log         *zap.Logger
 }
 
-// NewHandler returns a handler that gives pods resources in the domain. It reads mappings from cache. The cache may not
-// yet contain a mapping that was applied together with the pod. So if a name is missing, the handler reads once from
-// live, which queries the API server, unless it has done this too often.
+// NewHandler returns a handler that replaces names with resources in the domain. It reads mappings from cache. A
+// mapping that was applied together with the pod may not be in the cache yet, so if a name is missing, the handler also
+// reads from live, which queries the API server, unless it has done so too often.
 func NewHandler(cache, live client.Reader, domain string, m *metrics.Metrics, log *zap.Logger) *Handler {
 	few := zap.WrapCore(func(c zapcore.Core) zapcore.Core { return zapcore.NewSamplerWithOptions(c, time.Second, lines, 0) })
 	return &Handler{cache, live, newLimits(), domain, m, log.WithOptions(few)}
@@ -56,7 +57,7 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.R
 	return h.handleFrom(ctx, "", req)
 }
 
-// handleFrom answers a request of the client with the address host.
+// handleFrom answers a request from the client at the address host.
 func (h *Handler) handleFrom(ctx context.Context, host string, req admission.Request) admission.Response {
 	begin := time.Now()
 	resp := h.handle(ctx, host, req)
@@ -83,7 +84,7 @@ func (h *Handler) handle(ctx context.Context, host string, req admission.Request
 			req.Operation, req.Resource.String(), req.SubResource, req.Namespace))
 	}
 	decode, within := h.limits.forSize(len(req.Object.Raw))
-	// A server that stops cancels its requests, but then waits for their answers. So answer them anyway.
+	// A stopping server cancels requests but waits for their answers, so answer a canceled request as well.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 	defer cancel()
 	resp, unknown := h.decide(ctx, decode, host, req, func() (*mapping.Table, error) { return h.table(ctx, h.cache, req.Namespace) })
@@ -94,13 +95,13 @@ func (h *Handler) handle(ctx context.Context, host string, req admission.Request
 	if err != nil {
 		return h.failed(http.StatusInternalServerError, unknown, err)
 	}
-	// Decode the pod again. It was not kept, because it would have used memory while the API server was asked.
+	// Decode the pod again. It wasn't kept, because it would have used memory while waiting for the API server.
 	resp, _ = h.decide(ctx, decode, host, req, func() (*mapping.Table, error) { return table, nil })
 	return resp()
 }
 
-// decide decodes a pod when it is the pod's turn. It returns a function that logs and returns the answer. If the pod
-// requests a name that the table does not contain, it also returns the pod's own name, for the log.
+// decide waits for its turn and decodes the pod. It returns a function that logs and returns the answer. If the pod
+// requests a name that isn't in the table, unknown is the pod's own name, for the log.
 func (h *Handler) decide(ctx context.Context, decode *decodeLimit, host string, req admission.Request, table func() (*mapping.Table, error)) (resp func() admission.Response, unknown string) {
 	failed := func(code int32, object string, err error) (func() admission.Response, string) {
 		return func() admission.Response { return h.failed(code, object, err) }, ""
@@ -119,7 +120,7 @@ func (h *Handler) decide(ctx context.Context, decode *decodeLimit, host string, 
 	if !requests(pod, h.domain) {
 		return func() admission.Response { return admission.Allowed("") }, ""
 	}
-	// The API server generates the names of most pods only after admission.
+	// For most pods, the API server doesn't generate the name until after admission.
 	name := pod.Metadata.Name
 	if name == "" {
 		name = pod.Metadata.GenerateName + "*"
@@ -158,18 +159,18 @@ func (h *Handler) failed(code int32, object string, err error) admission.Respons
 	return admission.Errored(code, err)
 }
 
-// short cuts the text of an error to 1000 bytes, because the text may quote the request.
+// short cuts an error's text to 1000 bytes, because it may quote the request.
 func short(err error) string {
 	text := err.Error()
 	return text[:min(len(text), 1000)]
 }
 
-// table reads the mappings of a namespace.
+// table reads a namespace's mappings.
 func (h *Handler) table(ctx context.Context, reader client.Reader, namespace string) (*mapping.Table, error) {
 	var functions v2.AcceleratorFunctionList
 	var regions v2.FpgaRegionList
 	for _, list := range []client.ObjectList{&functions, &regions} {
-		// The objects may belong to the cache. NewTable only reads them.
+		// The objects may belong to the cache, but NewTable only reads them.
 		if err := reader.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("mappings of namespace %s: %w", namespace, err)
 		}
@@ -177,8 +178,8 @@ func (h *Handler) table(ctx context.Context, reader client.Reader, namespace str
 	return mapping.NewTable(h.domain, functions.Items, regions.Items), nil
 }
 
-// liveTable reads the mappings of a namespace from the API server. It waits while another request reads the mappings of
-// this namespace, or while liveLimit other requests are reading.
+// liveTable reads a namespace's mappings from the API server. It waits while another request is reading the same
+// namespace's mappings, or while liveLimit other requests are reading.
 func (h *Handler) liveTable(ctx context.Context, namespace string) (*mapping.Table, error) {
 	leave, err := h.limits.namespaces.enter(ctx, namespace)
 	if err != nil {
@@ -192,7 +193,7 @@ func (h *Handler) liveTable(ctx context.Context, namespace string) (*mapping.Tab
 	return h.table(ctx, h.live, namespace)
 }
 
-// requests reports whether a pod requests resources of the domain.
+// requests reports whether a pod requests resources in the domain.
 func requests(pod *Pod, domain string) bool {
 	for _, list := range pod.lists() {
 		for i := range list.containers {
@@ -209,7 +210,7 @@ func requests(pod *Pod, domain string) bool {
 	return false
 }
 
-// warnings returns the warnings for a pod's creator about variables that were dropped.
+// warnings returns warnings for a pod's creator about dropped variables.
 func warnings(dropped []string) []string {
 	var all []string
 	for i, name := range dropped {

@@ -14,26 +14,27 @@ import (
 )
 
 const (
-	// maxBody limits a request, in bytes. An API server accepts pods of up to 3 MiB, and etcd stores up to 1.5 MiB.
+	// maxBody is the maximum size of a request, in bytes. An API server accepts pods of up to 3 MiB, and etcd stores up
+	// to 1.5 MiB.
 	maxBody = 3 << 20
-	// smallBody is the largest size of a request that is received immediately. Nearly all pods are smaller. Each
-	// connection has at most one such request. Of a larger request, only the first smallBody bytes are received before
-	// it waits for its turn.
+	// smallBody is the maximum size of a request that is received immediately. Nearly all pods are smaller. Each
+	// connection has at most one such request. A larger request waits for its turn after its first smallBody bytes have
+	// been received.
 	smallBody = 64 << 10
-	// maxLarge limits the total size of all larger requests that are received or handled at the same time.
+	// maxLarge limits the total size of larger requests that are being received or handled.
 	maxLarge = maxBody
-	// headBytes is how much of a rejected request is read to find its uid.
+	// headBytes is how many bytes of a rejected request are read to find its uid.
 	headBytes = 1 << 10
-	// largeWithin is how long a large request waits for its turn, and then for the rest of its bytes.
+	// largeWithin is how long a large request waits for its turn, and then again for the rest of its bytes.
 	largeWithin = 500 * time.Millisecond
-	// decodeTiny, decodeSmall and decodeLarge are the numbers of pods that are decoded at the same time. A decoded pod
-	// can take twenty times the memory of its JSON. Pods of up to tinyBody bytes do not wait for larger ones.
+	// decodeTiny, decodeSmall and decodeLarge limit how many pods of each size are decoded at the same time. A decoded
+	// pod can take twenty times the memory of its JSON. Pods of up to tinyBody bytes don't wait for larger ones.
 	tinyBody    = 16 << 10
 	decodeTiny  = 4
 	decodeSmall = 2
 	decodeLarge = 1
-	// waitTiny and wait limit how many pods can wait to be decoded. The connections of waiting pods are not closed to
-	// make room for others, so these pods must not use up all connections of [httpd.ServeBodies].
+	// waitTiny and wait limit how many pods wait to be decoded. A waiting pod's connection isn't closed to make room
+	// for others, so waiting pods must not use up all of [httpd.ServeBodies]' connections.
 	waitTiny = 64
 	wait     = 16
 )
@@ -44,13 +45,13 @@ var (
 	errLarge = fmt.Errorf("the request for the pod is too large, want at most %d bytes", maxBody)
 )
 
-// listTimeout limits how long a request waits for mappings from the cache and from the API server. It is shorter than
-// the webhook's timeout, so that the API server receives the reason.
+// listTimeout limits how long a request waits for mappings from the cache and the API server. It is shorter than the
+// webhook's timeout, so that the API server receives the reason for a failure.
 const listTimeout = 3 * time.Second
 
-// Each pod with an unknown name causes a read from the API server. liveLimit is how many requests can do this at the
-// same time, liveRate is how many can do it per second, and liveBurst is how many can do it in a burst. shareRate and
-// shareBurst are the rate and the burst for the pods of one namespace. Only one pod of a namespace reads at a time.
+// Each pod with an unknown name causes a read from the API server. liveLimit is the maximum number of reads at the same
+// time, liveRate the number per second, and liveBurst the number in a burst. shareRate and shareBurst are the rate and
+// the burst for the pods of one namespace, of which only one reads at a time.
 const (
 	liveLimit  = 4
 	liveRate   = 10
@@ -59,14 +60,14 @@ const (
 	shareBurst = 5
 )
 
-// limits bounds the memory that requests take.
+// limits limits the memory used by requests.
 type limits struct {
-	bytes              *semaphore.Weighted // total size of large requests, until their answers are known
-	hosts              *queues             // for large requests, by address
-	tiny, small, large *decodeLimit        // for decoding pods
-	live               *shares             // for reads from the API server
-	reading            *semaphore.Weighted // requests that read from the API server
-	namespaces         *queues             // for these requests, by namespace
+	bytes              *semaphore.Weighted // total size of large requests that haven't been answered
+	hosts              *queues             // queues of large requests, by address
+	tiny, small, large *decodeLimit        // limits for decoding pods
+	live               *shares             // limits how often requests read from the API server
+	reading            *semaphore.Weighted // requests that are reading from the API server
+	namespaces         *queues             // queues of these requests, by namespace
 }
 
 func newLimits() limits {
@@ -77,7 +78,7 @@ func newLimits() limits {
 	}
 }
 
-// forSize returns the limit for decoding a pod of this size, and how long its request may take.
+// forSize returns the limit for decoding a pod of this size, and how long the pod's request may take.
 func (l *limits) forSize(pod int) (*decodeLimit, time.Duration) {
 	switch {
 	case pod <= tinyBody:
@@ -88,7 +89,8 @@ func (l *limits) forSize(pod int) (*decodeLimit, time.Duration) {
 	return l.large, largeWithin
 }
 
-// receive waits until there is room for a large request. It returns a function that releases the room.
+// receive waits until there is room for a large request of this size. The caller must call release when the request no
+// longer needs the room.
 func (l *limits) receive(ctx context.Context, host string, size int) (release func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, largeWithin)
 	defer cancel()
@@ -107,16 +109,16 @@ func (l *limits) receive(ctx context.Context, host string, size int) (release fu
 }
 
 // decodeLimit limits how many pods are decoded at the same time, and how many wait. Waiting pods are decoded round
-// robin by address, so an address with many pods delays a pod of another address by one pod only.
+// robin by address, so an address with many pods delays another address's pod by only one pod.
 type decodeLimit struct {
 	mu      sync.Mutex
-	free    int // how many more may be decoded now
-	room    int // how many may wait
-	round   int // round of the waiting request that was admitted last
+	free    int // how many more pods may be decoded now
+	room    int // how many pods may wait
+	round   int // round of the last waiting request that was admitted
 	waiting []*waiter
 }
 
-// waiter is a request that waits. In each round, one request of each address is admitted.
+// waiter is a waiting request. In each round, one request from each address is admitted.
 type waiter struct {
 	host  string
 	round int
@@ -125,8 +127,8 @@ type waiter struct {
 
 func newDecodeLimit(now, wait int) *decodeLimit { return &decodeLimit{free: now, room: wait} }
 
-// acquire waits for a turn. If too many requests are waiting, the last request of the address with the most requests
-// fails at once.
+// acquire waits for a turn. If too many requests are waiting, the last one from the address with the most requests
+// fails immediately.
 func (l *decodeLimit) acquire(ctx context.Context, host string) error {
 	l.mu.Lock()
 	if l.free > 0 {
@@ -186,8 +188,8 @@ func (l *decodeLimit) release() {
 	next.done <- nil
 }
 
-// queues admits one request of each name at a time. So a client or a namespace can have only one request in the common
-// queue.
+// queues admits only one request at a time for each name. So a client or a namespace never has more than one request in
+// the common queue.
 type queues struct {
 	mu sync.Mutex
 	of map[string]*queue
@@ -195,12 +197,12 @@ type queues struct {
 
 type queue struct {
 	turn  *semaphore.Weighted
-	users int // requests that have the turn or are waiting for it
+	users int // number of requests that have the turn or are waiting for it
 }
 
 func newQueues() *queues { return &queues{of: map[string]*queue{}} }
 
-// enter waits for the turn of a name. It returns a function that ends the turn.
+// enter waits for a turn for the name. The caller must call leave to end the turn.
 func (q *queues) enter(ctx context.Context, name string) (leave func(), err error) {
 	q.mu.Lock()
 	one := q.of[name]
@@ -227,22 +229,22 @@ func (q *queues) enter(ctx context.Context, name string) (leave func(), err erro
 	}, nil
 }
 
-// shares limits how often something can be done, both in total and for each namespace.
+// shares limits how often something is done, both in total and for each namespace.
 type shares struct {
 	mu  sync.Mutex
 	all *rate.Limiter
-	of  map[string]*rate.Limiter // only namespaces that used their share recently
+	of  map[string]*rate.Limiter // only for namespaces that have used their share recently
 }
 
 func newShares() *shares {
 	return &shares{all: rate.NewLimiter(liveRate, liveBurst), of: map[string]*rate.Limiter{}}
 }
 
-// allow reports whether a namespace may do it now. A namespace that has used up its share does not reduce the shares of
-// the others.
+// allow reports whether a namespace may do it now. A namespace that has used up its share doesn't reduce the other
+// namespaces' shares.
 //
-// Anyone can invent namespaces. So the map contains only namespaces that were allowed, until their share is restored.
-// These are at most liveBurst + liveRate*shareBurst/shareRate.
+// Anyone can make up namespaces, so the map only contains namespaces that were allowed, until their share is restored.
+// There are at most liveBurst + liveRate*shareBurst/shareRate of these.
 func (s *shares) allow(namespace string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

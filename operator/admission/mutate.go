@@ -13,23 +13,23 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/mapping"
 )
 
-// The prefixes of the variables that the hook reads. All variables with these prefixes are reserved.
+// The prefixes of the variables that the hook reads. All names with these prefixes are reserved.
 const (
 	varRegion = "FPGA_REGION"
 	varAFU    = "FPGA_AFU"
 )
 
-// maxDevices limits the devices that all containers of a pod request, and so the size of the patch. No node has that
-// many cards.
+// maxDevices limits the number of devices requested by all containers of a pod, and so the size of the patch. No node
+// has that many cards.
 const maxDevices = 1024
 
-// maxVariables limits the variables that are removed from a container. For each removed variable, the API server moves
-// all others.
+// maxVariables limits the number of variables removed from a container, because the API server moves all later
+// variables for each one that is removed.
 const maxVariables = 2 * maxDevices
 
-// Mutate returns a copy of the pod in which the names are replaced with resources, and adds the variables that tell the
-// hook how to program the cards. A returned error is the reason to deny the pod. It contains the container and the
-// resource.
+// Mutate returns a copy of the pod in which names are replaced with resources, and to which the variables are added
+// that tell the hook how to program the cards. An error is the reason to deny the pod, and mentions the container and
+// the resource.
 //
 // Mutate is idempotent.
 func Mutate(pod *Pod, table *mapping.Table) (*Pod, error) {
@@ -50,10 +50,10 @@ func Mutate(pod *Pod, table *mapping.Table) (*Pod, error) {
 	return pod, nil
 }
 
-// pair is a card's interface, and the AFU that the card is programmed with.
+// pair is a card's interface and the AFU with which the card is programmed.
 type pair struct{ iface, afu string }
 
-// mutate changes one container, and returns the number of devices that it requests.
+// mutate changes a container, and returns the number of devices that the container requests.
 func mutate(c *Container, table *mapping.Table) (total int64, err error) {
 	requested, err := requestedDevices(c, table.Domain())
 	if err != nil {
@@ -69,7 +69,7 @@ func mutate(c *Container, table *mapping.Table) (total int64, err error) {
 		return 0, fmt.Errorf("found %d variables %s… and %s…, want at most %d", ours, varRegion, varAFU, maxVariables)
 	}
 	var (
-		modes  mapping.Modes        // modes of the nodes that advertise all names so far
+		modes  mapping.Modes        // modes in which nodes advertise all of the names so far
 		first  string               // the first name
 		wanted = map[string]int64{} // devices by resource
 		free   = map[string]int64{} // the part of wanted that the container requests by resource name
@@ -104,7 +104,7 @@ func mutate(c *Container, table *mapping.Table) (total int64, err error) {
 	return total, nil
 }
 
-// requestedDevices returns how many devices of the domain a container requests, by name.
+// requestedDevices returns the number of devices in the domain that a container requests, by name.
 func requestedDevices(c *Container, domain string) (map[string]int64, error) {
 	found := map[string]int64{}
 	for _, in := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
@@ -143,7 +143,7 @@ func inDomain(name corev1.ResourceName, domain string) bool {
 	return ok && strings.HasPrefix(rest, "/")
 }
 
-// replace replaces the requested names in the list with the desired resources.
+// replace replaces the requested names in the list with the wanted resources.
 func replace(list corev1.ResourceList, requested, wanted map[string]int64) {
 	for name := range requested {
 		if _, stays := wanted[name]; !stays {
@@ -162,8 +162,8 @@ func reserved(name string) bool {
 	return strings.HasPrefix(name, varRegion) || strings.HasPrefix(name, varAFU)
 }
 
-// kept returns the pairs of a container that stay, in their order. A pair stays if it names a function of the
-// namespace, and if the container requests a device for it by resource name.
+// kept returns the pairs that stay in a container, in order. A pair stays if it selects one of the namespace's
+// functions and the container requests a device for it by resource name.
 func kept(env []corev1.EnvVar, table *mapping.Table, free map[string]int64) []pair {
 	afus := map[string]string{}
 	for _, v := range env {
@@ -183,8 +183,8 @@ func kept(env []corev1.EnvVar, table *mapping.Table, free map[string]int64) []pa
 	return pairs
 }
 
-// setPairs replaces the reserved variables with numbered pairs. The other variables keep their order, because they may
-// refer to earlier ones.
+// setPairs replaces the reserved variables with numbered pairs. The other variables stay in order, because a variable
+// may refer to earlier ones.
 func setPairs(c *Container, pairs []pair) {
 	var env []corev1.EnvVar
 	for _, v := range c.Env {

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// patch returns the operations that turn one pod into the other, and lists the user's variables that they remove. It
-// compares only resources and env, and removes variables by their index. So fields that only a newer Kubernetes knows
-// stay, even in the remaining variables.
+// patch returns the operations that turn before into after, and the names of the user's variables that they remove. It
+// only compares resources and env, and removes variables by index, so fields that only newer versions of Kubernetes
+// know stay, even in the remaining variables.
 func patch(before, after *Pod) (ops []jsonpatch.Operation, dropped []string) {
 	to := after.lists()
 	for l, from := range before.lists() {

@@ -21,8 +21,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/httpd"
 )
 
-// ServeHTTP answers an AdmissionReview. If a request is too large, or there is no room for it, it is denied even if
-// failurePolicy is Ignore. So is a request that does not arrive in time, if its uid is known.
+// ServeHTTP answers an AdmissionReview. A request that is too large, or for which there is no room, is denied, even if
+// failurePolicy is Ignore. So is a request that doesn't arrive in time, if its uid is known.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -48,9 +48,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// review reads a request and handles it. It returns false if it has already written the answer. A large request
-// occupies room only after its first bytes have arrived, and only until its answer is known, because a client might not
-// send or read anything.
+// review reads a request and handles it. ok is false if review has already written the answer. A large request only
+// occupies room once its first bytes have arrived, and until its answer is known, because a client might not send or
+// read anything.
 func (h *Handler) review(w http.ResponseWriter, r *http.Request) (id types.UID, resp admission.Response, ok bool) {
 	size := int(r.ContentLength)
 	body := make([]byte, min(size, smallBody))
@@ -63,7 +63,7 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) (id types.UID, 
 			return "", resp, false
 		}
 		defer release()
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(largeWithin)) // a test's writer has none
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(largeWithin)) // fails only in tests
 		body = append(make([]byte, 0, size), body...)[:size]
 		_, err = io.ReadFull(r.Body, body[smallBody:])
 	}
@@ -82,9 +82,9 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) (id types.UID, 
 	return req.UID, h.handleFrom(r.Context(), host, req), true
 }
 
-// refuse denies a request after reading only its beginning.
+// refuse denies a request of which only the beginning, head, has been read.
 func (h *Handler) refuse(w http.ResponseWriter, head []byte, code int32, reason error) {
-	w.Header().Set("Connection", "close") // the rest of the body is not read
+	w.Header().Set("Connection", "close") // the rest of the body isn't read
 	found := uid.FindSubmatch(head)
 	if found == nil {
 		http.Error(w, reason.Error(), int(code))
@@ -96,7 +96,7 @@ func (h *Handler) refuse(w http.ResponseWriter, head []byte, code int32, reason 
 	h.answer(w, types.UID(found[1]), resp)
 }
 
-// answer writes the response to a request.
+// answer writes the response for a request.
 func (h *Handler) answer(w http.ResponseWriter, id types.UID, resp admission.Response) {
 	if err := resp.Complete(admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{UID: id}}); err != nil {
 		resp = h.failed(http.StatusInternalServerError, "", err)
@@ -114,8 +114,8 @@ func (h *Handler) answer(w http.ResponseWriter, id types.UID, resp admission.Res
 
 var reviewType = metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}
 
-// parseReview returns the request of an AdmissionReview, with only the fields that Handle reads. The other fields are
-// not decoded. For example, the list of the user's groups can take many times the memory of its JSON.
+// parseReview returns the request in an AdmissionReview, with only the fields that Handle reads. The other fields
+// aren't decoded, because the list of the user's groups, for example, can take many times the memory of its JSON.
 func parseReview(body []byte) (admission.Request, error) {
 	var review struct {
 		metav1.TypeMeta `json:",inline"`
@@ -144,8 +144,7 @@ func parseReview(body []byte) (admission.Request, error) {
 		Namespace: r.Namespace, Operation: r.Operation, Object: runtime.RawExtension{Raw: r.Object}}}, nil
 }
 
-// uid matches the uid of a request. An API server writes the uid as the first field of the request, so no user input
-// precedes it.
+// uid matches a request's uid. An API server writes the uid as the request's first field, so no user input precedes it.
 var (
 	uid      = regexp.MustCompile(`"request":\{"uid":"([-0-9A-Za-z]{1,64})"`)
 	validUID = regexp.MustCompile(`^[-0-9A-Za-z]{1,64}$`)

@@ -22,10 +22,10 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/metrics"
 )
 
-// caOverlap is how long a CA is trusted after it was replaced.
+// caOverlap is how long a CA remains trusted after it has been replaced.
 const caOverlap = 10 * time.Minute
 
-// Injector writes the CA of a Secret to all webhooks of a MutatingWebhookConfiguration.
+// Injector writes the CA from a Secret to all webhooks in a MutatingWebhookConfiguration.
 type Injector struct {
 	Client        client.Client
 	Configuration string
@@ -33,12 +33,12 @@ type Injector struct {
 	Metrics       *metrics.Metrics
 	Log           *zap.Logger
 
-	current *x509.Certificate // the CA as of the last call of Reconcile
-	since   time.Time         // time of the first call of Reconcile with this CA
+	current *x509.Certificate // the CA that Reconcile last saw
+	since   time.Time         // when Reconcile first saw current
 }
 
-// SetupWithManager registers Reconcile with the manager, for changes of the Secret and of the configuration. The
-// manager's cache should not contain any other objects of these kinds.
+// SetupWithManager registers Reconcile with the manager, for changes to the Secret and the configuration. The manager's
+// cache should not contain any other objects of these kinds.
 func (i *Injector) SetupWithManager(mgr ctrl.Manager) error {
 	requests := []reconcile.Request{{NamespacedName: types.NamespacedName{Name: i.Configuration}}}
 	return ctrl.NewControllerManagedBy(mgr).Named("ca").For(&admissionv1.MutatingWebhookConfiguration{}).
@@ -58,7 +58,7 @@ func (i *Injector) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	}
 	all := authorities(secret.Data[corev1.TLSCertKey])
 	if len(all) == 0 {
-		return reconcile.Result{}, nil // the authority makes another one, which triggers Reconcile
+		return reconcile.Result{}, nil // the authority will generate a CA, which triggers Reconcile
 	}
 	now := time.Now()
 	if i.current == nil || !i.current.Equal(all[0]) {
@@ -67,11 +67,12 @@ func (i *Injector) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	}
 	rest := max(0, i.since.Add(caOverlap).Sub(now))
 
-	// A patch keeps fields that only a newer Kubernetes knows. It contains the resource version that was read. If the
-	// object was changed in the meantime, the API server rejects the patch, and Reconcile is called again.
+	// Patch the object, because an update would drop fields that only newer versions of Kubernetes know. The patch
+	// contains the resource version that was read. If the object has changed since then, the API server rejects the
+	// patch, and Reconcile is called again.
 	//
-	// The API server records the operator as the owner of caBundle alone, with the operation Update. So Helm, which
-	// applies the other fields, gets no conflict and does not reset caBundle. Server-side apply would not work: when
+	// The API server records the operator as the owner of only caBundle, with the operation Update. So Helm, which
+	// applies the other fields, doesn't get a conflict and doesn't reset caBundle. Server-side apply wouldn't work: if
 	// Helm removed or renamed a webhook, the operator's fields (the name and caBundle) would stay, without the required
 	// fields.
 	before := configuration.DeepCopy()
@@ -99,7 +100,7 @@ func (i *Injector) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 }
 
 // bundle returns a caBundle and the number of CAs in it. The current CA comes first. If keep is true, it is followed by
-// the CAs of the previous caBundle that have not expired.
+// the CAs in the previous caBundle, before, that haven't expired.
 func bundle(current *x509.Certificate, before []byte, keep bool, now time.Time) ([]byte, int) {
 	all := []*x509.Certificate{current}
 	if keep {
@@ -111,7 +112,7 @@ func bundle(current *x509.Certificate, before []byte, keep bool, now time.Time) 
 	}
 	var text bytes.Buffer
 	for _, ca := range all {
-		_ = pem.Encode(&text, &pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}) // writing to a Buffer cannot fail
+		_ = pem.Encode(&text, &pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}) // writing to a Buffer can't fail
 	}
 	return text.Bytes(), len(all)
 }

@@ -20,24 +20,24 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// leafOverlap is how long the previous certificate is served after a new one was made.
+// leafOverlap is how long the previous certificate is served after a new one has been issued.
 const leafOverlap = time.Minute
 
-// retryInterval is the time between two attempts to make a certificate while there is no CA.
+// retryInterval is the time between attempts to issue a certificate while there is no CA.
 const retryInterval = 200 * time.Millisecond
 
-// Source makes and renews the certificate that a replica serves.
+// Source issues and renews the certificate that a replica serves.
 type Source struct {
 	source *servertls.DynamicSource
-	object string // for the log
+	object string // the Secret, for the log
 	log    *zap.Logger
 
 	mu       sync.Mutex
-	previous *tls.Certificate // the certificate that was served when the newest one was made, or nil
+	previous *tls.Certificate // the certificate that was being served when the newest one was issued, or nil
 }
 
 // NewSource returns a source of certificates for a DNS name. Their CA is stored in a Secret, which the source creates
-// if it is missing.
+// if it doesn't exist.
 func NewSource(config *rest.Config, secret types.NamespacedName, dnsName string, log *zap.Logger) *Source {
 	return newSource(&authority.DynamicAuthority{
 		RESTConfig: config, SecretNamespace: secret.Namespace, SecretName: secret.Name, CommonName: "accelerator-operator",
@@ -51,16 +51,16 @@ func newSource(a servertls.Authority, secret types.NamespacedName, dnsName strin
 	return s
 }
 
-// Start makes and renews certificates until the context ends. It implements [manager.Runnable].
+// Start issues and renews certificates until ctx is done. It implements [manager.Runnable].
 func (s *Source) Start(ctx context.Context) error {
-	// The library logs each step and each attempt, so its logger has level debug.
+	// The library logs every step and every attempt, so log its lines at level debug.
 	return s.source.Start(logr.NewContext(ctx, ctrl.Log.V(1)))
 }
 
-// NeedLeaderElection implements [manager.LeaderElectionRunnable]. It returns false because every replica serves.
+// NeedLeaderElection implements [manager.LeaderElectionRunnable]. It returns false, because every replica serves.
 func (s *Source) NeedLeaderElection() bool { return false }
 
-// signer signs certificates. When it signs a new one, it records the certificate that was served until then.
+// signer signs certificates. When it signs one, it records the certificate that was being served until then.
 type signer struct {
 	servertls.Authority
 	*Source
@@ -80,8 +80,8 @@ func (s signer) Sign(template *x509.Certificate) (*x509.Certificate, error) {
 	return leaf, nil
 }
 
-// GetCertificate returns the certificate to serve, or an error if there is none yet. It can be used as the field of
-// this name in [tls.Config].
+// GetCertificate returns the certificate to serve, or an error if there is none yet. It is suitable as the
+// GetCertificate field of a [tls.Config].
 func (s *Source) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	newest, err := s.source.GetCertificate(hello)
 	if err != nil {
@@ -100,8 +100,8 @@ func choose(previous, newest *tls.Certificate, now time.Time) *tls.Certificate {
 	return previous
 }
 
-// Trusted returns an error unless the caBundle of each webhook in the configuration contains a CA of the served
-// certificate.
+// Trusted returns an error unless every webhook's caBundle in the configuration contains a CA of the certificate being
+// served.
 func (s *Source) Trusted(configuration *admissionv1.MutatingWebhookConfiguration) error {
 	served, err := s.GetCertificate(nil)
 	if err != nil {

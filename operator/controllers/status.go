@@ -19,35 +19,35 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/mapping"
 )
 
-// Reasons for the Ready condition, which also uses the reasons from [mapping.Problem].
+// Reasons for the Ready condition, in addition to the reasons of a [mapping.Problem].
 const (
 	ReasonMapped        = "Mapped"
 	ReasonAmbiguousName = "AmbiguousName"
 )
 
-// Functions publishes the status of AcceleratorFunctions.
+// Functions writes the status of AcceleratorFunctions.
 type Functions struct {
 	Client client.Client
-	Domain string // of the resources
+	Domain string // domain of the resources
 	Log    *zap.Logger
 }
 
-// Regions publishes the status of FpgaRegions.
+// Regions writes the status of FpgaRegions.
 type Regions struct {
 	Client client.Client
-	Domain string // of the resources
+	Domain string // domain of the resources
 	Log    *zap.Logger
 }
 
-// SetupWithManager registers Reconcile with the manager for changes of functions. It also registers it for region
-// changes, because a region may have the same name.
+// SetupWithManager registers Reconcile with the manager for changes to functions and, because a region may have the
+// same name as a function, for changes to regions.
 func (r Functions) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("functions").For(&v2.AcceleratorFunction{}).
 		Watches(&v2.FpgaRegion{}, &handler.EnqueueRequestForObject{}).Complete(r)
 }
 
-// SetupWithManager registers Reconcile with the manager for changes of regions. It also registers it for function
-// changes, because a function may have the same name.
+// SetupWithManager registers Reconcile with the manager for changes to regions and, because a function may have the
+// same name as a region, for changes to functions.
 func (r Regions) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("regions").For(&v2.FpgaRegion{}).
 		Watches(&v2.AcceleratorFunction{}, &handler.EnqueueRequestForObject{}).Complete(r)
@@ -73,8 +73,8 @@ func (r Regions) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	return reconcile.Result{}, publish(ctx, r.Client, r.Log, mapping.OfRegion(r.Domain, &region), before, &region, &region.Status, &v2.AcceleratorFunction{})
 }
 
-// publish writes an object's status if it has changed. status is part of object, before is a copy of object before
-// the change, and other is an empty object of the other kind.
+// publish writes an object's status if it has changed. status points to the status in object, before is a copy of
+// object, and other is an empty object of the other kind.
 func publish(ctx context.Context, c client.Client, log *zap.Logger, m mapping.Mapping, before, object client.Object, status *v2.MappingStatus, other client.Object) error {
 	ready := metav1.Condition{Type: v2.ConditionReady, Status: metav1.ConditionTrue, Reason: ReasonMapped,
 		Message: "pods of this namespace can request the name", ObservedGeneration: object.GetGeneration()}

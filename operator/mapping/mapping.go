@@ -14,14 +14,14 @@ import (
 // Modes is a set of node modes.
 type Modes uint8
 
-// The modes of nodes that advertise the resources.
+// The modes in which nodes advertise the resources.
 const (
-	AF          Modes = 1 << iota // ports that have an AFU
+	AF          Modes = 1 << iota // ports with an AFU
 	Region                        // cards that are programmed before the container starts
 	RegionDevel                   // cards that the container programs
 )
 
-// String returns the names of the modes: "region", "region or regiondevel".
+// String returns the names of the modes, such as "region" or "region or regiondevel".
 func (m Modes) String() string {
 	var all []string
 	for i, name := range []string{"af", "region", "regiondevel"} {
@@ -38,7 +38,7 @@ const (
 	KindRegion   = "FpgaRegion"
 )
 
-// Mapping describes the resource that an object's name stands for, or the problem.
+// Mapping describes the resource that an object's name stands for, or why the name doesn't stand for any.
 type Mapping struct {
 	Kind      string
 	Name      string // name of the object
@@ -51,15 +51,15 @@ type Mapping struct {
 	Problem  *Problem
 }
 
-// Problem is the reason why a name does not stand for a resource.
+// Problem is the reason why a name doesn't stand for a resource.
 type Problem struct {
-	Reason  string // reason of the condition: one word
+	Reason  string // the condition's reason: one word
 	Message string
 }
 
 func (p *Problem) Error() string { return p.Message }
 
-// Reasons of problems.
+// The reasons of problems.
 const (
 	InvalidName        = "InvalidName"
 	InvalidInterfaceID = "InvalidInterfaceID"
@@ -71,7 +71,7 @@ func problem(reason, format string, args ...any) *Problem {
 	return &Problem{reason, fmt.Sprintf(format, args...)}
 }
 
-// OfFunction returns the mapping of an AcceleratorFunction. Its resource belongs to the domain.
+// OfFunction returns the mapping for an AcceleratorFunction, with a resource in the domain.
 func OfFunction(domain string, f *v2.AcceleratorFunction) Mapping {
 	m := Mapping{Kind: KindFunction, Name: f.Name, Interface: f.Spec.InterfaceID, AFU: f.Spec.AfuID}
 	var name string
@@ -85,7 +85,7 @@ func OfFunction(domain string, f *v2.AcceleratorFunction) Mapping {
 	}
 	switch {
 	case m.Mode == 0:
-		// Intel's schema accepts all modes that begin with af or end with region.
+		// Intel's schema accepts any mode that begins with af or ends with region.
 		m.Problem = problem(InvalidMode, "mode: found %.40q, want %q or %q", f.Spec.Mode, v2.ModeAF, v2.ModeRegion)
 	case !isCard(m.Interface):
 		m.Problem = badInterface(m.Interface)
@@ -100,7 +100,7 @@ func OfFunction(domain string, f *v2.AcceleratorFunction) Mapping {
 	return m
 }
 
-// OfRegion returns the mapping of an FpgaRegion. Its resource belongs to the domain.
+// OfRegion returns the mapping for an FpgaRegion, with a resource in the domain.
 func OfRegion(domain string, r *v2.FpgaRegion) Mapping {
 	m := Mapping{Kind: KindRegion, Name: r.Name, Mode: RegionDevel, Interface: r.Spec.InterfaceID}
 	if !isCard(m.Interface) {
@@ -116,10 +116,10 @@ func badInterface(id string) *Problem {
 	return problem(InvalidInterfaceID, "interfaceId: found %.40q (%d characters), want the interface id of a card: 32 hexadecimal digits in lower case, not all f", id, len(id))
 }
 
-// name sets the resource, unless pods cannot request the object by its name.
+// name sets the mapping's resource to name, or its problem if pods can't request the object by its name.
 func (m *Mapping) name(domain, name string) {
 	switch {
-	case len(m.Name) > 63: // the API server refuses all other names that cannot be part of a resource name
+	case len(m.Name) > 63: // the API server already rejects any other name that can't be part of a resource name
 		m.Problem = problem(InvalidName, "name: found %d characters, want at most 63: it is part of the name of a resource", len(m.Name))
 	case isResource(m.Name) && m.Name != name:
 		m.Problem = problem(InvalidName, "name: found that of another resource, want another name; this object stands for %s", name)
@@ -128,17 +128,17 @@ func (m *Mapping) name(domain, name string) {
 	}
 }
 
-// isResource reports whether a name looks like a resource in the region and regiondevel modes. Resources in af mode
-// contain base64, and so in practice capital letters, which an object's name can't contain.
+// isResource reports whether an object's name looks like the name of a resource in mode region or regiondevel. Names of
+// resources in mode af contain base64, which in practice includes capital letters, so they can't be names of objects.
 func isResource(name string) bool {
 	id, ok := strings.CutPrefix(name, "region-")
 	return ok && names.IsID(id)
 }
 
-// isCard reports whether a card may have this ID. If a card does not answer, its ID is read as all f.
+// isCard reports whether a card can have this ID. The ID of a card that doesn't answer is read as all f.
 func isCard(id string) bool { return names.IsID(id) && strings.Trim(id, "f") != "" }
 
-// isBitstream reports whether the hook accepts this as a bitstream ID.
+// isBitstream reports whether the hook accepts id as a bitstream's ID.
 func isBitstream(id string) bool {
 	return len(id) >= 8 && len(id) <= 40 && strings.Trim(id, "0123456789abcdef") == "" && strings.Trim(id, "f") != ""
 }
@@ -148,18 +148,18 @@ type Table struct {
 	domain    string
 	functions []v2.AcceleratorFunction
 	regions   []v2.FpgaRegion
-	all       func() []Mapping // derives the mappings when it is first called, because most pods need only one mapping
+	all       func() []Mapping // derives all mappings on the first call, because most pods need only one
 }
 
-// NewTable returns the table for the objects of one namespace, with resources in the domain. The objects must not
-// change while the table is in use.
+// NewTable returns the table for a namespace's objects, with resources in the domain. The objects must not change while
+// the table is in use.
 func NewTable(domain string, functions []v2.AcceleratorFunction, regions []v2.FpgaRegion) *Table {
 	t := &Table{domain: domain, functions: functions, regions: regions}
 	t.all = sync.OnceValue(func() []Mapping { return t.derive(func(string) bool { return true }) })
 	return t
 }
 
-// derive returns the mappings of the objects with the given names.
+// derive returns the mappings for the objects whose names are wanted.
 func (t *Table) derive(wanted func(name string) bool) (all []Mapping) {
 	for i := range t.functions {
 		if f := &t.functions[i]; wanted(f.Name) {
@@ -174,7 +174,7 @@ func (t *Table) derive(wanted func(name string) bool) (all []Mapping) {
 	return all
 }
 
-// ofResource returns the mappings that stand for a resource. The name is given without the domain.
+// ofResource returns the mappings whose resource has this name, which is given without the domain.
 func (t *Table) ofResource(name string) (all []Mapping) {
 	if !names.Ours(name) {
 		return nil
@@ -191,10 +191,10 @@ func (t *Table) ofResource(name string) (all []Mapping) {
 // Domain returns the domain of the resources.
 func (t *Table) Domain() string { return t.domain }
 
-// maxNames limits the list of names in an error.
+// maxNames limits the number of names in an error.
 const maxNames = 20
 
-// Known lists the names that pods can request, in a form that can be appended to an error message.
+// Known lists the names that pods can request, in a form suitable for the end of an error message.
 func (t *Table) Known() string {
 	objects := map[string]int{}
 	for _, m := range t.all() {
@@ -220,16 +220,16 @@ func (t *Table) Known() string {
 type Target struct {
 	Resource string
 	Modes    Modes
-	Function *Mapping // the function that each device is programmed with; nil if there is none
+	Function *Mapping // the function with which each device is programmed; nil if there is none
 	Real     bool     // the pod uses the resource name itself
 }
 
-// ErrUnknown is the error for a name that doesn't belong to any object.
+// ErrUnknown is the error for a name that no object has.
 var ErrUnknown = errors.New("found no " + KindFunction + " or " + KindRegion + " of that name in this namespace")
 
-// Find looks up a name, given without the domain.
+// Find looks up a name, which is given without the domain.
 func (t *Table) Find(name string) (Target, error) {
-	// Resource names take precedence, so that mutating a pod again does not change it.
+	// Resource names take precedence, so that mutating a pod a second time doesn't change it.
 	if all := t.ofResource(name); all != nil {
 		target := Target{Resource: t.domain + "/" + name, Real: true}
 		for _, m := range all {
@@ -254,7 +254,7 @@ func (t *Table) Find(name string) (Target, error) {
 }
 
 // Allows reports whether pods in the namespace are allowed to have cards with this interface programmed with this AFU.
-// Some region-mode function must contain both.
+// They are allowed if a function in mode region contains both.
 func (t *Table) Allows(iface, afu string) bool {
 	name, ok := names.Region(iface)
 	return ok && slices.ContainsFunc(t.ofResource(name), func(m Mapping) bool {

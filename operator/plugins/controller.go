@@ -39,7 +39,7 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/metrics"
 )
 
-// Add adds the controller to a manager, which runs it on the leader.
+// Add adds the controller to a manager, which runs it in the leader.
 func Add(mgr ctrl.Manager, s Settings, log *zap.Logger) error {
 	renderer, err := NewRenderer(s)
 	if err != nil {
@@ -49,7 +49,7 @@ func Add(mgr ctrl.Manager, s Settings, log *zap.Logger) error {
 	if err := errors.Join(v1.AddToScheme(scheme), corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme)); err != nil {
 		return err
 	}
-	// The controller has its own cache, which keeps only some objects and only some of their fields.
+	// The controller has a cache of its own, which only keeps the objects and fields that it needs.
 	ours := labels.SelectorFromSet(labels.Set{labelManagedBy: manager})
 	namespace := map[string]cache.Config{s.Namespace: {}}
 	byObject := map[client.Object]cache.ByObject{
@@ -60,7 +60,7 @@ func Add(mgr ctrl.Manager, s Settings, log *zap.Logger) error {
 	for _, kind := range kinds {
 		mapping, err := mgr.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 		if meta.IsNoMatchError(err) {
-			continue // a kind of the Prometheus Operator; if that is installed later, it is watched after a restart
+			continue // a kind of the Prometheus Operator; if that is installed later, the kind isn't watched until a restart
 		} else if err != nil {
 			return err
 		}
@@ -92,8 +92,8 @@ func Add(mgr ctrl.Manager, s Settings, log *zap.Logger) error {
 	daemonSets.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("DaemonSet"))
 	all := handler.EnqueueRequestsFromMapFunc(r.all)
 	b := ctrl.NewControllerManagedBy(mgr).Named("plugins").
-		// A change to one FpgaDevicePlugin triggers a reconciliation of all of them, because two of them may match the
-		// same nodes.
+		// A change to one FpgaDevicePlugin triggers a reconciliation of all, because several of them may match the same
+		// nodes.
 		WatchesRawSource(source.Kind(c.GetCache(), client.Object(&v1.FpgaDevicePlugin{}), all, predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Kind(c.GetCache(), client.Object(daemonSets), delayed{all}, predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Kind(c.GetCache(), client.Object(&corev1.Node{}), delayed{all}, predicate.Funcs{UpdateFunc: devicesChanged})).
@@ -105,7 +105,7 @@ func Add(mgr ctrl.Manager, s Settings, log *zap.Logger) error {
 	return b.Complete(r)
 }
 
-// kinds are the kinds of objects in the chart.
+// kinds lists the kinds of the chart's objects.
 var kinds = []schema.GroupVersionKind{
 	corev1.SchemeGroupVersion.WithKind("ConfigMap"),
 	corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
@@ -117,7 +117,7 @@ var kinds = []schema.GroupVersionKind{
 	{Group: "monitoring.coreos.com", Version: "v1", Kind: "PrometheusRule"},
 }
 
-// trimNode reduces a node to its name and its resources.
+// trimNode reduces a node to its name and resources.
 func trimNode(object any) (any, error) {
 	if n, ok := object.(*corev1.Node); ok {
 		return &corev1.Node{
@@ -128,7 +128,7 @@ func trimNode(object any) (any, error) {
 	return object, nil
 }
 
-// trimPod reduces a pod to its node and the parts of its status that show why it isn't running.
+// trimPod reduces a pod to its labels, its node, and the parts of its status that show why it isn't running.
 func trimPod(object any) (any, error) {
 	if p, ok := object.(*corev1.Pod); ok {
 		return &corev1.Pod{
@@ -145,16 +145,16 @@ func trimPod(object any) (any, error) {
 	return object, nil
 }
 
-// devicesChanged reports whether a node's resources changed. Kubelets write their node's status every few minutes even
-// if nothing has changed.
+// devicesChanged reports whether a node's resources have changed. A kubelet writes its node's status every few minutes
+// even if nothing has changed.
 func devicesChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Node)
 	after, ok2 := e.ObjectNew.(*corev1.Node)
 	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Status, after.Status)
 }
 
-// delayed enqueues requests with a delay of a second. Each reconciliation sends a dozen requests to the API server, and
-// on a large cluster nodes and pods change many times per second.
+// delayed enqueues requests after a delay of a second. A reconciliation sends a dozen requests to the API server, and
+// on a large cluster, nodes and pods change many times per second.
 type delayed struct{ handler.EventHandler }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -184,7 +184,7 @@ type reconciler struct {
 	client   client.Client // reads from the cache
 	live     client.Reader
 	renderer *Renderer
-	owned    []*metav1.PartialObjectMetadata // one element for each kind that is watched
+	owned    []*metav1.PartialObjectMetadata // one for each watched kind
 	recorder events.EventRecorder
 	log      *zap.Logger
 }
@@ -193,7 +193,7 @@ type reconciler struct {
 func (r *reconciler) all(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
 	var list v1.FpgaDevicePluginList
 	if err := r.client.List(ctx, &list); err != nil {
-		return nil // the cache is not filled yet; later each FpgaDevicePlugin is enqueued
+		return nil // the cache isn't filled yet; when it is, every FpgaDevicePlugin is enqueued
 	}
 	for _, p := range list.Items {
 		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: p.Name}})
@@ -201,11 +201,11 @@ func (r *reconciler) all(ctx context.Context, _ client.Object) (requests []recon
 	return requests
 }
 
-// Reconcile implements [reconcile.Reconciler]. It applies all objects each time, which repairs objects that others have
-// changed. The API server doesn't write unchanged objects.
+// Reconcile implements [reconcile.Reconciler]. It always applies all objects, to undo changes made by others. The API
+// server doesn't write objects that haven't changed.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	p := &v1.FpgaDevicePlugin{}
-	// Don't read from the cache, because it may not contain the last written status yet.
+	// Don't read from the cache, because it may not contain the most recently written status yet.
 	if err := r.live.Get(ctx, req.NamespacedName, p); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -216,7 +216,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	reason, refused := r.install(ctx, p)
 	err := r.publish(ctx, before, p, reason, refused)
 	if reason == reasonForeignObject || reason == reasonApplyFailed {
-		err = errors.Join(refused, err) // the cause may disappear without an event, so try again
+		err = errors.Join(refused, err) // try again, because the cause may disappear without an event
 	}
 	return reconcile.Result{}, err
 }
@@ -224,13 +224,13 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // Reasons for the Accepted condition.
 const (
 	reasonApplied       = "Applied"
-	reasonInvalidValues = "InvalidValues" // the objects of the previous spec stay
+	reasonInvalidValues = "InvalidValues" // the previous spec's objects stay
 	reasonSameNodes     = "SameNodes"     // all objects are deleted
 	reasonForeignObject = "ForeignObject"
 	reasonApplyFailed   = "ApplyFailed"
 )
 
-// install applies the objects of p, and deletes other objects that p owns. It returns the reason for the Accepted
+// install applies p's objects, and deletes any other objects that p owns. It returns the reason for the Accepted
 // condition, and an error if the condition is false.
 func (r *reconciler) install(ctx context.Context, p *v1.FpgaDevicePlugin) (string, error) {
 	var list v1.FpgaDevicePluginList
@@ -241,9 +241,9 @@ func (r *reconciler) install(ctx context.Context, p *v1.FpgaDevicePlugin) (strin
 	if err := r.live.List(ctx, &sets, client.InNamespace(r.renderer.settings.Namespace), client.MatchingLabels{labelName: chartName}); err != nil {
 		return reasonApplyFailed, err
 	}
-	for _, other := range list.Items { // including objects that are being deleted: their plugins run until then
+	for _, other := range list.Items { // including any that are being deleted, because their plugins are still running
 		if older(&other, p) && overlap(selectors(&other, sets.Items), selectors(p, sets.Items)) {
-			// Two plugins on one node would overwrite each other's list of devices.
+			// Two plugins on the same node would overwrite each other's device lists.
 			if err := r.prune(ctx, p, nil); err != nil {
 				return reasonApplyFailed, err
 			}
@@ -276,7 +276,7 @@ func (r *reconciler) install(ctx context.Context, p *v1.FpgaDevicePlugin) (strin
 	return reasonApplied, nil
 }
 
-// selectors returns the node selectors in p's spec and in its DaemonSet. They differ while the spec is rejected.
+// selectors returns the node selectors in p's spec and in its DaemonSet, which differ while the spec is rejected.
 func selectors(p *v1.FpgaDevicePlugin, sets []appsv1.DaemonSet) []map[string]string {
 	all := []map[string]string{nodeSelector(p)}
 	for i := range sets {
@@ -287,8 +287,8 @@ func selectors(p *v1.FpgaDevicePlugin, sets []appsv1.DaemonSet) []map[string]str
 	return all
 }
 
-// older reports whether a was created before b. If both were created in the same second, the one with the name that
-// sorts first counts as older.
+// older reports whether a was created before b. If both were created in the same second, the one whose name sorts first
+// counts as older.
 func older(a, b *v1.FpgaDevicePlugin) bool {
 	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.Name < b.Name
@@ -321,9 +321,9 @@ func (r *reconciler) prune(ctx context.Context, p *v1.FpgaDevicePlugin, keep []*
 	return nil
 }
 
-// daemonSet returns the DaemonSet of p that runs the plugin, or nil. The DaemonSet for the bitstreams does not count.
-// daemonSet reads from the API server. The cache may still contain the generation before the last apply, so an outdated
-// status would look current.
+// daemonSet returns p's DaemonSet for the plugin (not the one for bitstreams), or nil if there is none. It reads from
+// the API server, because the cache may still contain the generation before the last apply, whose outdated status would
+// look current.
 func (r *reconciler) daemonSet(ctx context.Context, p *v1.FpgaDevicePlugin) (*appsv1.DaemonSet, error) {
 	var list appsv1.DaemonSetList
 	if err := r.live.List(ctx, &list, client.InNamespace(r.renderer.settings.Namespace), client.MatchingLabels{labelInstance: p.Name}); err != nil {
@@ -337,7 +337,7 @@ func (r *reconciler) daemonSet(ctx context.Context, p *v1.FpgaDevicePlugin) (*ap
 	return nil, nil
 }
 
-// short cuts text to the maximum length for a condition and a Kubernetes Event.
+// short cuts text to a length that is allowed in a condition and a Kubernetes Event.
 func short(text string) string {
 	const most = 900
 	if len(text) > most {

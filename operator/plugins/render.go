@@ -34,16 +34,15 @@ import (
 
 const (
 	chartName = "accelerator-device-plugin"
-	intelName = "intel-fpga-plugin" // the last part of the path of Intel's image
+	intelName = "intel-fpga-plugin" // last part of the path of Intel's image
 
-	// debugLevel is the lowest logLevel that means debug. Intel's plugin logs with klog, where level 4 is for
-	// debugging.
+	// debugLevel is the lowest logLevel that means debug. Intel's plugin uses klog, where level 4 is for debugging.
 	debugLevel = 4
 
-	// manager is the field manager of the objects, and the value of their label managed-by.
+	// manager is the objects' field manager, and the value of their managed-by label.
 	manager = "accelerator-operator"
 
-	// nodeCondition is the type of the node condition that the policy of the operator's chart allows.
+	// nodeCondition is the only type of node condition that the policy in the operator's chart allows.
 	nodeCondition = "accelerator.b-com.com/CardsHealthy"
 
 	labelManagedBy = "app.kubernetes.io/managed-by"
@@ -51,14 +50,14 @@ const (
 	labelInstance  = "app.kubernetes.io/instance"
 )
 
-// Settings of a [Renderer].
+// Settings are the settings of a [Renderer].
 type Settings struct {
-	Version   string // version of the operator, and the tag of images that have neither a tag nor a digest
+	Version   string // the operator's version, and the tag of images that have neither a tag nor a digest
 	Image     string // REPOSITORY[:TAG][@DIGEST]; used if spec.image is empty or Intel's
 	Namespace string // namespace of the objects
 }
 
-// Renderer renders the chart of the plugin. It is safe for concurrent use.
+// Renderer renders the device plugin's chart. It is safe for concurrent use.
 type Renderer struct {
 	settings Settings
 	chart    *chart.Chart
@@ -84,7 +83,7 @@ func NewRenderer(s Settings) (*Renderer, error) {
 		return nil, fmt.Errorf("chart %s: %w", chartName, err)
 	}
 	c.Metadata.Version, c.Metadata.AppVersion = s.Version, s.Version
-	// The images of a release are in the same registry.
+	// A release's images are in the same registry.
 	if repository, _, _ := splitImage(s.Image); path.Base(repository) == chartName {
 		image := c.Values["bitstreams"].(map[string]any)["image"].(map[string]any)
 		image["repository"] = path.Join(path.Dir(repository), image["repository"].(string))
@@ -94,8 +93,8 @@ func NewRenderer(s Settings) (*Renderer, error) {
 	return &Renderer{s, c, cluster}, nil
 }
 
-// Render returns the objects that install the plugin of p, in the order in which they must be applied. An error means
-// that the chart rejects the spec. The error contains the key of the rejected value.
+// Render returns the objects that install p's plugin, in the order in which they must be applied. It returns an error
+// if the chart rejects the spec. The error contains the key of the rejected value.
 func (r *Renderer) Render(ctx context.Context, p *v1.FpgaDevicePlugin) ([]*unstructured.Unstructured, error) {
 	values, err := r.values(p)
 	if err != nil {
@@ -121,8 +120,8 @@ func (r *Renderer) Render(ctx context.Context, p *v1.FpgaDevicePlugin) ([]*unstr
 		if err := yaml.Unmarshal([]byte(m.Content), &u.Object); err != nil {
 			return nil, fmt.Errorf("%s: %w", m.Name, err)
 		}
-		// If the operator could write policies, no other policy could limit it. So the policy for node conditions is
-		// part of the operator's chart. It applies to all plugins' accounts.
+		// The policy for node conditions is part of the operator's chart, and applies to all plugins' accounts. The
+		// operator must not be able to write policies, because then no policy could limit the operator.
 		if strings.HasPrefix(u.GetKind(), "ValidatingAdmissionPolicy") {
 			continue
 		}
@@ -138,16 +137,16 @@ func (r *Renderer) Render(ctx context.Context, p *v1.FpgaDevicePlugin) ([]*unstr
 	return objects, nil
 }
 
-// normalize removes the empty lists and maps that the API server does not store. Otherwise each apply would be a
-// change, and the controller's watch would trigger the next apply.
+// normalize removes empty lists and maps that the API server wouldn't store. Otherwise each apply would be a change,
+// for which the controller's watch would trigger the next apply.
 func normalize(u *unstructured.Unstructured) error {
 	typed, err := scheme.Scheme.New(u.GroupVersionKind())
 	if runtime.IsNotRegisteredError(err) {
-		return nil // the kind of a CRD, which is stored unchanged
+		return nil // a CRD's kind, whose objects are stored unchanged
 	} else if err != nil {
 		return err
 	}
-	const strict = true // unknown fields are errors
+	const strict = true // treat unknown fields as errors
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, typed, strict); err != nil {
 		return err
 	}
@@ -159,8 +158,8 @@ func normalize(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// leaveOut removes an object's empty lists and maps that the stored object doesn't have. Other fields stay, even if
-// they are false, because applying them resets a field that was changed.
+// leaveOut removes an object's empty lists and maps if the stored object doesn't have them. Other fields stay, even if
+// they are false, so that applying them undoes changes by others.
 func leaveOut(object, stored any) {
 	switch o := object.(type) {
 	case map[string]any:
@@ -188,7 +187,7 @@ func (r *Renderer) values(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The controller relies on the names and labels of the chart.
+	// The controller relies on the chart's names and labels.
 	for _, key := range []string{"nameOverride", "fullnameOverride"} {
 		if _, ok := values[key]; ok {
 			return nil, fmt.Errorf("spec.values.%s: found a value, want none: the objects have the name of the FpgaDevicePlugin", key)
@@ -222,7 +221,7 @@ func (r *Renderer) values(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 		config["mode"] = p.Spec.Mode
 	}
 	if p.Spec.Mode == "region" {
-		// Like Intel's plugin, install the hook in this mode.
+		// In this mode, install the hook, as Intel's plugin does.
 		fields["programming"] = map[string]any{"enabled": true}
 	}
 	if p.Spec.LogLevel >= debugLevel {
@@ -234,7 +233,7 @@ func (r *Renderer) values(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	if len(p.Spec.Tolerations) > 0 {
 		fields["tolerations"] = p.Spec.Tolerations
 	}
-	// Helm's functions accept only maps of type map[string]any.
+	// Helm's functions only accept maps of type map[string]any.
 	raw, err := json.Marshal(fields)
 	if err != nil {
 		return nil, err
@@ -247,9 +246,9 @@ func (r *Renderer) values(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	return values, readable(values)
 }
 
-// readable returns an error if a string in values contains a character that is special in YAML. The chart indents a
-// string only after line feeds, but in YAML other characters also end a line. And Helm's toYaml returns an empty string
-// for a string with a control character.
+// readable returns an error if a string in values contains a character that is special in YAML. The chart indents
+// strings only after line feeds, but in YAML other characters end a line as well, and Helm's toYaml returns an empty
+// string if there is a control character.
 func readable(values map[string]any) error {
 	raw, err := json.Marshal(values)
 	if err != nil {
@@ -275,8 +274,8 @@ func specValues(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	if p.Spec.Values == nil {
 		return map[string]any{}, nil
 	}
-	// Decode it as JSON, because the same text may mean something else or be invalid in YAML. UseNumber keeps the
-	// spelling of numbers.
+	// Decode JSON, because the same text may be invalid or mean something else in YAML. UseNumber keeps the spelling of
+	// numbers.
 	d := json.NewDecoder(bytes.NewReader(p.Spec.Values.Raw))
 	d.UseNumber()
 	values := map[string]any{}
@@ -286,8 +285,8 @@ func specValues(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	return values, nil
 }
 
-// image returns the chart values for an image. An empty reference, or a reference to Intel's image, is replaced with
-// the operator's default.
+// image returns the chart values for an image. If the reference is empty or to Intel's image, it returns the operator's
+// default image.
 func (r *Renderer) image(reference string) map[string]any {
 	if repository, _, _ := splitImage(reference); repository == "" || isIntels(repository) {
 		reference = r.settings.Image
@@ -305,15 +304,15 @@ func splitImage(reference string) (repository, tag, digest string) {
 	return repository, tag, digest
 }
 
-// isIntels reports whether the last part of a repository's path is the name of Intel's image.
+// isIntels reports whether the last part of a repository's path is intelName.
 func isIntels(repository string) bool {
 	return path.Base(repository) == intelName
 }
 
-// refusal rewrites a Helm error as one line, without the introduction and file names.
+// refusal rewrites a Helm error as a single line, without the introduction and file names.
 func refusal(err error) error {
 	text := err.Error()
-	// An error of the schema consists of an introduction, the chart's name, and one line for each key.
+	// An error from the schema consists of an introduction, the chart's name, and a line for each key.
 	if strings.Contains(text, "\n- at '") {
 		var lines []string
 		for line := range strings.Lines(text) {
@@ -325,14 +324,14 @@ func refusal(err error) error {
 		}
 		return errors.New(strings.Join(lines, "; "))
 	}
-	// An error of a template has the form: execution error at (FILE:LINE:COLUMN): SENTENCE
+	// An error from a template has the form: execution error at (FILE:LINE:COLUMN): SENTENCE
 	if place, sentence, ok := strings.Cut(text, "): "); ok && strings.HasPrefix(place, "execution error at (") {
 		return errors.New("values: " + sentence)
 	}
 	return fmt.Errorf("values: %w", err)
 }
 
-// nodeSelector returns the labels that the nodes of p must have, even if the chart rejects the spec.
+// nodeSelector returns the labels that p's nodes must have, even if the chart rejects the spec.
 func nodeSelector(p *v1.FpgaDevicePlugin) map[string]string {
 	values, err := specValues(p)
 	override, ok := values["nodeSelector"]
@@ -345,14 +344,14 @@ func nodeSelector(p *v1.FpgaDevicePlugin) map[string]string {
 	}
 	more, _ := override.(map[string]any)
 	for key, value := range more {
-		if text, ok := value.(string); ok { // the chart refuses other types
+		if text, ok := value.(string); ok { // the chart rejects other types
 			labels[key] = text
 		}
 	}
 	return labels
 }
 
-// overlap reports whether a node can match both a selector in a and a selector in b.
+// overlap reports whether a node can match a selector in a as well as a selector in b.
 func overlap(a, b []map[string]string) bool {
 	for _, a := range a {
 		if slices.ContainsFunc(b, func(b map[string]string) bool { return !disjoint(a, b) }) {
@@ -362,7 +361,7 @@ func overlap(a, b []map[string]string) bool {
 	return false
 }
 
-// disjoint reports whether no node can match both selectors.
+// disjoint reports whether it is impossible for a node to match both selectors.
 func disjoint(a, b map[string]string) bool {
 	for key, value := range a {
 		if other, ok := b[key]; ok && other != value {

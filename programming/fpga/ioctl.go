@@ -8,13 +8,13 @@ import (
 	"unsafe"
 )
 
-// requests contains the ioctl requests for a driver's FME. The two drivers use different numbers. Sources:
-// include/uapi/linux/fpga-dfl.h (DFL_FPGA_FME_PORT_*), and FPGA_FME_PORT_* in intel-fpga.h.
+// requests describes the ioctl requests that a driver accepts for an FME. The two drivers use different numbers.
+// Sources: include/uapi/linux/fpga-dfl.h (DFL_FPGA_FME_PORT_*), and FPGA_FME_PORT_* in intel-fpga.h.
 type requests struct {
 	program, release, assign uintptr
 
-	programSize uint32 // size of programArg for the driver, excluding fields that the driver doesn't have
-	portNumber  bool   // the argument for release and assign is the port number instead of a portArg
+	programSize uint32 // size of programArg without the fields that the driver doesn't have
+	portNumber  bool   // release and assign take a pointer to the port number instead of a portArg
 }
 
 var (
@@ -22,14 +22,14 @@ var (
 	opaeRequests = requests{program: 0xb580, release: 0xb581, assign: 0xb582, programSize: 32}
 )
 
-// programArg is struct dfl_fpga_fme_port_pr, and struct fpga_fme_port_pr with the status.
+// programArg is dfl's struct dfl_fpga_fme_port_pr and, with the status field, opae's struct fpga_fme_port_pr.
 type programArg struct {
 	size          uint32 // argsz
 	flags         uint32
 	port          uint32
 	bufferSize    uint32
 	bufferAddress uint64
-	status        uint64 // opae only: written by the driver after EIO
+	status        uint64 // opae only: set by the driver if it returns EIO
 }
 
 // portArg is opae's struct fpga_fme_port_release and fpga_fme_port_assign.
@@ -49,13 +49,13 @@ func ioctlDriver(fd int, request uintptr, arg unsafe.Pointer) error {
 	return nil
 }
 
-// programPort asks the driver of the FME open at fd to program a port with data. data must not be in memory managed by
-// Go. The driver copies it first (fme_pr, dfl-fme-pr.c). text describes the card's errors, if the driver returns them.
+// programPort asks the driver to program a port with data, which must not be in memory managed by Go. The driver copies
+// data first (fme_pr, dfl-fme-pr.c). fd is the open FME. text describes the card's errors if the driver returns them.
 func (r requests) programPort(do ioctl, fd, port int, data []byte) (text string, err error) {
 	arg := &programArg{
 		size:          r.programSize,
 		port:          uint32(port),
-		bufferSize:    uint32(len(data)), // programming.MaxSize limits it
+		bufferSize:    uint32(len(data)), // fits, because of programming.MaxSize
 		bufferAddress: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(data)))),
 	}
 	err = do(fd, r.program, unsafe.Pointer(arg))
@@ -72,7 +72,7 @@ func (r requests) movePort(do ioctl, fd int, request uintptr, port int) error {
 	return do(fd, request, unsafe.Pointer(arg))
 }
 
-// statusText returns a text for opae's status bits (DEFINE_FPGA_PR_ERR_MSG).
+// statusText describes opae's status bits (DEFINE_FPGA_PR_ERR_MSG).
 func statusText(status uint64) string {
 	names := []string{"operation error", "CRC error", "incompatible bitstream", "IP protocol error",
 		"FIFO overflow", "time-out", "secure load error"}

@@ -20,12 +20,12 @@ import (
 // Programmer programs a node's cards.
 type Programmer struct {
 	Host    Host
-	LockDir string            // directory with a lock file for each FME
+	LockDir string            // directory for the lock files, one for each FME
 	Store   programming.Store // where an AOCX is unpacked
-	Always  bool              // Program also programs a port that already has the AFU
-	Max     MaxTemperature    // Program rejects a card that is hotter than this
-	// Begin, if not nil, is called with the lock held, before Program opens a node. If it returns an error, Program
-	// returns that error.
+	Always  bool              // program a port even if it already has the AFU
+	Max     MaxTemperature    // reject cards that are hotter than this
+	// Begin, if not nil, is called with the lock held, before Program opens a device node. If Begin returns an error,
+	// Program returns it.
 	Begin func() error
 
 	do   ioctl // nil means ioctlDriver
@@ -35,12 +35,12 @@ type Programmer struct {
 // ErrLoaded is returned by [Programmer.Program] for a port that already has the AFU.
 var ErrLoaded = errors.New("the port has the AFU already")
 
-// Program programs one of a card's ports and returns once the port has the bitstream's AFU. It blocks until it has the
-// FME's lock, and returns when ctx is done. If [Loaded] reports that the port already has the AFU, because another
-// process was faster, Program returns [ErrLoaded].
+// Program programs one of a card's ports. It first waits for the FME's lock. It returns once the port has the
+// bitstream's AFU, or when ctx is done. If another process was faster and the port already has the AFU according to
+// [Loaded], Program returns [ErrLoaded].
 //
 // Program returns the errors of [Fits] and [MaxTemperature.Check], and an error if another process has the FME or the
-// port open. An error says, on one line, which card it is about and what to do.
+// port open. Each error is one line that names the card and says what to do.
 func (p Programmer) Program(ctx context.Context, card Card, port Port, b *programming.Bitstream) error {
 	if port.Number < 0 {
 		return fmt.Errorf("card %s, %s: found no driver, want it bound: %s", card.ID(), port.Name, card.Rebind())
@@ -48,8 +48,8 @@ func (p Programmer) Program(ctx context.Context, card Card, port Port, b *progra
 	return within(ctx, card, port.Number, func() error { return p.program(ctx, card, port.Number, b) })
 }
 
-// Release removes the port with this number from the physical function, so that a virtual function can use it. The
-// driver rejects this while a process has the port open.
+// Release detaches the port with this number from the physical function, so that a virtual function can use it. The
+// driver refuses to do so while a process has the port open.
 func (p Programmer) Release(ctx context.Context, card Card, number int) error {
 	return within(ctx, card, number, func() error {
 		return p.move(ctx, card, number, "release", func(r requests) uintptr { return r.release })
@@ -63,9 +63,9 @@ func (p Programmer) Assign(ctx context.Context, card Card, number int) error {
 	})
 }
 
-// within runs work, which returns when ctx is done unless a request or an attribute read blocks. In that case within
-// returns before work does, and the process should then exit. The kernel keeps the process's lock until the request has
-// returned.
+// within runs work, which should return when ctx is done. If a request or an attribute read still blocks at that point,
+// within returns without waiting for work, and the process should exit. The kernel keeps the process's lock until the
+// request has returned.
 func within(ctx context.Context, card Card, number int, work func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- work() }()
@@ -73,7 +73,7 @@ func within(ctx context.Context, card Card, number int, work func() error) error
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		const grace = 200 * time.Millisecond // time for work to return its error, which contains the cause
+		const grace = 200 * time.Millisecond // give work time to return its error, which contains the cause
 		select {
 		case err = <-done:
 		case <-time.After(grace):
@@ -123,7 +123,7 @@ func (p Programmer) program(ctx context.Context, card Card, number int, b *progr
 	if err != nil {
 		return err
 	}
-	// Unpacking an AOCX takes seconds, so there may be a different card in the slot by now.
+	// Unpacking an AOCX takes seconds, so the card in the slot may have been replaced.
 	id, err := t.readInterfaceID()
 	if err == nil && id != b.InterfaceID {
 		err = fmt.Errorf("interface: found %q, want %q: another card has taken its place", id, b.InterfaceID)
@@ -139,7 +139,7 @@ func (p Programmer) program(ctx context.Context, card Card, number int, b *progr
 	}
 	syscall.Close(unused)
 	text, err := t.programPort(p.ioctl(), fme, number, data.Data)
-	syscall.Close(fme) // close it before the card is read back; see doc.go
+	syscall.Close(fme) // close it before reading the card; see doc.go
 	if err != nil {
 		return t.explain(err, portDir, text)
 	}
@@ -147,7 +147,7 @@ func (p Programmer) program(ctx context.Context, card Card, number int, b *progr
 }
 
 func (p Programmer) move(ctx context.Context, card Card, number int, verb string, request func(requests) uintptr) error {
-	const most = 255 // maximum port number in sysfs; requests have 32 bits for it
+	const most = 255 // largest port number in sysfs, although requests have 32 bits for it
 	if number < 0 || number > most {
 		return fmt.Errorf("%s: found port number %d, want 0 to %d", verb, number, most)
 	}
@@ -190,12 +190,12 @@ func (p Programmer) ioctl() ioctl {
 var errNoFME = errors.New("the card has no FME: program a virtual function on the host that has its physical function")
 
 // Loaded reports whether the port already had the bitstream's AFU when it was read. It returns false for an AOCX, and
-// for a GBS with the id [programming.OpenCL], because all AOCX files have that id.
+// for a GBS with the AFU id [programming.OpenCL], because every AOCX has that id.
 func Loaded(port Port, b *programming.Bitstream) bool {
 	return b.Format == programming.GBS && b.AFUID != programming.OpenCL && port.AFUID == b.AFUID
 }
 
-// Fits returns an error unless the port, in the state in which it was read, can be programmed with the bitstream.
+// Fits returns an error unless the port, as it was when it was read, can be programmed with the bitstream.
 func Fits(card Card, port Port, b *programming.Bitstream) error {
 	switch {
 	case sysfs.AllOnes(b.InterfaceID) || sysfs.AllOnes(b.AFUID):
@@ -219,14 +219,14 @@ func Fits(card Card, port Port, b *programming.Bitstream) error {
 	return port.AFUErr
 }
 
-// taken is a card whose lock is held by this process. It was read with the lock held.
+// taken is a card whose lock this process holds. The card was read with the lock held.
 type taken struct {
 	place
 	card Card
 	lock *privatedir.Lock
 }
 
-// take acquires a card's lock. It then rereads the card, because there may be a different card at its address by now.
+// take acquires a card's lock, and then rereads the card, because there may be a different one at its address by now.
 func (p Programmer) take(ctx context.Context, card Card) (t taken, err error) {
 	if card.FME == "" {
 		return t, errNoFME
@@ -249,10 +249,10 @@ func (p Programmer) take(ctx context.Context, card Card) (t taken, err error) {
 	return t, nil
 }
 
-// open opens a node. Tests replace it.
+// open opens a device node. Tests replace it.
 type open func(path string, flags int, perm uint32) (fd int, err error)
 
-// openNode opens the node of the FME or port whose sysfs directory is dir.
+// openNode opens the device node of the FME or port whose sysfs directory is dir.
 func (p Programmer) openNode(dir string, flag int) (fd int, err error) {
 	h, open, name := p.Host, p.open, base(dir)
 	if open == nil {
@@ -270,7 +270,8 @@ func (p Programmer) openNode(dir string, flag int) (fd int, err error) {
 	case err != nil:
 		return -1, fmt.Errorf("%s: %w%s", path, err, remedy(err))
 	}
-	// Before the open, the node may have been replaced, or its number may have been reused for another card.
+	// The device node may have been replaced just before it was opened, or its number may have been reused for another
+	// card.
 	var st syscall.Stat_t
 	err = syscall.Fstat(fd, &st)
 	if err == nil && st.Mode&syscall.S_IFMT == syscall.S_IFCHR {
@@ -288,7 +289,7 @@ func (p Programmer) openNode(dir string, flag int) (fd int, err error) {
 	return fd, nil
 }
 
-// remedy returns what to do about an error from a node, or "".
+// remedy returns what the user can do about an error from a device node, or "".
 func remedy(err error) string {
 	switch {
 	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EACCES):
@@ -301,8 +302,7 @@ func remedy(err error) string {
 	return ""
 }
 
-// explain adds to the error from a programming request the errors that the card and its driver report, and what to do
-// about them.
+// explain adds to the error of a programming request what the card and its driver report, and what the user can do.
 func (t taken) explain(err error, portDir, text string) error {
 	if _, gone := os.Lstat(portDir); errors.Is(gone, fs.ErrNotExist) {
 		return fmt.Errorf("programming: %w: the card has left meanwhile", err)
@@ -315,8 +315,8 @@ func (t taken) explain(err error, portDir, text string) error {
 	case errors.Is(err, syscall.ETIMEDOUT):
 		hint = ": the card did not finish in time: it was pulled, or does not answer; reset it or its slot, or power the node off and on"
 	case errors.Is(err, syscall.EINVAL):
-		// Source: fme_pr, dfl-fme-pr.c. Either the FME is being removed, or the card is dead, so its bridges can't be
-		// disabled. The port number isn't the cause, because the port existed a moment ago.
+		// Source: fme_pr, dfl-fme-pr.c. Either the FME is being removed, or the bridges can't be disabled because the
+		// card is dead. The port number isn't the cause, because the port existed a moment ago.
 		hint = ": the driver refuses the request, want a card that answers: dmesg"
 		if t.name == "opae" {
 			hint += "; or the length of the raw bitstream is not a multiple of 4"
@@ -332,7 +332,7 @@ func (t taken) explain(err error, portDir, text string) error {
 	return fmt.Errorf("programming: %w%s", err, hint)
 }
 
-// managerStatus returns, on one line, the errors reported by a dfl card's FPGA manager (status_show,
+// managerStatus returns the errors that a dfl card's FPGA manager reports, on one line (status_show,
 // drivers/fpga/fpga-mgr.c).
 func (t taken) managerStatus() string {
 	files, _ := fs.Glob(os.DirFS(t.fme), t.status) // the only possible error is a malformed pattern
@@ -344,8 +344,8 @@ func (t taken) managerStatus() string {
 	return ""
 }
 
-// readBack blocks until the port has the bitstream's AFU. A second is enough, because the driver enables the port
-// before the request returns.
+// readBack waits for up to a second until the port has the bitstream's AFU. This is long enough, because the driver
+// enables the port before the request returns.
 func (t taken) readBack(ctx context.Context, portDir string, b *programming.Bitstream) error {
 	const most, interval = time.Second, 20 * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, most)
@@ -375,9 +375,9 @@ func (t taken) readBack(ctx context.Context, portDir string, b *programming.Bits
 	}
 }
 
-// Rebind returns a shell command that unbinds a card's driver and binds it again, which enables its ports. After a
-// failed programming, a dfl port stays disabled for as long as its driver is bound (disable_count, dfl-afu-main.c).
-// After Assign, a port has no driver.
+// Rebind returns a shell command that unbinds and rebinds the card's driver, which enables the card's ports. A dfl port
+// stays disabled after a programming failure until its driver is rebound (disable_count, dfl-afu-main.c), and has no
+// driver after Assign.
 func (c Card) Rebind() string {
 	i := slices.IndexFunc(drivers, func(d *driver) bool { return d.name == c.Driver })
 	return fmt.Sprintf("for f in unbind bind; do echo %s > /sys/bus/pci/drivers/%s/$f; done", c.Address, drivers[max(i, 0)].pci)

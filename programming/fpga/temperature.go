@@ -10,23 +10,23 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sensors"
 )
 
-// MaxTemperature determines which cards are too hot to be programmed. The zero value rejects a card if any part has
-// reached its own warning limit.
+// MaxTemperature determines which cards are too hot to be programmed. The zero value rejects a card if any part of it
+// has reached that part's warning limit.
 type MaxTemperature struct {
-	// Die also rejects a card whose FPGA has reached this temperature in °C; 0 means that there is no such limit. If
-	// Die is set, a card whose temperature isn't known is rejected.
+	// Die is an additional limit for the FPGA itself, in °C, or 0 for none. If Die is set, cards whose temperature
+	// isn't known are rejected.
 	Die float64
-	Off bool // all cards are accepted, and no sensors are read
+	Off bool // accept all cards, without reading sensors
 }
 
-// longestReading is how long reading a card's temperatures may take. A board's controller takes about 10 ms.
+// longestReading is how long reading a card's temperatures may take. It takes a board's controller about 10 ms.
 const longestReading = 2 * time.Second
 
-// Check returns an error if the card is too hot. It reads the sensors of the card's FME and its board's controller, and
-// blocks for up to 2 s, or until ctx is done. After that, nothing waits for its goroutine.
+// Check returns an error if the card is too hot. It reads the sensors of the card's FME and of the board's controller,
+// for up to 2 s or until ctx is done. If a read is still blocked then, its goroutine is abandoned.
 //
-// A sensor that can't be read in this time doesn't count, because this failure says nothing about the card: the driver
-// for the board's controller may be missing or busy with an update, and the card protects itself.
+// A sensor that can't be read in this time is ignored, because the failure says nothing about the card: the driver of
+// the board's controller may be missing or busy with an update. The card also protects itself.
 func (m MaxTemperature) Check(ctx context.Context, h Host, card Card) error {
 	if m.Off {
 		return nil
@@ -58,7 +58,7 @@ func (m MaxTemperature) check(h Host, card Card) error {
 		limits, err := s.Limits()
 		failed = errors.Join(failed, err)
 		if limits.Least() == 0 && m.Die == 0 {
-			continue // nothing to compare it with
+			continue // nothing to compare the value with
 		}
 		value, err := s.Read()
 		if err != nil {
@@ -93,6 +93,6 @@ func (m MaxTemperature) unknown(err error) error {
 	if err == nil {
 		err = errors.New("no sensor")
 	}
-	first, _, _ := strings.Cut(err.Error(), "\n") // there may be many lines
+	first, _, _ := strings.Cut(err.Error(), "\n") // there may be several lines
 	return fmt.Errorf("the temperature of the FPGA is not known (%s), want less than %g °C (--max-temperature)", first, m.Die)
 }

@@ -10,28 +10,29 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 )
 
-// placement is a pair with the card and port assigned to it.
+// placement is a pair together with the card and port assigned to it.
 type placement struct {
 	pair
 	card   fpga.Card
 	port   fpga.Port
 	loaded bool   // the port already has the AFU
-	device string // id of the allocated device, for the log: the card or one of its ports
+	device string // for the log: id of the allocated device, which is the card or one of its ports
 }
 
-// assign returns a card for each pair, in the order of pairs. A card gets at most one pair, and must have a port. If a
-// card already has a requested AFU, it keeps it. The remaining pairs get the remaining cards in order.
+// assign assigns a card to each pair, and returns the placements in the order of pairs. Each card, which must have a
+// port, gets at most one pair. A card that already has a requested AFU keeps that AFU. The remaining pairs get the
+// remaining cards in order.
 //
-// The result must stay the same while the cards are being programmed according to it. So assign first decides which AFU
-// each card gets, treating equal pairs as one, and then which of the equal pairs gets which card. It goes through the
+// The result must not change while the cards are being programmed. So assign first decides which AFU each card gets,
+// treating equal pairs as one, and then distributes those cards among the equal pairs. The first step loops over the
 // cards rather than the pairs, because a card with several ports may have several AFUs.
 func assign(pairs []pair, cards []fpga.Card) ([]placement, error) {
 	type demand struct {
-		pair // the first of several equal ones
+		pair // the first of several equal pairs
 		open int
 	}
 	var demands []demand
-	index := map[[2]string]int{} // index of a demand, by its ids; this is a map because a pod can request 100,000 pairs
+	index := map[[2]string]int{} // index into demands, by ids; a map, because a pod can request 100,000 pairs
 	for _, p := range pairs {
 		ids := [2]string{p.interfaceID, p.afu}
 		if _, ok := index[ids]; !ok {
@@ -73,8 +74,7 @@ func assign(pairs []pair, cards []fpga.Card) ([]placement, error) {
 	return placements, nil
 }
 
-// choosePort returns the port on a card to use for a pair: the port that already has the AFU, or otherwise the first
-// one.
+// choosePort returns the card's port to use for a pair: one that already has the AFU, or otherwise the first port.
 func choosePort(card fpga.Card, p pair) (port fpga.Port, loaded bool) {
 	for _, port := range card.Ports {
 		if card.InterfaceID == p.interfaceID && port.AFUID == p.afu && p.afu != programming.OpenCL {
@@ -84,7 +84,7 @@ func choosePort(card fpga.Card, p pair) (port fpga.Port, loaded bool) {
 	return card.Ports[0], false
 }
 
-// describe returns a list of cards and their interfaces as text.
+// describe lists the cards and their interfaces as text.
 func describe(cards []fpga.Card) string {
 	var all []string
 	for _, c := range cards {

@@ -24,7 +24,7 @@ const (
 	maxConfig = 16 << 20
 )
 
-// state is the part of the OCI state that the hook uses.
+// state is the part of the OCI state that the hook needs.
 type state struct {
 	ID     string `json:"id"`
 	Bundle string `json:"bundle"`
@@ -41,7 +41,7 @@ func readState(r io.Reader) (state, error) {
 	return s, nil
 }
 
-// config is the part of config.json that the hook uses. Missing parts are nil.
+// config is the part of config.json that the hook needs. Missing parts are nil.
 type config struct {
 	Process *struct {
 		Env []string `json:"env"`
@@ -60,7 +60,7 @@ type config struct {
 // entry is a hook in config.json.
 type entry struct {
 	Path string   `json:"path"`
-	Args []string `json:"args"` // including the program's name
+	Args []string `json:"args"` // starting with the program's name
 }
 
 // readConfig reads a config.json. It rejects links, and doesn't block if the file is a FIFO.
@@ -83,7 +83,7 @@ func readConfig(path string) (config, error) {
 	return c, err
 }
 
-// decode decodes all of r as a single JSON object. It ignores unknown fields.
+// decode decodes r, which must contain nothing but one JSON object. It ignores unknown fields.
 func decode(r io.Reader, limit int64, into any) error {
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {
@@ -104,22 +104,22 @@ const (
 	afuPrefix    = "FPGA_AFU_"
 )
 
-// pair is an AFU that the container requests on a card.
+// pair is a container's request for an AFU on a card with a certain interface.
 type pair struct {
 	name        string // for messages
 	interfaceID string // 32 lower-case hex digits
 	afu         string // 8 to 40 lower-case hex digits: an AFU's id or an AOCX's hash
 }
 
-// pairs returns the pairs in the container's environment, ordered by their numbers.
+// pairs returns the pairs in the container's environment, ordered by number.
 func (c config) pairs() ([]pair, error) {
 	if c.Process == nil || c.Process.Env == nil {
 		return nil, errors.New("process.env: found none, want the environment of the container")
 	}
 	regions, afus := map[string]string{}, map[string]string{}
 	for _, variable := range c.Process.Env {
-		// If a variable occurs twice, the last one counts, because that is the one runc passes to the process
-		// (prepareEnv, libcontainer/env.go).
+		// If a variable occurs twice, the last value counts, because runc passes that one to the process (prepareEnv,
+		// libcontainer/env.go).
 		name, value, _ := strings.Cut(variable, "=")
 		for prefix, values := range map[string]map[string]string{regionPrefix: regions, afuPrefix: afus} {
 			number, ok := numbered(name, prefix)
@@ -161,14 +161,15 @@ func (c config) pairs() ([]pair, error) {
 	return pairs, nil
 }
 
-// numbered returns the decimal number after prefix. It returns false for any other name, which the hook ignores.
+// numbered returns the decimal number that follows prefix in name. It returns false for other names, which the hook
+// ignores.
 func numbered(name, prefix string) (number string, ok bool) {
 	number, ok = strings.CutPrefix(name, prefix)
 	return number, ok && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
-// compareNumbers compares decimal numbers of any length. Numbers with the same value may belong to different variables:
-// 1 sorts before 01.
+// compareNumbers compares decimal numbers of any length. 1 sorts before 01, because FPGA_AFU_1 and FPGA_AFU_01 are
+// different variables.
 func compareNumbers(a, b string) int {
 	x, y := strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
 	return cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(x, y), cmp.Compare(len(a), len(b)))
@@ -183,7 +184,7 @@ func parseAFU(s string) (string, error) {
 	return id, notAllOnes(id)
 }
 
-// notAllOnes returns an error for an id whose digits are all f, which is what a card that doesn't answer reports.
+// notAllOnes returns an error for an id whose digits are all f. That is what a card that doesn't answer reports.
 func notAllOnes(id string) error {
 	if sysfs.AllOnes(id) {
 		return fmt.Errorf("found %q, want an id that is not all f", id)
@@ -191,7 +192,7 @@ func notAllOnes(id string) error {
 	return nil
 }
 
-// ports returns the paths of dfl and opae ports in linux.devices. It ignores block devices, because the pod can choose
+// ports returns the paths of the dfl and opae ports in linux.devices. It ignores block devices, because pods can choose
 // their paths (volumeDevices).
 func (c config) ports() ([]string, error) {
 	if c.Linux == nil || c.Linux.Devices == nil {

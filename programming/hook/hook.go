@@ -22,21 +22,21 @@ import (
 
 // Flags are the flags of an invocation, or of one of the hook's entries in config.json.
 type Flags struct {
-	Devices []string // cards to program, each with a name for [fpga.Find]; if there are none, all cards
-	AFU     string   // AFU for these cards; "" means the AFUs in the container's environment
+	Devices []string // names of the cards to program, as in [fpga.Find]; if there are none, program all cards
+	AFU     string   // AFU for these cards; if it is "", the container's environment chooses the AFUs
 }
 
 // Hook is one invocation of the hook. It must be used only once.
 type Hook struct {
 	Flags
-	// Self is this program's path, with links resolved.
+	// Self is the path of this program, with symbolic links resolved.
 	Self string
-	// Parse parses the arguments of an entry in config.json. The first one is the program's name.
+	// Parse parses the arguments of an entry in config.json. The first argument is the program's name.
 	Parse func(args []string) (Flags, error)
 
-	// Always also programs a port that already reports the requested AFU. The bitstream in the port chooses the id that
-	// the port reports, so a pod that could program the card may have left behind a different bitstream with the same
-	// id.
+	// If Always is set, ports are programmed even if they already report the requested AFU. The id that a port reports
+	// comes from its bitstream, so a pod that could program the card may have left behind a different bitstream with
+	// the same id.
 	Always bool
 
 	Host    fpga.Host
@@ -47,16 +47,17 @@ type Hook struct {
 	at atomic.Pointer[step]
 }
 
-// step is an invocation's current step, for errors and the log.
+// step is the current step of an invocation, for errors and the log.
 type step struct {
-	about     string // what an error begins with
+	about     string // start of the error message
 	container string
 	placement // empty until cards have been assigned
 	file      string
-	began     time.Time // when the invocation started, and later when the placement started
+	began     time.Time // when the invocation started or, later, when work on the placement started
 }
 
-// Run programs the cards of the container whose OCI state is on stdin. It also logs its error, which is a single line.
+// Run programs the cards of the container whose OCI state is on stdin. If it fails, it logs the error before returning
+// it. The error is a single line.
 func (h *Hook) Run(ctx context.Context, stdin io.Reader) error {
 	h.enter(step{about: "OCI state on stdin", began: time.Now()})
 	done := make(chan error, 1)
@@ -65,8 +66,8 @@ func (h *Hook) Run(ctx context.Context, stdin io.Reader) error {
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		// The error from run contains the cause, so Run waits for it for a moment. A read that blocks doesn't end when
-		// ctx is done.
+		// Wait a moment for the error from run, which contains the cause. A read that blocks doesn't end when ctx is
+		// done.
 		select {
 		case err = <-done:
 		case <-time.After(time.Second):
@@ -87,7 +88,7 @@ func (h *Hook) Run(ctx context.Context, stdin io.Reader) error {
 	return err
 }
 
-// run does Run's work.
+// run does the work of Run.
 func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 	state, err := readState(stdin)
 	if err != nil {
@@ -101,7 +102,7 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 	config, err := readConfig(filepath.Join(state.Bundle, "config.json"))
 	var pairs []pair
 	names := h.Devices
-	if h.AFU == "" { // with --afu, config.json isn't needed
+	if h.AFU == "" { // with --afu, config.json isn't required
 		if err != nil {
 			return err
 		}
@@ -112,7 +113,7 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 			return err
 		}
 	}
-	nodes, _ := config.ports() // the ports' nodes in the container; nil if not known
+	nodes, _ := config.ports() // the ports' device nodes in the container; nil if unknown
 
 	at.about = "cards of the container"
 	h.enter(at)
@@ -134,7 +135,7 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 
 	for _, p := range placements {
 		if !own[p.card.Address] {
-			continue // the card's own entry programs it
+			continue // another entry programs this card
 		}
 		at.about, at.placement, at.began = p.name, p, time.Now()
 		h.enter(at)
@@ -145,19 +146,19 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 	return nil
 }
 
-// program programs a placement's port, unless the port has the AFU and Always is false. nodes lists the ports in the
-// container.
+// program programs a placement's port, unless the port already has the AFU and Always is false. nodes lists the ports'
+// device nodes in the container.
 func (h *Hook) program(ctx context.Context, at step, nodes []string) error {
 	p := at.placement
-	// When a card has left, the kernel reuses its ports' numbers for another card. If the daemon isn't running, the CDI
-	// spec may be older than that, and give the container another pod's port.
+	// After a card has left, the kernel reuses its ports' numbers for another card. If the daemon wasn't running at the
+	// time, the CDI spec may be outdated and give the container another pod's port.
 	if nodes != nil && !slices.ContainsFunc(nodes, func(node string) bool { return filepath.Base(node) == p.port.Name }) {
 		return fmt.Errorf("card %s: the CDI spec is outdated, so the container has %s instead of %s: check that the device plugin, or the DRA driver, runs",
 			p.card.ID(), strings.Join(nodes, ", "), p.port.Name)
 	}
 	loaded := p.loaded && !h.Always
 	if !loaded {
-		b, err := h.Store.Lookup(p.interfaceID, p.afu) // Lookup checks the file's interface
+		b, err := h.Store.Lookup(p.interfaceID, p.afu) // Lookup also checks the interface in the file
 		if err != nil {
 			return fmt.Errorf("card %s: %w", p.card.ID(), err)
 		}
@@ -181,7 +182,7 @@ func (h *Hook) program(ctx context.Context, at step, nodes []string) error {
 
 func (h *Hook) enter(at step) { h.at.Store(&at) }
 
-// given returns the names of the cards that the container was given.
+// given returns the names of the cards that were allocated to the container.
 func (h *Hook) given(c config) ([]string, error) {
 	var names []string
 	for i, entry := range c.Hooks.CreateRuntime {
@@ -192,19 +193,20 @@ func (h *Hook) given(c config) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("hooks.createRuntime[%d].args: %w", i, err)
 		}
-		if flags.AFU == "" { // with --afu, the entry's cards don't get a pair
+		if flags.AFU == "" { // cards of an entry with --afu don't get a pair
 			names = append(names, flags.Devices...)
 		}
 	}
-	// If config.json lists this program under a different path, isSelf doesn't find its entries.
+	// If config.json lists this program under another path, isSelf doesn't recognize its entries, so add the devices of
+	// this invocation.
 	if names = append(names, h.Devices...); len(names) > 0 {
 		return names, nil
 	}
 	return c.ports()
 }
 
-// isSelf reports whether path leads to this program. It compares paths rather than files, because after an upgrade the
-// path leads to a different file from the one this process is running.
+// isSelf reports whether path leads to this program. It compares paths rather than files, because after an upgrade, the
+// path leads to a file other than the one that this process runs.
 func (h *Hook) isSelf(path string) bool {
 	if filepath.IsAbs(path) && path != h.Self {
 		path, _ = filepath.EvalSymlinks(path)
@@ -212,7 +214,7 @@ func (h *Hook) isSelf(path string) bool {
 	return path == h.Self
 }
 
-// named returns the placements for --afu, one for each --device. Two of them may be ports on the same card.
+// named returns the placements for --afu, one for each --device. Several of them may be for ports of the same card.
 func (h *Hook) named() ([]placement, error) {
 	afu, err := parseAFU(h.AFU)
 	if err != nil {
@@ -237,8 +239,8 @@ func (h *Hook) named() ([]placement, error) {
 	return all, nil
 }
 
-// find returns the cards with these names, once each, in the order of names. A card contains only the ports that the
-// names select. own contains the addresses of the cards that this invocation programs.
+// find returns the named cards, once each, in the order of names. A card contains only the ports that the names select.
+// own holds the addresses of the cards that this invocation programs.
 func (h *Hook) find(names []string) (cards []fpga.Card, own map[string]bool, err error) {
 	own = map[string]bool{}
 	for i, name := range names {

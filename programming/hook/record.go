@@ -16,12 +16,12 @@ import (
 )
 
 // maxFile is the maximum size of a log file, in bytes. A file that has reached this size is renamed to FILE.1,
-// replacing any existing file.
+// replacing any previous FILE.1.
 const maxFile = 1 << 20
 
-// NewLog returns a log in the daemon's format. It sends lines to the socket of the node's syslog or journal. If the
-// socket doesn't accept a line immediately, the line is appended to the file. Logging takes at most half a second. A
-// line that can't be written is dropped.
+// NewLog returns a logger that uses the daemon's format. It sends each line to socket, which belongs to the node's
+// syslog or journal. If the socket doesn't accept a line immediately, the line is appended to file. Logging a line
+// takes at most half a second. A line that can't be written is dropped.
 func NewLog(socket, file string) *zap.Logger {
 	core := func(severity int, level zapcore.LevelEnabler) zapcore.Core {
 		return zapcore.NewCore(zapcore.NewJSONEncoder(logevent.Keys()), sink{socket, file, severity}, level)
@@ -33,7 +33,7 @@ type only zapcore.Level
 
 func (o only) Enabled(l zapcore.Level) bool { return l == zapcore.Level(o) }
 
-// sink writes lines of a single syslog severity.
+// sink writes lines with one syslog severity.
 type sink struct {
 	socket, file string
 	severity     int
@@ -47,7 +47,7 @@ func (s sink) Write(line []byte) (int, error) {
 	go func() {
 		defer close(done)
 		if err := s.send(text); err != nil {
-			_ = appendTo(s.file, text) // the hook's own error ends up in the pod's event
+			_ = appendTo(s.file, text) // if this fails too, the hook's error still ends up in the pod's event
 		}
 	}()
 	select {
@@ -57,7 +57,7 @@ func (s sink) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// send sends a line as one datagram. Package log/syslog does the same, but would block if the reader has stalled.
+// send sends a line as one datagram. It doesn't use package log/syslog, which would block if the reader stalls.
 func (s sink) send(line []byte) error {
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -69,8 +69,8 @@ func (s sink) send(line []byte) error {
 	return syscall.Sendto(fd, message, 0, &syscall.SockaddrUnix{Name: s.socket})
 }
 
-// appendTo appends a line to the file at path. Because /var/log may be group-writable, it doesn't follow links, and
-// rejects a file owned by another user.
+// appendTo appends a line to the file at path. It doesn't follow links and rejects files owned by other users, because
+// /var/log may be group-writable.
 func appendTo(path string, line []byte) error {
 	for {
 		file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
@@ -85,8 +85,8 @@ func appendTo(path string, line []byte) error {
 	}
 }
 
-// appendOrRotate appends a line to file, or renames the file if it is full. It holds the file's lock, which is released
-// when the file is closed.
+// appendOrRotate appends a line to file, or renames the file if it is full. It locks the file. Closing the file
+// releases the lock.
 func appendOrRotate(file *os.File, path string, line []byte) (rotated bool, err error) {
 	info, err := file.Stat()
 	if err != nil {

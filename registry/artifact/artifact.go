@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
@@ -13,11 +12,11 @@ import (
 	"b-com.com/accelerator-device-plugin/programming"
 )
 
-// Type is the artifact type of a bitstream. A manifest has a single layer, whose media type is Type followed by the
-// format: Type + ".gbs".
+// Type is the artifact type of a bitstream. The manifest has one layer. Its media type is Type followed by the format,
+// for example Type + ".gbs".
 const Type = "application/vnd.b-com.accelerator.bitstream.v1"
 
-// The annotations of a manifest. Only the manifest of an AOCX has the hash and the board.
+// The annotations of a manifest. Only an AOCX has a hash and a board.
 const (
 	prefix      = "com.b-com.accelerator."
 	interfaceID = prefix + "interface-id"
@@ -27,10 +26,11 @@ const (
 	board       = prefix + "board"
 )
 
-// MaxManifest is the maximum size of a manifest, in bytes. [Description.Manifest] returns about 1 KiB.
+// MaxManifest is the maximum size of a manifest, in bytes. Those that [Description.Manifest] returns are about 1 KiB
+// long.
 const MaxManifest = 64 << 10
 
-// Description describes a bitstream as its manifest does.
+// Description is what a manifest says about its bitstream.
 type Description struct {
 	Format, InterfaceID, AFUID string // as in programming.Bitstream
 	Hash, Board                string // of an AOCX
@@ -38,21 +38,21 @@ type Description struct {
 	Size                       int64 // of the file, in bytes
 }
 
-// Describe describes a bitstream. digest and size describe its file.
+// Describe describes a bitstream. file and size are the digest and the size of its file.
 func Describe(b *programming.Bitstream, file digest.Digest, size int64) Description {
 	return Description{b.Format, b.InterfaceID, b.AFUID, b.Hash, b.Board, file, size}
 }
 
-// ID returns the ID that pods use to select the bitstream.
+// ID returns the ID by which pods select the bitstream.
 func (d Description) ID() string { return cmp.Or(d.Hash, d.AFUID) }
 
-// Layer returns the descriptor of the file.
+// Layer returns the file's descriptor.
 func (d Description) Layer() ocispec.Descriptor {
 	return ocispec.Descriptor{MediaType: Type + "." + d.Format, Digest: d.File, Size: d.Size}
 }
 
-// Manifest returns the manifest. title is the name that other tools give the file. The result depends only on the
-// bitstream and the title.
+// Manifest returns the manifest. title is the file name that other tools use when they pull the bitstream. The result
+// depends only on d and title.
 func (d Description) Manifest(title string) ([]byte, error) {
 	layer := d.Layer()
 	layer.Annotations = map[string]string{ocispec.AnnotationTitle: title}
@@ -102,10 +102,11 @@ func Parse(text []byte) (Description, error) {
 		}
 	}
 	if d.Format == programming.AOCX {
-		d.Hash, d.Board = strings.ToLower(m.Annotations[hash]), m.Annotations[board]
-		if d.Hash == "" {
-			return Description{}, fmt.Errorf("annotation %s: found none, want the hash of the AOCX", hash)
+		var err error
+		if d.Hash, err = programming.ParseFileID(m.Annotations[hash]); err != nil {
+			return Description{}, fmt.Errorf("annotation %s: %w", hash, err)
 		}
+		d.Board = m.Annotations[board]
 	}
 	return d, nil
 }

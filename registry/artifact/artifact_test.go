@@ -3,6 +3,7 @@ package artifact_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,6 +51,14 @@ func TestManifest(t *testing.T) {
 		File: digest.FromString("x"), Size: 1}
 	compare.Values(t, "manifest", golden, string(must.Value(d.Manifest("vadd.aocx"))(t)))
 	compare.Values(t, "parsed", d, must.Value(artifact.Parse([]byte(golden)))(t))
+}
+
+// The hash becomes part of a path.
+func TestParseHash(t *testing.T) {
+	for _, hash := range []string{"", "0123", "../../../etc/passwd", "0123456789/.."} {
+		_, err := artifact.Parse([]byte(strings.Replace(golden, bits.Hash, hash, 1)))
+		compare.Error(t, hash, "annotation com.b-com.accelerator.hash: found ", err)
+	}
 }
 
 // What a manifest announces must be in the file.

@@ -1,6 +1,7 @@
-// Package artifact defines how bitstreams are stored in OCI registries: the form of a manifest, and how it describes
-// its bitstream. The package does not connect to registries, opens no files, and owns no state.
+// Package artifact defines how bitstreams are stored in OCI registries: the format of a manifest, and how it describes
+// its bitstream. The package doesn't connect to registries or open files, and keeps no state.
 //
-// A manifest comes from a registry, which may be hostile. [Parse] accepts only one form, and [Description.Check]
-// compares the manifest with the bitstream's content. No text from a manifest becomes part of a path.
+// Manifests come from registries, which may be hostile. So [Parse] accepts only one format, and [Description.Check]
+// compares the manifest with the content of the bitstream. The IDs in a parsed manifest are hex digits, so they are safe
+// in paths.
 package artifact

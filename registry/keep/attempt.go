@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/registry/transfer"
 )
 
-// attempt pulls the bitstream of a reference if the store does not have it.
+// attempt pulls a reference's bitstream unless the store already has it.
 func (k *Keeper) attempt(ctx context.Context, e *entry) (result string, err error) {
 	if err := k.open(); err != nil {
 		return Failed, err
@@ -28,12 +28,12 @@ func (k *Keeper) attempt(ctx context.Context, e *entry) (result string, err erro
 	have := k.record.References[e.state.Reference]
 	k.mu.Unlock()
 	intact := have.Path != "" && k.intact(have)
-	if _, err := e.ref.Digest(); err == nil && intact { // a digest always names the same content
+	if _, err := e.ref.Digest(); err == nil && intact { // a digest always refers to the same content
 		return Unchanged, nil
 	}
 	said := time.Now()
 	log := k.cfg.Log.With(logevent.Reference(e.state.Reference))
-	say := func(text func() string) { // if a registry cuts each connection, this must not fill the log
+	say := func(text func() string) { // don't fill the log if a registry cuts every connection
 		if time.Since(said) > 10*time.Second {
 			said = time.Now()
 			log.Info("pull in progress", logevent.BitstreamProgress, logevent.Reason(text()))
@@ -95,8 +95,8 @@ func (k *Keeper) attempt(ctx context.Context, e *entry) (result string, err erro
 }
 
 // replaceable returns the digest of the file at path, or "" if there is no file. It returns an error if the file is
-// neither the desired one nor one that keep has installed. It also returns an error if another reference of the list
-// names different content for the same path.
+// neither the desired one nor one that keep installed, or if another reference on the list needs different content at
+// the same path.
 func (k *Keeper) replaceable(e *entry, path string, d artifact.Description) (sum digest.Digest, err error) {
 	sum, _, err = k.sum(d.InterfaceID, d.ID())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -121,11 +121,11 @@ func (k *Keeper) replaceable(e *entry, path string, d artifact.Description) (sum
 	return sum, nil
 }
 
-// announce records that the file at path is about to be replaced, if this is still allowed. It must be called only when
-// the content is complete. Otherwise a registry could make keep believe that it has installed some content just by
-// announcing it.
+// announce records that the file at path is about to be replaced, if that is still allowed. Call it only once the
+// content has been downloaded: otherwise a registry could announce content that it never sends, and keep would believe
+// that it had installed that content itself.
 func (k *Keeper) announce(e *entry, path string, d artifact.Description) error {
-	if _, err := k.replaceable(e, path, d); err != nil { // somebody may have installed a file in the meantime
+	if _, err := k.replaceable(e, path, d); err != nil { // another process may have installed a file in the meantime
 		return err
 	}
 	k.mu.Lock()
@@ -139,10 +139,9 @@ func (k *Keeper) announce(e *entry, path string, d artifact.Description) error {
 	return k.save()
 }
 
-// reserveSpace reserves space for a bitstream on the file system. It returns an error if there isn't enough space or if
-// less than MinFree would be left. The bitstream needs its size twice while it is installed, and so do the others that
-// are being pulled. With less free space, the kubelet would evict pods. Also, a tag that keeps moving would fill the
-// node's disk.
+// reserveSpace reserves space for a bitstream on the file system, or returns an error if less than MinFree would be
+// left. While it is being installed, each bitstream needs twice its size, including those that are being pulled at the
+// same time. MinFree prevents the kubelet from evicting pods, and a tag that keeps moving from filling the node's disk.
 func (k *Keeper) reserveSpace(size int64) (free func(), err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -161,7 +160,7 @@ func (k *Keeper) reserveSpace(size int64) (free func(), err error) {
 	}, nil
 }
 
-// Space returns the free and the total number of bytes of a directory's file system.
+// Space returns the free and total size of the file system that dir is on, in bytes.
 func Space(dir string) (free, total int64, err error) {
 	var at syscall.Statfs_t
 	if err := syscall.Statfs(dir, &at); err != nil {
@@ -177,15 +176,15 @@ func (k *Keeper) installed(e *entry, path string, manifest digest.Digest, d arti
 	if own, ours := k.record.Files[path]; byUs || ours && own.has(d.File) {
 		k.record.Files[path] = file{InterfaceID: d.InterfaceID, ID: d.ID(), AFUID: d.AFUID, Digest: d.File, Size: d.Size}
 	} else {
-		delete(k.record.Files, path) // somebody else has installed this content
+		delete(k.record.Files, path) // another process has installed this content
 	}
-	if k.entries[e.state.Reference] == e { // it is still in the list
+	if k.entries[e.state.Reference] == e { // it is still on the list
 		k.record.References[e.state.Reference] = named{manifest, path, d.File}
 	}
 	return k.save()
 }
 
-// open takes the lock, and reads the record.
+// open takes the lock and reads the record, if that hasn't been done yet.
 func (k *Keeper) open() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -219,12 +218,12 @@ func (k *Keeper) close() {
 	}
 }
 
-// update records which files the references on the list name. The caller holds k.mu.
+// update updates the record of which files the references on the list name. The caller must hold k.mu.
 func (k *Keeper) update() {
 	k.record.update(func(reference string) bool { return k.entries[reference] != nil }, time.Now())
 }
 
-// save writes the record if it has changed. The caller holds k.mu.
+// save writes the record if it has changed. The caller must hold k.mu.
 func (k *Keeper) save() error {
 	k.update()
 	text, err := k.record.text()
@@ -244,8 +243,8 @@ func (k *Keeper) save() error {
 	return nil
 }
 
-// reserve waits until no file is being installed or removed at a path. Nothing is downloaded before release is called,
-// so the wait is short.
+// reserve waits until nobody is installing or removing a file at path, and then keeps others from doing so until
+// release is called. Callers don't download anything in between, so the wait is short.
 func (k *Keeper) reserve(ctx context.Context, path string) (release func(), err error) {
 	for {
 		k.mu.Lock()
@@ -270,8 +269,8 @@ func (k *Keeper) reserve(ctx context.Context, path string) (release func(), err 
 	}
 }
 
-// intact reports whether the store still has the file. It reads the file only if the file has changed since the last
-// time.
+// intact reports whether the store still has the file with the right content. It rereads the file only if it has
+// changed since it was last read.
 func (k *Keeper) intact(n named) bool {
 	info, err := os.Lstat(filepath.Join(string(k.cfg.Store), n.Path))
 	if err != nil {
@@ -294,14 +293,14 @@ func (k *Keeper) intact(n named) bool {
 	return sum == n.File
 }
 
-// same reports whether a file is unchanged. The ctime of a file changes with its content, owner and mode.
+// same reports whether a file is unchanged. A change to its content, owner or mode changes its ctime.
 func same(a, b fs.FileInfo) bool {
 	at, ok := a.Sys().(*syscall.Stat_t)
 	bt, ok2 := b.Sys().(*syscall.Stat_t)
 	return ok && ok2 && os.SameFile(a, b) && a.Size() == b.Size() && at.Ctim == bt.Ctim
 }
 
-// sum returns the digest of a bitstream in the store, and the file's metadata from before it was read.
+// sum returns the digest of a bitstream in the store, and the file's metadata as it was before the file was read.
 func (k *Keeper) sum(interfaceID, id string) (digest.Digest, fs.FileInfo, error) {
 	b, err := k.cfg.Store.Lookup(interfaceID, id)
 	if err != nil {

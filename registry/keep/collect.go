@@ -18,24 +18,25 @@ import (
 	"b-com.com/accelerator-device-plugin/registry/transfer"
 )
 
-// Collect defines which files are removed when no reference names them any more. The zero value doesn't remove any.
+// Collect defines which files are removed after the last reference to them is gone. With the zero value, none are.
 type Collect struct {
-	// Age is the time after which files are removed. It must be at least MinAge. With 0, files aren't removed because
-	// of their age.
+	// Age is how long files are kept after they were last needed. It must be at least MinAge, or 0 to keep files no
+	// matter how old they are.
 	Age time.Duration
-	// MaxSize limits the total size of the files that keep has installed, in bytes. Above it, the oldest ones are
-	// removed once they reach MinAge. 0 means no limit.
+	// MaxSize limits the total size of the files that keep has installed, in bytes. If they are larger, those that have
+	// been unneeded the longest are removed, but none before MinAge. 0 means no limit.
 	MaxSize int64
-	// Loaded returns the AFU IDs of the node's cards. If it returns an error, nothing is removed.
+	// Loaded returns the IDs of the AFUs loaded on the node's cards. If it returns an error, nothing is removed.
 	Loaded func() ([]string, error)
 }
 
-// MinAge is the shortest time for which a file stays after no reference names it any more. In this time, a pod that was
-// scheduled because of the file can start. Also, on a file system that is mounted with relatime, the time of the last
-// access is up to a day old.
+// MinAge is the minimum time that a file stays after the last reference to it is gone, so that a pod that was scheduled
+// because of the file can still start. It can't be shorter than a day, because with the mount option relatime, a file's
+// access time may be a day old.
 const MinAge = 24 * time.Hour
 
-// collectAll collects every hour until ctx ends. It skips the first hour, because the clock may be wrong after a boot.
+// collectAll collects every hour until ctx is done. It waits an hour before it starts, because the clock may be wrong
+// after a boot.
 func (k *Keeper) collectAll(ctx context.Context) {
 	for backoff.Wait(ctx, time.Hour) {
 		if err := k.collect(ctx); err != nil && ctx.Err() == nil {
@@ -44,8 +45,8 @@ func (k *Keeper) collectAll(ctx context.Context) {
 	}
 }
 
-// collect removes what is left of pulls that will not be continued, and files according to [Collect]. It continues
-// after an error, because the error may be a full disk.
+// collect removes partial downloads that won't be resumed, and files according to [Collect]. It continues after an
+// error, because the disk may be full.
 func (k *Keeper) collect(ctx context.Context) error {
 	if err := k.open(); err != nil {
 		return err
@@ -57,10 +58,10 @@ func (k *Keeper) collect(ctx context.Context) error {
 	}
 	for path, f := range k.record.Files {
 		if _, err := os.Lstat(filepath.Join(string(k.cfg.Store), path)); errors.Is(err, fs.ErrNotExist) && !f.Unnamed.IsZero() && k.busy[path] == nil {
-			delete(k.record.Files, path) // it was removed by hand, or never installed
+			delete(k.record.Files, path) // it was removed by hand or never installed
 		}
 	}
-	errs := errors.Join(transfer.RemoveParts(k.cfg.Store, parts...), k.save()) // save also records since when files are not named
+	errs := errors.Join(transfer.RemoveParts(k.cfg.Store, parts...), k.save()) // save also records since when files have been unnamed
 	files := maps.Clone(k.record.Files)
 	k.mu.Unlock()
 	rule := k.cfg.Collect
@@ -88,7 +89,7 @@ func (k *Keeper) collect(ctx context.Context) error {
 		if reason == "" {
 			continue
 		}
-		loaded, err := rule.Loaded() // ask each time, because removing many files takes a while
+		loaded, err := rule.Loaded() // ask again for each file, because removing many files takes a while
 		if err != nil {
 			return errors.Join(errs, err)
 		}
@@ -104,7 +105,7 @@ func (k *Keeper) collect(ctx context.Context) error {
 	return errs
 }
 
-// idle returns how long a file has neither been named by a reference nor read by a program.
+// idle returns for how long no reference has named the file and no program has read it.
 func (k *Keeper) idle(path string, f file) (time.Duration, error) {
 	idle := time.Since(f.Unnamed)
 	info, err := os.Lstat(filepath.Join(string(k.cfg.Store), path))
@@ -119,8 +120,8 @@ func (k *Keeper) idle(path string, f file) (time.Duration, error) {
 	return idle, nil
 }
 
-// remove removes a file that keep has installed, unless a reference now names it again or its content has changed. If
-// it returns true and an error, the file was removed, but the record does not say so yet.
+// remove removes a file that keep installed, unless a reference names it again or its content has changed. If it
+// returns both true and an error, the file has been removed but is still in the record.
 func (k *Keeper) remove(ctx context.Context, path string, f file, reason string) (removed bool, err error) {
 	release, err := k.reserve(ctx, path)
 	if err != nil {
@@ -148,7 +149,7 @@ func (k *Keeper) remove(ctx context.Context, path string, f file, reason string)
 	return true, k.save()
 }
 
-// unlink removes a file from the store. A program that has the file open can continue to read it.
+// unlink removes a file from the store. Programs that have the file open can continue to read it.
 func (k *Keeper) unlink(path string) error {
 	store, err := privatedir.OpenDir(string(k.cfg.Store), false)
 	if err != nil {

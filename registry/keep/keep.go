@@ -26,25 +26,26 @@ import (
 	"b-com.com/accelerator-device-plugin/registry/transfer"
 )
 
-// Registry contains the methods of [transfer.Client] that keep uses.
+// Registry is the part of [transfer.Client] that keep uses.
 type Registry interface {
 	Resolve(context.Context, registry.Reference) (artifact.Description, digest.Digest, error)
 	Pull(context.Context, registry.Reference, programming.Store, transfer.Options) (transfer.Pulled, error)
 }
 
-// Config contains the settings of a [Keeper].
+// Config configures a [Keeper].
 type Config struct {
-	List     string // path of the file with the references: see [ReadList]
+	List     string // file with the references, see [ReadList]
 	Store    programming.Store
-	Interval time.Duration // between two checks of a reference that is a tag
-	Timeout  time.Duration // limit for one attempt
-	// Open returns the client for one attempt, and the keys for [transfer.Options]. The client reports what it does.
-	// Open reads the files with credentials, authorities and keys each time, because they may have been replaced.
+	Interval time.Duration // time between two checks of a tag
+	Timeout  time.Duration // time limit for one attempt
+	// Open returns the client for one attempt, which reports what it does to log and progress, and the keys for
+	// [transfer.Options]. It rereads the files with credentials, CA certificates and keys each time, because they may
+	// have been replaced.
 	Open    func(log func(text string), progress func(done, total int64)) (Registry, signature.Keys, error)
 	Space   func(dir string) (free, total int64, err error) // [Space]
-	MinFree int64                                           // percentage of the file system that must stay free
+	MinFree int64                                           // percentage of the file system to leave free
 	Collect Collect
-	Changed func(State) // called when a reference was installed, fails, or succeeds after a failure; must not block
+	Changed func(State) // called after an attempt that installed a bitstream, failed, or succeeded after a failure; must not block
 	Log     *zap.Logger
 }
 
@@ -58,38 +59,38 @@ const (
 // State is the state of a reference.
 type State struct {
 	Reference string
-	Present   bool      // the store contains the bitstream that the reference named last
+	Present   bool      // the store contains the bitstream that the reference named when it was last checked
 	Path      string    // path of this bitstream in the store
-	Digest    string    // digest of its manifest
-	Checked   time.Time // end of the last attempt that did not fail
-	Result    string    // of the last attempt; "": there was none yet
+	Digest    string    // digest of this bitstream's manifest
+	Checked   time.Time // end of the last successful attempt
+	Result    string    // of the last attempt; "" before the first
 	Error     string    // of the last attempt
 }
 
-// Keeper keeps a list of references in a store. Create it with [New].
+// Keeper keeps the bitstreams of a list of references in a store. Create it with [New].
 type Keeper struct {
 	cfg Config
 
 	mu      sync.Mutex
 	entries map[string]*entry        // by reference
-	busy    map[string]chan struct{} // by path at which a file is being installed or removed; closed at the end
+	busy    map[string]chan struct{} // by path, while a file is being installed or removed there; closed afterwards
 	seen    map[string]seen          // by path
-	counts  map[string]int           // of attempts, by result
+	counts  map[string]int           // number of attempts, by result
 	pulling int64                    // bytes that running pulls may still need
-	lock    *privatedir.Lock         // nil: not locked yet
-	record  *record                  // nil: not read yet
-	saved   string                   // text of the record in the store; "": not known
+	lock    *privatedir.Lock         // nil if not locked yet
+	record  *record                  // nil if not read yet
+	saved   string                   // the record as it is in the store; "" if unknown
 }
 
-// entry is a reference of the list.
+// entry is a reference on the list.
 type entry struct {
 	ref   registry.Reference
 	state State
-	part  string // the file that the last pull may have left in the store
+	part  string // partial download that the last pull may have left in the store
 	end   context.CancelFunc
 }
 
-// seen is a file whose digest was computed.
+// seen caches the digest of a file.
 type seen struct {
 	info   fs.FileInfo
 	digest digest.Digest
@@ -108,11 +109,11 @@ func New(cfg Config) (*Keeper, error) {
 	return k, nil
 }
 
-// Run keeps the bitstreams of the references, and follows changes of the list, until ctx ends. Then it returns nil.
+// Run keeps the bitstreams up to date until ctx is done, and then returns nil. It follows changes to the list.
 func (k *Keeper) Run(ctx context.Context) error {
 	return k.run(ctx, func(changed func()) {
 		dirwatch.Run(ctx, dirwatch.Config{
-			Dirs: []string{filepath.Dir(k.cfg.List)}, Concerns: func(notify.Event) bool { return true }, // a ConfigMap's volume replaces a link
+			Dirs: []string{filepath.Dir(k.cfg.List)}, Concerns: func(notify.Event) bool { return true }, // any file counts, because a ConfigMap volume replaces a link
 			Settle: 200 * time.Millisecond, Interval: time.Minute, Blind: 10 * time.Second, Log: k.cfg.Log,
 		}, changed)
 	})
@@ -150,8 +151,7 @@ func (k *Keeper) run(ctx context.Context, watch func(changed func())) error {
 	return nil
 }
 
-// replace replaces the list with these references. It ends the attempts for references that are no longer listed, and
-// returns the new entries.
+// replace replaces the list, ends the attempts for references that are no longer on it, and returns the new entries.
 func (k *Keeper) replace(refs []registry.Reference) (added []*entry) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -178,7 +178,7 @@ func (k *Keeper) replace(refs []registry.Reference) (added []*entry) {
 	return added
 }
 
-// Once makes one attempt for each reference, all at the same time.
+// Once makes one attempt for each reference, all in parallel.
 func (k *Keeper) Once(ctx context.Context) {
 	defer k.close()
 	var running sync.WaitGroup
@@ -188,7 +188,7 @@ func (k *Keeper) Once(ctx context.Context) {
 	running.Wait()
 }
 
-// follow tries a reference at intervals until ctx ends. After a failure it tries sooner.
+// follow tries a reference at intervals until ctx is done, and sooner after a failure.
 func (k *Keeper) follow(ctx context.Context, e *entry) {
 	interval := k.cfg.Interval
 	wait := backoff.Backoff{First: 15 * time.Second, Most: min(interval, 10*time.Minute)}
@@ -196,7 +196,7 @@ func (k *Keeper) follow(ctx context.Context, e *entry) {
 		next := wait.Next() // in case it fails
 		if k.try(ctx, e, next) {
 			wait.Reset()
-			next = interval*3/4 + rand.N(interval/2) // varies, so that not all nodes ask at once
+			next = interval*3/4 + rand.N(interval/2) // random, so that the nodes don't all ask at once
 		}
 		if !backoff.Wait(ctx, next) {
 			return
@@ -204,15 +204,15 @@ func (k *Keeper) follow(ctx context.Context, e *entry) {
 	}
 }
 
-// try makes an attempt for a reference, and reports whether it has succeeded. next is the time until the next attempt
-// if this one fails, or 0 if there is none.
+// try makes an attempt for a reference, and reports whether it succeeded. next is the time until the next attempt
+// should this one fail, or 0 if there won't be another.
 func (k *Keeper) try(ctx context.Context, e *entry, next time.Duration) bool {
 	began := time.Now()
 	attempt, cancel := context.WithTimeoutCause(ctx, k.cfg.Timeout, fmt.Errorf("not done after %s", k.cfg.Timeout))
 	defer cancel()
 	result, err := k.attempt(attempt, e)
 	if ctx.Err() != nil {
-		return false // the reference was removed from the list, or the program ends
+		return false // the reference was removed from the list, or the program is ending
 	}
 	k.mu.Lock()
 	var now named
@@ -260,7 +260,7 @@ func (k *Keeper) try(ctx context.Context, e *entry, next time.Duration) bool {
 	return err == nil
 }
 
-// States returns the states of the references, sorted, and the number of attempts by result.
+// States returns the state of each reference, sorted by reference, and the number of attempts by result.
 func (k *Keeper) States() ([]State, map[string]int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -273,7 +273,7 @@ func (k *Keeper) States() ([]State, map[string]int) {
 	return all, counts
 }
 
-// Ready returns an error until there has been an attempt for each reference of the list.
+// Ready returns an error until there has been an attempt for each reference on the list.
 func (k *Keeper) Ready(context.Context) error {
 	all, _ := k.States()
 	for _, s := range all {

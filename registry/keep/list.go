@@ -10,14 +10,14 @@ import (
 	"b-com.com/accelerator-device-plugin/registry/transfer"
 )
 
-// The limits of a list. Each reference takes a goroutine, and one series of each metric.
+// The limits of a list. Each reference costs a goroutine, and a time series of each metric.
 const (
 	mostReferences = 100
 	longestLine    = 512
 	largestList    = 64 << 10
 )
 
-// ReadList reads a file with one reference per line. It ignores empty lines and lines that begin with #. Errors contain
+// ReadList reads a file with one reference per line. It ignores empty lines and lines that start with #. Errors contain
 // the line number.
 func ReadList(path string) ([]registry.Reference, error) {
 	info, err := os.Stat(path)
@@ -40,7 +40,7 @@ func ReadList(path string) ([]registry.Reference, error) {
 
 func parseList(text string) ([]registry.Reference, error) {
 	var refs []registry.Reference
-	seen := map[string]int{} // number of the line by reference
+	seen := map[string]int{} // line number, by reference
 	number := 0
 	for line := range strings.SplitSeq(text, "\n") {
 		number++

@@ -5,7 +5,7 @@ import "github.com/prometheus/client_golang/prometheus"
 // Metrics collects the metrics of a [Keeper].
 type Metrics struct{ *Keeper }
 
-// The metrics. Only references of the list have series, so there are at most [mostReferences] of each metric.
+// Only references on the list have time series, so there are at most [mostReferences] of them for each metric.
 var (
 	pulls   = prometheus.NewDesc("accelerator_bitstream_pulls_total", "Attempts to pull or check a listed bitstream, by result: installed, unchanged (already in the store) or failed.", []string{"result"}, nil)
 	present = prometheus.NewDesc("accelerator_bitstream_present", "1 if the store contains the bitstream that the reference pointed to when it was last checked, 0 if not.", []string{"reference"}, nil)

@@ -24,39 +24,39 @@ const (
 	mostNamed     = 500  // references; each takes at most 900 bytes
 )
 
-// record is the content of the record.
+// record is the content of .keep.json.
 type record struct {
 	Version    int              `json:"version"`
-	References map[string]named `json:"references"` // by reference, including some that are no longer listed
+	References map[string]named `json:"references"` // by reference, including some that are no longer on the list
 	Files      map[string]file  `json:"files"`      // files that keep has installed, by path in the store: INTERFACE/ID.FORMAT
 }
 
-// named is the bitstream that a reference named when it was last pulled or checked.
+// named describes the bitstream that a reference named when it was last pulled or checked.
 type named struct {
 	Manifest digest.Digest `json:"manifest"`
 	Path     string        `json:"path"` // in the store
 	File     digest.Digest `json:"file"`
 }
 
-// file is a file that keep has installed.
+// file describes a file that keep has installed.
 type file struct {
 	InterfaceID string        `json:"interfaceId"`
 	ID          string        `json:"id"`
 	AFUID       string        `json:"afuId"`
 	Digest      digest.Digest `json:"digest"`
-	Next        digest.Digest `json:"next,omitempty"` // digest of a file that is about to replace this one, or was when the process ended
+	Next        digest.Digest `json:"next,omitempty"` // digest of a file that is about to replace this one, or was about to when the process ended
 	Size        int64         `json:"size"`
-	Unnamed     time.Time     `json:"unnamed,omitzero"` // since then no reference on the list has named the file; zero: one does
+	Unnamed     time.Time     `json:"unnamed,omitzero"` // when the last reference on the list stopped naming the file; zero if one still names it
 }
 
-// has reports whether keep has installed the file with this content.
+// has reports whether keep has installed content with this digest in the file.
 func (f file) has(sum digest.Digest) bool { return sum != "" && (sum == f.Digest || sum == f.Next) }
 
 func newRecord() *record {
 	return &record{Version: recordVersion, References: map[string]named{}, Files: map[string]file{}}
 }
 
-// readRecord returns the store's record. The record is empty if the file does not exist.
+// readRecord returns the store's record, or an empty one if the file doesn't exist.
 func readRecord(dir *os.Root) (*record, error) {
 	text, err := privatedir.ReadFile(dir, recordName, largestRecord)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -78,8 +78,8 @@ func readRecord(dir *os.Root) (*record, error) {
 	return r, nil
 }
 
-// update records since when files are not named. It also remembers which file a reference named that is no longer
-// listed, for as long as the file exists: if the reference is listed again, the file stays even if the registry cannot
+// update records for each file since when no reference has named it. A reference that is removed from the list stays in
+// the record for as long as its file exists. If it is listed again, the file counts as named even if the registry can't
 // be reached.
 func (r *record) update(listed func(reference string) bool, now time.Time) {
 	paths := map[string]bool{}
@@ -102,7 +102,7 @@ func (r *record) update(listed func(reference string) bool, now time.Time) {
 	}
 }
 
-// text returns the content of the file.
+// text returns the record as it is written to the file.
 func (r *record) text() (string, error) {
 	text, err := json.MarshalIndent(r, "", " ")
 	return string(text) + "\n", err

@@ -1,6 +1,6 @@
-// Package signature verifies signatures of cosign with public keys, in both forms: signatures next to an image ("simple
-// signing"), and sigstore's bundles. It does not connect to registries, opens no files, and owns no state.
+// Package signature verifies cosign signatures with public keys, in both formats: "simple signing" signatures stored
+// next to an image, and Sigstore bundles. It doesn't connect to registries or open files, and keeps no state.
 //
-// The package verifies that the holder of a key has signed the digest of a manifest. It does not verify anything else,
-// neither certificates nor transparency logs. The standard library suffices for this.
+// The package only verifies that the owner of a key has signed the digest of a manifest. It ignores certificates and
+// transparency logs, so the standard library is all it needs.
 package signature

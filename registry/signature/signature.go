@@ -17,22 +17,22 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// Media types. A layer of type Simple is in the manifest that has the tag of [Tag]. Bundle is the type of a layer of a
-// referrer, and the referrer's artifact type.
+// Media types. Layers of type Simple are in the manifest tagged with [Tag]. Bundle is the artifact type of a referrer,
+// and the type of its layer.
 const (
 	Simple = "application/vnd.dev.cosign.simplesigning.v1+json"
 	Bundle = "application/vnd.dev.sigstore.bundle.v0.3+json"
 )
 
-// Annotation is the annotation of a layer of type [Simple] that contains its signature in base64.
+// Annotation is the annotation of a [Simple] layer that contains the layer's signature in base64.
 const Annotation = "dev.cosignproject.cosign/signature"
 
-// Tag returns the tag under which a manifest's signatures are stored.
+// Tag returns the tag that cosign gives to a manifest's signatures.
 func Tag(manifest digest.Digest) string {
 	return manifest.Algorithm().String() + "-" + manifest.Encoded() + ".sig"
 }
 
-// Keys are public keys. One of them must match a signature.
+// Keys are public keys. A signature is valid if it was made with any of them.
 type Keys []crypto.PublicKey
 
 // ParseKeys parses one or more public keys in PEM, such as the file cosign.pub.
@@ -70,7 +70,7 @@ func ParseKeys(text []byte) (Keys, error) {
 	return keys, nil
 }
 
-// signed reports whether one of the keys has signed the message.
+// signed reports whether the signature of the message was made with one of the keys.
 func (keys Keys) signed(message, signature []byte) bool {
 	sum := sha256.Sum256(message)
 	for _, key := range keys {
@@ -92,8 +92,7 @@ func (keys Keys) signed(message, signature []byte) bool {
 
 var errKey = errors.New("found a signature by another key, or a changed one")
 
-// VerifySimple returns an error unless one of the keys has signed the payload, and the payload contains the digest of
-// the manifest.
+// VerifySimple returns an error unless the payload is signed with one of the keys and contains the manifest's digest.
 func (keys Keys) VerifySimple(payload, signature []byte, manifest digest.Digest) error {
 	if !keys.signed(payload, signature) {
 		return errKey
@@ -115,8 +114,8 @@ func (keys Keys) VerifySimple(payload, signature []byte, manifest digest.Digest)
 	return nil
 }
 
-// VerifyBundle returns an error unless one of the keys has signed the statement in the bundle, and the statement
-// contains the digest of the manifest.
+// VerifyBundle returns an error unless the statement in the bundle is signed with one of the keys and contains the
+// manifest's digest.
 func (keys Keys) VerifyBundle(bundle []byte, manifest digest.Digest) error {
 	const payloadType, predicate = "application/vnd.in-toto+json", "https://sigstore.dev/cosign/sign/v1"
 	var b struct {
@@ -135,7 +134,7 @@ func (keys Keys) VerifyBundle(bundle []byte, manifest digest.Digest) error {
 	if len(e.Signatures) != 1 || e.PayloadType != payloadType {
 		return fmt.Errorf("bundle: found %d signatures of %q, want 1 of %q", len(e.Signatures), e.PayloadType, payloadType)
 	}
-	// The encoding of DSSE, https://github.com/secure-systems-lab/dsse/blob/master/protocol.md
+	// DSSE's encoding, https://github.com/secure-systems-lab/dsse/blob/master/protocol.md
 	message := fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(payloadType), payloadType, len(e.Payload), e.Payload)
 	if !keys.signed(message, e.Signatures[0].Sig) {
 		return errKey

@@ -27,20 +27,20 @@ import (
 	"b-com.com/accelerator-device-plugin/registry/artifact"
 )
 
-// Client is a client for one command. Its fields must not change while a method runs.
+// Client transfers bitstreams for one command. Its fields must not be changed while a method is running.
 type Client struct {
-	Roots      *x509.CertPool      // the certificate authorities; nil: those of the system
-	PlainHTTP  bool                // use http for the registry
-	Credential auth.CredentialFunc // nil: none
+	Roots      *x509.CertPool      // trusted CA certificates; nil means the system's
+	PlainHTTP  bool                // use HTTP for the registry
+	Credential auth.CredentialFunc // nil means no credentials
 	UserAgent  string
-	Stall      time.Duration           // a connection is given up after this time without any byte
-	Log        func(text string)       // prints a line about something that takes time
-	Progress   func(done, total int64) // called for each part of a file
+	Stall      time.Duration           // a connection is closed after this time without any data
+	Log        func(text string)       // logs a line about something that takes time
+	Progress   func(done, total int64) // called repeatedly during the transfer of a file
 
-	dial func(ctx context.Context, network, address string) (net.Conn, error) // set by tests; nil: the network
+	dial func(ctx context.Context, network, address string) (net.Conn, error) // nil except in tests
 }
 
-// DockerCredentials returns the credentials from Docker's configuration, which may call helper programs. If there is no
+// DockerCredentials returns the credentials from Docker's configuration. Using them may run helper programs. Without a
 // configuration, there are no credentials.
 func DockerCredentials() (auth.CredentialFunc, error) {
 	if os.Getenv("DOCKER_CONFIG") == "" && os.Getenv("HOME") == "" { // as in a service
@@ -53,8 +53,8 @@ func DockerCredentials() (auth.CredentialFunc, error) {
 	return credentials.Credential(store), nil
 }
 
-// ParseReference parses the name of an artifact, such as registry.example.com/fpga/nlb:1.0. Without a tag and a digest,
-// the tag is latest.
+// ParseReference parses the name of an artifact, such as registry.example.com/fpga/nlb:1.0. If there is neither a tag
+// nor a digest, the tag is latest.
 func ParseReference(text string) (registry.Reference, error) {
 	ref, err := registry.ParseReference(text)
 	if err != nil {
@@ -70,9 +70,9 @@ func (c *Client) repository(ref registry.Reference) *remote.Repository {
 	base := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: c.dial,
 		TLSClientConfig: &tls.Config{RootCAs: c.Roots}, ForceAttemptHTTP2: true,
-		// The digest covers the bytes as they are sent, so they must not be compressed.
+		// The digest covers the bytes as they are sent, so don't ask for compression.
 		DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
-		// A process that runs for months makes many pulls. So do not leave connections open, and buffer little if the
+		// A process that runs for months makes many pulls, so don't leave connections open. Buffer little in case the
 		// disk is slow.
 		IdleConnTimeout: 30 * time.Second, HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 1 << 20},
 	}
@@ -107,11 +107,10 @@ func (c *Client) manifest(ctx context.Context, repo *remote.Repository, referenc
 	return text, desc, err
 }
 
-// mostFailures is the number of failed attempts in a row, without any progress, after which the client gives up.
+// mostFailures is the number of consecutive attempts without progress after which the client gives up.
 const mostFailures = 5
 
-// attempts calls f until it succeeds, ctx ends, or it returns an error that another attempt would not change. f reports
-// whether it has made progress.
+// attempts calls f until f succeeds, ctx is done, or retrying can't help. f reports whether it has made progress.
 func (c *Client) attempts(ctx context.Context, f func() (progress bool, err error)) error {
 	wait := backoff.Backoff{First: time.Second, Most: 10 * time.Second}
 	failures, begun := 0, false
@@ -138,8 +137,8 @@ func (c *Client) attempts(ctx context.Context, f func() (progress bool, err erro
 	}
 }
 
-// temporary reports whether another attempt may succeed. If a registry or a proxy cannot be reached, this is true only
-// if it could be reached before.
+// temporary reports whether another attempt may succeed. begun means that an earlier attempt made progress. If the
+// registry or a proxy can't be reached at all, trying again only makes sense if begun is true.
 func temporary(err error, begun bool) bool {
 	if answer, ok := errors.AsType[*errcode.ErrorResponse](err); ok {
 		return answer.StatusCode >= 500 || answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusRequestTimeout
@@ -160,7 +159,7 @@ func temporary(err error, begun bool) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(err.Error(), "http2: ") || strings.Contains(err.Error(), "stream error: ")
 }
 
-// plain returns err without the address of the request, which is long, and without details that only programs need.
+// plain returns err without the request's URL, which is long, and without details that only programs need.
 func plain(err error) error {
 	if request, ok := errors.AsType[*url.Error](err); ok {
 		return request.Err
@@ -176,7 +175,7 @@ func plain(err error) error {
 	return errors.New(text)
 }
 
-// Explain adds to an error of the client what the user can do about it.
+// Explain adds advice for the user to an error of the client.
 func Explain(ref registry.Reference, err error) error {
 	status := 0
 	if answer, ok := errors.AsType[*errcode.ErrorResponse](err); ok {

@@ -32,21 +32,21 @@ type Pulled struct {
 	Path      string
 	Bitstream *programming.Bitstream // already closed
 	Digest    digest.Digest          // digest of the manifest
-	Installed bool                   // false: the store already had the file
+	Installed bool                   // false if the store already had the file
 }
 
-// Options are the options of [Client.Pull].
+// Options control [Client.Pull].
 type Options struct {
-	Force     bool           // replace another file in the store
-	Keys      signature.Keys // one of them must have signed the manifest; nil: no signature is needed
-	KeepParts bool           // keep what other pulls have downloaded; otherwise it is removed, except for running pulls
-	// Ready is called just before the file is installed, when it is complete and has the announced digest. If it
-	// returns an error, the file is not installed. Ready may be nil.
+	Force     bool           // replace a different file in the store
+	Keys      signature.Keys // the manifest must be signed with one of them; nil means that no signature is needed
+	KeepParts bool           // keep the partial downloads of other pulls; otherwise remove them, except for running pulls
+	// Ready is called just before the file is installed, once it is complete and its digest has been verified. If Ready
+	// returns an error, the file isn't installed. Ready may be nil.
 	Ready func() error
 }
 
-// Resolve returns the description in the manifest of a reference, and the digest of the manifest. It doesn't change
-// anything, and doesn't check signatures.
+// Resolve returns the description in a reference's manifest, and the manifest's digest. It doesn't change anything or
+// check signatures.
 func (c *Client) Resolve(ctx context.Context, ref registry.Reference) (artifact.Description, digest.Digest, error) {
 	text, manifest, err := c.manifest(ctx, c.repository(ref), ref.Reference)
 	if err != nil {
@@ -56,8 +56,8 @@ func (c *Client) Resolve(ctx context.Context, ref registry.Reference) (artifact.
 	return d, manifest.Digest, err
 }
 
-// Pull installs the bitstream of a reference in the store. If the store has a [SignersFile], one of its keys must have
-// signed the manifest.
+// Pull installs a reference's bitstream in the store. If the store has a [SignersFile], the manifest must be signed
+// with one of the keys in it.
 func (c *Client) Pull(ctx context.Context, ref registry.Reference, store programming.Store, o Options) (Pulled, error) {
 	repo := c.repository(ref)
 	text, manifest, err := c.manifest(ctx, repo, ref.Reference)
@@ -120,7 +120,7 @@ func (c *Client) Pull(ctx context.Context, ref registry.Reference, store program
 	return Pulled{path, b, manifest.Digest, true}, err
 }
 
-// RemoveParts removes what interrupted pulls have left in the store, except the files with these names.
+// RemoveParts removes the partial downloads that interrupted pulls have left in the store, except for the named files.
 func RemoveParts(store programming.Store, except ...string) error {
 	dir, err := privatedir.OpenDir(string(store), false)
 	if err != nil {
@@ -130,7 +130,7 @@ func RemoveParts(store programming.Store, except ...string) error {
 	return removeParts(dir, except...)
 }
 
-// removeParts removes the parts of pulls that are not running, except the files with these names.
+// removeParts removes the partial downloads of pulls that aren't running, except for the named files.
 func removeParts(dir *os.Root, except ...string) error {
 	entries, err := fs.ReadDir(dir.FS(), ".")
 	if err != nil {
@@ -152,8 +152,8 @@ func removeParts(dir *os.Root, except ...string) error {
 	return nil
 }
 
-// stored returns the closed bitstream if the store already has the same file, and nil if it has none. If the store has
-// another file, it returns an error.
+// stored returns the bitstream, closed, if the store already has the same file, and nil if it doesn't have the
+// bitstream. If the store has a different file for it, stored returns an error.
 func stored(ctx context.Context, store programming.Store, d artifact.Description) (*programming.Bitstream, error) {
 	b, err := store.Lookup(d.InterfaceID, d.ID())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -174,30 +174,30 @@ func stored(ctx context.Context, store programming.Store, d artifact.Description
 	return nil, fmt.Errorf("%s: found another file, want none or the file with digest %s: --force replaces it", b.Path, d.File)
 }
 
-// part is the file that a download is written to.
+// part is the file that a pull downloads to.
 type part struct {
 	artifact.Description
 	path string
 	name string // in dir
 	dir  *os.Root
-	lock *privatedir.Lock // of this file
+	lock *privatedir.Lock // the lock on this file
 	file *os.File
 	size int64     // of the file
 	hash hash.Hash // of the file
-	old  bool      // an earlier pull has written the beginning of the file
+	old  bool      // an earlier pull wrote the beginning of the file
 	keep bool      // keep the file for the next pull
 }
 
 const partPrefix = ".pull-"
 
-// PartName returns the name of the file that a pull downloads to, in the store. Two pulls use the same name only if
-// they install the same file under the same ID. The digest of the file alone would not be enough: a manifest can
-// announce the file of any other bitstream, and its registry can then send something else.
+// PartName returns the name of the file in the store that a pull downloads to. Two pulls use the same name only if they
+// install the same file under the same ID. The file's digest alone wouldn't be enough, because a hostile manifest can
+// announce another bitstream's digest, and its registry can then send something else.
 func PartName(d artifact.Description) string {
 	return partPrefix + digest.FromString(d.InterfaceID+" "+d.ID()+" "+d.File.String()).Encoded() + "." + d.Format
 }
 
-// openPart opens the file of an earlier pull, or creates it. It waits until no other pull uses the file.
+// openPart opens the file of an earlier pull, or creates it. It waits until no other pull is using the file.
 func (c *Client) openPart(ctx context.Context, dir *os.Root, d artifact.Description) (_ *part, err error) {
 	p := &part{Description: d, dir: dir, name: PartName(d)}
 	p.path = filepath.Join(dir.Name(), p.name)
@@ -234,12 +234,13 @@ func (p *part) restart() error {
 func (p *part) close() {
 	p.file.Close()
 	if !p.keep {
-		_ = p.dir.Remove(p.name) // if this fails, the next pull removes it
+		_ = p.dir.Remove(p.name) // if this fails, the next pull removes the file
 	}
 	p.lock.Release()
 }
 
-// explain decides whether the next pull can continue the download that has ended with err.
+// explain decides whether the next pull can resume the download that failed with err. If so, it keeps the file and adds
+// a note to the error.
 func (p *part) explain(ctx context.Context, err error) error {
 	if p.size > 0 && (ctx.Err() != nil || temporary(err, true)) {
 		p.keep = true
@@ -248,7 +249,7 @@ func (p *part) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// download completes the file, and checks its digest.
+// download completes the file and verifies its digest.
 func (c *Client) download(ctx context.Context, repo *remote.Repository, p *part) error {
 	for {
 		err := c.attempts(ctx, func() (bool, error) {
@@ -266,7 +267,7 @@ func (c *Client) download(ctx context.Context, repo *remote.Repository, p *part)
 		if !p.old {
 			return fmt.Errorf("file: found digest %s, want %s", sum, p.File)
 		}
-		// After a power loss, the end of the old part may be missing on the disk.
+		// After a power loss, the end of the old part may not be on the disk.
 		c.Log("the file of an earlier pull is damaged: starting again")
 		if err := p.restart(); err != nil {
 			return err
@@ -274,7 +275,7 @@ func (c *Client) download(ctx context.Context, repo *remote.Repository, p *part)
 	}
 }
 
-// fetch continues the download at the end of the file.
+// fetch resumes the download at the end of the file.
 func (c *Client) fetch(ctx context.Context, repo *remote.Repository, p *part) error {
 	if p.size == p.Size {
 		return nil
@@ -297,8 +298,8 @@ func (c *Client) fetch(ctx context.Context, repo *remote.Repository, p *part) er
 	return err
 }
 
-// blob returns a reader for the rest of a blob. It does not use Blobs().Fetch, which would first request the whole
-// blob.
+// blob returns a reader for a blob, starting at the given offset. It doesn't use Blobs().Fetch, which would first
+// request the whole blob.
 func blob(ctx context.Context, repo *remote.Repository, of digest.Digest, from int64) (io.ReadCloser, error) {
 	address := url.URL{Scheme: "https", Host: repo.Reference.Host(), Path: "/v2/" + repo.Reference.Repository + "/blobs/" + of.String()}
 	if repo.PlainHTTP {

@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// lost is the error for a connection that stalled, or that broke while a body was transferred. Trying again may help.
+// lost is the error for a connection that stalled, or broke during the transfer of a body. Trying again may help.
 type lost struct{ error }
 
 func (l lost) Unwrap() error { return l.error }
 
-// transport refuses requests that would reveal credentials or content, and ends requests that stall.
+// transport rejects requests that would reveal credentials or content, and cancels requests that stall.
 type transport struct {
 	base  http.RoundTripper
-	host  string // of the registry, without its port
-	plain bool   // http is allowed for this host
+	host  string // the registry's, without the port
+	plain bool   // HTTP is allowed for this host
 	stall time.Duration
 }
 
@@ -50,13 +50,13 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// cause returns the reason why the context ended. If it has not ended, cause returns err.
+// cause returns the reason why ctx is done, or err if it isn't done.
 func cause(ctx context.Context, err error) error {
 	return cmp.Or(context.Cause(ctx), err)
 }
 
-// check returns an error if a request is not allowed. Requests come from the user's reference, from redirects, and from
-// the challenges in which a registry names its token server.
+// check returns an error if a request isn't allowed. The URL of a request comes from the user's reference, from a
+// redirect, or from a challenge in which the registry names its token server.
 func (t transport) check(req *http.Request) error {
 	host := req.URL.Hostname()
 	if req.URL.Scheme != "https" && !(req.URL.Scheme == "http" && t.plain && strings.EqualFold(host, t.host)) {
@@ -70,7 +70,7 @@ func (t transport) check(req *http.Request) error {
 }
 
 // sameDomain reports whether host is the registry, a subdomain of it, or in its parent domain. For example,
-// auth.example.com is in the parent domain of registry.example.com.
+// auth.example.com and registry.example.com have the same parent domain.
 func sameDomain(host, registry string) bool {
 	host, registry = strings.ToLower(host), strings.ToLower(registry)
 	_, parent, _ := strings.Cut(registry, ".")
@@ -81,8 +81,8 @@ func sameDomain(host, registry string) bool {
 		strings.Contains(parent, ".") && (host == parent || strings.HasSuffix(host, "."+parent))
 }
 
-// upload is the body of a PUT. (A POST, for a token, is small.) If the connection does not accept the data, its timer
-// ends the request.
+// upload is the body of a PUT request. Its timer cancels the request if the connection doesn't accept any data. (POST
+// requests, which are for tokens, are too small to need this.)
 type upload struct {
 	io.ReadCloser
 	timer *time.Timer
@@ -92,14 +92,14 @@ type upload struct {
 func (u upload) Read(p []byte) (int, error) {
 	n, err := u.ReadCloser.Read(p)
 	limit := u.stall
-	if err != nil { // at the end, a registry may check a large file before it answers
+	if err != nil { // at the end, allow for a registry that checks a large file before it answers
 		limit *= 10
 	}
 	u.timer.Reset(limit)
 	return n, err
 }
 
-// answer is the body of an answer. If a read takes too long, its timer ends the request.
+// answer is the body of an answer. Its timer cancels the request if a read takes too long.
 type answer struct {
 	io.ReadCloser
 	timer  *time.Timer
@@ -111,7 +111,7 @@ type answer struct {
 func (a answer) Read(p []byte) (int, error) {
 	a.timer.Reset(a.stall)
 	n, err := a.ReadCloser.Read(p)
-	a.timer.Stop() // the time that the reader needs does not count
+	a.timer.Stop() // the time that the reader spends between reads doesn't count
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = lost{cause(a.ctx, err)}
 	}

@@ -20,11 +20,11 @@ import (
 	"b-com.com/accelerator-device-plugin/registry/signature"
 )
 
-// SignersFile is a file in the store. It contains the public keys (PEM) of everyone who is allowed to sign bitstreams
-// for the store.
+// SignersFile is the name of a file in the store with the public keys (PEM) of everyone who may sign bitstreams for the
+// store.
 const SignersFile = "signers.pem"
 
-// signers returns the keys in the store's [SignersFile], or nil if the file does not exist.
+// signers returns the keys in the store's [SignersFile], or nil if there is no such file.
 func signers(dir *os.Root) (signature.Keys, error) {
 	text, err := privatedir.ReadFile(dir, SignersFile, 64<<10)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -39,11 +39,11 @@ func signers(dir *os.Root) (signature.Keys, error) {
 	return keys, nil
 }
 
-// mostSignatures is how many signatures a manifest can have. With more, it is rejected.
+// mostSignatures is the number of signatures above which a manifest is rejected.
 const mostSignatures = 20
 
-// verify returns an error if the manifest isn't signed with one of the keys. where says in the error where the keys
-// come from.
+// verify returns an error if the manifest isn't signed with one of the keys. where describes the source of the keys in
+// error messages.
 func (c *Client) verify(ctx context.Context, repo *remote.Repository, manifest ocispec.Descriptor, keys signature.Keys, where string) error {
 	layers, err := c.signatures(ctx, repo, manifest)
 	if err != nil {
@@ -71,7 +71,7 @@ func (c *Client) verify(ctx context.Context, repo *remote.Repository, manifest o
 	return fmt.Errorf("signature of %s: %w, want one by a key in %s: cosign sign --key", manifest.Digest, reason, where)
 }
 
-// signatures returns the layers that contain the signatures of a manifest, in both forms.
+// signatures returns the layers with the signatures of a manifest, in both formats.
 func (c *Client) signatures(ctx context.Context, repo *remote.Repository, manifest ocispec.Descriptor) (layers []ocispec.Descriptor, err error) {
 	add := func(text []byte, mediaType string) error {
 		var m ocispec.Manifest
@@ -116,7 +116,7 @@ func (c *Client) signatures(ctx context.Context, repo *remote.Repository, manife
 	return layers, nil
 }
 
-// small reads a manifest or a blob of at most [artifact.MaxManifest] bytes.
+// small fetches a manifest or blob of at most [artifact.MaxManifest] bytes.
 func (c *Client) small(ctx context.Context, repo *remote.Repository, d ocispec.Descriptor) (text []byte, err error) {
 	if err := d.Digest.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: found digest %q: %w", d.MediaType, d.Digest, err)

@@ -15,10 +15,10 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
-// Options are a demo's settings.
+// Options are the settings of a demo.
 type Options struct {
 	Interactive bool   // after the steps, keep running until ctx is done; not with Functions, XRT or AWS
-	Functions   bool   // the card has functions bound to vfio-pci; the daemon needs a rule for them
+	Functions   bool   // the card has functions bound to vfio-pci, for which the daemon needs a rule
 	XRT         bool   // the card is a U250 that uses XRT
 	AWS         bool   // the card is on an AWS instance
 	Program     string // path of this executable, for the printed commands
@@ -40,8 +40,8 @@ type Daemon func(ctx context.Context, node *simnode.Node, paths Paths, log io.Wr
 // stepTimeout is the time limit for a step. The demo must finish within 30 s.
 const stepTimeout = 5 * time.Second
 
-// Run runs the demo and prints its steps to out. It returns an error if a step fails or if the kubelet doesn't see a
-// step's effect.
+// Run runs the demo and prints its steps to out. It returns an error if a step fails or doesn't have the expected
+// effect on the kubelet.
 func Run(ctx context.Context, out io.Writer, o Options, daemon Daemon) (err error) {
 	dir, err := os.MkdirTemp("", "accel-demo-")
 	if err != nil {
@@ -101,10 +101,10 @@ type stage struct {
 	node      *simnode.Node
 	kubelet   *simkubelet.Kubelet
 	pods      *simkubelet.PodResources
-	daemonErr error // the daemon's error, if it exited during the steps
+	daemonErr error // the daemon's error, if the daemon exited during the steps
 }
 
-// play runs the steps. It stops at the first one that fails, because later steps depend on it.
+// play runs the steps until one of them fails, because each step depends on the ones before it.
 func (s *stage) play(ctx context.Context, ended <-chan error) error {
 	fmt.Fprintf(s.out, "A simulated node and a stand-in for the kubelet, in %s\nAFTER is the time since the step began; to plug in a card, the demo first writes its files.\n\n", s.dir)
 	fmt.Fprintf(s.out, "  %-52s  %10s  %s\n", "STEP", "AFTER", "RECEIVED BY THE KUBELET")
@@ -137,7 +137,7 @@ func (s *stage) play(ctx context.Context, ended <-chan error) error {
 	return nil
 }
 
-// run runs a step and waits for the kubelet to see its effect.
+// run runs a step and waits until the kubelet has seen the effect.
 func (s *stage) run(ctx context.Context, step step) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
@@ -166,7 +166,7 @@ func (s *stage) print(step, after, received string) {
 	fmt.Fprintf(s.out, "  %-52s  %10s  %s\n", step, after, received)
 }
 
-// stay prints each list that the kubelet receives until ctx is done.
+// stay prints each list that the kubelet receives, until ctx is done.
 func (s *stage) stay(ctx context.Context, ended <-chan error) error {
 	if err := s.node.Plug(cardA); err != nil {
 		return err
@@ -219,7 +219,7 @@ Interrupt (^C) to end. The directory is removed.
 	}
 }
 
-// showLog prints the daemon's log, because its directory will be removed.
+// showLog prints the daemon's log, because the directory that contains it is about to be removed.
 func (s *stage) showLog() {
 	if text, err := os.ReadFile(filepath.Join(s.dir, "daemon.log")); err == nil {
 		fmt.Fprintf(s.out, "\nThe daemon's log:\n%s", text)

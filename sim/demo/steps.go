@@ -15,13 +15,14 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
-// step is a change and the effect that the kubelet should see.
+// step is a change and its expected effect on the kubelet.
 type step struct {
 	name string
 	do   func(ctx context.Context) error
-	// await waits for the effect. It returns the kubelet's state and when it had that state, even if there is an error.
+	// await waits for the effect. It returns the kubelet's state and when the kubelet reached that state, even if there
+	// is an error.
 	await func(ctx context.Context) (received string, at time.Time, err error)
-	// least is the minimum time allowed, because a device that has become healthy again must be held for a while.
+	// least is the minimum time that the step must take, because a recovered device stays unhealthy during the hold.
 	least time.Duration
 }
 
@@ -45,7 +46,7 @@ const (
 	ap6Error = "0x4000000000000" // bit 50: the port was shut down because of power or heat
 )
 
-// health is a list of devices that says, by id, whether each one is healthy.
+// health records, by id, whether each device on a list is healthy.
 type health map[string]bool
 
 func (s *stage) steps() []step {
@@ -71,7 +72,7 @@ const (
 	vf2   = "5e:00.3"
 )
 
-// functionSteps returns the steps that use functions bound to vfio-pci.
+// functionSteps returns the steps for a card with functions bound to vfio-pci.
 func (s *stage) functionSteps() []step {
 	list := func(first, others bool) func(context.Context) (string, time.Time, error) {
 		return s.list(health{vf0: first, vf1: others, vf2: others})
@@ -94,7 +95,7 @@ const (
 	imageF2 = "1d0f:f010:1d0f:1d51"
 )
 
-// awsSteps returns the steps that use a card on an AWS instance.
+// awsSteps returns the steps for a card on an AWS instance.
 func (s *stage) awsSteps() []step {
 	list := func(healthy bool) func(context.Context) (string, time.Time, error) {
 		return s.list(health{slotF2: healthy})
@@ -117,7 +118,7 @@ const (
 	user  = "5e:00.1"
 )
 
-// xrtSteps returns the steps that use a card with XRT.
+// xrtSteps returns the steps for a card with XRT.
 func (s *stage) xrtSteps() []step {
 	hold := fmt.Sprintf("(healthy after %s)", s.Hold)
 	return []step{
@@ -164,7 +165,7 @@ func (s *stage) set(attribute, value string) func(context.Context) error {
 func (s *stage) unbind(context.Context) error { return s.node.Unbind(cardA.Address, 1) }
 func (s *stage) bind(context.Context) error   { return s.node.Bind(cardA.Address, 1) }
 
-// restart stops the kubelet and starts a new one, which first deletes all sockets.
+// restart stops the kubelet and starts a new one, which begins by deleting all sockets.
 func (s *stage) restart(ctx context.Context) (err error) {
 	s.kubelet.Stop()
 	next, err := simkubelet.Start(context.WithoutCancel(ctx), s.paths.KubeletDir, simkubelet.Behaviour{})
@@ -176,7 +177,7 @@ func (s *stage) restart(ctx context.Context) (err error) {
 	return nil
 }
 
-// list waits for a list that contains exactly these devices in this state of health.
+// list waits for a list that contains exactly these devices with this health.
 func (s *stage) list(want health) func(context.Context) (string, time.Time, error) {
 	return func(ctx context.Context) (string, time.Time, error) {
 		got, err := s.kubelet.AwaitList(ctx, s.Resource, func(l simkubelet.List) bool { return maps.Equal(known(l), want) })
@@ -184,7 +185,7 @@ func (s *stage) list(want health) func(context.Context) (string, time.Time, erro
 	}
 }
 
-// registered does the same as list, and also checks that the daemon has registered with this kubelet exactly once.
+// registered is like list, but also checks that the daemon has registered with this kubelet exactly once.
 func (s *stage) registered(want health) func(context.Context) (string, time.Time, error) {
 	return func(ctx context.Context) (string, time.Time, error) {
 		received, at, err := s.list(want)(ctx)
@@ -217,7 +218,7 @@ func (s *stage) allocation(id string) func(context.Context) (string, time.Time, 
 	}
 }
 
-// known converts a list to a health.
+// known returns the health of a list's devices.
 func known(l simkubelet.List) health {
 	h := make(health, len(l.Devices))
 	for _, d := range l.Devices {
@@ -226,7 +227,7 @@ func known(l simkubelet.List) health {
 	return h
 }
 
-// describe describes a list of devices on one line.
+// describe formats a list of devices on one line.
 func (s *stage) describe(devices []simkubelet.Device) string {
 	if len(devices) == 0 {
 		return "no device"

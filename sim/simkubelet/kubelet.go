@@ -16,17 +16,17 @@ import (
 // Socket is the name of the kubelet's socket in its directory.
 const Socket = "kubelet.sock"
 
-// Behaviour selects ways in which the kubelet fails. The zero Behaviour has none.
+// Behaviour specifies how the kubelet fails. With the zero Behaviour, it doesn't fail.
 type Behaviour struct {
 	Refuse       string // Register returns this error
-	HangRegister bool   // Register never answers
+	HangRegister bool   // Register never responds
 	Vanish       bool   // the kubelet stops during Register
-	NoStream     bool   // Register answers, but ListAndWatch is never called
+	NoStream     bool   // Register responds, but ListAndWatch is never called
 	NoRead       bool   // ListAndWatch is called, but its stream is never read
-	HangUp       bool   // Register answers, and the kubelet then closes the connection to the plugin
-	// OnePlugin makes the kubelet behave like kubelets up to 1.36. They call only the resource's plugin that registered
-	// last. When any of the resource's streams ends, they close the connection to that plugin. They read the other
-	// plugins' lists, but don't call these plugins or close their streams.
+	HangUp       bool   // Register responds, and the kubelet then closes the connection to the plugin
+	// OnePlugin makes the kubelet behave like kubelets up to 1.36. They read the lists of all plugins that have
+	// registered a resource, but only call the plugin that registered last. When any of the resource's streams ends,
+	// they close the connection to that last plugin, but don't close the other plugins' streams.
 	OnePlugin bool
 }
 
@@ -44,15 +44,15 @@ type Kubelet struct {
 	state         // its mu guards the following fields
 	behaviour     Behaviour
 	registrations map[string]int
-	plugins       map[string][]*plugin // by resource, with the newest registration last
+	plugins       map[string][]*plugin // by resource, in the order of registration
 	lists         map[string]List      // the newest list, by resource
-	open          map[string]List      // the newest lists of resources that have an open stream
+	open          map[string]List      // the newest list of each resource that has an open stream
 	follower      func(map[string]List)
 	entries       []podDevicesEntry // the checkpoint's entries
 }
 
-// Start starts a kubelet in the directory, creating it if needed. It first deletes all sockets in the directory. The
-// kubelet runs until Stop or Kill is called or ctx is done. Stop or Kill must always be called.
+// Start starts a kubelet in dir, which is created if necessary. It first deletes all sockets in dir. The kubelet runs
+// until Stop or Kill is called or ctx is done. In any case, Stop or Kill must be called.
 func Start(ctx context.Context, dir string, b Behaviour) (*Kubelet, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("kubelet directory: %w", err)
@@ -84,7 +84,7 @@ func Start(ctx context.Context, dir string, b Behaviour) (*Kubelet, error) {
 	k.ctx, k.cancel = context.WithCancel(ctx)
 	v1beta1.RegisterRegistrationServer(k.server, k)
 	k.tasks.Go(func() {
-		// Serve returns only once the server has been stopped.
+		// Serve doesn't return until the server has been stopped.
 		_ = k.server.Serve(listener)
 	})
 	return k, nil
@@ -114,7 +114,7 @@ func (k *Kubelet) Stop() {
 	k.tasks.Wait()
 }
 
-// Kill stops the kubelet the way SIGKILL does: its socket file stays.
+// Kill stops the kubelet as SIGKILL would: its socket file remains.
 func (k *Kubelet) Kill() {
 	k.listener.SetUnlinkOnClose(false)
 	k.Stop()

@@ -11,7 +11,7 @@ import (
 
 // List is a received list of devices.
 type List struct {
-	Number   int // 1 for the resource's first list
+	Number   int // starts at 1 for each resource
 	Devices  []Device
 	Received time.Time
 }
@@ -33,7 +33,7 @@ func (l List) Device(id string) (Device, bool) {
 	return Device{}, false
 }
 
-// record makes the message the resource's newest list.
+// record stores a received message as the resource's newest list.
 func (k *Kubelet) record(resource string, m *v1beta1.ListAndWatchResponse, received time.Time) {
 	devices := make([]Device, 0, len(m.Devices))
 	for _, d := range m.Devices {
@@ -46,13 +46,13 @@ func (k *Kubelet) record(resource string, m *v1beta1.ListAndWatchResponse, recei
 	k.change(func() {
 		k.lists[resource] = List{Number: k.lists[resource].Number + 1, Devices: devices, Received: received}
 		k.open[resource] = k.lists[resource]
-		_ = k.writeCheckpoint() // the device manager's genericDeviceUpdateCallback just logs the error
+		_ = k.writeCheckpoint() // the device manager's genericDeviceUpdateCallback only logs the error
 		k.callFollower()
 	})
 }
 
-// Follow calls f with the newest list of each resource that has an open stream. It does so immediately, and then each
-// time a list has been received or a stream has ended, in order. f must not keep the map or call the kubelet.
+// Follow calls f with the newest list of each resource that has an open stream, immediately and then, in order, each
+// time a list is received or a stream ends. f must not keep the map or call the kubelet's methods.
 func (k *Kubelet) Follow(f func(map[string]List)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -67,8 +67,8 @@ func (k *Kubelet) callFollower() {
 	}
 }
 
-// AwaitLists waits until wanted returns true for the newest lists of all resources that have an open stream, and
-// returns those lists.
+// AwaitLists waits until wanted returns true for the newest lists of the resources that have an open stream. It returns
+// those lists, by resource.
 func (k *Kubelet) AwaitLists(ctx context.Context, wanted func(map[string]List) bool) (map[string]List, error) {
 	var newest map[string]List
 	err := k.await(ctx, func() bool {
@@ -81,7 +81,7 @@ func (k *Kubelet) AwaitLists(ctx context.Context, wanted func(map[string]List) b
 	return newest, nil
 }
 
-// Newest returns the resource's newest list. Its Number is 0 if there is none.
+// Newest returns the resource's newest list, or the zero List if there is none.
 func (k *Kubelet) Newest(resource string) List {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -123,7 +123,7 @@ func (k *Kubelet) await(ctx context.Context, met func() bool) error {
 	return k.state.await(ctx, k.ctx, met)
 }
 
-// Plugin returns a client for the resource's newest plugin, for the calls that a kubelet makes.
+// Plugin returns a client with which tests can call the resource's newest plugin as a kubelet does.
 func (k *Kubelet) Plugin(resource string) (v1beta1.DevicePluginClient, error) {
 	p, err := k.newest(resource)
 	if err != nil {
@@ -143,7 +143,7 @@ func (k *Kubelet) newest(resource string) (*plugin, error) {
 	return plugins[len(plugins)-1], nil
 }
 
-// Allocate calls the plugin's Allocate with these devices for one container, and writes the response to the
+// Allocate asks the resource's newest plugin to allocate the devices to a container, and writes the response to the
 // [Checkpoint].
 func (k *Kubelet) Allocate(ctx context.Context, resource string, ids ...string) (*v1beta1.ContainerAllocateResponse, error) {
 	p, err := k.Plugin(resource)

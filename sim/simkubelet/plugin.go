@@ -18,7 +18,7 @@ import (
 // optionsTimeout is the time limit for GetDevicePluginOptions.
 const optionsTimeout = 10 * time.Second
 
-// plugin is a registered plugin together with the connection to it.
+// plugin is a registered plugin and the connection to it.
 type plugin struct {
 	v1beta1.DevicePluginClient
 	conn *grpc.ClientConn
@@ -120,7 +120,7 @@ func (k *Kubelet) follow(resource string, p *plugin, b Behaviour) {
 	}
 }
 
-// remove removes a plugin whose stream has ended.
+// remove disconnects a plugin whose stream has ended, and removes it.
 func (k *Kubelet) remove(resource string, p *plugin) {
 	p.cut()
 	_ = p.conn.Close()

@@ -17,14 +17,14 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// PodBehaviour selects ways in which the pod-resources API fails. The zero PodBehaviour has none. If several are set,
-// the first one in this list takes effect.
+// PodBehaviour specifies how the pod-resources API fails. With the zero PodBehaviour, it doesn't fail. If several
+// fields are set, the first one takes effect.
 type PodBehaviour struct {
 	Refuse  bool   // connections are accepted and immediately closed
-	Stall   bool   // List doesn't answer while this is set
+	Stall   bool   // List doesn't respond while this is set
 	Fail    string // List returns this error
-	Nothing bool   // List doesn't return any pods, even though some hold devices: the kubelet doesn't know its pods yet
-	Garbage bool   // List also returns entries that no kubelet would return; with Nothing, it returns only these
+	Nothing bool   // List doesn't return any pods, even if some hold devices, because the kubelet doesn't know its pods yet
+	Garbage bool   // List also returns entries that no kubelet would return; with Nothing, it returns nothing else
 }
 
 // PodResources is a running stand-in for the pod-resources API.
@@ -38,15 +38,15 @@ type PodResources struct {
 
 	state     // its mu guards the following fields
 	behaviour PodBehaviour
-	kubelet   *Kubelet        // has the pods' allocations; may be nil
+	kubelet   *Kubelet        // the kubelet that knows the pods' allocations; may be nil
 	ended     map[string]bool // UIDs of pods that have been released
 	holds     []hold          // in the order in which they were added
 	asked     int             // how many times List has been called
 }
 
-// StartPodResources serves the API on this socket. It creates the directory if needed, and replaces an existing socket.
-// At first, pods don't hold any devices. The stand-in runs until Stop is called or ctx is done. Stop must always be
-// called.
+// StartPodResources serves the API on the Unix socket at this path. It creates the socket's directory if necessary, and
+// replaces an existing socket. At first, no pod holds any devices. The stand-in runs until Stop is called or ctx is
+// done. In any case, Stop must be called.
 func StartPodResources(ctx context.Context, socket string) (*PodResources, error) {
 	if err := os.MkdirAll(filepath.Dir(socket), 0o750); err != nil {
 		return nil, fmt.Errorf("pod-resources directory: %w", err)
@@ -60,8 +60,8 @@ func StartPodResources(ctx context.Context, socket string) (*PodResources, error
 	if err != nil {
 		return nil, fmt.Errorf("pod-resources socket: %w", err)
 	}
-	// The socket's age makes it look as if the kubelet has been running for an hour, because the daemon doesn't rely on
-	// the answers of a kubelet that has just started.
+	// Make the socket look as if the kubelet has been running for an hour, because the daemon doesn't rely on the
+	// responses of a kubelet that has just started.
 	old := time.Now().Add(-time.Hour)
 	if err := os.Chtimes(socket, old, old); err != nil {
 		listener.Close()
@@ -71,7 +71,7 @@ func StartPodResources(ctx context.Context, socket string) (*PodResources, error
 	p.ctx, p.cancel = context.WithCancel(ctx)
 	podresources.RegisterPodResourcesListerServer(p.server, p)
 	p.tasks.Go(func() {
-		// Serve returns only once the server has been stopped.
+		// Serve doesn't return until the server has been stopped.
 		_ = p.server.Serve(&refusing{listener, p})
 	})
 	p.tasks.Go(func() {
@@ -87,7 +87,7 @@ func (p *PodResources) Stop() {
 	p.tasks.Wait()
 }
 
-// Behave changes the API's behaviour, even for stalled calls.
+// Behave changes the API's behaviour. The change also applies to stalled calls.
 func (p *PodResources) Behave(b PodBehaviour) {
 	p.change(func() { p.behaviour = b })
 }
@@ -120,14 +120,14 @@ func (p *PodResources) List(ctx context.Context, _ *podresources.ListPodResource
 	return &podresources.ListPodResourcesResponse{PodResources: pods}, nil
 }
 
-// Asked returns how many times List has been called, including calls that haven't been answered yet.
+// Asked returns how many times List has been called, including calls that are still in progress.
 func (p *PodResources) Asked() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.asked
 }
 
-// AwaitAsked waits until List has been called n times. The next call's number is Asked()+1.
+// AwaitAsked waits until List has been called n times. To wait for the next call, use Asked()+1.
 func (p *PodResources) AwaitAsked(ctx context.Context, n int) error {
 	if err := p.await(ctx, p.ctx, func() bool { return p.asked >= n }); err != nil {
 		return fmt.Errorf("waiting for call %d of List: found %d: %w", n, p.Asked(), err)

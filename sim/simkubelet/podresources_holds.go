@@ -7,11 +7,11 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// hold is a device that a container holds. For a claim's device, resource is the driver's name, and claim is the
-// claim's.
+// hold is a device that a container holds. If it belongs to a claim, resource is the DRA driver's name, and claim is
+// the claim's name.
 type hold struct{ namespace, pod, container, resource, id, claim string }
 
-// Hold adds devices to the ones that the container holds.
+// Hold adds devices to those that the container holds.
 func (p *PodResources) Hold(namespace, pod, container, resource string, ids ...string) {
 	p.change(func() {
 		for _, id := range ids {
@@ -20,7 +20,7 @@ func (p *PodResources) Hold(namespace, pod, container, resource string, ids ...s
 	})
 }
 
-// HoldClaim adds a claim's devices to the ones that the container holds. They have the same names as in their pool.
+// HoldClaim adds a claim's devices to those that the container holds. The names in devices are the names in the pool.
 func (p *PodResources) HoldClaim(namespace, pod, container, claim, driver string, devices ...string) {
 	p.change(func() {
 		for _, device := range devices {
@@ -29,8 +29,8 @@ func (p *PodResources) HoldClaim(namespace, pod, container, claim, driver string
 	})
 }
 
-// Release removes all of the pod's devices. If the device manager is known ([PodResources.Join]), the pod's allocations
-// are dropped from its memory at the next List, and from its [Checkpoint] when the file is next written.
+// Release removes all of the pod's devices. After [PodResources.Join], the device manager forgets the pod's allocations
+// at the next List, and they disappear from its [Checkpoint] when the file is next written.
 func (p *PodResources) Release(namespace, pod string) {
 	p.change(func() {
 		var released []hold
@@ -54,13 +54,13 @@ func (p *PodResources) Release(namespace, pod string) {
 }
 
 // Join makes k and p parts of the same kubelet: a device's allocation in k belongs to the pod that holds the device in
-// p. An allocation that no pod ever holds, such as an init container's, stays until [Kubelet.End]. After either part
-// has been restarted, Join must be called again.
+// p. An allocation that no pod ever holds, such as an init container's, stays until [Kubelet.End]. If either part is
+// restarted, Join must be called again.
 func (p *PodResources) Join(k *Kubelet) {
 	p.change(func() { p.kubelet = k })
 }
 
-// answer returns List's answer for the holds. It doesn't share any memory with them.
+// answer returns List's response. It doesn't share any memory with holds.
 func answer(holds []hold, b PodBehaviour) []*podresources.PodResources {
 	var pods []*podresources.PodResources
 	if !b.Nothing {
@@ -72,9 +72,9 @@ func answer(holds []hold, b PodBehaviour) []*podresources.PodResources {
 	return pods
 }
 
-// listPods returns the answer that the kubelet would give: each pod once, and each of its devices in a separate entry
-// (pkg/kubelet/apis/podresources, and containerDevicesFromResourceDeviceInstances and GetDynamicResources in
-// pkg/kubelet/cm). The kubelet has a single entry for all of a claim's devices, but this makes no difference.
+// listPods returns the response that a kubelet would send: an entry for each pod, with a separate entry for each of the
+// pod's devices (pkg/kubelet/apis/podresources, and containerDevicesFromResourceDeviceInstances and GetDynamicResources
+// in pkg/kubelet/cm). A real kubelet returns a single entry for all of a claim's devices, but this makes no difference.
 func listPods(holds []hold) []*podresources.PodResources {
 	var pods []*podresources.PodResources
 	for _, h := range holds {
@@ -103,8 +103,8 @@ func listPods(holds []hold) []*podresources.PodResources {
 }
 
 // garbage returns entries that no kubelet would return: all pods a second time; empty and nil pods, containers and
-// devices; and names and ids that are too long or contain invalid characters. Such ids are also listed for the holds'
-// resources, where a reader that doesn't check would accept them.
+// devices; and names and ids that are too long or contain invalid characters. Such ids also appear under the resources
+// in holds, where a reader that doesn't check ids would accept them.
 func garbage(holds []hold) []*podresources.PodResources {
 	long := strings.Repeat("x", 10_000)
 	ids := []string{"", "\x00", "3b:00.0\x00", "\n", "../../etc", "\u202e", long}

@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// errStopped is await's error if the stand-in has stopped.
+// errStopped is the error that await returns if the stand-in has stopped.
 var errStopped = errors.New("the kubelet has stopped")
 
-// state is a lock, together with a channel that notifies waiting goroutines of changes.
+// state is a mutex and a channel that notifies waiting goroutines of changes.
 type state struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced at each change
@@ -26,8 +26,7 @@ func (s *state) change(f func()) {
 	s.changed = make(chan struct{})
 }
 
-// await waits until met returns true, or until ctx or life is done. It calls met with mu held. life is the stand-in's
-// context.
+// await waits until met returns true, or until ctx or life, the stand-in's context, is done. It calls met with mu held.
 func (s *state) await(ctx, life context.Context, met func() bool) error {
 	for {
 		s.mu.Lock()

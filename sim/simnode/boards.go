@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// Board is a model of card: either a real one, or one with a rare feature.
+// Board is a card model: a real one, or a made-up one with a rare feature.
 type Board struct {
 	Name    string
 	Text    string // a one-line description
 	Card    Card   // without an address
-	Others  []Card // the slot's other functions, from function 1, without addresses
+	Others  []Card // the slot's other functions, starting with function 1, without addresses
 	Virtual bool   // Others are virtual functions of Card
 }
 
-// Ids from Intel's Acceleration Stack: the interfaces of releases 1.2 (Arria 10) and 2.0 (D5005), and the AFUs of its
-// loopback examples.
+// Ids from Intel's Acceleration Stack: the interface ids of releases 1.2 (Arria 10) and 2.0 (D5005), and the AFU ids of
+// the loopback examples.
 const (
 	nlb0 = "d8424dc4a4a3c413f89e433683f9040b"
 	nlb3 = "f7df405cbd7acf7222f144b0b93acd18"
@@ -45,7 +45,7 @@ var Boards = []Board{
 		Card: xrt(ManagementDriver, "10ee:5004:10ee:000e"), Others: []Card{xrt(XRTDriver, "10ee:5005:10ee:000e")}},
 }
 
-// xrt returns one of a U250's functions.
+// xrt returns a function of a U250.
 func xrt(driver, id string) Card {
 	return Card{NUMANode: -1, Group: SlotGroup, Driver: driver, PCIID: id}
 }
@@ -53,7 +53,7 @@ func xrt(driver, id string) Card {
 // vfio returns a function bound to vfio-pci.
 func vfio(group string) Card { return Card{NUMANode: -1, Group: group, Driver: VFIODriver} }
 
-// BoardNamed returns the board with this name.
+// BoardNamed returns the board with the given name.
 func BoardNamed(name string) (Board, error) {
 	var names []string
 	for _, b := range Boards {
@@ -65,7 +65,7 @@ func BoardNamed(name string) (Board, error) {
 	return Board{}, fmt.Errorf("board: found %q, want one of %s", name, strings.Join(names, ", "))
 }
 
-// At returns the board's functions in a slot, starting with the physical one.
+// At returns the board's functions as they appear in a slot, starting with the physical function.
 func (b Board) At(address string) ([]Card, error) {
 	c := b.Card
 	c.Address = address

@@ -17,11 +17,11 @@ import (
 
 // Break is a way in which a device can break.
 type Break struct {
-	Reason string // the reason that inventory reports
+	Reason string // the reason that package inventory reports
 	Text   string // a one-line description
 
-	of    kinds // the devices that can break this way
-	value value // if do is nil, this breaks the device
+	of    kinds // the kinds of devices that can break this way
+	value value // the value that breaks the device, if do is nil
 	do    func(n *Node, c *plugged, port int) error
 }
 
@@ -32,7 +32,7 @@ type value struct {
 	fme       bool // the file is in the FME, so all of the card's ports break
 }
 
-// kinds is a set of kinds of devices.
+// kinds is a set of device kinds.
 type kinds uint8
 
 const (
@@ -56,7 +56,7 @@ func (c *plugged) kind() kinds {
 	return ofGroup
 }
 
-// Breaks lists all ways in which a device can break. The default is the first one that applies to the device.
+// Breaks lists all ways in which a device can break. The first one that applies to a device is the default.
 var Breaks = []Break{
 	{"port-ap6", "the port was shut down for power or heat", ofPort, value{"errors/errors", "0x0", "0x4000000000000", false}, nil},
 	{"port-mmio-timeout", "the AFU did not answer in time (degraded)", ofPort, value{"errors/errors", "0x0", "0x100000000", false}, nil},
@@ -124,7 +124,8 @@ func (n *Node) Devices() []Device {
 	return all
 }
 
-// lowest returns the function that the device of c's group is named after, or nil if there is none.
+// lowest returns the lowest function of c's group that is bound to vfio-pci, or nil if there is none. The group's
+// device is named after this function.
 func (n *Node) lowest(c *plugged) *plugged {
 	for _, m := range n.groupOf(c.Function.IOMMU) {
 		if m.Function.Driver == VFIODriver {
@@ -134,8 +135,8 @@ func (n *Node) lowest(c *plugged) *plugged {
 	return nil
 }
 
-// device returns the card and port for a device, which is given in the same form as in the exclude setting: the card's
-// address, plus -pN for port N.
+// device returns the card and port of a device. text has the form used in the exclude setting: the card's address, plus
+// -pN for port N.
 func (n *Node) device(text string) (*plugged, int, error) {
 	card, number, hasPort := strings.Cut(text, "-p")
 	address, err := sysfs.ParseAddress(card)
@@ -163,7 +164,8 @@ func (n *Node) device(text string) (*plugged, int, error) {
 	return c, port, nil
 }
 
-// Break breaks a device so that it has this reason. If reason is "", it uses the first possible one.
+// Break breaks a device so that the device is unhealthy for this reason. If reason is "", Break uses the first reason
+// that applies to the device.
 func (n *Node) Break(device, reason string) error {
 	c, port, err := n.device(device)
 	if err != nil {
@@ -232,7 +234,7 @@ func (n *Node) silence(c *plugged, _ int) error {
 }
 
 func (n *Node) unbindPort(c *plugged, port int) error {
-	return errors.Join(n.Unbind(c.Address, port), n.save()) // saves the deleted directories' numbers
+	return errors.Join(n.Unbind(c.Address, port), n.save()) // saves the inode numbers of the deleted directories
 }
 
 func (n *Node) removeNode(c *plugged, port int) error {
@@ -252,7 +254,7 @@ func (n *Node) deviceNode(c *plugged, port int) (name string, major, minor int) 
 	return n.PortNode(c.Address, port), major, c.PortNumbers[port]
 }
 
-// config returns the path of the config space that determines the health of c's card: the physical function's.
+// config returns the path of the physical function's config space, which determines the health of c's card.
 func (n *Node) config(c *plugged) string { return filepath.Join(n.physical(c), "config") }
 
 func (n *Node) physical(c *plugged) string { return n.CardDir(cmp.Or(c.PhysFn, c.Address)) }
@@ -272,7 +274,7 @@ func (n *Node) countFatal(c *plugged, _ int) error {
 	return n.SetFile(file, AER("FATAL", count+1)+"\n")
 }
 
-// breakGroup binds the group's last function, not counting c, to another driver.
+// breakGroup binds the last function of c's group, other than c, to another driver.
 func (n *Node) breakGroup(c *plugged, _ int) error {
 	members := n.groupOf(c.Function.IOMMU)
 	for _, m := range slices.Backward(members) {
@@ -283,7 +285,7 @@ func (n *Node) breakGroup(c *plugged, _ int) error {
 	return fmt.Errorf("found %s, which is alone in its group, want a group of several functions", c.Address)
 }
 
-// Heal heals a device that was broken in any of these ways. Error counters keep their values.
+// Heal undoes any [Break] of a device. Error counters keep their values.
 func (n *Node) Heal(device string) error {
 	c, port, err := n.device(device)
 	if err != nil {
@@ -314,7 +316,8 @@ func (n *Node) Heal(device string) error {
 	return n.restoreNode(c, port)
 }
 
-// restoreNode recreates the device node if it is missing. A group has none while no function is bound to vfio-pci.
+// restoreNode recreates a device's device node if it is missing. A group has no device node while none of its functions
+// is bound to vfio-pci.
 func (n *Node) restoreNode(c *plugged, port int) error {
 	name, major, minor := n.deviceNode(c, port)
 	if _, err := os.Lstat(filepath.Join(n.Dev, name)); !errors.Is(err, fs.ErrNotExist) || minor < 0 {
@@ -325,7 +328,7 @@ func (n *Node) restoreNode(c *plugged, port int) error {
 	return t.err
 }
 
-// healDriver rebinds a port's driver.
+// healDriver rebinds a port's driver if it is unbound.
 func (n *Node) healDriver(c *plugged, port int) error {
 	if _, err := os.Lstat(filepath.Join(n.PortDir(c.Address, port), "driver")); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -349,7 +352,7 @@ func (n *Node) healConfig(c *plugged) error {
 	return n.restoreFile(n.config(c), header(id, false))
 }
 
-// healGroup rebinds a group's functions to the drivers they had when they were plugged in.
+// healGroup rebinds the functions in c's group to the drivers they had when they were plugged in.
 func (n *Node) healGroup(c *plugged) error {
 	for _, m := range n.groupOf(c.Function.IOMMU) {
 		if m.Function.Driver != m.Driver && !m.Partial {

@@ -11,20 +11,20 @@ import (
 	"syscall"
 )
 
-// directories creates directories whose inode numbers have never belonged to a deleted directory, as in sysfs.
-// inventory uses these numbers to tell a port from a later port with the same name. Most file systems reuse a deleted
-// directory's number for the next directory; tmpfs doesn't.
+// directories creates directories whose inode numbers have never belonged to a deleted directory, as in sysfs. Package
+// inventory uses these numbers to tell a port from a later port with the same name. Most file systems, but not tmpfs,
+// reuse a deleted directory's number for the next directory.
 //
-// A directory is created in dir and then moved into place. If it has a deleted directory's number, it stays in dir, so
-// that the number isn't used.
+// A directory is created in dir and then moved into place. If the new directory has the number of a deleted one, it
+// stays in dir to keep the number occupied, and another directory is created.
 type directories struct {
 	dir     string
 	deleted []uint64 // inode numbers, oldest first
 	keep    int      // maximum length of deleted
 }
 
-// maxDeleted is how many inode numbers of deleted directories are kept. That is enough for the directories of about two
-// hundred cards. Older numbers may be reused, because inventory has forgotten the ports that had them.
+// maxDeleted is how many inode numbers of deleted directories are kept: enough for the directories of about two hundred
+// cards. Older numbers may be reused, because inventory has forgotten the ports that had them.
 const maxDeleted = 4096
 
 // makeAll creates a directory, along with any missing parents.
@@ -57,7 +57,7 @@ func (d *directories) makeAll(path string) error {
 	}
 }
 
-// occupant returns the path of the directory that occupies a reused number.
+// occupant returns the path of the directory that keeps a number occupied.
 func (d *directories) occupant(number uint64) string {
 	return filepath.Join(d.dir, strconv.FormatUint(number, 10))
 }
@@ -70,8 +70,8 @@ func (d *directories) removeAll(path string) error {
 	return os.RemoveAll(path)
 }
 
-// retire adds the inode numbers of a directory and those in it to the numbers that aren't reused after the directories
-// have been deleted.
+// retire records the inode numbers of a directory and all directories in it, so that they aren't reused after the
+// directories have been deleted.
 func (d *directories) retire(path string) error {
 	err := filepath.WalkDir(path, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.IsDir() {

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// plugFME creates the FME in the same order as the driver: the manager, region, sensors, controller and errors, and the
-// driver link last.
+// plugFME creates the FME's files in the same order as the driver: the manager, region, sensors, controller and errors,
+// and finally the driver link.
 func (n *Node) plugFME(t *tree, c *plugged) {
 	name := "dfl-fme." + strconv.Itoa(c.FME)
 	fme := filepath.Join(n.regionDir(c), name)
@@ -25,16 +25,16 @@ func (n *Node) plugFME(t *tree, c *plugged) {
 	n.node(t, name, major, c.FME)
 }
 
-// plugManager creates the FME's FPGA manager.
+// plugManager creates the files of the FME's FPGA manager.
 func (n *Node) plugManager(t *tree, fme string, c *plugged) {
 	fpga := "fpga" + strconv.Itoa(c.Manager)
 	manager := filepath.Join(fme, "dfl-fme-mgr."+strconv.Itoa(c.FME), "fpga_manager", fpga)
 	t.attributes(manager, attribute{"name", "DFL FME FPGA Manager"}, attribute{"state", "unknown"})
-	t.file(filepath.Join(manager, "status"), "") // if there are no errors, the file is empty
+	t.file(filepath.Join(manager, "status"), "") // empty if there are no errors
 	t.link(manager, n.sys(managerClass, fpga))
 }
 
-// plugChild creates the FME's region, which belongs to port 0.
+// plugChild creates the files of the FME's region, which belongs to port 0.
 func (n *Node) plugChild(t *tree, fme string, c *plugged) {
 	device := filepath.Join(fme, "dfl-fme-region."+strconv.Itoa(c.Region))
 	child := "region" + strconv.Itoa(c.Child)
@@ -44,7 +44,7 @@ func (n *Node) plugChild(t *tree, fme string, c *plugged) {
 	t.link(region, n.sys(regionClass, child))
 }
 
-// plugHWMon creates a hwmon device for the device at dir.
+// plugHWMon creates the files of a hwmon device below the device at dir.
 func (n *Node) plugHWMon(t *tree, dir string, number int, files []attribute) {
 	hwmon := "hwmon" + strconv.Itoa(number)
 	dir = filepath.Join(dir, "hwmon", hwmon)
@@ -52,8 +52,8 @@ func (n *Node) plugHWMon(t *tree, dir string, number int, files []attribute) {
 	t.link(dir, n.sys(hwmonClass, hwmon))
 }
 
-// plugBMC creates the board's controller the way drivers/mfd/intel-m10-bmc-pmci.c and its children do. Only the OFS
-// drivers have the boot image. The controller's devices have the same numbers as the FME.
+// plugBMC creates the files of the board's controller, as drivers/mfd/intel-m10-bmc-pmci.c and its children do. Of the
+// real drivers, only OFS's show the boot image. The controller's devices are given the FME's number.
 func (n *Node) plugBMC(t *tree, fme string, c *plugged) {
 	bmc := filepath.Join(fme, "dfl_dev."+strconv.Itoa(c.FME))
 	t.attributes(bmc, attribute{"bmc_version", "0x10400"}, attribute{"bmcfw_version", "0x10400"})
@@ -62,7 +62,7 @@ func (n *Node) plugBMC(t *tree, fme string, c *plugged) {
 	n.plugHWMon(t, child("hwmon"), c.HWMon[len(sensors)], board)
 }
 
-// board contains some of the sensors of an N6001's controller (drivers/hwmon/intel-m10-bmc-hwmon.c).
+// board contains some of the sensors of an N6001's board controller (drivers/hwmon/intel-m10-bmc-hwmon.c).
 var board = []attribute{
 	{"name", "n6000bmc_hwmon"},
 	{"temp1_label", "FPGA FABRIC Digital Temperature#1"}, {"temp1_input", "48500"}, {"temp1_max", "90000"}, {"temp1_crit", "100000"},
@@ -72,7 +72,7 @@ var board = []attribute{
 	{"curr1_label", "Inlet 12V PCIe Rail Current"}, {"curr1_input", "2365"}, {"curr1_max", "5748"}, {"curr1_crit", "6045"},
 }
 
-// sensors contains an FME's two hwmon devices, in m°C and µW.
+// sensors contains the attributes of an FME's two hwmon devices, in m°C and µW.
 var sensors = [...][]attribute{
 	{
 		{"name", "dfl_fme_thermal"}, {"temp1_input", "47000"},
@@ -86,7 +86,7 @@ var sensors = [...][]attribute{
 	},
 }
 
-// noErrors contains the error registers of an FME without errors.
+// noErrors contains the error registers of an FME that hasn't had any errors.
 var noErrors = []attribute{
 	{"catfatal_errors", "0x0"}, {"nonfatal_errors", "0x0"}, {"fme_errors", "0x0"}, {"pcie0_errors", "0x0"},
 	{"pcie1_errors", "0x0"}, {"first_error", "0x0"}, {"next_error", "0x0"}, {"inject_errors", "0x0"},

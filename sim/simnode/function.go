@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// A function's IOMMU group, for [Card.Group].
+// The values of [Card.Group]: which IOMMU group a function is in.
 const (
-	OwnGroup  = "own"  // the function has its own group
-	SlotGroup = "slot" // the slot's functions share a group; they form one card, which is pulled as a whole
+	OwnGroup  = "own"  // the function has a group to itself
+	SlotGroup = "slot" // the slot's functions share a group and form one card, which is pulled as a whole
 )
 
 const (
-	// VFIODriver is the driver for functions that are given to containers.
+	// VFIODriver is the driver for functions that containers use.
 	VFIODriver = "vfio-pci"
 
 	pciDrivers = "bus/pci/drivers"
@@ -34,11 +34,11 @@ type function struct {
 	Driver    string // current driver; "" if there is none
 	IOMMU     int    // the group's number
 	Character int    // M in vfio-dev/vfioM; -1 if vfio-pci hasn't registered the function
-	Minor     int    // of the group's device node, the same for all of its functions; -1 in the same case as Character
-	Render    int    `json:",omitempty"` // minor of the render node, for a function bound to xocl; 0 if there is none
+	Minor     int    // minor of the group's device node, the same for all of its functions; -1 if Character is -1
+	Render    int    `json:",omitempty"` // minor of the render node of a function bound to xocl; 0 if there is none
 }
 
-// harmless reports whether a group is viable while one of its functions has this driver.
+// harmless reports whether a group is still viable if one of its functions is bound to this driver.
 func harmless(driver string) bool {
 	return slices.Contains([]string{"", VFIODriver, "pci-stub", "pcieport"}, driver)
 }
@@ -53,7 +53,7 @@ func (n *Node) groupOf(number int) (members []*plugged) {
 	return members
 }
 
-// registered returns one of the group's functions, other than c, that vfio-pci has registered, or nil.
+// registered returns a function in c's group, other than c, that vfio-pci has registered, or nil if there is none.
 func (n *Node) registered(c *plugged) *plugged {
 	for _, m := range n.groupOf(c.Function.IOMMU) {
 		if m != c && m.Function.Character >= 0 {
@@ -63,7 +63,7 @@ func (n *Node) registered(c *plugged) *plugged {
 	return nil
 }
 
-// addFunction gives the function an IOMMU group.
+// addFunction assigns an IOMMU group to the function.
 func (n *Node) addFunction(c *plugged) {
 	c.Function = &function{IOMMU: -1, Character: -1, Minor: -1}
 	if c.Group == SlotGroup {
@@ -87,7 +87,7 @@ func (n *Node) groupDir(c *plugged) string { return n.sys(groupsDir, strconv.Ito
 // vfioNode returns the name of the group's device node.
 func (c *plugged) vfioNode() string { return "vfio/" + strconv.Itoa(c.Function.IOMMU) }
 
-// virtFn returns the path of the physical function's link to a virtual function.
+// virtFn returns the path of the link from the physical function to a virtual function.
 func (n *Node) virtFn(c *plugged) string {
 	routing := func(address string) uint64 { // device and function
 		device, f, _ := strings.Cut(address[len("0000:00:"):], ".")
@@ -116,8 +116,8 @@ func (n *Node) plugFunction(t *tree, c *plugged) {
 	}
 }
 
-// bindFunction binds a function that has no driver. The driver core creates its links before vfio-pci registers the
-// function.
+// bindFunction binds a driver to a function that has none. As in the kernel, the driver core's links are created before
+// vfio-pci registers the function.
 func (n *Node) bindFunction(c *plugged, driver string) error {
 	f, dir := c.Function, n.CardDir(c.Address)
 	f.Driver = driver
@@ -170,7 +170,8 @@ func (n *Node) vfioMajor() int {
 	return 244
 }
 
-// loadVFIO creates the node that all groups share, as happens when the modules are loaded. It stays.
+// loadVFIO creates the device node that all groups share, if it doesn't exist yet. In the kernel this happens when the
+// modules are loaded. The device node is never removed.
 func (n *Node) loadVFIO(t *tree) {
 	class := n.sys("class/misc/vfio")
 	if _, err := os.Lstat(class); !errors.Is(err, fs.ErrNotExist) {
@@ -185,8 +186,8 @@ func (n *Node) loadVFIO(t *tree) {
 	t.link(n.sys("devices/virtual/misc/vfio"), class)
 }
 
-// unbindFunction unbinds a function's driver, and then calls then. The links are removed immediately. If a process is
-// using the function's group, the rest waits until EndUse.
+// unbindFunction unbinds a function's driver, and then calls then. It removes the links immediately. If a process is
+// using the function's group, everything else waits until EndUse.
 func (n *Node) unbindFunction(c *plugged, then func() error) error {
 	f, dir := c.Function, n.CardDir(c.Address)
 	was := f.Driver
@@ -194,7 +195,7 @@ func (n *Node) unbindFunction(c *plugged, then func() error) error {
 		if err := os.RemoveAll(n.sys(pciDrivers, f.Driver, c.Address)); err != nil {
 			return err
 		}
-		// Keep the old link elsewhere, so that the next link has a different inode number, as in sysfs.
+		// Keep the old link elsewhere, so that the next link gets a different inode number, as in sysfs.
 		err := os.Rename(filepath.Join(dir, "driver"), filepath.Join(n.directories.dir, "driver-"+c.Address))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -241,7 +242,7 @@ func (n *Node) unplugFunction(c *plugged, then func() error) error {
 	if err := n.save(); err != nil {
 		return err
 	}
-	if c.PhysFn != "" { // pci_iov_remove_virtfn removes the links before it unbinds the function
+	if c.PhysFn != "" { // pci_iov_remove_virtfn removes the links before unbinding the function
 		for _, link := range []string{n.virtFn(c), filepath.Join(dir, "physfn")} {
 			if err := os.RemoveAll(link); err != nil {
 				return err
@@ -263,8 +264,8 @@ func (n *Node) unplugFunction(c *plugged, then func() error) error {
 	})
 }
 
-// SetDriver unbinds a function's driver and binds another one; "" means none. If a process is using the function's
-// group, the function isn't bound until after EndUse.
+// SetDriver unbinds a function's driver and binds another driver, or none if driver is "". If a process is using the
+// function's group, the new driver isn't bound until EndUse.
 func (n *Node) SetDriver(address, driver string) error {
 	c, err := n.function(address)
 	if err == nil && n.used[c.Function.IOMMU] && !harmless(driver) {
@@ -287,7 +288,7 @@ func (n *Node) SetDriver(address, driver string) error {
 	return nil
 }
 
-// Use marks a function's IOMMU group as used by a process until EndUse. The mark isn't saved.
+// Use marks a function's IOMMU group as being used by a process, until EndUse. The mark isn't saved.
 func (n *Node) Use(address string) error {
 	c, err := n.function(address)
 	if err == nil && c.Function.Character < 0 {
@@ -300,7 +301,8 @@ func (n *Node) Use(address string) error {
 	return nil
 }
 
-// EndUse ends the use of a function's IOMMU group, and completes the waiting unbinds and removals in order.
+// EndUse ends the use of a function's IOMMU group, and completes any unbinds and removals that are waiting for it, in
+// order.
 func (n *Node) EndUse(address string) error {
 	c := n.cards[address]
 	if c == nil || c.Function == nil || !n.used[c.Function.IOMMU] {
@@ -318,8 +320,8 @@ func (n *Node) EndUse(address string) error {
 	return nil
 }
 
-// GroupNode returns the name of the device node for a function's group. ok is false if there is no such function. The
-// node exists while any of the group's functions is bound to vfio-pci.
+// GroupNode returns the name of the device node of a function's group. ok is false if there is no such function. The
+// device node exists while any of the group's functions is bound to vfio-pci.
 func (n *Node) GroupNode(address string) (name string, ok bool) {
 	c := n.cards[address]
 	if c == nil || c.Function == nil {

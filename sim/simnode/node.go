@@ -16,18 +16,18 @@ type Node struct {
 	Sys string // the sysfs root
 	Dev string // the device node directory
 
-	// Mknod makes device nodes real character devices, which only root can create. Their majors are reserved by the
-	// kernel for experiments, so they have no driver. Without Mknod, device nodes are regular files, with the numbers
-	// from a recording. Set it before calling Plug.
+	// If Mknod is set, device nodes are real character devices, which only root can create. Their major numbers are
+	// reserved for experiments, so no driver uses them. Otherwise device nodes are regular files, and sysfs shows
+	// numbers from a recording. Set Mknod before calling Plug.
 	Mknod bool
 
 	cards       map[string]*plugged // by address
 	directories *directories
 	used        map[int]bool
-	waiting     map[int][]func() error // by IOMMU group: steps that wait until it is no longer in use
+	waiting     map[int][]func() error // by IOMMU group: the steps that wait until the group is no longer in use
 
 	// The following fields are set only for a node opened with Open.
-	state string // file that the node is saved in
+	state string // path of the file that the node is saved in
 	lock  *privatedir.Lock
 }
 
@@ -39,22 +39,23 @@ type Card struct {
 	AFUID       string // 32 hex digits, the same for all ports
 	InterfaceID string // 32 hex digits
 	NUMANode    int    // -1: none
-	PhysFn      string // for a virtual function, which has no FME: the physical function's address
-	// PCIID is VVVV:DDDD:SSSS:SSSS, vendor, device and subsystem, four digits each. "" means a PAC with Arria 10:
-	// 8086:09c4:8086:0000, or 09c5 for a virtual function. The default for a function with an IOMMU group is
-	// 8086:bcce:8086:1771, or bccf if it is virtual. The default for an AWS card is an F2 instance's card.
+	PhysFn      string // the physical function's address, for a virtual function (which has no FME)
+	// PCIID contains the ids of the vendor, device, subsystem vendor and subsystem device, in the form
+	// VVVV:DDDD:SSSS:SSSS. The default is 8086:09c4:8086:0000, a PAC with Arria 10, or 09c5 for its virtual function.
+	// For a function with an IOMMU group it is 8086:bcce:8086:1771, or bccf if the function is virtual. For an AWS
+	// card, it is the ids of an F2 instance's card.
 	PCIID string
 
-	Group  string `json:",omitempty"` // OwnGroup or SlotGroup for a function without ports and FME; "" for a card that uses the DFL driver
+	Group  string `json:",omitempty"` // OwnGroup or SlotGroup for a function without ports or an FME; "" for a card that uses the DFL driver
 	Driver string `json:",omitempty"` // such a function's driver when it is plugged in; "" if there is none
-	VBNV   string `json:",omitempty"` // of the shell, for a function bound to xocl; "" means a U250's shell
+	VBNV   string `json:",omitempty"` // the shell of a function bound to xocl; "" means a U250's shell
 
 	Slot string `json:",omitempty"` // Application or Management for one of an AWS card's functions; "" for any other card
 }
 
 var id = regexp.MustCompile("^[0-9a-f]{32}$")
 
-// Check returns an error if a card's address or one of its ids isn't in the right format.
+// Check returns an error if the card's address or one of its ids is malformed.
 func (c Card) Check() error {
 	if address, err := sysfs.ParsePCIAddress(c.Address); err != nil || address != c.Address {
 		return fmt.Errorf("address: found %q, want DDDD:BB:DD.F in lower case", c.Address)
@@ -72,20 +73,20 @@ func (c Card) Check() error {
 	return err
 }
 
-// plugged is a plugged-in card with the numbers that the driver gave it.
+// plugged is a plugged-in card and the numbers that the driver assigned to it.
 type plugged struct {
 	Card
 	Region      int      // base region
-	FME         int      // this field and the next three aren't used for a virtual function
+	FME         int      // this field and the next three are unused for a virtual function
 	Child       int      // the FME's region
 	Manager     int      // fpgaN
-	HWMon       []int    // thermal, power, and the board controller's
+	HWMon       []int    // the numbers of the thermal, the power and the board controller's hwmon device
 	PortNumbers []int    // the driver's number for each hardware port
 	AFUs        []string // each hardware port's current AFU
 	Partial     bool     // the card is being plugged in or pulled
 
 	Function *function `json:",omitempty"` // nil for a card that uses the DFL driver or an AWS card
-	Removed  bool      `json:",omitempty"` // for an AWS card: the function is missing until Rescan
+	Removed  bool      `json:",omitempty"` // the AWS card's function is missing until Rescan
 }
 
 const (
@@ -97,7 +98,7 @@ const (
 	bridge       = "0000:00:02.0" // the root port for all cards
 )
 
-// New creates an empty node in dir, which must exist. The node isn't saved.
+// New creates a node without cards in dir, which must exist. The node isn't saved.
 func New(dir string) (*Node, error) {
 	n := in(dir)
 	if err := n.make(); err != nil {
@@ -106,7 +107,7 @@ func New(dir string) (*Node, error) {
 	return n, nil
 }
 
-// in returns a node in dir without creating files.
+// in returns a node in dir, without creating any files.
 func in(dir string) *Node {
 	return &Node{
 		Sys:         filepath.Join(dir, "sys"),
@@ -136,7 +137,7 @@ func (n *Node) make() error {
 	return nil
 }
 
-// tree returns a tree that uses the node's directories.
+// tree returns a tree that creates the node's files.
 func (n *Node) tree() *tree { return &tree{directories: n.directories} }
 
 func (n *Node) sys(elem ...string) string {
@@ -150,7 +151,7 @@ func (n *Node) CardDir(address string) string {
 	return filepath.Join(n.bridgeDir(), address)
 }
 
-// PortDir returns the directory of one of a plugged-in card's hardware ports.
+// PortDir returns the directory of a hardware port of a plugged-in card.
 func (n *Node) PortDir(address string, port int) string {
 	c := n.cards[address]
 	return filepath.Join(n.regionDir(c), "dfl-port."+strconv.Itoa(c.PortNumbers[port]))
@@ -166,12 +167,12 @@ func (n *Node) regionDir(c *plugged) string {
 	return filepath.Join(n.CardDir(c.Address), "fpga_region", "region"+strconv.Itoa(c.Region))
 }
 
-// PortNode returns the name of the device node for one of a plugged-in card's hardware ports.
+// PortNode returns the name of the device node of a hardware port of a plugged-in card.
 func (n *Node) PortNode(address string, port int) string {
 	return "dfl-port." + strconv.Itoa(n.cards[address].PortNumbers[port])
 }
 
-// majors returns the majors of the ports' and FMEs' device nodes.
+// majors returns the major numbers of the device nodes of ports and FMEs.
 func (n *Node) majors() (port, fme int) {
 	if n.Mknod {
 		return 120, 121 // Documentation/admin-guide/devices.txt: LOCAL/EXPERIMENTAL USE
@@ -179,7 +180,7 @@ func (n *Node) majors() (port, fme int) {
 	return 245, 246
 }
 
-// allocator is a kind of number. The kernel assigns the lowest free one of each kind.
+// allocator is a kind of number. Of each kind, the kernel assigns the lowest free number.
 type allocator int
 
 const (
@@ -188,10 +189,10 @@ const (
 	managers
 	hwmons
 	ports
-	groups     // of IOMMU groups
-	minors     // of vfio's device nodes
-	characters // of vfio-dev devices
-	renders    // of xocl's render nodes, from firstRender
+	groups     // numbers of IOMMU groups
+	minors     // minors of the groups' device nodes
+	characters // numbers of vfio-dev devices
+	renders    // minors of xocl's render nodes, starting at firstRender
 )
 
 // numbers returns the numbers that the card occupies, by kind.
@@ -210,7 +211,7 @@ func (c *plugged) numbers() map[allocator][]int {
 	}
 }
 
-// free returns the lowest numbers that no card has.
+// free returns the lowest numbers of a kind that no card occupies.
 func (n *Node) free(of allocator, count int) []int {
 	used := map[int]bool{}
 	for _, c := range n.cards {

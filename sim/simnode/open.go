@@ -25,12 +25,13 @@ const (
 // lockTimeout is how long Open waits for another process.
 const lockTimeout = 10 * time.Second
 
-// Open returns the node saved in dir. If dir doesn't exist or is empty, it creates an empty node there. Other processes
-// can't open the node until Close. dir must belong to the effective user, and no other user may be able to write to it
-// or redirect its path, because its files are trusted. If the effective user is root, Mknod is set.
+// Open returns the node saved in dir. If dir doesn't exist or is empty, Open creates a node without cards. Other
+// processes can't open the node until Close. dir must belong to the effective user, and no other user may be able to
+// write to it or redirect its path, because the files in it are trusted. If the effective user is root, Open sets
+// Mknod.
 //
-// After a process has been killed, the node is in the state in which the process left it. A card that is partly plugged
-// in or pulled can be unplugged.
+// If the last process that used the node was killed, a card may be partly plugged in or partly pulled. Such a card can
+// be unplugged.
 func Open(ctx context.Context, dir string) (*Node, error) {
 	root, err := privatedir.OpenDir(dir, true)
 	if err != nil {
@@ -54,10 +55,10 @@ func Open(ctx context.Context, dir string) (*Node, error) {
 	return n, nil
 }
 
-// Close lets other processes open a node opened with [Open].
+// Close closes a node opened with [Open], so that other processes can open it.
 func (n *Node) Close() error { return n.lock.Release() }
 
-// checkContent rejects a directory that is neither empty nor a node's directory.
+// checkContent returns an error if a directory is neither empty nor a node's.
 func checkContent(root *os.Root) error {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
@@ -84,7 +85,7 @@ type saved struct {
 
 const (
 	savedAs  = 1       // node.json's version
-	maxState = 1 << 20 // in bytes; 255 cards and all deleted directories take a tenth of that
+	maxState = 1 << 20 // in bytes; 255 cards and maxDeleted directories take a tenth of this
 )
 
 // save writes the node to its file, if it has one.
@@ -103,8 +104,8 @@ func (n *Node) save() error {
 	return n.SetFile(n.state, string(text)+"\n")
 }
 
-// load reads the node from its file. If no process has done so yet, it creates the files of a node without cards.
-// node.json is created first, so that even an incomplete node's directory contains it.
+// load reads the node from its file. If the files of a node don't exist yet, load creates them, starting with
+// node.json, so that even the directory of an incomplete node contains node.json.
 func (n *Node) load(root *os.Root) error {
 	text, err := privatedir.ReadFile(root, stateFile, maxState)
 	switch {

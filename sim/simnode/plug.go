@@ -10,7 +10,8 @@ import (
 	"strconv"
 )
 
-// Plug plugs in a card. As in the kernel, it gets the lowest free numbers. After an error, the card is pulled again.
+// Plug plugs in a card. As in the kernel, the card gets the lowest free numbers. If there is an error, Plug pulls the
+// card again.
 func (n *Node) Plug(card Card) error {
 	if c := n.cards[card.Address]; c != nil && c.Partial {
 		return fmt.Errorf("simulated node: %w", c.partial())
@@ -39,7 +40,7 @@ func (n *Node) Plug(card Card) error {
 	return n.save()
 }
 
-// addCard gives a card the DFL driver's lowest free numbers.
+// addCard assigns the DFL driver's lowest free numbers to a card.
 func (n *Node) addCard(c *plugged) {
 	free := n.free(regions, 2)
 	c.Region, c.PortNumbers, c.AFUs = free[0], n.free(ports, c.Ports), slices.Repeat([]string{c.AFUID}, c.Ports)
@@ -94,7 +95,7 @@ func (n *Node) addPort(t *tree, dir string, number int) {
 	t.file(filepath.Join(dir, "uevent"), "DEVNAME="+name+"\n")
 }
 
-// bind creates the files of a port with a driver, the driver link last.
+// bind creates the files that a driver adds to a port, and finally the driver link.
 func (n *Node) bind(t *tree, dir string, port int, afu string) {
 	t.file(filepath.Join(dir, "id"), strconv.Itoa(port)+"\n")
 	t.file(filepath.Join(dir, "afu_id"), afu+"\n")
@@ -103,10 +104,10 @@ func (n *Node) bind(t *tree, dir string, port int, afu string) {
 	t.link(n.sys(driverDir, "dfl-port"), filepath.Join(dir, "driver"))
 }
 
-// Unplug pulls a card in the same order as the kernel: its virtual functions, the devices below the FME, the FME, the
-// ports, and the card. For each of them it first removes the device node and the links. Functions that share the card's
-// group, and an AWS card's other function, are pulled before the card. If a process is using a function's group, that
-// function and the ones after it wait for EndUse.
+// Unplug pulls a card. It removes its parts in the same order as the kernel: virtual functions, the devices below the
+// FME, the FME, the ports, and the card itself. Before it removes a part, it removes the part's device node and links.
+// Functions that share the card's group, and an AWS card's other function, are pulled before the card. If a process is
+// using a function's group, that function and everything after it wait for EndUse.
 func (n *Node) Unplug(address string) error {
 	c := n.cards[address]
 	if c == nil {
@@ -124,7 +125,7 @@ func (n *Node) Unplug(address string) error {
 	return n.unplugAll(append(all, c))
 }
 
-// unplugAll pulls cards one after another.
+// unplugAll pulls cards one at a time, in order.
 func (n *Node) unplugAll(cards []*plugged) error {
 	if len(cards) == 0 {
 		return nil
@@ -180,7 +181,7 @@ func (n *Node) unplug(c *plugged) error {
 	return nil
 }
 
-// Unbind unbinds a port's driver. Its attributes are removed, but the directory stays.
+// Unbind unbinds a port's driver. The driver's attributes are removed, but the port's directory stays.
 func (n *Node) Unbind(address string, port int) error {
 	dir := n.PortDir(address, port)
 	for _, name := range []string{"driver", "afu_id", "power_state", "errors", "id"} {
@@ -198,8 +199,8 @@ func (n *Node) Bind(address string, port int) error {
 	return t.err
 }
 
-// Release releases a port the way DFL_FPGA_FME_PORT_RELEASE does: it first removes the device node and then the
-// directory. The port keeps its number.
+// Release releases a port as DFL_FPGA_FME_PORT_RELEASE does: it removes the device node and then the directory. The
+// port keeps its number.
 func (n *Node) Release(address string, port int) error {
 	dir := n.PortDir(address, port)
 	err := os.Remove(filepath.Join(n.Dev, filepath.Base(dir)))
@@ -212,8 +213,8 @@ func (n *Node) Release(address string, port int) error {
 	return nil
 }
 
-// Assign assigns a released port to its card the way DFL_FPGA_FME_PORT_ASSIGN does: the port then has a device node but
-// no driver.
+// Assign assigns a released port to its card as DFL_FPGA_FME_PORT_ASSIGN does. The port then has a device node but no
+// driver.
 func (n *Node) Assign(address string, port int) error {
 	t := n.tree()
 	n.addPort(t, n.PortDir(address, port), n.cards[address].PortNumbers[port])

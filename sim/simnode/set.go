@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// Set changes one of a hardware port's attributes, creating it if needed. As with real hardware, a reader gets either
-// the old value or the new one, never an empty file. This applies to all Set functions.
+// Set changes an attribute of a hardware port, creating it if necessary. As with real hardware, a reader gets either
+// the old value or the new one, never an empty file. The same is true of the other Set functions.
 func (n *Node) Set(address string, port int, attribute, value string) error {
 	c := n.cards[address]
 	if c == nil || port < 0 || port >= len(c.PortNumbers) {
@@ -17,7 +17,8 @@ func (n *Node) Set(address string, port int, attribute, value string) error {
 }
 
 // Reprogram changes a hardware port's AFU, as partial reconfiguration does. On real hardware, reading afu_id fails with
-// EBUSY during the reconfiguration, and keeps failing if the reconfiguration fails. A plain file can't do that.
+// EBUSY during the reconfiguration, and continues to fail if the reconfiguration fails. A regular file can't simulate
+// this.
 func (n *Node) Reprogram(address string, port int, afu string) error {
 	if err := n.Set(address, port, "afu_id", afu); err != nil {
 		return err

@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// tree creates files and links. It keeps the first error, after which it does nothing.
+// tree creates files and links. After the first error, which it keeps in err, it does nothing.
 type tree struct {
 	directories *directories
-	made        map[string]bool // directories that have been created; checking each of them again would take most of the time
+	made        map[string]bool // the directories created so far; without it, most of the time would be spent checking whether a directory exists
 	err         error
 }
 
@@ -43,7 +43,7 @@ func (n *Node) node(t *tree, name string, major, minor int) {
 	if t.err != nil {
 		return
 	}
-	// For minors below 256 and these majors, the device number is major<<8 | minor.
+	// For these majors, and minors below 256, the device number is major<<8 | minor.
 	if minor > 255 {
 		t.err = fmt.Errorf("%s: found no free minor number, want fewer cards", name)
 		return
@@ -53,7 +53,7 @@ func (n *Node) node(t *tree, name string, major, minor int) {
 	}
 }
 
-// attribute is one of a driver's files, which contains a single value and a newline.
+// attribute is a driver's file, which contains a value followed by a newline.
 type attribute struct{ name, value string }
 
 func (t *tree) attributes(dir string, all ...attribute) {
@@ -67,8 +67,8 @@ func (t *tree) link(target, path string) {
 	if t.err != nil {
 		return
 	}
-	// As in the kernel, the path leads to the target's parent and then to the target. So it ends with the target's name
-	// even if the target is an ancestor.
+	// As in the kernel, the link's path goes through the target's parent, so that it ends with the target's name even
+	// if the target is an ancestor of the link.
 	parent, err := filepath.Rel(filepath.Dir(path), filepath.Dir(target))
 	if err != nil {
 		t.err = err

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// The drivers for the two functions of a card with XRT.
+// The drivers of the two functions of a card with XRT.
 const (
 	XRTDriver        = "xocl"
 	ManagementDriver = "xclmgmt"
@@ -17,22 +17,22 @@ const (
 
 const (
 	defaultVBNV = "xilinx_u250_gen3x16_xdma_shell_4_1"
-	firstRender = 128 // the lowest minor for a render node
+	firstRender = 128 // the lowest minor of a render node
 
-	// xocl's directories, and xclmgmt's for its firewall, below the function's directory.
+	// xocl's directories, and xclmgmt's directory for its firewall (privileged), below the function's directory.
 	rom        = "rom.u.0"
 	firewall   = "firewall.u.16777216"
 	privileged = "firewall.m.16777216"
 	drm        = "drm"
 )
 
-// resetFiles lists the files and directories that xocl removes for a reset, after drm.
+// resetFiles lists the files and directories that xocl removes for a reset, after it has removed drm.
 var resetFiles = []string{"dev_offline", "device_bad_state", "ready", "interface_uuids", "logic_uuids", rom, firewall}
 
 // renderNode returns the name of the render node of a function bound to xocl.
 func (c *plugged) renderNode() string { return "dri/renderD" + strconv.Itoa(c.Function.Render) }
 
-// bindXRT creates xocl's files in the same order as the driver, user_pf last.
+// bindXRT creates xocl's files in the same order as the driver, ending with user_pf.
 func (n *Node) bindXRT(t *tree, c *plugged) {
 	n.addXRT(t, c)
 	dir := n.CardDir(c.Address)
@@ -63,7 +63,7 @@ func (n *Node) addXRT(t *tree, c *plugged) {
 	t.file(filepath.Join(dir, "dev_offline"), "0\n")
 }
 
-// bindManagement creates xclmgmt's files. The management function has no device node here.
+// bindManagement creates xclmgmt's files. The simulated management function has no device node.
 func (n *Node) bindManagement(t *tree, c *plugged) {
 	dir := n.CardDir(c.Address)
 	t.file(filepath.Join(dir, privileged, "status"), "0\n")
@@ -72,14 +72,14 @@ func (n *Node) bindManagement(t *tree, c *plugged) {
 	t.file(filepath.Join(dir, "mgmt_pf"), "")
 }
 
-// removeXRT removes these files, starting with the device node and drm.
+// removeXRT removes the device node, drm and then the given files.
 func (n *Node) removeXRT(c *plugged, files ...string) error {
 	dir, f := n.CardDir(c.Address), c.Function
 	if f.Render != 0 {
 		if err := os.RemoveAll(filepath.Join(n.Dev, c.renderNode())); err != nil {
 			return err
 		}
-		_ = os.Remove(filepath.Join(n.Dev, "dri")) // if it is empty, as in devtmpfs
+		_ = os.Remove(filepath.Join(n.Dev, "dri")) // succeeds only if the directory is empty, as in devtmpfs
 		if err := n.directories.removeAll(filepath.Join(dir, drm)); err != nil {
 			return err
 		}
@@ -100,8 +100,8 @@ func (n *Node) unbindXRT(c *plugged) error {
 	return n.removeXRT(c, slices.Concat([]string{"user_pf", "shutdown", "mgmt_pf", privileged, drm}, resetFiles)...)
 }
 
-// BeginReset begins resetting a card with XRT, given by its user function's address: xocl removes its device node and
-// most files, but stays bound.
+// BeginReset begins a reset of a card with XRT, given the address of its user function: xocl removes its device node
+// and most of its files, but stays bound.
 func (n *Node) BeginReset(address string) error {
 	c, err := n.user(address)
 	if err == nil && c.Function.Render == 0 {
@@ -119,7 +119,7 @@ func (n *Node) BeginReset(address string) error {
 	return nil
 }
 
-// EndReset ends a reset. The card gets the lowest free render node, and, unless vbnv is empty, the shell vbnv.
+// EndReset ends a reset. The card gets the lowest free render node. If vbnv isn't empty, it is the card's new shell.
 func (n *Node) EndReset(address, vbnv string) error {
 	c, err := n.user(address)
 	if err == nil && c.Function.Render != 0 {
@@ -143,7 +143,7 @@ func (n *Node) EndReset(address, vbnv string) error {
 	return nil
 }
 
-// user returns the plugged-in function with this address, which must be bound to xocl.
+// user returns the plugged-in function at this address, which must be bound to xocl.
 func (n *Node) user(address string) (*plugged, error) {
 	c, err := n.function(address)
 	if err == nil && c.Function.Driver != XRTDriver {
@@ -152,7 +152,7 @@ func (n *Node) user(address string) (*plugged, error) {
 	return c, err
 }
 
-// management returns the management function in c's slot, or nil.
+// management returns the management function in c's slot, or nil if there is none.
 func (n *Node) management(c *plugged) *plugged {
 	for _, o := range n.cards {
 		if o.Function != nil && o.Function.Driver == ManagementDriver && slotOf(o.Address) == slotOf(c.Address) {
@@ -162,7 +162,7 @@ func (n *Node) management(c *plugged) *plugged {
 	return nil
 }
 
-// RenderNode returns the name of the render node of a card with XRT. ok is false while it has none.
+// RenderNode returns the name of the render node of a card with XRT. ok is false while the card doesn't have one.
 func (n *Node) RenderNode(address string) (name string, ok bool) {
 	c := n.cards[address]
 	if c == nil || c.Function == nil || c.Function.Render == 0 {
@@ -171,7 +171,7 @@ func (n *Node) RenderNode(address string) (name string, ok bool) {
 	return c.renderNode(), true
 }
 
-// healXRT restores the files of a function bound to xocl, and those of the management function.
+// healXRT restores the files of a function bound to xocl, and of the management function.
 func (n *Node) healXRT(c *plugged) error {
 	if m := n.management(c); m != nil {
 		if err := n.restoreFile(filepath.Join(n.CardDir(m.Address), privileged, "status"), "0\n"); err != nil {
@@ -184,7 +184,7 @@ func (n *Node) healXRT(c *plugged) error {
 	return nil
 }
 
-// renderMajor returns the major of render nodes.
+// renderMajor returns the major number of render nodes.
 func (n *Node) renderMajor() int {
 	if n.Mknod {
 		return 124 // as in majors
@@ -192,7 +192,7 @@ func (n *Node) renderMajor() int {
 	return 226
 }
 
-// restoreFile writes a file unless it already has this content, because a write would make the daemon read the card.
+// restoreFile writes a file unless it already has this content, because any write makes the daemon read the card.
 func (n *Node) restoreFile(path, content string) error {
 	if text, err := os.ReadFile(path); err == nil && string(text) == content {
 		return nil

@@ -1,12 +1,12 @@
-// Command bench runs Go benchmarks and prints the table of the README:
+// Command bench runs Go benchmarks and prints the README's table:
 //
 //	bench DIRECTORY [REGEXP]
 //
-// The benchmarks of this package run the programs in a directory, and measure them from outside. The daemon runs as a
+// The benchmarks in this package run the programs in DIRECTORY, and measure them from outside. The daemon runs as a
 // process on simulated nodes, with a stand-in for the kubelet. Other benchmarks are in the packages that they measure.
-// The table shows medians or distributions, and the aims. bench does not compare the two, and fails only if a
+// The table shows medians or distributions next to the aims. bench doesn't compare the two, and only fails if a
 // measurement fails. Machines are shared and noisy, so run it twice.
 //
-// A simulated tree is read from memory. In a real sysfs, reading an attribute takes additional time for accessing the
+// A simulated tree is read from memory. In a real sysfs, reading an attribute takes longer, because it may access the
 // hardware.
 package main

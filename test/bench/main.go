@@ -19,10 +19,10 @@ type row struct {
 	measured  func(results) string
 }
 
-// group is a run of Go benchmarks, and the rows that show its results.
+// group is a run of Go benchmarks and the rows that show the results.
 type group struct {
-	name string // ROWS selects groups by it
-	// The arguments of go test. If there are none, the rows are sizes of files.
+	name string // matched by ROWS to select groups
+	// The arguments of go test. Without a pkg, nothing is run, and the rows show file sizes.
 	module, pkg, bench string
 	flags              []string
 	rows               []row
@@ -32,7 +32,7 @@ const (
 	external = "./test/bench"
 )
 
-// groups returns the groups of the table. dir contains the programs.
+// groups returns the table's groups. dir is the directory that contains the programs.
 func groups(dir string) []group {
 	size := func(name string) func(results) string {
 		return func(r results) string {
@@ -55,7 +55,7 @@ func groups(dir string) []group {
 	}
 	return []group{
 		{"size of the binaries", "", "", "", nil, []row{
-			// The other costs of the DRA driver are measured in the story dra-costs of make e2e, because they need an
+			// The DRA driver's other costs are measured by the story dra-costs of make e2e, because this requires an
 			// API server.
 			{"binary, static", "≤ 20 MB", size("accelerator-device-plugin")},
 			{"binary accelerator-dra-driver, static", "≤ 60 MB", size("accelerator-dra-driver")},
@@ -94,14 +94,14 @@ func groups(dir string) []group {
 		{"uevent parser", ".", "./watcher", "Judge/irrelevant", nil, []row{
 			{"filter and parse of an irrelevant uevent", "0 allocs/op", format("%.1f ns/op %.0f B/op %.0f allocs/op", "Judge/irrelevant ns/op", "Judge/irrelevant B/op", "Judge/irrelevant allocs/op")},
 		}},
-		// Run it five times, because the result is smaller than the noise of one run.
+		// Run this five times, because the result is smaller than the noise of a single run.
 		{"cost of the log", ".", "./cmd/internal/deviceplugin", "LogOverhead", []string{"-count=5"}, []row{
 			{"time that the log adds to a change → list, median and range of 5 comparisons", "< 5 %", func(r results) string {
 				at := func(share float64) float64 { return 100 * (r.at("LogOverhead logged/silent", share) - 1) }
 				return fmt.Sprintf("median %+.1f %%, from %+.1f to %+.1f %%", at(0.5), at(0), at(1))
 			}},
 		}},
-		// The operator's webhook and its client run in one process.
+		// The operator's webhook and the client run in the same process.
 		{"admission, 20 s", "operator", "./admission", "Rate", nil, []row{
 			{"accelerator-operator, answer to a new pod: p50 / p99 at 200 pods a second, 20 and 1000 mappings", "p99 ≤ 10 ms", format("%.3f / %.3f ms and %.3f / %.3f ms",
 				"Rate/mappings=20 p50-ms", "Rate/mappings=20 p99-ms", "Rate/mappings=1000 p50-ms", "Rate/mappings=1000 p99-ms")},
@@ -151,15 +151,15 @@ func run(ctx context.Context, dir, pattern string) error {
 	return nil
 }
 
-// results contains the values of benchmarks by "NAME UNIT", one for each run.
+// results contains the benchmarks' values by "NAME UNIT", one for each run.
 type results struct {
 	values map[string][]float64
-	err    *error // the first
+	err    *error // the first error
 }
 
 var line = regexp.MustCompile(`(?m)^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.*)$`)
 
-// measure runs the benchmarks of a group.
+// measure runs the group's benchmarks.
 func (g group) measure(ctx context.Context, dir string) (results, error) {
 	r := results{map[string][]float64{}, new(error)}
 	if g.pkg == "" {
@@ -187,7 +187,7 @@ func (g group) measure(ctx context.Context, dir string) (results, error) {
 	return r, nil
 }
 
-// at returns the value that this share of all values is below.
+// at returns a quantile of a benchmark's values. For example, if share is 0.5, it returns the median.
 func (r results) at(key string, share float64) float64 {
 	values := slices.Sorted(slices.Values(r.values[key]))
 	if len(values) == 0 {

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// Unfold writes the tree of the board in file below root, an existing directory. Two boards can share a root: their
-// directories are merged, and files are overwritten. It is an error if a link already exists.
+// Unfold writes the tree of the board in file below root, which must exist. Several boards can share a root: their
+// directories are merged, and a later board's files replace existing ones. It is an error if a link already exists.
 func Unfold(root, file string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -28,7 +28,7 @@ func Unfold(root, file string) error {
 	return nil
 }
 
-// UnfoldText is like [Unfold], but takes the text of a board.
+// UnfoldText is like [Unfold], but takes the board's text.
 func UnfoldText(root string, board []byte) error {
 	r, err := os.OpenRoot(root)
 	if err != nil {
@@ -53,13 +53,13 @@ func UnfoldText(root string, board []byte) error {
 	return nil
 }
 
-// remark matches a line at the head of a board that `make fixtures` recorded. The line describes a file that cannot be
+// remark matches a line in the header of a board recorded by `make fixtures`. The line describes a file that can't be
 // stored as text (docs/testing.md).
 var remark = regexp.MustCompile(`(?m)^  (sys/\S+) (answers|begins|does not answer) ?(.*)$`)
 
-// UnfoldRecorded is like [Unfold], but also makes the files that the head of a recorded board describes: binary files,
-// and a FIFO for each file that hangs when it is read. Files whose reads fail are not made. It returns the names of
-// their errors, by their paths below root.
+// UnfoldRecorded is like [Unfold], but also creates the files described in the header of a recorded board: binary
+// files, and a FIFO for each file that hangs when it is read. It doesn't create files whose reads fail, but returns the
+// names of the errors, by path below root.
 func UnfoldRecorded(root, file string) (failing map[string]string, err error) {
 	if err := Unfold(root, file); err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func UnfoldRecorded(root, file string) (failing map[string]string, err error) {
 	return failing, nil
 }
 
-// write writes a file, and creates its directory.
+// write writes a file, creating its directory if necessary.
 func write(r *os.Root, name string, content []byte) error {
 	if err := r.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err
@@ -105,7 +105,7 @@ func write(r *os.Root, name string, content []byte) error {
 	return r.WriteFile(name, content, 0o644)
 }
 
-// link creates a link and its directory. The target need not exist, but must be in the tree.
+// link creates a link, and its directory if necessary. The target need not exist, but must be in the tree.
 func link(r *os.Root, name, target string) error {
 	if path.IsAbs(target) || !filepath.IsLocal(path.Join(path.Dir(name), target)) {
 		return errors.New("found a target outside of the tree, want one in it")

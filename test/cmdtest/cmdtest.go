@@ -1,4 +1,4 @@
-// Package cmdtest runs the built device plugin in tests. It is for tests only.
+// Package cmdtest builds and runs the device plugin in tests.
 package cmdtest
 
 import (
@@ -14,11 +14,11 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// binaries is the directory of the built program, or "" if no test has needed the program yet.
+// binaries is the directory that contains the built program, or "" if no test has needed it yet.
 var binaries string
 
-// built builds the program once for all tests of a process. It uses the flags of make build, so that each package is
-// compiled only once for both.
+// built builds the program once for all tests in a process. It uses the same flags as make build, so that both share
+// the build cache.
 var built = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp(patient.Disk, "adp-bin")
 	if err != nil {
@@ -35,7 +35,7 @@ var built = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// Run runs the tests of a package that uses [Command], with [patient.Main].
+// Run runs the tests of a package that uses [Command]. It is like [patient.Main], but also removes the built program.
 func Run(m *testing.M) int {
 	code := patient.Main(m)
 	if binaries != "" {
@@ -44,8 +44,8 @@ func Run(m *testing.M) int {
 	return code
 }
 
-// Command returns a command that runs the program with arguments. Its environment replaces the defaults of settings
-// that name a file or an address on this machine, because a kubelet or another daemon may be using them.
+// Command returns a command that runs the program with the given arguments. Its environment overrides the settings
+// whose defaults are files or addresses on this machine, because a kubelet or another daemon may be using those.
 func Command(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	path := must.Value(built())(t)
@@ -57,7 +57,7 @@ func Command(t testing.TB, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Output runs the program until it ends, and returns its output.
+// Output runs the program until it exits, and returns its output and exit code.
 func Output(t testing.TB, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	cmd := Command(t, args...)

@@ -23,12 +23,12 @@ import (
 type Running struct {
 	*exec.Cmd
 	T     *testing.T
-	lines chan map[string]any // its log; closed when it ends
-	Early []map[string]any    // lines that were read before they were awaited
-	bad   []string            // output that is not a log line
+	lines chan map[string]any // lines of the daemon's log; closed when the log ends
+	Early []map[string]any    // lines that were read while waiting for others
+	bad   []string            // errors about output that isn't a valid log line
 }
 
-// Serve starts the daemon on a simulated node with a kubelet.
+// Serve starts the daemon on a simulated node with a kubelet stand-in.
 func Serve(t *testing.T, more ...string) (*Running, *simnode.Node, *simkubelet.Kubelet) {
 	t.Helper()
 	dir := ShortDir(t)
@@ -42,7 +42,7 @@ func Serve(t *testing.T, more ...string) (*Running, *simnode.Node, *simkubelet.K
 	}, more...)
 	r := &Running{Cmd: Command(t, args...), T: t, lines: make(chan map[string]any, 10_000)}
 	read, write := io.Pipe()
-	r.Stdout, r.Stderr = write, write // both, because both must contain only log lines
+	r.Stdout, r.Stderr = write, write // check both, because both must contain only log lines
 	must.Succeed(t, r.Start())
 	go func() {
 		defer close(r.lines)
@@ -62,7 +62,7 @@ func Serve(t *testing.T, more ...string) (*Running, *simnode.Node, *simkubelet.K
 
 func (r *Running) end(log io.Closer) {
 	r.Process.Kill()
-	r.Wait() // returns an error, because the program was killed
+	r.Wait() // always returns an error, because the program was killed
 	log.Close()
 	for range r.lines {
 	}
@@ -71,7 +71,7 @@ func (r *Running) end(log io.Closer) {
 	}
 }
 
-// Await waits for the next line with this event.
+// Await returns the next line with this event, waiting for it if necessary.
 func (r *Running) Await(event string) map[string]any {
 	r.T.Helper()
 	for i, line := range r.Early {
@@ -98,7 +98,7 @@ func (r *Running) Await(event string) map[string]any {
 	}
 }
 
-// Get returns the answer to an HTTP request.
+// Get sends an HTTP GET request, and returns the response.
 func Get(t *testing.T, url string) (body string, code int) {
 	t.Helper()
 	answer := must.Value(http.Get(url))(t)

@@ -1,5 +1,5 @@
-// Package compare compares what a test wants with what it got. If they differ, it reports an error, and the test
-// continues. The package is for tests only.
+// Package compare compares what a test wants with what it got. If they differ, it reports an error, but the test
+// continues.
 package compare
 
 import (
@@ -11,7 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Values compares whole values, and shows their difference. what describes them: "log", "answer of the hook".
+// Values compares whole values, and shows the differences. what describes the values, such as "log" or "answer of the
+// hook".
 func Values(t testing.TB, what string, want, got any, options ...cmp.Option) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, options...); diff != "" {
@@ -19,7 +20,7 @@ func Values(t testing.TB, what string, want, got any, options ...cmp.Option) {
 	}
 }
 
-// Equal compares small values: numbers, texts, answers.
+// Equal compares small values, such as numbers and texts.
 func Equal[T comparable](t testing.TB, what string, want, got T) {
 	t.Helper()
 	if got != want {
@@ -27,7 +28,7 @@ func Equal[T comparable](t testing.TB, what string, want, got T) {
 	}
 }
 
-// Contains checks that a text contains a part.
+// Contains checks that text contains part.
 func Contains(t testing.TB, what, part, text string) {
 	t.Helper()
 	if !strings.Contains(text, part) {
@@ -51,7 +52,7 @@ func Error(t testing.TB, what, part string, err error) {
 	}
 }
 
-// Outcome checks that there is no error if part is "". Otherwise it checks the same things as [Error].
+// Outcome is like [NoError] if part is "", and like [Error] otherwise.
 func Outcome(t testing.TB, what, part string, err error) {
 	t.Helper()
 	if part == "" {
@@ -64,7 +65,7 @@ func Outcome(t testing.TB, what, part string, err error) {
 // ErrorOf returns the error of a call that also returns a value.
 func ErrorOf[T any](_ T, err error) error { return err }
 
-// ErrorIs checks that an error is, or wraps, another one.
+// ErrorIs checks that err is or wraps want.
 func ErrorIs(t testing.TB, what string, want, err error) {
 	t.Helper()
 	if !errors.Is(err, want) {

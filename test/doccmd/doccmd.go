@@ -1,5 +1,4 @@
-// Package doccmd finds the commands in this project's documents, so that tests can check that they exist. It is for
-// tests only.
+// Package doccmd finds commands in this project's documents, so that tests can check whether the commands exist.
 package doccmd
 
 import (
@@ -15,16 +14,16 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// Command is a call of a program in a document.
+// Command is an invocation of a program in a document.
 type Command struct {
 	Page  string
-	Args  []string // without the name of the program
-	Whole bool     // on a line of its own; within a sentence a command may lack arguments: "run `accelerator-fpga info`"
+	Args  []string // without the program's name
+	Whole bool     // on a line of its own; within a sentence, arguments may be missing: "run `accelerator-fpga info`"
 }
 
 func (c Command) String() string { return c.Page + ": " + strings.Join(c.Args, " ") }
 
-// Commands returns the calls of a program, such as "make" or "kubectl accelerator", in the documents of the tree.
+// Commands returns the invocations of a program, such as "make" or "kubectl accelerator", in the tree's documents.
 func Commands(t testing.TB, tree, program string) (found []Command) {
 	t.Helper()
 	pages := must.Value(filepath.Glob(tree + "/docs/*.md"))(t)
@@ -34,8 +33,8 @@ func Commands(t testing.TB, tree, program string) (found []Command) {
 	return found
 }
 
-// Examples returns the example invocations in the help texts of a program's commands. Three blanks separate them from a
-// comment.
+// Examples returns the invocations in the examples of a program's help texts. Three spaces separate an invocation from
+// a comment.
 func Examples(root *cobra.Command, program string) (found []Command) {
 	for line := range strings.Lines(root.Example) {
 		line, _, _ = strings.Cut(strings.TrimSpace(line), "   ")
@@ -47,8 +46,8 @@ func Examples(root *cobra.Command, program string) (found []Command) {
 	return found
 }
 
-// Check fails the test if the program that newRoot defines does not have the subcommands or the flags of these commands, if a
-// whole command has too few or too many arguments, or if there are fewer commands than expected.
+// Check checks commands against the program that newRoot defines. It fails the test if a subcommand or flag doesn't
+// exist, if a whole command has too few or too many arguments, or if there are fewer than atLeast commands.
 func Check(t testing.TB, atLeast int, commands []Command, newRoot func() *cobra.Command) {
 	t.Helper()
 	for _, c := range commands {
@@ -78,7 +77,7 @@ var (
 	before = regexp.MustCompile(`^(sudo|\{|[A-Z]+=.*)$`)
 )
 
-// inText returns the calls of a program in a text in Markdown.
+// inText returns the invocations of a program in a Markdown text.
 func inText(page, text, program string) (found []Command) {
 	add := func(script string, whole bool) {
 		if !strings.Contains(script, program) {
@@ -104,18 +103,18 @@ func inText(page, text, program string) (found []Command) {
 		}
 	}
 	for _, m := range inline.FindAllStringSubmatch(prose.String(), -1) {
-		add(strings.ReplaceAll(m[1], `\|`, "|"), false) // in a row of a table, a backslash is before each pipe
+		add(strings.ReplaceAll(m[1], `\|`, "|"), false) // in a table, each pipe is preceded by a backslash
 	}
 	return found
 }
 
-// split returns the commands of a script, each as its words.
+// split splits a script into commands, and each command into words.
 func split(script string) (commands [][]string) {
 	var words []string
 	for _, text := range append(token.FindAllString(script, -1), ";") {
 		switch {
 		case strings.ContainsAny(strings.TrimSpace(text)[:1], "#<>"), text == "…", text == "...", len(words) == 0 && before.MatchString(text):
-		case text == "--" && len(words) > 0 && words[0] == "kubectl": // exec and debug run another program
+		case text == "--" && len(words) > 0 && words[0] == "kubectl": // what follows is another program, run by exec or debug
 			commands, words = append(commands, words), nil
 		case !strings.ContainsAny(text[:1], "|;&"):
 			words = append(words, quotes.ReplaceAllString(text, "$1$2$3"))

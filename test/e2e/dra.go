@@ -20,35 +20,35 @@ import (
 )
 
 const (
-	// draDriver is the name of the DRA driver and its DeviceClass, and the domain of its attributes.
+	// draDriver is the name of the DRA driver and its DeviceClass, and the domain of the driver's attributes.
 	draDriver = "accelerator.b-com.com"
 	// draImage is the driver's image.
 	draImage = "accelerator-dra-driver"
 
-	// The kubelet's directories for the driver. The first one contains the prepared claims.
+	// The kubelet's directories for the driver. draPlugin contains the prepared claims.
 	draPlugin   = "/var/lib/kubelet/plugins/" + draDriver
 	draRegistry = "/var/lib/kubelet/plugins_registry"
 )
 
 // installDRA installs the chart with the DRA driver, and returns when the driver is ready. At the end of the story, it
-// checks that there are no claims left on the node.
+// checks that the node has no claims left.
 func (s *scene) installDRA(values ...string) {
 	s.install(s.draValues(values...)...)
 	s.cleanups = append(s.cleanups, s.removeClaims)
 }
 
-// draValues returns the values of installDRA for helm.
+// draValues returns the Helm values for installDRA.
 func (s *scene) draValues(values ...string) []string {
 	return append([]string{"api=dra", "config.cdiDir=" + specs}, values...)
 }
 
-// removeClaims deletes the Deployments, pods and claims of the story, in this order. Then it checks that the driver has
-// removed what it prepared.
+// removeClaims deletes the story's Deployments, pods and claims, in this order. Then it checks that the driver has
+// removed everything that it had prepared.
 func (s *scene) removeClaims() {
 	all := metav1.ListOptions{}
 	s.check(s.Client.AppsV1().Deployments(s.users).DeleteCollection(s.ctx, metav1.DeleteOptions{}, all))
 	await(s, "pods left", func() (int, error) {
-		// If a ReplicaSet has not been deleted yet, it replaces its pods.
+		// A ReplicaSet that has not been deleted yet replaces its pods.
 		if err := s.Client.CoreV1().Pods(s.users).DeleteCollection(s.ctx, metav1.DeleteOptions{}, all); err != nil {
 			return -1, err
 		}
@@ -72,30 +72,30 @@ func (s *scene) hardware(change func(*simnode.Node) error) time.Time {
 	return began
 }
 
-// breakCard breaks the first port of a card, and returns the time just before that.
+// breakCard breaks the first port of a card, and returns the time just before.
 func (s *scene) breakCard(address string) time.Time {
 	return s.hardware(func(n *simnode.Node) error { return n.Break(address, "port-ap6") })
 }
 
-// healCard heals the first port of a card, and returns the time just before that.
+// healCard heals the first port of a card, and returns the time just before.
 func (s *scene) healCard(address string) time.Time {
 	return s.hardware(func(n *simnode.Node) error { return n.Heal(address) })
 }
 
-// plugCard plugs in a card with some ports and an AFU, and returns the time just before that. numa is the card's NUMA
-// node, or -1 for none.
+// plugCard plugs in a card with this number of ports and this AFU, and returns the time just before. numa is the card's
+// NUMA node, or -1 if it has none.
 func (s *scene) plugCard(address string, ports, numa int, afu string) time.Time {
 	return s.hardware(func(n *simnode.Node) error {
 		return n.Plug(simnode.Card{Address: address, Ports: ports, AFUID: afu, InterfaceID: interfaceID, NUMANode: numa})
 	})
 }
 
-// pullCard pulls a card, and returns the time just before that.
+// pullCard pulls a card, and returns the time just before.
 func (s *scene) pullCard(address string) time.Time {
 	return s.hardware(func(n *simnode.Node) error { return n.Unplug(address) })
 }
 
-// deviceName returns the name in the API of a device with this id.
+// deviceName returns the name that the DRA API uses for the device with this ID.
 func deviceName(id string) string {
 	if strings.Count(id, ":") == 1 {
 		id = "0000:" + id
@@ -103,11 +103,11 @@ func deviceName(id string) string {
 	return "pci-" + strings.NewReplacer(":", "-", ".", "-").Replace(id)
 }
 
-// offered is the set of devices in slices. It maps a name to REASON:EFFECT of the device's taint, or to "" if there is
-// none. For the reason recovering.CAUSE, REASON is recovering.
+// offered is a set of devices in slices. It maps each name to REASON:EFFECT of the device's taint, or to "" if it has
+// none. REASON is recovering for every reason of the form recovering.CAUSE.
 type offered map[string]string
 
-// offer returns the devices with these IDs as offered devices without a taint.
+// offer returns the devices with these IDs, without taints.
 func offer(ids ...string) offered {
 	devices := offered{}
 	for _, id := range ids {
@@ -116,14 +116,14 @@ func offer(ids ...string) offered {
 	return devices
 }
 
-// with returns a copy of the devices with another one, or with another taint for one of them.
+// with returns a copy of the set in which the device with this ID is added, or has this taint.
 func (o offered) with(id, taint string) offered {
 	o = maps.Clone(o)
 	o[deviceName(id)] = taint
 	return o
 }
 
-// devices returns the devices of slices.
+// devices returns the devices in slices.
 func devices(published map[string]*resourceapi.ResourceSlice) offered {
 	devices := offered{}
 	for _, slice := range published {
@@ -145,14 +145,14 @@ func (s *scene) followSlices() published {
 		metav1.ListOptions{FieldSelector: "spec.driver=" + draDriver + ",spec.nodeName=" + cluster.NodeName})}
 }
 
-// published is the record of the driver's slices.
+// published is a record of the driver's slices.
 type published struct {
 	s *scene
 	*record[*resourceapi.ResourceSlice]
 }
 
-// shows waits until the slices contain exactly these devices, and returns the first time at or after since at which
-// they did. If slices have no taints, devices with a taint must be missing instead.
+// shows waits until the slices contain exactly these devices. It ignores states before since, and returns the time of
+// the first match. On a version of Kubernetes without taints, tainted devices must be missing instead.
 func (p published) shows(since time.Time, want offered) time.Time {
 	if p.s.minor < taints {
 		want = maps.Clone(want)
@@ -165,16 +165,16 @@ func (p published) shows(since time.Time, want offered) time.Time {
 	})
 }
 
-// taints waits until a device has a taint with the effect NoExecute, and returns the first time at or after since at
-// which it had.
+// taints waits until a device has a taint with the effect NoExecute. It ignores states before since, and returns the
+// time of the first match.
 func (p published) taints(since time.Time, id string) time.Time {
 	return p.until(p.s, "taint of "+id, since, func(slices map[string]*resourceapi.ResourceSlice) bool {
 		return strings.HasSuffix(devices(slices)[deviceName(id)], ":NoExecute")
 	})
 }
 
-// keep checks that the slices have had these devices without a taint all the time since then, and returns the number of
-// states.
+// keep checks that the slices have contained these devices without taints at all times from since on, and returns the
+// number of states checked.
 func (p published) keep(since time.Time, want offered) int {
 	states := p.since(p.s, since)
 	for _, st := range states {
@@ -190,13 +190,13 @@ func (s *scene) followPods() podRecord {
 	return podRecord{s, follow[*corev1.Pod](s, s.Client.CoreV1().Pods(s.users).Watch, metav1.ListOptions{})}
 }
 
-// podRecord is the record of the story's pods.
+// podRecord is a record of the story's pods.
 type podRecord struct {
 	s *scene
 	*record[*corev1.Pod]
 }
 
-// runs waits until a pod is running, and returns the first time at or after since at which it was.
+// runs waits until a pod is running. It ignores states before since, and returns the time of the first match.
 func (p podRecord) runs(since time.Time, name string) time.Time {
 	return p.until(p.s, "pod "+name+" that runs", since, func(pods map[string]*corev1.Pod) bool {
 		pod, ok := pods[name]
@@ -204,8 +204,8 @@ func (p podRecord) runs(since time.Time, name string) time.Time {
 	})
 }
 
-// marked waits until a pod is marked for deletion or gone, and returns the first time at or after since at which it
-// was.
+// marked waits until a pod is marked for deletion or gone. It ignores states before since, and returns the time of the
+// first match.
 func (p podRecord) marked(since time.Time, name string) time.Time {
 	return p.until(p.s, "pod "+name+" that is marked for deletion", since, func(pods map[string]*corev1.Pod) bool {
 		pod, ok := pods[name]
@@ -213,14 +213,14 @@ func (p podRecord) marked(since time.Time, name string) time.Time {
 	})
 }
 
-// gone waits until a pod is gone, and returns the first time at or after since at which it was.
+// gone waits until a pod is gone. It ignores states before since, and returns the time of the first match.
 func (p podRecord) gone(since time.Time, name string) time.Time {
 	return p.until(p.s, "pod "+name+" that is gone", since, func(pods map[string]*corev1.Pod) bool {
 		return pods[name] == nil
 	})
 }
 
-// times are the durations of several rounds.
+// times contains the duration of each round.
 type times []time.Duration
 
 // String returns the median and the maximum.
@@ -230,8 +230,8 @@ func (t times) String() string {
 
 func (t times) median() time.Duration { return slices.Sorted(slices.Values(t))[len(t)/2] }
 
-// measured prints times as a step, with the aim for their median. An aim of 0 means none. If the median is above the
-// aim, the story does not fail, because the machine may be busy.
+// measured prints times as a step, with the target for their median. A target of 0 means none. A missed target does not
+// fail the story, because the machine may be busy.
 func (s *scene) measured(name string, t times, aim time.Duration) {
 	text := ""
 	switch {
@@ -243,7 +243,7 @@ func (s *scene) measured(name string, t times, aim time.Duration) {
 	s.step("  %s: %v%s", name, t, text)
 }
 
-// request returns a request for n devices that match a CEL expression. "" matches all devices.
+// request returns a request for n devices that match a CEL expression; "" matches every device.
 func request(name string, n int64, expression string) resourceapi.DeviceRequest {
 	exactly := &resourceapi.ExactDeviceRequest{DeviceClassName: draDriver, Count: n}
 	if expression != "" {
@@ -252,18 +252,18 @@ func request(name string, n int64, expression string) resourceapi.DeviceRequest 
 	return resourceapi.DeviceRequest{Name: name, Exactly: exactly}
 }
 
-// one is a request for any device.
+// one requests any one device.
 func one() resourceapi.DeviceClaim {
 	return resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{request("card", 1, "")}}
 }
 
-// selects returns a request for one device that matches a CEL expression.
+// selects requests one device that matches a CEL expression.
 func selects(expression string) resourceapi.DeviceClaim {
 	return resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{request("card", 1, expression)}}
 }
 
-// tolerating returns a request for one device that tolerates its taints, so that its pods are not evicted. In
-// Kubernetes 1.37, a toleration without an effect does not prevent the eviction.
+// tolerating requests one device and tolerates its taints, so that the pods are not evicted. In Kubernetes 1.37, a
+// toleration must specify the effect in order to prevent eviction.
 func tolerating() resourceapi.DeviceClaim {
 	devices := one()
 	devices.Requests[0].Exactly.Tolerations = []resourceapi.DeviceToleration{
@@ -283,7 +283,7 @@ func (s *scene) claim(name string, devices resourceapi.DeviceClaim) {
 	s.check(err)
 }
 
-// template creates a template of claims.
+// template creates a ResourceClaimTemplate.
 func (s *scene) template(name string, devices resourceapi.DeviceClaim) {
 	_, err := s.Client.ResourceV1().ResourceClaimTemplates(s.users).Create(s.ctx, &resourceapi.ResourceClaimTemplate{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -304,25 +304,25 @@ func (s *scene) claimant(name string, claims ...string) *corev1.Pod {
 	return pod
 }
 
-// templated returns a pod whose container uses a claim of its own, from a template.
+// templated returns a pod whose container uses a claim created from a template.
 func (s *scene) templated(name, template string) *corev1.Pod {
 	pod := s.claimant(name, template)
 	pod.Spec.ResourceClaims[0].ResourceClaimName, pod.Spec.ResourceClaims[0].ResourceClaimTemplateName = nil, &template
 	return pod
 }
 
-// deployment creates a Deployment of one pod, which uses a claim from a template.
+// deployment creates a Deployment of one pod that uses a claim created from a template.
 func (s *scene) deployment(name, template string) {
 	s.apply(deployment(s.templated(name, template)))
 }
 
-// claimed creates a claim, and a pod with the same name that uses it.
+// claimed creates a claim and a pod of the same name that uses it.
 func (s *scene) claimed(name string, devices resourceapi.DeviceClaim) {
 	s.claim(name, devices)
 	s.create(s.claimant(name, name))
 }
 
-// deleteClaimed deletes pods and their claims of the same names, and waits until they are gone.
+// deleteClaimed deletes pods and the claims with the same names, and waits until all are gone.
 func (s *scene) deleteClaimed(names ...string) {
 	s.deletePods(names...)
 	for _, name := range names {
@@ -335,7 +335,7 @@ func (s *scene) deleteClaimed(names ...string) {
 	}, 0)
 }
 
-// draReport returns the report of a container with these devices of a single request, and with their device nodes.
+// draReport returns the report of a container that has these devices through a single request, and these device nodes.
 func draReport(ids string, nodes ...string) report {
 	r := reportOf(ids, nodes...)
 	for _, id := range strings.Split(ids, ",") {
@@ -344,8 +344,8 @@ func draReport(ids string, nodes ...string) report {
 	return r
 }
 
-// hasDevices is [scene.hasReport] for a container with several requests or claims. Its variables ACCELERATOR_UNITS and
-// ACCELERATOR_DEVICES contain the devices of only one of them.
+// hasDevices is like [scene.hasReport], for a container with several requests or claims. ACCELERATOR_UNITS and
+// ACCELERATOR_DEVICES only list the devices of one of them.
 func (s *scene) hasDevices(name string, want report) {
 	s.reachesPhase(name, corev1.PodRunning)
 	some := func(r report, err error) (report, error) {
@@ -358,7 +358,7 @@ func (s *scene) hasDevices(name string, want report) {
 	await(s, "report of pod "+name, func() (report, error) { return some(s.lastReport(name, "main")) }, want)
 }
 
-// cannotPrepare waits until the kubelet reports in an event of the pod that a claim could not be prepared. It returns
+// cannotPrepare waits until the kubelet reports in an event of the pod that it could not prepare a claim. It returns
 // the event's message, which must contain all these texts.
 func (s *scene) cannotPrepare(name string, texts ...string) string {
 	message := ""
@@ -374,9 +374,9 @@ func (s *scene) cannotPrepare(name string, texts ...string) string {
 	return message
 }
 
-// unprepared returns the kubelet's events about claims that could not be prepared, for a pod, or for all pods if pod is
-// "". It omits events of a race in Kubernetes 1.37: the kubelet may request a new pod's claim before the API server's
-// node authorizer knows that the pod is bound to the node. The kubelet retries at the next sync.
+// unprepared returns the kubelet's events about claims that it could not prepare, for one pod, or for all pods if pod
+// is "". It omits events caused by a race in Kubernetes 1.37: the kubelet may request a new pod's claim before the API
+// server's node authorizer knows that the pod is bound to the node. The kubelet retries at the next sync.
 func (s *scene) unprepared(pod string) ([]corev1.Event, error) {
 	selector := "reason=FailedPrepareDynamicResources"
 	if pod != "" {
@@ -401,13 +401,13 @@ func (s *scene) claimHealth(name string, want map[string]string) {
 	s.health(name, byName)
 }
 
-// cutDevice cuts the name of a CDI device before the device's name.
+// cutDevice splits the name of a CDI device in front of the name of the driver's device.
 func cutDevice[T ~string](name T) (before, device T) {
 	i := max(0, strings.Index(string(name), "-pci-")+1)
 	return name[:i], name[i:]
 }
 
-// cdiDevices returns the names of the CDI devices of claims, sorted.
+// cdiDevices returns the sorted names of the claims' CDI devices.
 func (s *scene) cdiDevices() ([]string, error) {
 	files, err := filepath.Glob(specs + "/*.json")
 	if err != nil {
@@ -426,7 +426,7 @@ func (s *scene) cdiDevices() ([]string, error) {
 		if err := json.Unmarshal(text, &spec); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		if spec.Kind != draDriver+"/claim" { // of the device plugin
+		if spec.Kind != draDriver+"/claim" { // the device plugin's spec
 			continue
 		}
 		for _, device := range spec.Devices {
@@ -437,7 +437,7 @@ func (s *scene) cdiDevices() ([]string, error) {
 	return found, nil
 }
 
-// sockets returns the driver's sockets on the node.
+// sockets returns the paths of the driver's sockets on the node.
 func sockets() []string {
 	var found []string
 	for _, pattern := range []string{draPlugin + "/*.sock", draRegistry + "/" + draDriver + "*.sock"} {
@@ -447,7 +447,7 @@ func sockets() []string {
 	return found
 }
 
-// allocated returns the sorted names of a claim's devices.
+// allocated returns the sorted names of the devices allocated to a claim.
 func (s *scene) allocated(claim string) ([]string, error) {
 	object, err := s.Client.ResourceV1().ResourceClaims(s.users).Get(s.ctx, claim, metav1.GetOptions{})
 	if err != nil || object.Status.Allocation == nil {
@@ -461,8 +461,8 @@ func (s *scene) allocated(claim string) ([]string, error) {
 	return names, nil
 }
 
-// apiRequests returns the number of requests for slices and claims that the API server has answered, by verb and
-// resource, without watches.
+// apiRequests returns how many requests for slices and claims the API server has answered, by verb and resource. It
+// omits watches.
 func (s *scene) apiRequests() map[string]string {
 	text := must(s.Client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(s.ctx))
 	found := map[string]string{}

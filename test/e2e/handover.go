@@ -19,41 +19,42 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// All names are sampled every sampleInterval. The kubelet's pods are listed only with each podsEvery-th sample, because
-// the kubelet serves only 100 calls a second to all clients of its pod-resources API together, including the daemon.
+// All names are sampled every sampleInterval. The kubelet's pods are only listed with every podsEvery-th sample,
+// because the kubelet limits its pod-resources API to 100 calls per second for all clients together, including the
+// daemon.
 const (
 	sampleInterval = 20 * time.Millisecond
 	podsEvery      = 5
 	longestGap     = time.Second // between two samples, on a shared machine
 )
 
-// wholeCards is the name for driver devices that are cards with several ports, as in region mode. The name for its
-// other devices is draDriver.
+// wholeCards is the name for driver devices that are cards with several ports, as in region mode. draDriver is the name
+// for all other driver devices.
 const wholeCards = draDriver + "/card"
 
-// deviceNames is a set of names of devices, sorted.
+// deviceNames is a sorted set of device names.
 type deviceNames []string
 
-// offers maps a name, of a resource or of the driver, to the devices that it could give to a pod if no pod had any
-// device. These are more than the free devices, because they include devices that a pod holds under the same name.
-// Names without devices are left out.
+// offers maps the name of a resource, or of the driver, to the devices that a pod could get under that name if no pod
+// had any device yet. So it includes devices that a pod already holds under the same name. It omits names without
+// devices.
 type offers map[string]deviceNames
 
-// glimpse is one sample. The devices of a resource are those that the kubelet's device manager lists as healthy
-// (GetAllocatableResources of pod-resources). The devices of the driver are those without a taint in ResourceSlices.
-// They are read from the API server with a list without a resource version.
+// glimpse is one sample. A resource's devices are those that the kubelet's device manager lists as healthy
+// (GetAllocatableResources of the pod-resources API). The driver's devices are those without a taint in ResourceSlices,
+// listed from the API server without a resource version.
 type glimpse struct {
 	at     time.Time
 	offers offers
-	nodes  map[string][]string // numbers (MAJOR:MINOR) of device nodes inside containers, to the names of the pods
+	nodes  map[string][]string // numbers (MAJOR:MINOR) of the device nodes inside containers, to the names of their pods
 }
 
-// held lists the pods that hold devices, as the kubelet reports them: name to device to pod.
+// held contains the pods that hold devices, according to the kubelet: name to device to pod.
 type held map[string]map[string]string
 
-// noSlices waits until the kubelet has deleted the slices of an earlier story that uninstalled its release, and with it
-// the driver's permissions. A story begins without the state directory, so the daemons do not know about these
-// slices.
+// noSlices waits until the kubelet has deleted the slices of earlier stories. Those stories uninstalled the release,
+// and with it the driver's permissions. Because a story starts without a state directory, its daemons do not know about
+// these slices.
 func (s *scene) noSlices() {
 	await(s, "slices of an earlier story", func() (int, error) {
 		all, err := s.Client.ResourceV1().ResourceSlices().List(s.ctx, metav1.ListOptions{})
@@ -61,8 +62,8 @@ func (s *scene) noSlices() {
 	}, 0)
 }
 
-// portsOf returns the ports of a device under a name. In region mode, a card has all of its ports. The cards in the
-// stories have at most two.
+// portsOf returns the ports of a device that is offered under a name. In region mode, a device is a card with all of
+// its ports. The stories' cards have at most two.
 func portsOf(name, device string) deviceNames {
 	if name == wholeCards || strings.Contains(name, "/region-") {
 		return deviceNames{device, device + "-p1"}
@@ -70,10 +71,10 @@ func portsOf(name, device string) deviceNames {
 	return deviceNames{device}
 }
 
-// judge returns what is wrong with a sample. A port must not be offered under two names at once, whether it is held or
-// not. A port that is held under one name must neither be offered nor held under another one. A device node must not be
-// inside two pods. before and after are the latest lists of pods before and after the sample. A device counts as held
-// if it is in both lists. In these lists, all of the driver's devices have the same name.
+// judge returns what is wrong with a sample. A port must not be offered under two names at once, even if nothing holds
+// it. A port held under one name must be neither offered nor held under another. A device node must not be inside two
+// pods. before and after are the closest lists of pods before and after the sample, and a device counts as held if it
+// is in both. In these lists, all of the driver's devices have the same name.
 func judge(sample glimpse, before, after held) []string {
 	var wrong []string
 	offered, holds := map[string]string{}, map[string]string{} // port to name; port to pod and name
@@ -114,8 +115,8 @@ func judge(sample glimpse, before, after held) []string {
 type sampler struct {
 	resources []string
 	inSlices  bool          // also sample slices
-	awayLimit time.Duration // longest time for which a free port may not be offered under any name; 0: no limit
-	outage    bool          // the story restarts the kubelet, so samples may be missing
+	awayLimit time.Duration // how long a free port may not be offered under any name; 0 means no limit
+	outage    bool          // samples may be missing because the story restarts the kubelet
 
 	s     *scene
 	stop  func()
@@ -130,13 +131,13 @@ type sampler struct {
 	failed   int   // samples that could not be read
 	err      error // the first error
 	states   []glimpse
-	pending  []glimpse // since the last list of pods
+	pending  []glimpse // states since the last list of pods
 	most     int       // largest number of pods that had a device node at the same time
 	wrong    []string
 	absences absences
 }
 
-// sampleBoth samples both APIs, the device plugin API with the story's resource.
+// sampleBoth samples both APIs: the story's resource, and the slices.
 func (s *scene) sampleBoth() *sampler {
 	return s.sample(&sampler{resources: []string{s.resource}, inSlices: true})
 }
@@ -163,7 +164,7 @@ func (s *scene) sample(w *sampler) *sampler {
 	return w
 }
 
-// ports returns the ports of the node's cards, by the numbers of their device nodes.
+// ports returns the ports of all cards, by the numbers of their device nodes.
 func (s *scene) ports() map[string]string {
 	ports := map[string]string{}
 	s.hardware(func(n *simnode.Node) error {
@@ -192,7 +193,7 @@ func (w *sampler) take(ctx context.Context, kubelet podresources.PodResourcesLis
 	sample.nodes = w.inside.read()
 	reads.Wait()
 	err = errors.Join(err, failed)
-	if pods && err == nil { // after the sample
+	if pods && err == nil { // list the pods after the sample
 		now, err = w.holders(ctx, kubelet)
 	}
 	if ctx.Err() != nil {
@@ -249,7 +250,7 @@ func (w *sampler) listed(ctx context.Context, kubelet podresources.PodResourcesL
 	return found, nil
 }
 
-// untainted returns the devices in the driver's slices that no taint keeps from new pods.
+// untainted returns the devices in the driver's slices that new pods can get.
 func (s *scene) untainted(ctx context.Context) (offers, error) {
 	all, err := s.Client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{
 		FieldSelector: "spec.driver=" + draDriver + ",spec.nodeName=" + cluster.NodeName,
@@ -271,8 +272,8 @@ func (s *scene) untainted(ctx context.Context) (offers, error) {
 	return found, nil
 }
 
-// formOf returns the name for a device of the driver: wholeCards for a card with several ports, which has no single
-// AFU, and draDriver for all others.
+// formOf returns the name for one of the driver's devices: wholeCards for a card with several ports, which has no
+// single AFU, and draDriver for everything else.
 func formOf(device resourceapi.Device) string {
 	if _, ok := device.Attributes["afuId"]; ok {
 		return draDriver
@@ -314,20 +315,21 @@ func (w *sampler) holders(ctx context.Context, kubelet podresources.PodResources
 	return h, nil
 }
 
-// reaches waits until the story's resource and the slices offer these devices, and returns the time of the first such
-// sample at or after since.
+// reaches waits until the story's resource and the slices offer these devices. It ignores samples before since, and
+// returns the time of the first match.
 func (w *sampler) reaches(since time.Time, list, inSlices deviceNames) time.Time {
 	return w.shows(since, w.both(list, inSlices))
 }
 
-// both returns the offers of both the story's resource and the driver.
+// both combines the offers of the story's resource and of the driver.
 func (w *sampler) both(list, inSlices deviceNames) offers {
 	o := offers{w.s.resource: list, draDriver: inSlices}
 	maps.DeleteFunc(o, func(_ string, d deviceNames) bool { return len(d) == 0 })
 	return o
 }
 
-// shows waits for these offers, and returns the time of the first such sample at or after since.
+// shows waits until a sample contains exactly these offers. It ignores samples before since, and returns the time of
+// the first match.
 func (w *sampler) shows(since time.Time, want offers) time.Time {
 	var at time.Time
 	await(w.s, "offers", func() (string, error) {
@@ -348,7 +350,7 @@ func (w *sampler) shows(since time.Time, want offers) time.Time {
 	return at
 }
 
-// since returns the different states from a time on, including the state at that time.
+// since returns the states from t on, including the state at t.
 func (w *sampler) since(t time.Time) []glimpse {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -364,7 +366,7 @@ func (w *sampler) since(t time.Time) []glimpse {
 
 func (o offers) equal(other offers) bool { return maps.EqualFunc(o, other, slices.Equal) }
 
-// String returns the devices of each name. The names are abbreviated.
+// String lists the devices under each name, with the names abbreviated.
 func (o offers) String() string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(o)) {
@@ -384,8 +386,8 @@ func (w *sampler) problem() error {
 	return nil
 }
 
-// end ends the sampler and prints its numbers. It ends the story if a sample was wrong, or if the sampler slept for too
-// long.
+// end stops the sampler and prints its figures. The story fails if a sample was wrong, if a gap between two samples was
+// too long, or if there were too few samples. Gaps are allowed during an outage.
 func (w *sampler) end() {
 	w.stop()
 	took := time.Since(w.began)

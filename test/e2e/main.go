@@ -17,7 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// options contains the values of the flags.
+// options holds the values of the flags.
 type options struct {
 	bin, certManager, workload, dist, version, tree, out, releases string
 
@@ -59,7 +59,7 @@ func main() {
 	}
 }
 
-// run runs the chosen stories, and reports whether one failed.
+// run runs the selected stories, and reports whether any failed.
 func run(ctx context.Context, o options) (failed bool, err error) {
 	pattern, err := regexp.Compile(o.only)
 	if err != nil {
@@ -92,7 +92,7 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	// Deferred, so that the cluster is removed even after a panic.
+	// Deferred, so that the cluster is taken down even after a panic.
 	defer func() {
 		end := times.begin("cluster down")
 		fmt.Println("== cluster down")
@@ -118,7 +118,7 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("version of the API server: %w", err)
 	}
-	// The stories in apart run while another one waits. Those that are left run at the end.
+	// The stories in apart run while another story waits. Any that are left run at the end.
 	isApart := func(s story) bool { return slices.Contains(apart, s.name) }
 	others := slices.DeleteFunc(slices.Clone(chosen), func(s story) bool { return !isApart(s) })
 	chosen = slices.DeleteFunc(chosen, isApart)
@@ -148,8 +148,8 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	return failed, nil
 }
 
-// importImages imports the images of the tree into the node as in docs/install.md, and the images of the pods and of
-// cert-manager. The next version of an image is the same image with a different tag.
+// importImages imports the images of the tree into the node as described in docs/install.md, and the images of the pods
+// and of cert-manager. The "next version" of an image is the same image under another tag.
 func importImages(ctx context.Context, c *cluster.Cluster, o options) error {
 	others := filepath.Join(o.out, "images.tar")
 	defer os.Remove(others)
@@ -173,8 +173,8 @@ func importImages(ctx context.Context, c *cluster.Cluster, o options) error {
 	return nil
 }
 
-// keep prints how to use and how to end the cluster, and waits for a signal. It prints the PID of this process because
-// make forwards SIGTERM, but not SIGINT. The SIGINT of Ctrl-C reaches all processes of the terminal.
+// keep prints how to use and how to stop the cluster, and waits for a signal. It prints this process's PID because make
+// forwards SIGTERM but not SIGINT. The SIGINT from Ctrl-C reaches every process in the terminal.
 func keep(ctx context.Context, c *cluster.Cluster, o options) {
 	fmt.Printf("== the cluster runs until Ctrl-C, or until: kill %d (kill -INT of make does not end it)\n"+
 		"  export KUBECONFIG=%s CONTAINERD_ADDRESS=%s CONTAINERD_NAMESPACE=k8s.io PATH=%s:$PATH\n",

@@ -13,7 +13,7 @@ import (
 // simulated is the directory of the simulated node.
 const simulated = cluster.Root + "/node"
 
-// simulate runs the command simulate of the binary in the image on the simulated node, and returns its output.
+// simulate runs the image's binary with the command simulate on the simulated node, and returns its output.
 func (s *scene) simulate(args ...string) string {
 	program := filepath.Join(s.dist, "bin_"+runtime.GOARCH, "accelerator-device-plugin")
 	out, err := exec.CommandContext(s.ctx, program, append([]string{"simulate", simulated}, args...)...).Output()
@@ -24,7 +24,7 @@ func (s *scene) simulate(args ...string) string {
 	return string(out)
 }
 
-// plug plugs cards with one port each into the node. The first port is dfl-port.0.
+// plug plugs in cards with one port each. The first card's port is dfl-port.0.
 func (s *scene) plug(addresses ...string) {
 	for _, address := range addresses {
 		s.plugCard(address, 1, -1, afuID)

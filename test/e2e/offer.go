@@ -12,11 +12,11 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// amount is the capacity and the allocatable number of a resource in a node's status. Both are -1 if the resource is
+// amount is the capacity and the allocatable number of a resource in the node status. Both are -1 if the resource is
 // not listed.
 type amount struct{ Capacity, Allocatable int64 }
 
-// advertised returns the amount of a resource in the node's status.
+// advertised returns the amount of a resource in the node status.
 func (s *scene) advertised(resource string) (amount, error) {
 	node, err := s.Node(s.ctx)
 	if err != nil {
@@ -37,16 +37,16 @@ func (s *scene) awaitAdvertised(resource string, capacity, allocatable int64) ti
 	return await(s, "node status of "+resource, func() (amount, error) { return s.advertised(resource) }, amount{capacity, allocatable})
 }
 
-// awaitAdvertisedSoon is like [scene.awaitAdvertised], for use after the end of a pod that held a device. The story
-// fails if it takes longer than [soon].
+// awaitAdvertisedSoon is like [scene.awaitAdvertised], for use after a pod that held a device has ended. The story
+// fails if this takes longer than [soon].
 func (s *scene) awaitAdvertisedSoon(resource string, capacity, allocatable int64) {
 	if took := s.awaitAdvertised(resource, capacity, allocatable); took > soon {
 		s.failf("node status of %s is {%d %d} after %v, want it within %v after the pod's end", resource, capacity, allocatable, took, soon)
 	}
 }
 
-// soon is the longest time for which a device may count as held after its pod has ended. The daemon lists the kubelet's
-// pods every 10 s.
+// soon is how long a device may still count as held after its pod has ended. The daemon lists the kubelet's pods every
+// 10 s.
 const soon = 15 * time.Second
 
 // kubelet returns a client for the kubelet's pod-resources API.
@@ -56,18 +56,18 @@ func (s *scene) kubelet() podresources.PodResourcesListerClient {
 	return podresources.NewPodResourcesListerClient(connection)
 }
 
-// samples counts the samples of a resource that were taken during an action.
+// samples counts the samples of a resource during an action.
 type samples struct {
-	Node, Kubelet count // node status every 100 ms, device manager every 20 ms
+	Node, Kubelet count // node status, every 100 ms; device manager, every 20 ms
 }
 
 // count counts samples.
 type count struct {
-	All, Less int           // number of samples, and how many of them had less than all devices
-	Gap       time.Duration // longest time with less than all devices
+	All, Less int           // number of samples, and of those that had fewer than all devices
+	Gap       time.Duration // longest time with fewer than all devices
 }
 
-// sampled calls do, and samples meanwhile whether this number of devices is allocatable.
+// sampled calls do, and samples meanwhile whether want devices are allocatable.
 func (s *scene) sampled(want int64, do func()) samples {
 	var seen samples
 	kubelet := s.kubelet()
@@ -82,7 +82,7 @@ func (s *scene) sampled(want int64, do func()) samples {
 	return seen
 }
 
-// always is like sampled, but ends the story if a sample shows another number of devices.
+// always is like sampled, but ends the story if any sample shows another number of devices.
 func (s *scene) always(want int64, do func()) {
 	seen := s.sampled(want, do)
 	if seen.Kubelet.All == 0 || seen.Kubelet.Less+seen.Node.Less > 0 {
@@ -91,10 +91,10 @@ func (s *scene) always(want int64, do func()) {
 	s.step("  %d allocatable in %d samples of node status, %d of the device manager", want, seen.Node.All, seen.Kubelet.All)
 }
 
-// sample calls read at an interval until the context ends, and counts the values.
+// sample calls read at regular intervals until ctx ends, and counts the results.
 func sample(ctx context.Context, every time.Duration, want int64, read func() (int64, error)) count {
 	var c count
-	var since time.Time // when this gap began
+	var since time.Time // when the current gap began
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -140,7 +140,7 @@ func (s *scene) allocatableOf(ctx context.Context, kubelet podresources.PodResou
 	return n, nil
 }
 
-// heldDevices returns the devices of the story's resource that containers of the story hold, as the kubelet lists them:
+// heldDevices returns which devices of the story's resource the story's containers hold, according to the kubelet:
 // POD/CONTAINER to sorted IDs.
 func (s *scene) heldDevices(kubelet podresources.PodResourcesListerClient) (map[string][]string, error) {
 	list, err := kubelet.List(s.ctx, &podresources.ListPodResourcesRequest{})

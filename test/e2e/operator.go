@@ -26,16 +26,16 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// The release of the operator. Its objects have its name.
+// The operator's release. Its objects have the same name.
 const (
 	operator          = "accelerator-operator"
 	operatorNamespace = "fpga-system"
 	operatorSelector  = "app.kubernetes.io/name=" + operator + ",app.kubernetes.io/instance=" + operator
-	operatorSecret    = "accelerator-operator-tls" // of its CA
+	operatorSecret    = "accelerator-operator-tls" // contains the operator's CA
 	operatorService   = operator + "." + operatorNamespace + ".svc"
 	webhookPort       = "9443"
 
-	domain = "fpga.intel.com/" // of the names in pods
+	domain = "fpga.intel.com/" // prefix of the names that pods request
 
 	functionsCRD = "acceleratorfunctions.fpga.intel.com"
 	regionsCRD   = "fpgaregions.fpga.intel.com"
@@ -53,8 +53,8 @@ func (s *scene) helmOperator(command string, args ...string) (string, error) {
 }
 
 // removeOperator removes the operator and its CRDs, and with them all mappings. It removes the webhook first, so that
-// pods can be created even if a later step fails. It kills the processes, so that none of them renews its lease while
-// the next story begins. The namespace stays, but is empty.
+// pods can be created even if a later step fails. It kills the processes, so that none of them renews its lease once
+// the next story has begun. The empty namespace remains.
 func (s *scene) removeOperator() {
 	run := func(command string, args ...string) {
 		s.must(command, args...)
@@ -63,7 +63,7 @@ func (s *scene) removeOperator() {
 	pods := must(s.operators())
 	run("helm", "uninstall", operator, "--namespace", operatorNamespace, "--ignore-not-found")
 	for _, pod := range pods {
-		for _, c := range pod.Status.ContainerStatuses { // some may already have ended
+		for _, c := range pod.Status.ContainerStatuses { // some may have ended already
 			_, _ = s.Run(s.ctx, "ctr", "tasks", "kill", "--signal", "SIGKILL", strings.TrimPrefix(c.ContainerID, "containerd://"))
 		}
 	}
@@ -73,7 +73,7 @@ func (s *scene) removeOperator() {
 	run("kubectl", "delete", "validatingadmissionpolicybindings,validatingadmissionpolicies", "--selector", operatorSelector)
 }
 
-// operators returns the pods of the operator that are not being deleted.
+// operators returns the operator's pods, except those being deleted.
 func (s *scene) operators() ([]corev1.Pod, error) {
 	list, err := s.Client.CoreV1().Pods(operatorNamespace).List(s.ctx, metav1.ListOptions{LabelSelector: operatorSelector})
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *scene) operators() ([]corev1.Pod, error) {
 	return slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil }), nil
 }
 
-// scale changes the number of replicas, and waits until all are ready and there is no other pod.
+// scale changes the number of replicas, and waits until all are ready and there are no other pods.
 func (s *scene) scale(replicas int) {
 	s.must("kubectl", "--namespace", operatorNamespace, "scale", "deployment", operator, "--replicas", strconv.Itoa(replicas))
 	await(s, "replicas", func() ([2]int, error) {
@@ -94,7 +94,7 @@ func (s *scene) scale(replicas int) {
 	}, [2]int{replicas, replicas})
 }
 
-// webhook reads the webhook from the API server.
+// webhook returns the webhook's configuration from the API server.
 func (s *scene) webhook() (admissionregistrationv1.MutatingWebhook, error) {
 	list, err := s.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(s.ctx, metav1.ListOptions{LabelSelector: operatorSelector})
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *scene) webhook() (admissionregistrationv1.MutatingWebhook, error) {
 	return list.Items[0].Webhooks[0], nil
 }
 
-// certificates parses PEM text.
+// certificates parses PEM-encoded certificates.
 func certificates(text []byte) (all []*x509.Certificate, err error) {
 	for {
 		var block *pem.Block
@@ -126,7 +126,7 @@ func (s *scene) authority() (*x509.Certificate, error) {
 	return s.certificateIn(operatorSecret, corev1.TLSCertKey)
 }
 
-// certificateIn returns the first certificate of a Secret in the operator's namespace.
+// certificateIn returns the first certificate in a Secret in the operator's namespace.
 func (s *scene) certificateIn(name, key string) (*x509.Certificate, error) {
 	secret, err := s.Client.CoreV1().Secrets(operatorNamespace).Get(s.ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -142,7 +142,7 @@ func (s *scene) certificateIn(name, key string) (*x509.Certificate, error) {
 	return all[0], nil
 }
 
-// trusted returns the CAs that the API server trusts.
+// trusted returns the CAs with which the API server verifies the webhook.
 func (s *scene) trusted() ([]*x509.Certificate, error) {
 	hook, err := s.webhook()
 	if err != nil {
@@ -151,7 +151,7 @@ func (s *scene) trusted() ([]*x509.Certificate, error) {
 	return certificates(hook.ClientConfig.CABundle)
 }
 
-// countSigned returns the number of replicas that serve a certificate signed by the CA.
+// countSigned returns how many replicas serve a certificate signed by ca.
 func (s *scene) countSigned(ca *x509.Certificate) (int, error) {
 	all, err := s.served()
 	all = slices.DeleteFunc(all, func(c *x509.Certificate) bool { return c.CheckSignatureFrom(ca) != nil })
@@ -176,7 +176,7 @@ func (s *scene) served() (all []*x509.Certificate, err error) {
 	return all, nil
 }
 
-// mapping is an AcceleratorFunction. If it has neither a mode nor an AFU, it is an FpgaRegion.
+// mapping is an AcceleratorFunction, or an FpgaRegion if it has neither a mode nor an AFU.
 type mapping struct{ name, mode, afu, iface string }
 
 func (m mapping) manifest() []byte {
@@ -192,7 +192,7 @@ func (m mapping) manifest() []byte {
 	return text
 }
 
-// manifest returns the text of a file with mappings, pods and Deployments.
+// manifest returns a YAML file with mappings, pods and Deployments.
 func manifest(objects ...any) string {
 	var file bytes.Buffer
 	for _, object := range objects {
@@ -218,7 +218,7 @@ func manifest(objects ...any) string {
 	return file.String()
 }
 
-// kubectl runs kubectl in the namespace of the story's pods, and returns its whole output.
+// kubectl runs kubectl in the namespace of the story's pods, and returns its stdout and stderr.
 func (s *scene) kubectl(stdin string, args ...string) (string, error) {
 	cmd := exec.CommandContext(s.ctx, filepath.Join(s.bin, "kubectl"), append([]string{
 		"--kubeconfig", s.Kubeconfig, "--cache-dir", filepath.Join(cluster.Root, "kubectl"), "--namespace", s.users}, args...)...)
@@ -231,18 +231,18 @@ func (s *scene) kubectl(stdin string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// mustKubectl is like kubectl, for a command that must succeed and has no input.
+// mustKubectl is like kubectl, but without input, and ends the story if the command fails.
 func (s *scene) mustKubectl(args ...string) {
 	must(s.kubectl("", args...))
 }
 
-// apply applies objects, and returns the output of kubectl.
+// apply applies objects, and returns kubectl's output.
 func (s *scene) apply(objects ...any) string {
 	out := must(s.kubectl(manifest(objects...), "apply", "--filename", "-"))
 	return out
 }
 
-// table returns the lines of kubectl get, with one space between words, and AGE in place of each age.
+// table returns the lines printed by kubectl get, with a single space between words, and AGE in place of every age.
 func (s *scene) table(args ...string) ([]string, error) {
 	out, err := s.kubectl("", append([]string{"get"}, args...)...)
 	if err != nil {
@@ -255,7 +255,7 @@ func (s *scene) table(args ...string) ([]string, error) {
 	return lines, nil
 }
 
-// age matches the age of an object, which is the column after a condition.
+// age matches an object's age, in the column after a condition.
 var age = regexp.MustCompile(`\b( \d+[smh])+\b`)
 
 // mappingsReady waits until each of these mappings is Ready.
@@ -272,7 +272,7 @@ func (s *scene) dryRun(pod *corev1.Pod) (*corev1.Pod, error) {
 	return s.Client.CoreV1().Pods(s.users).Create(s.ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
 
-// requestedUnits returns how many devices of each resource of the domain a container requests.
+// requestedUnits returns how many devices of each of the domain's resources a container requests.
 func requestedUnits(c corev1.Container) map[string]int64 {
 	all := map[string]int64{}
 	for name, quantity := range c.Resources.Limits {
@@ -283,7 +283,7 @@ func requestedUnits(c corev1.Container) map[string]int64 {
 	return all
 }
 
-// deployment returns a Deployment with a single replica of a pod.
+// deployment returns a Deployment with one replica of a pod.
 func deployment(pod *corev1.Pod) *appsv1.Deployment {
 	labels := map[string]string{"app": pod.Name}
 	spec := pod.Spec
@@ -297,7 +297,7 @@ func deployment(pod *corev1.Pod) *appsv1.Deployment {
 	}
 }
 
-// createDeployment creates a Deployment with one replica of a pod, until the story ends.
+// createDeployment creates a Deployment with one replica of a pod. It is deleted when the story ends.
 func (s *scene) createDeployment(pod *corev1.Pod) {
 	s.cleanups = append(s.cleanups, func() { s.deleteDeployment(pod.Name) })
 	s.apply(deployment(pod))
@@ -312,7 +312,7 @@ func (s *scene) rolledOut(name string) {
 	s.mustKubectl("rollout", "status", "deployment", name, "--timeout", "1m")
 }
 
-// inNamespace runs a part of a story with its pods in a new namespace, whose name no other story uses.
+// inNamespace runs part of a story with its pods in a new namespace. No other story may use the same name.
 func (s *scene) inNamespace(namespace string, part func()) {
 	s.mustKubectl("create", "namespace", namespace)
 	s.cleanups = append(s.cleanups, func() {
@@ -327,7 +327,7 @@ func (s *scene) inNamespace(namespace string, part func()) {
 	part()
 }
 
-// sumMetric returns the sum of a metric of the API server, over all series whose labels contain these words.
+// sumMetric returns the sum of one of the API server's metrics over all series whose labels contain these words.
 func (s *scene) sumMetric(metric string, words ...string) int {
 	out := s.must("kubectl", "get", "--raw", "/metrics")
 	sum := 0.0
@@ -342,12 +342,12 @@ func (s *scene) sumMetric(metric string, words ...string) int {
 	return int(sum)
 }
 
-// webhookCalls returns how often the API server has called the webhook.
+// webhookCalls returns the number of times that the API server has called the webhook.
 func (s *scene) webhookCalls() int {
 	return s.sumMetric("apiserver_admission_webhook_request_total", `type="admit"`)
 }
 
-// isDenied ends the story unless the webhook denies the pod and kubectl shows all words.
+// isDenied ends the story unless the webhook denies the pod, with an error from kubectl that contains all words.
 func (s *scene) isDenied(pod *corev1.Pod, words ...string) {
 	_, err := s.kubectl(manifest(pod), "apply", "--filename", "-")
 	s.refused("pod "+pod.Name, err, append([]string{"denied the request: "}, words...)...)

@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// report lists the devices that a container can see. test/e2e/workload prints it.
+// report lists the devices that a container has access to, as printed by test/e2e/workload.
 type report struct {
 	Env   map[string]string
 	Nodes map[string]string
@@ -21,7 +21,7 @@ type report struct {
 	Files map[string]string
 }
 
-// reportOf returns the report of a container with these devices and device nodes.
+// reportOf returns the report of a container that has these devices and device nodes.
 func reportOf(ids string, nodes ...string) report {
 	r := report{Env: map[string]string{"ACCELERATOR_UNITS": ids, "ACCELERATOR_DEVICES": ids}, Nodes: map[string]string{}, Opens: []string{}}
 	for _, node := range nodes { // dfl-port.N is 120:N
@@ -48,13 +48,13 @@ func (s *scene) pod(name, resourceName string, n int64) *corev1.Pod {
 	}
 }
 
-// restarting returns the pod with containers that are restarted when they end.
+// restarting makes the kubelet restart a pod's containers when they end, and returns the pod.
 func restarting(pod *corev1.Pod) *corev1.Pod {
 	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
 	return pod
 }
 
-// units returns limits of n devices of a resource.
+// units returns resource limits for n devices.
 func units(resourceName string, n int64) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceName(resourceName): *resource.NewQuantity(n, resource.DecimalSI)}
 }
@@ -64,16 +64,16 @@ func (s *scene) create(pod *corev1.Pod) {
 	must(s.Client.CoreV1().Pods(s.users).Create(s.ctx, pod, metav1.CreateOptions{}))
 }
 
-// user creates a pod that requests one device of the story's resource.
+// user creates a pod that requests one device through the story's resource.
 func (s *scene) user(name string) { s.create(s.pod(name, s.resource, 1)) }
 
-// userGets is like user, and waits until the pod has this device and device node.
+// userGets is like user, and waits until the pod has the device with this ID and device node.
 func (s *scene) userGets(name, id, node string) {
 	s.user(name)
 	s.hasReport(name, reportOf(id, node))
 }
 
-// readPod reads a pod from the API server.
+// readPod returns a pod from the API server.
 func (s *scene) readPod(name string) (*corev1.Pod, error) {
 	return s.Client.CoreV1().Pods(s.users).Get(s.ctx, name, metav1.GetOptions{})
 }
@@ -95,10 +95,10 @@ func (s *scene) reachesPhase(name string, phase corev1.PodPhase) {
 // unschedulable waits until the scheduler reports that no node has enough devices for a pod.
 func (s *scene) unschedulable(name string) { s.notScheduled(name, "Insufficient") }
 
-// pending waits until the scheduler reports that no node has the devices that a pod's claims request.
+// pending waits until the scheduler reports that no node has the devices requested by a pod's claims.
 func (s *scene) pending(name string) { s.notScheduled(name, "cannot allocate all claims") }
 
-// notScheduled waits until the scheduler reports, in these words, that it couldn't find a node for a pod.
+// notScheduled waits until the scheduler reports in these words that it found no node for a pod.
 func (s *scene) notScheduled(name, words string) {
 	await(s, "pod "+name, func() (bool, error) {
 		pod, err := s.readPod(name)
@@ -114,7 +114,7 @@ func (s *scene) notScheduled(name, words string) {
 	}, true)
 }
 
-// hasReport waits until a pod is running and the last report of its container is want.
+// hasReport waits until a pod is running and its container's last report equals want.
 func (s *scene) hasReport(name string, want report) {
 	s.reachesPhase(name, corev1.PodRunning)
 	await(s, "report of pod "+name, func() (report, error) { return s.lastReport(name, "main") }, want)
@@ -132,7 +132,7 @@ func (s *scene) reportIn(name, container string) report {
 	return r
 }
 
-// lastReport returns the last report of a container. It sorts the IDs, because the kubelet passes them in random order.
+// lastReport returns a container's last report, with sorted IDs: the kubelet passes them in random order.
 func (s *scene) lastReport(name, container string) (report, error) {
 	var r report
 	text, err := s.Client.CoreV1().Pods(s.users).GetLogs(name, &corev1.PodLogOptions{Container: container}).DoRaw(s.ctx)
@@ -159,7 +159,7 @@ func (s *scene) health(name string, want map[string]string) {
 		health := map[string]string{}
 		for _, container := range pod.Status.ContainerStatuses {
 			for _, allocated := range container.AllocatedResourcesStatus {
-				for _, device := range allocated.Resources { // the ID of a claim's device is CLAIM-REQUEST-DEVICE
+				for _, device := range allocated.Resources { // for a claim's device, the ID is CLAIM-REQUEST-DEVICE
 					_, id := cutDevice(device.ResourceID)
 					health[string(id)] = string(device.Health)
 				}
@@ -185,7 +185,7 @@ func (s *scene) deletePods(names ...string) {
 	}, 0)
 }
 
-// restarts returns how often a pod's container was restarted.
+// restarts returns how many times a pod's container has been restarted.
 func (s *scene) restarts(name string) (int32, error) {
 	pod, err := s.readPod(name)
 	if err != nil || len(pod.Status.ContainerStatuses) == 0 {

@@ -10,14 +10,13 @@ import (
 	"time"
 )
 
-// daemonPID returns the process ID of the release's daemon.
+// daemonPID returns the PID of the release's daemon.
 func (s *scene) daemonPID() int {
 	pod := s.daemon()
 	return s.pid(pod.Status.ContainerStatuses[0].ContainerID)
 }
 
-// pid returns the first process of a container. The container's ID has the form used in a pod's status:
-// containerd://ID.
+// pid returns the PID of a container's first process. The container is given as in a pod's status: containerd://ID.
 func (s *scene) pid(container string) int {
 	out := s.must("ctr", "tasks", "list")
 	for l := range strings.Lines(out) {
@@ -36,14 +35,14 @@ func (s *scene) killContainer(name string) {
 	s.check(syscall.Kill(s.pid(pod.Status.ContainerStatuses[0].ContainerID), syscall.SIGKILL))
 }
 
-// restartsWith kills a pod's container process, and waits until the restarted container has the same devices. n is the
-// number of restarts, including this one.
+// restartsWith kills a pod's container process, and waits until the restarted container has the same devices as before.
+// n is the number of restarts including this one.
 func (s *scene) restartsWith(name string, was report, n int32) {
 	s.killContainer(name)
 	s.unharmed(name, was, n)
 }
 
-// daemonStatus returns the fields of /proc/PID/status of the daemon's process.
+// daemonStatus returns the fields of the daemon's /proc/PID/status.
 func (s *scene) daemonStatus() map[string]string {
 	text := must(os.ReadFile(fmt.Sprintf("/proc/%d/status", s.daemonPID())))
 	status := map[string]string{}
@@ -55,12 +54,12 @@ func (s *scene) daemonStatus() map[string]string {
 	return status
 }
 
-// daemonMounts returns which of these paths are mounts in the daemon's container. It maps each path to ro or rw.
+// daemonMounts returns which of these paths are mounts in the daemon's container, and maps each of them to ro or rw.
 func (s *scene) daemonMounts(paths ...string) map[string]string {
 	return mounts(s.daemonPID(), paths...)
 }
 
-// mounts is like daemonMounts, but for any process.
+// mounts is like daemonMounts, for any process.
 func mounts(pid int, paths ...string) map[string]string {
 	text := must(os.ReadFile(fmt.Sprintf("/proc/%d/mounts", pid)))
 	found := map[string]string{}
@@ -73,10 +72,10 @@ func mounts(pid int, paths ...string) map[string]string {
 	return found
 }
 
-// processStart returns the time at which a process was started, with the kernel's resolution of 10 ms.
+// processStart returns when a process was started. The kernel's resolution is 10 ms.
 func (s *scene) processStart(pid int) time.Time {
 	text := must(os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)))
-	_, after, _ := strings.Cut(string(text), ") ") // the fields after the name, from the third one on
+	_, after, _ := strings.Cut(string(text), ") ") // the fields after the name, starting with the third
 	ticks := must(strconv.ParseInt(strings.Fields(after)[22-3], 10, 64))
 	uptime := must(os.ReadFile("/proc/uptime"))
 	now := time.Now()
@@ -84,7 +83,7 @@ func (s *scene) processStart(pid int) time.Time {
 	return now.Add(time.Duration(ticks)*time.Second/100 - time.Duration(up*float64(time.Second)))
 }
 
-// resident returns the resident memory of a process in MiB.
+// resident returns a process's resident memory in MiB.
 func (s *scene) resident(pid int) float64 {
 	text := must(os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)))
 	_, rest, _ := strings.Cut(string(text), "VmRSS:")

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// record contains all states of objects of one kind, with the time of each, as a watch of the API server has sent them.
-// So it also contains states that existed only between two reads.
+// record contains every state of the objects of one kind, with its time, as sent by a watch of the API server. So it
+// also contains states that existed only between two reads.
 type record[T metav1.Object] struct {
 	mu      sync.Mutex
 	states  []moment[T]
@@ -21,7 +21,7 @@ type record[T metav1.Object] struct {
 	failed  error
 }
 
-// moment contains the objects after an event, by name.
+// moment contains the objects as they were after an event, by name.
 type moment[T any] struct {
 	at      time.Time
 	objects map[string]T
@@ -46,7 +46,7 @@ func follow[T metav1.Object](s *scene, open func(context.Context, metav1.ListOpt
 	return r
 }
 
-// add adds a state for each event, until the channel is closed.
+// add adds a state for each event until the channel is closed.
 func (r *record[T]) add(events <-chan watch.Event) {
 	objects := map[string]T{}
 	for event := range events {
@@ -73,16 +73,15 @@ func (r *record[T]) change(change func()) {
 	r.changed = make(chan struct{})
 }
 
-// now returns the states so far, a channel that is closed when there are more, and the error that
-// ended the watch.
+// now returns the states so far, a channel that is closed when there are more, and the error that ended the watch.
 func (r *record[T]) now() ([]moment[T], <-chan struct{}, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.states, r.changed, r.failed
 }
 
-// until waits for a state at or after a time that want accepts, and returns the time of the first such state. The state
-// at that time counts, too, as of that time. name describes the state in errors.
+// until returns the time of the first state at or after since that satisfies want, and waits for such a state if
+// necessary. If the state at since satisfies want, it returns since. name describes the state in errors.
 func (r *record[T]) until(s *scene, name string, since time.Time, want func(map[string]T) bool) time.Time {
 	limit := time.NewTimer(patience)
 	defer limit.Stop()
@@ -105,14 +104,14 @@ func (r *record[T]) until(s *scene, name string, since time.Time, want func(map[
 	}
 }
 
-// since returns the states from a time on, including the state at that time.
+// since returns the states from t on, including the state at t.
 func (r *record[T]) since(s *scene, t time.Time) []moment[T] {
 	states, _, err := r.now()
 	s.check(err)
 	return from(states, t)
 }
 
-// from returns the states from a time on. The first one is the state at that time, if there is one.
+// from returns the states from t on. The first is the state at t, if there is one.
 func from[T any](states []moment[T], t time.Time) []moment[T] {
 	var chosen []moment[T]
 	for _, st := range states {

@@ -18,20 +18,20 @@ const (
 	release   = "fpga"
 	namespace = "kube-system" // of the release
 
-	// The labels of the pods of each API, and of both.
+	// Labels of the pods of each API, and of both.
 	pluginPods = "app.kubernetes.io/name=accelerator-device-plugin,app.kubernetes.io/instance=" + release
 	draPods    = "app.kubernetes.io/name=accelerator-device-plugin-dra,app.kubernetes.io/instance=" + release
 	selector   = "app.kubernetes.io/name in (accelerator-device-plugin,accelerator-device-plugin-dra),app.kubernetes.io/instance=" + release
 
 	daemonAccount = namespace + ":" + release + "-accelerator-device-plugin"
 
-	nextVersion = "next" // the same image under another tag
+	nextVersion = "next" // the same image with another tag
 )
 
-// images are the names of the images that `make image` builds.
+// images lists the names of the images that `make image` builds.
 var images = []string{"accelerator-device-plugin", draImage, operator, registryImage}
 
-// image returns the path of the archive of an image for this machine.
+// image returns the path of an image's archive for this machine's architecture.
 func (o options) image(name string) string {
 	return filepath.Join(o.dist, fmt.Sprintf("%s_%s_%s.tar", name, o.version, runtime.GOARCH))
 }
@@ -45,7 +45,7 @@ func (s *scene) chart() string { return s.packaged("accelerator-device-plugin") 
 // packaged returns the path of a chart that `make chart` has packaged.
 func (s *scene) packaged(name string) string { return s.glob(filepath.Join(s.dist, name+"-*.tgz")) }
 
-// glob returns the only path that matches a pattern.
+// glob returns the only path that matches a pattern. It ends the story if there is not exactly one.
 func (s *scene) glob(pattern string) string {
 	paths := must(filepath.Glob(pattern))
 	if len(paths) != 1 {
@@ -54,25 +54,25 @@ func (s *scene) glob(pattern string) string {
 	return paths[0]
 }
 
-// helm runs a command of helm on the release.
+// helm runs a helm command on the release.
 func (s *scene) helm(command string, args ...string) (string, error) {
 	return s.Run(s.ctx, "helm", append([]string{command, release, "--namespace", namespace}, args...)...)
 }
 
-// mustHelm is like helm, for a command that must succeed.
+// mustHelm is like helm, but ends the story if the command fails.
 func (s *scene) mustHelm(command string, args ...string) {
 	must(s.helm(command, args...))
 }
 
-// begin plugs cards, installs the chart, and returns when the node advertises the cards.
+// begin plugs in cards, installs the chart, and returns when the node advertises the cards.
 func (s *scene) begin(addresses ...string) {
 	s.plug(addresses...)
 	s.install()
 	s.awaitAdvertised(s.resource, int64(len(addresses)), int64(len(addresses)))
 }
 
-// settings returns the arguments of helm with which a story installs the chart. They set the values for the simulated
-// node, for the story, and these values, which have the form of helm's --set.
+// settings returns the arguments with which a story runs helm on the chart. They set the values for the simulated node,
+// the values for the story, and the given values, which are written as for helm --set.
 func (s *scene) settings(values ...string) []string {
 	args := []string{s.chart(), "--wait", "--timeout", "1m"}
 	values = append([]string{
@@ -81,7 +81,7 @@ func (s *scene) settings(values ...string) []string {
 	return setting(args, values...)
 }
 
-// setting appends values to arguments of helm.
+// setting appends values to helm's arguments.
 func setting(args []string, values ...string) []string {
 	for _, value := range values {
 		args = append(args, "--set", value)
@@ -97,14 +97,14 @@ func (s *scene) install(values ...string) {
 	s.mustHelm("install", s.settings(values...)...)
 }
 
-// upgradeTo sets values of the release and keeps the others. It returns when a new daemon is the only one.
+// upgradeTo changes values of the release and keeps all others. It returns when a new daemon has replaced the old one.
 func (s *scene) upgradeTo(values ...string) {
 	old := s.daemon().Name
 	s.mustHelm("upgrade", setting([]string{s.chart(), "--reset-then-reuse-values", "--wait", "--timeout", "1m"}, values...)...)
 	s.replaces(old)
 }
 
-// beginUpgrade changes the values of the release with helm upgrade, but does not wait for the daemon.
+// beginUpgrade changes the values of the release with helm upgrade, but does not wait until the new daemon is ready.
 func (s *scene) beginUpgrade(values ...string) {
 	s.mustHelm("upgrade", slices.DeleteFunc(s.settings(values...), func(arg string) bool { return arg == "--wait" })...)
 }
@@ -118,10 +118,10 @@ func (s *scene) uninstall() {
 	}, 0)
 }
 
-// daemons returns the pods of the release.
+// daemons returns the release's pods.
 func (s *scene) daemons() ([]corev1.Pod, error) { return s.daemonsOf(selector) }
 
-// daemonsOf returns the pods of daemons with these labels.
+// daemonsOf returns the daemon pods with these labels.
 func (s *scene) daemonsOf(labels string) ([]corev1.Pod, error) {
 	list, err := s.Client.CoreV1().Pods(namespace).List(s.ctx, metav1.ListOptions{LabelSelector: labels})
 	if err != nil {
@@ -130,10 +130,10 @@ func (s *scene) daemonsOf(labels string) ([]corev1.Pod, error) {
 	return list.Items, nil
 }
 
-// daemon waits until the release has exactly one pod and the pod is ready, and returns it.
+// daemon waits until the release has exactly one pod and this pod is ready, and returns the pod.
 func (s *scene) daemon() corev1.Pod { return s.daemonOf(selector) }
 
-// daemonOf waits until there is exactly one pod with these labels and the pod is ready, and returns it.
+// daemonOf waits until exactly one pod has these labels and this pod is ready, and returns the pod.
 func (s *scene) daemonOf(labels string) corev1.Pod {
 	var pod corev1.Pod
 	await(s, "one daemon, ready", func() (bool, error) {
@@ -157,7 +157,7 @@ func ready(pod corev1.Pod) bool {
 	return false
 }
 
-// restartDaemon deletes the daemon's pod, and returns when another one is ready.
+// restartDaemon deletes the daemon's pod, and returns when its replacement is ready.
 func (s *scene) restartDaemon() {
 	old := s.daemon()
 	s.check(s.Client.CoreV1().Pods(namespace).Delete(s.ctx, old.Name, metav1.DeleteOptions{}))
@@ -168,15 +168,16 @@ func (s *scene) restartDaemon() {
 	s.daemon()
 }
 
-// exec runs a command of the daemon's binary in its pod, as in docs/install.md.
+// exec runs a command of the daemon's binary in the daemon's pod, as described in docs/install.md.
 func (s *scene) exec(args ...string) string {
 	return s.execInPod(s.daemon().Name, args...)
 }
 
-// hasReasons waits until /devices of the daemon lists exactly these unhealthy devices, by ID, with these reasons.
+// hasReasons waits until the daemon's /devices lists exactly these unhealthy devices, each with its reasons. want maps
+// device IDs to reasons.
 func (s *scene) hasReasons(want map[string][]string) { s.hasReasonsIn(selector, want) }
 
-// hasReasonsIn is like hasReasons, for the daemon with these labels.
+// hasReasonsIn is like hasReasons, for the daemon whose pod has these labels.
 func (s *scene) hasReasonsIn(labels string, want map[string][]string) {
 	await(s, "unhealthy devices", func() (map[string][]string, error) {
 		text, err := s.Client.CoreV1().Pods(namespace).ProxyGet("http", s.daemonOf(labels).Name, "9480", "/devices", nil).DoRaw(s.ctx)
@@ -203,8 +204,7 @@ func (s *scene) hasReasonsIn(labels string, want map[string][]string) {
 // line is a line in the daemon's log.
 type line map[string]any
 
-// logs returns the lines of kubectl logs for the daemon. Each line must be a JSON object of the
-// daemon.
+// logs returns what kubectl logs prints for the daemon. Each line must be a JSON object of the daemon.
 func (s *scene) logs() []line {
 	text := s.must("kubectl", "--namespace", namespace, "logs", s.daemon().Name)
 	var lines []line
@@ -224,7 +224,7 @@ func (s *scene) logs() []line {
 	return lines
 }
 
-// logged waits for a line with this event and these fields.
+// logged waits for a log line with this event and these fields.
 func (s *scene) logged(event string, fields line) {
 	await(s, "line "+event, func() (bool, error) {
 		for _, l := range s.logs() {
@@ -239,7 +239,7 @@ func (s *scene) logged(event string, fields line) {
 // has reports whether a line has these fields.
 func (l line) has(fields line) bool {
 	for name, value := range fields {
-		if fmt.Sprint(l[name]) != fmt.Sprint(value) { // compared as text, which also works for lists
+		if fmt.Sprint(l[name]) != fmt.Sprint(value) { // comparing text works for lists as well
 			return false
 		}
 	}

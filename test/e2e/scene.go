@@ -26,8 +26,8 @@ type story struct {
 	run  func(*scene)
 }
 
-// needs contains the oldest minor version of Kubernetes 1 for a story. Stories that run on all supported versions are
-// not listed.
+// needs maps a story to the oldest minor version of Kubernetes 1 that it requires. Stories that run on all supported
+// versions are not listed.
 var needs = map[string]int{
 	"dra-extended": 36, "dra-extended-stale": 36, "dra-families": 36, // DRAExtendedResource
 	"dra-break": taints, "dra-pulled": taints, "dra-tolerated": taints,
@@ -36,11 +36,11 @@ var needs = map[string]int{
 	"dra-status":    36, // DRAResourceClaimGranularStatusAuthorization
 }
 
-// taints is the minor version of Kubernetes from which slices have taints (DRADeviceTaints), and the status of a pod
-// shows the health of the devices of its claims (ResourceHealthStatus).
+// taints is the first minor version of Kubernetes in which slices have taints (DRADeviceTaints), and a pod's status
+// shows the health of its claims' devices (ResourceHealthStatus).
 const taints = 36
 
-// scene is the state of a running story. If a method fails, it ends the story.
+// scene is the state of a running story. Its methods end the story if they fail.
 type scene struct {
 	options
 	*cluster.Cluster
@@ -49,7 +49,7 @@ type scene struct {
 	users    string // namespace of the story's pods
 	minor    int    // minor version of Kubernetes
 	apart    bool
-	beside   func() bool // runs one of the stories in apart, and returns false if there is none left
+	beside   func() bool // runs one of the stories in apart; returns false if none is left
 
 	steps     []row
 	stepBegan time.Time
@@ -59,7 +59,7 @@ type scene struct {
 // failure is the panic value that ends a story.
 type failure struct{ error }
 
-// choose returns the stories that match, in their order.
+// choose returns the stories whose names match the pattern, in their usual order.
 func choose(pattern *regexp.Regexp) []story {
 	var chosen []story
 	for _, s := range stories {
@@ -80,7 +80,7 @@ func runStory(ctx context.Context, c *cluster.Cluster, o options, minor int, st 
 	end := times.begin(st.name)
 	s := &scene{options: o, Cluster: c, ctx: ctx, minor: minor, resource: "e2e.b-com.com/" + st.name, users: "default", apart: slices.Contains(apart, st.name), beside: beside}
 	err := s.try(func() {
-		s.check(os.RemoveAll(filepath.Join(o.out, st.name))) // the state written after an earlier failure
+		s.check(os.RemoveAll(filepath.Join(o.out, st.name))) // state written after an earlier failure
 		if s.apart {
 			s.ownNamespace()
 		} else {
@@ -98,7 +98,7 @@ func runStory(ctx context.Context, c *cluster.Cluster, o options, minor int, st 
 			s.writeState(filepath.Join(o.out, st.name))
 		}
 	}
-	// If a story leaves objects behind, the next one fails. So a failed cleanup fails the story.
+	// Leftover objects would make the next story fail, so a failed cleanup fails this story.
 	s.steps = append(s.steps, row{name: "clean up"})
 	s.stepBegan = time.Now()
 	if ctx.Err() == nil {
@@ -114,7 +114,7 @@ func runStory(ctx context.Context, c *cluster.Cluster, o options, minor int, st 
 	return err == nil
 }
 
-// try runs a function. It returns the error of the check that ended the function, or nil.
+// try calls run. It returns the error of the check that ended run, or nil.
 func (s *scene) try(run func()) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -130,7 +130,7 @@ func (s *scene) try(run func()) (err error) {
 }
 
 // emptyCheckpoint removes the kubelet's checkpoint if it contains entries of an earlier story. Otherwise a driver would
-// withhold the devices for five minutes, because it cannot make the kubelet write the file again.
+// withhold the devices for five minutes, because it cannot make the kubelet rewrite the file.
 func (s *scene) emptyCheckpoint() {
 	text, err := os.ReadFile(checkpointFile)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !bytes.Contains(text, []byte(`"PodUID"`)) {
@@ -144,14 +144,14 @@ func (s *scene) emptyCheckpoint() {
 
 const checkpointFile = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
 
-// emptyNode makes a simulated node without cards.
+// emptyNode creates a simulated node without cards.
 func (s *scene) emptyNode() {
 	s.check(os.RemoveAll(simulated))
 	s.check(os.RemoveAll(state))
 	s.simulate()
 }
 
-// ownNamespace creates the namespace for the pods of the stories in apart. It is not deleted.
+// ownNamespace creates the namespace for the pods of the stories in apart, if it does not exist. It is never deleted.
 func (s *scene) ownNamespace() {
 	s.users = "apart"
 	if _, err := s.Client.CoreV1().Namespaces().Get(s.ctx, s.users, metav1.GetOptions{}); err != nil {
@@ -191,13 +191,13 @@ func (s *scene) check(err error) {
 	}
 }
 
-// must runs a program of the cluster, and returns its output. If the program fails, the story ends.
+// must runs one of the cluster's programs, and returns its output. If the program fails, the story ends.
 func (s *scene) must(program string, args ...string) string {
 	out := must(s.Run(s.ctx, program, args...))
 	return out
 }
 
-// must returns a value, and ends the story if err is not nil.
+// must returns value, or ends the story if err is not nil.
 func must[T any](value T, err error) T {
 	if err != nil {
 		panic(failure{err})
@@ -211,8 +211,8 @@ func (s *scene) failf(format string, args ...any) { s.check(fmt.Errorf(format, a
 // patience is the time limit of [await].
 const patience = 100 * time.Second
 
-// await calls read until it returns want, and returns how long that took. It retries after errors of read. name
-// describes the value in errors.
+// await calls read until it returns want, and returns how long that took. If read fails, await retries. name describes
+// the value in errors.
 func await[T any](s *scene, name string, read func() (T, error), want T) time.Duration {
 	began := time.Now()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -238,7 +238,7 @@ func await[T any](s *scene, name string, read func() (T, error), want T) time.Du
 	}
 }
 
-// wait waits for a time.
+// wait waits for limit. It ends the story if a process of the cluster ends unexpectedly.
 func (s *scene) wait(limit time.Duration) {
 	select {
 	case <-time.After(limit):
@@ -248,14 +248,14 @@ func (s *scene) wait(limit time.Duration) {
 	s.check(s.Ended())
 }
 
-// throughout calls check every 100 ms for a time.
+// throughout calls check every 100 ms until limit has passed.
 func (s *scene) throughout(limit time.Duration, check func()) {
 	for end := time.Now().Add(limit); time.Now().Before(end); s.wait(100 * time.Millisecond) {
 		check()
 	}
 }
 
-// waitBeside waits for a time, and meanwhile runs stories from apart. It can take longer.
+// waitBeside waits for limit, and runs stories from apart meanwhile, so it can take longer.
 func (s *scene) waitBeside(limit time.Duration) {
 	end := time.Now().Add(limit)
 	for time.Now().Before(end) && s.beside() {
@@ -263,7 +263,7 @@ func (s *scene) waitBeside(limit time.Duration) {
 	s.wait(time.Until(end))
 }
 
-// during calls do, and runs the tasks until do has returned.
+// during calls do, and runs the tasks in the background until do returns.
 func (s *scene) during(do func(), tasks ...func(context.Context)) {
 	ctx, stop := context.WithCancel(s.ctx)
 	var running sync.WaitGroup
@@ -282,7 +282,7 @@ func same[T any](s *scene, name string, got, want T) {
 	}
 }
 
-// refused ends the story if any of the texts is missing from err.
+// refused ends the story unless err contains all the texts.
 func (s *scene) refused(name string, err error, texts ...string) {
 	if err == nil {
 		s.failf("%s: accepted, want an error", name)

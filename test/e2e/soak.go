@@ -18,12 +18,12 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/soak"
 )
 
-// A soak runs random operations for a while, in rounds. In a round, several lanes choose operations at random, each at
-// its own pace. At the end of the round no operation runs and all faults have ended. Then everything must agree: see
+// A soak runs random operations in rounds. In each round, several lanes choose operations at random, each at its own
+// pace. The round ends when no operation is running and all faults have ended. Everything must then agree: see
 // [soaking.quiet].
 //
-// Each round has a different mixture: some kinds of operations are missing, and some are frequent. If everything
-// happened all the time, one kind could hide faults that another kind would find ("swarm testing").
+// Each round has a different mixture: some kinds of operations are missing, and others are frequent. If everything
+// happened all the time, one kind could mask bugs that another would reveal ("swarm testing").
 const (
 	roundTime = 4 * time.Minute
 	opLimit   = 3 * time.Minute // time limit of an operation
@@ -38,7 +38,7 @@ type soaking struct {
 	crowd crowdOfSoak
 	watch watching
 
-	changing atomic.Bool // an upgrade is changing the names of devices, or may be
+	changing atomic.Bool // an upgrade is, or may be, changing the names of devices
 
 	mu      sync.Mutex // guards the rest
 	file    *soak.Writer
@@ -51,7 +51,7 @@ type soaking struct {
 	former  naming
 }
 
-// act is what an operation works with. It has its own scene, whose checks end the operation.
+// act is what an operation works with. It has its own scene, whose checks end the operation rather than the soak.
 type act struct {
 	*scene
 	*soaking
@@ -65,7 +65,7 @@ type operation struct {
 	run      func(a act, target string, args []string)
 }
 
-// lane is a group of operations that run one after the other.
+// lane is a group of operations that run one at a time.
 type lane struct {
 	name  string
 	pause time.Duration // mean time between two operations
@@ -80,7 +80,7 @@ var lanes = []lane{
 	{"settings", 15 * time.Second, settingOperations},
 }
 
-// mixed returns the lane as it is in one round.
+// mixed returns the lane with the mixture for one round.
 func (l lane) mixed(random *rand.Rand) lane {
 	l.pause = time.Duration(float64(l.pause) * []float64{0.5, 1, 2}[random.IntN(3)])
 	kinds := map[string]operation{}
@@ -95,8 +95,8 @@ func (l lane) mixed(random *rand.Rand) lane {
 	return l
 }
 
-// runSoak runs random operations for a time, or the operations of an earlier history. It reports whether something was
-// wrong.
+// runSoak runs random operations for a while, or replays the operations of an earlier history. It reports whether it
+// found violations.
 func runSoak(ctx context.Context, c *cluster.Cluster, o options) (failed bool, err error) {
 	var replay []soak.Line
 	if o.replay != "" {
@@ -136,7 +136,7 @@ func runSoak(ctx context.Context, c *cluster.Cluster, o options) (failed bool, e
 	return s.report(dir, err)
 }
 
-// rounds runs rounds until the time is over, or until a round ends with a violation.
+// rounds runs rounds until the time is up, or until a round ends with a violation.
 func (s *soaking) rounds(lasts time.Duration) {
 	for n := uint64(0); time.Since(s.began) < lasts && len(s.found()) == 0; n++ {
 		fmt.Printf("== round %d, %v of %v\n", n+1, time.Since(s.began).Round(time.Second), lasts)
@@ -178,8 +178,8 @@ func (s *soaking) runLane(ctx context.Context, l lane, random *rand.Rand) {
 	}
 }
 
-// operate runs an operation, and writes lines for its begin and its end. A failed operation is not a violation: without
-// an API server, for example, hardly any operation succeeds.
+// operate runs an operation, and writes lines for its start and end. A failed operation is not a violation: without an
+// API server, for example, hardly any operation succeeds.
 func (s *soaking) operate(l lane, kind, target string, args []string) {
 	o := l.kinds[kind]
 	s.mu.Lock()
@@ -199,8 +199,7 @@ func (s *soaking) operate(l lane, kind, target string, args []string) {
 	s.write(soak.Line{Done: &done})
 }
 
-// replay runs the operations of a history at the same times, with each lane by itself. It also has the quiet times of
-// the history at the same times.
+// replay runs the operations of a history, lane by lane, at their original times. It also repeats the quiet times.
 func (s *soaking) replay(history []soak.Line) {
 	byLane := map[string][]soak.Line{}
 	var quiets []float64
@@ -225,7 +224,7 @@ func (s *soaking) replay(history []soak.Line) {
 					s.operate(l, line.Op.Kind, line.Op.Target, line.Op.Args)
 				}
 			})
-			// The lanes only read the map. Each lane has its own entry.
+			// The lanes share the map, but each one only writes its own entry.
 		}
 		running.Wait()
 		if len(s.found()) > 0 {
@@ -235,7 +234,7 @@ func (s *soaking) replay(history []soak.Line) {
 	}
 }
 
-// at returns the time since the beginning of the run, as it is used in lines.
+// at returns the time since the start of the run, as written in lines.
 func (s *soaking) at(t time.Time) float64 { return t.Sub(s.began).Seconds() }
 
 // write writes a line, and passes it to the checker.
@@ -257,7 +256,7 @@ func (s *soaking) write(line soak.Line) {
 	}
 }
 
-// found returns the violations so far.
+// found returns the violations found so far.
 func (s *soaking) found() []soak.Wrong {
 	s.mu.Lock()
 	defer s.mu.Unlock()

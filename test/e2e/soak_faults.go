@@ -14,16 +14,16 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// The parts that faults hit: parts of the cluster, and programs in pods. The kubelet restarts the programs in pods.
+// The parts that faults affect: those of the cluster, and programs in pods, which the kubelet restarts.
 var (
 	clusterParts = []string{"kubelet", "containerd", "kube-apiserver", "etcd", "kube-scheduler", "kube-controller-manager"}
-	programs     = map[string]string{"daemon": "accelerator-dev", "driver": "accelerator-dra", "operator": "accelerator-ope"} // as in /proc/PID/comm
-	// The plugin, with either API, is hit more often than the other parts.
+	programs     = map[string]string{"daemon": "accelerator-dev", "driver": "accelerator-dra", "operator": "accelerator-ope"} // names as in /proc/PID/comm
+	// With either API, the plugin is chosen more often than the other parts.
 	parts = append(slices.Clone(clusterParts), "operator", "plugin", "plugin", "plugin", "plugin")
 )
 
 var faultOperations = map[string]operation{
-	// Killed by SIGKILL, and restarted after a few seconds.
+	// SIGKILL, and a restart after a few seconds.
 	"kill": {weight: 8, disturbs: true, choose: anyPart(5), run: func(a act, part string, args []string) {
 		defer a.free(part)
 		if program := programs[part]; program != "" {
@@ -32,7 +32,7 @@ var faultOperations = map[string]operation{
 			await(a.scene, part+" again", func() (bool, error) {
 				return slices.ContainsFunc(cluster.Programs(program), func(pid int) bool { return !slices.Contains(old, pid) }), nil
 			}, true)
-			a.pause("2") // until the probe has set its readiness
+			a.pause("2") // until the probe has updated the pod's readiness
 			if part != "operator" {
 				a.rolledToNaming()
 			}
@@ -42,7 +42,7 @@ var faultOperations = map[string]operation{
 		a.pause(args[0])
 		a.check(a.Start(a.base.ctx, part))
 	}},
-	// Stopped by SIGSTOP for a few seconds.
+	// SIGSTOP for a few seconds.
 	"stop": {weight: 6, disturbs: true, choose: anyPart(12), run: func(a act, part string, args []string) {
 		defer a.free(part)
 		if program := programs[part]; program != "" {
@@ -56,8 +56,8 @@ var faultOperations = map[string]operation{
 		defer func() { a.check(a.Signal(part, syscall.SIGCONT)) }()
 		a.pause(args[0])
 	}},
-	// The kubelet starts while the API server is stopped. It does not know any pods until the API server continues.
-	// Usually this happens while a pod holds something under its old name, because then only the daemon knows that the
+	// The kubelet starts while the API server is stopped, so it does not know any pods until the API server continues.
+	// Usually this happens while a pod holds a device under its old name, because then only the daemon knows that the
 	// device is not free.
 	"blind": {weight: 10, disturbs: true, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		if !s.formerNameHeld() && random.IntN(6) > 0 || !s.take("kube-apiserver") {
@@ -78,8 +78,7 @@ var faultOperations = map[string]operation{
 		a.pause(args[0])
 	}},
 	"disk": {weight: 2, disturbs: true, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
-		// A file system on which a file is open for writing cannot become read-only. This is the case for the state
-		// directory.
+		// The state directory cannot become read-only, because a file in it is open for writing.
 		disk := [][2]string{{state, "full"}, {specs, "full"}, {specs, "read-only"}}[random.IntN(3)]
 		return disk[0], []string{disk[1], seconds(random, 10)}, s.take(disk[0])
 	}, run: func(a act, target string, args []string) {
@@ -93,7 +92,7 @@ var faultOperations = map[string]operation{
 		}
 		a.pause(args[1])
 	}},
-	// The wall clock of the machine jumps, and later jumps back.
+	// The machine's wall clock jumps, and jumps back later.
 	"clock": {weight: 1, disturbs: true, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		return "clock", []string{strconv.Itoa(random.IntN(1200) - 600), seconds(random, 6)}, s.take("clock")
 	}, run: func(a act, _ string, args []string) {
@@ -101,12 +100,12 @@ var faultOperations = map[string]operation{
 		jump := time.Duration(must(strconv.Atoi(args[0]))) * time.Second
 		began := time.Now()
 		a.check(setClock(began.Add(jump)))
-		defer func() { a.check(setClock(began.Add(time.Since(began)))) }() // by the monotonic clock
+		defer func() { a.check(setClock(began.Add(time.Since(began)))) }() // according to the monotonic clock
 		a.pause(args[1])
 	}},
 }
 
-// anyPart returns a function that chooses a part without a fault, and a number of seconds.
+// anyPart returns a function that chooses a part that has no fault, and a number of seconds.
 func anyPart(mean float64) func(*soaking, *rand.Rand) (string, []string, bool) {
 	return func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		part := parts[random.IntN(len(parts))]
@@ -117,12 +116,12 @@ func anyPart(mean float64) func(*soaking, *rand.Rand) (string, []string, bool) {
 	}
 }
 
-// seconds returns a random time of up to a minute.
+// seconds returns a random number of seconds, at most a minute.
 func seconds(random *rand.Rand, mean float64) string {
 	return fmt.Sprintf("%.1f", min(60, 0.1+random.ExpFloat64()*mean))
 }
 
-// take marks a part as having a fault. It returns false if the part already had one.
+// take marks a part as having a fault. It returns false if the part already has one.
 func (s *soaking) take(part string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +145,7 @@ func (a act) pause(text string) {
 	}
 }
 
-// send sends a signal to processes. It is not an error if one of them has ended.
+// send sends a signal to processes. It ignores processes that have ended.
 func send(pids []int, s syscall.Signal) (err error) {
 	for _, pid := range pids {
 		if failed := syscall.Kill(pid, s); !errors.Is(failed, syscall.ESRCH) {
@@ -156,7 +155,7 @@ func send(pids []int, s syscall.Signal) (err error) {
 	return err
 }
 
-// mountSmall mounts a file system of a megabyte, which can be filled.
+// mountSmall mounts a file system of one megabyte, which is easily filled.
 func mountSmall(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

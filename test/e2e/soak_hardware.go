@@ -21,18 +21,18 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/soak"
 )
 
-// slots lists the slots for cards.
+// slots lists the card slots.
 var slots = []string{first, second, third, "0000:04:00.0"}
 
-// soakBreaks lists the ways a port can break. They can be healed, and do not last longer than the fault.
+// soakBreaks lists the ways to break a port. All of them can be healed, and have no effect once they are.
 var soakBreaks = []string{"port-ap6", "power-throttled", "fme-fatal", "driver-unbound", "node-missing"}
 
 // bench is the state of the simulated hardware.
 type bench struct {
 	mu    sync.Mutex
-	cards map[string]*card // by address, including those that were pulled
+	cards map[string]*card // by address; includes pulled cards
 
-	excluded []string // used only by the lane of the hardware
+	excluded []string // only used by the hardware lane
 }
 
 type card struct {
@@ -40,13 +40,13 @@ type card struct {
 	ports   []port
 }
 
-// port is a card's port. Its line in the history contains what the checker knows about it.
+// port is a card's port. The embedded Port is what the checker knows about it.
 type port struct {
 	soak.Port
-	device  string  // name of the device in the command simulate
+	device  string  // name of the device in the simulate command
 	plugged float64 // when it was plugged in
 
-	unsureCordon, unsureExclusion bool // a command that changes it is running, or has failed
+	unsureCordon, unsureExclusion bool // a command that changes the state is running or has failed
 }
 
 // fit reports whether the port can be offered.
@@ -54,7 +54,7 @@ func (p port) fit() bool {
 	return p.Node != "" && p.Broken == "" && !p.Cordoned && !p.Excluded && !p.Unsure
 }
 
-// all returns the ports of plugged cards.
+// all returns the ports of all plugged cards.
 func (b *bench) all() []port {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -67,7 +67,7 @@ func (b *bench) all() []port {
 	return found
 }
 
-// choose returns a card that is plugged (or not plugged) and satisfies a condition, or "".
+// choose returns a random card that is plugged, or not plugged, and satisfies want. It returns "" if there is none.
 func (b *bench) choose(random *rand.Rand, plugged bool, want func(*card) bool) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,13 +103,13 @@ func anyOf(want func(port) bool) func(*card) bool {
 	return func(c *card) bool { return slices.ContainsFunc(c.ports, want) }
 }
 
-// plain is the condition that a card is neither cordoned nor excluded. A cordon or an exclusion would also apply to the
-// next card in the slot.
+// plain reports whether a card is neither cordoned nor excluded, which would also affect the next card in the slot.
 func plain(c *card) bool {
 	return !slices.ContainsFunc(c.ports, func(p port) bool { return p.Cordoned || p.Excluded || p.Unsure })
 }
 
-// single is the condition that a card has a single port, so that it is the same in each mode, and that want is true.
+// single returns a condition: the card has a single port, so that it is the same device in each mode, and want is true
+// for the port.
 func single(want func(port) bool) func(*card) bool {
 	return func(c *card) bool { return len(c.ports) == 1 && want(c.ports[0]) }
 }
@@ -119,7 +119,7 @@ var hardwareOperations = map[string]operation{
 		return []string{strconv.Itoa(1 + random.IntN(2)), []string{afuID, otherAFU}[random.IntN(2)]}
 	}), run: func(a act, address string, args []string) { a.plugIn(address, must(strconv.Atoi(args[0])), args[1]) }},
 	"pull": {weight: 3, choose: ofCard(true, plain, nil), run: func(a act, address string, _ []string) { a.pullOut(address) }},
-	// If another card has taken the numbers of its nodes, the card gets other ones.
+	// If another card now has the card's device numbers, the card gets new ones.
 	"renumber": {weight: 1, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		one, other := s.bench.choose(random, true, plain), s.bench.choose(random, true, plain)
 		return one, []string{other}, one != other
@@ -187,7 +187,7 @@ func (b *bench) ports(address string) []port {
 	return nil
 }
 
-// change changes the simulated node and a card, and writes lines for its ports.
+// change changes the simulated node and a card, and writes lines for the card's ports.
 func (a act) change(address string, change func(*simnode.Node, *card) error) {
 	a.bench.mu.Lock()
 	defer a.bench.mu.Unlock()
@@ -218,7 +218,7 @@ func withoutSince(p soak.Port) soak.Port {
 	return p
 }
 
-// nodesOf returns the numbers of the device nodes of ports, by the names of the devices.
+// nodesOf maps the names of devices to the numbers of their device nodes.
 func nodesOf(n *simnode.Node) map[string]string {
 	nodes := map[string]string{}
 	for _, d := range n.Devices() {
@@ -264,11 +264,11 @@ func (a act) mark(address string, mark func(*port)) {
 	a.write(soak.Line{Port: &p.Port})
 }
 
-// notCordoned matches the error of uncordon, without other cordons and with some.
+// notCordoned matches the error of uncordon for a device without a cordon, whether or not other devices have one.
 var notCordoned = regexp.MustCompile("is not cordoned|want one that is cordoned")
 
-// cordon cordons a card's only port, or ends the cordon. If the command fails, it may have taken effect or not. So the
-// port is unsure until the next command succeeds.
+// cordon cordons a card's only port, or ends the cordon. A failed command may still have taken effect, so the port
+// stays unsure until a command succeeds.
 func (a act) cordon(address string, cordoned bool) {
 	id := a.bench.ports(address)[0].device
 	args := []string{"uncordon", id, "--by", "soak"}
@@ -283,7 +283,7 @@ func (a act) cordon(address string, cordoned bool) {
 	a.mark(address, func(p *port) { p.unsureCordon, p.Cordoned = false, cordoned })
 }
 
-// exclude excludes a card's only port through the node's overrides, or ends the exclusion.
+// exclude excludes a card's only port in the node's overrides, or ends the exclusion.
 func (a act) exclude(address string, excluded bool) {
 	id := a.bench.ports(address)[0].device
 	a.mark(address, func(p *port) { p.unsureExclusion = true })
@@ -297,7 +297,7 @@ func (a act) exclude(address string, excluded bool) {
 	a.mark(address, func(p *port) { p.unsureExclusion, p.Excluded = false, excluded })
 }
 
-// settled reports whether the daemon lists a device with a reason (if want is true) or without it.
+// settled reports whether the daemon lists a device, with the reason if want is true, and without it otherwise.
 func (a act) settled(id, reason string, want bool) bool {
 	rows, err := a.rows()
 	for _, row := range rows {
@@ -324,7 +324,7 @@ func (a act) rows() ([]shownDevice, error) {
 	return rows, json.Unmarshal([]byte(text), &rows)
 }
 
-// inDaemon runs a command in a ready pod of the API.
+// inDaemon runs a command in a ready pod of the current API.
 func (a act) inDaemon(args ...string) (string, error) {
 	pods, err := a.daemonsOf(a.present().labels())
 	if err != nil {

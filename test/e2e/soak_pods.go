@@ -14,18 +14,18 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/soak"
 )
 
-// mostPods is the largest number of pods at the same time.
+// mostPods is the maximum number of pods at a time.
 const mostPods = 8
 
-// crowdOfSoak contains the names of the existing pods.
+// crowdOfSoak tracks the existing pods.
 type crowdOfSoak struct {
 	mu    sync.Mutex
 	names []string
-	wants map[string]string // name → what the pod requests
+	wants map[string]string // pod name → what the pod requests
 	count int
 }
 
-// next returns a name for a new pod that requests this, or "" if there are enough pods.
+// next returns a name for a new pod with these requests, or "" if there are enough pods.
 func (c *crowdOfSoak) next(wants string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,7 +42,7 @@ func (c *crowdOfSoak) next(wants string) string {
 	return name
 }
 
-// any returns the name of any pod, or "".
+// any returns the name of a random pod, or "".
 func (c *crowdOfSoak) any(random *rand.Rand) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,8 +68,8 @@ var podOperations = map[string]operation{
 		pod.Spec.InitContainers = []corev1.Container{first}
 		a.create(pod)
 	}},
-	// The operator translates the name. If it doesn't answer, the pod is rejected. In mode region, the hook of the
-	// container runtime lets the pod run only on a card that has the AFU.
+	// The operator translates the name. If the operator is down, the pod is rejected. In mode region, the container
+	// runtime's hook lets the pod run only on a card that has the AFU.
 	"mapped": {weight: 3, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		name := map[string]string{"af": "soak-loopback", "region": "soak-region"}[s.present().Mode]
 		if name == "" || s.present().API == "dra" {
@@ -78,8 +78,8 @@ var podOperations = map[string]operation{
 		pod := s.crowd.next(domain + name)
 		return pod, []string{domain + name, "1"}, pod != ""
 	}, run: func(a act, name string, args []string) { a.create(mayFail(a.podOf(name, args))) }},
-	// The claim requires an AFU. Simulated cards cannot be programmed, so the pod runs only on a card that has this
-	// AFU.
+	// The claim requires an AFU. Simulated cards cannot be programmed, so the pod only runs on a card that already has
+	// the AFU.
 	"programmed": {weight: 2, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		if s.present().API != "dra" {
 			return "", nil, false
@@ -94,7 +94,7 @@ var podOperations = map[string]operation{
 	}},
 	"delete": {weight: 11, choose: anyPod, run: func(a act, name string, _ []string) { a.endPod(name, 1) }},
 	"force":  {weight: 2, choose: anyPod, run: func(a act, name string, _ []string) { a.endPod(name, 0) }},
-	// The process of a container ends. Then the pod has failed, or the container restarts.
+	// The containers' processes are killed. The pod then fails, or its containers are restarted.
 	"end": {weight: 3, choose: anyPod, run: func(a act, name string, _ []string) {
 		for _, c := range a.watch.containersOf(name) {
 			a.check(syscall.Kill(c.PID, syscall.SIGKILL))
@@ -102,7 +102,7 @@ var podOperations = map[string]operation{
 	}},
 }
 
-// mayFail marks a pod that may wait forever, because there may be no free card with its AFU.
+// mayFail marks a pod that may wait forever, because no free card may have its AFU.
 func mayFail(pod *corev1.Pod) *corev1.Pod {
 	if pod.Labels == nil {
 		pod.Labels = map[string]string{}
@@ -113,7 +113,7 @@ func mayFail(pod *corev1.Pod) *corev1.Pod {
 
 const mayFailLabel = "soak/may-fail"
 
-// formerNameHeld reports whether a container still has a device under a name that the settings have since changed.
+// formerNameHeld reports whether a container holds a device under a name that the settings no longer use.
 func (s *soaking) formerNameHeld() bool {
 	now := s.present().names()
 	s.crowd.mu.Lock()
@@ -123,8 +123,8 @@ func (s *soaking) formerNameHeld() bool {
 	})
 }
 
-// newPod chooses what a pod requests. Usually it is a name from the current settings, and sometimes a name from the
-// previous settings. While an upgrade is running, both are equally likely.
+// newPod chooses what a pod requests: usually a name from the current settings, sometimes one from the previous
+// settings. During an upgrade, both are about equally likely.
 func newPod(s *soaking, random *rand.Rand) (string, []string, bool) {
 	of := s.present()
 	if random.IntN(8) == 0 || s.changing.Load() && random.IntN(2) == 0 {
@@ -147,7 +147,8 @@ func anyPod(s *soaking, random *rand.Rand) (string, []string, bool) {
 	return name, nil, name != ""
 }
 
-// podOf returns a pod for what newPod has chosen. If that is [soak.Claims], the pod gets its own claim.
+// podOf returns a pod that requests what newPod has chosen. If that is [soak.Claims], podOf also creates the pod's
+// claim.
 func (a act) podOf(name string, args []string) *corev1.Pod {
 	n := must(strconv.ParseInt(args[1], 10, 64))
 	if args[0] != soak.Claims {
@@ -161,7 +162,7 @@ func (a act) podOf(name string, args []string) *corev1.Pod {
 	return pod
 }
 
-// wantsLabel contains the number of devices in a pod's claim.
+// wantsLabel is the label with the number of devices in a pod's claim.
 const wantsLabel = "soak/devices"
 
 // endPod deletes a pod and its claim.

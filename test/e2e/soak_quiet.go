@@ -22,22 +22,23 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/soak"
 )
 
-// A quiet time lasts at least quietLeast. Everything must agree at quietLimit at the latest. The kubelet retries a
-// container or a claim after up to a minute or two.
+// A quiet time lasts at least quietLeast, and everything must agree within quietLimit. The kubelet may take a minute or
+// two to retry a container or a claim.
 const (
 	quietLeast = 30 * time.Second
 	quietLimit = 200 * time.Second
-	// recordedLimit replaces quietLimit if the kubelet's checkpoint records ports: see [soak.Limits.Recorded].
+	// recordedLimit replaces quietLimit while the kubelet's checkpoint still records ports: see [soak.Limits.Recorded].
+	// Once the kubelet has removed them, the driver gets quietLeast to notice.
 	recordedLimit = 330 * time.Second
 )
 
-// setUp makes a node with cards, and installs the chart.
+// setUp prepares a node with cards, and installs the chart.
 func (a act) setUp() {
 	a.emptyNode()
 	for _, dir := range []string{state, specs} {
 		a.check(mountSmall(dir))
 	}
-	a.check(a.Start(a.ctx, "containerd")) // it watches the directory of specs, which has been replaced
+	a.check(a.Start(a.ctx, "containerd")) // it watches the specs directory, which has been replaced
 	a.plugIn(first, 2, afuID)
 	a.plugIn(second, 1, afuID)
 	a.plugIn(third, 1, otherAFU)
@@ -59,8 +60,8 @@ func (a act) tearDown() {
 	_, _ = a.Run(a.ctx, "kubectl", "--namespace", namespace, "delete", "configmap", "--ignore-not-found", overrides)
 }
 
-// restore starts the parts that have ended by themselves, and repairs the release if an upgrade failed halfway. It reads
-// the naming first, because an upgrade that failed may not have been able to.
+// restore starts the parts that have ended on their own, and repairs the release if an upgrade failed halfway. It reads
+// the naming first, because a failed upgrade may not have been able to.
 func (a act) restore() {
 	for _, part := range clusterParts {
 		if a.EndedPart(part) {
@@ -79,9 +80,9 @@ func (a act) restore() {
 	a.rolledToNaming()
 }
 
-// settleCards ends cordons and exclusions that may or may not be in effect, because their command failed.
+// settleCards ends the cordons and exclusions whose commands failed, and which may or may not be in effect.
 func (a act) settleCards() {
-	// A command in a pod continues even if its kubectl was given up.
+	// A command in a pod continues even after its kubectl has given up.
 	await(a.scene, "commands cordon and uncordon in pods", func() (n int, err error) {
 		for _, pid := range cluster.Programs(programs["daemon"]) {
 			if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && bytes.Contains(line, []byte("cordon\x00")) {
@@ -93,7 +94,7 @@ func (a act) settleCards() {
 	for _, address := range slots {
 		for _, p := range a.bench.ports(address) {
 			if p.Unsure {
-				// After a fault of the API server, Kubernetes considers each pod not ready for a while.
+				// For a while after a fault of the API server, Kubernetes considers every pod not ready.
 				await(a.scene, "end of the cordon and the exclusion of "+address, func() (bool, error) {
 					return true, a.try(func() { a.cordon(address, false); a.exclude(address, false) })
 				}, true)
@@ -102,22 +103,22 @@ func (a act) settleCards() {
 	}
 }
 
-// quiet ends all faults, waits until everything agrees, and writes what it has found. Then it deletes all pods, and
-// looks at what is left behind.
+// quiet ends all faults, waits until everything agrees, and then deletes all pods and looks for what is left behind. It
+// writes a line with its findings.
 func (s *soaking) quiet() {
 	a := act{s.base, s}
 	a.restore()
 	a.settleCards()
 	began := time.Now()
 	q := soak.Quiet{Since: s.at(began), Memory: map[string]float64{}, Files: map[string]int{}}
-	for {
+	for limit := quietLimit; ; {
 		q.Differ = a.compare()
 		q.Agreed = len(q.Differ) == 0
-		limit := quietLimit
+		took := time.Since(began)
 		if len(s.recorded()) > 0 {
-			limit = recordedLimit
+			limit = min(recordedLimit, max(limit, took+quietLeast))
 		}
-		if took := time.Since(began); q.Agreed && took > quietLeast || took > limit || len(s.found()) > 0 {
+		if q.Agreed && took > quietLeast || took > limit || len(s.found()) > 0 {
 			break
 		}
 		a.wait(time.Second)
@@ -204,15 +205,16 @@ func (a act) compare() (differ []string) {
 	return differ
 }
 
-// allNames returns all names that resources of the soak can have.
+// allNames returns every name that the soak's resources can have.
 func allNames() []string {
 	return append(slices.Clone(soakResources), afNameOf(afuID), afNameOf(otherAFU), region)
 }
 
-// expected returns which ports each name must offer. A port must not be offered if a pod has it under another name, or
-// if a container that is older than the port has its number. There is an exception: if the kubelet has given the port
-// to the container's pod, then the card was plugged in again while the pod was running. The daemon may consider it the
-// same card, and then whatever it offers is right. The kubelet also names pods whose containers are not running.
+// expected returns the ports that each name must offer. A port must not be offered if a pod has it under another name,
+// or if a container that is older than the port has a device node with its number. There is one exception: if the
+// kubelet has allocated the port to that container's pod, the card was plugged back in while the pod was running.
+// Because the daemon may regard it as the same card, either answer is correct. The kubelet also lists pods whose
+// containers are not running.
 func (a act) expected(now naming, offers map[string][]string) map[string][]string {
 	fit := map[string]bool{}
 	ports := a.bench.all()
@@ -250,8 +252,8 @@ func (a act) expected(now naming, offers map[string][]string) map[string][]strin
 
 type givenTo struct{ name, pod string }
 
-// given returns the pods that have not ended and to which the kubelet has given ports, with the names under which it
-// did.
+// given returns, for each port that the kubelet has allocated to a pod that has not ended, the pod and the name under
+// which the port was allocated.
 func (a act) given() map[string]givenTo {
 	given := map[string]givenTo{}
 	for _, pod := range must(a.kubelet().List(a.ctx, &podresources.ListPodResourcesRequest{})).PodResources {
@@ -288,7 +290,7 @@ func (a act) wants() map[string]string {
 	return wants
 }
 
-// waiting returns the pods that are not running, with the reasons.
+// waiting returns the names of the pending pods.
 func (a act) waiting() (waiting []string) {
 	list, err := a.Client.CoreV1().Pods(a.users).List(a.ctx, metav1.ListOptions{FieldSelector: "status.phase=Pending"})
 	if err != nil {
@@ -317,7 +319,8 @@ func (a act) emptyOfPods() {
 	a.crowd.names = nil
 }
 
-// leftOver returns what should not exist without pods: sockets without a listener, specs, and records of containers.
+// leftOver returns what must not exist when there are no pods: sockets without a listener, specs, and records of
+// containers.
 func (a act) leftOver() (left []string) {
 	sockets, _ := filepath.Glob("/var/lib/kubelet/device-plugins/*.sock")
 	for _, dir := range []string{draRegistry, draPlugin} {
@@ -340,12 +343,12 @@ func (a act) leftOver() (left []string) {
 	return left
 }
 
-// lasting lists the files that stay when there are no pods: the spec of the device plugin's devices, cordons, the
-// ledger, the boot in which a driver last ran, and ended entries of the kubelet's checkpoint. These entries stay until
-// the kubelet rewrites the checkpoint.
+// lasting lists the files that remain when there are no pods: the spec for the device plugin's devices, the cordons,
+// the ledger, the boot in which a driver last ran, and stale entries of the kubelet's checkpoint, which remain until
+// the kubelet rewrites it.
 var lasting = []string{"fpga.intel.com-fpga.json", "cordons.json", "cards.json", "owner-dra.boot", "entries.json"}
 
-// filesIn returns the files below directories, except sockets.
+// filesIn returns the files below directories, other than sockets.
 func filesIn(dirs ...string) (found []string) {
 	for _, dir := range dirs {
 		_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {

@@ -14,15 +14,15 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/soak"
 )
 
-// soakResources lists the values of the setting resourceName.
+// soakResources lists the values used for the setting resourceName.
 var soakResources = []string{"e2e.b-com.com/soak", "e2e.b-com.com/soak-too"}
 
-// naming contains the settings that decide which names ports have.
+// naming holds the settings that determine the names of ports.
 type naming struct {
 	API, Mode, Resource string
 }
 
-// names returns the names under which pods can get devices.
+// names returns the names through which pods can get devices.
 func (n naming) names() []string {
 	switch {
 	case n.API == "dra":
@@ -35,8 +35,8 @@ func (n naming) names() []string {
 	return []string{n.Resource}
 }
 
-// labels returns the labels of the pods that serve the API. With the device plugin, the DRA driver also runs, to
-// unprepare claims.
+// labels returns the labels of the pods that serve the API. With the device plugin, the DRA driver also runs, but only
+// to unprepare claims.
 func (n naming) labels() string {
 	if n.API == "dra" {
 		return draPods
@@ -44,7 +44,7 @@ func (n naming) labels() string {
 	return pluginPods
 }
 
-// of returns a port's name.
+// of returns the name of a port.
 func (n naming) of(p port) string {
 	all := n.names()
 	if n.API != "dra" && n.Mode == "af" {
@@ -58,7 +58,7 @@ func afNameOf(afu string) string {
 	return domain + name
 }
 
-// values returns the chart's values for a naming.
+// values returns the chart values for a naming.
 func (n naming) values() []string {
 	values := []string{"api=" + n.API, "config.mode=" + n.Mode, "config.resourceName=" + n.Resource, "config.cdiDir=" + specs,
 		"config.flapLimit=0", "minReadySeconds=2", "events=true", "dra.finishClaims=true"}
@@ -73,10 +73,10 @@ var settingOperations = map[string]operation{
 		to := s.present()
 		change := random.IntN(8)
 		if to.API == "dra" && random.IntN(2) == 0 {
-			change = 7 // claims have only one name, so there is more to find with the device plugin
+			change = 7 // claims only have one name, so the device plugin is more interesting
 		}
 		switch change {
-		case 0: // the same names
+		case 0: // keep the names
 		case 1, 2:
 			to.Mode = another(random, to.Mode, "single", "af", "region")
 		case 3, 4, 5:
@@ -85,7 +85,7 @@ var settingOperations = map[string]operation{
 			to.API = another(random, to.API, "dra", "devicePlugin")
 		}
 		if to.API == "dra" && to.Mode == "af" {
-			to.Mode = "single" // for claims, it is the same
+			to.Mode = "single" // makes no difference to claims
 		}
 		return "", []string{to.API, to.Mode, to.Resource, []string{"info", "debug"}[random.IntN(2)]}, true
 	}, run: func(a act, _ string, args []string) {
@@ -100,7 +100,7 @@ var settingOperations = map[string]operation{
 		}},
 }
 
-// another returns a random one of these values that differs from present.
+// another returns a random one of these values, other than present.
 func another(random *rand.Rand, present string, all ...string) string {
 	all = slices.DeleteFunc(slices.Clone(all), func(v string) bool { return v == present })
 	return all[random.IntN(len(all))]
@@ -123,7 +123,7 @@ func (a act) upgradeNaming(to naming, values ...string) {
 		a.readNaming()
 	}
 	a.check(err)
-	// A fault may delay the change for minutes. The next change may come before this one has completed.
+	// A fault may delay the change for minutes, so the next change may come before this one has completed.
 	soon, cancel := context.WithTimeout(a.ctx, 30*time.Second)
 	defer cancel()
 	own := *a.scene
@@ -131,7 +131,7 @@ func (a act) upgradeNaming(to naming, values ...string) {
 	act{&own, a.soaking}.rolledToNaming()
 }
 
-// present returns the naming of the release.
+// present returns the release's current naming.
 func (s *soaking) present() naming {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +146,7 @@ func (s *soaking) setNaming(to naming) {
 	}
 }
 
-// readNaming sets the naming to the release's.
+// readNaming updates the naming from the release.
 func (a act) readNaming() {
 	out := a.must("helm", "get", "values", release, "--namespace", namespace, "--output", "json")
 	var values struct {
@@ -157,7 +157,7 @@ func (a act) readNaming() {
 	a.setNaming(naming{values.API, values.Config.Mode, values.Config.ResourceName})
 }
 
-// rolledToNaming waits until the only daemon is one with the present settings, and ready.
+// rolledToNaming waits until the only daemon is ready and runs with the current settings.
 func (a act) rolledToNaming() {
 	labels, name := a.present().labels(), release+"-accelerator-device-plugin"
 	if labels == draPods {

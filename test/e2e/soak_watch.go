@@ -30,18 +30,18 @@ const (
 	offersEvery     = 200 * time.Millisecond
 )
 
-// watching contains what the observers saw last.
+// watching holds what the observers last saw.
 type watching struct {
 	mu         sync.Mutex
-	containers map[string]soak.Container // by process and start
+	containers map[string]soak.Container // by PID and start time
 	looked     time.Time                 // when the last sample of containers began
 
-	// These are used only by the task that reads offers.
+	// Only used by the task that reads offers.
 	offers   map[string][]string
 	recorded []string
 }
 
-// containersOf returns a pod's running containers.
+// containersOf returns the running containers of a pod.
 func (w *watching) containersOf(pod string) []soak.Container {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -54,14 +54,14 @@ func (w *watching) containersOf(pod string) []soak.Container {
 	return found
 }
 
-// all returns the running containers.
+// all returns all running containers.
 func (w *watching) all() []soak.Container {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Collect(maps.Values(w.containers))
 }
 
-// observe starts the observers, and returns a function that ends them.
+// observe starts the observers, and returns a function that stops them.
 func (s *soaking) observe() (end func()) {
 	ctx, cancel := context.WithCancel(s.base.ctx)
 	var tasks sync.WaitGroup
@@ -158,7 +158,7 @@ func (s *soaking) writePod(pod *corev1.Pod, phase string) {
 	s.write(soak.Line{Pod: &p})
 }
 
-// lookAtContainers writes lines for containers that have started or ended.
+// lookAtContainers writes a line for each container that has started or ended.
 func (s *soaking) lookAtContainers() {
 	now := time.Now()
 	pids := cluster.PodProcesses()
@@ -186,13 +186,14 @@ func (s *soaking) lookAtContainers() {
 	}
 }
 
-// startOf returns the start time of a process, with the kernel's resolution of 10 ms, and a key for the process.
+// startOf returns a process's start time, for which the kernel's resolution is 10 ms, and a key that identifies the
+// process.
 func startOf(pid int) (started time.Time, key string) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return time.Time{}, ""
 	}
-	_, after, _ := strings.Cut(string(text), ") ") // the fields after the name, from the third one on
+	_, after, _ := strings.Cut(string(text), ") ") // the fields after the name, starting with the third
 	fields := strings.Fields(after)
 	ticks, err := strconv.ParseInt(fields[22-3], 10, 64)
 	if err != nil || fields[0] == "Z" {
@@ -205,7 +206,7 @@ func startOf(pid int) (started time.Time, key string) {
 	return time.Now().Add(time.Duration(ticks)*time.Second/100 - uptime()), fmt.Sprintf("%d of %d", pid, ticks)
 }
 
-// uptime returns the time since the machine was started.
+// uptime returns the time since the machine booted.
 func uptime() time.Duration {
 	text, err := os.ReadFile("/proc/uptime")
 	if err != nil {
@@ -217,7 +218,7 @@ func uptime() time.Duration {
 
 var podOfCgroup = regexp.MustCompile(`/pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12})/`)
 
-// containerOf returns a process's container, if the process is the container's first one and runs the workload.
+// containerOf returns a process's container, if the process is the container's first and runs the workload.
 func containerOf(pid int) (soak.Container, bool) {
 	in, ok := look(strconv.Itoa(pid))
 	if !ok {
@@ -234,7 +235,7 @@ func containerOf(pid int) (soak.Container, bool) {
 	if match := podOfCgroup.FindSubmatch(groups); match != nil {
 		c.UID = strings.ReplaceAll(string(match[1]), "_", "-")
 	}
-	for line := range strings.Lines(string(groups)) { // 5:devices:/kubepods/…
+	for line := range strings.Lines(string(groups)) { // such as 5:devices:/kubepods/…
 		if fields := strings.SplitN(strings.TrimSpace(line), ":", 3); len(fields) == 3 && fields[1] == "devices" {
 			c.Rules = allowed(filepath.Join("/sys/fs/cgroup/devices", fields[2], "devices.list"))
 		}
@@ -242,7 +243,7 @@ func containerOf(pid int) (soak.Container, bool) {
 	return c, true
 }
 
-// allowed returns the numbers of ports that a cgroup v1 allows: lines such as "c 120:0 rw".
+// allowed returns the numbers of the ports that a cgroup v1 allows, from lines such as "c 120:0 rw".
 func allowed(path string) []string {
 	text, _ := os.ReadFile(path)
 	found := []string{}
@@ -254,8 +255,8 @@ func allowed(path string) []string {
 	return found
 }
 
-// recorded returns the ports that are in the kubelet's checkpoint even though the node uses DRA. The kubelet removes an
-// ended container's ports only when it next allocates a device plugin's device.
+// recorded returns the ports that the kubelet's checkpoint records even though the node uses DRA. The kubelet removes
+// the entries of an ended container only when it next allocates a device plugin's device.
 func (s *soaking) recorded() (ports []string) {
 	var file struct {
 		Data struct {
@@ -266,7 +267,7 @@ func (s *soaking) recorded() (ports []string) {
 		}
 	}
 	text, err := os.ReadFile(checkpointFile)
-	if s.present().API != "dra" || err != nil || json.Unmarshal(text, &file) != nil { // the kubelet is writing it
+	if s.present().API != "dra" || err != nil || json.Unmarshal(text, &file) != nil { // not DRA, or the kubelet is writing the file
 		return nil
 	}
 	for _, e := range file.Data.PodDeviceEntries {
@@ -281,7 +282,7 @@ func (s *soaking) recorded() (ports []string) {
 }
 
 // readOffers returns what the kubelet's device manager and the slices offer. If only the slices cannot be read, it
-// returns what the kubelet offers, and an error.
+// returns the kubelet's offers and an error.
 func (s *soaking) readOffers(ctx context.Context, kubelet podresources.PodResourcesListerClient) (map[string][]string, error) {
 	all, err := kubelet.GetAllocatableResources(ctx, &podresources.AllocatableResourcesRequest{})
 	if err != nil {
@@ -316,8 +317,8 @@ func (s *soaking) readOffers(ctx context.Context, kubelet podresources.PodResour
 	}
 	for name, ports := range offers {
 		slices.Sort(ports)
-		// For a few seconds there may be two slices with the same devices: from two drivers, or from one that hasn't
-		// seen its own write yet. The scheduler doesn't allocate devices from a pool like that.
+		// For a few seconds, two slices may contain the same devices: those of two drivers, or of one driver that has
+		// yet to see its own write. The scheduler does not allocate devices from such a pool.
 		offers[name] = slices.Compact(ports)
 	}
 	return offers, err

@@ -1,6 +1,6 @@
 package main
 
-// stories lists all stories, in the order in which they run.
+// stories lists all stories in the order in which they run.
 var stories = []story{
 	{"manifests", manifests},
 	{"refused", refused},
@@ -95,10 +95,10 @@ var stories = []story{
 	{"dra-handover-renumbered", draHandoverRenumbered},
 }
 
-// apart lists the stories that use neither the release nor cards. They run while another story waits.
+// apart lists the stories that use neither the release nor cards, so that they can run while another story waits.
 var apart = []string{"mapping-denied", "mapping-webhook-down", "mapping-rotation", "mapping-cert-manager", "mapping-intel"}
 
-// The cards of all stories have this AFU and interface, unless a story chooses others.
+// All cards have this AFU and interface, unless a story chooses others.
 const (
 	first, firstID   = "0000:01:00.0", "01:00.0"
 	second, secondID = "0000:02:00.0", "02:00.0"
@@ -106,5 +106,5 @@ const (
 
 	afuID       = "d8424dc4a4a3c413f89e433683f9040b"
 	interfaceID = "ce48969398f05f33946d560708be108a"
-	afResource  = "fpga.intel.com/af-ce4.d84.zkiWk5jwXzOUbVYHCL4QithCTcSko8QT-J5DNoP5BAs" // of afuID and interfaceID
+	afResource  = "fpga.intel.com/af-ce4.d84.zkiWk5jwXzOUbVYHCL4QithCTcSko8QT-J5DNoP5BAs" // for afuID and interfaceID
 )

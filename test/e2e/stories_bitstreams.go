@@ -25,16 +25,16 @@ import (
 
 const (
 	registryImage   = "accelerator-fpga-registry"
-	registryAddress = "198.18.0.1:5000" // on the bridge of the pods
+	registryAddress = "198.18.0.1:5000" // on the pods' bridge
 	keeperPods      = "app.kubernetes.io/name=accelerator-device-plugin-bitstreams,app.kubernetes.io/instance=" + release
 
-	// The user of the registry, with bcrypt's hash of "secret".
+	// A user of the registry, with the bcrypt hash of "secret".
 	registryUser = "user:$2a$04$nAph6uAjj2tXavcEbvgqvui99VyEKiqJSNALpt1e7zcWQG7gW5CVu\n"
 	dockerConfig = `{"auths": {"` + registryAddress + `": {"username": "user", "password": "secret"}}}`
 )
 
-// startRegistry starts CNCF's registry with TLS and a password until the end of the story. It returns the registry's
-// directory, which contains credentials for it.
+// startRegistry runs CNCF's registry, with TLS and a password, until the end of the story. It returns the registry's
+// directory, which contains the credentials.
 func (s *scene) startRegistry() (dir string) {
 	dir = must(os.MkdirTemp("", "e2e-registry-"))
 	pki := filepath.Join(cluster.Root, "pki")
@@ -49,8 +49,8 @@ log: {level: warn}
 	return dir
 }
 
-// serveRegistry runs CNCF's registry with this configuration and address until the end of the story. Then its directory
-// is removed.
+// serveRegistry runs CNCF's registry with this configuration and address until the end of the story. It then removes
+// the directory.
 func (s *scene) serveRegistry(dir, config, address string) {
 	s.check(os.WriteFile(dir+"/registry.yaml", []byte(config), 0o600))
 	unused := must(net.Listen("tcp", address)) // fails if another program is listening
@@ -61,7 +61,7 @@ func (s *scene) serveRegistry(dir, config, address string) {
 	s.check(cmd.Start())
 	s.cleanups = append(s.cleanups, func() {
 		killed := cmd.Process.Kill()
-		_ = cmd.Wait() // the error is the signal that ended it
+		_ = cmd.Wait() // the error is the signal that killed it
 		s.check(errors.Join(killed, os.RemoveAll(dir)))
 	})
 	await(s, "registry", func() (bool, error) {
@@ -73,8 +73,7 @@ func (s *scene) serveRegistry(dir, config, address string) {
 	}, true)
 }
 
-// pushBitstream pushes a bitstream with this AFU from the registry's directory, the same way a user on another machine
-// would.
+// pushBitstream pushes a bitstream for this AFU from the registry's directory, as a user on another machine would.
 func (s *scene) pushBitstream(dir, afu, reference string) {
 	file := filepath.Join(dir, afu+".gbs")
 	s.check(os.WriteFile(file, bits.GBS(bits.Metadata(interfaceID, afu), make([]byte, 1<<20)), 0o644))
@@ -85,9 +84,9 @@ func (s *scene) pushBitstream(dir, afu, reference string) {
 	}
 }
 
-// The chart's list names a bitstream in a registry. A pod whose claim requires it runs with its AFU, without any step
-// on the node. A pod that requires another bitstream is pending, with a reason, until the list names that one, too. A
-// reference that doesn't exist causes an Event, and doesn't delay anything else.
+// The chart's list contains a bitstream in a registry. A pod whose claim requires this bitstream runs with its AFU,
+// without any step on the node. A pod that requires another bitstream stays pending, with a reason, until that one is
+// on the list as well. A reference that does not exist causes an Event, but delays nothing else.
 func bitstreams(s *scene) {
 	s.plugCard(first, 1, -1, otherAFU)
 	s.plugCard(second, 1, -1, otherAFU)
@@ -113,7 +112,7 @@ func bitstreams(s *scene) {
 	authority := string(must(os.ReadFile(cluster.Root + "/pki/ca.crt")))
 	s.installDRA(append(slices.Clone(programmingValues), "dra.publishBitstreams=true", "events=true",
 		"bitstreams.references={"+nlb+"}", "bitstreams.pullSecret=bitstreams", "bitstreams.ca="+authority,
-		"bitstreams.minFree=0")...) // because the machine's disk may be fuller
+		"bitstreams.minFree=0")...) // the machine's disk may be nearly full
 	published := s.followSlices()
 	name := func(afu string) string { return "afu-" + afu + "-" + interfaceID[:16] }
 	shown := maps.Clone(offer(firstID, secondID))
@@ -135,7 +134,7 @@ func bitstreams(s *scene) {
 	}
 	s.claim("one", claim(afuID))
 	s.create(restarting(s.claimant("one", "one")))
-	s.step("  %s", s.hookFails("one", "--afu: card "+firstID)) // the hook has found the bitstream, but a simulated card has no driver
+	s.step("  %s", s.hookFails("one", "--afu: card "+firstID)) // the hook has found the bitstream, but the simulated card has no driver
 	s.hardware(func(n *simnode.Node) error { return n.Reprogram(first, 0, afuID) })
 	s.hasReport("one", draReport(firstID, "dfl-port.0"))
 

@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	certManager       = "cert-manager" // the release, and its namespace
+	certManager       = "cert-manager" // name and namespace of the release
 	certManagerPrefix = "adp.e2e/" + certManager + "/" + certManager + "-"
 	certificateSecret = "accelerator-operator-cert"
 )
 
-// certManagerImages are the images of cert-manager's parts, as its chart names them.
+// certManagerImages lists the images of cert-manager's components, with the names that its chart uses.
 var certManagerImages = []cluster.Image{
 	{Name: certManagerPrefix + "controller:e2e", Args: []string{"controller"}, User: "1000"},
 	{Name: certManagerPrefix + "webhook:e2e", Args: []string{"webhook"}, User: "1000"},
 	{Name: certManagerPrefix + "cainjector:e2e", Args: []string{"cainjector"}, User: "1000"},
 }
 
-// issuers contains an issuer without a CA, and one with a CA that the first one has issued.
+// issuers defines a self-signed issuer, and a CA issuer whose CA the first one issues.
 const issuers = `
 apiVersion: cert-manager.io/v1
 kind: Issuer
@@ -54,7 +54,7 @@ spec:
 `
 
 // installCertManager installs cert-manager with its chart, and creates the issuers. It waits for cert-manager's own
-// webhook, which does not answer until the CA injector has written the webhook's CA.
+// webhook, which does not work until the CA injector has set the webhook's CA.
 func (s *scene) installCertManager() {
 	chart := s.glob(filepath.Join(s.certManager, certManager+"-*.tgz"))
 	s.step("helm install %s", filepath.Base(chart))
@@ -76,14 +76,14 @@ func (s *scene) installCertManager() {
 	}, true)
 }
 
-// issued is the certificate that cert-manager issued last for the operator.
+// issued describes the certificate that cert-manager has most recently issued for the operator.
 type issued struct {
 	Ready    string
 	Revision int
-	CA       bool // the API server trusts the CA of the Secret
+	CA       bool // whether the API server trusts the CA in the Secret
 }
 
-// issued reads the certificate that cert-manager issued last, and its CA.
+// issued returns the state of the operator's Certificate.
 func (s *scene) issued() (issued, error) {
 	var i issued
 	out, err := s.Run(s.ctx, "kubectl", "get", "certificate", operator, "--namespace", operatorNamespace, "--output",
@@ -103,12 +103,12 @@ func (s *scene) issued() (issued, error) {
 	return i, err
 }
 
-// renewed waits until this revision of the certificate has been issued and the API server trusts its CA.
+// renewed waits until this revision of the certificate has been issued, and the API server trusts its CA.
 func (s *scene) renewed(revision int) {
 	await(s, "certificate", s.issued, issued{"True", revision, true})
 }
 
-// allServe waits until both replicas serve the certificate in the Secret, and returns how long ago it was issued.
+// allServe waits until both replicas serve the certificate in the Secret, and returns the age of the certificate.
 func (s *scene) allServe() time.Duration {
 	var leaf *x509.Certificate
 	await(s, "replicas with the certificate in the Secret", func() (n int, err error) {
@@ -127,8 +127,8 @@ func (s *scene) allServe() time.Duration {
 }
 
 // whileRenewing calls do, and waits until both replicas serve the newest certificate. Meanwhile it creates pods, and
-// verifies the certificate of each replica ten times a second with the CAs in caBundle. The API server itself verifies
-// it only for a new connection.
+// ten times a second verifies each replica's certificate against the CAs in caBundle. The API server itself only
+// verifies it when it opens a new connection.
 func (s *scene) whileRenewing(do func()) {
 	verified, failures := 0, []error(nil)
 	s.noneRefused(s.whileCreating("nlb0", func() {
@@ -154,7 +154,7 @@ func (s *scene) whileRenewing(do func()) {
 	}
 }
 
-// verify verifies the certificates of the replicas, and returns their number.
+// verify verifies the replicas' certificates, and returns how many there are.
 func (s *scene) verify() (int, error) {
 	hook, err := s.webhook()
 	if err != nil {
@@ -219,7 +219,7 @@ func (s *scene) countTrusted() int {
 	return len(all)
 }
 
-// renewBefore sets the duration of the Certificate and when it is renewed, as JSON.
+// renewBefore sets the Certificate's duration and renewal time, both as JSON.
 func (s *scene) renewBefore(duration, before string) {
 	s.must("kubectl", "patch", "certificate", operator, "--namespace", operatorNamespace, "--type", "merge",
 		"--patch", `{"spec":{"duration":`+duration+`,"renewBefore":`+before+`}}`)

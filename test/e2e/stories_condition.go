@@ -22,21 +22,22 @@ import (
 
 const cardsHealthy = "accelerator.b-com.com/CardsHealthy"
 
-// installWithCondition installs the chart with the node condition. The story's cleanup removes the condition.
+// installWithCondition installs the chart with the node condition enabled. The condition is removed at the end of the
+// story.
 func (s *scene) installWithCondition(values ...string) {
 	s.cleanups = append(s.cleanups, s.removeCondition)
 	s.install(append(values, "nodeCondition.enabled=true")...)
 }
 
-// removeCondition removes the condition with the command of docs/node-condition.md.
+// removeCondition removes the condition as described in docs/node-condition.md.
 func (s *scene) removeCondition() {
-	s.uninstall() // otherwise the daemon would write it again
+	s.uninstall() // otherwise the daemon would write the condition again
 	s.must("kubectl", "patch", "node/"+cluster.NodeName, "--subresource", "status",
 		"-p", `{"status":{"conditions":[{"type":"`+cardsHealthy+`","$patch":"delete"}]}}`)
 	same(s, "condition after its removal", must(s.condition()), "")
 }
 
-// condition returns the node's condition as STATUS REASON: MESSAGE, or "" if there isn't one.
+// condition returns the node's condition as STATUS REASON: MESSAGE, or "" if the node has none.
 func (s *scene) condition() (string, error) {
 	node, err := s.Client.CoreV1().Nodes().Get(s.ctx, cluster.NodeName, metav1.GetOptions{})
 	for _, c := range node.Status.Conditions {
@@ -47,8 +48,8 @@ func (s *scene) condition() (string, error) {
 	return "", err
 }
 
-// judged waits until the node has this condition. Then the command check in the daemon's pod must print the condition's
-// message, and exit with this code.
+// judged waits until the node has this condition. The command check, run in the daemon's pod, must then print the
+// condition's message and exit with this code.
 func (s *scene) judged(status, reason, message string, code int) {
 	pod := s.daemon().Name
 	await(s, "check", func() (string, error) {
@@ -63,8 +64,8 @@ func (s *scene) judged(status, reason, message string, code int) {
 	s.step("  condition %s %s, %.1f s after check", status, reason, took.Seconds())
 }
 
-// A broken card sets the condition, and when the card is healed, the condition changes back. Cordoning a card does not
-// change it. It survives a restart.
+// A broken card changes the condition, and healing the card changes it back. Cordoning a card does not. The condition
+// survives a restart.
 func condition(s *scene, values ...string) {
 	s.step("helm install without a card")
 	s.installWithCondition(values...)
@@ -110,7 +111,7 @@ func every(ctx context.Context, f func() bool) {
 	}
 }
 
-// transition returns the time of the last transition of the condition.
+// transition returns the condition's last transition time.
 func transition(node *corev1.Node) time.Time {
 	for _, c := range node.Status.Conditions {
 		if c.Type == cardsHealthy {
@@ -120,7 +121,7 @@ func transition(node *corev1.Node) time.Time {
 	return time.Time{}
 }
 
-// With a daemon's token, only the condition of its own node can be changed.
+// A daemon's token only permits changes to the condition of the daemon's own node.
 func conditionPolicy(s *scene) {
 	s.plug(first)
 	s.step("helm install on this node only, and a second Node object")
@@ -145,7 +146,7 @@ func conditionPolicy(s *scene) {
 	s.check(patch(own, cluster.NodeName, conditions(cardsHealthy)))
 	s.step("refused: another node")
 	var err error
-	await(s, "another node refused", func() (bool, error) { // a policy applies only some time after its creation
+	await(s, "another node refused", func() (bool, error) { // a policy does not take effect immediately
 		err = patch(own, other, conditions(cardsHealthy))
 		return err != nil, nil
 	}, true)
@@ -155,7 +156,7 @@ func conditionPolicy(s *scene) {
 	s.refused("condition Ready", patch(own, cluster.NodeName, conditions("Ready")), "ValidatingAdmissionPolicy", "another condition")
 	s.refused("condition of a cloud", patch(own, cluster.NodeName, conditions("AcceleratedHardwareReady")), "ValidatingAdmissionPolicy", "another condition")
 	const twice = `[{"op":"copy","from":"/status/conditions/0","path":"/status/conditions/-"}]`
-	s.check(patchAs(types.JSONPatchType, s.Client, cluster.NodeName, twice)) // the API server itself accepts it
+	s.check(patchAs(types.JSONPatchType, s.Client, cluster.NodeName, twice)) // the API server itself allows duplicates
 	s.refused("first condition twice", patchAs(types.JSONPatchType, own, cluster.NodeName, twice), "ValidatingAdmissionPolicy", "another condition")
 	s.refused("own condition twice", patchAs(types.JSONPatchType, own, cluster.NodeName, `[{"op":"add","path":"/status/conditions/-","value":`+
 		`{"type":"`+cardsHealthy+`","status":"True"}}]`), "ValidatingAdmissionPolicy", "twice or too long")
@@ -171,9 +172,9 @@ func conditionPolicy(s *scene) {
 	})
 }
 
-// A taint keeps pods away until the cards are advertised. A stand-in removes it according to the rule in
-// deploy/examples, as the Node Readiness Controller does in the mode bootstrap-only: once, when the condition has the
-// required status.
+// A taint keeps pods away until the cards are advertised. A stand-in for the Node Readiness Controller removes the
+// taint according to the rule in deploy/examples. As in the mode bootstrap-only, it does so once, when the condition
+// has the required status.
 func conditionTaint(s *scene) {
 	rule := string(must(os.ReadFile(filepath.Join(s.tree, "deploy", "examples", "node-readiness-rule.yaml"))))
 	found := regexp.MustCompile(`- \{type: (\S+), requiredStatus: "(\w+)"\}\n  taint: \{key: (\S+), value: (\w+), effect: (\w+)\}`).FindStringSubmatch(rule)

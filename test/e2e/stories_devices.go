@@ -12,10 +12,10 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// specs is the directory of CDI specs in stories that use CDI.
+// specs is the directory of CDI specs.
 const specs = cluster.Root + "/cdi"
 
-// The first steps of a user: the chart with its defaults.
+// A user's first steps: the chart with its default values.
 func podGetsOne(s *scene) {
 	s.resource = "b-com.com/accelerator"
 	s.plug(first)
@@ -52,7 +52,7 @@ func podGetsOne(s *scene) {
 	s.hasReport("both", reportOf(firstID+","+secondID, "dfl-port.0", "dfl-port.1"))
 }
 
-// An unhealthy device becomes unallocatable immediately. A device that has recovered becomes allocatable after the
+// An unhealthy device immediately becomes unallocatable. A recovered device becomes allocatable after the recovery
 // hold.
 func health(s *scene) {
 	s.begin(first, second)
@@ -68,7 +68,7 @@ func health(s *scene) {
 	s.breakCard(first)
 	s.breakCard(second)
 	s.awaitAdvertised(s.resource, 2, 0)
-	s.wait(time.Second) // the scheduler notices the node's status a little later
+	s.wait(time.Second) // the scheduler sees the new node status a little later
 	s.user("user")
 	s.unschedulable("user")
 	s.step("one is healthy: the pod gets it")
@@ -110,8 +110,8 @@ func removedInUse(s *scene) {
 	s.awaitAdvertised(s.resource, 1, 1)
 }
 
-// A pod holds a card that is pulled. The next card gets the device number of the pulled card, which the pod's container
-// may open. So no other pod gets the next card while the first pod runs.
+// A pod holds a card that is pulled. The next card gets the pulled card's device number, so the pod's container may
+// open it. For this reason, no other pod gets the next card while the first pod runs.
 func numberReused(s *scene, values ...string) {
 	s.plug(first)
 	s.install(values...)
@@ -161,7 +161,7 @@ func numberReused(s *scene, values ...string) {
 	s.check(os.RemoveAll(specs))
 }
 
-// With CDI the runtime adds the device nodes when a container starts.
+// With CDI, the runtime adds the device nodes when it starts a container.
 func cdi(s *scene) {
 	s.plug(first, second)
 	s.step("helm install with cdiDir")

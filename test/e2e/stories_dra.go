@@ -17,10 +17,10 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// The fourth card has two ports, and another AFU.
+// The fourth card has two ports and a different AFU.
 const fourth, fourthID, fourthPort = "0000:04:00.0", "04:00.0", "04:00.0-p1"
 
-// Claims select their devices by attributes, and pods get them.
+// Claims select devices by their attributes, and pods get these devices.
 func draClaim(s *scene) {
 	s.plugCard(first, 1, 0, afuID)
 	s.plugCard(second, 1, 1, afuID)
@@ -85,7 +85,7 @@ func draClaim(s *scene) {
 	s.deleteClaimed("other-afu")
 }
 
-// refusesConfig checks that no object with a configuration for the driver can be created.
+// refusesConfig checks that no object can be created that contains this configuration for the driver.
 func (s *scene) refusesConfig(parameters, text string) {
 	devices := withConfig(one(), parameters)
 	named := metav1.ObjectMeta{Name: "bad-config"}
@@ -104,7 +104,7 @@ func (s *scene) refusesConfig(parameters, text string) {
 	s.refused("class", err, "ValidatingAdmissionPolicy", "spec.config[0].opaque.parameters: ", text)
 }
 
-// prepared waits until the claims' CDI spec contains this number of devices.
+// prepared waits until the CDI spec for claims contains this number of devices.
 func (s *scene) prepared(want int) {
 	await(s, "number of CDI devices", func() (int, error) {
 		found, err := s.cdiDevices()
@@ -112,7 +112,7 @@ func (s *scene) prepared(want int) {
 	}, want)
 }
 
-// A pod waits for a card. When the card is plugged in, the pod runs.
+// A pod waits for a card, and runs once the card has been plugged in.
 func draHotplug(s *scene) {
 	s.installDRA()
 	slices, pods := s.followSlices(), s.followPods()
@@ -143,7 +143,7 @@ func draHotplug(s *scene) {
 	s.measured("free card pulled → not in the slice", withdrawn, 100*time.Millisecond)
 }
 
-// A claim with admin access uses a card at the same time as its holder, in a namespace that allows this.
+// A claim with admin access shares a card with the pod that holds it, in a namespace that permits this.
 func draAdmin(s *scene) {
 	s.plug(first)
 	s.installDRA()
@@ -192,8 +192,8 @@ func draAdmin(s *scene) {
 	s.podGone("next")
 }
 
-// awaitAccount waits until the namespace of the story's pods has its default account. Without it, pods cannot be
-// created.
+// awaitAccount waits until the namespace of the story's pods has its default service account, without which no pod can
+// be created.
 func (s *scene) awaitAccount() {
 	await(s, "default service account", func() (string, error) {
 		account, err := s.Client.CoreV1().ServiceAccounts(s.users).Get(s.ctx, "default", metav1.GetOptions{})
@@ -201,7 +201,7 @@ func (s *scene) awaitAccount() {
 	}, "default")
 }
 
-// podGone waits until there is no pod with this name.
+// podGone waits until no pod has this name.
 func (s *scene) podGone(name string) {
 	await(s, "pod "+name+" gone", func() (bool, error) {
 		_, err := s.readPod(name)
@@ -209,7 +209,7 @@ func (s *scene) podGone(name string) {
 	}, true)
 }
 
-// The driver can write only the slices of its own node.
+// The driver can only write the slices of its own node.
 func draPolicy(s *scene) {
 	s.plug(first)
 	s.installDRA()
@@ -231,7 +231,7 @@ func draPolicy(s *scene) {
 	s.check(create(driver, s.slice("own", cluster.NodeName)))
 	s.step("refused: a slice of another node, of all nodes")
 	var err error
-	await(s, "slice of another node refused", func() (bool, error) { // a policy applies only some time after its creation
+	await(s, "slice of another node refused", func() (bool, error) { // a policy does not take effect immediately
 		err = create(driver, s.slice("other", other))
 		return err != nil, nil
 	}, true)
@@ -275,7 +275,7 @@ func (s *scene) slice(name, node string) *resourceapi.ResourceSlice {
 	}
 }
 
-// clientOf returns a client with a token for the driver's account. The token is bound to an object, or isn't bound.
+// clientOf returns a client with a token for the driver's service account, bound to object unless that is nil.
 func (s *scene) clientOf(object *authenticationv1.BoundObjectReference) kubernetes.Interface {
 	_, account, _ := strings.Cut(daemonAccount, ":")
 	token, err := s.Client.CoreV1().ServiceAccounts(namespace).CreateToken(s.ctx, account,
@@ -308,7 +308,7 @@ func draEvents(s *scene) {
 	s.deviceEvents()
 }
 
-// helm uninstall removes everything that the chart and the driver have made.
+// helm uninstall removes everything that the chart and the driver have created.
 func draUninstall(s *scene) {
 	s.plug(first)
 	s.installDRA()
@@ -369,7 +369,7 @@ func draUninstall(s *scene) {
 	s.nothingLeft()
 }
 
-// nothingLeft checks that helm uninstall has left nothing except slices, which the kubelet deletes.
+// nothingLeft checks that helm uninstall has left nothing behind except slices, which the kubelet deletes.
 func (s *scene) nothingLeft() {
 	same(s, "sockets", sockets(), nil)
 	held := must(s.cdiDevices())
@@ -385,7 +385,7 @@ func (s *scene) nothingLeft() {
 	same(s, "CDI specs", len(specs), 0)
 }
 
-// stays checks for a time that a deleted pod still exists.
+// stays checks for this long that a deleted pod still exists.
 func (s *scene) stays(name string, limit time.Duration) {
 	s.throughout(limit, func() {
 		if _, err := s.readPod(name); err != nil {

@@ -12,8 +12,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// Unchanged pods request a resource, as with the device plugin, and get devices of the DRA driver. On this node, no
-// device plugin has advertised the resource before.
+// Pods that were written for the device plugin request a resource, and get devices from the DRA driver without being
+// changed. No device plugin has advertised the resource on this node before.
 func draExtended(s *scene) {
 	s.plug(first, second)
 	s.step("helm install")
@@ -53,8 +53,7 @@ func draExtended(s *scene) {
 	s.classProgramsUnchangedPod()
 }
 
-// awaitUntainted waits until the slices contain these devices without a taint. They may contain others, with or without
-// a taint.
+// awaitUntainted waits until the slices contain these devices without taints. They may contain others as well.
 func (p published) awaitUntainted(since time.Time, ids ...string) {
 	p.until(p.s, "devices without a taint", since, func(slices map[string]*resourceapi.ResourceSlice) bool {
 		found := devices(slices)
@@ -67,8 +66,8 @@ func (p published) awaitUntainted(since time.Time, ids ...string) {
 	})
 }
 
-// unchangedPodKeepsBrokenCard breaks the cards of an unchanged pod and of a pod with a claim. In Kubernetes 1.37.1,
-// only the pod with the claim is deleted, and only its status shows its card's health.
+// unchangedPodKeepsBrokenCard breaks two cards: one held by an unchanged pod, and one held by a pod with a claim. In
+// Kubernetes 1.37.1, only the pod with the claim is deleted, and only its status shows the card's health.
 func (s *scene) unchangedPodKeepsBrokenCard(slices published, pods podRecord) {
 	s.step("the cards of an unchanged pod and of a pod with a claim break: only the second pod is deleted")
 	s.create(s.pod("unchanged", s.resource, 1))
@@ -110,8 +109,8 @@ func (s *scene) unchangedPodKeepsBrokenCard(slices published, pods podRecord) {
 	slices.awaitUntainted(time.Now(), firstID, secondID)
 }
 
-// classProgramsUnchangedPod creates a class with a resource and an AFU. Kubernetes makes a claim for the pod, which
-// inherits the AFU of the class. Programming is off, so the claim is rejected.
+// classProgramsUnchangedPod creates a class with a resource name and an AFU. The claim that Kubernetes creates for the
+// pod inherits the AFU from the class. Because programming is off, the claim is rejected.
 func (s *scene) classProgramsUnchangedPod() {
 	s.step("a class has an AcceleratorConfig: it applies to an unchanged pod")
 	const class, resource = "programmed.b-com.com", "e2e.b-com.com/programmed"
@@ -134,8 +133,8 @@ func (s *scene) classProgramsUnchangedPod() {
 	s.deletePods("programmed")
 }
 
-// The device plugin has advertised the resource before, and a pod still holds a card through it. From five minutes
-// after the end of the plugin, pods that request the resource do not start: kubernetes#141426, whose fix is not in
+// The device plugin has advertised the resource before, and a pod still holds a card through it. Starting five minutes
+// after the plugin has ended, pods that request the resource fail to start: kubernetes#141426, whose fix is not in
 // 1.37.1.
 func draExtendedStale(s *scene) {
 	s.plug(first)
@@ -168,10 +167,10 @@ func draExtendedStale(s *scene) {
 	table, err := s.Run(s.ctx, "kubectl", "get", "pods", "--all-namespaces", "--field-selector", "spec.nodeName="+cluster.NodeName,
 		"-o", "custom-columns=NAMESPACE:.metadata.namespace,POD:.metadata.name,LIMITS:.spec.containers[*].resources.limits,CLAIM:.status.extendedResourceClaimStatus.resourceClaimName")
 	s.check(err)
-	shown := map[string]string{} // claim by pod
+	shown := map[string]string{} // pod to claim
 	for l := range strings.Lines(table) {
 		if fields := strings.Fields(l); strings.Contains(l, s.resource) {
-			shown[fields[1]] = strings.TrimRight(fields[len(fields)-1], "bcdfghjklmnpqrstvwxz0123456789") // without the random end of the name
+			shown[fields[1]] = strings.TrimRight(fields[len(fields)-1], "bcdfghjklmnpqrstvwxz0123456789") // without the random suffix
 		}
 	}
 	same(s, "claims of pods", shown, map[string]string{"old": "<none>", "waits": "waits-extended-resources-"})
@@ -195,7 +194,7 @@ func draExtendedStale(s *scene) {
 	s.hasReport("waits", draReport(secondID, "dfl-port.1"))
 	s.deletePods("waits")
 
-	// The driver queries the holders of its devices. This makes the kubelet forget the devices of ended pods.
+	// The driver asks the kubelet who holds its devices, which makes the kubelet forget the devices of ended pods.
 	s.step("the kubelet starts with a checkpoint that still has the ended pod: a new pod starts")
 	s.check(s.StopKubelet())
 	s.check(os.WriteFile(file, stale, 0o600))
@@ -209,7 +208,7 @@ func draExtendedStale(s *scene) {
 	s.hasReport("last", draReport(secondID, "dfl-port.1"))
 }
 
-// notStarted waits until the kubelet has refused to start a pod's container since the given time, because a device
+// notStarted waits until the kubelet has refused, since the given time, to start a pod's container because a device
 // plugin has ended.
 func (s *scene) notStarted(name string, since time.Time) {
 	await(s, "failed start of pod "+name, func() (bool, error) {
@@ -226,12 +225,12 @@ func (s *scene) notStarted(name string, since time.Time) {
 	}, true)
 }
 
-// startFailures returns the kubelet's events about containers of a pod that could not be started, since a time.
+// startFailures returns the kubelet's events since the given time about containers of a pod that failed to start.
 func (s *scene) startFailures(name string, since time.Time) []string {
 	events := must(s.Client.CoreV1().Events(s.users).List(s.ctx, metav1.ListOptions{FieldSelector: "reason=Failed,involvedObject.name=" + name}))
 	var messages []string
 	for _, event := range events.Items {
-		// The times of events are full seconds.
+		// Event times have a resolution of one second.
 		if !event.LastTimestamp.Time.Before(since.Truncate(time.Second)) {
 			messages = append(messages, event.Message)
 		}

@@ -10,10 +10,10 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// rounds is the number of rounds in stories that measure times.
+// rounds is how many times stories repeat a measurement.
 const rounds = 7
 
-// A card breaks under the pod of a Deployment: the pod is evicted, and its successor gets another card.
+// The card of a Deployment's pod breaks. The pod is evicted, and its replacement gets another card.
 func draBreak(s *scene) {
 	cards := map[string]string{firstID: first, secondID: second}
 	s.plug(first, second)
@@ -66,7 +66,7 @@ func draBreak(s *scene) {
 	slices.shows(time.Now(), both)
 }
 
-// If the version of Kubernetes does not support taints in slices, a broken card leaves the slice, and its pod keeps
+// On versions of Kubernetes without taints in slices, a broken card is removed from the slice, and its pod keeps
 // running.
 func draUntainted(s *scene) {
 	if s.minor >= taints {
@@ -100,8 +100,8 @@ func draUntainted(s *scene) {
 	s.hasReport("waits", draReport(firstID, "dfl-port.0"))
 }
 
-// holderOf waits until a pod of a Deployment is running that is not the pod old. It returns the pod's name and the ID
-// of its card.
+// holderOf waits until a Deployment has a running pod other than old. It returns the name of this pod and the ID of its
+// card.
 func (s *scene) holderOf(deployment, old string) (name, id string) {
 	await(s, "running pod of "+deployment, func() (bool, error) {
 		pods, err := s.Client.CoreV1().Pods(s.users).List(s.ctx, metav1.ListOptions{LabelSelector: "app=" + deployment})
@@ -120,7 +120,7 @@ func (s *scene) holderOf(deployment, old string) (name, id string) {
 	return name, id
 }
 
-// A card is pulled under a pod: it stays in the slice with a taint until the pod has ended.
+// A card is pulled while a pod holds it. It stays in the slice, tainted, until the pod has ended.
 func draPulled(s *scene) {
 	s.plug(first)
 	s.installDRA("config.flapLimit=0")
@@ -170,8 +170,8 @@ func draPulled(s *scene) {
 	s.step("a card is pulled between allocation and Prepare: the pod's event has the reason, and the pod is evicted")
 	slices.shows(s.plugCard(second, 1, -1, afuID), offer(firstID, secondID))
 	s.check(s.StopKubelet())
-	// A card that leaves has a taint for a few milliseconds. The claim must tolerate it, because otherwise the pod is
-	// evicted before the kubelet asks for its claim.
+	// A card that is pulled is tainted for a few milliseconds before it leaves the slice. Unless the claim tolerates
+	// this, the pod is evicted before the kubelet asks the driver to prepare the claim.
 	briefly := tolerating()
 	seconds := int64(2)
 	briefly.Requests[0].Exactly.Tolerations[0].TolerationSeconds = &seconds
@@ -198,8 +198,8 @@ func draPulled(s *scene) {
 	s.hasReport("again", draReport(secondID, "dfl-port.1"))
 }
 
-// The tolerationSeconds of a claim count from the fault of its card, even if another card changes in the meantime, or
-// the driver is upgraded (kubernetes#141107).
+// A claim's tolerationSeconds count from the fault of its card, even if meanwhile another card changes or the driver is
+// upgraded (kubernetes#141107).
 func draTolerated(s *scene) {
 	const tolerated, tolerance = 30 * time.Second, 5 * time.Second
 	s.plug(first, second)

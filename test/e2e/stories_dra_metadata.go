@@ -18,13 +18,13 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// attributesDir is the directory with the metadata files in containers.
+// attributesDir is the directory of the metadata files inside containers.
 const attributesDir = "/var/run/kubernetes.io/dra-device-attributes"
 
-// attributes contains device attributes, by device name.
+// attributes maps a device's name to its attributes.
 type attributes map[string]map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
 
-// inFile returns the path of the metadata file of a request in a container.
+// inFile returns the path of a request's metadata file inside a container.
 func inFile(kind, claim, request string) string {
 	return filepath.Join(attributesDir, kind, claim, request, draDriver+"-metadata.json")
 }
@@ -35,7 +35,7 @@ func (s *scene) inside(pod, path string) string {
 	return filepath.Join(fmt.Sprintf("/proc/%d/root", s.pid(object.Status.ContainerStatuses[0].ContainerID)), path)
 }
 
-// metadata returns what the container of a pod reads from a file: the attributes and the generation.
+// metadata returns the content of a metadata file in a pod's container: the attributes and the generation.
 func (s *scene) metadata(pod, path string) (attributes, int64) {
 	file := must(os.Open(s.inside(pod, path)))
 	defer file.Close()
@@ -49,7 +49,7 @@ func (s *scene) metadata(pod, path string) (attributes, int64) {
 			}
 		}
 	}
-	s.check(json.NewDecoder(file).Decode(&content)) // the first object, because the file contains one for each version
+	s.check(json.NewDecoder(file).Decode(&content)) // the first object; the file contains one for each API version
 	same(s, "kind in "+path, content.APIVersion+" "+content.Kind, "metadata.resource.k8s.io/v1beta1 DeviceMetadata")
 	found := attributes{}
 	for _, r := range content.Requests {
@@ -61,7 +61,7 @@ func (s *scene) metadata(pod, path string) (attributes, int64) {
 	return found, content.Metadata.Generation
 }
 
-// published returns the attributes of devices with these IDs in the slices.
+// published returns the attributes in the slices for the devices with these IDs.
 func (s *scene) published(ids ...string) attributes {
 	slices, err := s.Client.ResourceV1().ResourceSlices().List(s.ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + draDriver})
 	s.check(err)
@@ -78,15 +78,15 @@ func (s *scene) published(ids ...string) attributes {
 	return found
 }
 
-// metadataIsPublished checks a file in a pod's container. It must contain the attributes from the slices for devices
-// with these IDs, and have this generation.
+// metadataIsPublished checks that a metadata file in a pod's container has this generation, and contains the attributes
+// that the slices have for the devices with these IDs.
 func (s *scene) metadataIsPublished(pod, path string, generation int64, ids ...string) {
 	found, version := s.metadata(pod, path)
 	same(s, path+" of "+pod, found, s.published(ids...))
 	same(s, "generation of "+path, version, generation)
 }
 
-// noMetadata checks that the driver has left no metadata file on the node.
+// noMetadata waits until no metadata files are left on the node.
 func (s *scene) noMetadata() {
 	await(s, "metadata files on the node", func() (bool, error) {
 		_, err := os.Stat(draPlugin + "/metadata")
@@ -97,7 +97,7 @@ func (s *scene) noMetadata() {
 	}, false)
 }
 
-// A container finds the attributes of its devices in files, one for each request.
+// Containers find the attributes of their devices in files, one per request.
 func draMetadata(s *scene) {
 	s.plugCard(first, 1, 0, afuID)
 	s.plugCard(second, 1, 1, otherAFU)
@@ -151,7 +151,7 @@ func draMetadata(s *scene) {
 	s.metadataIsPublished("user", near, 1, firstID)
 	found, generation = s.metadata("user", far)
 	same(s, "file of the next container", found, s.published(secondID))
-	if generation < 2 { // programming may have intermediate states
+	if generation < 2 { // programming may publish intermediate states
 		s.failf("generation: found %d, want 2 or more", generation)
 	}
 
@@ -194,7 +194,7 @@ func draMetadata(s *scene) {
 	s.deleteClaimed("direct", "hostile")
 }
 
-// idOf returns the ID of the device allocated to a claim.
+// idOf returns the ID of a claim's device.
 func (s *scene) idOf(claim string) string {
 	names := must(s.allocated(claim))
 	for id, name := range map[string]string{firstID: deviceName(firstID), secondID: deviceName(secondID)} {

@@ -20,7 +20,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// withConfig returns a claim's devices with a configuration for the driver.
+// withConfig adds a configuration for the driver to a claim's devices.
 func withConfig(devices resourceapi.DeviceClaim, parameters string) resourceapi.DeviceClaim {
 	devices.Config = []resourceapi.DeviceClaimConfiguration{{DeviceConfiguration: resourceapi.DeviceConfiguration{
 		Opaque: &resourceapi.OpaqueDeviceConfiguration{Driver: draDriver, Parameters: runtime.RawExtension{Raw: []byte(parameters)}},
@@ -28,14 +28,14 @@ func withConfig(devices resourceapi.DeviceClaim, parameters string) resourceapi.
 	return devices
 }
 
-// programmed returns a request for the card with a PCI address, which must have an AFU.
+// programmed requests the card with this PCI address, programmed with this AFU.
 func programmed(address, afu string) resourceapi.DeviceClaim {
 	return withConfig(selects(`device.attributes["resource.kubernetes.io"].pciBusID == "`+address+`"`),
 		`{"apiVersion": "`+draDriver+`/v1alpha1", "kind": "AcceleratorConfig", "afuId": "`+afu+`"}`)
 }
 
-// oneLine checks that the kubelet's event for a pod is a single line, which ends with the driver's error for the claim
-// with the same name.
+// oneLine checks that the kubelet's event for a pod is a single line, and that it ends with the driver's error for the
+// claim of the same name.
 func (s *scene) oneLine(name string, texts ...string) {
 	message := s.cannotPrepare(name, append(texts, "claim "+s.users+"/"+name+": ")...)
 	if strings.Contains(message, "\n") || len(message) > 1024 {
@@ -44,8 +44,8 @@ func (s *scene) oneLine(name string, texts ...string) {
 	s.step("  %s", message)
 }
 
-// A claim programs its device: the runtime runs the hook of its CDI device. If the claim is rejected or the hook fails,
-// the pod's events contain the reason.
+// A claim programs its device through a hook of its CDI device, which the container runtime runs. If the claim is
+// rejected or the hook fails, the pod's events say why.
 func draProgram(s *scene) {
 	s.plug(first)
 	s.plugCard(second, 1, -1, otherAFU)
@@ -134,7 +134,7 @@ func draProgram(s *scene) {
 	slices.shows(upgraded, offer(firstID, secondID))
 }
 
-// A claim has two alternatives: a card that already has the AFU, or else one that must be programmed.
+// A claim accepts two alternatives: a card that already has the AFU, or else a card to be programmed.
 func draAlternatives(s *scene) {
 	s.plugCard(first, 1, -1, otherAFU)
 	s.plug(second)
@@ -165,7 +165,7 @@ func draAlternatives(s *scene) {
 	s.step("it is in use: the next pod gets the other card, which the hook programs")
 	s.claim("two", devices)
 	s.create(restarting(s.claimant("two", "two")))
-	s.step("  %s", s.hookFails("two", "--afu: card "+firstID)) // because a simulated card has no driver
+	s.step("  %s", s.hookFails("two", "--afu: card "+firstID)) // a simulated card has no driver
 	same(s, "alternative", chosen("two"), "card/programmed "+deviceName(firstID))
 	s.hardware(func(n *simnode.Node) error { return n.Reprogram(first, 0, afuID) })
 	s.hasReport("two", draReport(firstID, "dfl-port.0"))
@@ -176,8 +176,8 @@ func alternative(name, expression string) resourceapi.DeviceSubRequest {
 	return resourceapi.DeviceSubRequest{Name: name, DeviceClassName: draDriver, Selectors: request(name, 1, expression).Exactly.Selectors}
 }
 
-// A claim requires a bitstream. Its pod waits until a node has the bitstream, and then its card is programmed with it.
-// Two claims can have one bitstream at the same time.
+// A claim requires a bitstream. Its pod waits until a node has the bitstream, and then its card is programmed. Two
+// claims can use the same bitstream at the same time.
 func draBitstream(s *scene) {
 	s.plugCard(first, 1, -1, otherAFU)
 	s.plug(second)
@@ -210,7 +210,7 @@ func draBitstream(s *scene) {
 	shown := maps.Clone(cards)
 	shown[name] = ""
 	s.step("  in the slice after %d ms", published.shows(installed, shown).Sub(installed).Milliseconds())
-	s.step("  %s", s.hookFails("one", "--afu: card "+firstID)) // because a simulated card has no driver
+	s.step("  %s", s.hookFails("one", "--afu: card "+firstID)) // a simulated card has no driver
 	same(s, "devices of the claim", must(s.allocated("one")), []string{name, deviceName(firstID)})
 	s.hardware(func(n *simnode.Node) error { return n.Reprogram(first, 0, afuID) })
 	s.hasReport("one", draReport(firstID, "dfl-port.0"))

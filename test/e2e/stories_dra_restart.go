@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The kubelet restarts: it deletes the slices, and the driver publishes them again.
+// When the kubelet restarts, it deletes the slices, and the driver publishes them again.
 func draKubelet(s *scene) {
 	s.plug(first, second)
 	s.installDRA()
@@ -75,7 +75,7 @@ func draKilled(s *scene) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	s.step("the driver is killed at random moments while pods come and go; seed %d", seed)
 	began := time.Now()
-	// After a failure, the kubelet doesn't retry a claim until the next sync.
+	// After a failure, the kubelet does not retry a claim before the next sync.
 	crowd := s.startCrowd(3, 15*time.Second)
 	const kills = 10
 	for n := range kills {
@@ -83,7 +83,7 @@ func draKilled(s *scene) {
 		s.wait(time.Duration(random.IntN(3000)) * time.Millisecond)
 		container := pod.Status.ContainerStatuses[0].ContainerID
 		s.check(syscall.Kill(s.pid(container), syscall.SIGKILL))
-		if n%3 > 0 { // replaced by a new pod, without the kubelet's back-off; its sockets have other names
+		if n%3 > 0 { // replace the pod as well, which avoids the kubelet's back-off; its sockets have other names
 			now := int64(0)
 			s.check(s.Client.CoreV1().Pods(namespace).Delete(s.ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 		}
@@ -117,11 +117,11 @@ func draKilled(s *scene) {
 	}
 }
 
-// crowd is a group of goroutines. Each of them creates a pod, checks its device, deletes it and begins again.
+// crowd is a group of goroutines, each of which repeatedly creates a pod, checks its device, and deletes it.
 type crowd struct {
 	s     *scene
 	stop  context.CancelFunc
-	limit time.Duration // a pod that is not running after this time is deleted; with [patience], this is an error
+	limit time.Duration // pods that are not running by then are deleted; with [patience], they are an error
 	tasks sync.WaitGroup
 	mu    sync.Mutex
 	pods  int
@@ -129,7 +129,7 @@ type crowd struct {
 	err   error             // the first error
 }
 
-// startCrowd starts n goroutines, whose pods use the template card.
+// startCrowd starts n goroutines, whose pods use the claim template "card".
 func (s *scene) startCrowd(n int, limit time.Duration) *crowd {
 	ctx, stop := context.WithCancel(s.ctx)
 	c := &crowd{s: s, stop: stop, limit: limit, holds: map[string]string{}}
@@ -154,7 +154,7 @@ func (s *scene) startCrowd(n int, limit time.Duration) *crowd {
 	return c
 }
 
-// round creates a pod, checks that it alone has its card, and deletes it.
+// round creates a pod, checks that no other pod has its card, and deletes it.
 func (c *crowd) round(name string) {
 	s := c.s
 	created := time.Now()
@@ -182,7 +182,7 @@ func (c *crowd) round(name string) {
 		s.failf("device %s: found pods %s and %s, want one", id, other, name)
 	}
 	s.check(s.Client.CoreV1().Pods(s.users).Delete(s.ctx, name, metav1.DeleteOptions{}))
-	// Wait only for the end of the container: the card is free before the pod is gone, and the next pod may get it.
+	// Only wait until the container has ended. The card is free before the pod is gone, and the next pod may get it.
 	await(s, "end of pod "+name, func() (bool, error) {
 		pod, err := s.readPod(name)
 		if err != nil {
@@ -196,7 +196,7 @@ func (c *crowd) round(name string) {
 	s.podGone(name)
 }
 
-// end ends the goroutines, and returns the number of pods that got a card.
+// end stops the goroutines, and returns how many pods got a card.
 func (c *crowd) end() int {
 	c.stop()
 	c.tasks.Wait()
@@ -204,7 +204,7 @@ func (c *crowd) end() int {
 	return c.pods
 }
 
-// helm upgrade with surge while pods start.
+// helm upgrade, with surge, while pods start.
 func draUpgrade(s *scene) {
 	ids := []string{firstID, secondID, thirdID}
 	s.plug(first, second, third)
@@ -239,7 +239,7 @@ func draUpgrade(s *scene) {
 	s.prepared(0)
 }
 
-// What the driver costs on a node with 32 cards, with a real API server.
+// Measures the driver's cost with 32 cards and a real API server.
 func draCosts(s *scene) {
 	const cards = 32
 	all := offered{}
@@ -252,7 +252,7 @@ func draCosts(s *scene) {
 	s.installDRA("config.httpAddress=:9480")
 	shown := slices.shows(time.Unix(0, 0), all)
 	pid := s.daemonPID()
-	// The helper of Kubernetes waits a second before it asks whether it has seen the existing slices.
+	// The Kubernetes helper waits a second before it checks whether it has seen the existing slices.
 	s.measured("process start → slice (aim 1s, missed: see docs/dra-explained.md) with 32 cards visible", times{shown.Sub(s.processStart(pid))}, 1500*time.Millisecond)
 	s.step("a minute without changes")
 	before := s.apiRequests()

@@ -13,8 +13,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// claimShows waits until the status of a claim shows one device with this ID, PCI address, AFU and condition. It
-// returns the time of the condition's last transition.
+// claimShows waits until a claim's status shows a single device, with this ID, PCI address, AFU and condition. It
+// returns the condition's last transition time.
 func (s *scene) claimShows(claim, id, address, afu, condition string) time.Time {
 	var since time.Time
 	await(s, "status of claim "+claim, func() (string, error) {
@@ -37,7 +37,7 @@ func (s *scene) claimShows(claim, id, address, afu, condition string) time.Time 
 	return since
 }
 
-// A claim's status shows its card, and follows the card's health.
+// A claim's status shows the claim's card and follows the card's health.
 func draStatus(s *scene) {
 	s.plugCard(first, 1, -1, afuID)
 	s.installDRA("dra.claimStatus=true", "dra.taintEffect=NoSchedule")

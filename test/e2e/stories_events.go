@@ -12,7 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// The daemon writes Events about a device for its pod and its node.
+// The daemon writes Events about a device, for the device's pod and for the node.
 func kubernetesEvents(s *scene) {
 	s.plug(first)
 	s.step("helm install with events")
@@ -31,12 +31,12 @@ func kubernetesEvents(s *scene) {
 	})
 }
 
-// aboutNode refers to the node as the daemon's Events do.
+// aboutNode refers to the node in the same way as the daemon's Events do.
 func aboutNode() corev1.ObjectReference {
 	return corev1.ObjectReference{Kind: "Node", Name: cluster.NodeName}
 }
 
-// deviceEvents breaks, heals and pulls the first card, which the pod user holds, and waits for the Events.
+// deviceEvents breaks, heals and pulls the first card, which the pod "user" holds, and waits for the Events.
 func (s *scene) deviceEvents() {
 	aboutPod := corev1.ObjectReference{Kind: "Pod", Namespace: s.users, Name: "user", UID: s.uid("user")}
 	s.step("the device breaks: Events of pod and node")
@@ -52,8 +52,8 @@ func (s *scene) deviceEvents() {
 	s.hasEvent(aboutNode(), "DeviceRemovedInUse", corev1.EventTypeWarning)
 }
 
-// The API server gets a certificate of another CA and another key for tokens, while the daemon follows the node and
-// writes Events.
+// The API server switches to a certificate of another CA, and to another key for tokens, while the daemon follows the
+// node and writes Events.
 func credentials(s *scene) {
 	s.plug(first)
 	s.step("helm install with events and nodeAnnotation")
@@ -85,16 +85,16 @@ func credentials(s *scene) {
 	s.logged("api.recovered", nil)
 }
 
-// account returns a file of the service account in the mount namespace of the daemon. The file may be missing for a
-// moment while the kubelet replaces the directory.
+// account returns the content of one of the daemon's service account files. The file may be missing for a moment while
+// the kubelet replaces the directory.
 func (s *scene) account(file string) (string, error) {
 	dir := fmt.Sprintf("/proc/%d/root/var/run/secrets/kubernetes.io/serviceaccount/", s.daemonPID())
 	text, err := os.ReadFile(dir + file)
 	return string(text), err
 }
 
-// hasEvent waits for an Event that the daemon has created for an object. It compares the fields that kubectl describe
-// uses to find Events. For pods, these include the uid. The message must contain all these words.
+// hasEvent waits for an Event about an object from the daemon. It compares the fields by which kubectl describe finds
+// Events, which include the UID of pods. The message must contain all the words.
 func (s *scene) hasEvent(about corev1.ObjectReference, reason, kind string, words ...string) {
 	await(s, "event "+reason+" of "+about.Name, func() (string, error) {
 		list, err := s.Client.CoreV1().Events("").List(s.ctx, metav1.ListOptions{

@@ -15,9 +15,9 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
-// The cards of the families, and their resources. The first card has the port.
+// The cards of the families, and their resources. The first card provides the port.
 const (
-	vfCard                       = "0000:02:00.0" // with three virtual functions on vfio-pci
+	vfCard                       = "0000:02:00.0" // has three virtual functions on vfio-pci
 	xrtCard, xrtUser, xrtID      = "0000:03:00.0", "0000:03:00.1", "03:00.1"
 	awsCard, awsID               = "0000:04:00.0", "04:00.0"
 	portResource, vfResource     = "e2e.b-com.com/port", "e2e.b-com.com/vf"
@@ -27,13 +27,13 @@ const (
 
 var vfIDs = []string{"02:00.1", "02:00.2", "02:00.3"}
 
-// allFamilies are the chart's values for the cards of [scene.plugFamilies].
+// allFamilies lists the chart values for the cards of [scene.plugFamilies].
 var allFamilies = []string{
 	"config.families={dfl,vfio,xrt,aws}",
 	"config.resources[0].name=" + vfResource, "config.resources[0].match.family=vfio",
 }
 
-// plugFamilies plugs a card of each family.
+// plugFamilies plugs in a card of each family.
 func (s *scene) plugFamilies() {
 	s.plug(first)
 	for address, board := range map[string]string{vfCard: "n6001-vfs", xrtCard: "u250", awsCard: "aws-f2"} {
@@ -41,8 +41,8 @@ func (s *scene) plugFamilies() {
 	}
 }
 
-// A pod gets a card of each family. While pods hold them, a card with XRT is reset and gets another shell, and an image
-// is loaded into a card of AWS.
+// Pods get a card of each family. While they hold the cards, the XRT card is reset and gets another shell, and an image
+// is loaded into the AWS card.
 func families(s *scene, values ...string) {
 	s.plugFamilies()
 	s.step("helm install with all families: each card is offered under its name")
@@ -52,7 +52,7 @@ func families(s *scene, values ...string) {
 	s.awaitAdvertised(portResource, 1, 1)
 	s.awaitAdvertised(vfResource, 3, 3)
 	s.awaitAdvertised(shellResource, 1, 1)
-	s.awaitAdvertised(s.resource, 1, 1) // the mode's default name: the card of AWS
+	s.awaitAdvertised(s.resource, 1, 1) // the mode's default name, for the AWS card
 	s.step("a pod of each: a port, three groups, a card with XRT, a card of AWS, whose files it maps")
 	s.create(s.pod("port", portResource, 1))
 	s.create(s.pod("vfs", vfResource, 3))
@@ -107,7 +107,7 @@ func families(s *scene, values ...string) {
 	s.check(os.RemoveAll(specs))
 }
 
-// Claims get cards of all families, by attributes. Through a class, unchanged pods get a card with XRT under the
+// Claims select cards of all families by their attributes. Through a class, unchanged pods get an XRT card under the
 // resource name that the device plugin uses.
 func draFamilies(s *scene) {
 	s.plugFamilies()
@@ -147,7 +147,7 @@ func draFamilies(s *scene) {
 	s.answered(files, awsID)
 }
 
-// withNodes returns the report with the device nodes of the simulated node that match a pattern.
+// withNodes adds the simulated node's device nodes that match a pattern to a report.
 func (s *scene) withNodes(r report, pattern string) report {
 	paths := must(filepath.Glob(filepath.Join(simulated, "dev", pattern)))
 	for _, path := range paths {
@@ -161,14 +161,14 @@ func (s *scene) withNodes(r report, pattern string) report {
 	return r
 }
 
-// withFiles returns the report with the mounted files.
+// withFiles sets the mounted files of a report.
 func withFiles(r report, files map[string]string) report {
 	r.Files = files
 	return r
 }
 
-// writeBars writes texts into the files of the BARs of the application function. It returns the texts by path. The
-// paths are the same in containers.
+// writeBars writes a text to each BAR file of the application function. It returns the texts by path. The paths are the
+// same inside containers.
 func (s *scene) writeBars(text string) map[string]string {
 	entry := filepath.Join(simulated, "sys/bus/pci/devices", awsCard)
 	target := must(os.Readlink(entry))
@@ -183,7 +183,7 @@ func (s *scene) writeBars(text string) map[string]string {
 	return files
 }
 
-// answered checks that a container has written the ID of its device into the files, at the workload's offset.
+// answered checks that a container has written its device's ID to the files, at the workload's offset.
 func (s *scene) answered(files map[string]string, id string) {
 	for path := range files {
 		page := must(os.ReadFile(path))

@@ -11,12 +11,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// finishing contains the values for a device plugin that replaces DRA. The containers of claims still need the
-// directory of their CDI spec.
+// finishing lists the values for a device plugin that replaces DRA. Containers with claims still need the directory of
+// their CDI spec.
 var finishing = []string{"dra.finishClaims=true", "config.cdiDir=" + specs}
 
-// changeAPI changes the values of the release with helm upgrade, and returns when the devices of both APIs are as
-// wanted. It prints how long each part took.
+// changeAPI changes the release's values with helm upgrade, and returns when both APIs offer the given devices. It
+// prints how long each part took.
 func (w *sampler) changeAPI(list, inSlices deviceNames, values ...string) {
 	began := time.Now()
 	_, err := w.s.helm("upgrade", w.s.settings(values...)...)
@@ -26,8 +26,8 @@ func (w *sampler) changeAPI(list, inSlices deviceNames, values ...string) {
 	w.s.step("  helm upgrade --wait: %.1f s", took.Seconds())
 }
 
-// changed waits until the devices of both APIs are as wanted after a change of the API. It prints two times since
-// began: when the old API had no devices any more, and when the new API had them. It returns the second time.
+// changed waits until both APIs offer the given devices after a change of the API. It prints when the old API stopped
+// offering devices and when the new one started, relative to began. It returns the latter time.
 func (w *sampler) changed(began time.Time, list, inSlices deviceNames) time.Time {
 	reached := w.reaches(began, list, inSlices)
 	w.mu.Lock()
@@ -41,25 +41,25 @@ func (w *sampler) changed(began time.Time, list, inSlices deviceNames) time.Time
 	return reached
 }
 
-// deviceOf returns the device of a pod that has a single device.
+// deviceOf returns the only device of a pod.
 func (s *scene) deviceOf(pod string) string {
 	return deviceName(s.anyReport(pod).Env["ACCELERATOR_DEVICES"])
 }
 
-// without returns the devices except one.
+// without returns the devices other than name.
 func (d deviceNames) without(name string) deviceNames {
 	return slices.DeleteFunc(slices.Clone(d), func(n string) bool { return n == name })
 }
 
-// unharmed checks that a pod has not been replaced, has the same device, and that its container was restarted this many
+// unharmed checks that a pod still has the same device, and that its container has been restarted exactly this many
 // times.
 func (s *scene) unharmed(pod string, was report, restarts int32) {
 	await(s, "restarts of "+pod, func() (int32, error) { return s.restarts(pod) }, restarts)
 	s.hasReport(pod, was)
 }
 
-// The value api is changed in both directions with helm upgrade while a pod holds a device through a resource, and
-// others hold devices through claims.
+// The chart value api is changed in both directions with helm upgrade, while one pod holds a device through a resource
+// and others hold devices through claims.
 func draHandover(s *scene) {
 	s.noSlices()
 	s.plug(first, second, third)
@@ -110,7 +110,7 @@ func draHandover(s *scene) {
 		return strings.Contains(string(page), `pod="next"`), err
 	}
 	await(s, "pod next in the metric of holders", named, true)
-	s.deletePods("next") // the plugin may not have noticed this when it ends
+	s.deletePods("next") // the plugin may not have noticed this by the time it ends
 
 	s.step("to DRA, while one pod of each API holds a device")
 	w.changeAPI(nil, all.without(own), s.draValues()...)
@@ -128,14 +128,14 @@ func draHandover(s *scene) {
 	w.end()
 }
 
-// freeze stops a daemon's process, so that it can't do anything more. It returns a function that kills the process.
+// freeze stops a daemon's process, and returns a function that kills the process.
 func (s *scene) freeze(labels string) (kill func()) {
 	pid := s.pid(s.daemonOf(labels).Status.ContainerStatuses[0].ContainerID)
 	s.check(syscall.Kill(pid, syscall.SIGSTOP))
 	return func() { s.check(syscall.Kill(pid, syscall.SIGKILL)) }
 }
 
-// remains checks for a time that the devices of both APIs stay as they are.
+// remains checks for this long that the devices of both APIs do not change.
 func (w *sampler) remains(limit time.Duration, list, inSlices deviceNames) {
 	began := time.Now()
 	w.s.wait(limit)
@@ -146,7 +146,7 @@ func (w *sampler) remains(limit time.Duration, list, inSlices deviceNames) {
 	}
 }
 
-// The daemon that must leave hangs, and is then killed.
+// The daemon that should give way hangs, and is then killed.
 func draHandoverKilled(s *scene) {
 	s.noSlices()
 	s.plug(first, second)
@@ -206,7 +206,7 @@ func draHandoverKilled(s *scene) {
 	w.end()
 }
 
-// The daemons of both APIs start at the same time, over and over.
+// The daemons of both APIs repeatedly start at the same time.
 func draHandoverTogether(s *scene) {
 	s.noSlices()
 	s.plug(first, second)
@@ -241,7 +241,7 @@ func draHandoverTogether(s *scene) {
 			return winner != "neither", nil
 		}, true)
 		won = append(won, winner)
-		// The daemon of the other API is running, and waits.
+		// The other API's daemon is running, but waits.
 		await(s, "running daemons", func() (int, error) {
 			pods, err := s.daemonsOf("app.kubernetes.io/instance in (" + release + "," + other + ")")
 			return len(slices.DeleteFunc(pods, func(p corev1.Pod) bool {
@@ -269,7 +269,7 @@ func (s *scene) label(change string) {
 	s.must("kubectl", "label", "nodes", "--all", "--overwrite", change)
 }
 
-// helm rolls back a change of the API: by itself after a failure, and with helm rollback.
+// A change of the API is rolled back: automatically after a failure, and with helm rollback.
 func draHandoverRollback(s *scene) {
 	s.noSlices()
 	s.plug(first, second)
@@ -298,8 +298,8 @@ func draHandoverRollback(s *scene) {
 	w.end()
 }
 
-// After DRA, the device plugin knows the device nodes of claims, even if their cards got other numbers while no daemon
-// was running.
+// After a change from DRA, the device plugin recognizes the device nodes of claims, even if their cards were renumbered
+// while no daemon was running.
 func draHandoverRenumbered(s *scene) {
 	s.plug(first)
 	s.installDRA()

@@ -25,7 +25,7 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
-// The log and a metric name the pods that hold a device, and the command logs shows them.
+// The log and a metric show which pods hold a device, and so does the command logs.
 func holders(s *scene) {
 	s.begin(first)
 	s.step("a pod gets a device: log and metric have the pod")
@@ -90,7 +90,7 @@ func holders(s *scene) {
 	}
 }
 
-// hasHolderMetric waits until the metric of holders has a series (or none) for a pod and the first card.
+// hasHolderMetric waits until the holders metric has, or does not have, a series for a pod and the first card.
 func (s *scene) hasHolderMetric(pod string, want bool) {
 	series := fmt.Sprintf(`accelerator_device_holder{container="main",device=%q,namespace="default",pod=%q,resource=%q} 1`, firstID, pod, s.resource)
 	await(s, series, func() (bool, error) {
@@ -99,7 +99,7 @@ func (s *scene) hasHolderMetric(pod string, want bool) {
 	}, want)
 }
 
-// logsCommand returns the output of the command logs for this log.
+// logsCommand returns the output of the command logs for a log with this text.
 func (s *scene) logsCommand(text string, args ...string) []byte {
 	binary := filepath.Join(s.dist, "bin_"+runtime.GOARCH, "accelerator-device-plugin")
 	cmd := exec.CommandContext(s.ctx, binary, append([]string{"logs"}, args...)...)
@@ -108,7 +108,7 @@ func (s *scene) logsCommand(text string, args ...string) []byte {
 	return out
 }
 
-// An init container, which only the kubelet's checkpoint names, holds a port whose AFU changes.
+// An init container holds a port whose AFU changes. Only the kubelet's checkpoint lists init containers.
 func initHolds(s *scene) {
 	changed := afName(interfaceID, otherAFU)
 	s.plug(first, second)
@@ -151,7 +151,7 @@ func initHolds(s *scene) {
 	w.end()
 }
 
-// withheld ends the story if a device was offered under any name since a time.
+// withheld ends the story if a device has been offered under any name since the given time.
 func (w *sampler) withheld(since time.Time, device string) {
 	for _, state := range w.since(since) {
 		for name, devices := range state.offers {
@@ -162,14 +162,14 @@ func (w *sampler) withheld(since time.Time, device string) {
 	}
 }
 
-// afName returns the resource name for an AFU on an interface in af mode.
+// afName returns the af-mode resource name for an AFU on an interface.
 func afName(region, afu string) string {
 	ids, _ := hex.DecodeString(region + afu)
 	return fmt.Sprintf("fpga.intel.com/af-%s.%s.%s", region[:3], afu[:3], base64.RawURLEncoding.EncodeToString(ids))
 }
 
-// The kubelet restarts while the API server is down, so it does not know its pods. A pod holds a device under an old
-// name.
+// The kubelet restarts while the API server is down, so it does not know its pods. One of these pods holds a device
+// under an old name.
 func kubeletBlind(s *scene) {
 	other := s.resource + "-other"
 	s.plug(first, second)
@@ -222,7 +222,7 @@ func kubeletBlind(s *scene) {
 	w.end()
 }
 
-// The kubelet reports that two containers hold the same device. A stand-in in front of the pod-resources API adds the
+// The kubelet reports that two containers hold the same device. In fact, a stand-in for the pod-resources API adds the
 // second container to the kubelet's answers.
 func heldTwice(s *scene) {
 	s.plug(first, second)
@@ -262,12 +262,12 @@ func heldTwice(s *scene) {
 	s.deletePods("user")
 }
 
-// answersTwice puts a stand-in in front of the kubelet's pod-resources API until end is called. It passes on the
-// kubelet's answers, but adds one more device to a pod.
+// answersTwice puts a stand-in in front of the kubelet's pod-resources API until end is called. It forwards the
+// kubelet's answers, but adds a device to a pod.
 func (s *scene) answersTwice(pod, id string) (end func()) {
 	const socket = "/var/lib/kubelet/pod-resources/kubelet.sock"
 	kubelet := s.kubelet()
-	_, err := kubelet.List(s.ctx, &podresources.ListPodResourcesRequest{}) // connect before the socket is moved
+	_, err := kubelet.List(s.ctx, &podresources.ListPodResourcesRequest{}) // connect before the socket is moved away
 	s.check(err)
 	s.check(os.Rename(socket, socket+".kubelet"))
 	listener, err := net.Listen("unix", socket)
@@ -285,7 +285,7 @@ func (s *scene) answersTwice(pod, id string) (end func()) {
 	return end
 }
 
-// twice forwards questions for all pods to the kubelet.
+// twice forwards requests about all pods to the kubelet.
 type twice struct {
 	podresources.UnimplementedPodResourcesListerServer
 	kubelet           podresources.PodResourcesListerClient

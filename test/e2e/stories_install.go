@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// The manifests of the tree are applied as in docs/install.md, without a simulated node.
+// The tree's manifests are applied as described in docs/install.md, without a simulated node.
 func manifests(s *scene) {
 	s.step("kubectl apply: ready on a node without card")
 	text := must(os.ReadFile(filepath.Join(s.tree, "deploy", "manifests", "accelerator-device-plugin.yaml")))
@@ -31,7 +31,7 @@ func manifests(s *scene) {
 	s.must("kubectl", "delete", "--wait", "--filename", file)
 }
 
-// helm refuses unknown and invalid values before it sends a request to the API server.
+// Helm rejects unknown and invalid values before it sends a request to the API server.
 func refused(s *scene) {
 	for _, tt := range []struct{ name, value, text string }{
 		{"an unknown key", "nodeAnnotations=true", "additional properties 'nodeAnnotations' not allowed"},
@@ -51,8 +51,8 @@ func refused(s *scene) {
 	same(s, "daemon sets", len(sets.Items), 0)
 }
 
-// helm test starts a pod that requests one device. It passes if a device is free. It fails if there is no free device
-// or if no resource is set.
+// helm test starts a pod that requests one device. The test passes if a device is free. It fails if none is free, or if
+// no resource is set.
 func helmTest(s *scene) {
 	s.step("helm install")
 	s.install()
@@ -63,7 +63,7 @@ func helmTest(s *scene) {
 	s.refused("helm test", err, "test.resource: found none", "in mode af")
 }
 
-// testsRelease runs helm test with a free card, and with a held card.
+// testsRelease runs helm test with a free card, and again while the card is held.
 func (s *scene) testsRelease(plug, hold func()) {
 	s.cleanups = append(s.cleanups, func() {
 		s.must("kubectl", "--namespace", namespace, "delete", "job", "--ignore-not-found", "fpga-accelerator-device-plugin-test")
@@ -97,7 +97,7 @@ func (s *scene) noTestPods() {
 // modeAnnotation is the node annotation that overrides the mode.
 const modeAnnotation = "fpga.intel.com/device-plugin-mode"
 
-// The node's annotation overrides the mode. The account has only the permissions for this.
+// The node annotation overrides the mode. The service account only has the permissions that this needs.
 func annotation(s *scene) {
 	const region = "fpga.intel.com/region-" + interfaceID
 	s.plug(first)
@@ -128,7 +128,8 @@ func annotation(s *scene) {
 	})
 }
 
-// hasRights checks the permissions of an account (NAMESPACE:NAME) in all namespaces: VERB RESOURCE.
+// hasRights checks an account's permissions in all namespaces. The account is given as NAMESPACE:NAME, a permission as
+// VERB RESOURCE.
 func (s *scene) hasRights(account string, want map[string]bool) {
 	got := map[string]bool{}
 	for _, action := range slices.Sorted(maps.Keys(want)) {
@@ -140,7 +141,7 @@ func (s *scene) hasRights(account string, want map[string]bool) {
 	same(s, "rights", got, want)
 }
 
-// Mode pool does not use hardware.
+// Mode pool works without hardware.
 func pool(s *scene) {
 	s.step("helm install: 8 units")
 	s.install("config.mode=pool", "config.accelNbunits=8")

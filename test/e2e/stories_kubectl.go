@@ -23,7 +23,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// accelerator runs kubectl accelerator as a user, and returns its output. If user is "", it runs as the administrator.
+// accelerator runs kubectl accelerator as a user, or as the administrator if user is "", and returns its output.
 func (s *scene) accelerator(user string, args ...string) (string, error) {
 	args = append([]string{"accelerator", "--namespace", namespace}, args...)
 	if user != "" {
@@ -54,7 +54,7 @@ func (s *scene) refuses(words string, user string, args ...string) {
 	}, true)
 }
 
-// kubectlAccelerator runs each command of kubectl accelerator, both as the administrator and as users with the example
+// kubectlAccelerator runs every command of kubectl accelerator, as the administrator and as users with the example
 // roles.
 func kubectlAccelerator(s *scene, values ...string) {
 	s.plug(first, second)
@@ -90,7 +90,7 @@ func kubectlAccelerator(s *scene, values ...string) {
 	s.shows(flapped, "lou", "flaps")
 	s.shows([]string{firstID}, "lou", "logs", node)
 	denied := "you lack a right: needs the role accelerator-operate in " + namespace
-	s.refuses(denied, "lou", "uncordon", node, firstID) // the API server applies a new policy only some time later
+	s.refuses(denied, "lou", "uncordon", node, firstID) // the API server does not apply a new policy immediately
 	s.refuses(denied, "lou", "cordon", node, firstID, "--why", "fan")
 	s.hasCordons()
 
@@ -107,7 +107,7 @@ func kubectlAccelerator(s *scene, values ...string) {
 	s.refuses(`cannot create resource "pods"`, "lou", "can-pull", node, firstID)
 	s.canPull("no " + firstID + " is not cordoned: a new pod can get it at any time: kubectl accelerator --as olga --namespace " + namespace + " cordon " + node + " " + firstID)
 	s.shows([]string{firstID + " cordoned by olga"}, "olga", "cordon", node, firstID, "--why", "pull")
-	if _, err := os.Readlink("/proc/1/fd/0"); err != nil { // the machine itself is a sandbox
+	if _, err := os.Readlink("/proc/1/fd/0"); err != nil { // this machine is itself a sandbox
 		s.step("  NOT TRIED: the answer yes: root cannot read the files of process 1 on this machine: %v", err)
 		s.canPull("unknown not all processes that have the card open are known: process 1: ")
 	} else {
@@ -139,8 +139,8 @@ func kubectlAccelerator(s *scene, values ...string) {
 	s.hasCordons()
 }
 
-// canPull runs can-pull for the first card as a user with the role operate. It waits until the answer contains these
-// words, and checks that the pod of can-pull is gone.
+// canPull runs can-pull for the first card as a user with the role operate, until the answer contains these words. Then
+// it checks that the pod of can-pull is gone.
 func (s *scene) canPull(words string) {
 	await(s, "answer of can-pull", func() (string, error) {
 		out, err := s.accelerator("olga", "can-pull", cluster.NodeName, firstID)
@@ -153,7 +153,7 @@ func (s *scene) canPull(words string) {
 	same(s, "pods of can-pull", pods, "")
 }
 
-// report checks the reports of the administrator and of a user with the role operate.
+// report checks the reports that the administrator and a user with the role operate can create.
 func (s *scene) report(dra bool) {
 	dir := must(os.MkdirTemp("", "report"))
 	defer os.RemoveAll(dir)
@@ -186,8 +186,8 @@ func (s *scene) report(dra bool) {
 	s.refused("report over a file", err, "file exists")
 }
 
-// follow runs kubectl accelerator ui as a user while do runs. do can call shows to wait until the page gets an event
-// with these texts.
+// follow runs kubectl accelerator ui as a user while do runs. do can call shows to wait until the page receives an
+// event that contains these texts.
 func (s *scene) follow(user string, do func(shows func(texts ...string))) {
 	ctx, cancel := context.WithTimeout(s.ctx, patience)
 	defer cancel()
@@ -197,7 +197,7 @@ func (s *scene) follow(user string, do func(shows func(texts ...string))) {
 	s.check(cmd.Start())
 	defer func() {
 		cancel()
-		_ = cmd.Wait() // the error is that it was killed
+		_ = cmd.Wait() // the error only says that it was killed
 	}()
 	words := strings.Fields(must(bufio.NewReader(out).ReadString('\n')))
 	if len(words) < 2 {
@@ -216,12 +216,13 @@ func (s *scene) follow(user string, do func(shows func(texts ...string))) {
 	})
 }
 
-// grantRoles applies the example roles for the namespace of the release, and grants them to lou (look) and olga (operate).
+// grantRoles applies the example roles for the release's namespace, and grants them to the users lou (look) and olga
+// (operate).
 func (s *scene) grantRoles() {
 	text := string(must(os.ReadFile(filepath.Join(s.tree, "deploy/examples/kubectl-roles.yaml"))))
 	text = strings.ReplaceAll(text, "fpga-system", namespace)
-	// The policies stay. If a policy is deleted and created again, the API server no longer applies it to changes of
-	// DaemonSets.
+	// The policies stay. If a policy were deleted and created again, the API server would no longer apply it to changes
+	// to DaemonSets.
 	s.cleanups = append(s.cleanups, func() {
 		s.must("kubectl", "--namespace", namespace, "delete", "rolebinding", "--ignore-not-found", "look-lou", "operate-olga")
 	})

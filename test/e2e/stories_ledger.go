@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A card is missing after a reboot, and is found later.
+// A card is missing after a reboot, and found again later.
 func missing(s *scene) {
 	s.plug(first, second)
 	s.step("helm install with events")
@@ -57,7 +57,7 @@ func missing(s *scene) {
 	})
 }
 
-// A card in quarantine stays there when the daemon is upgraded, killed, or uninstalled and installed again.
+// A quarantined card stays in quarantine when the daemon is upgraded or killed, or uninstalled and installed again.
 func quarantine(s *scene) {
 	s.plug(first, second)
 	s.step("a card turns too often: it is in quarantine")
@@ -79,8 +79,7 @@ func quarantine(s *scene) {
 	s.hasReasons(flapping)
 }
 
-// flap breaks and heals the first card until it is in quarantine with flapLimit 2. It returns the reasons of the
-// devices.
+// flap breaks and heals the first card until it is in quarantine, with flapLimit 2. It returns the devices' reasons.
 func (s *scene) flap() map[string][]string {
 	for range 2 {
 		s.breakCard(first)
@@ -93,13 +92,13 @@ func (s *scene) flap() map[string][]string {
 	return flapping
 }
 
-// showsFault waits until `devices` shows the fault of a card, or no longer shows it.
+// showsFault waits until `devices` shows the card's fault, or no longer shows it.
 func (s *scene) showsFault(want bool) {
 	await(s, "port-ap6 in devices", func() (bool, error) { return strings.Contains(s.exec("devices"), "port-ap6"), nil }, want)
 }
 
-// A quarantine continues under the other API. As with the device plugin, a card that is pulled while no DRA driver runs
-// is missing.
+// A quarantine survives a change of the API. As with the device plugin, a card that is pulled while no DRA driver is
+// running counts as missing.
 func draLedger(s *scene) {
 	s.plug(first, second)
 	s.step("device plugin: a card turns too often, and is in quarantine")

@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The stories of this file are the scenarios of Kubernetes' own test suites for device plugins (test/e2e_node) that
-// need a container runtime.
+// The stories in this file cover the scenarios in Kubernetes' own device plugin tests (test/e2e_node) that need a
+// container runtime.
 
-// A container that is restarted in its pod, without a call of Allocate, has the same device.
+// A container restarted in place, without a call of Allocate, keeps its device.
 func restartInPlace(s *scene) {
 	s.begin(first, second)
 	s.create(restarting(s.pod("user", s.resource, 1)))
@@ -32,7 +32,7 @@ func restartInPlace(s *scene) {
 	same(s, "pod", s.uid("user"), uid)
 }
 
-// The kubelet restarts while there is no daemon: running pods keep running.
+// The kubelet restarts while no daemon is running. Running pods keep running.
 func withoutDaemon(s *scene) {
 	s.begin(first)
 	s.userGets("user", firstID, "dfl-port.0")
@@ -48,7 +48,7 @@ func withoutDaemon(s *scene) {
 	s.unschedulable("next")
 }
 
-// A restarted kubelet doesn't readmit a pod that has succeeded.
+// A restarted kubelet does not admit a succeeded pod again.
 func succeeded(s *scene) {
 	s.begin(first)
 	s.step("a pod succeeds, and is kept by a finalizer")
@@ -66,7 +66,7 @@ func succeeded(s *scene) {
 	s.staysInPhase("job", corev1.PodSucceeded)
 }
 
-// A pod is deleted with force while the kubelet is down.
+// A pod is deleted by force while the kubelet is down.
 func orphan(s *scene) {
 	s.begin(first)
 	s.userGets("user", firstID, "dfl-port.0")
@@ -79,7 +79,7 @@ func orphan(s *scene) {
 	s.check(s.StartKubelet())
 	kubelet := s.kubelet()
 	await(s, "held", func() (map[string][]string, error) { return s.heldDevices(kubelet) }, map[string][]string{})
-	// To the device manager, the pod is active as long as one of its processes is running.
+	// For the device manager, a pod is active until its last process has ended.
 	await(s, "container ended", func() (bool, error) {
 		_, err := os.Stat(fmt.Sprintf("/proc/%d/root", pid))
 		return err != nil, nil
@@ -88,8 +88,7 @@ func orphan(s *scene) {
 	s.userGets("next", firstID, "dfl-port.0")
 }
 
-// The device of an init container is reused for a later container. The device of a sidecar is not, because the sidecar
-// keeps running.
+// An init container's device is reused for a later container. A sidecar's is not, because the sidecar keeps running.
 func initContainers(s *scene) {
 	s.begin(first, second)
 	s.step("init container, sidecar and main container: two devices for three")
@@ -114,7 +113,7 @@ func initContainers(s *scene) {
 	same(s, "held", held, map[string][]string{"user/sidecar": {units["sidecar"]}, "user/main": {units["main"]}})
 }
 
-// A pod's status shows the health of its devices even if the container never starts.
+// A pod's status shows its devices' health even if its container never starts.
 func statusOfFailed(s *scene) {
 	s.begin(first)
 	s.step("a pod without image holds a device")
@@ -128,7 +127,7 @@ func statusOfFailed(s *scene) {
 	s.health("user", map[string]string{firstID: "Unhealthy"})
 }
 
-// All containers end at once and the kubelet restarts, as in a reboot, with and without a daemon.
+// As in a reboot, all containers end at once and the kubelet restarts, with and without a running daemon.
 func reboot(s *scene) {
 	s.begin(first, second)
 	s.userGets("user", firstID, "dfl-port.0")
@@ -161,7 +160,7 @@ func reboot(s *scene) {
 	}, "Failed UnexpectedAdmissionError")
 }
 
-// restartKubelet restarts the kubelet, and returns when it answers.
+// restartKubelet restarts the kubelet, and returns when it answers requests.
 func (s *scene) restartKubelet() {
 	s.check(s.StopKubelet())
 	s.check(s.StartKubelet())
@@ -172,7 +171,7 @@ func (s *scene) restartKubelet() {
 	}, true)
 }
 
-// staysInPhase checks for 15 s that a pod is in a phase.
+// staysInPhase checks for 15 s that a pod stays in a phase.
 func (s *scene) staysInPhase(name string, phase corev1.PodPhase) {
 	s.throughout(15*time.Second, func() {
 		pod := must(s.readPod(name))
@@ -180,7 +179,7 @@ func (s *scene) staysInPhase(name string, phase corev1.PodPhase) {
 	})
 }
 
-// uid returns a pod's uid.
+// uid returns a pod's UID.
 func (s *scene) uid(name string) types.UID {
 	pod := must(s.readPod(name))
 	return pod.UID

@@ -14,8 +14,8 @@ import (
 )
 
 // The names, IDs and modes of the objects that Intel published for its FPGA plugin
-// (intel-device-plugins-for-kubernetes, deployments/fpga_admissionwebhook/mappings-collection.yaml), in the order in
-// which kubectl lists them.
+// (intel-device-plugins-for-kubernetes, deployments/fpga_admissionwebhook/mappings-collection.yaml). They are in the
+// order in which kubectl lists them.
 const (
 	nlb0, nlb3 = afuID, otherAFU
 	dcp10      = interfaceID
@@ -44,7 +44,7 @@ var (
 	}
 )
 
-// resource returns the resource that a mapping stands for.
+// resource returns the resource that a mapping maps its name to.
 func (m mapping) resource() string {
 	name, _ := names.Region(m.iface)
 	if m.mode == "af" {
@@ -53,10 +53,10 @@ func (m mapping) resource() string {
 	return domain + name
 }
 
-// usable is the message of a mapping that is Ready.
+// usable is the message of a Ready mapping.
 const usable = "pods of this namespace can request the name"
 
-// applyPublished applies Intel's objects, and checks the output of kubectl get.
+// applyPublished applies Intel's objects, and checks what kubectl get prints for them.
 func (s *scene) applyPublished() {
 	var objects []any
 	functions := []string{"NAME MODE AFU INTERFACE READY AGE RESOURCE MESSAGE"}
@@ -74,13 +74,13 @@ func (s *scene) applyPublished() {
 	await(s, "kubectl get fpga", func() ([]string, error) { return s.table("fpga", "--output", "wide") }, regions)
 }
 
-// plugBoth plugs in two cards, one with each AFU.
+// plugBoth plugs in two cards, one with each of the two AFUs.
 func (s *scene) plugBoth() {
 	s.plug(first)
 	s.plugCard(second, 1, -1, otherAFU)
 }
 
-// Pods request functions by the names that the functions have in their namespace, and get cards with these functions.
+// Pods request functions by their names in the namespace, and get cards with these functions.
 func mappings(s *scene) {
 	s.plugBoth()
 	s.step("helm install of both charts")
@@ -217,7 +217,7 @@ func large(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// A region-mode name is replaced with the region's resource, and a pair of variables for the hook is added.
+// In mode region, the requested name is replaced with the region's resource, and two variables for the hook are added.
 func mappingRegion(s *scene) {
 	s.plug(first)
 	s.step("helm install of both charts, with programming")
@@ -274,7 +274,7 @@ func mappingRegion(s *scene) {
 	same(s, "variables", pod.Spec.Containers[0].Env, append(pair(1, afuID), pair(2, otherAFU)...))
 }
 
-// A pod is denied, and kubectl shows the reason.
+// The webhook denies a pod, and kubectl shows the reason.
 func mappingDenied(s *scene) {
 	s.step("helm install of the operator")
 	s.installOperator()
@@ -340,14 +340,14 @@ func mappingDenied(s *scene) {
 	}
 }
 
-// limits returns a function that makes a container request n devices of a single name.
+// limits returns a function that makes a container request n devices under a single name.
 func limits(name, n string) func(*corev1.Container) {
 	return func(c *corev1.Container) {
 		c.Resources.Limits = corev1.ResourceList{corev1.ResourceName(domain + name): resource.MustParse(n)}
 	}
 }
 
-// describeShows waits until kubectl describe shows the words in the events of a ReplicaSet.
+// describeShows waits until kubectl describe shows the words in a ReplicaSet's events.
 func (s *scene) describeShows(words string) {
 	await(s, "kubectl describe rs", func() (bool, error) {
 		out, err := s.kubectl("", "describe", "rs")
@@ -355,7 +355,7 @@ func (s *scene) describeShows(words string) {
 	}, true)
 }
 
-// deploymentHasPod waits until the Deployment has a pod that requests one device of the resource.
+// deploymentHasPod waits until a Deployment has a pod that requests one device of the resource.
 func (s *scene) deploymentHasPod(name, resource string) {
 	await(s, "pod of Deployment "+name, func() ([]map[string]int64, error) {
 		pods, err := s.Client.CoreV1().Pods(s.users).List(s.ctx, metav1.ListOptions{LabelSelector: "app=" + name})
@@ -370,7 +370,7 @@ func (s *scene) deploymentHasPod(name, resource string) {
 	}, []map[string]int64{{resource: 1}})
 }
 
-// While no replica answers, pods that do not request a function are not affected.
+// While no replica responds, pods that do not request a function are unaffected.
 func mappingWebhookDown(s *scene) {
 	nlb0 := mapping{"nlb0", "af", afuID, interfaceID}
 	plain := s.pod("plain", "cpu", 0)
@@ -407,7 +407,7 @@ func mappingWebhookDown(s *scene) {
 	s.unschedulable("user")
 }
 
-// signalOperators sends a signal to the processes of the replicas.
+// signalOperators sends a signal to the process of each replica.
 func (s *scene) signalOperators(signal syscall.Signal) {
 	pods := must(s.operators())
 	for _, pod := range pods {
@@ -415,7 +415,7 @@ func (s *scene) signalOperators(signal syscall.Signal) {
 	}
 }
 
-// The chart takes over the CRDs and objects of Intel's installation, and keeps them.
+// The chart adopts and keeps the CRDs and objects of an Intel installation.
 func mappingIntel(s *scene) {
 	s.step("Intel's CRDs, with objects")
 	s.cleanups = append(s.cleanups, s.removeOperator)
@@ -455,8 +455,8 @@ func mappingIntel(s *scene) {
 	same(s, "resources", requestedUnits(pod.Spec.Containers[0]), map[string]int64{mapping{"old", "af", afuID, interfaceID}.resource(): 1})
 }
 
-// intelCRDs have the group, names and schemas of Intel's CRDs, including Intel's pattern for modes. They lack the
-// status subresource.
+// intelCRDs defines CRDs with the group, names and schemas of Intel's, including Intel's pattern for modes, but without
+// the status subresource.
 const intelCRDs = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

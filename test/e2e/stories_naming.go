@@ -12,13 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The stories of this file change the names of devices with helm upgrade. With the chart's upgrade strategy, the new
-// daemon becomes ready while the old one is still running.
+// The stories in this file rename devices with helm upgrade. With the chart's upgrade strategy, the new daemon becomes
+// ready while the old one is still running.
 
-// namingAway is the longest time for which a free port may not be offered under any name while names change.
+// namingAway is how long a free port may not be offered under any name while names change.
 const namingAway = 2 * time.Second
 
-// plugFourPorts plugs a card with two ports and two cards with one port, and returns the ports and the cards.
+// plugFourPorts plugs in a card with two ports and two cards with one port each, and returns the ports and the cards.
 func (s *scene) plugFourPorts() (ports, wholes deviceNames) {
 	s.plugCard(first, 2, -1, afuID)
 	s.plug(second, third)
@@ -26,7 +26,7 @@ func (s *scene) plugFourPorts() (ports, wholes deviceNames) {
 	return slices.Insert(slices.Clone(wholes), 1, deviceName(firstID)+"-p1"), wholes
 }
 
-// crowdOf creates n pods that request a resource, with this name and a number.
+// crowdOf creates n pods, named name-0 and so on, that request a resource. It returns their names.
 func (s *scene) crowdOf(name, resource string, n int) []string {
 	var names []string
 	for i := range n {
@@ -36,7 +36,7 @@ func (s *scene) crowdOf(name, resource string, n int) []string {
 	return names
 }
 
-// running returns the names of those pods that are running.
+// running returns which of these pods are running.
 func (s *scene) running(names []string) ([]string, error) {
 	pods, err := s.Client.CoreV1().Pods(s.users).List(s.ctx, metav1.ListOptions{})
 	var found []string
@@ -48,7 +48,7 @@ func (s *scene) running(names []string) ([]string, error) {
 	return found, err
 }
 
-// run waits until exactly this number of pods is running, and returns their names.
+// run waits until exactly n of these pods are running, and returns their names.
 func (s *scene) run(names []string, n int) []string {
 	var found []string
 	await(s, fmt.Sprintf("running pods of %v", names), func() (_ int, err error) {
@@ -58,7 +58,7 @@ func (s *scene) run(names []string, n int) []string {
 	return found
 }
 
-// guests creates a pod that requests a resource, deletes it two seconds later, and begins again, until end is called.
+// guests repeatedly creates a pod that requests a resource and deletes it two seconds later, until end is called.
 func (s *scene) guests(resource string) (end func() int) {
 	ctx, stop := context.WithCancel(s.ctx)
 	var task sync.WaitGroup
@@ -86,12 +86,12 @@ func (s *scene) guests(resource string) (end func() int) {
 	}
 }
 
-// replaces waits until the only daemon is not the old one.
+// replaces waits until there is only one daemon, and it is not old.
 func (s *scene) replaces(old string) {
 	await(s, "another daemon", func() (bool, error) { return s.daemon().Name != old, nil }, true)
 }
 
-// The mode changes while pods that request both names come, go and wait.
+// The mode changes while pods that request the old or the new names come, go and wait.
 func namingMode(s *scene) {
 	s.noSlices()
 	ports, wholes := s.plugFourPorts()
@@ -144,7 +144,8 @@ func namingMode(s *scene) {
 	w.end()
 }
 
-// A rule, and then the setting resourceName, give another name to ports, while pods that request both names wait.
+// Ports are renamed, first by a rule and then by the setting resourceName, while pods wait for the old and the new
+// name.
 func namingName(s *scene) {
 	ports, _ := s.plugFourPorts()
 	const short = "example.com/nlb"
@@ -163,8 +164,8 @@ func namingName(s *scene) {
 	w.end()
 }
 
-// rename changes the name of ports with helm upgrade. Four pods wait for the new name. Four other pods request the old
-// one. If early is true, they are created before the upgrade, otherwise just after it has begun.
+// rename renames ports with helm upgrade. Four pods wait for the new name. Four others request the old one, and are
+// created before the upgrade if early is true, or else just after it has begun.
 func (w *sampler) rename(ports deviceNames, former, name string, early bool, values ...string) {
 	s := w.s
 	next := s.crowdOf("next", name, 4)
@@ -210,8 +211,8 @@ func (w *sampler) rename(ports deviceNames, former, name string, early bool, val
 	w.changes(began)
 }
 
-// The mode changes under pods with claims on ports. No pod is evicted, and the two daemons do not take turns in writing
-// the slices.
+// The mode changes while pods hold ports through claims. No pod is evicted, and the two daemons do not keep overwriting
+// each other's slices.
 func namingDRA(s *scene) {
 	s.noSlices()
 	var ports, wholes deviceNames
@@ -224,7 +225,7 @@ func namingDRA(s *scene) {
 	published, pods := s.followSlices(), s.followPods()
 	w := s.sample(&sampler{inSlices: true, awayLimit: namingAway})
 	w.shows(time.Now(), offers{draDriver: ports})
-	// change changes the mode under pods, and waits for the offers.
+	// change changes the mode while pods hold devices, and waits for the offers.
 	change := func(mode string, want offers, holders ...string) {
 		began, old := time.Now(), s.daemon().Name
 		s.beginUpgrade(s.draValues("minReadySeconds=5", "config.mode="+mode)...)
@@ -258,8 +259,9 @@ func namingDRA(s *scene) {
 		s.step("  a pod ends: offered after %.1f s", w.shows(since, want).Sub(since).Seconds())
 	}
 
-	// One pod has the second port of a card. Another pod has the first port of another card. This port has the same
-	// name as its card, so its claim has the device of this name until it ends, and no taint is needed.
+	// One pod has the second port of a card, another pod the first port of another card. A card's first port has the
+	// same name as the card. So when the mode changes, the second pod's claim keeps this device until it ends, and no
+	// taint is needed.
 	bus, port := `device.attributes["resource.kubernetes.io"].pciBusID == "`, `" && `+attribute("portId")+" == "
 	s.claimed("second", selects(bus+first+port+"1"))
 	s.claimed("first", selects(bus+second+port+"0"))
@@ -295,7 +297,7 @@ func namingDRA(s *scene) {
 	w.end()
 }
 
-// formIn returns the form of a device in slices, or "".
+// formIn returns a device's form in slices, or "".
 func formIn(all map[string]*resourceapi.ResourceSlice, name string) string {
 	for _, slice := range all {
 		for _, device := range slice.Spec.Devices {

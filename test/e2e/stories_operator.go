@@ -22,14 +22,14 @@ import (
 
 const pluginsCRD = "fpgadeviceplugins.deviceplugin.intel.com"
 
-// installPlugins installs the operator for FpgaDevicePlugins, without admission.
+// installPlugins installs the operator for FpgaDevicePlugins, without the webhook.
 func (s *scene) installPlugins() {
 	s.step("helm install the operator, for FpgaDevicePlugins")
 	s.installOperator("--set", "mappings.enabled=false,devicePlugins.enabled=true,replicas=1")
 	s.cleanups = append(s.cleanups, s.removePlugins)
 }
 
-// removePlugins deletes all FpgaDevicePlugins and their CRD, and waits until their objects have been deleted.
+// removePlugins deletes all FpgaDevicePlugins and their CRD, and waits until the plugins' objects are gone.
 func (s *scene) removePlugins() {
 	if _, err := s.kubectl("", "get", "crd", pluginsCRD); err != nil {
 		return // already removed
@@ -39,7 +39,7 @@ func (s *scene) removePlugins() {
 	s.mustKubectl("delete", "crd", pluginsCRD)
 }
 
-// noPlugins waits until the operator's namespace contains no object of a plugin.
+// noPlugins waits until the operator's namespace contains no plugin objects.
 func (s *scene) noPlugins() {
 	await(s, "objects of plugins", func() (string, error) {
 		return s.Run(s.ctx, "kubectl", "get", "daemonsets,pods,configmaps,serviceaccounts,networkpolicies,clusterroles", "--output", "name",
@@ -55,7 +55,7 @@ func (s *scene) pluginValues() map[string]any {
 	}
 }
 
-// fdp applies an FpgaDevicePlugin.
+// fdp creates or updates an FpgaDevicePlugin.
 func (s *scene) fdp(name string, spec map[string]any) {
 	text, err := json.Marshal(map[string]any{
 		"apiVersion": "deviceplugin.intel.com/v1", "kind": "FpgaDevicePlugin", "metadata": map[string]string{"name": name}, "spec": spec})
@@ -69,7 +69,7 @@ func (s *scene) patchFDP(name string, spec map[string]any) {
 	s.mustKubectl("patch", "fdp", name, "--type", "merge", "--patch", string(text))
 }
 
-// hasConditions waits until an object has exactly these conditions, given as TYPE=STATUS/REASON.
+// hasConditions waits until an FpgaDevicePlugin has exactly these conditions, given as TYPE=STATUS/REASON.
 func (s *scene) hasConditions(name string, conditions ...string) {
 	await(s, "conditions of "+name, func() ([]string, error) {
 		out, err := s.kubectl("", "get", "fdp", name, "--output", `jsonpath={range .status.conditions[*]}{.type}={.status}/{.reason} {end}`)
@@ -77,7 +77,7 @@ func (s *scene) hasConditions(name string, conditions ...string) {
 	}, conditions)
 }
 
-// hasMessage waits until the message of a condition contains words.
+// hasMessage waits until a condition's message contains words.
 func (s *scene) hasMessage(name, condition, words string) {
 	await(s, condition+" of "+name, func() (bool, error) {
 		out, err := s.kubectl("", "get", "fdp", name, "--output", `jsonpath={.status.conditions[?(@.type=="`+condition+`")].message}`)
@@ -93,23 +93,23 @@ const (
 	available = "Available=True/Ready"
 )
 
-// pluginObjects returns the DaemonSet of an FpgaDevicePlugin, and its pods that are not being deleted.
+// pluginObjects returns the DaemonSet of an FpgaDevicePlugin, and the DaemonSet's pods that are not being deleted.
 func (s *scene) pluginObjects(name string) (*appsv1.DaemonSet, []corev1.Pod) {
 	set := must(s.Client.AppsV1().DaemonSets(operatorNamespace).Get(s.ctx, name+"-accelerator-device-plugin", metav1.GetOptions{}))
 	pods := must(s.Client.CoreV1().Pods(operatorNamespace).List(s.ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(set.Spec.Selector)}))
 	return set, slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
 }
 
-// One FpgaDevicePlugin installs the plugin, and its status shows the number of devices. A change of the mode is rolled
-// out. When the FpgaDevicePlugin is deleted, its objects are deleted.
+// An FpgaDevicePlugin installs the plugin, and its status shows the number of devices. Changing the mode starts a
+// rollout. Deleting the FpgaDevicePlugin deletes its objects.
 func operatorInstalls(s *scene) {
 	s.plug(first, second)
 	s.installPlugins()
 	s.step("one object: the node offers its devices, the status has the numbers")
 	values := s.pluginValues()
 	config := values["config"].(map[string]any)
-	config["resourceNamespace"] = "operator.e2e.b-com.com" // the node still lists resources of earlier stories
-	// The resource has the same name in each mode.
+	config["resourceNamespace"] = "operator.e2e.b-com.com" // the node still lists the resources of earlier stories
+	// The resource's name does not depend on the mode.
 	config["resources"] = []any{map[string]any{"name": s.resource, "match": map[string]any{"family": "dfl"}}}
 	s.fdp("fpga", map[string]any{"values": values})
 	s.hasConditions("fpga", accepted, available)
@@ -150,7 +150,7 @@ func operatorInstalls(s *scene) {
 	s.reachesPhase("user", corev1.PodRunning)
 }
 
-// Values that the chart rejects don't change any objects. If an image does not exist, the old pod keeps running.
+// Values that the chart rejects do not change any objects. If the image does not exist, the old pod keeps running.
 func operatorValues(s *scene) {
 	s.plug(first)
 	s.installPlugins()
@@ -188,12 +188,12 @@ func operatorValues(s *scene) {
 	})
 }
 
-// Changes by others are reverted, even those that are made while no operator is running.
+// Changes made by others are reverted, even if they are made while no operator is running.
 func operatorDrift(s *scene) {
 	s.plug(first)
 	s.installPlugins()
 	values := s.pluginValues()
-	values["events"] = true // a ClusterRole
+	values["events"] = true // adds a ClusterRole
 	s.fdp("fpga", map[string]any{"values": values})
 	s.hasConditions("fpga", accepted, available)
 	s.awaitAdvertised(s.resource, 1, 1)
@@ -250,7 +250,7 @@ func operatorDrift(s *scene) {
 	s.awaitAdvertised(s.resource, 1, 1)
 }
 
-// If two FpgaDevicePlugins match the same nodes, only the older one is installed.
+// If two FpgaDevicePlugins match the same nodes, only the older one takes effect.
 func operatorTwo(s *scene) {
 	s.plug(first)
 	s.installPlugins()
@@ -287,7 +287,7 @@ func operatorTwo(s *scene) {
 	s.hasConditions("third", "Accepted=False/ForeignObject", "Available=False/ForeignObject")
 }
 
-// An upgrade of the operator upgrades the plugins, even if the operator is killed during the upgrade.
+// Upgrading the operator upgrades the plugins, even if the operator is killed halfway.
 func operatorUpgrade(s *scene) {
 	s.plug(first)
 	s.installPlugins()
@@ -324,12 +324,12 @@ func operatorUpgrade(s *scene) {
 	s.step("  %s", names)
 }
 
-// Intel's sample, unchanged, installs a plugin with the hook.
+// Intel's sample, unmodified, installs a plugin with the hook.
 func operatorIntel(s *scene) {
 	const label = "intel.feature.node.kubernetes.io/fpga-arria10"
 	s.plug(first)
 	s.installPlugins()
-	// The sample uses the chart's default directories on this machine. Remove the ones that do not exist yet.
+	// The sample uses the chart's default directories on this machine. Remove those that do not exist yet.
 	for _, dir := range []string{"/opt/accelerator-fpga", "/run/accelerator-fpga", "/var/run/cdi"} {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 			s.cleanups = append(s.cleanups, func() { s.check(os.RemoveAll(dir)) })

@@ -21,7 +21,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// The IDs for the stories about programming, and the paths that the chart and the hook use.
+// The IDs used by the stories about programming, and the paths used by the chart and the hook.
 const (
 	otherAFU       = "f7df405cbd7acf7222f144b0b93acd18"
 	otherInterface = "69528db6eb31577a8c3668f9faa081f6"
@@ -32,7 +32,7 @@ const (
 	hookLog = cluster.Root + "/programming/hook.log"
 )
 
-// programmingValues contains the values of the chart that enable programming.
+// programmingValues lists the chart values that enable programming.
 var programmingValues = []string{
 	"programming.enabled=true", "programming.hostDir=" + hostDir, "programming.store=" + store,
 	"config.programmingHookArgs={--lock-dir=" + cluster.Root + "/programming/lock,--log-file=" + hookLog + "}",
@@ -50,7 +50,7 @@ func (s *scene) installProgramming(values ...string) {
 	}, values)...)
 }
 
-// hostTool runs accelerator-fpga, which the chart has installed on the host.
+// hostTool runs the accelerator-fpga binary that the chart has installed on the host.
 func (s *scene) hostTool(args ...string) string {
 	out, err := exec.CommandContext(s.ctx, hostDir+"/accelerator-fpga", args...).CombinedOutput()
 	if err != nil {
@@ -59,8 +59,8 @@ func (s *scene) hostTool(args ...string) string {
 	return string(out)
 }
 
-// podWithPairs returns a pod that requests n devices of the region's resource, with pairs of variables for an interface
-// and an AFU.
+// podWithPairs returns a pod that requests n devices of the region's resource. ids contains pairs of an interface and
+// an AFU, which become pairs of variables.
 func (s *scene) podWithPairs(name string, n int64, ids ...string) *corev1.Pod {
 	pod := s.pod(name, region, n)
 	for i := 0; i < len(ids); i += 2 {
@@ -71,15 +71,15 @@ func (s *scene) podWithPairs(name string, n int64, ids ...string) *corev1.Pod {
 	return pod
 }
 
-// startFails creates a pod, waits for the hook's failure like [scene.hookFails], and deletes the pod. The story must
-// not have another pod with this name.
+// startFails creates a pod, waits for the hook to fail as in [scene.hookFails], and deletes the pod. The pod's name
+// must be unique within the story.
 func (s *scene) startFails(pod *corev1.Pod, words ...string) {
 	s.create(pod)
 	s.hookFails(pod.Name, words...)
 	s.deletePods(pod.Name)
 }
 
-// hookFails waits until an event of a pod ends with a line of the hook that contains all these words, and returns the
+// hookFails waits until one of the pod's events ends with a line from the hook that contains all words, and returns the
 // line.
 func (s *scene) hookFails(pod string, words ...string) (line string) {
 	await(s, "event of pod "+pod, func() (bool, error) {
@@ -102,7 +102,7 @@ func (s *scene) hookFails(pod string, words ...string) (line string) {
 	return line
 }
 
-// A pod whose card has its AFU runs. The events of all other pods contain the reason.
+// A pod runs if its card has its AFU. The events of all other pods say why they do not run.
 func programming(s *scene) {
 	s.plug(first)
 	s.step("helm install with programming: the program is on the host, and not in the mounts of the daemon")
@@ -175,21 +175,21 @@ func programming(s *scene) {
 	s.step("another mode: no hook, a pod without a pair runs")
 	s.mustHelm("upgrade", s.settings("config.mode=regiondevel", "config.cdiDir="+specs)...)
 	s.daemon()
-	// The old list is withdrawn before the new one is sent. Until then, the node's status may still show the old one.
+	// The old list is withdrawn before the new one is sent. In between, the node status may still show the old list.
 	kubelet := s.kubelet()
 	await(s, "devices of the new daemon", func() (int64, error) { return s.allocatableOf(s.ctx, kubelet, region) }, 2)
 	s.create(s.pod("developer", region, 1))
 	s.reachesPhase("developer", corev1.PodRunning)
 }
 
-// countHookEvents counts the lines with an event in the hook's log.
+// countHookEvents returns how many lines in the hook's log have this event.
 func (s *scene) countHookEvents(event string) int {
 	text := must(os.ReadFile(hookLog))
 	return bytes.Count(text, []byte(`"event":"`+event+`"`))
 }
 
-// hostNode creates a device node of the simulated node in /dev until the story ends. Privileged containers get all
-// device nodes in /dev.
+// hostNode creates one of the simulated node's device nodes in /dev until the story ends. Privileged containers have
+// access to every device node in /dev.
 func (s *scene) hostNode(name string) {
 	var st syscall.Stat_t
 	s.check(syscall.Stat(filepath.Join(simulated, "dev", name), &st))
@@ -198,7 +198,7 @@ func (s *scene) hostNode(name string) {
 	s.cleanups = append(s.cleanups, func() { s.check(os.Remove(path)) })
 }
 
-// The program on the host is complete at each moment of an upgrade, and stays after helm uninstall.
+// The program on the host is complete at every moment of an upgrade, and remains after helm uninstall.
 func programmingUpgrade(s *scene) {
 	s.plug(first)
 	s.step("helm install with programming")
@@ -235,7 +235,7 @@ func programmingUpgrade(s *scene) {
 	same(s, "files in the directory", len(entries), 1)
 }
 
-// initLogHas reports whether the log of an init container of the release contains these words.
+// initLogHas reports whether the log of one of the release's init containers contains these words.
 func (s *scene) initLogHas(words string) (bool, error) {
 	pods, err := s.daemons()
 	if err != nil {
@@ -250,8 +250,8 @@ func (s *scene) initLogHas(words string) (bool, error) {
 	return false, nil
 }
 
-// alwaysRunnable calls do. Meanwhile it keeps running the program on the host, and checks that the file exists. It
-// returns the number of checks.
+// alwaysRunnable calls do, and meanwhile repeatedly checks that the program on the host exists and runs. It returns the
+// number of checks.
 func (s *scene) alwaysRunnable(do func()) int {
 	path, checks, ran := hostDir+"/accelerator-fpga", 0, 0
 	var missing, failed error

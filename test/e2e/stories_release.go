@@ -15,15 +15,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// publication is a release in a registry on the loopback interface.
+// publication is a release that has been published in a registry on the loopback interface.
 type publication struct {
 	s        *scene
-	dir      string // the files of the release
-	work     string // directory with keys, and home of the programs
-	registry string // address of the registry, with the path
+	dir      string // the release's files
+	work     string // keys, and the home directory of the programs
+	registry string // address of the registry, including the path
 }
 
-// releaseStory publishes dist/release as its publisher does, installs it as a user does, and upgrades to it from
+// releaseStory publishes dist/release as a publisher would, installs it as a user would, and upgrades to it from
 // earlier releases.
 func releaseStory(s *scene) {
 	if s.releases == "" {
@@ -61,12 +61,12 @@ func releaseStory(s *scene) {
 	s.upgradesFrom("0.2.0", p, "stateDir="+state)
 }
 
-// releaseFile returns the path of a file of the plugin's image or chart in dist/release.
+// releaseFile returns the path of a file in dist/release that belongs to the plugin's image or chart.
 func (o options) releaseFile(kind string) string {
 	return filepath.Join(o.dist, "release", "accelerator-device-plugin_"+o.version+"_"+kind)
 }
 
-// publish pushes and signs the release in dist/release, with a new key and without a public log.
+// publish pushes and signs the release in dist/release, with a new key and without a public transparency log.
 func (s *scene) publish() *publication {
 	p := &publication{s: s, work: must(os.MkdirTemp("", "e2e-release-"))}
 	s.cleanups = append(s.cleanups, func() { s.check(os.RemoveAll(p.work)) })
@@ -74,7 +74,7 @@ func (s *scene) publish() *publication {
 	s.check(os.Mkdir(p.dir, 0o755))
 	from := filepath.Join(s.dist, "release")
 	for _, entry := range must(os.ReadDir(from)) {
-		// publish.sh adds a file. Working in a copy keeps it out of dist/release.
+		// publish.sh adds a file. Work in a copy to keep this file out of dist/release.
 		if entry.Name() != "SHA256SUMS.sigstore.json" {
 			s.check(os.Symlink(filepath.Join(from, entry.Name()), filepath.Join(p.dir, entry.Name())))
 		}
@@ -120,7 +120,7 @@ log: {level: warn}
 // program returns the path of oras, cosign or krew.
 func (p *publication) program(name string) string { return filepath.Join(p.s.releases, "bin", name) }
 
-// run runs a program with these environment variables, and returns its output.
+// run runs a program with these additional environment variables, and returns its output.
 func (p *publication) run(env []string, program string, args ...string) string {
 	return p.runIn(p.dir, env, program, args...)
 }
@@ -129,7 +129,7 @@ func (p *publication) runIn(dir string, env []string, program string, args ...st
 	return must(p.tryIn(dir, env, program, args...))
 }
 
-// tryIn runs a program in a directory. The program has its own home and key store.
+// tryIn runs a program in a directory. The program has a home directory and a key store of its own.
 func (p *publication) tryIn(dir string, env []string, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(p.s.ctx, program, args...)
 	cmd.Dir = dir
@@ -143,7 +143,7 @@ func (p *publication) tryIn(dir string, env []string, program string, args ...st
 	return string(out), err
 }
 
-// verify runs the commands of docs/releases.md.
+// verify runs the commands in docs/releases.md.
 func (p *publication) verify() {
 	tag := ":" + p.s.tag()
 	commands := [][]string{{"verify-blob", "--bundle", "SHA256SUMS.sigstore.json", "SHA256SUMS"}}
@@ -164,7 +164,7 @@ func (p *publication) verify() {
 	p.run(nil, "sha256sum", "--check", "--quiet", "SHA256SUMS")
 }
 
-// digest returns the digest of a repository in the registry. It must also be in release-notes.md.
+// digest returns the digest of an image in the registry, and checks that release-notes.md lists it.
 func (p *publication) digest(repository string) string {
 	digest := strings.TrimSpace(p.run(nil, p.program("oras"), "resolve", p.registry+"/"+repository+":"+p.s.tag()))
 	row := fmt.Sprintf("| `%s` | `%s` |", repository, digest)
@@ -174,12 +174,12 @@ func (p *publication) digest(repository string) string {
 	return digest
 }
 
-// chart returns the arguments with which helm takes the plugin's chart from the registry and sets values.
+// chart returns the arguments with which helm installs the plugin's chart from the registry with these values.
 func (p *publication) chart(values ...string) []string {
 	return setting([]string{"oci://" + p.registry + "/charts/accelerator-device-plugin", "--version", p.s.version, "--plain-http", "--timeout", "1m"}, values...)
 }
 
-// krew installs kubectl accelerator from the manifest of the release, and returns its path.
+// krew installs kubectl accelerator from the release's manifest, and returns its path.
 func (p *publication) krew() string {
 	archive := func(arch string) string {
 		return fmt.Sprintf("kubectl-accelerator_%s_linux_%s.tar.gz", p.s.version, arch)
@@ -191,12 +191,12 @@ func (p *publication) krew() string {
 	return filepath.Join(p.work, "krew", "bin", "kubectl-accelerator")
 }
 
-// awayInUpgrade is the longest time for which no daemon may offer a port while one release replaces another.
+// awayInUpgrade is how long a port may go unoffered while one release replaces another.
 const awayInUpgrade = 15 * time.Second
 
-// upgradesFrom installs an earlier release with additional values, upgrades to the published one, rolls back, and
-// upgrades again. Pods hold ports throughout. During each change a pod waits for two ports: one is free, and the other
-// one becomes free in the middle of the change. No port is given to two pods.
+// upgradesFrom installs an earlier release with these additional values, upgrades to the published one, rolls back, and
+// upgrades again. Pods hold ports throughout. During each change, a pod waits for two ports: one is free, and the other
+// becomes free halfway through. No port is allocated to two pods.
 func (s *scene) upgradesFrom(version string, p *publication, values ...string) {
 	s.step("helm install of %s from its own image and chart; three of four ports are held", version)
 	s.check(os.RemoveAll(state))

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The kubelet restarts, and restarts again while a card is pulled.
+// The kubelet restarts, and then restarts again while a card is pulled.
 func kubeletRestarts(s *scene) {
 	s.begin(first, second)
 	s.userGets("user", firstID, "dfl-port.0")
@@ -31,7 +31,7 @@ func kubeletRestarts(s *scene) {
 	s.awaitAdvertisedSoon(s.resource, 1, 1)
 }
 
-// The daemon restarts; pods keep their devices.
+// The daemon restarts, and pods keep their devices.
 func daemonRestarts(s *scene) {
 	s.begin(first, second)
 	s.userGets("user", firstID, "dfl-port.0")
@@ -58,7 +58,7 @@ func daemonRestarts(s *scene) {
 	s.unschedulable("third")
 }
 
-// keepsDevices checks that a pod runs, was not restarted, and holds these devices.
+// keepsDevices checks that a pod is running, has not been restarted, and holds these devices.
 func (s *scene) keepsDevices(name, ids string) {
 	s.reachesPhase(name, corev1.PodRunning)
 	n := must(s.restarts(name))
@@ -112,13 +112,13 @@ func upgrade(s *scene) {
 	s.reachesPhase("user", corev1.PodRunning)
 }
 
-// crashNewDaemon upgrades, and kills the new daemon twice, each time as soon as it is ready. The old daemon must stay
-// until the new one has been ready for minReadySeconds.
+// crashNewDaemon starts an upgrade, and kills the new daemon twice, each time as soon as it is ready. The old daemon
+// must stay until the new one has been ready for minReadySeconds.
 func (s *scene) crashNewDaemon() {
 	old := s.daemon().Name
 	s.always(2, func() {
 		s.mustHelm("upgrade", s.chart(), "--reset-then-reuse-values", "--set", "image.tag="+nextVersion)
-		killed := map[string]bool{} // by ID of the container
+		killed := map[string]bool{} // by container ID
 		await(s, "new daemon ready and killed", func() (int, error) {
 			pods, err := s.daemons()
 			if err != nil {
@@ -138,7 +138,7 @@ func (s *scene) crashNewDaemon() {
 	})
 }
 
-// After a broken upgrade the old pod keeps running.
+// After a broken upgrade, the old pod keeps running.
 func brokenUpgrade(s *scene) {
 	s.begin(first)
 	old := s.daemon().Name

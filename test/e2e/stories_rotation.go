@@ -12,13 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// creations contains the results of the pods that were created during an action.
+// creations counts the pods created during an action, and their results.
 type creations struct {
 	all, kept int           // number of pods, and of those that were not dry runs
-	slowest   time.Duration // of all
-	refused   []error       // unordered
-	outage    time.Duration // from the first refused pod to the last
-	unmutated int           // number of pods that were admitted with the name unchanged
+	slowest   time.Duration // to create a pod
+	refused   []error       // in no particular order
+	outage    time.Duration // from the first refusal to the last
+	unmutated int           // pods admitted with their name unchanged
 }
 
 func (c creations) String() string {
@@ -29,7 +29,7 @@ func (c creations) String() string {
 	return text
 }
 
-// whileCreating calls do, and meanwhile creates 20 pods a second that request a name. Nine of ten are dry runs.
+// whileCreating calls do, and meanwhile creates 20 pods per second that request a name. Nine out of ten are dry runs.
 func (s *scene) whileCreating(name string, do func()) creations {
 	var c creations
 	var lock sync.Mutex
@@ -86,7 +86,7 @@ func (s *scene) whileCreating(name string, do func()) creations {
 	return c
 }
 
-// noneRefused ends the story if a pod was refused, or admitted without being changed.
+// noneRefused ends the story if any pod was refused or was admitted unchanged.
 func (s *scene) noneRefused(c creations) {
 	if len(c.refused) > 0 {
 		s.failf("found %v, want none refused", c)
@@ -157,13 +157,13 @@ func mappingRotation(s *scene) {
 	}))
 }
 
-// mustAuthority is like authority, but ends the story after an error.
+// mustAuthority is like authority, but ends the story if it fails.
 func (s *scene) mustAuthority() *x509.Certificate {
 	ca := must(s.authority())
 	return ca
 }
 
-// alwaysTrusted calls do, and meanwhile checks that the webhook has a CA. It returns the number of checks.
+// alwaysTrusted calls do, and meanwhile repeatedly checks that the webhook has a CA. It returns the number of checks.
 func (s *scene) alwaysTrusted(do func()) int {
 	checks, without := 0, 0
 	var failed error

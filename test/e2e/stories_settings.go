@@ -11,10 +11,10 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// overrides is the name of the user's ConfigMap, the same as in docs/upgrade.md.
+// overrides is the name of the user's ConfigMap, as in docs/upgrade.md.
 const overrides = release + "-accelerator-device-plugin-overrides"
 
-// Settings of a node change without a restart, and Helm does not change them.
+// A node's settings can be changed without a restart, and Helm does not overwrite them.
 func settingsInService(s *scene) {
 	s.begin(first, second)
 	s.configApplied()
@@ -81,7 +81,7 @@ func settingsInService(s *scene) {
 	s.sameDaemon(daemon)
 }
 
-// kubectlSystem runs a command of kubectl in the namespace of the release.
+// kubectlSystem runs kubectl in the release's namespace.
 func (s *scene) kubectlSystem(args ...string) string {
 	return s.must("kubectl", append([]string{"--namespace", namespace}, args...)...)
 }
@@ -91,19 +91,19 @@ func (s *scene) patchOverrides(content string) {
 	s.kubectlSystem("patch", "configmap", overrides, "--type", "merge", "--patch", fmt.Sprintf(`{"data": {"overrides.yaml": %q}}`, content))
 }
 
-// syncConfigMaps makes the kubelet update the ConfigMaps of the daemon's pod immediately, by changing the pod.
+// syncConfigMaps makes the kubelet update the ConfigMaps in the daemon's pod immediately, by changing the pod.
 func (s *scene) syncConfigMaps() {
 	s.kubectlSystem("annotate", "pod", "--selector", "app.kubernetes.io/instance="+release, "--overwrite",
 		"example.com/looked="+time.Now().Format(time.RFC3339Nano))
 }
 
-// sameDaemon ends the story if the daemon is another pod, or was restarted.
+// sameDaemon ends the story if the daemon's pod has been replaced or restarted.
 func (s *scene) sameDaemon(name string) {
 	pod := s.daemon()
 	same(s, "daemon", fmt.Sprint(pod.Name, " ", pod.Status.ContainerStatuses[0].RestartCount), name+" 0")
 }
 
-// hash returns the hash that the current settings should have.
+// hash returns the expected hash of the current settings.
 func (s *scene) hash() string {
 	content := s.kubectlSystem("get", "configmap", release+"-accelerator-device-plugin", "--output", `jsonpath={.data.config\.yaml}`) +
 		s.kubectlSystem("get", "configmap", "--ignore-not-found", overrides, "--output", `jsonpath={.data.overrides\.yaml}`)
@@ -121,7 +121,7 @@ func (s *scene) configApplied() {
 	}
 }
 
-// configInfo returns the hash in the daemon's metric.
+// configInfo returns the hash that the daemon's metric shows.
 func (s *scene) configInfo() string {
 	page := must(s.Client.CoreV1().Pods(namespace).ProxyGet("http", s.daemon().Name, "9480", "/metrics", nil).DoRaw(s.ctx))
 	_, hash, _ := strings.Cut(string(page), `accelerator_config_info{hash="`)

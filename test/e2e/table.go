@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// table records the times of all stories and steps.
+// table records how long every story and step took.
 type table struct{ rows []row }
 
-// row is a story or a step. failed is its error, or "".
+// row is a story or a step. failed is its error, or "" if it passed.
 type row struct {
 	name, failed string
 	took         time.Duration
 	steps        []row
 }
 
-// begin begins a row, and returns a function that ends it. failed is its error, or "".
+// begin starts a row, and returns a function that ends it. The function's argument failed is the error, or "".
 func (t *table) begin(name string) (end func(failed string, steps ...row)) {
 	i, began := len(t.rows), time.Now()
 	t.rows = append(t.rows, row{name: name})

@@ -12,24 +12,24 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// core checks the lines that it passes on.
+// core checks each line and passes it on.
 type core struct {
 	zapcore.Core
 	t    testing.TB
 	with []zapcore.Field
 }
 
-// Checked returns a core that passes lines on to another core. It fails the test for each line that does not match its
-// declaration. It must not be used after the end of the test.
+// Checked returns a core that passes lines on to another core, and fails the test if a line doesn't match its
+// declaration. It must not be used after the test has ended.
 func Checked(t testing.TB, to zapcore.Core) zapcore.Core { return &core{Core: to, t: t} }
 
-// Observed returns an observer of all levels that checks its lines.
+// Observed returns a core that checks lines of all levels, and the lines observed by it.
 func Observed(t testing.TB) (zapcore.Core, *observer.ObservedLogs) {
 	to, logs := observer.New(zapcore.DebugLevel)
 	return Checked(t, to), logs
 }
 
-// Log returns a logger of all levels that checks its lines and discards them.
+// Log returns a logger that checks lines of all levels and discards them.
 func Log(t testing.TB) *zap.Logger {
 	return zap.New(Checked(t, zapcore.NewCore(encoder, zapcore.AddSync(io.Discard), zapcore.DebugLevel)))
 }
@@ -57,5 +57,5 @@ func (c *core) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	return c.Core.Write(entry, fields)
 }
 
-// encoder encodes lines as the daemon does.
+// encoder encodes lines in the same way as the daemon.
 var encoder = zapcore.NewJSONEncoder(logevent.Keys())

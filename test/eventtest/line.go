@@ -23,7 +23,7 @@ var catalogue = sync.OnceValue(func() map[string]logevent.Event {
 	return all
 })
 
-// Line returns an error if a log line (a JSON object) doesn't match its declaration.
+// Line returns an error if a log line, which is a JSON object, doesn't match its declaration.
 func Line(text []byte) error {
 	line, err := decode(text)
 	if err != nil {
@@ -75,7 +75,7 @@ func common(line map[string]any) error {
 	return err
 }
 
-// is reports whether a decoded value has this type.
+// is reports whether a decoded value has the wanted type.
 func is(want logevent.Type, value any) bool {
 	switch v := value.(type) {
 	case string:
@@ -88,7 +88,7 @@ func is(want logevent.Type, value any) bool {
 	return false
 }
 
-// decode decodes an object. It returns an error if a key is present twice.
+// decode decodes a JSON object. Unlike [json.Unmarshal], it returns an error if a key occurs twice.
 func decode(text []byte) (map[string]any, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()

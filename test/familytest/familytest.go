@@ -1,4 +1,5 @@
-// Package familytest contains the tests that every family of cards must pass, and changes sysfs trees for them.
+// Package familytest provides the tests that every family of cards must pass, and functions that change sysfs trees for
+// them.
 //
 // The package owns no state.
 package familytest
@@ -26,7 +27,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/sysfstest"
 )
 
-// Ignore leaves out the fields of units that differ between runs, the findings about files, and the bitstream ID.
+// Ignore makes comparisons ignore the fields of units that differ between runs, the findings about files, and the
+// bitstream ID.
 var Ignore = cmp.Options{
 	cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "Files", "Counters"),
 	cmpopts.IgnoreFields(inventory.Condition{}, "Err"),
@@ -42,8 +44,7 @@ var Ignore = cmp.Options{
 
 const bitstreamID = inventory.AttributeBitstreamID
 
-// Node unfolds boards from testdata into a new directory, for a test of a family, and returns the host. For a recorded
-// board, it also makes the files that are not text.
+// Node unfolds boards from testdata into a new directory, as [board.UnfoldRecorded] does, and returns the host.
 func Node(t testing.TB, boards ...string) sysfs.Host {
 	t.Helper()
 	root := t.TempDir()
@@ -53,11 +54,11 @@ func Node(t testing.TB, boards ...string) sysfs.Host {
 	return sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
 }
 
-// Absent is the content of a file that [Put] removes.
+// Absent is a content that makes [Put] remove the file.
 const Absent = "absent"
 
-// Put writes a file, or removes it if the content is Absent. path is relative to the parent of /sys. A path that ends
-// in -> TARGET makes a link.
+// Put writes a file, or removes it if content is Absent. path is relative to the parent of /sys. If it has the form
+// PATH -> TARGET, Put creates a link.
 func Put(t testing.TB, host sysfs.Host, path, content string) {
 	t.Helper()
 	path, target, link := strings.Cut(path, " -> ")
@@ -78,14 +79,14 @@ func Put(t testing.TB, host sysfs.Host, path, content string) {
 	}
 }
 
-// Change is a change of the hardware. First a path is removed, and then a path that ends in -> TARGET is made, as by
-// [Put].
+// Change is a change to the hardware. Each step is a path that is removed or, in the form PATH -> TARGET, a link that
+// is created as by [Put].
 type Change struct {
 	Name  string
 	Steps []string
 }
 
-// make makes the change. It moves what it removes to the directory aside.
+// make makes the change. It moves the files it removes to the directory aside.
 func (c Change) make(t testing.TB, host sysfs.Host, aside string) {
 	for i, path := range c.Steps {
 		if strings.Contains(path, " -> ") {
@@ -107,10 +108,10 @@ func (c Change) undo(t testing.TB, host sysfs.Host, aside string) {
 	}
 }
 
-// ChangeDuringReading makes the change before each access to a file during a reading, one access per run. Afterwards,
-// either a check of the reading must find the change, or the reading must be the one of the changed card. So changes
-// aren't missed even if no event announces them. A reading may fail only if the changed card cannot be read either.
-// each is called for each read, and can be nil.
+// ChangeDuringReading reads the card once for each file access that a reading makes, and makes the change before that
+// access. This ensures that a change isn't missed even if there is no event: after each reading, either a check of the
+// reading must find the change, or the reading must be the same as one of the changed card. A reading may fail only if
+// the changed card can't be read either. each, which may be nil, is called with each reading.
 func ChangeDuringReading(t *testing.T, host sysfs.Host, f inventory.Family, card string, c Change, each func(*testing.T, inventory.Reading)) {
 	t.Helper()
 	aside := t.TempDir()
@@ -137,14 +138,14 @@ func ChangeDuringReading(t *testing.T, host sysfs.Host, f inventory.Family, card
 	}
 }
 
-// Shortage makes each access to a file fail because of a shortage, one access per run. Each method of the family must
-// then report the shortage, or return the same result as without it.
+// Shortage calls each of the family's methods once for each file access that the method makes, and makes that access
+// fail because of a shortage. The method must report the shortage, or return the same result as without it.
 func Shortage(t *testing.T, host sysfs.Host, f inventory.Family, card string) {
 	t.Helper()
 	for name, do := range map[string]func() (any, error, error){
 		"Read": func() (any, error, error) {
 			r, err := f.Read(host, card)
-			r.Observed = nil // without an observation the next check is a reading
+			r.Observed = nil // without observations, the next check is a reading
 			return r, r.Shortage(), err
 		},
 		"Outline": func() (any, error, error) {
@@ -185,7 +186,7 @@ func Shortage(t *testing.T, host sysfs.Host, f inventory.Family, card string) {
 }
 
 // Rows checks that each row of the family's health table has a severity, that no row occurs twice, and that the wanted
-// rows are among them.
+// rows exist.
 func Rows(t *testing.T, f inventory.Family, want ...string) {
 	t.Helper()
 	var names []string
@@ -202,7 +203,8 @@ func Rows(t *testing.T, f inventory.Family, want ...string) {
 	}
 }
 
-// NoCard checks that the family does not read any of these cards, and does not list any on a host without its driver.
+// NoCard checks that the family doesn't read any of these cards, and doesn't list any cards on a host without its
+// driver.
 func NoCard(t *testing.T, host sysfs.Host, f inventory.Family, cards ...string) {
 	t.Helper()
 	for _, card := range cards {
@@ -217,11 +219,11 @@ func NoCard(t *testing.T, host sysfs.Host, f inventory.Family, cards ...string) 
 	}
 }
 
-// Readings contains the units of cards by address. nil means a card without units.
+// Readings contains cards' units by address. The units of a card that has none are nil.
 type Readings map[string][]inventory.Unit
 
-// ReadAll returns the units of all cards of a host, as returned by Read and by Outline. It leaves out cards that have
-// left.
+// ReadAll returns the units of all of a host's cards, as returned by Read and by Outline. It leaves out cards that are
+// gone.
 func ReadAll(t testing.TB, host sysfs.Host, f inventory.Family) (read, outlined Readings) {
 	t.Helper()
 	cards := must.Value(f.Cards(host))(t)
@@ -253,8 +255,8 @@ func ReadOne(t testing.TB, host sysfs.Host, f inventory.Family, card string) inv
 	return r
 }
 
-// Observed checks that a check of the card finds each change. For a change, a path is moved away, or a path that ends
-// in -> TARGET is made. Paths are relative to the parent of /sys.
+// Observed checks that a check of the card finds each of these changes. A change is a path that is moved away or, in
+// the form PATH -> TARGET, a link that is created. Paths are relative to the parent of /sys.
 func Observed(t *testing.T, host sysfs.Host, f inventory.Family, card string, paths ...string) {
 	t.Helper()
 	seen := ReadOne(t, host, f, card).Observed
@@ -272,7 +274,7 @@ func Observed(t *testing.T, host sysfs.Host, f inventory.Family, card string, pa
 	}
 }
 
-// Silence replaces files with FIFOs, so that a reader blocks until there is a writer.
+// Silence replaces files with FIFOs, so that opening one of them blocks until there is a writer.
 func Silence(t *testing.T, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
@@ -280,8 +282,8 @@ func Silence(t *testing.T, paths ...string) {
 	}
 }
 
-// Below returns the paths of the files below a directory, split by whether their relative names are in names. Links do
-// not count as files.
+// Below returns the paths of the regular files below a directory: those whose relative names are in names, and all
+// others.
 func Below(t *testing.T, dir string, names ...string) (in, others []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -301,7 +303,7 @@ func Below(t *testing.T, dir string, names ...string) (in, others []string) {
 	return in, others
 }
 
-// Returns checks that do returns without an error even though some files are silent.
+// Returns checks that do returns, without an error, even though some files are silent.
 func Returns(t *testing.T, do func() error) {
 	t.Helper()
 	done := make(chan error, 1)
@@ -316,7 +318,7 @@ func Returns(t *testing.T, do func() error) {
 	}
 }
 
-// Judged returns the names of a unit's existing health files, followed by its counters with their values.
+// Judged returns the names of a unit's health files that exist, followed by the names and values of its counters.
 func Judged(u inventory.Unit) (names []string) {
 	for _, f := range u.Files {
 		if !f.Absent {

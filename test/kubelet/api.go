@@ -20,7 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/metrics"
 )
 
-// serve serves the pod-resources API until Stop.
+// serve starts serving the pod-resources API, until Stop.
 func (k *Kubelet) serve(ctx context.Context) error {
 	if err := os.Remove(k.Pods); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("pod-resources socket: %w", err)
@@ -34,13 +34,13 @@ func (k *Kubelet) serve(ctx context.Context) error {
 		Pods: k, Devices: heldDevices{k.devices}, Cpus: nothing{}, Memory: nothing{}, DynamicResources: nothing{},
 	}))
 	k.serving.Go(func() {
-		// Serve returns only when the server is stopped.
+		// Serve doesn't return until the server has been stopped.
 		_ = k.api.Serve(listener)
 	})
 	return nil
 }
 
-// Listed returns the held devices as listed by the pod-resources API, by POD/CONTAINER.
+// Listed returns the held devices that the pod-resources API lists, by POD/CONTAINER.
 func (k *Kubelet) Listed(ctx context.Context) (map[string][]string, error) {
 	conn, err := grpc.NewClient("unix:"+k.Pods, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -72,8 +72,8 @@ func (d heldDevices) GetDevices(podUID, container string) []*podresources.Contai
 	return containerDevices(d.manager.GetDevices(podUID, container))
 }
 
-// containerDevices returns the entries of the kubelet's answer: one for each device and each of its NUMA nodes. It is a
-// copy of an unexported function in pkg/kubelet/cm.
+// containerDevices returns the entries in the kubelet's response: one for each NUMA node of each device. It is a copy
+// of an unexported function in pkg/kubelet/cm.
 func containerDevices(of devicemanager.ResourceDeviceInstances) []*podresources.ContainerDevices {
 	var all []*podresources.ContainerDevices
 	for resource, devices := range of {
@@ -94,11 +94,11 @@ func containerDevices(of devicemanager.ResourceDeviceInstances) []*podresources.
 	return all
 }
 
-// countRegistrations registers the kubelet's metric, which only counts from then on.
+// countRegistrations registers the kubelet's metric, which doesn't count before that.
 var countRegistrations = sync.OnceFunc(func() { legacyregistry.MustRegister(metrics.DevicePluginRegistrationCount) })
 
 // Registrations returns how often Register was called for the resource, according to the kubelet's own metric. The
-// metric counts for all kubelets of this process, including the time before they restarted.
+// metric adds up the calls to all kubelets in this process, including before restarts.
 func Registrations(resource string) (int, error) {
 	n, err := testutil.GetCounterMetricValue(metrics.DevicePluginRegistrationCount.WithLabelValues(resource))
 	return int(n), err

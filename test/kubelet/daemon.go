@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Daemon is a process of the binary under test.
+// Daemon is a running process of the binary under test.
 type Daemon struct {
 	process *exec.Cmd
 	log     *os.File
@@ -37,7 +37,7 @@ func (d *Daemon) Hangup() error { return d.process.Process.Signal(syscall.SIGHUP
 // Pause sends SIGSTOP.
 func (d *Daemon) Pause() error { return d.process.Process.Signal(syscall.SIGSTOP) }
 
-// Kill kills the process with SIGKILL.
+// Kill sends SIGKILL, and waits for the process to end.
 func (d *Daemon) Kill() error {
 	if err := d.process.Process.Kill(); err != nil {
 		return err
@@ -46,7 +46,7 @@ func (d *Daemon) Kill() error {
 	return d.log.Close()
 }
 
-// End sends SIGTERM, and returns an error unless the process ends with status 0 within 5 s.
+// End sends SIGTERM, and returns an error unless the process exits with status 0 within 5 s.
 func (d *Daemon) End() error {
 	if err := d.process.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (d *Daemon) End() error {
 	return errors.Join(err, d.log.Close())
 }
 
-// Lines returns the complete lines of a daemon's log, decoded from JSON.
+// Lines decodes the lines of a daemon's log, except a last line that is incomplete.
 func Lines(log string) ([]map[string]any, error) {
 	text, err := os.ReadFile(log)
 	if err != nil {

@@ -24,8 +24,8 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 )
 
-// newManagerImpl is the constructor of the device manager that takes the path of the socket as an argument. The
-// exported constructor always uses /var/lib/kubelet/device-plugins/kubelet.sock.
+// newManagerImpl is the device manager's constructor that takes the path of the socket as an argument. The exported
+// constructor always uses /var/lib/kubelet/device-plugins/kubelet.sock.
 //
 //go:linkname newManagerImpl k8s.io/kubernetes/pkg/kubelet/cm/devicemanager.newManagerImpl
 func newManagerImpl(log klog.Logger, socket string, nodes []cadvisor.Node, store topologymanager.Store) (*devicemanager.ManagerImpl, error)
@@ -35,7 +35,7 @@ type Kubelet struct {
 	Dir  string // directory of kubelet.sock, the plugins' sockets and the checkpoint
 	Pods string // path of the pod-resources socket
 
-	current atomic.Pointer[devicemanager.ManagerImpl] // the device manager, for concurrent calls of Advertised
+	current atomic.Pointer[devicemanager.ManagerImpl] // the device manager, for concurrent calls to Advertised
 
 	// The fields below are set by Start, Restart and Resume, and are valid until Stop.
 	devices  *devicemanager.ManagerImpl
@@ -48,7 +48,7 @@ type Kubelet struct {
 	admitted map[types.UID]*v1.Pod
 }
 
-// Start starts a kubelet in a directory. The path must be short, because the path of a unix socket can have at most 107
+// Start starts a kubelet in a directory, whose path must be short because the path of a Unix socket has at most 107
 // bytes.
 func Start(ctx context.Context, dir string) (*Kubelet, error) {
 	countRegistrations()
@@ -67,7 +67,7 @@ func Start(ctx context.Context, dir string) (*Kubelet, error) {
 	return k, nil
 }
 
-// start starts the managers of a kubelet on a node where these containers are already running.
+// start starts the managers of a kubelet, on a node where these containers are already running.
 func (k *Kubelet) start(ctx context.Context, running sets.Set[string]) error {
 	log := klog.Background()
 	nodes := []cadvisor.Node{{Id: 0}}
@@ -92,7 +92,7 @@ func (k *Kubelet) start(ctx context.Context, running sets.Set[string]) error {
 	return k.serve(ctx)
 }
 
-// Stop stops the kubelet. The files in its directory stay, and pods keep running.
+// Stop stops the kubelet. The files in its directory remain, and pods keep running.
 func (k *Kubelet) Stop() error {
 	err := k.devices.Stop(klog.Background())
 	k.api.Stop()
@@ -108,8 +108,8 @@ func (k *Kubelet) Restart(ctx context.Context) error {
 	return k.Resume(ctx)
 }
 
-// Resume starts a stopped kubelet from its checkpoint. Like a real kubelet, it admits the pods with running containers
-// again before it has received all pods. This must work without any plugin.
+// Resume starts a stopped kubelet from its checkpoint. Like a real kubelet, it readmits the pods with running
+// containers before it has received all pods. This must work even if no plugin is running.
 func (k *Kubelet) Resume(ctx context.Context) error {
 	containers := sets.New[string]()
 	pods := k.GetActivePods()
@@ -136,10 +136,10 @@ type ready struct{ all atomic.Bool }
 func (r *ready) AddSource(string) {}
 func (r *ready) AllReady() bool   { return r.all.Load() }
 
-// Amount contains a resource's numbers in a node's status.
+// Amount contains the quantities of a resource in a node's status.
 type Amount struct{ Capacity, Allocatable int64 }
 
-// Advertised returns the resources of plugins as they would appear in a node's status.
+// Advertised returns the plugins' resources as they would appear in a node's status.
 func (k *Kubelet) Advertised() map[string]Amount {
 	capacity, allocatable := k.capacity(k.current.Load())
 	amounts := map[string]Amount{}
@@ -150,8 +150,8 @@ func (k *Kubelet) Advertised() map[string]Amount {
 	return amounts
 }
 
-// Cut closes the connection to the plugin of a resource, as a kubelet does when its plugin
-// watcher reports that the plugin is gone.
+// Cut closes the connection to a resource's plugin, as a kubelet does when its plugin watcher reports that the plugin
+// is gone.
 func (k *Kubelet) Cut(ctx context.Context, resource string) error {
 	sockets, err := k.Sockets()
 	if err != nil {
@@ -163,7 +163,7 @@ func (k *Kubelet) Cut(ctx context.Context, resource string) error {
 	return nil
 }
 
-// Sockets returns the names of the sockets of plugins.
+// Sockets returns the names of the plugins' sockets.
 func (k *Kubelet) Sockets() ([]string, error) {
 	entries, err := os.ReadDir(k.Dir)
 	if err != nil {
@@ -178,7 +178,7 @@ func (k *Kubelet) Sockets() ([]string, error) {
 	return names, nil
 }
 
-// GetActivePods implements podresources.PodsProvider. It also provides the device manager's list of active pods.
+// GetActivePods implements podresources.PodsProvider. The device manager also uses it.
 func (k *Kubelet) GetActivePods() []*v1.Pod {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 )
 
-// Version is the version of Kubernetes that the package is built against.
+// Version is the Kubernetes version that the package is built against.
 const Version = "1.36"
 
 func newTopology(nodes []cadvisor.Node, policy string) (topologymanager.Manager, error) {
@@ -33,13 +33,13 @@ func (k *Kubelet) updateStatus(pod *v1.Pod, status *v1.PodStatus) {
 	k.devices.UpdateAllocatedResourcesStatus(pod, status)
 }
 
-// disconnect closes the connection to the plugin of the resource. In this version, a resource has only one plugin,
-// whatever the socket.
+// disconnect closes the connection to the resource's plugin. In this version, a resource has only one plugin, so the
+// socket doesn't matter.
 func (k *Kubelet) disconnect(_ context.Context, resource, socket string) {
 	k.devices.GetWatcherHandler().DeRegisterPlugin(resource, socket)
 }
 
-// heldDevices is the device manager's interface for the pod-resources API.
+// heldDevices provides the device manager's devices to the pod-resources API.
 type heldDevices struct{ manager *devicemanager.ManagerImpl }
 
 func (d heldDevices) UpdateAllocatedDevices() { d.manager.UpdateAllocatedDevices() }
@@ -48,7 +48,7 @@ func (d heldDevices) GetAllocatableDevices() []*podresources.ContainerDevices {
 	return containerDevices(d.manager.GetAllocatableDevices())
 }
 
-// nothing provides no processors, no memory and no claims to the pod-resources API.
+// nothing provides the pod-resources API with empty lists of processors, memory and claims.
 type nothing struct{}
 
 func (nothing) GetCPUs(string, string) []int64 { return nil }

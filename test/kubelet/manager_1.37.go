@@ -14,7 +14,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 )
 
-// Version is the version of Kubernetes that the package is built against.
+// Version is the Kubernetes version that the package is built against.
 const Version = "1.37"
 
 func newTopology(nodes []cadvisor.Node, policy string) (topologymanager.Manager, error) {
@@ -34,12 +34,12 @@ func (k *Kubelet) updateStatus(pod *v1.Pod, status *v1.PodStatus) {
 	k.devices.UpdateAllocatedResourcesStatus(klog.Background(), pod, status)
 }
 
-// disconnect closes the connection to the plugin of the resource on the socket.
+// disconnect closes the connection to the resource's plugin on this socket.
 func (k *Kubelet) disconnect(ctx context.Context, resource, socket string) {
 	k.devices.GetWatcherHandler().DeRegisterPlugin(ctx, resource, socket)
 }
 
-// heldDevices is the device manager's interface for the pod-resources API.
+// heldDevices provides the device manager's devices to the pod-resources API.
 type heldDevices struct{ manager *devicemanager.ManagerImpl }
 
 func (d heldDevices) UpdateAllocatedDevices(log klog.Logger) { d.manager.UpdateAllocatedDevices(log) }
@@ -48,7 +48,7 @@ func (d heldDevices) GetAllocatableDevices(log klog.Logger) []*podresources.Cont
 	return containerDevices(d.manager.GetAllocatableDevices(log))
 }
 
-// nothing provides no processors, no memory and no claims to the pod-resources API.
+// nothing provides the pod-resources API with empty lists of processors, memory and claims.
 type nothing struct{}
 
 func (nothing) GetCPUs(*v1.Pod, *v1.Container) []int64 { return nil }

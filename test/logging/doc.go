@@ -1,3 +1,3 @@
-// Package logging tests the example in deploy/logging. A real OpenTelemetry Collector ships a recorded log of the
-// daemon, in the format of the container runtime, to an OTLP server in the test. See run.sh.
+// Package logging tests the example in deploy/logging. A real OpenTelemetry Collector ships a recording of the daemon's
+// log, in the container runtime's format, to an OTLP server in the test. See run.sh.
 package logging

@@ -1,5 +1,5 @@
-// Package must ends a test immediately if one of its preparations fails, for example if a file can't be written or a
-// server doesn't start. To compare what a test is about, use package compare. The package is for tests only.
+// Package must ends a test immediately if a step of its setup fails, for example if a file can't be written or a server
+// doesn't start. To check what the test is about, use package compare.
 package must
 
 import "testing"
@@ -14,7 +14,7 @@ func Succeed(t testing.TB, errs ...error) {
 	}
 }
 
-// Value returns the result of a call, or ends the test if there is an error: must.Value(os.ReadFile(path))(t).
+// Value returns the result of a call, or ends the test if the call returns an error: must.Value(os.ReadFile(path))(t).
 func Value[T any](value T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()

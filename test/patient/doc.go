@@ -1,5 +1,5 @@
-// Package patient waits in tests. It waits for a condition, with a limit that a working program does not reach even on
-// a busy machine, or for a time during which nothing must happen. The package is for tests only.
+// Package patient waits in tests: for a condition, with a time limit that a working program doesn't reach even on a
+// busy machine, or for a period during which nothing must happen.
 //
 // Its functions block, and are safe for concurrent use.
 package patient

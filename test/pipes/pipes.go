@@ -1,5 +1,5 @@
-// Package pipes is a network within the process, for tests. Its connections are pipes of [net.Pipe], so they can be
-// used in a bubble of testing/synctest. A [Listener] owns the connections that have not been accepted yet.
+// Package pipes provides a network within a process, for tests. Its connections come from [net.Pipe], so they work in a
+// testing/synctest bubble. A [Listener] owns the connections that haven't been accepted yet.
 package pipes
 
 import (
@@ -16,7 +16,7 @@ type Listener struct {
 	once   sync.Once
 }
 
-// Listen returns a listener. Up to backlog connections can be dialled before they are accepted.
+// Listen returns a listener. Up to backlog connections can wait to be accepted.
 func Listen(backlog int) *Listener {
 	return &Listener{conns: make(chan net.Conn, backlog), closed: make(chan struct{})}
 }
@@ -31,7 +31,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close closes the listener and the connections that it has not accepted. Later dials are refused.
+// Close closes the listener and the connections that haven't been accepted. After that, Dial fails.
 func (l *Listener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	for {
@@ -44,10 +44,10 @@ func (l *Listener) Close() error {
 	}
 }
 
-// Addr returns an address that is valid in URLs.
+// Addr returns an address that is valid in a URL.
 func (l *Listener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 6443} }
 
-// Dial connects. It ignores the address.
+// Dial connects to the listener. It ignores the address.
 func (l *Listener) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {

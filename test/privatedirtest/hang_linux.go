@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// Hang makes a directory hang until the end of the test, or until release is called. It does so by mounting a FUSE file
-// system there that no process serves. When release returns, the directory is as before. If the file system cannot be
-// mounted, Hang skips the test.
+// Hang makes a directory hang until release is called or the test ends. It mounts a FUSE file system there that no
+// process serves. When release returns, the directory is as before. If the file system can't be mounted, Hang skips the
+// test.
 func Hang(t testing.TB, dir string) (release func()) {
 	t.Helper()
 	fuse, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
@@ -28,7 +28,7 @@ func Hang(t testing.TB, dir string) (release func()) {
 		t.Fatal(err)
 	}
 	release = sync.OnceFunc(func() {
-		fuse.Close() // this ends the hanging system calls
+		fuse.Close() // ends the hanging system calls
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
 			t.Errorf("%s: %v", dir, err)
 		}

@@ -1,4 +1,4 @@
-// Package privatedirtest makes directories for tests of packages that use package privatedir.
+// Package privatedirtest creates directories for tests of packages that use package privatedir.
 //
 // The package owns no state.
 package privatedirtest
@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Dir returns a new directory that package privatedir accepts, whatever the umask is.
+// Dir returns a new directory that package privatedir accepts, whatever the umask.
 func Dir(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "state")

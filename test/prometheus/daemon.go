@@ -8,14 +8,14 @@ import (
 	"syscall"
 )
 
-// Daemon is a process of the binary under test.
+// Daemon is a running process of the binary under test.
 type Daemon struct {
 	Address string // HTTP address of /metrics
 	process *exec.Cmd
 	log     *os.File
 }
 
-// StartDaemon starts the binary, and blocks until it serves HTTP. Its log is written to a file.
+// StartDaemon starts the binary, and blocks until it is serving HTTP. Its log is written to the file log.
 func StartDaemon(ctx context.Context, binary, log string, flags ...string) (*Daemon, error) {
 	file, err := os.Create(log)
 	if err != nil {
@@ -38,5 +38,5 @@ func StartDaemon(ctx context.Context, binary, log string, flags ...string) (*Dae
 // Hangup sends SIGHUP.
 func (d *Daemon) Hangup() error { return d.process.Process.Signal(syscall.SIGHUP) }
 
-// End sends SIGTERM, and returns an error unless the process ends with status 0 within 5 s.
+// End sends SIGTERM, and returns an error unless the process exits with status 0 within 5 s.
 func (d *Daemon) End() error { return end(d.process, d.log) }

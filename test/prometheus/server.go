@@ -19,13 +19,13 @@ import (
 
 // Server is a running Prometheus.
 type Server struct {
-	Dir     string // directory of its configuration, rules and data
+	Dir     string // directory of the configuration, rules and data
 	address string
 	process *exec.Cmd
 }
 
-// StartServer starts Prometheus with the configuration dir/prometheus.yml, and blocks until it is
-// ready. Its log is dir/log.
+// StartServer starts Prometheus with the configuration dir/prometheus.yml, and blocks until it is ready. The log is
+// dir/log.
 func StartServer(ctx context.Context, binary, dir string, flags ...string) (*Server, error) {
 	path := filepath.Join(dir, "log")
 	log, err := os.Create(path)
@@ -58,7 +58,7 @@ func StartServer(ctx context.Context, binary, dir string, flags ...string) (*Ser
 	return nil, errors.Join(fmt.Errorf("prometheus is not ready: %w", ctx.Err()), s.End())
 }
 
-// End terminates the server, and blocks until it has ended.
+// End stops the server, and blocks until it has exited.
 func (s *Server) End() error {
 	return end(s.process, nil)
 }
@@ -66,7 +66,7 @@ func (s *Server) End() error {
 // Reload makes the server reread its configuration.
 func (s *Server) Reload() error { return s.process.Process.Signal(syscall.SIGHUP) }
 
-// Sample is one element of an answer. It contains either a Point or a Histogram.
+// Sample is an element of a query's result. It contains either a Point or a Histogram.
 type Sample struct {
 	Labels    map[string]string `json:"metric"`
 	Point     []any             `json:"value"`     // time, and the value as text
@@ -82,7 +82,7 @@ func (s Sample) Value() string {
 	return text
 }
 
-// Query evaluates an expression at the current time. It returns a warning as an error.
+// Query evaluates an expression at the current time. It treats warnings as errors.
 func (s *Server) Query(expr string) ([]Sample, error) {
 	var answer struct {
 		Type   string          `json:"resultType"`
@@ -98,7 +98,7 @@ func (s *Server) Query(expr string) ([]Sample, error) {
 	return samples, json.Unmarshal(answer.Result, &samples)
 }
 
-// Labels returns the label names that each metric has had so far, by the metric's name.
+// Labels returns the label names that each metric has had so far, by metric name.
 func (s *Server) Labels() (map[string]map[string]bool, error) {
 	var all []map[string]string
 	if err := s.ask("/api/v1/series", url.Values{"match[]": {`{__name__!=""}`}}, &all); err != nil {
@@ -124,13 +124,13 @@ type Alert struct {
 	State       string // pending, firing
 }
 
-// Alerts returns the alerts that are not inactive.
+// Alerts returns the alerts that are pending or firing.
 func (s *Server) Alerts() ([]Alert, error) {
 	var answer struct{ Alerts []Alert }
 	return answer.Alerts, s.ask("/api/v1/alerts", nil, &answer)
 }
 
-// Rule is an alert rule, with the result of its last evaluation.
+// Rule is an alert rule and the result of its last evaluation.
 type Rule struct{ Name, Health, LastError string }
 
 // Rules returns all alert rules.
@@ -166,8 +166,8 @@ func (s *Server) ask(path string, form url.Values, answer any) error {
 	return nil
 }
 
-// listening waits until a log contains a line that matches the pattern, and returns its first group: the address on
-// which the process listens.
+// listening waits until a log contains a line that matches the pattern, and returns the pattern's first group: the
+// address on which the process is listening.
 func listening(ctx context.Context, log, pattern string) (string, error) {
 	expression := regexp.MustCompile(pattern)
 	for ctx.Err() == nil {
@@ -187,10 +187,10 @@ func listening(ctx context.Context, log, pattern string) (string, error) {
 	return "", fmt.Errorf("%s: found no line that matches %s: %w", log, pattern, ctx.Err())
 }
 
-// pause waits between two polls of another process.
+// pause is the wait between two polls of another process.
 func pause() { time.Sleep(20 * time.Millisecond) }
 
-// end terminates a process with SIGTERM, and kills it after five seconds.
+// end sends SIGTERM to a process, and kills it after five seconds.
 func end(process *exec.Cmd, log *os.File) error {
 	if err := process.Process.Signal(syscall.SIGTERM); err != nil {
 		return err

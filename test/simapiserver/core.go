@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Event is an Event of core/v1 that the server has received.
+// Event is a core/v1 Event that the server has received.
 type Event struct {
 	Metadata struct{ Name, Namespace string }
 
@@ -28,7 +28,7 @@ type Event struct {
 	Count int
 }
 
-// String returns the namespace of an Event, and the columns that kubectl shows.
+// String returns the Event's namespace, followed by the columns that kubectl shows.
 func (e Event) String() string {
 	return strings.Join([]string{
 		e.Metadata.Namespace, e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name, e.InvolvedObject.UID,
@@ -36,7 +36,7 @@ func (e Event) String() string {
 	}, " ")
 }
 
-// SetPod creates a pod, or replaces the pod that has the same name.
+// SetPod creates a pod, or replaces the pod with the same name.
 func (s *Server) SetPod(namespace, name, uid string) {
 	s.edit(func() { s.pods[namespace+"/"+name] = uid })
 }
@@ -46,19 +46,19 @@ func (s *Server) DeletePod(namespace, name string) {
 	s.edit(func() { delete(s.pods, namespace+"/"+name) })
 }
 
-// EndNamespace begins to delete a namespace. From then on, objects can't be created in it.
+// EndNamespace begins the deletion of a namespace. From then on, no objects can be created in it.
 func (s *Server) EndNamespace(name string) { s.edit(func() { s.ending[name] = true }) }
 
-// DeleteNamespace removes a namespace. All namespaces that were not removed exist.
+// DeleteNamespace removes a namespace. Until then, every namespace exists.
 func (s *Server) DeleteNamespace(name string) { s.edit(func() { s.gone[name] = true }) }
 
-// ExpireEvents removes all Events, as an API server does after an hour.
+// ExpireEvents removes all Events, as an API server does with Events after an hour.
 func (s *Server) ExpireEvents() { s.edit(func() { s.events = nil }) }
 
-// Deaf makes the server create Events, but end the connection without an answer.
+// Deaf makes the server create Events but close the connection without a response.
 func (s *Server) Deaf(deaf bool) { s.edit(func() { s.deaf = deaf }) }
 
-// Events returns the existing Events in the order in which they were created.
+// Events returns the existing Events, in order of creation.
 func (s *Server) Events() []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +133,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, namespace string
 	}
 }
 
-// event returns an Event of s, or nil.
+// event returns an Event, or nil if it doesn't exist. The caller must hold mu.
 func (s *Server) event(namespace, name string) *Event {
 	i := slices.IndexFunc(s.events, func(e Event) bool {
 		return e.Metadata.Namespace == namespace && e.Metadata.Name == name
@@ -144,7 +144,8 @@ func (s *Server) event(namespace, name string) *Event {
 	return &s.events[i]
 }
 
-// decode decodes an Event, and rejects unknown fields.
+// decode decodes the Event in a request. If that fails, for example because of an unknown field, decode writes the
+// error and returns false.
 func decode(w http.ResponseWriter, r *http.Request, kind string, to *Event) bool {
 	if got := r.Header.Get("Content-Type"); got != kind {
 		Refuse(w, http.StatusUnsupportedMediaType, "the body of the request was in an unknown format: "+got)

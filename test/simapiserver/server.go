@@ -24,26 +24,26 @@ type Server struct {
 	http *httptest.Server
 
 	mu          sync.Mutex
-	certificate *tls.Certificate // nil: the certificate of httptest
+	certificate *tls.Certificate // nil means httptest's certificate
 	token       string
 	fault       Fault
 	requests    []string
 
-	version int // resourceVersion of the newest change
+	version int // resourceVersion of the latest change
 	nodes   map[string]node
 	changed chan struct{} // closed at the next change
 	hangup  chan struct{} // closed when HangUp ends all watches
 
 	pods         map[string]string // uid by NAMESPACE/NAME
-	events       []Event           // in the order of their creation
-	ending, gone map[string]bool   // namespaces that are being deleted, and that have been deleted
+	events       []Event           // in order of creation
+	ending, gone map[string]bool   // namespaces that are being deleted, and namespaces that have been deleted
 	deaf         bool
 }
 
-// Fault answers a request instead of the server. If it returns false, the server answers.
+// Fault answers a request in place of the server. If it returns false, the server answers the request.
 type Fault func(http.ResponseWriter, *http.Request) bool
 
-// node is the latest change to a node.
+// node is the state of a node after the latest change.
 type node struct {
 	kind        string // ADDED, MODIFIED, DELETED
 	version     int
@@ -52,7 +52,7 @@ type node struct {
 	conditions  []Condition
 }
 
-// Start starts a server on the listener, or on a free local port if it is nil.
+// Start starts a server on the listener or, if listener is nil, on a free local port.
 func Start(listener net.Listener) *Server {
 	s := &Server{
 		token: "token-1", version: 1000, nodes: map[string]node{}, changed: make(chan struct{}), hangup: make(chan struct{}),
@@ -64,15 +64,15 @@ func Start(listener net.Listener) *Server {
 		s.http.Listener = listener
 	}
 	s.http.EnableHTTP2 = true
-	// Without tickets, the server doesn't write anything while a client may also be writing. With unbuffered pipes
-	// instead of TCP, both would block.
+	// Disable session tickets, so that the server doesn't write while a client may also be writing. With unbuffered
+	// pipes instead of TCP, both would block.
 	s.http.TLS = &tls.Config{SessionTicketsDisabled: true, GetConfigForClient: s.config}
 	s.http.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.http.StartTLS()
 	return s
 }
 
-// config returns the TLS configuration for a connection. nil means the server's own.
+// config returns the TLS configuration for a connection, or nil for the server's default.
 func (s *Server) config(*tls.ClientHelloInfo) (*tls.Config, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,16 +84,16 @@ func (s *Server) config(*tls.ClientHelloInfo) (*tls.Config, error) {
 	return config, nil
 }
 
-// Close closes all connections, and waits for the handlers.
+// Close closes all connections, and waits for the handlers to return.
 func (s *Server) Close() {
 	s.http.CloseClientConnections()
 	s.http.Close()
 }
 
-// Address returns the address of the server as host:port.
+// Address returns the server's address as host:port.
 func (s *Server) Address() string { return s.http.Listener.Addr().String() }
 
-// CA returns the first certificate of the server, in PEM. Clients must trust it.
+// CA returns the server's initial certificate in PEM, which clients must trust.
 func (s *Server) CA() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.http.Certificate().Raw})
 }
@@ -107,16 +107,16 @@ users: [{name: u, user: {token: token-1}}]
 `, s.Address(), base64.StdEncoding.EncodeToString(s.CA()))
 }
 
-// UseCertificate changes the certificate for later connections, and closes the existing ones, as a restart would.
+// UseCertificate changes the certificate for new connections, and closes all existing connections, as a restart would.
 func (s *Server) UseCertificate(c tls.Certificate) {
 	s.edit(func() { s.certificate = &c })
 	s.http.CloseClientConnections()
 }
 
-// UseToken sets the only token that is accepted.
+// UseToken sets the only token that the server accepts.
 func (s *Server) UseToken(token string) { s.edit(func() { s.token = token }) }
 
-// UseFault makes the server call f for each request with a valid token. f can be nil.
+// UseFault makes the server call f for each request with a valid token. f may be nil.
 func (s *Server) UseFault(f Fault) { s.edit(func() { s.fault = f }) }
 
 // Set creates or changes a node. A node with another uid replaces the previous one.
@@ -143,7 +143,7 @@ func (s *Server) Delete(name string) {
 	})
 }
 
-// change sets the latest change to a node. The caller must hold mu.
+// change records a change to a node. The caller must hold mu.
 func (s *Server) change(name string, n node) {
 	s.version++
 	n.version = s.version
@@ -152,7 +152,7 @@ func (s *Server) change(name string, n node) {
 	s.changed = make(chan struct{})
 }
 
-// HangUp ends all watches without an error, as an API server does.
+// HangUp ends all watches without an error, as API servers do from time to time.
 func (s *Server) HangUp() {
 	s.edit(func() {
 		close(s.hangup)
@@ -160,8 +160,8 @@ func (s *Server) HangUp() {
 	})
 }
 
-// Requests returns the requests that had a valid token: "list" and "watch" for nodes, and all others as "METHOD
-// NAMESPACE/KIND[/NAME]" or "METHOD NODE/status".
+// Requests returns the requests that had a valid token: "list" and "watch" for nodes, and "METHOD
+// NAMESPACE/KIND[/NAME]" or "METHOD NODE/status" for all others.
 func (s *Server) Requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,7 +214,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// list answers a request to list the node.
+// list answers a request to list the node with this name.
 func (s *Server) list(w http.ResponseWriter, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,8 +228,8 @@ func (s *Server) list(w http.ResponseWriter, name string) {
 	})
 }
 
-// watch sends the latest change to the node after resourceVersion, and then later changes. It may send changes in quick
-// succession as a single one.
+// watch sends the latest change to the node, if it came after the requested resourceVersion, and then all later
+// changes. It may combine changes in quick succession.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, name string) {
 	from, _ := strconv.Atoi(r.FormValue("resourceVersion"))
 	seconds, _ := strconv.Atoi(r.FormValue("timeoutSeconds"))
@@ -268,7 +268,7 @@ func (n node) object(name string) fields {
 	}
 }
 
-// Refuse answers with a Status object.
+// Refuse answers a request with a Status object.
 func Refuse(w http.ResponseWriter, code int, message string) {
 	write(w, code, fields{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": code})
 }

@@ -12,7 +12,7 @@ import (
 type Condition struct {
 	Type, Status, Reason, Message         string
 	LastTransitionTime, LastHeartbeatTime time.Time
-	Manager                               string // owner of the condition
+	Manager                               string // field manager that owns the condition
 }
 
 // SetCondition creates or replaces a node condition.
@@ -26,15 +26,15 @@ func (s *Server) setCondition(name string, c Condition) {
 	s.change(name, n)
 }
 
-// Conditions returns a node's conditions. The one that was written last is at the end.
+// Conditions returns a node's conditions, in the order in which they were last written.
 func (s *Server) Conditions(name string) []Condition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.nodes[name].conditions)
 }
 
-// patchStatus answers a patch of a node's status. The patch is either a dry run that changes nothing, or a server-side
-// apply of conditions. As with the real server, an apply removes conditions of its manager that it does not contain.
+// patchStatus answers a patch of a node's status. The patch must be either an empty dry run or a server-side apply of
+// conditions. As in the real server, an apply removes its manager's other conditions.
 func (s *Server) patchStatus(w http.ResponseWriter, r *http.Request, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

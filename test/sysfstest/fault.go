@@ -1,7 +1,8 @@
-// Package sysfstest interferes before an access to a file. Either the kernel refuses the access, for tests of code that
-// must handle a shortage of descriptors or memory, or the test changes files before the access.
+// Package sysfstest intercepts file accesses. It can make an access fail, for tests of code that must handle a shortage
+// of descriptors or memory, or change files right before an access.
 //
-// The package owns no state. It needs no privileges, but Linux 5.5 or newer (SECCOMP_USER_NOTIF_FLAG_CONTINUE).
+// The package owns no state. It doesn't need any privileges, but requires Linux 5.5 or newer
+// (SECCOMP_USER_NOTIF_FLAG_CONTINUE).
 package sysfstest
 
 import (
@@ -13,11 +14,11 @@ import (
 	"unsafe"
 )
 
-// Refuse runs work and makes the kernel refuse its nth access to a file, counted from 0. open fails with EMFILE. lstat,
-// readlink, getdents and read fail with ENOMEM. If nth is negative, the kernel doesn't refuse any access. Refuse
-// returns the number of accesses. It blocks until work returns.
+// Refuse runs work and makes its nth file access fail, counted from 0. open fails with EMFILE, and lstat, readlink,
+// getdents and read fail with ENOMEM. If nth is negative, no access fails. Refuse blocks until work returns, and
+// returns the number of accesses.
 //
-// Accesses by goroutines that work starts do not count.
+// Accesses by goroutines that work starts aren't counted.
 func Refuse(t testing.TB, nth int, work func()) (accesses int) {
 	t.Helper()
 	return supervised(t, work, func(n int, open bool) syscall.Errno {
@@ -31,7 +32,7 @@ func Refuse(t testing.TB, nth int, work func()) (accesses int) {
 	})
 }
 
-// Fail is like Refuse, but the nth access fails with errno, as if a driver had returned it.
+// Fail is like Refuse, but the nth access fails with errno, as if a driver had returned this error.
 func Fail(t testing.TB, nth int, errno syscall.Errno, work func()) (accesses int) {
 	t.Helper()
 	return supervised(t, work, func(n int, _ bool) syscall.Errno {
@@ -42,8 +43,8 @@ func Fail(t testing.TB, nth int, errno syscall.Errno, work func()) (accesses int
 	})
 }
 
-// Before runs work, and calls change before its nth access to a file, counted from 0 as in Refuse. It returns the
-// number of accesses, and blocks until work returns.
+// Before runs work, and calls change before work's nth file access, counted from 0 as in Refuse. It blocks until work
+// returns, and returns the number of accesses.
 func Before(t testing.TB, nth int, change, work func()) (accesses int) {
 	t.Helper()
 	once := sync.OnceFunc(change)
@@ -55,9 +56,9 @@ func Before(t testing.TB, nth int, change, work func()) (accesses int) {
 	})
 }
 
-// supervised runs work. It calls access before each access to a file, with the number of the access, counted from 0. If
-// access returns an error, the kernel refuses the access. If a signal interrupts an access, it is repeated with the
-// same number.
+// supervised runs work, and calls access before each file access, with the number of the file access, counted from 0.
+// If access returns an error, the file access fails with it. If a signal interrupts a file access, it is repeated with
+// the same number.
 func supervised(t testing.TB, work func(), access func(n int, open bool) syscall.Errno) (accesses int) {
 	t.Helper()
 	type outcome struct {
@@ -77,7 +78,7 @@ func supervised(t testing.TB, work func(), access func(n int, open bool) syscall
 	}()
 	refused := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, and its filter with it
+		runtime.LockOSThread() // never unlocked, so that the thread, and with it the filter, ends with the goroutine
 		fd, err := notify()
 		if err != nil {
 			close(notifications)
@@ -86,7 +87,7 @@ func supervised(t testing.TB, work func(), access func(n int, open bool) syscall
 		}
 		notifications <- fd
 		work()
-		syscall.Syscall(syscall.SYS_GETPPID, 0, 0, 0) // this call signals to supervise that work has ended
+		syscall.Syscall(syscall.SYS_GETPPID, 0, 0, 0) // tells supervise that work has ended
 		refused <- nil
 	}()
 	if err := <-refused; err != nil {
@@ -99,7 +100,7 @@ func supervised(t testing.TB, work func(), access func(n int, open bool) syscall
 	return all.accesses
 }
 
-// Numbers and structures of linux/seccomp.h and linux/filter.h.
+// Constants and structures from linux/seccomp.h and linux/filter.h.
 const (
 	setModeFilter   = 1
 	flagNewListener = 1 << 3
@@ -119,7 +120,7 @@ const (
 type instruction struct {
 	code   uint16
 	ifTrue uint8
-	_      uint8 // the jump if false
+	_      uint8 // the offset to jump if false
 	k      uint32
 }
 
@@ -144,21 +145,21 @@ type response struct {
 	flags uint32
 }
 
-// calls contains the numbers of the system calls that are counted, beginning with open.
+// calls contains the numbers of the system calls that are counted, starting with open.
 var calls = map[string][]uint32{
 	"amd64": {257, 262, 267, 217, 0}, // openat, newfstatat, readlinkat, getdents64, read
 	"arm64": {56, 79, 78, 61, 63},
 }[runtime.GOARCH]
 
-// notify makes the kernel ask before each counted system call of this thread. It returns the descriptor that the kernel
-// sends its requests on.
+// notify makes the kernel send a notification before each of this thread's counted system calls. It returns the
+// descriptor on which the notifications are received.
 func notify() (fd int, err error) {
 	number, known := map[string]uintptr{"amd64": 317, "arm64": 277}[runtime.GOARCH] // seccomp
 	if !known {
 		return -1, fmt.Errorf("found architecture %s, want amd64 or arm64", runtime.GOARCH)
 	}
 	asked := append([]uint32{syscall.SYS_GETPPID}, calls...)
-	filter := []instruction{{code: loadAbsolute}} // the number of the call
+	filter := []instruction{{code: loadAbsolute}} // load the number of the call
 	for i, call := range asked {
 		filter = append(filter, instruction{code: jumpIfEqual, ifTrue: uint8(len(asked) - i), k: call})
 	}
@@ -175,8 +176,8 @@ func notify() (fd int, err error) {
 	return int(r), nil
 }
 
-// supervise answers the kernel until work has ended, and returns the number of accesses. If a signal has interrupted a
-// call (ENOENT, seccomp_unotify(2)), the call is made again.
+// supervise answers notifications until work has ended, and returns the number of accesses. If a signal has interrupted
+// a call (ENOENT, see seccomp_unotify(2)), the call is repeated.
 func supervise(fd int, access func(n int, open bool) syscall.Errno) (accesses int, err error) {
 	for {
 		var n notification

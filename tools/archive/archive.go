@@ -1,5 +1,5 @@
-// Package archive writes archives that depend only on the files in them. The files are sorted, belong to root, and all
-// have the same time.
+// Package archive writes reproducible archives: they depend only on the files in them. The files are sorted, belong to
+// root, and have the same time.
 package archive
 
 import (
@@ -17,16 +17,17 @@ import (
 	"time"
 )
 
-// File is a file of an archive.
+// File is a file in an archive.
 type File struct {
 	Mode fs.FileMode
-	Data []byte // for a symbolic link, its target
+	Data []byte // content; for a symbolic link, its target
 }
 
-// Files are the files of an archive, by their paths without a leading slash.
+// Files contains the files in an archive, by path without a leading slash.
 type Files map[string]File
 
-// Tar returns an archive of the files and their directories, sorted. All belong to root and have the time at.
+// Tar returns a tar archive of the files and their directories, sorted. All of them belong to root and have the time
+// at.
 func (f Files) Tar(at time.Time) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
@@ -62,13 +63,13 @@ func (f Files) Tar(at time.Time) ([]byte, error) {
 			return nil, err
 		}
 	}
-	if err := w.Close(); err != nil { // writes the end of the archive
+	if err := w.Close(); err != nil { // Close writes the end of the archive
 		return nil, err
 	}
 	return out.Bytes(), nil
 }
 
-// Write replaces the contents of dir with the files. None of them can be a link.
+// Write replaces the contents of dir with the files, none of which may be a link.
 func (f Files) Write(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
@@ -85,7 +86,7 @@ func (f Files) Write(dir string) error {
 	return nil
 }
 
-// Gzip returns a .tar.gz of the files.
+// Gzip returns the files as a .tar.gz.
 func (f Files) Gzip(at time.Time) ([]byte, error) {
 	archive, err := f.Tar(at)
 	if err != nil {
@@ -99,14 +100,14 @@ func (f Files) Gzip(at time.Time) ([]byte, error) {
 	if _, err := w.Write(archive); err != nil {
 		return nil, err
 	}
-	if err := w.Close(); err != nil { // writes the end of the archive
+	if err := w.Close(); err != nil { // Close writes the end of the archive
 		return nil, err
 	}
 	return out.Bytes(), nil
 }
 
-// Read adds a file as it is on disk, but with the permissions that git records, so that the umask has no effect. A
-// symbolic link stays a link.
+// Read reads a file from disk and adds it at the path where. The permissions in the archive are those that git records,
+// so the umask has no effect. A symbolic link stays a link.
 func (f Files) Read(where, file string) error {
 	info, err := os.Lstat(file)
 	if err != nil {
@@ -129,7 +130,7 @@ func (f Files) Read(where, file string) error {
 	return err
 }
 
-// AddJSON adds a file with a value in JSON.
+// AddJSON adds a file that contains v as JSON.
 func (f Files) AddJSON(where string, v any) error {
 	data, err := json.Marshal(v)
 	f[where] = File{0o644, data}

@@ -13,20 +13,20 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Image contains all inputs of an image.
+// Image contains everything that determines an image.
 type Image struct {
 	Name        string
 	Description string
-	Licence     string    // licence of the image as a whole: an SPDX expression
-	Version     string    // version of the project, as in its programs; the tag has `_` instead of `+`
+	Licence     string    // licence of the image as a whole, an SPDX expression
+	Version     string    // version of the project, as in its programs; in the tag, `_` replaces `+`
 	Revision    string    // commit
-	Created     time.Time // of the commit
+	Created     time.Time // time of the commit
 	Arch        string    // amd64, arm64
 	Entrypoint  string
 	Files       Files
 }
 
-// build makes the image, which consists of one layer and its configuration.
+// build returns the image, which consists of a single layer and its configuration.
 func (i Image) build() (v1.Image, error) {
 	files, err := i.Files.Tar(i.Created)
 	if err != nil {
@@ -54,10 +54,10 @@ func (i Image) build() (v1.Image, error) {
 	return mutate.ConfigFile(img, config)
 }
 
-// tag returns the tag of the image.
+// tag returns the image's tag.
 func (i Image) tag() string { return strings.ReplaceAll(i.Version, "+", "_") }
 
-// labels returns the labels of the OCI image specification.
+// labels returns the image's labels according to the OCI image specification.
 func (i Image) labels() map[string]string {
 	const prefix = "org.opencontainers.image."
 	labels := map[string]string{
@@ -73,7 +73,7 @@ func (i Image) labels() map[string]string {
 	return labels
 }
 
-// Archive returns the image as an OCI layout in a tar, and the digest of its manifest.
+// Archive returns the image as an OCI layout in a tar archive, and the digest of the image's manifest.
 func (i Image) Archive() ([]byte, v1.Hash, error) {
 	img, err := i.build()
 	if err != nil {
@@ -91,7 +91,7 @@ func (i Image) Archive() ([]byte, v1.Hash, error) {
 	return archive, digest, err
 }
 
-// layout returns the files of the OCI image layout, and the manifest.json of `docker save`.
+// layout returns the files of the OCI image layout, and a manifest.json as written by `docker save`.
 func (i Image) layout(img v1.Image) (Files, error) {
 	files := Files{"oci-layout": {Mode: 0o644, Data: []byte(`{"imageLayoutVersion":"1.0.0"}`)}}
 	blob := func(data []byte, err error) (string, error) {
@@ -133,8 +133,8 @@ func (i Image) layout(img v1.Image) (Files, error) {
 	return files, files.AddJSON("index.json", index)
 }
 
-// index returns the index with the image's manifest. Its annotations are the tag, and the name that containerd gives
-// the imported image. The kubelet refers to the image by this name.
+// index returns the index of the image's manifest. Its annotations are the tag, and the name under which containerd
+// imports the image and the kubelet finds it.
 func (i Image) index(img v1.Image, size int64) (v1.IndexManifest, error) {
 	digest, err := img.Digest()
 	return v1.IndexManifest{
@@ -151,7 +151,7 @@ func (i Image) index(img v1.Image, size int64) (v1.IndexManifest, error) {
 	}, err
 }
 
-// dockerManifest is an entry of the manifest.json of `docker save`.
+// dockerManifest is an entry in the manifest.json of `docker save`.
 type dockerManifest struct {
 	Config   string
 	RepoTags []string

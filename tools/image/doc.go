@@ -1,5 +1,4 @@
-// Command image makes an OCI archive of static binaries of this project, without docker, registry
-// or base image:
+// Command image writes an OCI archive of this project's static binaries, without docker, a registry or a base image:
 //
 //	image -name N -description TEXT -licence SPDX -binary FILE [-binary FILE] [-source]
 //	      -tree DIR -version V -revision R -created SECONDS
@@ -8,21 +7,21 @@
 //	image -binary FILE [-binary FILE] [-source -version V [-source-archive FILE.tar.gz]] -tree DIR -created SECONDS
 //	      -user-archive FILE.tar.gz [-file FILE]
 //
-// One command can write both archives.
+// A single command can write both archives.
 //
 // The image contains only the files that [Rootfs] returns: the binaries, their source code (with -source), and the
-// licences of all modules that are linked into them. There is no shell. The same arguments and the same work tree
-// result in the same bytes: files are sorted, all times are -created, and the only other inputs are the modules listed
-// in the binaries.
+// licences of all modules linked into them. It doesn't contain a shell. The result is reproducible: files are sorted,
+// all times are -created, and the only inputs are the arguments, the work tree and the modules listed in the binaries.
 //
-// The images of the daemon and of the DRA driver contain the source because their binaries are conveyed under GPL-3.0.
-// Every recipient of the image must get the source, even from another recipient, who would not pass on a separate
-// archive. Without -source, the command refuses binaries that link a module under a GNU licence (GPL, LGPL, AGPL).
+// The images of the daemon and the DRA driver contain the source because their binaries are conveyed under GPL-3.0.
+// Everyone who receives the image must receive the source, even from someone who passes on the image but wouldn't pass
+// on a separate archive. Without -source, the command rejects binaries that link a module under a GNU licence (GPL,
+// LGPL, AGPL).
 //
-// The archive is an OCI image layout. It also contains a manifest.json, which `docker load` needs before version 25.
-// Other OCI tools ignore this file.
+// The archive is an OCI image layout. It also contains a manifest.json for `docker load` before version 25. Other OCI
+// tools ignore this file.
 //
-// A binary names the module that it was built from. This module must be below -tree, and its go.mod must list the
-// modules of the binary, because `go list` finds them. With -source, -tree must be the top of a git work tree, because
-// `go mod vendor` copies the modules' source.
+// A binary contains the name of the module that it was built from. This module must be below -tree, and its go.mod must
+// list the modules linked into the binary, because the command finds them with `go list`. With -source, -tree must be
+// the top directory of a git work tree. The source of other modules is copied by `go mod vendor`.
 package main

@@ -17,12 +17,12 @@ import (
 	"strings"
 )
 
-// licenceFile matches the names of files that contain a licence, or notices that a licence requires to be passed on.
+// licenceFile matches the names of files that contain a licence, or a notice that a licence requires to be passed on.
 var licenceFile = regexp.MustCompile(`^(?i)(LICEN[CS]E|COPYING|NOTICE|PATENTS|AUTHORS)([-._].*)?$`)
 
 // Licences returns the licences of a binary by path, such as go.uber.org/zap@v1.28.0/LICENSE. They include the licences
-// of this project, whose directory is tree, of Go, and of each linked module. It is an error if a linked module has no
-// licence.
+// of this project, whose directory is tree, of Go, and of every linked module. It returns an error if a linked module
+// doesn't have a licence.
 func Licences(tree string, info *buildinfo.BuildInfo) (map[string][]byte, error) {
 	module := filepath.Join(tree, moduleBelow(info))
 	dirs, err := moduleDirs(module, info)
@@ -51,7 +51,7 @@ func Licences(tree string, info *buildinfo.BuildInfo) (map[string][]byte, error)
 	return all, nil
 }
 
-// licencesIn returns the licence files of a directory, by name.
+// licencesIn returns the licence files in a directory, by name.
 func licencesIn(dir string) (map[string][]byte, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -71,10 +71,11 @@ func licencesIn(dir string) (map[string][]byte, error) {
 	return found, nil
 }
 
-// copyleft returns the path of a licence that requires the source code of the binary to be passed on, or "".
+// copyleft returns the path of a licence that requires the binary's source code to be passed on, or "" if there is
+// none.
 func copyleft(licences map[string][]byte) string {
 	for _, where := range slices.Sorted(maps.Keys(licences)) {
-		// The headings of the GPL, LGPL and AGPL, in any of their versions.
+		// This matches the headings of all versions of the GPL, LGPL and AGPL.
 		if gnu.Match(licences[where]) {
 			return where
 		}
@@ -84,18 +85,18 @@ func copyleft(licences map[string][]byte) string {
 
 var gnu = regexp.MustCompile(`GNU (LESSER |LIBRARY |AFFERO )?GENERAL PUBLIC LICENSE`)
 
-// moduleBelow returns the directory of the module that a binary was built from, relative to the directory of the
-// project's main module: "." or a name such as dra.
+// moduleBelow returns the directory of the module that a binary was built from, relative to the project's main module:
+// "." or a name such as dra.
 func moduleBelow(info *buildinfo.BuildInfo) string {
 	return path.Join(".", strings.TrimPrefix(info.Main.Path, "b-com.com/"+project))
 }
 
-// own reports whether a linked module belongs to this project. For such a module, a replace directive contains its
+// own reports whether a linked module belongs to this project. If so, a replace directive contains the module's
 // directory.
 func own(m *debug.Module) bool { return m.Replace != nil && strings.HasPrefix(m.Replace.Path, "../") }
 
-// moduleDirs returns the directories of the modules that a binary was built from, by path@version. It leaves out the
-// modules of this project.
+// moduleDirs returns the directories of the modules linked into a binary, by path@version. It leaves out this project's
+// modules.
 func moduleDirs(module string, info *buildinfo.BuildInfo) (map[string]string, error) {
 	args := []string{"list", "-m", "-json"}
 	var want []string

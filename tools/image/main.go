@@ -49,7 +49,7 @@ func main() {
 type arguments struct {
 	binaries, files            []string
 	tree                       string
-	image                      Image // only the fields that come from arguments
+	image                      Image // only the fields that are set by arguments
 	source                     bool
 	created                    int64
 	out, sbom, root            string
@@ -127,7 +127,7 @@ func (a arguments) run() error {
 	return nil
 }
 
-// setting returns a setting of the build, such as GOARCH, or "".
+// setting returns a build setting, such as GOARCH, or "" if it isn't set.
 func setting(info *buildinfo.BuildInfo, key string) string {
 	for _, s := range info.Settings {
 		if s.Key == key {

@@ -7,7 +7,7 @@ import (
 	"b-com.com/accelerator-device-plugin/tools/archive"
 )
 
-// File and Files are the files of the image and of the other archives.
+// File and Files represent the files in the image and in the other archives.
 type (
 	File  = archive.File
 	Files = archive.Files
@@ -16,18 +16,18 @@ type (
 // project is the name of this project.
 const project = "accelerator-device-plugin"
 
-// Binary is a program of the image.
+// Binary is a program in the image.
 type Binary struct {
 	Name string
 	Data []byte
 	Info *buildinfo.BuildInfo
 }
 
-// SourceArchive is the path of the source code of the binaries.
+// SourceArchive is the path of the binaries' source code in the image.
 const SourceArchive = "/usr/src/" + project + ".tar.gz"
 
-// Rootfs returns the files of the image: the binaries, their source code if it is not nil, and the licences by their
-// paths below /licenses, where image certifications look for them.
+// Rootfs returns the image's files: the binaries, their source code unless it is nil, and the licences, which are below
+// /licenses because image certifications look for them there.
 func Rootfs(binaries []Binary, source []byte, licences map[string][]byte) Files {
 	files := make(Files)
 	if source != nil {

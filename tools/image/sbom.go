@@ -10,9 +10,9 @@ import (
 	"github.com/CycloneDX/cyclonedx-go"
 )
 
-// SBOM returns the bill of materials of binaries in the format CycloneDX. It lists the modules that `go version -m`
-// shows. The first binary is the subject of the bill, and the others are its components. The bill contains neither a
-// time nor a serial number, so the same binaries result in the same bill.
+// SBOM returns the bill of materials for binaries, in CycloneDX format. It lists the modules that `go version -m`
+// shows. The first binary is the subject of the bill, and the others are components. The bill is reproducible, because
+// it contains neither a time nor a serial number.
 func SBOM(binaries []Binary, version string) ([]byte, error) {
 	bill := cyclonedx.NewBOM()
 	var components []cyclonedx.Component
@@ -26,7 +26,7 @@ func SBOM(binaries []Binary, version string) ([]byte, error) {
 		if i == 0 {
 			bill.Metadata = &cyclonedx.Metadata{Component: &c}
 		} else {
-			c.BOMRef += "#cmd/" + binary.Name // a subpath of the same module
+			c.BOMRef += "#cmd/" + binary.Name // a subpath of the module
 			c.PackageURL = c.BOMRef
 			add(c)
 		}
@@ -61,7 +61,7 @@ func application(b Binary, version string) cyclonedx.Component {
 	return c
 }
 
-// module returns the component for a Go module. Its package URL is of type golang in the purl specification.
+// module returns the component for a Go module. Its package URL has the type golang of the purl specification.
 func module(kind cyclonedx.ComponentType, path, version string) cyclonedx.Component {
 	purl := "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
 	return cyclonedx.Component{Type: kind, BOMRef: purl, Name: path, Version: version, PackageURL: purl}

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// Source returns the source code of binaries of these modules below tree, as a .tar.gz. It contains the files of the
-// work tree that git tracks, and for each module a vendor/ directory with the packages of other modules. So `make
-// build-plugin`, or `make build-dra`, needs only Go there. All files have the time at. The file VERSION contains the
-// version of the binaries, because the Makefile in the archive cannot ask git for it. The caller must make sure that
-// the binaries were built from the module versions in go.mod.
+// Source returns the source code of binaries built from the given modules below tree, as a .tar.gz. It contains the
+// files in the work tree that git tracks, and for each module a vendor/ directory with the packages of other modules,
+// so that `make build-plugin` or `make build-dra` only needs Go. All files have the time at. The file VERSION contains
+// the binaries' version, because the Makefile in the archive can't get it from git. The caller must make sure that the
+// binaries were built from the module versions in go.mod.
 func Source(tree string, modules []string, version string, at time.Time) ([]byte, error) {
 	top := project + "-" + version
 	files, err := trackedFiles(tree, top)
@@ -32,7 +32,7 @@ func Source(tree string, modules []string, version string, at time.Time) ([]byte
 	return files.Gzip(at)
 }
 
-// addVendor adds the packages of other modules that a module needs, below where.
+// addVendor adds the packages that a module needs from other modules, below the path where.
 func addVendor(files Files, where, module string) error {
 	vendor, err := os.MkdirTemp("", "vendor")
 	if err != nil {
@@ -54,7 +54,8 @@ func addVendor(files Files, where, module string) error {
 	})
 }
 
-// trackedFiles returns the files of a work tree that git tracks, with their contents on disk, by their paths below top.
+// trackedFiles returns the files in a work tree that git tracks, with their contents on disk. Their paths begin with
+// top.
 func trackedFiles(tree, top string) (Files, error) {
 	list, err := command(tree, "git", "ls-files", "-z")
 	if err != nil {
@@ -63,7 +64,7 @@ func trackedFiles(tree, top string) (Files, error) {
 	files := make(Files)
 	for where := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
 		err := files.Read(path.Join(top, where), filepath.Join(tree, where))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a removal that is not committed yet
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a file doesn't exist if its removal hasn't been committed yet
 			return nil, err
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// writeUserArchive writes the archive for machines that run the binaries without an image. It also contains the files
-// given as arguments.
+// writeUserArchive writes the archive for machines that run the binaries without an image. The archive also contains
+// the files given as arguments.
 func (a arguments) writeUserArchive(binaries []Binary, source []byte, licences map[string][]byte, at time.Time) error {
 	files := userArchive(binaries, source, licences)
 	for _, file := range a.files {
@@ -23,7 +23,7 @@ func (a arguments) writeUserArchive(binaries []Binary, source []byte, licences m
 	return os.WriteFile(a.userArchive, archive, 0o644)
 }
 
-// userArchive returns the binaries, their source if it is not nil, and the licences of everything that they contain.
+// userArchive returns the binaries, their source unless it is nil, and the licences of everything in the binaries.
 func userArchive(binaries []Binary, source []byte, licences map[string][]byte) Files {
 	files := make(Files)
 	for _, b := range binaries {

@@ -1,4 +1,4 @@
 // Package logschema contains only tests. They check docs/logs.schema.json with a JSON Schema validator, and validate
-// log lines of the daemon against the schema. The daemon's module must not depend on the validator. This module already
-// does, through helm.
+// the daemon's log lines against the schema. They are in this module because it already depends on the validator,
+// through helm, and the daemon's module must not.
 package logschema

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// Section is a part of a version in the changelog, such as Added, with its entries as they are in the file.
+// Section is a section of a version's changelog, such as Added, with its entries in Markdown.
 type Section struct {
 	Title   string
 	Entries []string
 }
 
-// changes returns the sections of the version in CHANGELOG.md. A version before a release has the changes below
+// changes returns the version's sections in CHANGELOG.md. For a pre-release version, these may be the sections below
 // Unreleased.
 func (r Release) changes() ([]Section, error) {
 	text, err := os.ReadFile(filepath.Join(r.Tree, "CHANGELOG.md"))
@@ -34,7 +34,7 @@ func (r Release) changes() ([]Section, error) {
 	return nil, fmt.Errorf("CHANGELOG.md: found no changes of %s, want `## [Unreleased]` or `## [%s] - YEAR-MONTH-DAY`", r.Version, r.Version)
 }
 
-// sections returns the sections below the heading of a version. heading is a pattern for it.
+// sections returns the sections below the version whose heading matches the pattern heading.
 func sections(changelog []byte, heading string) (all []Section, ok bool) {
 	at := regexp.MustCompile(`(?m)^## ` + heading + `$`).FindIndex(changelog)
 	if at == nil {
@@ -54,7 +54,7 @@ func sections(changelog []byte, heading string) (all []Section, ok bool) {
 
 var links = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 
-// summary returns the first sentence of an entry as plain text in one line.
+// summary returns an entry's first sentence as plain text on a single line.
 func summary(entry string) string {
 	text := links.ReplaceAllString(strings.Join(strings.Fields(entry), " "), "$1")
 	if end := strings.Index(text, ". "); end >= 0 {

@@ -14,16 +14,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// values matches a line of values.yaml with the repository of one of this project's images.
+// values matches a line in values.yaml that contains the repository of one of this project's images.
 var values = regexp.MustCompile(`(?m)^( +(?:repository|image): )(accelerator-[a-z-]+)$`)
 
-// kinds maps the sections of the changelog to the kinds of changes of Artifact Hub.
+// kinds maps the changelog's sections to Artifact Hub's kinds of changes.
 var kinds = map[string]string{"Added": "added", "Changed": "changed", "Upgrade notes": "changed", "Deprecated": "deprecated", "Removed": "removed", "Fixed": "fixed", "Security": "security"}
 
-// tag returns the tag of images and charts in a registry.
+// tag returns the tag for images and charts in a registry.
 func (r Release) tag() string { return strings.ReplaceAll(r.Version, "+", "_") }
 
-// image returns the reference of an image without its tag.
+// image returns an image's reference without the tag.
 func (r Release) image(name string) string {
 	if r.Registry == "" {
 		return name
@@ -31,7 +31,7 @@ func (r Release) image(name string) string {
 	return r.Registry + "/" + name
 }
 
-// WriteChart writes the package of a chart to the directory Out.
+// WriteChart packages a chart, and writes the package to the directory Out.
 func (r Release) WriteChart(name string) error {
 	chart, err := r.chart(name)
 	if err != nil {
@@ -41,7 +41,7 @@ func (r Release) WriteChart(name string) error {
 	return err
 }
 
-// chart returns a chart of deploy/helm with the version, the names of the images, and the annotations for the release.
+// chart returns a chart from deploy/helm with the release's version, image names and annotations.
 func (r Release) chart(name string) (*helm.Chart, error) {
 	chart, err := loader.Load(filepath.Join(r.Tree, "deploy", "helm", name))
 	if err != nil {

@@ -15,8 +15,8 @@ var versions = regexp.MustCompile(`^(0|[1-9]\d*)(\.(0|[1-9]\d*)){2}(-[0-9A-Za-z-
 // registries matches a registry, with an optional port and path.
 var registries = regexp.MustCompile(`^[A-Za-z0-9.-]+(:\d+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$`)
 
-// Check returns an error if the version cannot be built from the tree. The tree must be a commit, because others must
-// be able to build the same release. It must not have the tag of another version.
+// Check returns an error if the version can't be built from the tree. The tree must be a commit without local changes,
+// so that others can build the same release, and the commit must not be tagged as another version.
 func (r Release) Check() error {
 	if !versions.MatchString(r.Version) {
 		return fmt.Errorf("VERSION: found %q, want a version such as 0.3.0, without v", r.Version)

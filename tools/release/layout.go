@@ -23,27 +23,26 @@ import (
 	"b-com.com/accelerator-device-plugin/tools/archive"
 )
 
-// The media types of attached files, which are also the artifact types, and the media types of Helm's charts
-// (pkg/registry of Helm).
+// The media types of attached files, which are also their artifact types, and of Helm charts (pkg/registry in Helm).
 const (
 	sbomType       = "application/vnd.cyclonedx+json"
 	provenanceType = "application/vnd.in-toto+json"
 
-	// containerdName is the annotation with the name under which containerd imports a manifest or an index.
+	// containerdName is the annotation for the name under which containerd imports a manifest or an index.
 	containerdName = "io.containerd.image.name"
 
 	chartConfigType = "application/vnd.cncf.helm.config.v1+json"
 	chartLayerType  = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 )
 
-// Layout is an OCI layout in its own directory.
+// Layout is an OCI layout in a temporary directory.
 type Layout struct {
 	release Release
 	dir     string
 	store   *oci.Store
 }
 
-// layout returns a new layout. The caller removes its directory.
+// layout returns a new layout. The caller must remove its directory.
 func (r Release) layout(ctx context.Context) (*Layout, error) {
 	dir, err := os.MkdirTemp("", "layout")
 	if err != nil {
@@ -53,7 +52,7 @@ func (r Release) layout(ctx context.Context) (*Layout, error) {
 	return &Layout{r, dir, store}, err
 }
 
-// Image adds the image for an architecture from an archive of make image, and attaches its bill of materials.
+// Image adds the image for an architecture from an archive written by make image, and attaches the bill of materials.
 func (l *Layout) Image(ctx context.Context, name, arch string) (ocispec.Descriptor, error) {
 	base := filepath.Join(l.release.Dist, fmt.Sprintf("%s_%s_%s", name, l.release.Version, arch))
 	made, err := oci.NewFromTar(ctx, base+".tar")
@@ -64,7 +63,8 @@ func (l *Layout) Image(ctx context.Context, name, arch string) (ocispec.Descript
 	if err != nil {
 		return ocispec.Descriptor{}, fmt.Errorf("%s.tar: %w", base, err)
 	}
-	// Drop the annotations: only the index gets the tag, and the archive's names for containerd are wrong here.
+	// Drop the annotations, because only the index gets the tag, and the archive's name for containerd doesn't apply
+	// here.
 	image = ocispec.Descriptor{MediaType: image.MediaType, Digest: image.Digest, Size: image.Size, Platform: &ocispec.Platform{OS: "linux", Architecture: arch}}
 	if err := l.store.Untag(ctx, l.release.tag()); err != nil {
 		return image, err
@@ -76,7 +76,7 @@ func (l *Layout) Image(ctx context.Context, name, arch string) (ocispec.Descript
 	return image, l.Attach(ctx, image, sbomType, filepath.Base(base)+".cdx.json", bill)
 }
 
-// Index adds the index of the images for several architectures.
+// Index adds an index of the images for all architectures.
 func (l *Layout) Index(ctx context.Context, images []ocispec.Descriptor, annotations map[string]string) (ocispec.Descriptor, error) {
 	index := ocispec.Index{MediaType: ocispec.MediaTypeImageIndex, Manifests: images, Annotations: annotations}
 	index.SchemaVersion = 2
@@ -115,7 +115,7 @@ func (l *Layout) Chart(ctx context.Context, file string) (ocispec.Descriptor, er
 	})
 }
 
-// annotations returns the annotations of an index or a manifest.
+// annotations returns the annotations for an index or a manifest.
 func (r Release) annotations(name, description string) map[string]string {
 	return map[string]string{
 		ocispec.AnnotationTitle: name, ocispec.AnnotationDescription: description, ocispec.AnnotationVersion: r.Version,
@@ -123,7 +123,7 @@ func (r Release) annotations(name, description string) map[string]string {
 	}
 }
 
-// Attach adds a file that refers to a subject.
+// Attach attaches a file to a subject.
 func (l *Layout) Attach(ctx context.Context, subject ocispec.Descriptor, mediaType, name string, data []byte) error {
 	layer, err := l.push(ctx, mediaType, data)
 	if err != nil {
@@ -147,8 +147,8 @@ func (l *Layout) push(ctx context.Context, mediaType string, data []byte) (ocisp
 	return d, err
 }
 
-// Write tags the root of the layout, sets the name under which containerd imports it, and writes the layout as an
-// archive. The store writes the entries of index.json in a random order, so Write sorts them.
+// Write tags the layout's root, sets the name under which containerd imports the root, and writes the layout as an
+// archive. It sorts the entries of index.json, which the store writes in random order.
 func (l *Layout) Write(ctx context.Context, root ocispec.Descriptor, name, file string) error {
 	if err := l.store.Tag(ctx, root, l.release.tag()); err != nil {
 		return err
@@ -178,14 +178,14 @@ func (l *Layout) Write(ctx context.Context, root ocispec.Descriptor, name, file 
 		return err
 	}
 	for _, m := range index.Manifests {
-		// Remove the names that make image gave the images of the architectures. Otherwise containerd would use the
-		// last of them.
+		// Remove the names that make image gave to the architectures' images. Otherwise containerd would use the last
+		// of them.
 		delete(m.Annotations, containerdName)
 		if m.Digest == root.Digest && name != "" {
 			m.Annotations[containerdName] = name
 		}
 	}
-	// The tagged root comes first, for programs that use the first entry.
+	// Put the tagged root first, for programs that use the first entry.
 	slices.SortFunc(index.Manifests, func(a, b ocispec.Descriptor) int {
 		rank := func(d digest.Digest) int {
 			if d == root.Digest {

@@ -15,15 +15,15 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// Release contains everything that a release depends on.
+// Release contains everything that determines a release.
 type Release struct {
 	Version, Registry, URL string
 	Revision               string    // commit
-	Created                time.Time // of the commit
+	Created                time.Time // time of the commit
 	Tree, Dist, Out        string
 }
 
-// images are the images of a release, with their descriptions.
+// images lists a release's images and their descriptions.
 var images = []struct{ name, description string }{
 	{"accelerator-device-plugin", "Kubernetes device plugin for FPGA cards"},
 	{"accelerator-dra-driver", "Kubernetes DRA driver for FPGA cards"},
@@ -31,7 +31,7 @@ var images = []struct{ name, description string }{
 	{"accelerator-operator", "Names for FPGA functions in Kubernetes"},
 }
 
-// platforms are the architectures of the images.
+// platforms lists the images' architectures.
 var platforms = []string{"amd64", "arm64"}
 
 //go:embed publish.sh
@@ -43,7 +43,7 @@ type artifact struct {
 	digest     string
 }
 
-// Pack adds to the directory Out what is missing for a release.
+// Pack adds the missing parts of a release to the directory Out.
 func (r Release) Pack(ctx context.Context) error {
 	var artifacts []artifact
 	for _, image := range images {
@@ -99,7 +99,7 @@ func (r Release) Pack(ctx context.Context) error {
 	return os.WriteFile(filepath.Join(r.Out, "SHA256SUMS"), []byte(sums), 0o644)
 }
 
-// packImage writes the layout of an image, and returns the digest of its index.
+// packImage writes an image's layout, and returns the digest of the image's index.
 func (r Release) packImage(ctx context.Context, name, description string) (digest string, err error) {
 	l, err := r.layout(ctx)
 	if err != nil {
@@ -118,7 +118,7 @@ func (r Release) packImage(ctx context.Context, name, description string) (diges
 	if err != nil {
 		return "", err
 	}
-	// An image that is not in a registry gets the name that containerd would give it.
+	// Without a registry, the image gets the name that containerd would give it.
 	reference := "docker.io/library/" + name
 	if r.Registry != "" {
 		reference = r.image(name)
@@ -126,7 +126,7 @@ func (r Release) packImage(ctx context.Context, name, description string) (diges
 	return r.finish(ctx, l, index, name, reference+":"+r.tag(), "image")
 }
 
-// packChart writes the layout of a chart, and returns the digest of its manifest.
+// packChart writes a chart's layout, and returns the digest of the chart's manifest.
 func (r Release) packChart(ctx context.Context, file, name string) (digest string, err error) {
 	l, err := r.layout(ctx)
 	if err != nil {
@@ -140,7 +140,7 @@ func (r Release) packChart(ctx context.Context, file, name string) (digest strin
 	return r.finish(ctx, l, manifest, name, "", "chart")
 }
 
-// finish attaches the provenance of a layout's root to it, and writes both the layout and the provenance.
+// finish attaches provenance to the layout's root, writes the layout, and returns the root's digest.
 func (r Release) finish(ctx context.Context, l *Layout, root ocispec.Descriptor, name, reference, kind string) (digest string, err error) {
 	statement, err := r.statement(subject(name, root.Digest.Encoded()))
 	if err != nil {
@@ -154,7 +154,7 @@ func (r Release) finish(ctx context.Context, l *Layout, root ocispec.Descriptor,
 	return root.Digest.String(), l.Write(ctx, root, reference, base+".tar")
 }
 
-// sums returns the lines of SHA256SUMS for the files of the release, and the same files as subjects of a statement.
+// sums returns the lines of SHA256SUMS for the release's files, and the files as subjects for a statement.
 func (r Release) sums() (lines string, subjects []*intoto.ResourceDescriptor, err error) {
 	entries, err := os.ReadDir(r.Out)
 	if err != nil {
@@ -176,7 +176,7 @@ func sum(data []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// notes returns the release notes: the upgrade notes, the digests and the changes.
+// notes returns the release notes: the upgrade notes, the digests and the other changes.
 func (r Release) notes(artifacts []artifact) ([]byte, error) {
 	sections, err := r.changes()
 	if err != nil {

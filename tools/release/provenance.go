@@ -14,7 +14,7 @@ import (
 
 const (
 	home          = "https://b-com.com/accelerator-device-plugin"
-	builder       = home + "/make-release" // the machine of the person who signs the release
+	builder       = home + "/make-release" // the signer's machine
 	buildType     = home + "/make-release/v1"
 	predicateType = "https://slsa.dev/provenance/v1"
 )
@@ -24,9 +24,9 @@ func subject(name, sha256 string) *intoto.ResourceDescriptor {
 	return &intoto.ResourceDescriptor{Name: name, Digest: map[string]string{"sha256": sha256}}
 }
 
-// predicate returns the SLSA provenance of everything in the release: the commit, the version of Go, and the arguments
-// of make release. It contains neither a time nor the name of a machine, so everybody who builds the release gets the
-// same result.
+// predicate returns the SLSA provenance of everything in the release: the commit, the Go version, and the arguments of
+// make release. It contains neither a time nor the name of a machine, so anyone who builds the release gets the same
+// result.
 func (r Release) predicate() *provenance.Provenance {
 	parameters := map[string]*structpb.Value{"version": structpb.NewStringValue(r.Version)}
 	for key, value := range map[string]string{"registry": r.Registry, "url": r.URL} {
@@ -47,7 +47,7 @@ func (r Release) predicate() *provenance.Provenance {
 	}
 }
 
-// statement returns the in-toto statement with the provenance of subjects.
+// statement returns an in-toto statement with the provenance of the subjects.
 func (r Release) statement(subjects ...*intoto.ResourceDescriptor) ([]byte, error) {
 	p := r.predicate()
 	if err := p.Validate(); err != nil {
@@ -68,7 +68,7 @@ func (r Release) statement(subjects ...*intoto.ResourceDescriptor) ([]byte, erro
 	return marshal(s)
 }
 
-// marshal returns a message as JSON. protojson inserts spaces that differ between binaries, so marshal replaces them.
+// marshal returns a message as JSON. It replaces protojson's spaces, which differ between binaries.
 func marshal(m proto.Message) ([]byte, error) {
 	text, err := protojson.Marshal(m)
 	if err != nil {

@@ -31,11 +31,12 @@ type Answer struct {
 	Reasons []Reason `json:"reasons"` // first the reasons for no, then those for unknown
 }
 
-// Reason is a reason for an answer. Reasons for yes are notes, for example about the card's other functions.
+// Reason is a reason for an answer. If the answer is yes, reasons are only informational, for example about the card's
+// other functions.
 type Reason struct {
 	Answer string `json:"answer"` // no, unknown or yes
 	What   string `json:"what"`
-	Do     string `json:"do"` // what to do about it; "" if there is nothing
+	Do     string `json:"do"` // what to do about it; "" if nothing
 }
 
 // Facts is the input of [Judge].
@@ -45,19 +46,19 @@ type Facts struct {
 	CardErr error
 
 	Rows    []view.Row // all of the node's devices
-	RowsErr error      // set if Rows isn't known
+	RowsErr error      // not nil if Rows isn't known
 	Cordons []cordon.Cordon
-	// Holders maps device ids to holders that the kubelet reported, in addition to those in Rows.
+	// Holders maps device ids to holders reported by the kubelet, in addition to the holders in Rows.
 	Holders    map[string][]string
-	HoldersErr string // why the holders aren't known; "" if they are
+	HoldersErr string // why the holders aren't known; "" if they are known
 	DRA        bool   // Rows comes from the DRA driver
 
-	// Given maps device ids to the UIDs of the pods that were given the device, according to the kubelet's checkpoint.
+	// Given maps device ids to the UIDs of the pods to which the device is allocated in the kubelet's checkpoint.
 	Given    map[string][]string
-	GivenErr error // set if Given isn't known
+	GivenErr error // not nil if Given isn't known
 
 	Processes    []procusers.Process
-	ProcessesErr error // set if not all processes are known
+	ProcessesErr error // not nil if processes may be missing
 }
 
 // Judge returns the answer for a card.
@@ -108,7 +109,7 @@ func (a *Answer) add(answer, what, do string) {
 func (a *Answer) no(what, do string)      { a.add(No, what, do) }
 func (a *Answer) unknown(what, do string) { a.add(Unknown, what, do) }
 
-// offers adds reasons for each of the card's devices that a new pod can get.
+// offers adds a reason for each of the card's devices that a new pod can get.
 func (a *Answer) offers(f Facts, addresses map[string]bool) {
 	if f.RowsErr != nil {
 		a.unknown("the devices of the card are not known: "+f.RowsErr.Error(), "run the command where the daemon runs, or with --scan")
@@ -124,7 +125,7 @@ func (a *Answer) offers(f Facts, addresses map[string]bool) {
 		listed[row.PCIAddress] = true
 		switch {
 		case slices.Contains(row.Reasons, inventory.ReasonExcluded):
-		case row.Cordon == nil: // even if it isn't advertised now, because programming a different AFU may change that
+		case row.Cordon == nil: // even if the device isn't advertised now: programming a different AFU may change that
 			open[short(row.PCIAddress)] = true
 		case row.Health != inventory.Unhealthy.String():
 			a.no(row.ID+" is cordoned, but still advertised", "check again in a second")
@@ -161,7 +162,7 @@ func (a *Answer) offers(f Facts, addresses map[string]bool) {
 	}
 }
 
-// slotsOf returns the addresses of the cards that the node currently has.
+// slotsOf returns the addresses of the cards that are currently on the node.
 func slotsOf(rows []view.Row) []string {
 	slots := map[string]bool{}
 	for _, row := range rows {
@@ -172,10 +173,10 @@ func slotsOf(rows []view.Row) []string {
 	return sorted(slots)
 }
 
-// cordonLeft is how much longer a cordon must last in order to count. It must be long enough to pull the card.
+// cordonLeft is how long a cordon must still last to count. It is long enough to pull the card.
 const cordonLeft = 10 * time.Minute
 
-// holders adds reasons for the containers that hold the card's devices.
+// holders adds a reason for each container that holds one of the card's devices.
 func (a *Answer) holders(f Facts, addresses map[string]bool) {
 	if f.HoldersErr != "" {
 		do := "check --pod-resources-socket and the kubelet"
@@ -212,8 +213,9 @@ func (a *Answer) holders(f Facts, addresses map[string]bool) {
 	}
 }
 
-// given adds reasons for the pods in the kubelet's checkpoint. The pod-resources API may lack pods: it lacks all pods
-// for a few seconds after the kubelet has started, and pods in which only init containers have a device.
+// given adds reasons for the pods in the kubelet's checkpoint, because the pod-resources API may not list all pods. It
+// doesn't list any for a few seconds after the kubelet has started, and never lists pods in which only init containers
+// have a device.
 func (a *Answer) given(f Facts, addresses map[string]bool) {
 	for _, uid := range sorted(ofCard(f.Given, addresses)) {
 		a.unknown("according to the kubelet's checkpoint, the pod with the UID "+uid+" has the card, but the kubelet does not list this pod: the pod has ended, "+
@@ -223,7 +225,7 @@ func (a *Answer) given(f Facts, addresses map[string]bool) {
 	}
 }
 
-// ofCard returns the names of the devices whose card has one of the addresses.
+// ofCard returns the names listed for devices of the cards at these addresses.
 func ofCard(names map[string][]string, addresses map[string]bool) map[string]bool {
 	all := map[string]bool{}
 	for id, of := range names {
@@ -237,10 +239,10 @@ func ofCard(names map[string][]string, addresses map[string]bool) map[string]boo
 	return all
 }
 
-// mostProcesses limits the number of reasons, because any user can start many processes.
+// mostProcesses is the maximum number of reasons about processes. Any user can start many processes.
 const mostProcesses = 20
 
-// processes adds reasons for the processes that have one of the card's nodes or BARs open.
+// processes adds a reason for each process that has one of the card's device nodes or BARs open.
 func (a *Answer) processes(f Facts) {
 	names, bars := map[sysfs.DeviceNumber]string{}, map[procusers.File]string{}
 	for _, function := range f.Card.Functions {
@@ -278,10 +280,11 @@ func (a *Answer) processes(f Facts) {
 	}
 }
 
-// fpgaDrivers lists the drivers whose only users are the processes that have a node open. The stubs have no users.
+// fpgaDrivers lists the drivers that are only used by processes that have a device node open. The stubs aren't used at
+// all.
 var fpgaDrivers = []string{"", "dfl-pci", "intel-fpga-pci", "pcieport", "pci-stub", "pci-pf-stub"}
 
-// function adds a reason for a function that leaves the node together with the card.
+// function adds a reason for a function that is removed together with the card.
 func (a *Answer) function(f Function, card string) {
 	with := short(f.Address) + " is pulled with the card"
 	if f.PhysFn != "" {
@@ -299,7 +302,7 @@ func (a *Answer) function(f Function, card string) {
 	}
 }
 
-// Numbers returns the numbers of all of the card's nodes. Functions may share a node, but each number is returned once.
+// Numbers returns the numbers of the card's device nodes, each number once even if functions share a device node.
 func (c Card) Numbers() []sysfs.DeviceNumber {
 	var all []sysfs.DeviceNumber
 	for _, f := range c.Functions {
@@ -312,7 +315,7 @@ func (c Card) Numbers() []sysfs.DeviceNumber {
 	return all
 }
 
-// Files returns the files of all of the card's BARs.
+// Files returns the files of the card's BARs.
 func (c Card) Files() (all []procusers.File) {
 	for _, f := range c.Functions {
 		for _, bar := range f.BARs {

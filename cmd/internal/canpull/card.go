@@ -13,28 +13,28 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Card contains all functions that leave the node when a card is pulled.
+// Card holds all functions that are removed when a card is pulled.
 type Card struct {
-	Address   string     // address of the function passed to [Read], or of its physical function
+	Address   string     // the address passed to [Read], or the address of its physical function
 	Functions []Function // sorted by address
 }
 
 // Function is a physical or virtual PCI function.
 type Function struct {
 	Address string
-	PhysFn  string // for a virtual function; "" otherwise
+	PhysFn  string // the physical function of a virtual function; "" otherwise
 	Driver  string // "" if none is bound
 	Nodes   []DeviceNode
 	BARs    []BAR // programs may map these through sysfs
 }
 
-// BAR is a BAR's sysfs file.
+// BAR is the sysfs file of a BAR.
 type BAR struct {
 	Name string // such as resource0
 	File procusers.File
 }
 
-// hasPort reports whether the function has a port's node.
+// hasPort reports whether the function has the device node of a port.
 func (f Function) hasPort() bool {
 	return slices.ContainsFunc(f.Nodes, func(n DeviceNode) bool { return strings.Contains(n.Name, "-port.") })
 }
@@ -45,8 +45,8 @@ type DeviceNode struct {
 	Number sysfs.DeviceNumber
 }
 
-// Read returns the card that has a function at this address, below a sysfs root. The error wraps fs.ErrNotExist if
-// there is none.
+// Read returns the card that has a function at this address. sys is the sysfs root. The error wraps fs.ErrNotExist if
+// there is no such card.
 func Read(sys, address string) (Card, error) {
 	devices := filepath.Join(sys, "bus/pci/devices")
 	if _, err := os.Lstat(filepath.Join(devices, address)); err != nil {
@@ -82,7 +82,7 @@ func Read(sys, address string) (Card, error) {
 	return card, nil
 }
 
-// read finds the driver and nodes of the function at link.
+// read finds the driver, device nodes and BARs of the function at link.
 func (f *Function) read(sys, link string) error {
 	dir, err := filepath.EvalSymlinks(link)
 	if err != nil {
@@ -94,7 +94,7 @@ func (f *Function) read(sys, link string) error {
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		switch {
 		case sysfs.Gone(err):
-			return nil // it has just been removed
+			return nil // the file has just been removed
 		case err != nil:
 			return err
 		case e.Name() != "dev" || e.IsDir():
@@ -113,7 +113,7 @@ func (f *Function) read(sys, link string) error {
 		err = f.addBARs(dir)
 	}
 	bound := strings.Contains(f.Driver, "vfio")
-	if err != nil || !bound && f.Driver != "" { // a process may still have the group open after its function has been unbound
+	if err != nil || !bound && f.Driver != "" { // an unbound function's group may still be open
 		return err
 	}
 	group, err := target(dir + "/iommu_group")
@@ -125,7 +125,7 @@ func (f *Function) read(sys, link string) error {
 			return err
 		}
 	}
-	if bound && len(f.Nodes) == 0 { // a kernel may have only groups or only character devices
+	if bound && len(f.Nodes) == 0 { // some kernels only provide groups, some only character devices
 		return fmt.Errorf("%s: bound to %s, but %s has no group %q", dir, f.Driver, filepath.Join(sys, "class/vfio"), group)
 	}
 	return nil
@@ -147,7 +147,7 @@ func (f *Function) addBARs(dir string) error {
 	return err
 }
 
-// add adds the node whose number is in the given file, if there is one.
+// add adds the device node whose number is in file, if that file exists.
 func (f *Function) add(name, file string) error {
 	number, err := sysfs.ReadAs(file, sysfs.ParseDeviceNumber)
 	if sysfs.Gone(err) {
@@ -159,7 +159,7 @@ func (f *Function) add(name, file string) error {
 	return err
 }
 
-// target returns the last element of a link's path, or "" if there is no link.
+// target returns the last element of the path that a link points to, or "" if the link doesn't exist.
 func target(link string) (string, error) {
 	path, err := os.Readlink(link)
 	if errors.Is(err, fs.ErrNotExist) {

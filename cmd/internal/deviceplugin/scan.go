@@ -19,8 +19,8 @@ import (
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
 )
 
-// Scan returns the devices as seen by a daemon without a history. If insist is true, a missing kubelet socket counts as
-// a holders error even if there are no devices.
+// Scan returns the state as seen by a daemon that has just started without any history. If insist is true, a missing
+// kubelet socket is reported as a holders error even if there are no devices.
 func Scan(ctx context.Context, cfg config.Config, insist bool) (control.State, error) {
 	policy := daemon.OfferNaming(cfg)
 	watched := daemon.Watching(cfg, metrics.New("scan"))
@@ -58,7 +58,7 @@ func ScanOnce(ctx context.Context, cfg config.Config, watched inventory.Config) 
 	watched.ResyncInterval, watched.HealthInterval = time.Hour, time.Hour // never: ScanOnce takes seconds
 	inv := inventory.New(watched, host, zap.NewNop())
 
-	// This is longer than reading a card may take. Only listing a directory can block for this long.
+	// Reading a card never takes this long. Only listing a directory can.
 	ctx, cancel := context.WithTimeout(ctx, daemon.ReadTimeout+time.Second)
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error { return inv.Run(ctx) })

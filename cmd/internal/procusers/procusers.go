@@ -30,17 +30,16 @@ type Proc struct {
 // Process is a process that has a device open or mapped.
 type Process struct {
 	PID     int
-	Command string // the name that the process has set for itself: at most 15 arbitrary bytes
-	// Group is the last element of its longest control group path. For a container it contains the container's id, and
-	// for a service it is the unit. It is "" if not known.
+	Command string // the name that the process has given itself: at most 15 arbitrary bytes
+	// Group is the last element of the process's longest control group path. It contains the id of a container, or the
+	// unit of a service. It is "" if unknown.
 	Group   string
 	Devices []sysfs.DeviceNumber // in the order of Find's argument
 	Files   []File               // in the order of Find's arguments
 }
 
-// File is a sysfs file, such as a BAR's file. Each network namespace has a sysfs with its own device number, but the
-// inode numbers are the same in all of them. The size excludes files on other file systems that have the same inode
-// number.
+// File identifies a sysfs file, such as a BAR. Each network namespace has a sysfs with its own device number, but inode
+// numbers are the same in all of them. The size rules out files on other file systems that have the same inode number.
 type File struct{ Inode, Size uint64 }
 
 // FileAt returns the file at path.
@@ -56,14 +55,14 @@ func FileAt(path string) (File, error) {
 	return File{st.Ino, uint64(st.Size)}, nil
 }
 
-// hostNamespace is what the initial PID namespace's link contains: PROC_PID_INIT_INO in include/linux/proc_ns.h.
+// hostNamespace is the target of the link for the initial PID namespace: PROC_PID_INIT_INO in include/linux/proc_ns.h.
 const hostNamespace = "pid:[4026531836]"
 
-// ErrConfined is wrapped by [Proc.CheckAccess]'s errors. Another process on the host may still be able to see all
-// processes.
+// ErrConfined means that this process can't see all processes, but another process on the host may be able to. Errors
+// from [Proc.CheckAccess] wrap it.
 var ErrConfined = errors.New("this process")
 
-// CheckAccess returns an error unless this process can see all of the host's processes.
+// CheckAccess returns an error if this process can't see all processes on the host.
 func (p Proc) CheckAccess() error {
 	namespace, err := os.Readlink(filepath.Join(p.Root, "self/ns/pid"))
 	switch {
@@ -78,14 +77,14 @@ func (p Proc) CheckAccess() error {
 }
 
 // Find returns the processes that have one of these character devices or files open or mapped, sorted by PID. If it
-// returns an error, processes may be missing from the list.
+// returns an error, some processes may be missing.
 func (p Proc) Find(ctx context.Context, devices []sysfs.DeviceNumber, files ...File) ([]Process, error) {
 	var found []Process
 	var first error
 	failed := 0
 	searched := map[int]bool{}
-	// New processes must also be searched: a process may have started a child, which inherits its files, after it was
-	// searched itself, or before it ended without having been searched.
+	// New processes must also be searched, because a child inherits its parent's files: the parent may have started the
+	// child after being searched, or may have ended before it was searched.
 	next := func() ([]int, error) {
 		pids, err := numbers(p.Root)
 		return slices.DeleteFunc(pids, func(pid int) bool { return searched[pid] }), err
@@ -143,7 +142,7 @@ func (p Proc) within(ctx context.Context, pid int, devices []sysfs.DeviceNumber,
 	}
 }
 
-// search searches one process. It returns the first error, in which case devices may be missing.
+// search searches one process and returns the first error. After an error, devices or files may be missing.
 func (p Proc) search(pid int, devices []sysfs.DeviceNumber, files []File) (Process, error) {
 	process := Process{PID: pid}
 	dir := filepath.Join(p.Root, strconv.Itoa(pid))
@@ -152,16 +151,16 @@ func (p Proc) search(pid int, devices []sysfs.DeviceNumber, files []File) (Proce
 		return process, unlessGone(err)
 	}
 	seen := found{devices: map[sysfs.DeviceNumber]bool{}, files: map[File]bool{}}
-	mapped := false // the mappings have been searched; they are shared by all threads
+	mapped := false // the mappings, which all threads share, have been searched
 	for _, tid := range tids {
-		// Each thread has a directory in Root, even though only processes are listed.
+		// Root has a directory for each thread, but only lists processes.
 		thread := filepath.Join(p.Root, strconv.Itoa(tid))
 		_, threadErr := numbersOf(thread+"/fd", seen)
-		if !mapped { // the first thread has no mappings if it ended before the others
+		if !mapped { // if the first thread has ended before the others, it doesn't have any mappings
 			n, mapErr := numbersOf(thread+"/map_files", seen)
 			mapped, threadErr = n > 0, cmp.Or(threadErr, mapErr)
 		}
-		// If a thread has just ended, its links may return EACCES.
+		// Ignore errors if the thread has just ended: its links may return EACCES.
 		if _, ended := os.Lstat(thread); !errors.Is(ended, fs.ErrNotExist) {
 			err = cmp.Or(err, threadErr)
 		}
@@ -183,7 +182,7 @@ func (p Proc) search(pid int, devices []sysfs.DeviceNumber, files []File) (Proce
 	return process, err
 }
 
-// found contains a process's devices and regular files.
+// found holds the devices and regular files of a process.
 type found struct {
 	devices map[sysfs.DeviceNumber]bool
 	files   map[File]bool
@@ -215,8 +214,8 @@ func numbersOf(dir string, seen found) (links int, err error) {
 	}
 }
 
-// add adds the character device or regular file that the link with this name in dir leads to. It doesn't request any
-// attributes. So the kernel returns the type, numbers and size without asking a file server, and a FUSE file system
+// add adds the character device or regular file that the link called name in dir points to. It doesn't request any
+// attributes, so the kernel returns the type, numbers and size without asking a file server, and a FUSE file system
 // that denies access to root doesn't cause an error. No device can be open on such a file system.
 func (f found) add(dir int, name string) error {
 	for {
@@ -262,8 +261,8 @@ func unlessGone(err error) error {
 	return err
 }
 
-// head returns the first bytes of a file that describes a process. It ignores errors, because the description is only
-// shown to users.
+// head returns the first bytes of a file that describes a process. It ignores errors, because the description is just
+// displayed.
 func head(name string) []byte {
 	f, err := os.Open(name)
 	if err != nil {

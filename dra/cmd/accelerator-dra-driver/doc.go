@@ -1,13 +1,12 @@
-// Command accelerator-dra-driver publishes the FPGA cards of a node in ResourceSlices, and prepares
-// them for the claims of pods.
+// Command accelerator-dra-driver publishes a node's FPGA cards in ResourceSlices, and prepares them for pods' claims.
 //
-// This package only wires things up: it reads the command line, and joins the packages claims, slices and driver to
-// form the [daemon.API] of the daemon. The daemon itself is in the package daemon of the root module. This package also
-// turns errors into exit codes (0 success, 1 failure, 2 usage).
+// This package only wires things up: it reads the command line, combines the packages claims, slices and driver into a
+// [daemon.API], and turns errors into exit codes (0 success, 1 failure, 2 usage). The daemon itself is in package
+// daemon of the root module.
 //
-//   - main.go contains the command line and the exit codes. settings.go contains the settings that the device plugin
-//     does not have. service.go joins the parts.
+//   - main.go contains the command line and the exit codes, settings.go the settings that the device plugin doesn't
+//     have, and service.go the implementation of daemon.API.
 //
-// The package owns no state. The package daemon documents the state of a running daemon, dra/claims the prepared
-// claims, and dra/slices the published devices.
+// The package keeps no state. For the state of a running daemon, see package daemon; for prepared claims, dra/claims;
+// and for published devices, dra/slices.
 package main

@@ -22,7 +22,7 @@ var version = ""
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	// After the first signal, restore the default action, so that the next signal kills the process.
+	// Restore the default action after the first signal, so that a second one kills the process.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -41,7 +41,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.As(err, &f):
 		return 1
 	}
-	daemon.LogUsage(stderr, err) // programs read stderr as one JSON object per line
+	daemon.LogUsage(stderr, err) // stderr must consist of one JSON object per line
 	return 2
 }
 

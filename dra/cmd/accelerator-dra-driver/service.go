@@ -36,7 +36,7 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
-// claimKind is the kind of the CDI devices of claims.
+// claimKind is the CDI kind of claims' devices.
 const claimKind = draname.Driver + "/claim"
 
 func serve(cmd *cobra.Command, loader *config.Loader, s *settings) error {
@@ -50,8 +50,8 @@ func serve(cmd *cobra.Command, loader *config.Loader, s *settings) error {
 	grpclog.Use(log.Logger)
 	apiserver.UseLogger(log.Logger)
 	for _, flag := range append(withoutEffect, "resources") {
-		off := flag == "node-annotation" && !loader.Config.NodeAnnotation || // as the chart sets it: false
-			flag == "resources" && stdslices.Contains(cfg.Families, "vfio") // the devices of vfio need a rule
+		off := flag == "node-annotation" && !loader.Config.NodeAnnotation || // false, as set by the chart
+			flag == "resources" && stdslices.Contains(cfg.Families, "vfio") // vfio devices need a rule
 		if (loader.IsSet(flag) || flag == "resources" && len(cfg.Resources) > 0) && !off {
 			log.Warn("setting has no effect with DRA", logevent.ConfigNotice, logevent.Flag(flag))
 		}
@@ -64,7 +64,7 @@ func serve(cmd *cobra.Command, loader *config.Loader, s *settings) error {
 	return nil
 }
 
-// newDaemon returns a daemon that advertises its devices through DRA. client is nil outside tests.
+// newDaemon returns a daemon that advertises its devices through DRA. client is nil except in tests.
 func newDaemon(cfg config.Config, s settings, client kubernetes.Interface, log *zap.Logger, counts *metrics.Metrics) *daemon.Daemon {
 	return &daemon.Daemon{
 		Program: program, Kind: control.DRA, Version: buildVersion(), Config: cfg, Log: log, Metrics: counts,
@@ -73,8 +73,8 @@ func newDaemon(cfg config.Config, s settings, client kubernetes.Interface, log *
 	}
 }
 
-// api implements [daemon.API] for DRA. It joins the prepared claims and the driver, which publishes slices and serves
-// the kubelet.
+// api implements [daemon.API] for DRA. It combines the prepared claims with the driver, which publishes slices and
+// serves the kubelet.
 type api struct {
 	cfg            config.Config
 	settings       settings
@@ -83,12 +83,12 @@ type api struct {
 	client         kubernetes.Interface
 	spec           *cdi.Spec
 	claims         *claims.Claims
-	published      slices.Options       // attributes and taints of a device, as in the slices
-	owned          *offer.Ownership     // the resource names of the device plugin
+	published      slices.Options       // for the attributes and taints of a device, as in the slices
+	owned          *offer.Ownership     // the device plugin's resource names
 	use            *holders.Source      // set by Configure
 	injected       *holders.Injected    // set by Configure
 	inventory      *inventory.Inventory // set by Start
-	stored         *bitstreams.Follower // set by Start; nil: not published
+	stored         *bitstreams.Follower // set by Start; nil if bitstreams aren't published
 	*driver.Driver                      // set by Start
 }
 
@@ -126,7 +126,7 @@ func open(cfg config.Config, s settings, client kubernetes.Interface, log *zap.L
 	return a, nil
 }
 
-// dial returns a client for the API server. It uses the credentials of the pod or from a kubeconfig file.
+// dial returns a client for the API server. It uses the pod's credentials, or the kubeconfig file if one is given.
 func dial(kubeconfig string) (kubernetes.Interface, error) {
 	cfg, err := rest.InClusterConfig()
 	if kubeconfig != "" {
@@ -137,12 +137,12 @@ func dial(kubeconfig string) (kubernetes.Interface, error) {
 	}
 	cfg.UserAgent = program + "/" + buildVersion()
 	cfg.AcceptContentTypes, cfg.ContentType = "application/vnd.kubernetes.protobuf,application/json", "application/vnd.kubernetes.protobuf"
-	cfg.QPS, cfg.Burst = 20, 40 // the publisher limits the writes, and a taint must not wait for earlier writes
+	cfg.QPS, cfg.Burst = 20, 40 // the publisher limits the rate of writes, and a taint must not wait for earlier ones
 	return kubernetes.NewForConfig(cfg)
 }
 
 func (a *api) Configure(ctx context.Context, cfg *inventory.Config) error {
-	injected, err := holders.OpenInjected(a.cfg.StateDir) // recorded by a device plugin that ran before
+	injected, err := holders.OpenInjected(a.cfg.StateDir) // recorded by an earlier device plugin
 	if err != nil {
 		return fmt.Errorf("--state-dir: %w", err)
 	}
@@ -156,7 +156,7 @@ func (a *api) Configure(ctx context.Context, cfg *inventory.Config) error {
 	})
 	cfg.Holders, cfg.Given = a.use.Ask, a.claims.Added()
 	cfg.Record, err = a.use.Record(ctx)
-	cfg.HoldersUnknown = cfg.HoldersUnknown || err != nil // if there was an error, the first answer reports it
+	cfg.HoldersUnknown = cfg.HoldersUnknown || err != nil // the first answer reports the error
 	return nil
 }
 
@@ -198,9 +198,9 @@ func (a *api) Withdraw(ctx context.Context) error {
 // Close closes the CDI spec. The last driver on the node removes the file.
 func (a *api) Close() error { return a.spec.Close() }
 
-// Policy returns the policy of the settings. It publishes each device in a PCI slot. A device that the device plugin
-// advertises only with a rule also needs the rule here: a network card on vfio-pci must not be given to claims for
-// accelerators.
+// Policy returns the policy that follows from the settings. It publishes every device in a PCI slot. A device that the
+// device plugin advertises only with a rule also needs that rule here, so that claims for accelerators don't get a
+// network card on vfio-pci.
 func (a *api) Policy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy {
 	a.owned.Add(cfg.Resources)
 	p := daemon.DevicePolicy(cfg, cordons)
@@ -214,7 +214,7 @@ func (a *api) Policy(cfg config.Config, cordons []cordon.Cordon) inventory.Polic
 	return p
 }
 
-// elsewhereWithin limits how long elsewhere waits for the kubelet's answer.
+// elsewhereWithin is the maximum time that elsewhere waits for the kubelet.
 const elsewhereWithin = 1500 * time.Millisecond
 
 // elsewhere implements [claims.Config.Elsewhere].
@@ -223,7 +223,7 @@ func (a *api) elsewhere(ctx context.Context) map[string][]inventory.Holding {
 	defer cancel()
 	all := map[string][]inventory.Holding{}
 	use := a.use.Recent(ctx)
-	if use.Of == nil { // the kubelet did not answer in time
+	if use.Of == nil { // the kubelet didn't answer in time
 		use = a.inventory.Holdings()
 	}
 	for id, holdings := range use.Of {
@@ -236,7 +236,7 @@ func (a *api) elsewhere(ctx context.Context) map[string][]inventory.Holding {
 	return all
 }
 
-// named implements [claims.Config.Named]. Only complete answers can show that the kubelet no longer names a claim.
+// named implements [claims.Config.Named]. Only a complete answer proves that the kubelet no longer lists a claim.
 func (a *api) named(ctx context.Context) (map[string]bool, error) {
 	use := a.use.Ask(ctx)
 	if err := use.Problem(); err != nil {
@@ -256,10 +256,10 @@ func (a *api) named(ctx context.Context) (map[string]bool, error) {
 	return names, nil
 }
 
-// Holders returns which device is used by whom.
+// Holders returns who uses which device.
 func (a *api) Holders(ctx context.Context) inventory.Holdings { return a.use.Recent(ctx) }
 
-// Resources returns the driver as the only resource. Its streams are the health streams.
+// Resources returns the driver as the only resource. Its streams are health streams.
 func (a *api) Resources() []metrics.Resource {
 	return []metrics.Resource{{Name: draname.Driver, Streams: a.Streams(), Ready: a.Driver.Ready() == nil}}
 }
@@ -267,12 +267,12 @@ func (a *api) Resources() []metrics.Resource {
 // Latest implements [claims.Devices].
 func (a *api) Latest() (inventory.Snapshot, <-chan struct{}) { return a.inventory.Latest() }
 
-// Ready returns nil if the kubelet has registered the driver, the slices are published, and the CDI spec contains the
-// devices of the prepared claims.
+// Ready returns nil if the kubelet has registered the driver, the slices are published, and the CDI spec is up to date
+// with the prepared claims.
 func (a *api) Ready() error { return errors.Join(a.Driver.Ready(), a.claims.Ready()) }
 
 // Alive always returns nil, because the driver has no goroutine that could hang unnoticed.
 func (a *api) Alive() error { return nil }
 
-// Reregister publishes the slices again. There is no need to register again: the kubelet registers drivers by itself.
+// Reregister republishes the slices. The kubelet registers drivers by itself, so nothing else is needed.
 func (a *api) Reregister() { a.Republish() }

@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming"
 )
 
-// settings are the settings that only the driver has. They cannot be set in the YAML file.
+// settings holds the settings that only the driver has. They can't be set in the YAML file.
 type settings struct {
 	pluginDir, registryDir string
 	podUID                 string
@@ -30,13 +30,13 @@ type settings struct {
 	publishBitstreams      bool
 }
 
-// withoutEffect lists device plugin settings that don't have any effect in the driver. The driver accepts them, so that
-// one file of settings can be used with both APIs.
+// withoutEffect lists device plugin settings that don't have any effect in the driver. The driver accepts them so that
+// the same settings file can be used with both APIs.
 var withoutEffect = []string{
 	"resource-name", "resource-namespace", "accel-nbunits", "allocation-policy", "kubelet-dir", "node-annotation",
 }
 
-// usages contains the help texts that differ from the device plugin's.
+// usages holds the help texts that differ from the device plugin's.
 var usages = map[string]string{
 	"cdi-dir":    "directory for the CDI spec, through which containers get their device nodes; if empty, /var/run/cdi is used",
 	"kubeconfig": "kubeconfig file for the API server; if empty, the pod's service account is used",
@@ -47,7 +47,7 @@ var usages = map[string]string{
 	"socket": "local socket for accelerator-device-plugin's commands, which only root can use; if empty, there is none",
 }
 
-// addSettings adds the flags of all settings to fs. The help omits the flags without effect.
+// addSettings adds the flags of all settings to fs. The help doesn't show flags without effect.
 func addSettings(fs *pflag.FlagSet, loader *config.Loader, s *settings) {
 	loader.AddFlags(fs)
 	for _, name := range withoutEffect {
@@ -95,7 +95,7 @@ func (s *settings) load(fs *pflag.FlagSet, loader *config.Loader) (config.Config
 	cfg := loader.Config
 	cfg.NodeAnnotation = false
 	if s.finishClaims {
-		// The device plugin, which runs on the same node, uses these.
+		// The device plugin on the same node uses these.
 		cfg.Socket, cfg.StateDir, cfg.Events, cfg.NodeConditionType = "", "", false, ""
 		s.claimStatus, s.publishBitstreams = false, false // no claims are prepared any more
 	}
@@ -113,7 +113,7 @@ func variable(name string) string {
 	return "ACCELERATOR_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
-// check returns an error for each value that is not valid.
+// check returns an error for each invalid value.
 func (s *settings) check() error {
 	var errs []error
 	for name, path := range map[string]string{"plugin-dir": s.pluginDir, "registry-dir": s.registryDir} {
@@ -132,7 +132,7 @@ func (s *settings) check() error {
 	return errors.Join(errs...)
 }
 
-// effect returns the taint effect for a device that has failed or was removed.
+// effect returns the effect of the taint on a device that has failed or was removed.
 func (s *settings) effect() resourceapi.DeviceTaintEffect {
 	return resourceapi.DeviceTaintEffect(s.taintEffect)
 }
@@ -143,9 +143,9 @@ func programmingOf(cfg config.Config) *claims.Programming {
 		return nil
 	}
 	flags := pflag.NewFlagSet("hook", pflag.ContinueOnError)
-	flags.ParseErrorsAllowlist.UnknownFlags = true // they are flags of the hook
+	flags.ParseErrorsAllowlist.UnknownFlags = true // ignore the other flags of the hook
 	store := flags.String("store", string(programming.DefaultStore), "")
-	_ = flags.Parse(cfg.ProgrammingHookArgs) // the hook reports arguments that are not valid
+	_ = flags.Parse(cfg.ProgrammingHookArgs) // the hook reports invalid arguments
 	return &claims.Programming{
 		Hook:  cdi.Hook{Path: cfg.ProgrammingHook, Args: cfg.ProgrammingHookArgs},
 		Store: programming.Store(*store), Ports: cfg.Mode == offer.Single || cfg.Mode == offer.AF,
@@ -159,7 +159,7 @@ func check(cfg config.Config) error {
 	case cfg.Mode == offer.Pool:
 		return fmt.Errorf("mode: found %s, want single, af, region or regiondevel: a claim cannot select units without hardware", offer.Pool)
 	case cfg.Mode == offer.RegionDevel && cfg.ProgrammingHook != "":
-		// The hook would take the ID that a card reports for the AFU.
+		// The hook would trust the AFU ID that a card reports.
 		return fmt.Errorf("programming-hook: found %q with mode %s, want another mode, or no hook: in this mode a pod can load a bitstream "+
 			"that reports the id of any AFU, and the hook would take it for the one of the store", cfg.ProgrammingHook, cfg.Mode)
 	}

@@ -11,8 +11,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// Start starts etcd and an API server, which end with the test, and returns how an administrator reaches it. The test is
-// skipped if ACCELERATOR_E2E_BIN, a directory with both programs, is not set.
+// Start starts etcd and an API server, and returns an administrator's client configuration. They are stopped when the
+// test ends. If ACCELERATOR_E2E_BIN, the directory with both programs, isn't set, Start skips the test.
 func Start(t *testing.T) *rest.Config {
 	bin := os.Getenv("ACCELERATOR_E2E_BIN")
 	if bin == "" {

@@ -86,7 +86,7 @@ own.`,
 	return cmd
 }
 
-// errPrinted makes the exit code 1 without a message: the reason is already in the output.
+// errPrinted makes the exit code 1 without printing a message, because the output already contains the reason.
 var errPrinted = errors.New("")
 
 func checkNode(name string) error {
@@ -96,8 +96,7 @@ func checkNode(name string) error {
 	return nil
 }
 
-// line returns two functions for one line of a terminal: tell shows a text in place of the last one, and done clears
-// the line.
+// line returns two functions for a status line in a terminal: tell replaces the line's text, and done clears the line.
 func line(w io.Writer) (tell func(string), done func()) {
 	if !terminal.Is(w) {
 		return func(string) {}, func() {}

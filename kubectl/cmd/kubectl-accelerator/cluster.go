@@ -19,16 +19,16 @@ import (
 	"b-com.com/accelerator-device-plugin/kubectl/rows"
 )
 
-// cluster contains the flags that commands use to find the plugin.
+// cluster holds the flags that determine where commands look for the plugin.
 type cluster struct {
-	kube     *genericclioptions.ConfigFlags // the flags of kubectl
+	kube     *genericclioptions.ConfigFlags // kubectl's flags
 	selector string
 	timeout  time.Duration
 }
 
 func newCluster() *cluster {
 	c := &cluster{kube: genericclioptions.NewConfigFlags(true)}
-	c.kube.CacheDir = nil // nothing is cached
+	c.kube.CacheDir = nil // don't cache anything
 	return c
 }
 
@@ -39,7 +39,7 @@ func (c *cluster) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&c.timeout, "node-timeout", 10*time.Second, "how long to wait for a node's answer")
 }
 
-// fleet connects to the cluster.
+// fleet returns a client for the cluster's nodes.
 func (c *cluster) fleet(cmd *cobra.Command) (*fleet.Fleet, error) {
 	if c.timeout <= 0 {
 		return nil, fmt.Errorf("--node-timeout: found %s, want a duration such as 10s", c.timeout)
@@ -61,7 +61,8 @@ func (c *cluster) fleet(cmd *cobra.Command) (*fleet.Fleet, error) {
 	return f, nil
 }
 
-// ask queries the given nodes, or all nodes if nodes is empty. If history is true, the answers include the cards.
+// ask queries the given nodes, or all nodes if nodes is empty. If history is true, the answers include the cards'
+// history.
 func (c *cluster) ask(cmd *cobra.Command, nodes []string, history bool) ([]fleet.Answer, error) {
 	for _, node := range nodes {
 		if err := checkNode(node); err != nil {
@@ -84,7 +85,7 @@ func (c *cluster) ask(cmd *cobra.Command, nodes []string, history bool) ([]fleet
 	return answers, nil
 }
 
-// taintRules returns the cluster's DeviceTaintRules, if one of the nodes uses DRA.
+// taintRules returns the cluster's DeviceTaintRules, or nil if none of the nodes uses DRA.
 func (c *cluster) taintRules(cmd *cobra.Command, answers []fleet.Answer) ([]resourceapi.DeviceTaintRule, error) {
 	if !slices.ContainsFunc(answers, func(a fleet.Answer) bool { return a.State.API == "dra" }) {
 		return nil, nil
@@ -98,7 +99,7 @@ func (c *cluster) taintRules(cmd *cobra.Command, answers []fleet.Answer) ([]reso
 	return f.TaintRules(ctx)
 }
 
-// progress returns a function that shows on a terminal how many nodes have answered.
+// progress returns a function that shows how many nodes have answered, or nil if w isn't a terminal.
 func progress(w io.Writer) func(done, total int) {
 	if !terminal.Is(w) {
 		return nil
@@ -113,7 +114,7 @@ func progress(w io.Writer) func(done, total int) {
 	}
 }
 
-// finish prints remarks on the answers. It returns an error if a node has not answered.
+// finish prints notes about the answers. It returns an error if a node hasn't answered.
 func finish(cmd *cobra.Command, answers []fleet.Answer) error {
 	for _, note := range rows.Notes(answers, buildVersion()) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", program, terminal.Escape(note))
@@ -124,7 +125,8 @@ func finish(cmd *cobra.Command, answers []fleet.Answer) error {
 	return nil
 }
 
-// nodeAndCards completes a node name, followed by up to this number of the node's cards. 0 means any number.
+// nodeAndCards completes the name of a node, and then the addresses of cards on this node. It stops after most cards,
+// unless most is 0.
 func (c *cluster) nodeAndCards(most int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {
@@ -142,7 +144,7 @@ func (c *cluster) nodeAndCards(most int) cobra.CompletionFunc {
 	}
 }
 
-// nodes completes the names of nodes that have a pod of the plugin.
+// nodes completes the names of nodes that have a pod of the plugin. It stops after most nodes, unless most is 0.
 func (c *cluster) nodes(most int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		var names []string

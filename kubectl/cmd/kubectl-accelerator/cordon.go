@@ -70,9 +70,9 @@ func nodeAndCards(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// onNode runs a command of the plugin in the pods of all its releases on a node, on behalf of the user, and prints
-// their output. If the cards do not belong to a release, its error contains the text elsewhere. Such an error is
-// ignored if another release has the cards.
+// onNode runs one of the plugin's commands on a node, on behalf of the user, and prints the output. If the node has
+// several releases, it runs the command in a pod of each. The error from a release that doesn't have the cards contains
+// the text elsewhere, and is ignored if another release has the cards.
 func (c *cluster) onNode(cmd *cobra.Command, node, elsewhere, command string, args ...string) error {
 	f, err := c.fleet(cmd)
 	if err != nil {
@@ -102,10 +102,10 @@ func (c *cluster) onNode(cmd *cobra.Command, node, elsewhere, command string, ar
 				fmt.Fprintln(cmd.OutOrStdout(), terminal.Escape(strings.TrimSuffix(line, "\n")))
 			}
 		case err == nil:
-		case errors.As(err, &refused) && refused.Code == 2: // the daemon does not accept the arguments
+		case errors.As(err, &refused) && refused.Code == 2: // the daemon doesn't accept the arguments
 			return err
 		case errors.As(err, &refused) && strings.Contains(refused.Stderr, elsewhere):
-			refused.Stderr = strings.Replace(refused.Stderr, ", or --absent to cordon the next card in this slot", "", 1) // this flag exists only in the plugin's own command
+			refused.Stderr = strings.Replace(refused.Stderr, ", or --absent to cordon the next card in this slot", "", 1) // only the plugin's own command has this flag
 			others = append(others, fmt.Errorf("%s: %w", t, err))
 		default:
 			failed = append(failed, fmt.Errorf("%s: %w", t, err))
@@ -117,7 +117,7 @@ func (c *cluster) onNode(cmd *cobra.Command, node, elsewhere, command string, ar
 	return asFailure(errors.Join(failed...))
 }
 
-// socket matches the path of the daemon's socket, which is at the beginning of the daemon's error messages.
+// socket matches the beginning of the daemon's error messages, which contains the path of the daemon's socket.
 var socket = regexp.MustCompile(`^accelerator-device-plugin: /\S+: `)
 
 func runWithin(ctx context.Context, f *fleet.Fleet, t fleet.Target, args []string) ([]byte, error) {

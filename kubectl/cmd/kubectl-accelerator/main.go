@@ -25,17 +25,17 @@ const program = "kubectl accelerator"
 
 func main() {
 	signals := []os.Signal{syscall.SIGTERM, syscall.SIGINT}
-	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores SIGHUP
+	if !signal.Ignored(syscall.SIGHUP) { // nohup makes the process ignore SIGHUP
 		signals = append(signals, syscall.SIGHUP) // sent when the terminal is closed
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
-	// After the first signal, restore the default action, so that the next signal kills the process.
+	// After the first signal, restore the signals' default action, so that the next one kills the process.
 	context.AfterFunc(ctx, stop)
-	klog.SetLogger(logr.Discard()) // what the client logs is already in the output
+	klog.SetLogger(logr.Discard()) // the output already contains what the client logs
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run runs one command line and returns its exit code.
+// run runs the command with these arguments and returns its exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // suggested turns the error for an unknown command into one line.
 var suggested = strings.NewReplacer("\n\nDid you mean this?\n\t", ", did you mean ", "\n\t", " or ", "\n", "")
 
-// failure is an error of a command that was called correctly.
+// failure is an error from a command whose arguments were correct.
 type failure struct{ error }
 
 func (f failure) Unwrap() error { return f.error }

@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/kubectl/rows"
 )
 
-// output contains the flags for the format of rows.
+// output holds the flags for the format of rows.
 type output struct {
 	format    string
 	templates *genericclioptions.KubeTemplatePrintFlags
@@ -34,14 +34,14 @@ func addOutput(cmd *cobra.Command) *output {
 	return o
 }
 
-// completeOutput completes the value of --output.
+// completeOutput registers the completion of the --output flag.
 func completeOutput(cmd *cobra.Command, formats ...string) {
 	if err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // cannot happen: the flag exists
+		panic(err) // can't happen, because the flag exists
 	}
 }
 
-// parse chooses the printer for the format. An unknown format is an error.
+// parse chooses the printer for the format. It returns an error if the format is unknown.
 func (o *output) parse(short, wide []rows.Column) error {
 	columns := short
 	switch {
@@ -83,7 +83,7 @@ func (o *output) parse(short, wide []rows.Column) error {
 	return nil
 }
 
-// list wraps rows in the object that kubectl prints for several objects.
+// list wraps rows in a List, as kubectl does for several objects.
 func list(all []rows.Row) map[string]any {
 	items := make([]any, len(all))
 	for i, r := range all {

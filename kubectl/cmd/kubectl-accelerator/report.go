@@ -97,7 +97,7 @@ is then 1.`,
 	return cmd
 }
 
-// bundle is a report that is being written.
+// bundle is a report being written.
 type bundle struct {
 	f        *fleet.Fleet
 	node     string
@@ -108,7 +108,7 @@ type bundle struct {
 	tell     func(string)
 
 	tar      *tar.Writer
-	err      error // error of writing the archive; after it no more parts are read
+	err      error // error from writing the archive; once it is set, no more parts are read
 	size     int   // total size of all parts
 	problems []problem
 }
@@ -118,7 +118,7 @@ type problem struct {
 	err  error
 }
 
-// write writes the file. If it fails, it removes the file.
+// write writes the report to a file. If that fails, it removes the file.
 func (b *bundle) write(ctx context.Context, name string) (err error) {
 	pods, err := b.f.Pods(ctx, b.node)
 	if err != nil {
@@ -137,7 +137,7 @@ func (b *bundle) write(ctx context.Context, name string) (err error) {
 	b.tar = tar.NewWriter(compressed)
 	b.parts(ctx, pods)
 	for _, end := range []func() error{b.tar.Close, compressed.Close} {
-		if b.err == nil { // later errors only repeat the first one
+		if b.err == nil { // later errors would only repeat the first one
 			b.err = end()
 		}
 	}
@@ -240,7 +240,7 @@ func (b *bundle) pod(ctx context.Context, pod *corev1.Pod) {
 	}
 }
 
-// alias returns the name that stands for a name in the report. It is also used as a file name there.
+// alias returns what stands for a name in the report. The result is also suitable as a file name.
 func (b *bundle) alias(kind, name string) string {
 	if b.full {
 		return strings.NewReplacer("/", "_", `\`, "_").Replace(name)
@@ -254,7 +254,7 @@ func (b *bundle) object(path string, parameters map[string]string) reader {
 	return func(ctx context.Context) ([]byte, error) { return b.f.Object(ctx, path, parameters) }
 }
 
-// part reads a part, and adds what its shape keeps. In a full report, it adds everything. A log has no shape.
+// part reads a part, and adds what the part's shape keeps or, in a full report, everything. For a log, shape is nil.
 func (b *bundle) part(ctx context.Context, name string, shape redact.Shape, read reader) {
 	if ctx.Err() != nil || b.err != nil {
 		return // write reports this error
@@ -284,7 +284,7 @@ func (b *bundle) problem(part string, err error) {
 	b.problems = append(b.problems, problem{part, err})
 }
 
-// add adds a file.
+// add adds a file to the archive.
 func (b *bundle) add(name string, text []byte) {
 	if b.size += len(text); b.size > maxReport {
 		b.size -= len(text)

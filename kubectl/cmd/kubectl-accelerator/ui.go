@@ -46,7 +46,7 @@ read the page, but it can't be used to change anything.`,
 			}
 			f.History = true
 			targets, err := f.Targets(cmd.Context(), nodes...)
-			if err != nil { // fail before a page is offered
+			if err != nil { // fail before printing the page's address
 				return failure{err}
 			}
 			without := slices.DeleteFunc(targets, func(t fleet.Target) bool { return t.Pod != "" })
@@ -74,21 +74,21 @@ read the page, but it can't be used to change anything.`,
 	}
 }
 
-// name returns the cluster's name, which is the name of the context in the kubeconfig.
+// name returns the name of the kubeconfig's context, which serves as the cluster's name.
 func (c *cluster) name() string {
 	raw, _ := c.kube.ToRawKubeConfigLoader().RawConfig() // fleet returns the same error
 	return cmp.Or(*c.kube.Context, raw.CurrentContext)
 }
 
-// beginnings returns how commands begin that the user can copy, for kubectl and for kubectl accelerator. They include
-// those flags of this command that select the cluster and the user. Without these flags, a copied command would run
+// beginnings returns the beginnings of commands that the user can copy, for kubectl and for kubectl accelerator. They
+// include this command's flags that select the cluster and the user. Without these flags, a copied command would run
 // against another cluster.
 func beginnings(cmd *cobra.Command) [2]string {
 	kube := []string{"kubeconfig", "context", "cluster", "user", "as", "as-group"}
 	return [2]string{"kubectl" + shellFlags(cmd, kube...), program + shellFlags(cmd, append(kube, "namespace", "selector")...)}
 }
 
-// shellFlags formats those of these flags that were set, for a shell.
+// shellFlags formats the flags with these names for a shell, except those that weren't set.
 func shellFlags(cmd *cobra.Command, names ...string) string {
 	var out strings.Builder
 	for _, name := range names {

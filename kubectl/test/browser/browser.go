@@ -1,6 +1,6 @@
-// Package browser opens pages in Chromium. It is for tests only.
+// Package browser opens pages in Chromium, for tests.
 //
-// A [Page] must be used by one goroutine only. Its functions block until Chromium has answered.
+// A [Page] must be used by only one goroutine. Its methods block until Chromium responds.
 package browser
 
 import (
@@ -22,8 +22,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// Page is a page in Chromium. When the test ends, it fails if the page has sent a request to another address, or
-// printed an error.
+// Page is a page in Chromium. At its end, the test fails if the page has sent a request to another address, printed to
+// the console or thrown an exception.
 type Page struct {
 	t   *testing.T
 	ctx context.Context
@@ -33,8 +33,8 @@ type Page struct {
 	console []string
 }
 
-// Open opens an address in a window of this size, with the colour scheme light or dark, and waits until the expression
-// ready is true.
+// Open opens an address in a window of the given size, with the colour scheme light or dark, and waits until the
+// JavaScript expression ready is true.
 func Open(t *testing.T, address string, width, height int64, scheme, ready string) *Page {
 	t.Helper()
 	path := os.Getenv("ACCELERATOR_CHROMIUM")
@@ -71,8 +71,8 @@ func Open(t *testing.T, address string, width, height int64, scheme, ready strin
 		})
 		return err
 	}))
-	// Chromium cancels requests when a network interface of the machine appears or disappears. The page then lacks a
-	// file.
+	// Chromium cancels requests when one of the machine's network interfaces appears or disappears. If a file is
+	// missing from the page for this reason, open the page again.
 	patient.Await(t, "the page", func() error {
 		b.Do(chromedp.Navigate(address))
 		if got := b.Text(ready); got != "true" {
@@ -90,7 +90,7 @@ func Open(t *testing.T, address string, width, height int64, scheme, ready strin
 	return b
 }
 
-// Do performs these steps.
+// Do performs steps in the page.
 func (b *Page) Do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	if err := chromedp.Do(b.ctx, steps...); err != nil {
@@ -98,7 +98,7 @@ func (b *Page) Do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// Text returns the value of an expression, as text.
+// Text returns an expression's value as text.
 func (b *Page) Text(expression string) string {
 	b.t.Helper()
 	text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string]("String("+expression+")"))
@@ -108,7 +108,7 @@ func (b *Page) Text(expression string) string {
 	return text
 }
 
-// Await waits until the value of an expression contains a text.
+// Await waits until an expression's value contains want.
 func (b *Page) Await(expression, want string) {
 	b.t.Helper()
 	patient.Await(b.t, expression, func() error {
@@ -119,7 +119,7 @@ func (b *Page) Await(expression, want string) {
 	})
 }
 
-// Is compares the value of an expression.
+// Is compares an expression's value with want.
 func (b *Page) Is(what, expression, want string) {
 	b.t.Helper()
 	if got := b.Text(expression); got != want {
@@ -127,7 +127,7 @@ func (b *Page) Is(what, expression, want string) {
 	}
 }
 
-// Screenshot writes a picture of the page to a file.
+// Screenshot writes a screenshot of the page to a file.
 func (b *Page) Screenshot(path string) {
 	b.t.Helper()
 	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())

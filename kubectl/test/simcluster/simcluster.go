@@ -38,25 +38,25 @@ const User = "jane"
 // Command is the program that runs in a pod. It returns the exit code, or a negative number to break the connection.
 type Command func(ctx context.Context, args []string, stdout, stderr io.Writer) int
 
-// Pod is a pod of the plugin.
+// Pod is one of the plugin's pods.
 type Pod struct {
 	corev1.Pod
 	Run  Command
-	Logs []string // logs of its container, the current one last
+	Logs []string // its container's logs, oldest first; the last one is the current log
 }
 
-// Cluster is the API server.
+// Cluster is a simulated API server.
 type Cluster struct {
 	http *httptest.Server
 
 	mu      sync.Mutex
-	pods    map[string]*Pod // by namespace/name
-	denied  map[string]bool // VERB RESOURCE
-	failing map[string]bool // VERB RESOURCE
-	refusal *metav1.Status  // answer to the creation of pods; nil: they are created
+	pods    map[string]*Pod // by NAMESPACE/NAME
+	denied  map[string]bool // keys are VERB RESOURCE
+	failing map[string]bool // keys are VERB RESOURCE
+	refusal *metav1.Status  // response to the creation of a pod; if nil, the pod is created
 	asked   int
-	kubelet func(*Pod)        // nil: pods stay pending
-	objects map[string]string // JSON, by path
+	kubelet func(*Pod)        // if nil, pods stay pending
+	objects map[string]string // JSON by path
 }
 
 // Start starts an API server for a test.
@@ -81,7 +81,7 @@ func Start(t testing.TB, pods ...*Pod) *Cluster {
 		})
 	})
 	c.http = httptest.NewUnstartedServer(mux)
-	c.http.Config.ErrorLog = log.New(io.Discard, "", 0) // clients that break connections would be logged
+	c.http.Config.ErrorLog = log.New(io.Discard, "", 0) // don't log clients that break connections
 	c.http.StartTLS()
 	t.Cleanup(c.http.Close)
 	for _, p := range pods {
@@ -90,13 +90,13 @@ func Start(t testing.TB, pods ...*Pod) *Cluster {
 	return c
 }
 
-// Config returns a client configuration.
+// Config returns a client configuration for the API server.
 func (c *Cluster) Config() *rest.Config {
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.http.Certificate().Raw})
 	return &rest.Config{Host: c.http.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}
 }
 
-// Kubeconfig writes a client configuration to a file, and returns its path.
+// Kubeconfig writes a client configuration to a file, and returns the file's path.
 func (c *Cluster) Kubeconfig(t testing.TB) string {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{
@@ -115,7 +115,7 @@ func (c *Cluster) Kubeconfig(t testing.TB) string {
 	return path
 }
 
-// Set adds a pod, or replaces the pod that has the same name.
+// Set adds a pod, or replaces the pod with the same name.
 func (c *Cluster) Set(p *Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,22 +129,22 @@ func (c *Cluster) Delete(namespace, name string) {
 	delete(c.pods, namespace+"/"+name)
 }
 
-// Kubelet sets the function that handles a pod after its creation. accept calls Set with the pod's states.
+// Kubelet sets the function that handles a pod after the pod has been created. accept calls Set to change the pod's
+// state.
 func (c *Cluster) Kubelet(accept func(*Pod)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.kubelet = accept
 }
 
-// SetObject sets the JSON that is served at a path, for a node, a ConfigMap, the ResourceSlices, or another object or
-// list.
+// SetObject sets the JSON that is served at a path, such as a node, a ConfigMap, or the list of ResourceSlices.
 func (c *Cluster) SetObject(path, text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.objects[path] = text
 }
 
-// object serves the objects of a resource.
+// object returns a handler that serves the objects of a resource.
 func (c *Cluster) object(resource string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		verb := "get"
@@ -173,35 +173,36 @@ func (c *Cluster) Pods() []string {
 	return slices.Sorted(maps.Keys(c.pods))
 }
 
-// Deny removes a permission from the user, such as "list pods".
+// Deny removes one of the user's permissions, such as "list pods".
 func (c *Cluster) Deny(right string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.denied[right] = true
 }
 
-// Refuse makes the API server reject the creation of pods with this code and message.
+// Refuse makes the API server reject the creation of pods, with this code, reason and message.
 func (c *Cluster) Refuse(code int, reason metav1.StatusReason, words string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.refusal = &metav1.Status{Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Message: words}
 }
 
-// Fail makes requests fail, such as "get pods".
+// Fail makes a kind of request, such as "get pods", fail.
 func (c *Cluster) Fail(request string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.failing[request] = true
 }
 
-// Asked returns the number of commands that have run in pods.
+// Asked returns how many commands have been run in pods.
 func (c *Cluster) Asked() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.asked
 }
 
-// NewPod returns a running pod of a release, with the labels that the chart sets for an API (devicePlugin or dra).
+// NewPod returns a running pod that belongs to a release, with the labels that the chart sets for an API (devicePlugin
+// or dra).
 func NewPod(node, namespace, release, api string, run Command) *Pod {
 	name, yes := "accelerator-device-plugin", true
 	if api == "dra" {
@@ -233,7 +234,8 @@ func write(w http.ResponseWriter, code int, o any) {
 	_ = json.NewEncoder(w).Encode(o) // the client may have disconnected
 }
 
-// allowed reports whether the user has a permission. If not, it writes the same error as an API server with RBAC.
+// allowed reports whether the user has a permission. If not, allowed writes the error that an API server with RBAC
+// would send.
 func (c *Cluster) allowed(w http.ResponseWriter, verb, resource, namespace, name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -282,7 +284,7 @@ func (c *Cluster) list(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, found)
 }
 
-// pod returns the pod of a request. If there is none, it writes the error.
+// pod returns the pod that a request is for. If there is none, pod writes the error and returns nil.
 func (c *Cluster) pod(w http.ResponseWriter, r *http.Request) *Pod {
 	namespace, name := r.PathValue("namespace"), r.PathValue("name")
 	c.mu.Lock()
@@ -375,7 +377,7 @@ func (c *Cluster) logs(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, p.Logs[len(p.Logs)-back])
 }
 
-// exec runs a command, and writes its output with the protocol v5.channel.k8s.io.
+// exec runs a command and writes its output in the protocol v5.channel.k8s.io.
 func (c *Cluster) exec(w http.ResponseWriter, r *http.Request) {
 	if !c.allowed(w, "create", "pods/exec", r.PathValue("namespace"), r.PathValue("name")) {
 		return
@@ -403,7 +405,7 @@ func (c *Cluster) exec(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}()
-	var mu sync.Mutex // a program may write both streams at once
+	var mu sync.Mutex // a command may write to both streams at the same time
 	channel := func(id byte) io.Writer { return &channel{conn: conn, id: id, mu: &mu} }
 	code := p.Run(ctx, r.URL.Query()["command"], channel(remotecommand.StreamStdOut), channel(remotecommand.StreamStdErr))
 	if code < 0 {
@@ -419,11 +421,11 @@ func (c *Cluster) exec(w http.ResponseWriter, r *http.Request) {
 	_ = conn.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""))
 }
 
-// channel writes the messages of one stream.
+// channel writes a stream's messages.
 type channel struct {
 	conn *websocket.Conn
 	id   byte
-	mu   *sync.Mutex // of conn
+	mu   *sync.Mutex // guards conn
 }
 
 func (c *channel) Write(p []byte) (int, error) {
@@ -435,7 +437,7 @@ func (c *channel) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Prints returns a command that prints a text for `devices -o state`, and fails for all other arguments.
+// Prints returns a command that prints text if its arguments are `devices -o state`, and fails otherwise.
 func Prints(text string) Command {
 	return func(_ context.Context, args []string, stdout, stderr io.Writer) int {
 		if got := strings.Join(args, " "); got != "accelerator-device-plugin devices -o state" {
@@ -447,14 +449,14 @@ func Prints(text string) Command {
 	}
 }
 
-// Node is the answer of a pod of the plugin. The answer can change.
+// Node holds the answer of one of the plugin's pods, which can change.
 type Node struct {
 	mu      sync.Mutex
 	text    string
 	changed chan struct{}
 }
 
-// NewNode returns a Node with the answer text.
+// NewNode returns a Node whose answer is text.
 func NewNode(text string) *Node { return &Node{text: text, changed: make(chan struct{})} }
 
 // Set changes the answer.
@@ -466,7 +468,7 @@ func (n *Node) Set(text string) {
 	n.changed = make(chan struct{})
 }
 
-// Run is the [Command] of the node's pod. It knows `devices -o state` and `watch -o state`.
+// Run is the [Command] for the node's pod. It supports `devices -o state` and `watch -o state`.
 func (n *Node) Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	got := strings.Join(args, " ")
 	follows := strings.HasPrefix(got, "accelerator-device-plugin watch -o state --for ")

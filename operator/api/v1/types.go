@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GroupVersion is the group and version of the type.
+// GroupVersion is the type's API group and version.
 var GroupVersion = schema.GroupVersion{Group: "deviceplugin.intel.com", Version: "v1"}
 
 // KindFpgaDevicePlugin is the kind of [FpgaDevicePlugin].
@@ -60,12 +60,12 @@ type FpgaDevicePluginSpec struct {
 
 // The types of conditions.
 const (
-	// ConditionAccepted is true if the chart accepts the spec, and all objects of the plugin are applied.
+	// ConditionAccepted is true if the chart accepts the spec and all of the plugin's objects have been applied.
 	ConditionAccepted = "Accepted"
-	// ConditionAvailable is true if each matching node has a ready plugin with the current spec. It is false if the
-	// spec is not accepted.
+	// ConditionAvailable is true if a plugin with the current spec is ready on every matching node. It is false if the
+	// spec isn't accepted.
 	ConditionAvailable = "Available"
-	// ConditionImageReplaced is true if spec.image is Intel's and therefore not used.
+	// ConditionImageReplaced is true if spec.image is Intel's image, which isn't used.
 	ConditionImageReplaced = "ImageReplaced"
 	// ConditionInitImageUnneeded is true if spec.initImage is set even though it has no effect.
 	ConditionInitImageUnneeded = "InitImageUnneeded"

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GroupVersion is the group and version of the types.
+// GroupVersion is the types' API group and version.
 var GroupVersion = schema.GroupVersion{Group: "fpga.intel.com", Version: "v2"}
 
 // AddToScheme adds the types to a scheme.
@@ -19,7 +19,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 // The modes of an AcceleratorFunction.
 const (
 	ModeAF     = "af"     // ports that have the AFU
-	ModeRegion = "region" // cards of the interface, programmed with the AFU before the container starts
+	ModeRegion = "region" // cards with the interface, which are programmed with the AFU before the container starts
 )
 
 // AcceleratorFunctionSpec describes the function that a name stands for.
@@ -45,7 +45,7 @@ type FpgaRegionSpec struct {
 	InterfaceID string `json:"interfaceId"`
 }
 
-// ConditionReady is the type of the condition that shows whether pods can request the name.
+// ConditionReady is the type of the condition that reports whether pods can request the name.
 const ConditionReady = "Ready"
 
 // MappingStatus shows the resource that a name stands for.

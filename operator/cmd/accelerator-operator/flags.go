@@ -18,7 +18,7 @@ import (
 // namespaceFile contains the pod's namespace.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// settings contains the values of the flags.
+// settings holds the values of the flags.
 type settings struct {
 	kubeconfig           string
 	namespace            string
@@ -94,7 +94,7 @@ func parse(args []string, out io.Writer) (settings, error) {
 	return s, s.check()
 }
 
-// check returns an error if a value is not valid.
+// check returns an error if a setting isn't valid.
 func (s settings) check() error {
 	if err := names.ValidateNamespace(s.domain); err != nil {
 		return fmt.Errorf("--resource-namespace: %w", err)

@@ -25,12 +25,12 @@ var version = "devel"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	// Restore the default action, so that a second signal kills the process.
+	// Restore the signals' default action, so that a second signal kills the process.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run runs a command line, and returns the exit code.
+// run runs the command with these arguments, and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	s, err := parse(args, stderr)
 	switch {
@@ -62,7 +62,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func newLogger(s settings, w io.Writer) *zap.Logger {
 	level, err := zapcore.ParseLevel(s.logLevel)
 	if err != nil {
-		level = zapcore.InfoLevel // parse has checked the name
+		level = zapcore.InfoLevel // can't happen, because parse has checked the level
 	}
 	encoder := zapcore.NewJSONEncoder(logevent.Keys())
 	if s.logFormat == "console" {

@@ -37,14 +37,14 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/plugins"
 )
 
-// path is the URL path to which the API server sends pods.
+// path is the URL path to which API servers send pods.
 const path = "/pods"
 
-// readyTimeout limits a readiness check. It is shorter than the default timeout of a probe, so that the kubelet
-// receives the reason.
+// readyTimeout is the time limit for a readiness check. It is shorter than the default timeout of a probe, so that the
+// kubelet receives the reason for a failure.
 const readyTimeout = 800 * time.Millisecond
 
-// serve blocks until the context ends or a part fails.
+// serve runs the operator until ctx is done or a part of it fails.
 func serve(ctx context.Context, s settings, log *zap.Logger) error {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(v2.AddToScheme(scheme), corev1.AddToScheme(scheme), admissionv1.AddToScheme(scheme)); err != nil {
@@ -54,15 +54,15 @@ func serve(ctx context.Context, s settings, log *zap.Logger) error {
 	if err != nil {
 		return err
 	}
-	// Do not limit requests, because the API server has its own limit. With client-go's limit of five per second,
-	// writing the status of some hundred mappings would take minutes.
+	// Don't limit requests, because the API server has limits of its own. With client-go's limit of five per second,
+	// writing the status of a few hundred mappings would take minutes.
 	config.QPS = -1
 	config.UserAgent = "accelerator-operator/" + version
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
-			// Watch only the two objects of the injector, because the operator has no permission to read others.
+			// Watch only the injector's two objects, because the operator isn't allowed to read any others.
 			ByObject: map[client.Object]cache.ByObject{
 				&admissionv1.MutatingWebhookConfiguration{}: {Field: fields.OneTermEqualSelector("metadata.name", s.webhookConfiguration)},
 				&corev1.Secret{}: {
@@ -71,12 +71,12 @@ func serve(ctx context.Context, s settings, log *zap.Logger) error {
 				},
 			},
 		},
-		Metrics:                       metricsserver.Options{BindAddress: "0"}, // both are served below
+		Metrics:                       metricsserver.Options{BindAddress: "0"}, // metrics and health checks are served below
 		HealthProbeBindAddress:        "0",
 		LeaderElection:                s.leaderElection,
 		LeaderElectionID:              s.lease(),
 		LeaderElectionNamespace:       s.namespace,
-		LeaderElectionReleaseOnCancel: true, // the process ends when Start returns
+		LeaderElectionReleaseOnCancel: true, // safe because the process exits when Start returns
 	})
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func serve(ctx context.Context, s settings, log *zap.Logger) error {
 	return tasks.Wait()
 }
 
-// listenAndServe serves handler on an address until the context ends. It does nothing if the address is 0.
+// listenAndServe serves handler on an address until ctx is done. It does nothing if the address is 0.
 func listenAndServe(ctx context.Context, flag, address string, handler http.Handler, log *zap.Logger) error {
 	if address == "0" {
 		return nil
@@ -124,9 +124,9 @@ func listenAndServe(ctx context.Context, flag, address string, handler http.Hand
 	return nil
 }
 
-// lease returns the lease's name. Replicas that do not inject the CA use another lease than replicas that do. Otherwise
-// an upgrade that turns the injection on would get stuck: the old replicas hold their lease until the new ones are
-// ready, and the new ones are ready only after a leader has injected the CA.
+// lease returns the lease's name. Replicas that inject the CA use a different lease from replicas that don't. Otherwise
+// an upgrade that turns injection on would get stuck: the old replicas hold the lease until the new ones are ready, but
+// the new ones aren't ready until a leader has injected the CA.
 func (s settings) lease() string {
 	if s.mappings && s.tlsCertDir == "" && s.webhookConfiguration != "" {
 		return "accelerator-operator"
@@ -134,10 +134,10 @@ func (s settings) lease() string {
 	return "accelerator-operator-without-ca"
 }
 
-// addMappings adds admission, its certificates, and the status of mappings to the manager. It adds a readiness check to
-// checks.
+// addMappings adds everything for mappings to the manager: admission, its certificates, and the controllers for
+// statuses. It also adds a readiness check to checks.
 func addMappings(ctx context.Context, mgr ctrl.Manager, s settings, m *metrics.Metrics, checks map[string]healthz.Checker, log *zap.Logger) error {
-	// Admission reads both kinds from the cache, even in replicas that do not run a controller.
+	// Admission reads both kinds from the cache, even in replicas that don't run the controllers.
 	for _, object := range []client.Object{&v2.AcceleratorFunction{}, &v2.FpgaRegion{}} {
 		if _, err := mgr.GetCache().GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("watch of mappings: %w", err)
@@ -184,8 +184,8 @@ func addMappings(ctx context.Context, mgr ctrl.Manager, s settings, m *metrics.M
 	)
 }
 
-// ready returns a check that the replica can answer the webhook: it serves TLS, its cache has been filled, and trusted
-// has returned no error at least once. trusted may be nil.
+// ready returns a readiness check. The replica is ready if it is serving TLS, its cache has been filled, and trusted
+// has returned nil at least once. trusted itself may be nil.
 func ready(serves func() error, mappings cache.Cache, trusted func(context.Context) error) healthz.Checker {
 	var once atomic.Bool
 	return func(req *http.Request) error {
@@ -207,7 +207,7 @@ func ready(serves func() error, mappings cache.Cache, trusted func(context.Conte
 	}
 }
 
-// restConfig returns the client configuration from a kubeconfig file, or from the pod.
+// restConfig returns the client configuration from a kubeconfig file or, if kubeconfig is "", from the pod.
 func restConfig(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig != "" {
 		return clientcmd.BuildConfigFromFlags("", kubeconfig)

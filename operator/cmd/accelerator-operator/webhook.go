@@ -20,17 +20,17 @@ import (
 // webhookServer serves the webhook over TLS. It implements [manager.Runnable].
 type webhookServer struct {
 	port        int
-	handler     http.Handler // of path
+	handler     http.Handler // handles requests for path
 	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	clientCA    string // file of the CA; if empty, clients need no certificate
+	clientCA    string // path of the CA file; "" if clients don't need a certificate
 	log         *zap.Logger
 	listening   atomic.Bool
 }
 
-// NeedLeaderElection implements [manager.LeaderElectionRunnable]. It returns false because every replica serves.
+// NeedLeaderElection implements [manager.LeaderElectionRunnable]. It returns false, because every replica serves.
 func (*webhookServer) NeedLeaderElection() bool { return false }
 
-// Start serves until the context ends.
+// Start serves until ctx is done.
 func (s *webhookServer) Start(ctx context.Context) error {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: s.certificate}
 	if s.clientCA != "" {

@@ -24,13 +24,13 @@ const (
 )
 
 const (
-	gather      = 10 * time.Second // after a change; if a registry is down, all its references fail
-	pace        = time.Minute      // between two writes; a registry may change the text of its errors with each attempt
-	repeatAfter = 30 * time.Minute // until the same Event is written again: API servers keep it for an hour
+	gather      = 10 * time.Second // how long to wait for more changes: if a registry is down, all its references fail
+	pace        = time.Minute      // minimum time between two writes, because a registry's error text may differ with each attempt
+	repeatAfter = 30 * time.Minute // when an unchanged Event is written again, because API servers keep Events for only an hour
 )
 
-// recorder writes Events about failing references to the pod. All references that fail at the same time share one
-// Event. Otherwise each node would write an Event for each reference when a registry is down.
+// recorder writes Events about failing references for the pod. References that fail at the same time share one Event.
+// Otherwise, when a registry is down, each node would write an Event for each reference.
 type recorder struct {
 	writer *apiserver.Writer
 	pod    apiserver.Object
@@ -39,10 +39,10 @@ type recorder struct {
 	log    *zap.Logger
 }
 
-// run writes Events until ctx ends. Then it returns nil.
+// run writes Events until ctx is done. It always returns nil.
 func (r *recorder) run(ctx context.Context, changed <-chan struct{}) error {
 	defer r.writer.Close()
-	var last apiserver.Event // Name is "" if none was written
+	var last apiserver.Event // Name is "" until one has been written
 	repeat := time.NewTicker(repeatAfter)
 	defer repeat.Stop()
 	for {
@@ -52,7 +52,7 @@ func (r *recorder) run(ctx context.Context, changed <-chan struct{}) error {
 		case <-changed:
 		case <-repeat.C:
 			if last.Warning {
-				last.Message = "" // so that it is written again
+				last.Message = "" // write it again
 			}
 		}
 		if !backoff.Wait(ctx, max(gather, pace-time.Since(last.Last))) {
@@ -78,8 +78,7 @@ func (r *recorder) run(ctx context.Context, changed <-chan struct{}) error {
 	}
 }
 
-// write writes an Event. It retries until the API server has accepted or rejected the Event. It returns false if ctx
-// has ended.
+// write writes an Event, retrying until the API server has accepted or rejected it. It returns false if ctx is done.
 func (r *recorder) write(ctx context.Context, e apiserver.Event) bool {
 	for {
 		err := apiserver.ErrNotFound
@@ -92,7 +91,7 @@ func (r *recorder) write(ctx context.Context, e apiserver.Event) bool {
 		switch {
 		case ctx.Err() != nil:
 			return false
-		case err == nil, errors.Is(err, apiserver.ErrExists): // it exists after an attempt whose answer was lost
+		case err == nil, errors.Is(err, apiserver.ErrExists): // it exists if the answer to an earlier attempt was lost
 			r.writer.Passed(true)
 			return true
 		case errors.Is(err, apiserver.ErrRefused), errors.Is(err, apiserver.ErrNotFound), errors.Is(err, apiserver.ErrEnding):
@@ -105,8 +104,8 @@ func (r *recorder) write(ctx context.Context, e apiserver.Event) bool {
 	}
 }
 
-// summary returns the reason and the message of the Event about these references. If none has failed but some have not
-// been tried yet, both are "".
+// summary returns the reason and message of an Event about these references. Both are "" if none has failed but some
+// haven't been tried yet.
 func summary(states []keep.State) (reason, message string) {
 	failed := slices.DeleteFunc(slices.Clone(states), func(s keep.State) bool { return s.Result != keep.Failed })
 	if len(failed) == 0 {

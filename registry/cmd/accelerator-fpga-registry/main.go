@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	_ "golang.org/x/crypto/x509roots/fallback" // Mozilla's authorities, for systems without any, such as the image
+	_ "golang.org/x/crypto/x509roots/fallback" // Mozilla's CA certificates, for systems without any, such as our image
 	"oras.land/oras-go/v2/registry"
 
 	"b-com.com/accelerator-device-plugin/internal/release"
@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 2
 }
 
-// short turns a text, which may come from a registry, into one line of limited length.
+// short shortens a text, which may come from a registry, to one line of limited length.
 func short(text string) string {
 	const longest = 1000
 	if len(text) > longest {
@@ -59,7 +59,7 @@ func short(text string) string {
 	return terminal.Escape(text)
 }
 
-// failure is an error of a command whose command line was valid.
+// failure is an error that isn't caused by the command line.
 type failure struct{ error }
 
 func (f failure) Unwrap() error { return f.error }
@@ -101,7 +101,7 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// settings contains the flags that pull and push share.
+// settings holds the flags that pull and push share.
 type settings struct {
 	caFile  string
 	plain   bool
@@ -128,7 +128,7 @@ func (s *settings) addTo(cmd *cobra.Command) {
 	}
 }
 
-// open returns a client that does not report progress.
+// open returns a client that doesn't report progress.
 func (s *settings) open() (*transfer.Client, error) {
 	c := &transfer.Client{PlainHTTP: s.plain, Stall: 30 * time.Second, UserAgent: "accelerator-fpga/" + release.Version(version)}
 	if s.caFile != "" {
@@ -148,7 +148,7 @@ func (s *settings) open() (*transfer.Client, error) {
 	return c, err
 }
 
-// client returns a client that shows its progress on stderr, and a context that ends after --timeout.
+// client returns a client that shows its progress on stderr, and a context that expires after --timeout.
 func (s *settings) client(cmd *cobra.Command, doing string, ref registry.Reference) (*transfer.Client, context.Context, func(), error) {
 	c, err := s.open()
 	if err != nil {

@@ -1,13 +1,12 @@
-// Command cert-manager runs one of the parts of cert-manager, from the packages of its module:
+// Command cert-manager runs one of cert-manager's components, from the packages of its module:
 //
 //	cert-manager controller|webhook|cainjector [FLAG…]
 //
-// cert-manager's own commands are not part of its module, but of modules that are not published. This command replaces
-// them for `make e2e`. It runs the controllers that issue and renew Certificates of CA and self-signed issuers, the
-// whole webhook, and the whole CA injector. It does not have leader election, metrics, and the issuers for ACME, Vault
-// and Venafi.
+// cert-manager's own commands are in modules that are not published. This command replaces them in `make e2e`. It runs
+// the controllers that issue and renew Certificates for CA and self-signed issuers, the complete webhook and the
+// complete CA injector. It does not support leader election, metrics, or ACME, Vault and Venafi issuers.
 //
-// The name of this module begins with the name of cert-manager's module, because the webhook is in an internal package.
+// The name of this module begins with the name of cert-manager's module because the webhook is an internal package.
 // cert-manager's own commands do the same.
 package main
 
@@ -42,7 +41,7 @@ import (
 	"github.com/cert-manager/cert-manager/pkg/util"
 	"github.com/cert-manager/cert-manager/pkg/webhook/options"
 
-	// The controllers and issuers, which register themselves.
+	// Controllers and issuers, which register themselves.
 	_ "github.com/cert-manager/cert-manager/pkg/controller/certificaterequests/approver"
 	_ "github.com/cert-manager/cert-manager/pkg/controller/certificaterequests/ca"
 	_ "github.com/cert-manager/cert-manager/pkg/controller/certificaterequests/selfsigned"
@@ -85,7 +84,7 @@ func run(ctx context.Context, args []string) error {
 	return fmt.Errorf("found %q, want controller, webhook or cainjector", part)
 }
 
-// runController runs all registered controllers. The chart's flags are not needed: they concern only parts that are
+// runController runs all registered controllers. It ignores the chart's flags, which only configure features that are
 // missing here, and the namespace of ClusterIssuers.
 func runController(ctx context.Context) error {
 	factory, err := controller.NewContextFactory(ctx, controller.ContextOptions{
@@ -101,7 +100,7 @@ func runController(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", ":9403") // the chart's liveness probe
+	listener, err := net.Listen("tcp", ":9403") // for the chart's liveness probe
 	if err != nil {
 		return err
 	}
@@ -119,7 +118,7 @@ func runController(ctx context.Context) error {
 	return tasks.Wait()
 }
 
-// runWebhook runs the webhook with the flags of cert-manager.
+// runWebhook runs the webhook with cert-manager's flags.
 func runWebhook(ctx context.Context, args []string) error {
 	config, err := options.NewWebhookConfiguration()
 	if err != nil {
@@ -140,7 +139,7 @@ func runWebhook(ctx context.Context, args []string) error {
 	return server.Run(ctx)
 }
 
-// runInjector injects CAs into all kinds of objects that can contain one.
+// runInjector injects CAs into every kind of object that can contain one.
 func runInjector(ctx context.Context) error {
 	scheme := runtime.NewScheme()
 	err := errors.Join(clientscheme.AddToScheme(scheme), certmanager.AddToScheme(scheme),
@@ -155,7 +154,7 @@ func runInjector(ctx context.Context) error {
 	manager, err := ctrl.NewManager(util.RestConfigWithUserAgent(config, "cainjector"), ctrl.Options{
 		Scheme:  scheme,
 		Metrics: metricsserver.Options{BindAddress: "0"},
-		// The cache contains only the metadata of Secrets.
+		// Cache only the metadata of Secrets.
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 	})
 	if err != nil {

@@ -19,27 +19,27 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Root is the directory of all files, except the kubelet's files with fixed paths. It is not below /tmp or /run,
-// because these may be mounted with nodev, and then device nodes would not work.
+// Root is the directory for all of the cluster's files, except those whose paths are fixed in the kubelet. It is not
+// below /tmp or /run because these may be mounted with nodev, which disables device nodes.
 const Root = "/var/lib/adp-e2e"
 
 // NodeName is the node's name.
 const NodeName = "e2e"
 
-// patience is the longest time to wait for a part.
+// patience is how long to wait for a part to come up.
 const patience = 2 * time.Minute
 
-// Options contains a cluster's settings.
+// Options configures a cluster.
 type Options struct {
-	Bin    string    // directory of the binaries; its subdirectory cni contains the CNI plugins
-	Logs   string    // directory for a log of each process
-	Output io.Writer // receives a line for each part that is up
+	Bin    string    // directory of the binaries; its subdirectory cni holds the CNI plugins
+	Logs   string    // directory for the log of each process
+	Output io.Writer // receives a line for each part that comes up
 }
 
 // Cluster is a running cluster.
 type Cluster struct {
 	Client     kubernetes.Interface
-	Kubeconfig string // of an administrator
+	Kubeconfig string // path; authenticates as an administrator
 
 	Options
 	lock   net.Listener
@@ -49,9 +49,9 @@ type Cluster struct {
 	processes map[string]*process
 }
 
-// Up starts a cluster, and returns when its node is ready. After an error, it removes all parts.
+// Up starts a cluster, and returns when its node is ready. If Up fails, it removes everything that it has started.
 func Up(ctx context.Context, o Options) (*Cluster, error) {
-	// An abstract socket, because its name becomes free when the process ends.
+	// The lock is an abstract socket, because the kernel frees its name when the process ends.
 	lock, err := net.Listen("unix", "@"+Root)
 	if err != nil {
 		return nil, fmt.Errorf("another cluster of make e2e is running: %w", err)
@@ -100,14 +100,14 @@ func (c *Cluster) up(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config.QPS = -1 // no limit in the client
+	config.QPS = -1 // no client-side limit
 	if c.Client, err = kubernetes.NewForConfig(config); err != nil {
 		return err
 	}
 	return c.startAll(ctx)
 }
 
-// startAll starts all parts. It waits for a part only if the next part needs it when it starts.
+// startAll starts all parts. It waits for a part only where the next one needs it to be up.
 func (c *Cluster) startAll(ctx context.Context) error {
 	if err := c.start("etcd", "containerd", "kube-apiserver"); err != nil {
 		return err
@@ -155,7 +155,7 @@ func (c *Cluster) nodeReady(ctx context.Context) error {
 	return nil
 }
 
-// Node reads the node from the API server.
+// Node returns the node from the API server.
 func (c *Cluster) Node(ctx context.Context) (*corev1.Node, error) {
 	return c.Client.CoreV1().Nodes().Get(ctx, NodeName, metav1.GetOptions{})
 }
@@ -184,7 +184,7 @@ func (c *Cluster) await(ctx context.Context, name string, up func(context.Contex
 	}
 }
 
-// Ended returns an error if one of the processes has ended unexpectedly.
+// Ended returns an error if a process has ended unexpectedly.
 func (c *Cluster) Ended() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -196,13 +196,13 @@ func (c *Cluster) Ended() error {
 	return nil
 }
 
-// StopKubelet ends the kubelet. Containers keep running.
+// StopKubelet stops the kubelet. Containers keep running.
 func (c *Cluster) StopKubelet() error { return c.stop("kubelet") }
 
-// StartKubelet starts the kubelet, but does not wait until it answers.
+// StartKubelet starts the kubelet without waiting until it is ready.
 func (c *Cluster) StartKubelet() error { return c.start("kubelet") }
 
-// StopAPIServer ends the API server. The other parts keep running and retry.
+// StopAPIServer stops the API server. The other parts keep running and retry.
 func (c *Cluster) StopAPIServer() error { return c.stop("kube-apiserver") }
 
 // StartAPIServer starts the API server, and returns when it is ready.
@@ -221,7 +221,7 @@ func (c *Cluster) Kill(name string) {
 	}
 }
 
-// EndedPart reports whether a part is not running.
+// EndedPart reports whether a part has ended or was never started.
 func (c *Cluster) EndedPart(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -239,7 +239,7 @@ func (c *Cluster) Signal(name string, signal syscall.Signal) error {
 	return nil
 }
 
-// Start starts a part that was killed or has ended by itself, and returns when the part answers.
+// Start restarts a part that was killed or has ended on its own, and returns when the part is up.
 func (c *Cluster) Start(ctx context.Context, name string) error {
 	c.Kill(name)
 	if err := c.start(name); err != nil {
@@ -254,11 +254,10 @@ func (c *Cluster) Start(ctx context.Context, name string) error {
 	return c.await(ctx, name, up)
 }
 
-// EndPods ends the containers of all pods without the kubelet, as a reboot does.
+// EndPods ends the containers of all pods without involving the kubelet, as a reboot would.
 func (c *Cluster) EndPods(ctx context.Context) error { return removeSandboxes(ctx) }
 
-// Run runs one of the binaries as an administrator of the cluster, and returns its stdout. An error includes its
-// stderr.
+// Run runs one of the binaries as a cluster administrator and returns its stdout. Errors include its stderr.
 func (c *Cluster) Run(ctx context.Context, name string, args ...string) (string, error) {
 	if name == "ctr" {
 		args = append([]string{"--address", ContainerdSocket, "--namespace", "k8s.io"}, args...)
@@ -274,7 +273,7 @@ func (c *Cluster) Run(ctx context.Context, name string, args ...string) (string,
 	return string(out), err
 }
 
-// Import imports the images of an archive into containerd.
+// Import imports the images in an archive into containerd.
 func (c *Cluster) Import(ctx context.Context, archive string) error {
 	_, err := c.Run(ctx, "ctr", "images", "import", archive)
 	return err

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	apiServer  = "https://" + serviceIP // port 443, as the service
+	apiServer  = "https://" + serviceIP // port 443, like the service
 	etcdClient = "http://" + nodeIP + ":2379"
 	etcdPeer   = "http://" + nodeIP + ":2380"
 )
@@ -20,7 +20,7 @@ const ContainerdSocket = Root + "/run/containerd.sock"
 //go:embed config
 var configs embed.FS
 
-// writeConfigs writes the configuration of the parts: the files in config, and a kubeconfig for each of [users].
+// writeConfigs writes the configuration files: those in the directory config, and a kubeconfig for each of [users].
 func writeConfigs(bin string) error {
 	templates, err := template.ParseFS(configs, "config/*")
 	if err != nil {
@@ -75,7 +75,7 @@ func arguments(name string) []string {
 			"--service-account-issuer=https://kubernetes.default.svc",
 			"--service-account-key-file=" + pki("now-sa.pub"), "--service-account-signing-key-file=" + pki("now-sa.key"),
 			"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true",
-			// Without kube-proxy, the API server must connect to webhooks at the addresses of their pods.
+			// Without kube-proxy, the API server must connect directly to the pods of a webhook.
 			"--enable-aggregator-routing=true",
 			"--kubelet-client-certificate=" + pki("admin.crt"), "--kubelet-client-key=" + pki("admin.key"),
 			"--kubelet-certificate-authority=" + pki("ca.crt"), "--kubelet-preferred-address-types=InternalIP",
@@ -94,7 +94,7 @@ func arguments(name string) []string {
 	return nil
 }
 
-// control returns the arguments that the controller manager and the scheduler have in common.
+// control returns the arguments shared by the controller manager and the scheduler.
 func control(name, port string) []string {
 	kubeconfig := dir(name + ".kubeconfig")
 	return []string{

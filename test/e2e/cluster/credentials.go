@@ -9,24 +9,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Credentials are the credentials with which pods and the API server authenticate each other, at one step of a
-// rotation.
+// Credentials selects the credentials with which pods and the API server authenticate each other. Each value is a step
+// of a rotation.
 type Credentials int
 
-// The steps of a rotation, in their order.
+// The steps of a rotation, in order.
 const (
-	// FirstCredentials are the credentials of a new cluster.
+	// FirstCredentials are those of a new cluster.
 	FirstCredentials Credentials = iota
 
-	// With BothCredentials, pods get both CAs, and tokens that are signed with the next key. The API server still has
-	// the first certificate, and accepts tokens of both keys.
+	// With BothCredentials, pods receive both CAs, and tokens signed with the next key. The API server still serves the
+	// first certificate, and accepts tokens signed with either key.
 	BothCredentials
 
-	// With NextCredentials, the API server has a certificate of the next CA, and accepts only tokens of the next key.
+	// With NextCredentials, the API server serves a certificate of the next CA, and only accepts tokens signed with the
+	// next key.
 	NextCredentials
 )
 
-// files returns the contents of the files pki/now-NAME, as files below pki.
+// files maps each file pki/now-NAME to the files below pki that it consists of.
 func (c Credentials) files() map[string][]string {
 	files := map[string][]string{
 		"apiserver.crt": {"apiserver.crt"},
@@ -48,7 +49,7 @@ func (c Credentials) files() map[string][]string {
 	return files
 }
 
-// write writes the files of these credentials.
+// write writes the files pki/now-NAME.
 func (c Credentials) write(pki string) error {
 	for name, from := range c.files() {
 		if err := concatenate(pki, "now-"+name, from...); err != nil {
@@ -58,9 +59,9 @@ func (c Credentials) write(pki string) error {
 	return nil
 }
 
-// UseCredentials restarts the API server, the controller manager, the scheduler and the kubelet with these credentials.
-// The kubelet is restarted so that it requests new tokens, because it keeps tokens only in memory. The scheduler would
-// also reconnect by itself, but up to a minute later. UseCredentials returns when the node is ready.
+// UseCredentials restarts the API server, the controller manager, the scheduler and the kubelet with these credentials,
+// and returns when the node is ready. The kubelet must be restarted to request new tokens, because it caches tokens in
+// memory. The scheduler would reconnect on its own, but only up to a minute later.
 func (c *Cluster) UseCredentials(ctx context.Context, credentials Credentials) error {
 	for _, name := range []string{"kubelet", "kube-scheduler", "kube-controller-manager", "kube-apiserver"} {
 		if err := c.stop(name); err != nil {
@@ -83,7 +84,7 @@ func (c *Cluster) UseCredentials(ctx context.Context, credentials Credentials) e
 	if err != nil {
 		return err
 	}
-	err = c.await(ctx, "CA for pods", func(ctx context.Context) error { // without this, the kubelet may write the new CA a minute later
+	err = c.await(ctx, "CA for pods", func(ctx context.Context) error { // otherwise the kubelet may not write the new CA until a minute later
 		config, err := c.Client.CoreV1().ConfigMaps("kube-system").Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
 		if err == nil && config.Data["ca.crt"] != string(want) {
 			err = errors.New("ConfigMap kube-root-ca.crt is not up to date")

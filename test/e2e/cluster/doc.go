@@ -1,14 +1,14 @@
 // Package cluster runs a one-node Kubernetes cluster on this machine: etcd, API server, controller manager, scheduler,
 // containerd and kubelet, built from the Go modules of their projects.
 //
-// The cluster is isolated from the machine. It listens on the addresses of its own bridge, which belong to the networks
-// for benchmarks (RFC 2544), and its files are below [Root]. Only paths that are constants of the kubelet are
-// elsewhere: /var/lib/kubelet, cgroups, sysctls. [CheckHost] rejects a machine where a kubelet is running or has run.
-// [Cluster.Down] ends all processes and removes all files and interfaces. If the process is killed before that, the
-// next [Up] does it.
+// The cluster is isolated from the machine. It listens on the addresses of its own bridge, which are in the range
+// reserved for benchmarks (RFC 2544), and keeps its files below [Root]. The exceptions are paths that are fixed in the
+// kubelet: /var/lib/kubelet, cgroups and sysctls. [CheckHost] rejects a machine where a kubelet is or has been running.
+// [Cluster.Down] ends all processes and removes all files and interfaces. If this process is killed before that, the
+// next [Up] cleans up.
 //
-// There is no kube-proxy, and network policies are not enforced. The only service that is needed is the service of the
-// API server, and the API server listens on its address itself.
+// There is no kube-proxy, and network policies are not enforced. The only service that the tests need is the API
+// server's, and the API server itself listens on that service's address.
 //
-// A [Cluster] must be used by one goroutine only.
+// A [Cluster] must be used by a single goroutine.
 package cluster

@@ -11,24 +11,23 @@ import (
 	"runtime"
 )
 
-// The images for sandboxes and for the pods of the stories.
+// The images of the sandboxes and of the stories' pods.
 const (
 	PauseImage    = "adp.e2e/pause:1"
 	WorkloadImage = "adp.e2e/workload:1"
 )
 
-// Images are these two images, each with the binary of test/e2e/workload.
+// Images lists these two images. Both contain the binary of test/e2e/workload.
 var Images = []Image{{Name: PauseImage}, {Name: WorkloadImage}}
 
-// Image is an image of one static binary.
+// Image is an image that contains one static binary.
 type Image struct {
 	Name string
-	Args []string // arguments of the binary, before the arguments of a container
-	User string   // user ID; empty: root
+	Args []string // arguments of the binary, which precede the container's
+	User string   // user ID; root if empty
 }
 
-// WriteImages writes an archive in the format of docker save. It contains images of the same binary, which is their
-// only file.
+// WriteImages writes an archive of images in the format of docker save. Each image contains only the given binary.
 func WriteImages(path, binary string, images []Image) error {
 	program, err := os.ReadFile(binary)
 	if err != nil {

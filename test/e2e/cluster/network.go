@@ -7,21 +7,21 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// The networks are those for benchmarks of devices (RFC 2544), which no real network uses.
+// The networks are in the range reserved for benchmarks (RFC 2544), which no real network uses.
 const (
 	bridge     = "adp-e2e"
 	nodeIP     = "198.18.0.1" // gateway of the pods; all parts listen on it
 	podNet     = "198.18.0.0/24"
-	serviceIP  = "198.18.1.1" // service of the API server, which listens on it
+	serviceIP  = "198.18.1.1" // address of the API server's service; the API server listens on it
 	serviceNet = "198.18.1.0/24"
 )
 
-// addBridge adds the bridge for the pods, with both addresses.
+// addBridge adds the bridge for the pods, with the addresses of the node and of the service.
 func addBridge() error {
 	attributes := netlink.NewLinkAttrs()
 	attributes.Name = bridge
-	// Without a fixed MAC address, a bridge takes the address of one of its ports, and another one when this port is
-	// removed. Pods would then send to the old address for half a minute.
+	// Without a fixed MAC address, a bridge takes the address of one of its ports, and changes it when that port is
+	// removed. Pods would then keep sending to the old address for half a minute.
 	attributes.HardwareAddr = net.HardwareAddr{0x02, 0, 198, 18, 0, 1}
 	link := &netlink.Bridge{LinkAttrs: attributes}
 	if err := netlink.LinkAdd(link); err != nil {

@@ -23,8 +23,8 @@ type authority struct {
 	key         *ecdsa.PrivateKey
 }
 
-// writePKI writes certificates and keys to dir, as NAME.crt and NAME.key: the ones of [newServing], one for each of
-// [users], and one for the kubelet's server. Below dir/next, it writes those of a second newServing for
+// writePKI writes certificates and keys to dir, as NAME.crt and NAME.key: those of [newServing], one pair for each of
+// [users], and one for the kubelet's server. It writes a second set from newServing to dir/next, for
 // [Cluster.UseCredentials]. trust.crt contains both CAs.
 func writePKI(dir string) error {
 	a, err := newServing(dir)
@@ -45,8 +45,8 @@ func writePKI(dir string) error {
 	return concatenate(dir, "trust.crt", "ca.crt", "next/ca.crt")
 }
 
-// newServing writes to dir a CA (ca), the certificate with which the API server serves (apiserver), and the key pair
-// that signs the tokens of service accounts (sa.key, sa.pub).
+// newServing writes three key pairs to dir: a CA (ca), the API server's serving certificate (apiserver), and the key
+// pair that signs service account tokens (sa.key, sa.pub).
 func newServing(dir string) (*authority, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func newServing(dir string) (*authority, error) {
 	return a, writePEM(filepath.Join(dir, "sa.pub"), "PUBLIC KEY", public)
 }
 
-// concatenate writes a file with the contents of others, all below dir.
+// concatenate concatenates several files into one. All names are relative to dir.
 func concatenate(dir, name string, from ...string) error {
 	var all []byte
 	for _, file := range from {
@@ -82,7 +82,7 @@ func concatenate(dir, name string, from ...string) error {
 	return os.WriteFile(filepath.Join(dir, name), all, 0o600)
 }
 
-// users are the users that get a kubeconfig, with the subjects of their certificates.
+// users lists the users that get a kubeconfig, with the subject of each one's certificate.
 var users = map[string]pkix.Name{
 	"admin":                   {CommonName: "admin", Organization: []string{"system:masters"}},
 	"kube-controller-manager": {CommonName: "system:kube-controller-manager"},
@@ -102,7 +102,7 @@ func newAuthority(dir string) (*authority, error) {
 	return a, a.sign("ca", a.certificate, key.Public())
 }
 
-// issue makes a certificate that both a server and a client can use.
+// issue issues a certificate for use by both servers and clients.
 func (a *authority) issue(name string, subject pkix.Name, addresses ...string) error {
 	key, err := newKey(filepath.Join(a.dir, name+".key"))
 	if err != nil {
@@ -125,8 +125,8 @@ func (a *authority) sign(name string, c *x509.Certificate, public crypto.PublicK
 	return writePEM(filepath.Join(a.dir, name+".crt"), "CERTIFICATE", der)
 }
 
-// unsigned returns a certificate that is not signed yet. It is valid for a month, because a cluster may be kept for a
-// long time.
+// unsigned returns a certificate that has yet to be signed. It is valid for a month, because a cluster may be kept
+// running.
 func unsigned(subject pkix.Name) *x509.Certificate {
 	now := time.Now()
 	return &x509.Certificate{

@@ -11,19 +11,19 @@ import (
 	"time"
 )
 
-// grace is how long a process can take to end before it is killed.
+// grace is how long a process may take to end before it is killed.
 const grace = 10 * time.Second
 
-// process is a running part of the cluster.
+// process is a running process of the cluster.
 type process struct {
 	name, log string
 	cmd       *exec.Cmd
-	done      chan struct{} // closed when the process has ended and err is set
+	done      chan struct{} // closed once the process has ended and err is set
 	err       error
 }
 
-// start starts parts. Each part has its own session, so Ctrl-C ends only this process, which then ends the parts in the
-// right order. If this process is killed, the kernel kills the parts.
+// start starts parts. Each part runs in its own session, so that Ctrl-C reaches only this process, which then stops the
+// parts in the right order. If this process is killed, the kernel kills the parts.
 func (c *Cluster) start(names ...string) error {
 	for _, name := range names {
 		p := &process{name: name, log: filepath.Join(c.Logs, name+".log"), done: make(chan struct{})}
@@ -33,7 +33,7 @@ func (c *Cluster) start(names ...string) error {
 		}
 		p.cmd = exec.Command(filepath.Join(c.Bin, name), arguments(name)...)
 		p.cmd.Stdout, p.cmd.Stderr = log, log
-		// containerd looks for its shim and for runc in PATH.
+		// containerd looks up its shim and runc in PATH.
 		p.cmd.Env = append(os.Environ(), "PATH="+c.Bin+":"+os.Getenv("PATH"))
 		p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 		err = p.cmd.Start()
@@ -52,7 +52,7 @@ func (c *Cluster) start(names ...string) error {
 	return nil
 }
 
-// stop ends a part, if it is running.
+// stop stops a part, if it is running.
 func (c *Cluster) stop(name string) error {
 	p := c.forget(name)
 	if p == nil {
@@ -71,7 +71,7 @@ func (c *Cluster) stop(name string) error {
 	return nil
 }
 
-// forget removes a part from the list of those that must run. It returns the part's process, or nil.
+// forget marks a part as intentionally stopped. It returns the part's process, or nil.
 func (c *Cluster) forget(name string) *process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +80,7 @@ func (c *Cluster) forget(name string) *process {
 	return p
 }
 
-// ended returns an error if the process has ended by itself.
+// ended returns an error if the process has ended on its own.
 func (p *process) ended() error {
 	select {
 	case <-p.done:

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// processes returns the contents of this file in /proc/PID for all processes.
+// processes returns the content of /proc/PID/FILE for every process, by PID.
 func processes(file string) map[int]string {
 	all := map[int]string{}
 	paths, _ := filepath.Glob("/proc/[0-9]*/" + file)
@@ -22,14 +22,14 @@ func processes(file string) map[int]string {
 		if err != nil {
 			continue
 		}
-		if text, err := os.ReadFile(path); err == nil && len(text) > 0 { // a zombie has no command line
+		if text, err := os.ReadFile(path); err == nil && len(text) > 0 { // zombies have no command line
 			all[pid] = string(text)
 		}
 	}
 	return all
 }
 
-// killRest kills the remaining processes in containers, and the shims of the cluster's containerd.
+// killRest kills the processes left in containers, and the shims of the cluster's containerd.
 func killRest() error {
 	end := time.Now().Add(grace)
 	for {
@@ -52,11 +52,11 @@ func killRest() error {
 	}
 }
 
-// podCgroups returns the directories of the cgroups of pods, parents first. [CheckHost] has made sure that there were
-// none before.
+// podCgroups returns the directories of the pods' cgroups, parents first. All of them are the cluster's: [CheckHost]
+// has checked that there were none before.
 func podCgroups() []string {
 	var dirs []string
-	// They are below the hierarchy of cgroup v2, or below each hierarchy of v1.
+	// With cgroup v1, each hierarchy has its own.
 	roots, _ := filepath.Glob("/sys/fs/cgroup/kubepods")
 	more, _ := filepath.Glob("/sys/fs/cgroup/*/kubepods")
 	for _, root := range append(roots, more...) {
@@ -70,7 +70,7 @@ func podCgroups() []string {
 	return dirs
 }
 
-// PodProcesses returns the processes in the cgroups of pods, sorted.
+// PodProcesses returns the sorted PIDs of all processes in the cgroups of pods.
 func PodProcesses() []int {
 	var pids []int
 	for _, dir := range podCgroups() {
@@ -85,7 +85,7 @@ func PodProcesses() []int {
 	return slices.Compact(pids)
 }
 
-// removeCgroups removes the cgroups of pods. They must not contain any processes.
+// removeCgroups removes the cgroups of pods, which must not contain any processes.
 func removeCgroups() error {
 	var errs error
 	for _, dir := range slices.Backward(podCgroups()) {
@@ -108,7 +108,7 @@ func unmountRest() error {
 			paths = append(paths, unescape(fields[1]))
 		}
 	}
-	for _, path := range slices.Backward(paths) { // the last mount first
+	for _, path := range slices.Backward(paths) { // last mount first
 		err = errors.Join(err, syscall.Unmount(path, syscall.MNT_DETACH))
 	}
 	return err
@@ -124,12 +124,12 @@ func ours(path string) bool {
 	return false
 }
 
-// unescape decodes the kernel's escapes for blanks in a path, such as \040.
+// unescape decodes the kernel's escapes for whitespace and backslashes in a path, such as \040.
 func unescape(path string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
 }
 
-// Programs returns the processes of a program in pods. name is the command's name in /proc/PID/comm.
+// Programs returns the processes in pods that run a program. name is the program's name in /proc/PID/comm.
 func Programs(name string) []int {
 	in := PodProcesses()
 	return slices.DeleteFunc(running(name), func(pid int) bool { return !slices.Contains(in, pid) })

@@ -5,56 +5,58 @@ import (
 	"slices"
 )
 
-// Limits define how patient the checker is. Times are in seconds.
+// Limits defines how patient the checker is. Times are in seconds.
 type Limits struct {
-	// Sample is how long something must seem wrong before it counts. A shorter time may come from the sampling:
-	// containers and offers are sampled one after the other, and the kernel may list a process for a little longer.
+	// Sample is how long something must look wrong before it counts. Anything shorter may be an artifact of sampling:
+	// containers and offers are sampled in turn, and the kernel may list a process for a little longer than it runs.
 	Sample float64
-	// Late is the longest time from the beginning of a sample to its line, which contains what the sample has found, or
-	// that it could not be read. If there is no line after this time, nothing has changed.
+	// Late is the longest time from the start of a sample until the line with its result, which may be that nothing
+	// could be read. If there is no line after this time, nothing has changed.
 	Late float64
 
-	// These times count only while nothing is disturbed. Settle is how long a fault disturbs after its end.
+	// The following limits only count time in which nothing is disturbed. Settle is how long the effects of a fault
+	// last after its end.
 	Settle  float64
-	Publish float64 // from a fault of a port until the scheduler must know about it
-	Serve   float64 // how long a pod may wait although there are enough ports
-	Away    float64 // how long a port that is fit and free may not be offered under any name
-	// Recorded replaces Away for [Offers.Recorded]. A driver that starts together with the kubelet can't tell whether
-	// such a port is free, or belongs to an init container, and withholds it for --tombstone-grace.
+	Publish float64 // from a port's fault until the scheduler must know about it
+	Serve   float64 // how long a pod may wait even though enough ports are free
+	Away    float64 // how long a fit and free port may stay unoffered
+	// Recorded replaces Away for the ports in [Offers.Recorded]. A driver that starts at the same time as the kubelet
+	// cannot tell whether such a port is free or belongs to an init container, so it withholds the port for
+	// --tombstone-grace.
 	Recorded float64
 
-	Quick  float64 // like Serve and Away, but at the end of a quiet time and by any clock
-	Memory float64 // by how many MiB a part may grow
+	Quick  float64 // like Serve and Away, but at the end of a quiet time, and by any clock
+	Memory float64 // how many MiB a part may grow by
 	Files  int     // how many more descriptors a part may open
 }
 
-// DefaultLimits are the limits for a cluster that shares its machine.
+// DefaultLimits are the limits for a cluster that shares its machine with other work.
 var DefaultLimits = Limits{Sample: 0.25, Late: 7, Settle: 15, Publish: 5, Serve: 120, Away: 60, Recorded: 330, Quick: 20, Memory: 16, Files: 10}
 
-// Checker finds what is wrong in a history. Most rules are about something that must not last. Their [condition] is
-// evaluated after each line. It becomes a violation when it has been true for longer than a limit. Times are compared
-// with the time up to which the samplers are known to have looked, and not with the time of the newest line. Otherwise,
-// when a sampler is late, a container would seem to live longer than it did.
+// Checker finds violations in a history. Most rules are about states that must not last. Each such state is a
+// [condition], which is evaluated after every line and becomes a violation if it is true for longer than its limit.
+// Durations are measured up to the time for which the samplers have reported, not up to the newest line. Otherwise,
+// whenever a sampler was late, a container would seem to live longer than it did.
 //
-// Rules that demand something of the plugin within a time count only time without disturbance. Their clock stands still
-// from the beginning of a fault until [Limits.Settle] after its end. A fault does not restart the clock: a soak has
-// faults all the time, so a pod that is never served would never be found. But whenever a condition is briefly not
-// true, it starts over.
+// Rules that require the plugin to act in time only count undisturbed time. Their clock stops when a fault begins, and
+// continues [Limits.Settle] after the fault has ended. A fault does not reset the clock: a soak has faults all the
+// time, so otherwise a pod that is never served would never be noticed. But a condition that becomes false, even
+// briefly, starts over.
 type Checker struct {
 	limits Limits
 
 	ports      map[string]*Port
-	numbers    map[string]*number // of device nodes
-	pods       map[string]*pod    // by UID, all pods that have existed
-	live       map[string]*pod    // pods that may hold devices, or that are waiting
+	numbers    map[string]*number // by device node number
+	pods       map[string]*pod    // all pods that have ever existed, by UID
+	live       map[string]*pod    // pods that are waiting or may hold devices
 	names      map[string]*pod    // the newest pod of each name
 	containers map[int]*container // running containers, by PID
 
 	offers       *Offers // nil before the first sample
 	unread       bool
-	noSlices     bool // the slices are unread, but the kubelet's offers are known
+	noSlices     bool // the slices could not be read, but the kubelet's offers could
 	conditions   map[string]*condition
-	waited       map[string]*condition // the newest condition of each pod that has waited although there were enough ports
+	waited       map[string]*condition // by pod name: its newest condition of waiting despite free ports
 	round        int
 	calm         calm
 	now          float64 // time of the newest line
@@ -66,7 +68,7 @@ type Checker struct {
 	summary Summary
 }
 
-// condition is something that is true now, and wrong if it lasts.
+// condition is a state that exists now, and that becomes a violation if it lasts.
 type condition struct {
 	wrong Wrong
 	clock
@@ -76,21 +78,21 @@ type condition struct {
 	reported     bool
 }
 
-// clock selects which time counts for a condition.
+// clock selects which time counts towards a condition's limit.
 type clock int
 
 const (
-	sampledClock clock = iota // time up to which containers were sampled
-	readClock                 // time up to which offers were sampled
-	bothClock                 // time up to which both were sampled
-	calmClock                 // time during which nothing was disturbed
+	sampledClock clock = iota // time up to which containers have been sampled
+	readClock                 // time up to which offers have been sampled
+	bothClock                 // time up to which both have been sampled
+	calmClock                 // time in which nothing was disturbed
 )
 
-// calm is a clock that stands still while something is disturbed.
+// calm is a clock that stops while something is disturbed.
 type calm struct {
-	open  map[int]bool // operations that disturb at the moment
-	since float64      // if there are none: when the clock started again
-	total float64      // what it showed before that
+	open  map[int]bool // the operations that disturb at the moment
+	since float64      // if open is empty, when the clock last continued
+	total float64      // what the clock showed at that time
 }
 
 func (c *calm) at(t float64) float64 {
@@ -113,14 +115,14 @@ func (c *calm) end(n int, t, settle float64) {
 	}
 }
 
-// unreadable stands for a disturbance that is not an operation.
+// unreadable is a disturbance that is not an operation: the offers cannot be read.
 const unreadable = -1
 
 type pod struct {
 	Pod
 	created, createdCalm     float64
 	scheduled, scheduledCalm float64
-	given, numbers           map[string]bool // ports, and device node numbers, of its containers
+	given, numbers           map[string]bool // ports, and device node numbers, that its containers have had
 	running                  int             // number of running containers
 	served                   bool
 }
@@ -132,10 +134,11 @@ type container struct {
 	judged bool
 }
 
-// number is the number of a device node. Kernel drivers may give it to another port after its card was pulled.
+// number describes a device node number. After a card was pulled, its driver may assign the number to a port of another
+// card.
 type number struct {
 	owners []owner
-	unfit  []span // times at which no fit port had the number
+	unfit  []span // when no fit port had the number
 }
 
 type owner struct {
@@ -144,10 +147,10 @@ type owner struct {
 }
 
 type span struct {
-	from, to, calm float64 // the calm clock at from
+	from, to, calm float64 // calm is the calm clock at from
 }
 
-const forever = 1e18 // the end of something that has not ended
+const forever = 1e18 // end of something that has not ended yet
 
 // NewChecker returns a checker for a new history.
 func NewChecker(limits Limits) *Checker {
@@ -195,8 +198,8 @@ func (c *Checker) Add(line Line) []Wrong {
 	return found
 }
 
-// advance sets the times up to which the samplers have looked. A sample that finds a new container began after the
-// container did. Containers that the sample did not find have had their lines before that. A sampler that writes no
+// advance updates the times up to which the samplers have looked. A sample that finds a new container began after the
+// container did, and has already written the lines for the containers that it no longer found. A sampler that writes no
 // lines is assumed to have looked up to Late ago.
 func (c *Checker) advance(line Line) {
 	c.looked, c.read = max(c.looked, c.now-c.limits.Late), max(c.read, c.now-c.limits.Late)
@@ -222,7 +225,7 @@ func (c *Checker) time(of clock) float64 {
 	return c.calm.at(c.now)
 }
 
-// overdue returns the violations from conditions that have lasted too long.
+// overdue returns the violations for conditions that have exceeded their limits.
 func (c *Checker) overdue() []Wrong {
 	var found []Wrong
 	for _, key := range slices.Sorted(maps.Keys(c.conditions)) {
@@ -243,7 +246,7 @@ func (c *Checker) overdue() []Wrong {
 	return found
 }
 
-// observe evaluates all conditions. While offers can't be read, conditions that need them keep their state.
+// observe evaluates all conditions. While the offers cannot be read, conditions that depend on them keep their state.
 func (c *Checker) observe() {
 	c.round++
 	c.observeShared()
@@ -264,7 +267,7 @@ func (c *Checker) observe() {
 	}
 }
 
-// known reports whether the offers are known that conditions with this clock need.
+// known reports whether the offers that conditions with this clock depend on are known.
 func (c *Checker) known(of clock) bool {
 	switch of {
 	case sampledClock:
@@ -275,7 +278,7 @@ func (c *Checker) known(of clock) bool {
 	return !c.unread || c.noSlices
 }
 
-// holds records that a condition is true.
+// holds records that a condition is true at the moment.
 func (c *Checker) holds(key string, of clock, since, limit float64, wrong func() Wrong) *condition {
 	x := c.conditions[key]
 	if x == nil {
@@ -320,7 +323,7 @@ func (c *Checker) addPod(p Pod) []Wrong {
 	return found
 }
 
-// serve records that a pod got what it requested.
+// serve records that a pod has got what it requested.
 func (c *Checker) serve(p *pod) {
 	if p.served {
 		return
@@ -359,7 +362,8 @@ func (k *container) open() []string {
 	return slices.Compact(all)
 }
 
-// at returns the ports that had the number at a time. If there were none, it returns the last port that had it before.
+// at returns the ports that had the number at time t. If there were none, it returns the last port to have had it
+// before.
 func (n *number) at(t float64) (ports []string) {
 	for _, o := range n.owners {
 		if o.from <= t && t <= o.to {
@@ -376,8 +380,8 @@ func (n *number) at(t float64) (ports []string) {
 	return ports
 }
 
-// without reports whether no fit port had the number up to the time until, at least since the time calm of the calm
-// clock.
+// without reports whether the number belonged to no fit port between calm, a time of the calm clock, and until. It
+// returns when that period began, which may be earlier than calm.
 func (n *number) without(calm, until float64) (since float64, ok bool) {
 	for _, s := range n.unfit {
 		if s.calm <= calm && s.to > until {
@@ -387,7 +391,7 @@ func (n *number) without(calm, until float64) (since float64, ok bool) {
 	return 0, false
 }
 
-// unfitness returns the reason why a port must not be offered, or "".
+// unfitness returns why a port must not be offered, or "".
 func (p *Port) unfitness() string {
 	switch {
 	case p.Node == "":
@@ -434,7 +438,7 @@ func (c *Checker) addPort(p Port) {
 		if n == nil {
 			continue
 		}
-		// A port whose state is unsure may be fit.
+		// A port in an unsure state may be fit.
 		fit := slices.ContainsFunc(n.owners, func(o owner) bool {
 			return o.to == forever && (c.ports[o.port].unfitness() == "" || c.ports[o.port].Unsure)
 		})
@@ -448,7 +452,7 @@ func (c *Checker) addPort(p Port) {
 	}
 }
 
-// addOffers processes what is offered. After a time when nothing could be read, the conditions that need two samples
+// addOffers processes a sample of the offers. If nothing could be read before it, conditions that compare two samples
 // start over.
 func (c *Checker) addOffers(o Offers) {
 	known := c.known(readClock)

@@ -11,13 +11,13 @@ import (
 	"os"
 )
 
-// Writer writes a history line by line, so that the file contains all lines of a run that is killed.
+// Writer writes a history line by line, so that no lines are lost if the run is killed.
 type Writer struct{ w io.Writer }
 
-// NewWriter returns a Writer for a history.
+// NewWriter returns a Writer that writes a history to w.
 func NewWriter(w io.Writer) *Writer { return &Writer{w} }
 
-// Write writes a line. It rounds times to milliseconds.
+// Write writes a line, with its times rounded to milliseconds.
 func (w *Writer) Write(line Line) error {
 	line.At = rounded(line.At)
 	switch {
@@ -48,9 +48,9 @@ func (w *Writer) Write(line Line) error {
 
 func rounded(seconds float64) float64 { return math.Round(seconds*1000) / 1000 }
 
-// Read calls each for the lines of a history, in order, until each returns an error. If a run was killed, its last line
-// may be incomplete. It is left out then. Unknown fields are an error, because a history of another version may mean
-// something else.
+// Read calls each for every line of a history, in order, until each returns an error. The last line of a killed run may
+// be incomplete, and is skipped. Unknown fields are an error, because another version may have given the history a
+// different meaning.
 func Read(r io.Reader, each func(Line) error) error {
 	in := bufio.NewReaderSize(r, 1<<16)
 	at := 0.0
@@ -76,7 +76,7 @@ func Read(r io.Reader, each func(Line) error) error {
 	}
 }
 
-// parse parses a line. It must have exactly one field besides the time.
+// parse parses a line, which must have exactly one field besides the time.
 func parse(text []byte) (line Line, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
@@ -99,7 +99,7 @@ func parse(text []byte) (line Line, err error) {
 	return line, nil
 }
 
-// ReadFile returns the lines of a history in a file.
+// ReadFile returns the lines of the history in a file.
 func ReadFile(path string) (lines []Line, err error) {
 	file, err := os.Open(path)
 	if err != nil {

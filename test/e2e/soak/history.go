@@ -1,14 +1,14 @@
-// Package soak judges what happened in a soak, which runs random operations on a real cluster, with faults.
+// Package soak judges the history of a soak, which runs random operations and faults on a real cluster.
 //
-// The command e2e runs the operations, and writes a history: one line of JSON for each operation and each observation.
-// This package defines the lines. A [Checker] reads only these lines, either while they are written or later from the
-// file. So it knows what containers can open, what the node offers and what the simulated hardware is like. It does not
-// know what the daemon believes.
+// The command e2e runs the operations and writes the history: a line of JSON for each operation and each observation.
+// This package defines these lines. A [Checker] reads nothing else, either as they are written or later from the file.
+// So it knows which devices containers can open, what the node offers, and the state of the simulated hardware, but not
+// what the daemon believes.
 package soak
 
-// Line is a line of a history. In addition to the time, exactly one field is set.
+// Line is a line of a history. Exactly one field is set in addition to the time.
 type Line struct {
-	At float64 `json:"t"` // seconds since the beginning of the run, by the monotonic clock
+	At float64 `json:"t"` // seconds since the start of the run, by the monotonic clock
 
 	Run       *Run       `json:"run,omitempty"` // the first line
 	Op        *Op        `json:"op,omitempty"`
@@ -28,89 +28,88 @@ type Run struct {
 	Began   string `json:"began"`   // wall clock, RFC 3339
 }
 
-// Op is the beginning of an operation. It contains everything that is needed to repeat the operation.
+// Op is the start of an operation. It contains everything needed to repeat the operation.
 type Op struct {
-	N      int      `json:"n"`              // number of the operation, from 1
-	Lane   string   `json:"lane,omitempty"` // operations of a lane run one after the other
+	N      int      `json:"n"`              // number of the operation, counted from 1
+	Lane   string   `json:"lane,omitempty"` // operations in the same lane run one at a time
 	Kind   string   `json:"kind"`           // such as pod, delete, plug, kill, stop, upgrade
 	Target string   `json:"target,omitempty"`
 	Args   []string `json:"args,omitempty"`
 
-	// Disturbs is true for a fault of a part of the cluster or of the plugin. Until the operation has ended, and for a
-	// while afterwards, pods may wait longer and lists may be outdated.
+	// Disturbs is true if the operation is a fault of the plugin or of a part of the cluster. Until it has ended, and
+	// for a while afterwards, pods may wait longer and lists may be out of date.
 	Disturbs bool `json:"disturbs,omitempty"`
 }
 
 // Done is the end of an operation.
 type Done struct {
 	N     int    `json:"n"`
-	Error string `json:"error,omitempty"` // may be a refusal, and correct
+	Error string `json:"error,omitempty"` // can be a legitimate refusal
 }
 
-// Pod is the state of a pod of the soak after a change, as the API server shows it.
+// Pod is the new state of one of the soak's pods, as reported by the API server.
 type Pod struct {
 	Name      string         `json:"name"`
 	UID       string         `json:"uid"`
-	Wants     map[string]int `json:"wants,omitempty"` // number of devices by resource, or by [Claims]
+	Wants     map[string]int `json:"wants,omitempty"` // number of devices by resource name, or under [Claims]
 	Phase     string         `json:"phase"`           // Pending, Running, Succeeded, Failed; Gone
 	Scheduled bool           `json:"scheduled,omitempty"`
 	Deleting  bool           `json:"deleting,omitempty"`
-	MayFail   bool           `json:"mayFail,omitempty"` // may wait forever, for example for a card with its AFU
+	MayFail   bool           `json:"mayFail,omitempty"` // may wait forever, for example for a card with the pod's AFU
 	Why       string         `json:"why,omitempty"`     // why it is waiting or has failed
 }
 
-// Claims is the name under which pods get devices through claims, and under which slices offer them.
+// Claims is the name that stands for devices allocated through claims, and for the slices that offer them.
 const Claims = "claims"
 
-// Container is a container in one of the soak's pods. It was found running, or it has ended. Among the lines of one
-// sample, the lines of ended containers come first.
+// Container is a container of one of the soak's pods, which was found running or has ended. In each sample, the lines
+// for ended containers come first.
 type Container struct {
 	PID     int      `json:"pid"`
 	Pod     string   `json:"pod"`
 	UID     string   `json:"uid"`     // of the pod
-	Started float64  `json:"started"` // seconds since the beginning of the run; the kernel counts in steps of 10 ms
-	Nodes   []string `json:"nodes"`   // numbers of the device nodes of ports in its /dev: MAJOR:MINOR
-	Rules   []string `json:"rules"`   // numbers that its cgroup allows it to open
+	Started float64  `json:"started"` // seconds since the start of the run; the kernel's resolution is 10 ms
+	Nodes   []string `json:"nodes"`   // MAJOR:MINOR of the device nodes of ports in its /dev
+	Rules   []string `json:"rules"`   // MAJOR:MINOR of the devices that its cgroup allows it to open
 	Ended   bool     `json:"ended,omitempty"`
-	Seen    float64  `json:"seen,omitempty"` // if the container has ended: time of the last sample that found it running
+	Seen    float64  `json:"seen,omitempty"` // if the container has ended, when a sample last found it running
 }
 
-// Port is the state of a port of the simulated hardware after a change. The line is written when the change is
-// complete.
+// Port is the new state of a port of the simulated hardware. The line is written once the change is complete.
 type Port struct {
-	ID       string  `json:"id"`             // the daemon's ID for it: 01:00.0, 01:00.0-p1
+	ID       string  `json:"id"`             // its ID in the daemon: 01:00.0, 01:00.0-p1
 	Since    float64 `json:"since"`          // when the change began
-	Node     string  `json:"node,omitempty"` // number of its device node; "": its card is pulled
+	Node     string  `json:"node,omitempty"` // number of its device node; "" if its card has been pulled
 	AFU      string  `json:"afu,omitempty"`
 	Broken   string  `json:"broken,omitempty"` // reason
 	Cordoned bool    `json:"cordoned,omitempty"`
 	Excluded bool    `json:"excluded,omitempty"` // by the settings
-	Unsure   bool    `json:"unsure,omitempty"`   // it is being changed, or a change has failed, so it may be fit or not
+	Unsure   bool    `json:"unsure,omitempty"`   // may be fit or not: a change is in progress or has failed
 }
 
-// Offers maps each name to the IDs of the ports that it could give to a pod. These are the ports that the kubelet's
-// device manager lists as healthy, or that have no taint in a slice. A line is written for the first sample, and for
-// each sample that differs from the one before. If no sample could be read for a second, a line is written that
-// contains the reason, and the next sample has a line again. If only the slices cannot be read, because the API server
-// does not answer, each sample has a line with what the kubelet offers.
+// Offers maps each name to the IDs of the ports that pods can get under that name: those that the kubelet's device
+// manager lists as healthy, or that a slice lists without a taint. A line is written for the first sample, and for each
+// sample that differs from the previous one. If no sample can be read for a second, a line reports why, and the next
+// sample gets a line even if nothing has changed. If only the slices cannot be read, because the API server is down,
+// every sample gets a line with the kubelet's offers.
 type Offers struct {
 	Ports  map[string][]string `json:"ports,omitempty"`
-	Seen   float64             `json:"seen,omitempty"`   // when reading the previous sample began
-	Unread string              `json:"unread,omitempty"` // why no sample can be read; then Ports is unknown, or lacks the claims
-	// Recorded lists, while claims are offered, the ports that the kubelet's checkpoint records for a container, which may
-	// have ended long ago.
+	Seen   float64             `json:"seen,omitempty"`   // when reading of the previous sample began
+	Unread string              `json:"unread,omitempty"` // why no sample can be read; Ports is then empty, or lacks the claims
+	// Recorded lists the ports that the kubelet's checkpoint records for a container, which may have ended long ago. It
+	// is only set while claims are offered.
 	Recorded []string `json:"recorded,omitempty"`
 }
 
-// Quiet describes what was found after a time without operations, when all faults had ended.
+// Quiet describes the state after a time without operations and faults.
 type Quiet struct {
-	Since   float64            `json:"since"` // when the last operation had ended
+	Since   float64            `json:"since"` // when the last operation ended
 	Agreed  bool               `json:"agreed"`
-	Differ  []string           `json:"differ,omitempty"`      // what did not agree at the end of the time
-	Left    []string           `json:"left,omitempty"`        // left behind: sockets, specs, claims, locks
-	Waiting []string           `json:"waiting,omitempty"`     // pods that were waiting at the end of the time
+	Differ  []string           `json:"differ,omitempty"`      // what still disagreed at the end
+	Left    []string           `json:"left,omitempty"`        // what was left behind: sockets, specs, claims, locks
+	Waiting []string           `json:"waiting,omitempty"`     // pods that were still waiting at the end
 	Memory  map[string]float64 `json:"memory,omitempty"`      // resident memory of each part, in MiB
-	Files   map[string]int     `json:"descriptors,omitempty"` // open descriptors of each part
+	Files   map[string]int     `json:"descriptors,omitempty"` // open file descriptors of each part
 }
 
 // Wrong is a violation.

@@ -15,14 +15,14 @@ var pictureText string
 
 var picture = template.Must(template.New("picture").Parse(pictureText))
 
-// Sizes in pixels. The width of a second is chosen so that the whole picture is not wider than widest.
+// Sizes in pixels. The width of a second is chosen so that the picture is no wider than widest.
 const (
 	widest, widestSecond = 30000, 24.0
 	rowHeight, laneGap   = 14, 3
-	laneTop              = 34 // space for the axis, and for the violated rules
+	laneTop              = 34 // space for the axis and the violated rules
 )
 
-// page contains the data for the template.
+// page is the data for the template.
 type page struct {
 	Lasted             string
 	Run                *Run
@@ -35,7 +35,7 @@ type violation struct {
 	Wrong
 	At      float64
 	X       int
-	Excerpt []string // of the first violations
+	Excerpt []string // only set for the first violations
 }
 
 type box struct {
@@ -43,7 +43,8 @@ type box struct {
 	X, Y, Width, Height int
 }
 
-// Picture writes a history as an HTML page. It shows parts, ports and pods as lanes over time, and the violations.
+// Picture writes a history as an HTML page, which shows the parts, ports and pods as lanes over time, and the
+// violations.
 func Picture(w io.Writer, lines []Line) error {
 	last := 0.0
 	if len(lines) > 0 {
@@ -79,9 +80,9 @@ func Picture(w io.Writer, lines []Line) error {
 	return out.Flush()
 }
 
-// draw draws the events. Events with the same key share a row of their lane, and each lane has as few rows as possible.
+// draw draws the events. Events with the same key share a row, and each lane uses as few rows as possible.
 func (p *page) draw(events []*event, x func(float64) int) {
-	ends := map[string]float64{} // of the last event with each key
+	ends := map[string]float64{} // end of the last event with each key
 	for _, e := range events {
 		ends[e.key] = max(ends[e.key], e.until)
 	}
@@ -107,7 +108,7 @@ func (p *page) draw(events []*event, x func(float64) int) {
 	}
 	for _, e := range events {
 		b := box{Class: e.class, Title: e.String(), X: x(e.from), Y: tops[e.lane] + rows[e.key]*rowHeight, Width: max(1, x(e.until)-x(e.from))}
-		if b.Width > 7*len(e.label) { // if there is room for the label
+		if b.Width > 7*len(e.label) { // the label fits
 			b.Label = e.label
 		}
 		p.Bars = append(p.Bars, b)

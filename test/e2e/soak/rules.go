@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// judge finds ports that a container should not have got, and records which ports its pod has got. It does so as soon
-// as the time is known at which the pod was scheduled. It does so only once, so that a container that is restarted
-// later may have the ports again.
+// judge looks for ports that a container should not have been given, and records which ports its pod has been given. It
+// runs once per container, as soon as the pod's scheduling time is known. A container that is later restarted may have
+// its pod's ports again.
 func (c *Checker) judge(k *container) (found []Wrong) {
 	p := k.pod
 	if p == nil || !p.Scheduled || k.judged {
@@ -24,7 +24,7 @@ func (c *Checker) judge(k *container) (found []Wrong) {
 	for _, of := range k.open() {
 		n := c.numbers[of]
 		if n == nil {
-			continue // the number belongs to a node that is not a port
+			continue // the device node is not a port's
 		}
 		ports := n.at(k.Started)
 		known := p.numbers[of] || slices.ContainsFunc(ports, func(port string) bool { return p.given[port] })
@@ -43,7 +43,7 @@ func (c *Checker) judge(k *container) (found []Wrong) {
 	return found
 }
 
-// observeShared looks for two containers that have the same port.
+// observeShared looks for ports that containers of two pods have at the same time.
 func (c *Checker) observeShared() {
 	by := map[string][]*container{}
 	for _, pid := range slices.Sorted(maps.Keys(c.containers)) {
@@ -83,7 +83,8 @@ func (c *Checker) offered() map[string][]string {
 }
 
 // observeRenamed looks for ports that are offered under two names, or under a name other than the one under which a pod
-// has them. If a container has a device node whose number a port has got, the port must not be offered at all.
+// has them. It also looks for offered ports whose device number a container may open because another port used to have
+// it.
 func (c *Checker) observeRenamed(offered map[string][]string) {
 	for port, names := range offered {
 		if len(names) > 1 {
@@ -127,7 +128,7 @@ func wants(p Pod) string {
 	return strings.Join(all, " and ")
 }
 
-// holding contains the ports that pods may have, and the cards of these ports.
+// holding lists the ports that pods may have, and the cards of these ports.
 type holding struct{ ports, cards map[string]bool }
 
 func (c *Checker) held() holding {
@@ -141,7 +142,7 @@ func (c *Checker) held() holding {
 		for _, of := range k.open() {
 			add(slices.Values(c.owners(of)))
 		}
-		if k.pod != nil { // including a pod that was deleted by force
+		if k.pod != nil { // even if the pod was deleted by force
 			add(maps.Keys(k.pod.given))
 		}
 	}
@@ -157,10 +158,10 @@ func card(port string) string {
 	return before
 }
 
-// observeLost looks for ports that are fit and free, but not offered under any name. All ports of the card must be fit
-// and free, because they belong together in region mode. The rule does not apply while a pod is stuck that has not
-// started but may have got ports. It does not apply either while nothing is offered at all: then no daemon is running,
-// and a quiet time finds out if this stays so.
+// observeLost looks for ports that are fit and free, but not offered under any name. All other ports of the card must
+// be fit and free as well, because in region mode they form one device. The rule does not apply while a stuck pod,
+// which has not started, may have been given ports. Neither does it apply while nothing at all is offered, because then
+// no daemon is running. If that lasts, a quiet time will find it.
 func (c *Checker) observeLost(held holding, offered map[string][]string) {
 	if len(offered) == 0 {
 		return
@@ -189,8 +190,8 @@ func (c *Checker) observeLost(held holding, offered map[string][]string) {
 	}
 }
 
-// observeWaiting looks for pods that are waiting even though there are enough ports for all pods that are waiting for
-// the same names.
+// observeWaiting looks for pods that are waiting even though enough ports are free for all pods waiting for the same
+// names.
 func (c *Checker) observeWaiting(held holding) {
 	need, taken, free := map[string]int{}, map[string]int{}, map[string]int{}
 	var waiting []*pod
@@ -201,7 +202,7 @@ func (c *Checker) observeWaiting(held holding) {
 		}
 		for name, n := range p.Wants {
 			switch {
-			case waits || len(p.given) == 0: // it may have got ports that are not known
+			case waits || len(p.given) == 0: // it may have been given ports that are not known yet
 				need[name] += n
 			case p.Scheduled:
 				taken[name] += n
@@ -211,8 +212,8 @@ func (c *Checker) observeWaiting(held holding) {
 	if waiting == nil {
 		return
 	}
-	// The scheduler subtracts what pods have got from the number of healthy devices, even if the pods' own devices are
-	// not healthy.
+	// The scheduler subtracts the number of devices that pods have from the number of healthy devices, even if a pod's
+	// own devices are unhealthy.
 	for name, ports := range c.offers.Ports {
 		free[name] = units(name, ports, held)
 		if name != Claims {
@@ -239,8 +240,8 @@ func (c *Checker) observeWaiting(held holding) {
 	}
 }
 
-// units returns the minimum number of free devices. For claims, and for a resource of mode region, a device may be a
-// card with all its ports.
+// units returns the minimum number of free devices. A device may be a whole card for claims, and for resources of mode
+// region.
 func units(name string, ports []string, held holding) int {
 	free := map[string]bool{}
 	for _, port := range ports {
@@ -256,9 +257,9 @@ func units(name string, ports []string, held holding) int {
 	return len(free)
 }
 
-// addQuiet processes what was found in a quiet time. Something that must not last in undisturbed time must not exist at
-// the end of a quiet time either. If there are many faults, this finds more than the limits do, because they are seldom
-// reached.
+// addQuiet processes the findings of a quiet time. What must not last in undisturbed time must not exist at the end of
+// a quiet time either. Because frequent faults keep most conditions from ever reaching their limits, this finds
+// violations that the limits miss.
 func (c *Checker) addQuiet(q Quiet) (found []Wrong) {
 	c.summary.Quiet++
 	if !q.Agreed {
@@ -272,7 +273,7 @@ func (c *Checker) addQuiet(q Quiet) (found []Wrong) {
 			found = append(found, c.inQuiet(x, q)...)
 		}
 	}
-	for _, name := range q.Waiting { // the pod may have been deleted by now
+	for _, name := range q.Waiting { // the pod may since have been deleted
 		if x := c.waited[name]; x != nil {
 			found = append(found, c.inQuiet(x, q)...)
 		}

@@ -7,22 +7,21 @@ import (
 	"strings"
 )
 
-// Summary contains the numbers of a run. Times are in seconds.
+// Summary contains the figures for a run. Times are in seconds.
 type Summary struct {
 	Lasted, Undisturbed float64
 	Operations, Failed  map[string]int // by kind
 	Faults              map[string]int // by kind and target
 	Pods                int            // created pods
-	Started             int            // how many of them got what they wanted
+	Started             int            // pods that got what they requested
 	Containers          int
 	Changes             int // of the hardware
-	Offers              int // that differed
+	Offers              int // samples that differed from the previous one
 	Quiet               int // quiet times
 
-	// LongestServe is the longest time from the creation of a pod to its first container, or until it was Running. It
-	// includes time in which all ports were in use. LongestFree is the longest time that a pod waited even though there
-	// were enough ports. The fields with Calm count only the time without disturbance. They may belong to a different
-	// pod.
+	// LongestServe is the longest time from the creation of a pod until its first container or until it was Running. It
+	// includes time in which all ports were in use. LongestFree is the longest time that a pod waited even though
+	// enough ports were free. The Calm fields only count undisturbed time, and may be about other pods.
 	LongestServe, LongestCalmServe float64
 	LongestFree, LongestCalmFree   float64
 
@@ -53,7 +52,7 @@ func sum(counts map[string]int) (n int) {
 	return n
 }
 
-// String returns the numbers as lines for a terminal.
+// String formats the figures as lines for a terminal.
 func (s Summary) String() string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
@@ -76,7 +75,7 @@ func (s Summary) String() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// counts returns counts with the largest first.
+// counts formats counts, largest first.
 func counts(of map[string]int) string {
 	var all []string
 	for _, name := range slices.SortedFunc(maps.Keys(of), func(a, b string) int {
@@ -90,7 +89,7 @@ func counts(of map[string]int) string {
 	return strings.Join(all, ", ")
 }
 
-// minutes returns a time in minutes and seconds.
+// minutes formats a number of seconds as minutes and seconds.
 func minutes(seconds float64) string {
 	return fmt.Sprintf("%d:%02d", int(seconds)/60, int(seconds)%60)
 }

@@ -1,4 +1,4 @@
-// Command workload runs in the pods of the test.
+// Command workload runs in the containers of the tests.
 //
 //	workload          the sandbox container of a pod: reaps processes, and waits for a signal
 //	workload hold     prints a [report] as a line of JSON, and waits for a signal
@@ -16,15 +16,15 @@ import (
 	"syscall"
 )
 
-// report describes the devices that a container can see.
+// report describes the devices that a container has access to.
 type report struct {
-	Env   map[string]string // variables that begin with ACCELERATOR_
-	Nodes map[string]string // number, as MAJOR:MINOR, by name below /dev
-	Opens []string          // simulated devices that the container may open, as MAJOR:MINOR
-	Files map[string]string // original text of each mounted file of a BAR, by path
+	Env   map[string]string // variables whose names begin with ACCELERATOR_
+	Nodes map[string]string // MAJOR:MINOR, by name below /dev
+	Opens []string          // MAJOR:MINOR of the simulated devices that the container may open
+	Files map[string]string // original text of each mounted BAR file, by path
 }
 
-// answerAt is the offset in the file of a BAR at which the container writes ACCELERATOR_DEVICES.
+// answerAt is the offset in a BAR file at which the container writes ACCELERATOR_DEVICES.
 const answerAt = 2048
 
 func main() {
@@ -45,7 +45,7 @@ func main() {
 	}
 }
 
-// wait waits for SIGTERM or SIGINT. Meanwhile it reaps inherited processes.
+// wait waits for SIGTERM or SIGINT, and reaps orphaned processes until then.
 func wait() {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGCHLD)
@@ -61,7 +61,7 @@ func wait() {
 	}
 }
 
-// inspect returns the report of this container.
+// inspect returns a report about this container.
 func inspect() (report, error) {
 	r := report{Env: map[string]string{}, Nodes: map[string]string{}, Opens: []string{}}
 	for _, variable := range os.Environ() {
@@ -109,8 +109,8 @@ func inspect() (report, error) {
 	return r, nil
 }
 
-// exchange maps the first page of the file of a BAR, as programs for AWS cards do. It returns the text at the beginning
-// of the page, and writes the answer.
+// exchange maps the first page of a BAR file, as programs for AWS cards do. It returns the text at the beginning of the
+// page, and writes its answer.
 func exchange(path, answer string) (text string, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -126,8 +126,8 @@ func exchange(path, answer string) (text string, err error) {
 	return text, syscall.Munmap(page)
 }
 
-// try creates a device node, as root in a container can, and opens it. It returns nil if opening is allowed. In this
-// case the kernel's error is ENXIO, because there is no driver.
+// try creates a device node, as root in a container can, and opens it. It returns nil if the container may open the
+// device. The kernel then returns ENXIO, because there is no driver.
 func try(major, minor int) error {
 	const path = "/try"
 	defer os.Remove(path)

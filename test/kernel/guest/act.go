@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startProgram starts to program a card in the background. Use programmed to wait for the result.
+// startProgram starts programming a card in the background. Use programmed to wait for the result.
 func (r *rig) startProgram(fme, afu string, port []string) error {
 	n := 0
 	if len(port) > 0 {
@@ -25,8 +25,8 @@ func (r *rig) startProgram(fme, afu string, port []string) error {
 	return nil
 }
 
-// programmed waits for the result of startProgram, and returns an error unless it is as wanted: "ok", or the name of an
-// errno.
+// programmed waits for the result of startProgram, and returns an error unless the result is want: "ok" or the name of
+// an errno.
 func (r *rig) programmed(ctx context.Context, want string) error {
 	select {
 	case err := <-r.program:
@@ -44,7 +44,7 @@ func (r *rig) programmed(ctx context.Context, want string) error {
 	}
 }
 
-// movePort releases a port from the FME's physical function, or assigns it again.
+// movePort releases a port from the FME's physical function, or assigns it back.
 func (r *rig) movePort(request uintptr, fme string, port int) error {
 	f, err := r.opens.open(fme, 0)
 	if err != nil {
@@ -63,7 +63,7 @@ func (r *rig) exclusive(node string) error {
 	return f.Close()
 }
 
-// newest returns the latest lists that the kubelet has received, or nil if the kubelet isn't running.
+// newest returns the latest lists that the kubelet has received, or nil if no kubelet is running.
 func (r *rig) newest() lists {
 	if r.kubelet == nil {
 		return nil

@@ -17,11 +17,11 @@ import (
 
 const (
 	bundleDir = "/run/bundles"
-	cdiKind   = "fpga.intel.com/fpga" // kind of the daemon's CDI spec
+	cdiKind   = "fpga.intel.com/fpga" // kind of the CDI devices in the daemon's spec
 )
 
-// writeBundle writes the bundle of a container with this environment. As a container runtime would, it lets the CDI
-// library add the devices and their hooks from the specs in a directory. A device is given by its ID in the daemon, or
+// writeBundle writes the bundle of a container with these environment variables. As in a container runtime, the CDI
+// library adds the devices and their hooks from the specs in a directory. A device is given by its ID in the daemon, or
 // by the name of a CDI device.
 func writeBundle(dir, specs string, devices, env []string) error {
 	cache, err := cdi.NewCache(cdi.WithSpecDirs(specs), cdi.WithAutoRefresh(false))
@@ -52,7 +52,7 @@ func writeBundle(dir, specs string, devices, env []string) error {
 	return os.WriteFile(filepath.Join(dir, "config.json"), text, 0o600)
 }
 
-// containerSpec returns the spec of a container that runs "init container" and may not open any device.
+// containerSpec returns the spec of a container that runs "init container" and may not open any devices.
 func containerSpec(env []string) *oci.Spec {
 	return &oci.Spec{
 		Version: oci.Version,
@@ -66,7 +66,7 @@ func containerSpec(env []string) *oci.Spec {
 			{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "mode=755"}},
 			{Destination: "/sys", Type: "bind", Source: "/sys", Options: []string{"bind", "ro"}},
 			{Destination: "/init", Type: "bind", Source: "/init", Options: []string{"bind", "ro"}},
-			// This is as in an image with accelerator-fpga, and as a volume of the pod.
+			// As if the image contained accelerator-fpga, and the pod had a volume with bitstreams.
 			{Destination: tool, Type: "bind", Source: tool, Options: []string{"bind", "ro"}},
 			{Destination: "/bitstreams", Type: "bind", Source: bitstreamDir, Options: []string{"bind", "ro", "noexec"}},
 		},
@@ -79,9 +79,9 @@ func containerSpec(env []string) *oci.Spec {
 	}
 }
 
-// runInContainer is a container's process. If the variable OWN is set, it first programs its card with this file
-// from its volume. It opens each port in its /dev, and prints the port's AFU. It maps each BAR that it can write to,
-// and prints the first word in it.
+// runInContainer runs inside a container. If the variable OWN is set, it first programs its card with this file from
+// its volume. It opens each port in its /dev and prints the port's AFU. It maps each BAR that it can write to and
+// prints the BAR's first word.
 func runInContainer() error {
 	if file := os.Getenv("OWN"); file != "" {
 		fme, err := filepath.Glob("/dev/dfl-fme.*")
@@ -126,8 +126,8 @@ func runInContainer() error {
 	return nil
 }
 
-// mapResources maps the first page of each BAR of a PCI function, as a program does, and prints the first word in it.
-// It returns the number of mapped BARs. BARs whose files are read-only in this container are left out.
+// mapResources maps the first page of each BAR of a PCI function, as a program would, and prints the BAR's first word.
+// It skips BARs whose files are read-only in this container, and returns how many BARs it has mapped.
 func mapResources() (mapped int, err error) {
 	files, err := filepath.Glob("/sys/bus/pci/devices/*/resource[0-9]*")
 	for _, name := range files {

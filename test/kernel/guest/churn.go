@@ -16,7 +16,7 @@ import (
 // slots is the number of card slots: rp0 to rp3.
 const slots = 4
 
-// cycle plugs in a card and pulls it n times. It waits only for the kernel.
+// cycle plugs in a card and pulls it, n times. It waits only for the kernel.
 func (r *rig) cycle(n int, card []string) error {
 	for range n {
 		if err := errors.Join(r.plug(card), r.pull(card)); err != nil {
@@ -26,21 +26,21 @@ func (r *rig) cycle(n int, card []string) error {
 	return nil
 }
 
-// plug plugs in a card, and returns when the kernel has stopped sending uevents.
+// plug plugs in a card, and returns once the kernel no longer sends uevents.
 func (r *rig) plug(card []string) error {
 	_, err := r.host.ask("plug " + strings.Join(card, " "))
 	r.uevents.settle(r.ctx)
 	return err
 }
 
-// pull is the opposite of plug.
+// pull is the inverse of plug.
 func (r *rig) pull(card []string) error {
 	_, err := r.host.ask("unplug " + card[0])
 	r.uevents.settle(r.ctx)
 	return err
 }
 
-// slotOf returns the address of a card's function 0 in the form used in device IDs: 01:00.0 for rp0.
+// slotOf returns the address of a card's function 0, as used in device IDs: 01:00.0 for rp0.
 func slotOf(card []string) (string, error) {
 	slot, err := strconv.Atoi(strings.TrimPrefix(card[2], "rp"))
 	if err != nil || slot < 0 || slot >= slots {
@@ -49,7 +49,7 @@ func slotOf(card []string) (string, error) {
 	return fmt.Sprintf("%02x:00.0", slot+1), nil
 }
 
-// measure plugs in a card and pulls it n times. Each time it waits until the kubelet has received the change.
+// measure plugs in a card and pulls it, n times. Each time, it waits until the kubelet has received the change.
 func (r *rig) measure(ctx context.Context, n int, card []string) error {
 	device, err := slotOf(card)
 	if err != nil {
@@ -77,8 +77,8 @@ func (r *rig) measure(ctx context.Context, n int, card []string) error {
 	return nil
 }
 
-// await waits until the kubelet's lists satisfy the expectation. It does not query the daemon, because queries would
-// take processor time away from the measured path.
+// await waits until the kubelet's lists satisfy the expectation. It does not query the daemon, because that would take
+// processor time from what is being measured.
 func (r *rig) await(ctx context.Context, e story.Expectation) error {
 	for !met(e, r.newest().of(e.Resource)) {
 		if pause(ctx, 5*time.Millisecond) != nil {
@@ -98,7 +98,7 @@ func (r *rig) random(n int, seed string) error {
 	dice := rand.New(rand.NewPCG(number, 0))
 	models := []string{"a10", "d5005", "a10-vf"}
 	for range n {
-		// The guest may have released a card without a request.
+		// The guest may have released a card on its own.
 		plugged, err := r.host.ask("cards")
 		if err != nil {
 			return err

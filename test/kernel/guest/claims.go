@@ -17,7 +17,7 @@ const (
 	claimsDir     = "/run/claims"
 )
 
-// claims is a process that runs the claims code of the DRA driver.
+// claims is a process that runs the DRA driver's code for claims.
 type claims struct {
 	process *exec.Cmd
 	input   io.WriteCloser
@@ -59,12 +59,12 @@ func startClaims(log *journal) (*claims, error) {
 	return c, nil
 }
 
-// end ends the process, and returns an error if its exit status isn't 0.
+// end stops the process, and returns an error unless its exit status is 0.
 func (c *claims) end() error {
 	err := c.input.Close()
 	kill := time.AfterFunc(10*time.Second, func() { _ = c.process.Process.Kill() })
 	defer kill.Stop()
-	for range c.answers { // until the end
+	for range c.answers { // until the channel is closed
 	}
 	<-c.logged
 	if err := errors.Join(err, c.process.Wait()); err != nil {
@@ -106,7 +106,7 @@ func (r *rig) claim(ctx context.Context, request []string, wanted bool) error {
 	}
 }
 
-// endClaims ends the claims process, and removes the claims.
+// endClaims stops the claims process, and removes the claims.
 func (r *rig) endClaims() error {
 	if r.claims == nil {
 		return nil

@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// containerDir stands for the /dev of a container.
+// containerDir stands in for a container's /dev.
 const containerDir = "/run/container"
 
-// hold is a device that a pod holds.
+// hold is a device held by a pod.
 type hold struct{ pod, resource, device string }
 
-// hold assigns a device to a pod as the kubelet does: it calls the daemon's Allocate, stores the answer in the
-// checkpoint, and lists the device in the pod-resources API.
+// hold assigns a device to a pod in the same way as the kubelet: it calls the daemon's Allocate, records the answer in
+// the checkpoint, and lists the device in the pod-resources API.
 func (r *rig) hold(ctx context.Context, device, pod string) error {
 	if r.kubelet == nil {
 		return errors.New("the kubelet is not running")
@@ -37,7 +37,7 @@ func (r *rig) hold(ctx context.Context, device, pod string) error {
 	return nil
 }
 
-// release ends a pod: its devices are removed from the checkpoint and from the pod-resources API.
+// release ends a pod, and removes its devices from the checkpoint and the pod-resources API.
 func (r *rig) release(pod string) {
 	namespace, name, _ := strings.Cut(pod, "/")
 	r.pods.Release(namespace, name)
@@ -49,9 +49,9 @@ func (r *rig) release(pod string) {
 	})
 }
 
-// openNode opens a node, and keeps it open until closeNode or until the machine ends. A port must not be closed after
-// its card was removed. Otherwise the driver would read registers that are no longer mapped (Linux 6.1,
-// __afu_port_disable called by afu_release), and the kernel would oops.
+// openNode opens a device node, and keeps it open until closeNode or until the machine ends. A port must not be closed
+// after its card has been removed. Otherwise the driver reads registers that are no longer mapped, and the kernel
+// oopses (Linux 6.1, __afu_port_disable called by afu_release).
 func (r *rig) openNode(node string) error {
 	f, err := r.opens.open(node, 0)
 	if err == nil {
@@ -60,7 +60,7 @@ func (r *rig) openNode(node string) error {
 	return err
 }
 
-// openOwn opens the container's node the same way a process in the container would, and keeps it open like openNode.
+// openOwn opens the container's device node as a process in the container would, and keeps it open like openNode.
 func (r *rig) openOwn(node string) error {
 	f, err := os.OpenFile(filepath.Join(containerDir, node), os.O_RDWR, 0)
 	if err == nil {
@@ -69,8 +69,8 @@ func (r *rig) openOwn(node string) error {
 	return err
 }
 
-// closeNode closes the most recently opened node with this name. Its card must still be plugged in. The cards of nodes
-// that were opened earlier may have been removed.
+// closeNode closes the most recently opened device node with this name. Its card must still be plugged in. The cards of
+// nodes opened earlier may have been removed.
 func (r *rig) closeNode(node string) error {
 	for at, f := range slices.Backward(r.kept) {
 		if strings.HasSuffix(f.Name(), "/"+node) {
@@ -81,8 +81,8 @@ func (r *rig) closeNode(node string) error {
 	return fmt.Errorf("%s is not open", node)
 }
 
-// mknod creates a node in the container's /dev with the current device number of the host's node, as a container
-// runtime does.
+// mknod creates a device node in the container's /dev with the current number of the host's device node, as a container
+// runtime would.
 func (r *rig) mknod(node string) error {
 	var host unix.Stat_t
 	if err := unix.Stat(filepath.Join("/dev", node), &host); err != nil {
@@ -94,7 +94,7 @@ func (r *rig) mknod(node string) error {
 	return unix.Mknod(filepath.Join(containerDir, node), host.Mode, int(host.Rdev))
 }
 
-// reaches opens the container's node, and returns an error unless it has the device number of the device's port.
+// reaches opens the container's device node, and returns an error unless its number is that of the device's port.
 func (r *rig) reaches(node, device string) error {
 	dirs, err := ports()
 	if err != nil {

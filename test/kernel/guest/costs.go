@@ -18,14 +18,14 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
-// step is an action that is measured by itself.
+// step is an action that is measured separately.
 type step struct {
 	name string
 	do   func() error
 }
 
-// costs measures each step on the path from the kernel to the kubelet n times. The results explain the other numbers in
-// the tables. The card stays plugged in.
+// costs measures each step between the kernel and the kubelet n times. The results explain the other numbers in the
+// tables. The card stays plugged in.
 func (r *rig) costs(ctx context.Context, n int, card []string) error {
 	slot, err := slotOf(card)
 	if err != nil {
@@ -71,8 +71,8 @@ func (r *rig) costs(ctx context.Context, n int, card []string) error {
 	return errors.Join(err, listener.close(), client.Close(), peer.end())
 }
 
-// kernelCosts measures the kernel's own time between the uevents of a card, while no other
-// process uses the only processor.
+// kernelCosts measures the kernel's own time between the uevents of a card, while no other process uses the only
+// processor.
 func (r *rig) kernelCosts(n int, address string, card []string) error {
 	for i := range n + 1 {
 		begin := time.Now()
@@ -118,7 +118,7 @@ func (r *rig) time(n int, steps []step) error {
 	return nil
 }
 
-// attribute opens, reads and closes a file of sysfs.
+// attribute opens, reads and closes a sysfs file.
 func attribute(path string) error {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -129,10 +129,10 @@ func attribute(path string) error {
 	return errors.Join(err, unix.Close(fd))
 }
 
-// sendUEvent makes the kernel send a uevent of /dev/null.
+// sendUEvent makes the kernel send a uevent for /dev/null.
 func sendUEvent() error { return write("/sys/class/mem/null/uevent", "change") }
 
-// listener receives uevents like a typical Go program: in a goroutine that waits in the runtime's poller.
+// listener receives uevents as a typical Go program does: in a goroutine that waits in the runtime's poller.
 type listener struct {
 	socket   *os.File
 	received chan struct{}
@@ -157,7 +157,7 @@ func listenGo() (*listener, error) {
 			}
 			select {
 			case l.received <- struct{}{}:
-			default: // a uevent that the step for the kernel alone caused, without a receiver
+			default: // from the kernel-only step, which does not wait for the uevent
 			}
 		}
 	}()

@@ -26,17 +26,17 @@ const (
 	kubeletDir = "/run/kubelet"
 	podsSocket = "/run/pods/kubelet.sock"
 	cdiDir     = "/run/cdi"
-	configFile = "/run/settings.yaml" // written by the verb rule; a story starts the daemon with --config
+	configFile = "/run/settings.yaml" // written by the verb rule; stories pass it to the daemon with --config
 )
 
-// settings are the daemon's first flags. The story's flags follow them. With the default intervals, stories would take
-// long.
+// settings are the daemon's first flags. A story's own flags follow them. With the default intervals, stories would
+// take too long.
 var settings = []string{
 	"--kubelet-dir=" + kubeletDir, "--pod-resources-socket=" + podsSocket, "--http-address=" + address, "--socket=", "--state-dir=",
 	"--log-level=debug", "--health-interval=100ms", "--recovery-hold=300ms", "--reprogram-timeout=1s", "--flap-limit=0",
 }
 
-// addRule adds a rule for the resource to the daemon's configuration file.
+// addRule adds a rule for a resource to the daemon's configuration file.
 func addRule(file, resource string, match []string) error {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -58,7 +58,7 @@ type daemon struct {
 	client  *http.Client
 }
 
-// startDaemon starts the daemon in a sandbox, and blocks until it is ready.
+// startDaemon starts the daemon in a sandbox, and blocks until the daemon is ready.
 func startDaemon(ctx context.Context, sandbox string, flags []string, log *journal) (*daemon, error) {
 	args := append(append([]string{"/daemon", "serve"}, settings...), flags...)
 	if sandbox != "root" {
@@ -93,9 +93,9 @@ func startDaemon(ctx context.Context, sandbox string, flags []string, log *journ
 	}
 }
 
-// dial connects in the daemon's network namespace.
+// dial connects from within the daemon's network namespace.
 func (d *daemon) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	// The thread stays locked, so it ends with this goroutine. No other goroutine must run in its namespace.
+	// The thread stays locked, so it ends with this goroutine. No other goroutine may run in the daemon's namespace.
 	type answer struct {
 		conn net.Conn
 		err  error
@@ -144,12 +144,12 @@ func (d *daemon) devices() ([]story.Device, error) {
 	return devices, err
 }
 
-// end terminates the daemon, and returns an error unless its exit status is 0.
+// end stops the daemon, and returns an error unless its exit status is 0.
 func (d *daemon) end() error {
 	d.client.CloseIdleConnections()
 	kill := time.AfterFunc(10*time.Second, func() { _ = d.process.Process.Kill() })
 	defer kill.Stop()
-	// SIGCONT is needed because a story may have stopped it.
+	// SIGCONT, because a story may have stopped the daemon.
 	err := errors.Join(d.process.Process.Signal(syscall.SIGTERM), d.process.Process.Signal(syscall.SIGCONT))
 	<-d.logged
 	if err := errors.Join(err, d.process.Wait()); err != nil {
@@ -158,7 +158,7 @@ func (d *daemon) end() error {
 	return nil
 }
 
-// pause waits for d, and returns the cause of ctx if it is done earlier.
+// pause waits for d. If ctx is done earlier, pause returns the cause.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

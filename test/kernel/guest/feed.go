@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
 
-// feed stands in for the kubelet, and contains all lists that it has received.
+// feed is a stand-in for the kubelet, with all the lists that it has received.
 type feed struct {
 	kubelet *simkubelet.Kubelet
 
@@ -23,10 +23,10 @@ type feed struct {
 	received []lists
 }
 
-// lists contains the newest list of each resource whose stream is open, by the resource's name.
+// lists maps each resource whose stream is open to its newest list.
 type lists map[string]simkubelet.List
 
-// startKubelet starts a stand-in for the kubelet that a daemon of any user can connect to.
+// startKubelet starts a stand-in for the kubelet to which daemons of any user can connect.
 func startKubelet(ctx context.Context) (*feed, error) {
 	kubelet, err := simkubelet.Start(ctx, kubeletDir, simkubelet.Behaviour{})
 	if err != nil {
@@ -55,8 +55,8 @@ func (f *feed) add(open map[string]simkubelet.List) {
 
 func (f *feed) end() { f.kubelet.Stop() }
 
-// since returns the last list that was received before t, if any, followed by those received after t. Each list joins
-// the lists of several resources, as [lists.of] does.
+// since returns the last list received before t, if any, followed by all lists received after t. Each list merges the
+// lists of several resources, as [lists.of] does.
 func (f *feed) since(t time.Time, resource string) []simkubelet.List {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,8 +84,8 @@ func (f *feed) newest() lists {
 	return f.received[len(f.received)-1]
 }
 
-// of merges the lists of all resources with this prefix. The merged list's number is the sum of theirs, or 0 if there
-// are none.
+// of merges the lists of all resources with this prefix. The merged list's number is the sum of their numbers, or 0 if
+// there are none.
 func (ls lists) of(resource string) simkubelet.List {
 	var all simkubelet.List
 	for _, name := range slices.Sorted(maps.Keys(ls)) {

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// host is the connection to the process that emulates the cards: a serial port.
+// host is the connection to the process that emulates the cards, over a serial port.
 type host struct {
-	mu      sync.Mutex // one request at a time
+	mu      sync.Mutex // held during a request
 	port    *os.File
 	answers *bufio.Reader
 }
@@ -29,7 +29,7 @@ func dialHost(path string) (*host, error) {
 	return &host{port: port, answers: bufio.NewReader(port)}, nil
 }
 
-// raw makes a serial port transmit every byte unchanged (cfmakeraw(3)).
+// raw makes a serial port transmit all bytes unchanged (cfmakeraw(3)).
 func raw(port *os.File) error {
 	t, err := unix.IoctlGetTermios(int(port.Fd()), unix.TCGETS)
 	if err != nil {
@@ -46,7 +46,7 @@ func raw(port *os.File) error {
 	return nil
 }
 
-// ask sends a request and returns the answer. An answer "err TEXT" is returned as an error.
+// ask sends a request and returns the answer. If the answer is "err TEXT", ask returns it as an error.
 func (h *host) ask(request string) (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -56,7 +56,7 @@ func (h *host) ask(request string) (string, error) {
 	return readAnswer(h.answers)
 }
 
-// readAnswer reads one line, which consists of a verdict and a text, and returns the text.
+// readAnswer reads a line, which consists of a verdict and a text, and returns the text.
 func readAnswer(r *bufio.Reader) (string, error) {
 	line, err := r.ReadString('\n')
 	if err != nil {

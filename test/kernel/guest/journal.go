@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// journal contains the logs of a daemon and of hooks.
+// journal contains the logs of a daemon and of the hooks.
 type journal struct {
 	copy io.Writer
 
@@ -20,13 +20,13 @@ type journal struct {
 	lines []line
 }
 
-// line is one line of the log, with its fields as text.
+// line is a log line, with its fields as text.
 type line struct {
 	fields map[string]string
-	found  bool // a step of the story has already found it
+	found  bool // an earlier step of the story has found it
 }
 
-// read reads a log until its end. A line that is not JSON gets no event, and its text is stored in the field text.
+// read reads a log until its end. For a line that is not JSON, it only sets the field text.
 func (j *journal) read(r io.Reader) {
 	lines := bufio.NewReader(r)
 	for {
@@ -55,7 +55,7 @@ func (j *journal) add(text string) {
 	j.lines = append(j.lines, l)
 }
 
-// flat formats a value as it is written in stories.
+// flat formats a value as stories write it.
 func flat(value any) string {
 	list, ok := value.([]any)
 	if !ok {
@@ -68,7 +68,7 @@ func flat(value any) string {
 	return strings.Join(words, ",")
 }
 
-// await waits for a line with this event and these fields that no earlier await has found.
+// await waits for a line that has this event and these fields, and that no earlier await has found.
 func (j *journal) await(ctx context.Context, event string, fields map[string]string) error {
 	for {
 		if j.find(event, fields, true) {
@@ -80,8 +80,8 @@ func (j *journal) await(ctx context.Context, event string, fields map[string]str
 	}
 }
 
-// find reports whether there is a line with this event and these fields. If take is true, it marks the line, and skips
-// lines that were marked before.
+// find reports whether there is a line with this event and these fields. If take is true, it marks the line as found,
+// and skips lines that are already marked.
 func (j *journal) find(event string, fields map[string]string, take bool) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -120,7 +120,7 @@ func (l line) is(event string, fields map[string]string) bool {
 	return true
 }
 
-// with returns the last five lines with an event, their fields sorted.
+// with returns the last five lines with an event, each with its fields sorted.
 func (j *journal) with(event string) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()

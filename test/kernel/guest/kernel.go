@@ -13,19 +13,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allModules are the modules of the FPGA drivers, in the order of their dependencies.
+// allModules lists the modules of the FPGA drivers in dependency order.
 var allModules = []string{
 	"fpga-mgr", "fpga-bridge", "fpga-region", "dfl",
 	"dfl-fme-mgr", "dfl-fme-br", "dfl-fme-region", "dfl-fme", "dfl-afu", "dfl-pci",
 }
 
-// boardSensors is the module for a board's sensors: ../board-sensors.c. Only one story loads it.
+// boardSensors is the module that emulates a board's sensors: ../board-sensors.c. Only one story loads it.
 const boardSensors = "board-sensors"
 
-// parameters contains parameters of modules. The one for vfio-pci allows virtual functions.
+// parameters contains module parameters. The one for vfio-pci allows virtual functions.
 var parameters = map[string]string{"vfio-pci": "enable_sriov=1"}
 
-// insmod loads the modules that are not loaded yet.
+// insmod loads those modules that are not loaded yet.
 func insmod(names []string) error {
 	for _, name := range names {
 		f, err := os.Open("/modules/" + name + ".ko")
@@ -52,7 +52,7 @@ func rmmod(names []string) error {
 	return nil
 }
 
-// modules returns the arguments of insmod or rmmod, with "all" replaced by all modules in the right order.
+// modules returns the arguments of insmod or rmmod, with "all" replaced by all modules in the appropriate order.
 func modules(args []string, loading bool) []string {
 	if !slices.Equal(args, []string{"all"}) {
 		return args
@@ -64,7 +64,7 @@ func modules(args []string, loading bool) []string {
 	return all
 }
 
-// write writes to an attribute of sysfs.
+// write writes to a sysfs attribute.
 func write(path, text string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -74,8 +74,8 @@ func write(path, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// driver returns the driver directory of a device, which is a PCI address, dfl-port.N or dfl-fme.N. If a PCI function
-// has no driver, it belongs to dfl-pci.
+// driver returns the driver directory of a device: a PCI address, dfl-port.N or dfl-fme.N. For a PCI function without a
+// driver, it returns that of dfl-pci.
 func driver(device string) string {
 	if isAddress(device) {
 		if bound, err := filepath.EvalSymlinks(pciDir(device) + "/driver"); err == nil {
@@ -93,20 +93,20 @@ func clearErrors(port string) error {
 	return write(path, text(path))
 }
 
-// Requests of ioctl(2), from include/uapi/linux/fpga-dfl.h.
+// ioctl(2) requests, from include/uapi/linux/fpga-dfl.h.
 const (
 	portPR      = 0xb680
 	portRelease = 0x4004b681
 	portAssign  = 0x4004b682
 )
 
-// image returns a raw bitstream of 64 bytes. Its first 16 bytes identify the AFU.
+// image returns a raw bitstream of 64 bytes, of which the first 16 identify the AFU.
 func image(afu string) ([]byte, error) {
 	raw, err := hex.DecodeString(afu)
 	return append(raw, make([]byte, 48)...), err
 }
 
-// program programs an AFU into a port with DFL_FPGA_FME_PORT_PR. It blocks until the card has succeeded or failed.
+// program programs an AFU into a port with DFL_FPGA_FME_PORT_PR. It blocks until the card reports success or failure.
 func program(fme *os.File, afu string, port uint32) error {
 	image, err := image(afu)
 	if err != nil {
@@ -126,7 +126,7 @@ func ioctl(f *os.File, request uintptr, argument unsafe.Pointer) error {
 	return nil
 }
 
-// ports returns the directories of all ports in sysfs, by the ids that the devices must have.
+// ports returns the directories of all ports in sysfs, by the device IDs that the ports should get.
 func ports() (map[string]string, error) {
 	found, err := filepath.Glob("/sys/bus/pci/drivers/dfl-pci/0000:*/fpga_region/region*/dfl-port.*")
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unprivileged is the user id of a daemon without capabilities.
+// unprivileged is the user ID of a daemon that has no capabilities.
 const unprivileged = 65534
 
-// isolated returns the attributes of a process in the sandbox's own namespaces.
+// isolated returns process attributes that put the process into namespaces for the sandbox.
 func isolated(sandbox string) *syscall.SysProcAttr {
 	switch sandbox {
 	case "pod":
@@ -22,14 +22,14 @@ func isolated(sandbox string) *syscall.SysProcAttr {
 		ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 100000, Size: 65536}}
 		return &syscall.SysProcAttr{
 			Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNET, UidMappings: ids, GidMappings: ids,
-			Credential: &syscall.Credential{NoSetGroups: true}, // root in the namespace, an unprivileged user outside
+			Credential: &syscall.Credential{NoSetGroups: true}, // root inside the namespace, an unprivileged user outside
 		}
 	}
 	return &syscall.SysProcAttr{}
 }
 
-// launch runs in the namespaces of the sandbox. It drops the privileges that the sandbox does not have, and executes
-// the command with execve(2). It returns only if this fails.
+// launch runs in the sandbox's namespaces. It drops the privileges that the sandbox lacks, and executes the command
+// with execve(2). It returns only if this fails.
 func launch(sandbox string, command []string) error {
 	runtime.LockOSThread()
 	switch sandbox {
@@ -61,7 +61,7 @@ func launch(sandbox string, command []string) error {
 	return syscall.Exec(command[0], command, os.Environ())
 }
 
-// dropPrivileges changes to the unprivileged user, which drops every capability.
+// dropPrivileges switches to the unprivileged user, which drops all capabilities.
 func dropPrivileges() error {
 	if err := syscall.Setgroups(nil); err != nil {
 		return err
@@ -72,8 +72,8 @@ func dropPrivileges() error {
 	return syscall.Setuid(unprivileged)
 }
 
-// refuse makes a system call with this first argument fail in this thread and after execve(2),
-// as the seccomp filters of some sandboxes do.
+// refuse makes a system call with this first argument fail, in this thread and after execve(2). The seccomp filters of
+// some sandboxes do the same.
 func refuse(call, argument uint32, errno unix.Errno) error {
 	program := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // seccomp_data.nr

@@ -14,13 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machine is the state that the stories share.
+// machine is the state shared by all stories.
 type machine struct {
 	host    *host
 	uevents *uevents
 	opens   *opens
 	kernel  int        // non-blocking file descriptor of /dev/kmsg
-	kept    []*os.File // nodes that stay open, at most until the machine ends
+	kept    []*os.File // device nodes that stay open, at most until the machine ends
 }
 
 func newMachine() (*machine, error) {
@@ -54,7 +54,7 @@ func mount() error {
 		if err := os.MkdirAll(mount.dir, 0o755); err != nil {
 			return err
 		}
-		// EBUSY: it is already mounted. The kernel mounts /dev itself.
+		// EBUSY means that it is already mounted. The kernel itself mounts /dev.
 		if err := unix.Mount(mount.kind, mount.dir, mount.kind, 0, mount.options); err != nil && !errors.Is(err, unix.EBUSY) {
 			return fmt.Errorf("mount %s: %w", mount.dir, err)
 		}
@@ -77,13 +77,13 @@ func loopbackUp() error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request)
 }
 
-// clear restores the state in which every story starts: all drivers are loaded, and there are no cards.
+// clear restores the state in which every story starts: all drivers loaded, no cards.
 func (m *machine) clear(ctx context.Context) error {
 	plugged, err := m.host.ask("cards")
 	if err != nil {
 		return err
 	}
-	if err := rmmod([]string{boardSensors}); err != nil && !errors.Is(err, unix.ENOENT) { // left by a story that failed
+	if err := rmmod([]string{boardSensors}); err != nil && !errors.Is(err, unix.ENOENT) { // a failed story may have left the module loaded
 		return err
 	}
 	for _, card := range strings.Fields(plugged) {
@@ -112,12 +112,12 @@ func (m *machine) clear(ctx context.Context) error {
 	return nil
 }
 
-// kernelErrors returns the lines in the kernel's log since the last call that indicate an error.
+// kernelErrors returns the lines that indicate an error, among those added to the kernel log since the last call.
 func (m *machine) kernelErrors() []string {
 	var found []string
 	buffer := make([]byte, 8192)
 	for {
-		// Each read returns one record. It fails with EAGAIN after the last one, and with EPIPE if records were
+		// Each read returns one record. It fails with EAGAIN after the last record, and with EPIPE if records have been
 		// overwritten.
 		n, err := unix.Read(m.kernel, buffer)
 		if errors.Is(err, unix.EPIPE) {
@@ -128,7 +128,7 @@ func (m *machine) kernelErrors() []string {
 		}
 		_, text, _ := strings.Cut(string(buffer[:n]), ";")
 		line, _, _ := strings.Cut(text, "\n")
-		// xocl copies beyond the end of a field, and unmaps an address that it has not mapped. Each of these causes one
+		// xocl copies beyond the end of a field, and unmaps an address that it has never mapped. Each of these causes a
 		// warning.
 		if strings.Contains(line, "WARNING:") && (strings.Contains(line, "[xocl]") || strings.Contains(line, "iounmap+")) {
 			continue
@@ -142,7 +142,7 @@ func (m *machine) kernelErrors() []string {
 	}
 }
 
-// sendOutput sends a directory to the host, over the third serial port.
+// sendOutput sends a directory to the host over the third serial port.
 func (m *machine) sendOutput(dir string) (err error) {
 	port, err := os.OpenFile("/dev/ttyS2", os.O_WRONLY|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -157,7 +157,7 @@ func (m *machine) sendOutput(dir string) (err error) {
 	if err := archive.AddFS(os.DirFS(dir)); err != nil {
 		return err
 	}
-	// Wait until the port's buffer is empty (tcdrain(3)): power-off would discard it.
+	// Wait until the port's buffer has drained (tcdrain(3)), because powering off would discard its content.
 	return errors.Join(archive.Close(), zipped.Close(), unix.IoctlSetInt(int(port.Fd()), unix.TCSBRK, 1))
 }
 
@@ -175,7 +175,7 @@ func (m *machine) uptime() time.Duration {
 	return time.Duration(info.Nano())
 }
 
-// text returns the content of a file of sysfs, or "" if it cannot be read.
+// text returns the content of a sysfs file, or "" if the file cannot be read.
 func text(elements ...string) string {
 	content, _ := os.ReadFile(filepath.Join(elements...))
 	return strings.TrimSpace(string(content))

@@ -52,12 +52,12 @@ func main() {
 		}
 		_, _ = m.host.ask(fmt.Sprintf("exit %d", status))
 	}
-	// The request exit makes the host end the machine. If it does not, the power-off ends it, or the end of /init,
-	// which panics the kernel.
+	// The request exit makes the host end the machine. If that fails, powering off ends it. If that fails as well,
+	// /init returns, and the kernel panics.
 	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
 }
 
-// runStories runs the stories and returns the exit status.
+// runStories runs all stories and returns the exit status.
 func (m *machine) runStories(ctx context.Context) (status int, err error) {
 	stories, err := read("/stories", parameter("only"))
 	if err != nil {
@@ -102,7 +102,7 @@ func (m *machine) runStories(ctx context.Context) (status int, err error) {
 func (m *machine) runStory(ctx context.Context, s story.Story, t tables) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, storyTimeout, fmt.Errorf("timeout: the story still runs after %v", storyTimeout))
 	defer cancel()
-	// A goroutine that is blocked in the kernel ignores ctx. So write its stack to the console.
+	// A goroutine blocked in the kernel ignores ctx, so write its stack to the console.
 	stuck := time.AfterFunc(90*time.Second, func() { _ = pprof.Lookup("goroutine").WriteTo(os.Stdout, 2) })
 	defer stuck.Stop()
 	if err := m.clear(ctx); err != nil {
@@ -146,7 +146,7 @@ func read(dir, only string) ([]story.Story, error) {
 	return stories, nil
 }
 
-// parameter returns the value of "NAME=" on the kernel's command line, or "" if there is none.
+// parameter returns the value of NAME= on the kernel's command line, or "".
 func parameter(name string) string {
 	text, _ := os.ReadFile("/proc/cmdline")
 	for _, word := range strings.Fields(string(text)) {

@@ -13,15 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// opens records, with inotify, each open of the drivers' nodes and of the attributes in blocking. The rig and the
-// commands of a story may open them. All other opens are attributed to the daemon, which must not open any of them:
-// when a port is closed for the last time, its AFU is reset.
+// opens uses inotify to record every open of the drivers' device nodes and of the attributes in blocking. The rig and
+// the story's commands may open them. All other opens are attributed to the daemon, which must never open them: when a
+// port is closed for the last time, its AFU is reset.
 type opens struct {
 	inotify  int
-	dirs     map[int32]string // watched directories, as paths in /dev; PCI functions as paths in /
-	others   []string         // names of nodes that other processes opened
-	running  bool             // commands are running, and opens are attributed to them
-	commands []string         // names of nodes that commands opened
+	dirs     map[int32]string // watched directories, as paths relative to /dev, or to / for PCI functions
+	others   []string         // what other processes have opened
+	running  bool             // commands are running, so opens are attributed to them
+	commands []string         // what commands have opened
 }
 
 func watchOpens(dir string) (*opens, error) {
@@ -33,7 +33,8 @@ func watchOpens(dir string) (*opens, error) {
 	return o, o.watch(dir, "")
 }
 
-// watch adds a directory whose files have names that begin with prefix. The directory may already be watched.
+// watch watches a directory. The files in it are recorded with names that begin with prefix. The directory may already
+// be watched.
 func (o *opens) watch(dir, prefix string) error {
 	watch, err := unix.InotifyAddWatch(o.inotify, dir, unix.IN_OPEN)
 	if err != nil {
@@ -43,12 +44,12 @@ func (o *opens) watch(dir, prefix string) error {
 	return nil
 }
 
-// blocking lists the attributes of a function whose reading can block. Those of vfio-pci block until a container has
-// closed the function, and those of xocl until the management function has answered. Reading ulp_uuids without a loaded
-// xclbin causes a NULL pointer dereference in xocl.
+// blocking lists the function attributes that may block when they are read. Those of vfio-pci block until a container
+// has closed the function, and those of xocl until the management function has responded. Reading ulp_uuids while no
+// xclbin is loaded causes a NULL pointer dereference in xocl.
 var blocking = []string{"uevent", "driver_override", "sriov_numvfs", "mig_calibration", "mig_cache_update", "ulp_uuids"}
 
-// watchVFIO watches the nodes of vfio. Unless address is "", it also watches the attributes of this function.
+// watchVFIO watches the vfio device nodes and, unless address is "", the attributes of the function with this address.
 func (o *opens) watchVFIO(address string) error {
 	for _, dir := range []string{"vfio/", "vfio/devices/"} {
 		if err := o.watch("/dev/"+dir, dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -61,9 +62,9 @@ func (o *opens) watchVFIO(address string) error {
 	return o.watch(pciDir(address)+"/", address+"/")
 }
 
-// watchXRT watches the nodes of xocl, and those attributes of functions on xocl that must not be read.
+// watchXRT watches the xocl device nodes, and those attributes of xocl's functions that must not be read.
 func (o *opens) watchXRT() error {
-	// The kernel removes an empty directory only if it has created it, so these directories stay and can be watched.
+	// The kernel only removes empty directories that it has created itself. These remain, so they can be watched.
 	for _, dir := range []string{"dri/", "xfpga/"} {
 		if err := os.Mkdir("/dev/"+dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
@@ -87,7 +88,7 @@ func (o *opens) watchXRT() error {
 	return nil
 }
 
-// unrecorded calls a function of the rig, and ignores all opens until it returns.
+// unrecorded calls act, and ignores all opens until act returns.
 func (o *opens) unrecorded(act func() error) error {
 	if err := o.take(); err != nil {
 		return err
@@ -97,7 +98,8 @@ func (o *opens) unrecorded(act func() error) error {
 	return errors.Join(err, rerr)
 }
 
-// open opens a node for the rig. inotify merges equal events in its queue, so open drains the queue before and after.
+// open opens a device node for the rig. It drains inotify's queue before and after, because inotify merges identical
+// events in the queue.
 func (o *opens) open(name string, flags int) (*os.File, error) {
 	if err := o.take(); err != nil {
 		return nil, err
@@ -141,7 +143,7 @@ func (o *opens) attribute(running bool) error {
 	return err
 }
 
-// byCommands returns the nodes that commands have opened since the last call, sorted.
+// byCommands returns what commands have opened since the last call, sorted.
 func (o *opens) byCommands() ([]string, error) {
 	err := o.take()
 	slices.Sort(o.commands)
@@ -150,7 +152,7 @@ func (o *opens) byCommands() ([]string, error) {
 	return names, err
 }
 
-// check returns an error with the nodes that other processes have opened since the last call.
+// check returns an error that lists what other processes have opened since the last call.
 func (o *opens) check() error {
 	err := o.take()
 	others := o.others
@@ -161,7 +163,7 @@ func (o *opens) check() error {
 	return err
 }
 
-// read drains inotify's queue, and returns the names of the nodes and attributes in it.
+// read drains inotify's queue, and returns the names of the device nodes and attributes in it.
 func (o *opens) read() ([]string, error) {
 	var names []string
 	buffer := make([]byte, 64<<10)

@@ -14,13 +14,13 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
 
-// beginRecording stores s for the heads of its recordings, and discards earlier uevents.
+// beginRecording remembers s for the heads of its recordings, and discards earlier uevents.
 func (r *rig) beginRecording(s story.Story) {
 	r.story = s
 	r.uevents.take()
 }
 
-// heard waits for the last uevent that a step causes. Its message contains text.
+// heard waits for the last uevent that a step causes. Its message must contain text.
 func (r *rig) heard(ctx context.Context, action, device, text string) error {
 	for !r.uevents.contain(action, device, text) {
 		if err := pause(ctx, 10*time.Millisecond); err != nil {
@@ -44,7 +44,7 @@ func (r *rig) record(ctx context.Context, name string) error {
 	return writeFixture("sysfs", name+".txtar", text)
 }
 
-// recordUEvents writes the uevents since the last such step. If there is no name, it discards them.
+// recordUEvents writes the uevents since the last recordUEvents step. Without a name, it discards them.
 func (r *rig) recordUEvents(ctx context.Context, name []string) error {
 	r.uevents.settle(ctx)
 	messages := r.uevents.take()
@@ -56,8 +56,8 @@ func (r *rig) recordUEvents(ctx context.Context, name []string) error {
 	return writeFixture("uevents", name[0]+".txt", fixture.UEvents(messages, head))
 }
 
-// head returns the head of a recording, with the steps before it. For a board, these are all steps of the story so far.
-// For uevents, they are the steps since the last recording of uevents.
+// head returns the head of a recording, with the steps that precede it: for a board, all steps of the story so far, and
+// for uevents, the steps since the last recording of uevents.
 func (r *rig) head() fixture.Head {
 	path := "test/kernel/" + parameter("stories") + "/" + r.story.Name + ".txt"
 	h := fixture.Head{Title: r.story.Title, Kernel: kernelName(), Story: path}
@@ -70,7 +70,7 @@ func (r *rig) head() fixture.Head {
 	return h
 }
 
-// writeFixture writes a file, named after the kernel, into the output for the host.
+// writeFixture writes a file to the output for the host. The file is named after the kernel.
 func writeFixture(kind, name string, text []byte) error {
 	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
@@ -90,7 +90,7 @@ func writeFixture(kind, name string, text []byte) error {
 // kernelName returns the kernel's release and package version.
 func kernelName() string {
 	name := "Linux " + text("/proc/sys/kernel/osrelease")
-	// for example #1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-11-16)
+	// Such as #1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-11-16).
 	if _, version, ok := strings.Cut(text("/proc/sys/kernel/version"), "Debian "); ok {
 		version, _, _ = strings.Cut(version, " ")
 		name += " (Debian " + version + ")"
@@ -98,7 +98,7 @@ func kernelName() string {
 	return name
 }
 
-// take returns the messages that were received since the last call.
+// take returns the messages received since the last call.
 func (u *uevents) take() [][]byte {
 	u.mu.Lock()
 	defer u.mu.Unlock()

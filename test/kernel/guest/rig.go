@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
 
-// No step, and no story, should take this long on a machine that does nothing else. The limits are high because the
+// On a machine that does nothing else, no step and no story should take this long. The limits are high because the
 // guest's processor is emulated.
 const (
 	stepTimeout  = 30 * time.Second
@@ -25,7 +25,7 @@ const syslogSocket = "/dev/log"
 // rig is the state of one story.
 type rig struct {
 	*machine
-	ctx context.Context // for the processes and servers that the story starts
+	ctx context.Context // for processes and servers that the story starts
 	tables
 	log *os.File
 
@@ -36,12 +36,12 @@ type rig struct {
 	journal   *journal
 	syslog    *net.UnixConn
 	syslogged chan struct{}       // closed when readSyslog has returned
-	commands  map[string]*command // started commands that no step has waited for
-	output    string              // output of the command that ended last
+	commands  map[string]*command // started commands that no step has waited for yet
+	output    string              // output of the most recently ended command
 	cause     cause
-	program   chan error // result of the last programming
+	program   chan error // result of the most recent programming
 	holds     []hold
-	uses      map[string]use // files of functions that a container uses, by address
+	uses      map[string]use // files of the functions that a container is using, by address
 	writes    []chan error   // results of writeHeld
 
 	story story.Story // for the heads of recordings
@@ -49,9 +49,9 @@ type rig struct {
 	done  int         // line of the last step that recorded uevents
 }
 
-// cause is the last action of the story.
+// cause is the story's most recent action.
 type cause struct {
-	name string // the verb; for the verb host, the request as well
+	name string // the verb; for the verb host, also the request
 	at   time.Time
 }
 
@@ -84,8 +84,8 @@ func newRig(ctx context.Context, m *machine, name string, t tables) (*rig, error
 	return r, openToAll(filepath.Dir(podsSocket), podsSocket)
 }
 
-// close ends all processes and servers of the story. It returns their errors, errors for nodes that other processes
-// have opened, and errors in the kernel's log.
+// close ends all of the story's processes and servers. It returns their errors, and an error if other processes have
+// opened device nodes or the kernel has logged errors.
 func (r *rig) close() error {
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(r.ctx), stepTimeout, fmt.Errorf("timeout after %v", stepTimeout))
 	defer cancel()

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// table contains measured times by the name of the interval.
+// table contains the measured times of each interval, by name.
 type table struct {
 	title string
 	rows  map[string][]time.Duration
 }
 
-// tables are the tables of the whole boot.
+// tables holds the tables collected since boot.
 type tables struct {
-	cards  *table // times from the verb measure, which does not query the daemon meanwhile
-	causes *table // times of all other actions of stories
+	cards  *table // times from the verb measure, which does not query the daemon in between
+	causes *table // times of all other actions
 	steps  *table // times of single steps
 }
 
@@ -39,8 +39,7 @@ func (t *table) String() string {
 	return b.String()
 }
 
-// median returns the middle of sorted durations. If their number is even, it returns the greater of the two in the
-// middle.
+// median returns the median of sorted durations, or the larger of the two middle ones if their number is even.
 func median(sorted []time.Duration) time.Duration { return sorted[len(sorted)/2] }
 
 func milli(d time.Duration) string {

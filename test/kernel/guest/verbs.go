@@ -14,10 +14,10 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
 
-// run executes a step. [story.Parse] has checked its arguments.
+// run executes a step whose arguments [story.Parse] has checked.
 type run = func(ctx context.Context, r *rig, a []string) error
 
-// acts contains the verbs that change something. The times that expect records begin with them.
+// acts contains the verbs that change something. The times that expect records start with them.
 var acts = map[string]run{
 	"start": func(ctx context.Context, r *rig, a []string) error { return r.start(ctx, a) },
 	"end":   func(_ context.Context, r *rig, _ []string) error { return r.end() },
@@ -91,7 +91,7 @@ var acts = map[string]run{
 	"forge":        func(_ context.Context, _ *rig, a []string) error { return forge(a[0] == "through", a[1]) },
 }
 
-// checks contains the other verbs.
+// checks contains all other verbs.
 var checks = map[string]run{
 	"expect":   func(ctx context.Context, r *rig, a []string) error { return r.expect(ctx, a) },
 	"withheld": func(_ context.Context, r *rig, a []string) error { return r.withheld(a[0]) },
@@ -147,7 +147,7 @@ var checks = map[string]run{
 	"uevents": func(ctx context.Context, r *rig, a []string) error { return r.recordUEvents(ctx, a) },
 }
 
-// succeeds and fails run a command until it ends.
+// succeeds and fails run a command until it ends. The command must succeed or fail, respectively.
 func succeeds(kind string) run {
 	return func(ctx context.Context, r *rig, a []string) error { return r.run(ctx, kind, "ok", a) }
 }
@@ -162,7 +162,7 @@ func number(a []string) int {
 	return n
 }
 
-// fields returns the expected fields of a log line. Lists and numbers are written as in the log's JSON, but without
+// fields parses the expected fields of a log line. Lists and numbers are written as in the log's JSON, but without
 // brackets and quotes.
 func fields(words []string) map[string]string {
 	values := map[string]string{}
@@ -217,7 +217,7 @@ func (r *rig) ask(request string, args []string) error {
 	return err
 }
 
-// do executes one step.
+// do executes a step.
 func (r *rig) do(ctx context.Context, s story.Step) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, stepTimeout, fmt.Errorf("timeout after %v", stepTimeout))
 	defer cancel()

@@ -15,22 +15,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// vfioModules lists the modules of vfio-pci, and a driver for physical functions, in the order of their dependencies.
-// Kernels after 6.1 do not have vfio_virqfd, and Debian's kernels do not have iommufd.
+// vfioModules lists vfio-pci's modules, and a driver for physical functions, in dependency order. Kernels after 6.1 do
+// not have vfio_virqfd, and Debian's kernels do not have iommufd.
 var vfioModules = []string{"irqbypass", "iommufd", "vfio_virqfd", "vfio", "vfio_iommu_type1", "vfio-pci-core", "vfio-pci", "pci-pf-stub"}
 
-// hasIOMMU reports whether the machine has an IOMMU. It has one for the stories in the directory vfio.
+// hasIOMMU reports whether the machine has an IOMMU. Only the machine for the stories in the directory vfio has one.
 func hasIOMMU() bool {
 	groups, _ := filepath.Glob("/sys/kernel/iommu_groups/*") // the pattern is valid
 	return len(groups) > 0
 }
 
-// xrtModules are xocl and the modules that it depends on. Only the machine for the stories in the directory xrt has
+// xrtModules lists xocl and the modules that it depends on. Only the machine for the stories in the directory xrt has
 // them.
 var xrtModules = []string{"crc32c_generic", "libcrc32c", "drm_panel_orientation_quirks", "drm", "xocl"}
 
-// insmodFurther loads the modules that are not drivers of DFL: the modules of vfio if the machine has an IOMMU, and
-// xocl if the machine has it.
+// insmodFurther loads the modules other than DFL drivers: those of vfio if the machine has an IOMMU, and xocl if the
+// machine has it.
 func insmodFurther() error {
 	names := []string{"aer_inject"}
 	further := xrtModules
@@ -45,7 +45,8 @@ func insmodFurther() error {
 	return insmod(names)
 }
 
-// hasXOCL reports whether the machine has the driver xocl. It has it for the stories in the directory xrt.
+// hasXOCL reports whether the machine has the xocl driver. Only the machine for the stories in the directory xrt has
+// it.
 func hasXOCL() bool {
 	_, err := os.Stat("/sys/bus/pci/drivers/xocl")
 	return err == nil
@@ -53,7 +54,7 @@ func hasXOCL() bool {
 
 func pciDir(address string) string { return "/sys/bus/pci/devices/" + address }
 
-// bindTo waits for a PCI function and binds it to a driver as an administrator does: it writes the driver to
+// bindTo waits for a PCI function and binds it to a driver as an administrator would: it writes the driver to
 // driver_override, unbinds the function from its current driver, and makes the kernel probe it.
 func (r *rig) bindTo(ctx context.Context, address, driver string) error {
 	return r.opens.unrecorded(func() error {
@@ -68,17 +69,17 @@ func (r *rig) bindTo(ctx context.Context, address, driver string) error {
 			}
 		}
 		if _, err := os.Lstat(dir + "/driver"); err == nil {
-			// ENODEV: it was being probed, but not bound yet.
+			// ENODEV: the function is being probed, but is not bound yet.
 			if err := write(dir+"/driver/unbind", address); err != nil && !errors.Is(err, unix.ENODEV) && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 		}
-		// ENODEV: it is not on the bus yet. The kernel will probe it.
+		// ENODEV: the function is not on the bus yet. The kernel will probe it.
 		if err := write("/sys/bus/pci/drivers_probe", address); err != nil && !errors.Is(err, unix.ENODEV) {
 			return err
 		}
-		// If a function has just been plugged in, the kernel probes it later by itself. The link to the driver is made
-		// before the nodes, and the uevent is sent after them.
+		// If a function has just been plugged in, the kernel probes it later on its own. The link to the driver appears
+		// before the device nodes, and the uevent is sent after them.
 		for {
 			bound, err := os.Readlink(dir + "/driver")
 			_, announced := r.uevents.first(begin, "bind", address, address)
@@ -95,8 +96,9 @@ func (r *rig) bindTo(ctx context.Context, address, driver string) error {
 	})
 }
 
-// writeHeld starts to write to an attribute, in order to unbind a function that a container uses, or to remove such
-// virtual functions. The write ends when the container has closed the function. The rig's close waits for it.
+// writeHeld starts writing to an attribute, to unbind a function that a container is using, or to remove virtual
+// functions that are in use. The write blocks until the container has closed the function. The rig's close waits for
+// it.
 func (r *rig) writeHeld(path, text string) error {
 	var f *os.File
 	err := r.opens.unrecorded(func() (err error) {
@@ -115,7 +117,7 @@ func (r *rig) writeHeld(path, text string) error {
 	return nil
 }
 
-// endWrites waits until all writes of writeHeld have ended.
+// endWrites waits until all writes started by writeHeld have ended.
 func (r *rig) endWrites(ctx context.Context) error {
 	var errs []error
 	for _, done := range r.writes {
@@ -129,7 +131,7 @@ func (r *rig) endWrites(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// use contains the files that a container has open: its function, and the files that it opened to get it.
+// use contains the files that a container has open: its function, and the files that it opened to get the function.
 type use []*os.File
 
 func (u use) close() error {
@@ -140,7 +142,7 @@ func (u use) close() error {
 	return errors.Join(errs...)
 }
 
-// Requests of ioctl(2), from include/uapi/linux/vfio.h.
+// ioctl(2) requests, from include/uapi/linux/vfio.h.
 const (
 	vfioSetIOMMU      = ';'<<8 | 102
 	vfioGroupStatus   = ';'<<8 | 103
@@ -153,8 +155,8 @@ const (
 
 var errNotViable = errors.New("the group is not viable")
 
-// use opens a function as a program in a container does, through its group or through its own node. The files stay open
-// until leave.
+// use opens a function as a program in a container would, through its group or through its own device node. The files
+// stay open until leave.
 func (r *rig) use(address string, cdev bool) error {
 	if _, ok := r.uses[address]; ok {
 		return fmt.Errorf("%s is in use already", address)
@@ -171,8 +173,8 @@ func (r *rig) use(address string, cdev bool) error {
 	return nil
 }
 
-// refused returns an error unless the kernel refuses to let a container use the function
-// because its group is not viable.
+// refused returns an error unless the kernel refuses to let a container use the function because its group is not
+// viable.
 func (r *rig) refused(address string) error {
 	u, err := r.openGroup(address)
 	if errors.Is(err, errNotViable) {
@@ -181,7 +183,7 @@ func (r *rig) refused(address string) error {
 	return errors.Join(fmt.Errorf("use of %s: found error %w, want %w", address, err, errNotViable), u.close())
 }
 
-// leave closes the files of use.
+// leave closes the files that use has opened.
 func (r *rig) leave(address string) error {
 	u, ok := r.uses[address]
 	if !ok {
@@ -191,7 +193,7 @@ func (r *rig) leave(address string) error {
 	return u.close()
 }
 
-// openGroup opens a function through its group: the kernel's Documentation/driver-api/vfio.rst.
+// openGroup opens a function through its group (Documentation/driver-api/vfio.rst in the kernel).
 func (r *rig) openGroup(address string) (u use, err error) {
 	group, err := os.Readlink(pciDir(address) + "/iommu_group")
 	if err != nil {
@@ -230,7 +232,7 @@ func (r *rig) openGroup(address string) (u use, err error) {
 	return append(u, os.NewFile(function, address)), nil
 }
 
-// openCDev opens a function through its own node, and binds it to an iommufd.
+// openCDev opens a function through its own device node, and binds it to an iommufd.
 func (r *rig) openCDev(address string) (u use, err error) {
 	names, err := filepath.Glob(pciDir(address) + "/vfio-dev/vfio*")
 	if err != nil || len(names) != 1 {
@@ -254,7 +256,7 @@ func (r *rig) openCDev(address string) (u use, err error) {
 	return u, nil
 }
 
-// inject makes a PCI function report an error, with the kernel's aer_inject. Its record is struct aer_error_inj of
+// inject makes a PCI function report an error, using the kernel's aer_inject. The record is struct aer_error_inj in
 // drivers/pci/pcie/aer_inject.c.
 func inject(address, kind string) error {
 	var record struct {
@@ -267,7 +269,7 @@ func inject(address, kind string) error {
 	if _, err := fmt.Sscanf(address, "%x:%x:%x.%x", &record.domain, &record.bus, &record.device, &record.function); err != nil {
 		return fmt.Errorf("%s: found no PCI address: %w", address, err)
 	}
-	switch kind { // PCI_ERR_… of include/uapi/linux/pci_regs.h
+	switch kind { // PCI_ERR_… in include/uapi/linux/pci_regs.h
 	case "correctable":
 		record.correctable = 1 << 6 // bad TLP
 	case "nonfatal":

@@ -7,7 +7,7 @@ func (f *function) writeErrors(r, value uint64) {
 	switch r - fmeErrors {
 	case 0x10, 0x20, 0x30, 0x38, 0x40, 0x50, 0x60:
 		f.clear(r, value)
-	case 0x68: // error injection: bits 0 and 1 set catastrophic errors, bit 2 a non-fatal one
+	case 0x68: // error injection: bits 0 and 1 inject catastrophic errors, bit 2 a non-fatal one
 		f.set(r, value)
 		f.set(fmeErrors+0x60, value&3<<10)
 		f.set(fmeErrors+0x50, value>>2&1<<6)
@@ -16,7 +16,7 @@ func (f *function) writeErrors(r, value uint64) {
 	}
 }
 
-// writePR writes a register of partial reconfiguration. The first 16 bytes of an image are its AFU's GUID.
+// writePR writes a partial reconfiguration register. The first 16 bytes of an image are its AFU's GUID.
 func (f *function) writePR(r, value uint64) {
 	switch r {
 	case prControl:
@@ -36,13 +36,13 @@ func (f *function) writePR(r, value uint64) {
 	}
 }
 
-// programmed completes the programming of a port: either the port gets the AFU of the image, or an error is raised.
+// programmed completes the programming of a port, which either gets the image's AFU or raises an error.
 func (f *function) programmed(port uint64) {
 	image := f.image
 	f.image = nil
 	if f.failPR {
 		f.failPR = false
-		f.raise(fmePR+prStatus, prBusy) // after completion, this bit means that an error is pending
+		f.raise(fmePR+prStatus, prBusy) // once programming has completed, this bit means that an error is pending
 		f.raise(fmePR+prError, prOperationFailed)
 		return
 	}

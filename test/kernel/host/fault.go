@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// apply applies a request that changes a card's state (see serve).
+// apply executes a request that changes the card's state (see serve).
 func (c *card) apply(verb string, args []string) error {
 	if len(c.functions) == 0 {
 		return fmt.Errorf("%s: found card %s, which qemu emulates, want another model", verb, c.name)
@@ -61,7 +61,7 @@ func (f *function) apply(verb string, args []string) error {
 	return fmt.Errorf("request: found %q, want one of kill, revive, error, power, afu, set, ids, pr, management", verb)
 }
 
-// setIDs changes the vendor and the device ID in config space.
+// setIDs changes the vendor and device IDs in config space.
 func (f *function) setIDs(args []string) error {
 	if len(args) != 2 {
 		return fmt.Errorf("ids: found %d arguments, want a vendor and a device", len(args))
@@ -76,7 +76,7 @@ func (f *function) setIDs(args []string) error {
 	return nil
 }
 
-// port returns the offset in BAR 0 of the port with this number, or of the first port if no number is given.
+// port returns the offset in BAR 0 of the port with this number; the default is the first port.
 func (f *function) port(number []string) (uint64, error) {
 	var n uint64
 	if len(number) > 0 {
@@ -101,7 +101,7 @@ func (f *function) applyToPort(port uint64, verb, text string) error {
 	}
 	if verb == "error" {
 		f.set(port+portErrors+0x10, value)
-		f.set(port+portErrors+0x18, value) // the register with the first error
+		f.set(port+portErrors+0x18, value) // first error register
 		return nil
 	}
 	status := f.register(port + portStatus)

@@ -5,25 +5,25 @@ import (
 	"sync"
 )
 
-// ones is what reading an absent or dead card returns.
+// ones is what reads from an absent or dead card return.
 const ones = ^uint64(0)
 
-// function is one PCI function.
+// function is a PCI function.
 type function struct {
 	fme   bool
 	ports []uint64 // offsets of the ports in BAR 0, by port number
 
 	mu     sync.Mutex // guards the fields below
 	config [256]byte
-	bar    []byte // the length is a power of two
+	bar    []byte // its length is a power of two
 	dead   bool
-	image  []byte // the part of a bitstream that was written so far
-	failPR bool   // the next programming fails when it completes
+	image  []byte // what has been written of a bitstream so far
+	failPR bool   // the next programming fails on completion
 
 	mailbox *mailbox // nil if the function has none
 }
 
-// newFunction returns a function in its state after reset. several means that the slot has more than one function.
+// newFunction returns a function in its reset state. several means that its slot has more than one function.
 func newFunction(m functionModel, several bool) (*function, error) {
 	f := &function{fme: m.fme != nil, bar: make([]byte, foreignBAR)}
 	le := binary.LittleEndian
@@ -61,7 +61,7 @@ func newFunction(m functionModel, several bool) (*function, error) {
 	return f, nil
 }
 
-// readConfig reads n bytes, up to 8.
+// readConfig reads n bytes, at most 8.
 func (f *function) readConfig(at, n int) uint64 {
 	if f.dead {
 		return ones
@@ -75,8 +75,8 @@ func (f *function) readConfig(at, n int) uint64 {
 	return v
 }
 
-// writeConfig writes the writable registers: command, cache line size, interrupt line and the base address of BAR 0,
-// whose low bits stay 0 according to its size. It ignores writes to other registers.
+// writeConfig writes to the writable registers: command, cache line size, interrupt line, and the base address of BAR
+// 0, whose low bits stay 0 to indicate its size. Writes to other registers are ignored.
 func (f *function) writeConfig(at int, value uint32, n int) {
 	if f.dead {
 		return
@@ -100,13 +100,13 @@ func (f *function) writeConfig(at int, value uint32, n int) {
 // base returns the address of BAR 0.
 func (f *function) base() uint64 { return uint64(binary.LittleEndian.Uint32(f.config[0x10:]) &^ 0xf) }
 
-// inside reports whether n bytes lie in one register of BAR 0. The drivers never access more than one register at a
-// time.
+// inside reports whether n bytes lie within a register of BAR 0. The drivers never access more than one register at
+// once.
 func (f *function) inside(at uint64, n int) bool {
 	return at < uint64(len(f.bar)) && at&7+uint64(n) <= 8
 }
 
-// read reads n bytes, at most 8, that lie in one register.
+// read reads n bytes, at most 8, from a register.
 func (f *function) read(at uint64, n int) uint64 {
 	if f.dead || !f.inside(at, n) {
 		return ones
@@ -121,7 +121,7 @@ func (f *function) read(at uint64, n int) uint64 {
 	return v
 }
 
-// write writes n bytes, at most 8, that lie in one register.
+// write writes n bytes, at most 8, to a register.
 func (f *function) write(at, value uint64, n int) {
 	if f.dead || !f.inside(at, n) {
 		return
@@ -140,7 +140,7 @@ func (f *function) write(at, value uint64, n int) {
 	case ok:
 		f.writePort(port, r-port, value)
 	case f.fme && r < 0x70:
-		// The header cannot be written.
+		// The header is read-only.
 	case f.fme && r >= fmeErrors && r < fmePR:
 		f.writeErrors(r, value)
 	case f.fme && r >= fmePR && r < fmeEnd:
@@ -150,7 +150,7 @@ func (f *function) write(at, value uint64, n int) {
 	}
 }
 
-// portOf returns the offset of the port that a register belongs to.
+// portOf returns the offset of the port that register r belongs to.
 func (f *function) portOf(r uint64) (at uint64, ok bool) {
 	for _, port := range f.ports {
 		if r >= port && r-port < portStride {
@@ -169,13 +169,13 @@ func (f *function) writePort(port, r, value uint64) {
 	case r == portErrors+0x10, r == portErrors+0x18:
 		f.clear(port+r, value)
 	case r < portControl:
-		// The header cannot be written.
+		// The header is read-only.
 	default:
 		f.set(port+r, value)
 	}
 }
 
-// acknowledged returns the value of a control register after the reset was acknowledged.
+// acknowledged returns the value of a control register after its reset has been acknowledged.
 func acknowledged(value, reset, ack uint64) uint64 {
 	value &^= ack
 	if value&reset != 0 {

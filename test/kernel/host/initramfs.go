@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// writeInitramfs packs what the guest needs into a cpio archive: /init, /daemon, the programs in /bin, /modules/*.ko
-// and /stories/*.txt.
+// writeInitramfs packs the guest's files into a cpio archive: /init, /daemon, the programs in /bin, /modules/*.ko and
+// /stories/*.txt.
 func writeInitramfs(path string, o options) (err error) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -29,9 +29,8 @@ func writeInitramfs(path string, o options) (err error) {
 	return a.end()
 }
 
-// archive writes the format "newc" (the kernel's
-// Documentation/driver-api/early-userspace/buffer-format.rst): a header of
-// hexadecimal numbers, the name and the content, each padded to four bytes.
+// archive writes the "newc" format (Documentation/driver-api/early-userspace/buffer-format.rst in the kernel): a header
+// of hexadecimal numbers, the name and the content, each padded to a multiple of four bytes.
 type archive struct {
 	w     *bufio.Writer
 	inode int

@@ -12,13 +12,13 @@ import (
 	"syscall"
 )
 
-// slots is the number of slots for cards: rp0 to rp3, PCI buses 01 to 04.
+// slots is the number of card slots: rp0 to rp3, on PCI buses 01 to 04.
 const slots = 4
 
-// functions is the maximum number of functions in a slot.
+// functions is the maximum number of functions per slot.
 const functions = 8
 
-// memory is the size of the guest's memory. qemu's proxy requires a memfd that is shared with the cards.
+// memory is the size of the guest's memory. qemu's proxy requires it to be a memfd shared with the cards.
 const memory = "512M"
 
 // machine is the running guest.
@@ -28,12 +28,12 @@ type machine struct {
 	console string
 	control net.Conn // the guest's second serial port
 	qmp     *qmp
-	tasks   sync.WaitGroup // one goroutine for each function, and the reader of QMP
+	tasks   sync.WaitGroup // a goroutine for each function, and the QMP reader
 
-	cards map[string]*card // by name; used only by the goroutine of serve
+	cards map[string]*card // by name; only used by the goroutine running serve
 }
 
-// boot starts qemu and waits until both of its sockets are connected.
+// boot starts qemu, and waits until qemu has connected to both sockets.
 func boot(ctx context.Context, image string, o options) (*machine, error) {
 	dir, err := os.MkdirTemp("", "test-kernel-")
 	if err != nil {
@@ -52,7 +52,7 @@ func boot(ctx context.Context, image string, o options) (*machine, error) {
 	defer monitor.Close()
 
 	m.process = exec.CommandContext(ctx, "qemu-system-x86_64", m.arguments(image, o)...)
-	// qemu logs each access to a card that has just been removed.
+	// qemu logs every access to a card that has just been removed.
 	log, err := os.Create(filepath.Join(o.out, "qemu.log"))
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
@@ -70,8 +70,8 @@ func boot(ctx context.Context, image string, o options) (*machine, error) {
 	return m, nil
 }
 
-// connect accepts qemu's connections. If qemu does not connect before the timeout or before ctx is done, connect closes
-// both listeners and returns an error.
+// connect accepts qemu's two connections. If qemu does not connect before the timeout, or before ctx is done, connect
+// closes both listeners and returns an error.
 func (m *machine) connect(ctx context.Context, control, monitor net.Listener) error {
 	ctx, cancel := context.WithTimeout(ctx, qemuTimeout)
 	defer cancel()
@@ -89,7 +89,7 @@ func (m *machine) connect(ctx context.Context, control, monitor net.Listener) er
 	return m.qmp.greet()
 }
 
-// wait blocks until qemu and all goroutines of the machine have ended.
+// wait blocks until qemu and all of the machine's goroutines have ended.
 func (m *machine) wait() error {
 	err := m.process.Wait()
 	if m.control != nil {
@@ -105,7 +105,7 @@ func (m *machine) arguments(image string, o options) []string {
 		// Don't use KVM: a stock guest hangs under nested KVM.
 		"-accel", "tcg", "-cpu", "qemu64", "-smp", fmt.Sprint(o.cpus), "-m", memory,
 		"-object", "memory-backend-memfd,id=ram,share=on,size=" + memory,
-		// q35's default, ACPI hot-plug, removes a card in 0.1 s; native pciehp takes 6 s.
+		// Use ACPI hot-plug, q35's default. It removes a card in 0.1 s; native pciehp takes 6 s.
 		"-machine", "q35,memory-backend=ram,hpet=off,vmport=off,smbus=off,sata=off,usb=off",
 		"-serial", "file:" + m.console,
 		"-serial", "unix:" + filepath.Join(m.dir, "control"),
@@ -115,7 +115,8 @@ func (m *machine) arguments(image string, o options) []string {
 		"-append", "console=ttyS0 panic=-1 quiet tsc=reliable no_timer_check nokaslr mitigations=off only=" + o.only + " stories=" + o.stories,
 	}
 	if o.iommu {
-		// vfio needs remapped interrupts. For virtual functions, nvme needs a subsystem, which cannot be hot-plugged.
+		// vfio needs interrupt remapping. To have virtual functions, nvme needs a subsystem, which cannot be
+		// hot-plugged.
 		args[len(args)-1] += " intel_iommu=on"
 		args = append(args, "-device", "intel-iommu,intremap=on", "-device", "nvme-subsys,id=subsystem")
 	}
@@ -124,7 +125,7 @@ func (m *machine) arguments(image string, o options) []string {
 	}
 	reserved := ""
 	if o.xrt {
-		reserved = ",mem-reserve=192M" // for a plugged card with a large BAR
+		reserved = ",mem-reserve=192M" // room for a hot-plugged card with a large BAR
 	}
 	for i := range slots {
 		args = append(args, "-device", fmt.Sprintf("pcie-root-port,id=rp%d,chassis=%d,slot=%d,port=%d%s", i, i+1, i+1, i, reserved))

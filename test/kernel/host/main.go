@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// options is the command line.
+// options holds the command line.
 type options struct {
 	kernel, modules, init, daemon, stories, out string
 
-	programs []string // for /bin of the guest
+	programs []string // installed in the guest's /bin
 
 	only    string
 	cpus    int
@@ -35,7 +35,7 @@ func main() {
 	flag.StringVar(&o.stories, "stories", "", "directory of stories")
 	flag.StringVar(&o.out, "out", "", "directory for the output")
 	flag.StringVar(&o.only, "only", "", "part of a name; only stories with this part in their name run")
-	// With two processors, an emulated guest sometimes loses timers and hangs.
+	// With two processors, an emulated guest occasionally loses timers and hangs.
 	flag.IntVar(&o.cpus, "cpus", 1, "number of processors of the guest")
 	flag.BoolVar(&o.count, "count", false, "clock of the guest counts instructions, one nanosecond each")
 	flag.BoolVar(&o.iommu, "iommu", false, "the guest has an IOMMU, which vfio needs")
@@ -58,7 +58,7 @@ func main() {
 	os.Exit(status)
 }
 
-// run boots the guest, waits until it has ended and returns its status.
+// run boots the guest, waits until it has ended, and returns its exit status.
 func run(ctx context.Context, o options) (int, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("timeout: the guest still runs after %v", o.timeout))
 	defer cancel()

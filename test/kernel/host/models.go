@@ -1,11 +1,11 @@
 package main
 
-// model is a card that can be plugged: its PCI functions, from 0.
+// model is a card that can be plugged in: its PCI functions, starting with function 0.
 type model []functionModel
 
-// qemuModels are the cards that qemu emulates, as arguments of device_add.
+// qemuModels contains the cards that qemu emulates, each with the arguments of device_add.
 var qemuModels = map[string]map[string]any{
-	// A network card that reports errors (AER) and can be reset by itself (FLR).
+	// A network card that supports error reporting (AER) and function-level reset (FLR).
 	"e1000e": {"driver": "e1000e"},
 	// Up to four virtual functions.
 	"nvme-vfs": {
@@ -14,17 +14,17 @@ var qemuModels = map[string]map[string]any{
 	},
 }
 
-// functionModel describes a PCI function. A function with neither an FME nor a port is foreign: its BAR is all zeros,
-// and no driver in the guest binds to it.
+// functionModel describes a PCI function. A function with neither an FME nor a port is foreign: its BAR contains only
+// zeros, and no driver in the guest binds to it.
 type functionModel struct {
-	vendor, device, subsystem uint16 // vendor 0 stands for 8086
+	vendor, device, subsystem uint16 // vendor 0 means 8086
 	fme                       *fmeModel
-	ports                     []portModel // if there is one port and no FME, it is a virtual function
+	ports                     []portModel // a single port without an FME makes this a virtual function
 	xrt                       *xrtModel
 }
 
 type fmeModel struct {
-	iface               string // interface id of its regions
+	iface               string // interface ID of its regions
 	bitstream, metadata uint64
 	capability          uint64 // capability register, without the number of ports
 	throttle            uint64 // 1 if the sensor has no thresholds
@@ -39,24 +39,24 @@ type portModel struct {
 
 var u250 = xrtModel{vbnv: "xilinx_u250_xdma_201830_2", fpga: "xcu250-figd2104-2L-e", timestamp: 1561465320}
 
-// feature is a private feature of an FME or a port. at is its offset from their header.
+// feature is a private feature of an FME or a port. at is its offset from the header of the FME or port.
 type feature struct{ at, id, revision uint64 }
 
 var (
-	// Feature 6 has no driver in the kernel. The kernel creates a device on the dfl bus for it.
+	// Feature 6 has no driver in the kernel, which creates a device for it on the dfl bus.
 	a10Features  = []feature{{fmeThermal, 1, 0}, {fmePower, 2, 0}, {fmePerf, 3, 0}, {fmeErrors, 4, 1}, {fmePR, 5, 0}, {0x6000, 6, 0}}
 	portFeatures = []feature{{portErrors, 0x10, 2}, {0x2000, 0x13, 2}}
 
 	a10 = fmeModel{
 		iface: "69528db6eb31577a8c3668f9faa081f6", bitstream: 0x0123000200000185, metadata: 0x18052500,
-		capability: 48<<24 | 1<<12, features: a10Features, // 48 address bits, the first PCIe link
+		capability: 48<<24 | 1<<12, features: a10Features, // 48 address bits, first PCIe link
 	}
 	d5005 = fmeModel{
 		iface: "9346116d4e4cb66ea1cbe92e1e1f8f5e", bitstream: 0x0123000200000185, metadata: 0x18052500,
 		capability: 48<<24 | 1<<12, features: a10Features,
 	}
-	// This is from a recording of a real card. The card has no power and performance features, and most of its features
-	// need drivers of their own (a BMC behind SPI, HSSI, memory).
+	// Taken from a recording of a real card. The card lacks the power and performance features, and most of its
+	// features need separate drivers (a BMC behind SPI, HSSI, memory).
 	n6000 = fmeModel{
 		iface: "98b4d5bc98ba5f4b98d9a2841ccf11b0", bitstream: 0x0501020222df1b7a, metadata: 0x02110055, throttle: 1,
 		features: []feature{{fmeThermal, 1, 0}, {fmeErrors, 4, 1}, {fmePR, 5, 0}, {0x6000, 0x20, 0}, {0x7000, 0x13, 0},
@@ -76,18 +76,17 @@ var models = map[string]model{
 	"a10-2p": {{device: 0x09c4, fme: &a10, ports: []portModel{{afu: nlb, features: portFeatures}, {afu: nlb2, features: portFeatures}}}},
 	"a10-vf": {{device: 0x09c5, ports: []portModel{{afu: nlb, features: portFeatures}}}},
 	"d5005":  {{device: 0x0b2b, subsystem: 0x138d, fme: &d5005, ports: []portModel{{afu: hello, revision: 1, features: portFeatures}}}},
-	// Cards for vfio-pci. The first one has one function, like a virtual function of an N6001. The second one has three
-	// functions, which share one IOMMU group because they do not support ACS.
+	// Cards for vfio-pci. n6001-vf has one function, like a virtual function of an N6001. ofs-3fn has three functions,
+	// which share an IOMMU group because they do not support ACS.
 	"n6001-vf": {{device: 0xbccf, subsystem: 0x1771}},
 	"ofs-3fn":  {{device: 0xbcce, subsystem: 0x1771}, {device: 0xbcce, subsystem: 0x1771}, {device: 0xbcce, subsystem: 0x1771}},
-	// A card for xocl, with a management function, which has no driver, and the user function.
+	// A card for xocl: a management function, which has no driver, and a user function.
 	"u250": {{vendor: 0x10ee, device: 0x5004, subsystem: 0x000e}, {vendor: 0x10ee, device: 0x5005, subsystem: 0x000e, xrt: &u250}},
-	// An F2 card of AWS, with the application function, which has the IDs of a cleared slot, and the management
-	// function.
+	// An AWS F2 card: the application function, with the IDs of a cleared slot, and the management function.
 	"aws-f2": {{vendor: 0x1d0f, device: 0x9048, subsystem: 0x1d51}, {vendor: 0x1d0f, device: 0x9248, subsystem: 0x1d51}},
-	// Function 0 has the FME, and a port without an AFU and without the error feature. One of the other functions is a
-	// virtio network card. The others, with Intel's IDs, have no feature list. (On real cards their feature list is
-	// empty. It is found through a capability of PCI Express, which a device behind qemu's proxy does not have.)
+	// Function 0 has the FME, and a port with neither an AFU nor the error feature. Of the other functions, one is a
+	// virtio network card, and those with Intel's IDs have no feature list. (On real cards their feature list is empty.
+	// It is found through a PCI Express capability, which devices behind qemu's proxy lack.)
 	"n6000": {
 		{device: 0xbcce, subsystem: 0x1770, fme: &n6000, ports: []portModel{{revision: 1, features: []feature{{0x2000, 0x14, 1}}}}},
 		{device: 0xbcce, subsystem: 0x1770},

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// Commands of qemu's proxy, in the order of hw/remote/mpqemu-link.h.
+// Commands of qemu's proxy, in the order in hw/remote/mpqemu-link.h.
 const (
 	syncSysmem = iota
 	answer
@@ -20,16 +20,16 @@ const (
 	reset
 )
 
-// maxPayload is the largest payload that is accepted. The proxy's payloads have 20 to 200 bytes.
+// maxPayload is the size of the largest accepted payload. The proxy sends payloads of 20 to 200 bytes.
 const maxPayload = 1 << 16
 
-// access is one command: a header of 16 bytes (command, size), then the payload.
+// access is a command: a header of 16 bytes (command and size), followed by the payload.
 type access struct {
 	command uint32
 	payload []byte
 }
 
-// serve answers qemu's commands for the function until qemu closes the connection.
+// serve answers qemu's commands for this function until qemu closes the connection.
 func (f *function) serve(conn *net.UnixConn) {
 	defer conn.Close()
 	for {
@@ -51,7 +51,7 @@ func (f *function) serve(conn *net.UnixConn) {
 	}
 }
 
-// receive reads one command. If file descriptors are sent with it (for the guest's memory and for interrupts), it
+// receive reads a command. qemu may send file descriptors with it, for the guest's memory and for interrupts. receive
 // closes them, because these cards do not use them.
 func receive(conn *net.UnixConn) (access, error) {
 	head, rights := make([]byte, 16), make([]byte, 256)
@@ -97,8 +97,7 @@ func closeAll(rights []byte) error {
 	return nil
 }
 
-// answer executes the command and returns the value to answer with. ok is false if qemu
-// expects no answer.
+// answer executes a command, and returns the value to answer with. ok is false if qemu does not expect an answer.
 func (f *function) answer(a access) (value uint64, ok bool) {
 	le := binary.LittleEndian
 	f.mu.Lock()
@@ -125,5 +124,5 @@ func (f *function) answer(a access) (value uint64, ok bool) {
 	return 0, a.command == reset
 }
 
-// width limits a length in bytes to the length of a register.
+// width limits a length in bytes to that of a register.
 func width(n uint64) int { return int(min(n, 8)) }

@@ -12,11 +12,11 @@ import (
 // qemuTimeout limits every wait for qemu.
 const qemuTimeout = 30 * time.Second
 
-// qmp is a connection to qemu's monitor (qemu's docs/interop/qmp-spec.rst). Only one command runs at a time.
+// qmp is a connection to qemu's monitor (docs/interop/qmp-spec.rst in qemu). It runs one command at a time.
 type qmp struct {
 	conn    *net.UnixConn
-	answers chan message // capacity 1: the answer to the current command
-	deleted chan string  // ids of devices that the guest has released; larger than the number between two requests
+	answers chan message // capacity 1, because only one command runs at a time
+	deleted chan string  // IDs of devices that the guest has released; cannot fill up between two requests
 	ended   chan struct{}
 }
 
@@ -34,8 +34,8 @@ func newQMP(conn *net.UnixConn) *qmp {
 	return &qmp{conn: conn, answers: make(chan message, 1), deleted: make(chan string, 2*slots*functions), ended: make(chan struct{})}
 }
 
-// read forwards qemu's answers, and its DEVICE_DELETED events, until the connection ends. Each command receives its
-// answer. Each request first drains the events.
+// read forwards answers and DEVICE_DELETED events until the connection ends. An answer goes to the command that is
+// waiting for it. Events are drained at the beginning of each request.
 func (q *qmp) read() {
 	defer close(q.ended)
 	d := json.NewDecoder(q.conn)
@@ -60,7 +60,7 @@ func (q *qmp) greet() error {
 	return q.do("qmp_capabilities", nil, -1)
 }
 
-// do runs a command. If fd is not -1, the file descriptor is sent with it.
+// do runs a command. Unless fd is -1, it sends the file descriptor with the command.
 func (q *qmp) do(command string, arguments map[string]any, fd int) error {
 	text, err := json.Marshal(struct {
 		Execute   string         `json:"execute"`
@@ -97,7 +97,7 @@ func (q *qmp) answer() (message, error) {
 	}
 }
 
-// awaitDeleted blocks until the guest has released a device, and returns the device's id.
+// awaitDeleted blocks until the guest has released a device, and returns the device's ID.
 func (q *qmp) awaitDeleted() (string, error) {
 	select {
 	case gone := <-q.deleted:

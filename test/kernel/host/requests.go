@@ -10,27 +10,26 @@ import (
 	"strings"
 )
 
-// serve executes the guest's requests, one per line, and answers each of them with one line, "ok …" or "err …". It
-// returns the guest's exit status. ok is false if the connection ended without a status. The requests are:
+// serve executes the guest's requests, one per line, and answers each with a line "ok …" or "err …". It returns the
+// guest's exit status. ok is false if the connection ended before the guest sent a status. The requests are:
 //
 //	say TEXT                     print TEXT to standard output
-//	plug NAME MODEL SLOT         plug a card, one of models, into a slot, rp0 to rp3
-//	unplug NAME                  request a removal; the answer follows when the guest has released the card
-//	pull NAME                    request a removal, and answer at once
+//	plug NAME MODEL SLOT         plug a card (one of models) into a slot (rp0 to rp3)
+//	unplug NAME                  request removal, and answer when the guest has released the card
+//	pull NAME                    request removal, and answer immediately
 //	cards                        return the names of the plugged cards
 //	exit STATUS                  end the machine
 //
-// The following requests change the state of a card (fault.go). They are not possible for cards of qemuModels. kill and
-// revive apply to all functions of the card, and management to the function that has a mailbox. The others apply to
-// function 0:
+// The following requests change the state of a card (fault.go), unless it is one of qemuModels. kill and revive affect
+// all functions of the card, and management affects the function that has a mailbox. All others affect function 0:
 //
 //	kill NAME                    every read returns ones, every write is ignored
 //	revive NAME                  undo kill
-//	error NAME V [PORT]          set the port errors; PORT is 0, the default, or 1
+//	error NAME V [PORT]          set the port errors; PORT is 0 (the default) or 1
 //	power NAME V [PORT]          set the power state of the port
 //	afu NAME GUID [PORT]         replace the AFU without the driver
 //	set NAME OFFSET V            set any register of BAR 0
-//	ids NAME VENDOR DEVICE       change the ids in config space, four hexadecimal digits each
+//	ids NAME VENDOR DEVICE       change the IDs in config space, four hexadecimal digits each
 //	pr NAME busy|ready|fail      block partial reconfiguration; unblock it; let the next one fail
 //	management NAME online|offline|firewall  the management function reports this state to xocl
 func (m *machine) serve() (status int, ok bool) {
@@ -59,7 +58,7 @@ func (m *machine) serve() (status int, ok bool) {
 	return 0, false
 }
 
-// answerOf returns the answer to a request as one line, even though err may have several.
+// answerOf formats the answer to a request as a single line, even if err consists of several.
 func answerOf(answer string, err error) string {
 	if err != nil {
 		return "err " + strings.ReplaceAll(err.Error(), "\n", "; ") + "\n"

@@ -15,8 +15,8 @@ import (
 type card struct {
 	name      string
 	functions []*function // by number, from 0
-	attached  int         // number of functions that the guest has not released yet
-	leaving   bool        // the removal was requested
+	attached  int         // functions that the guest has yet to release
+	leaving   bool        // removal has been requested
 }
 
 func newCard(name string, m model) (*card, error) {
@@ -31,7 +31,7 @@ func newCard(name string, m model) (*card, error) {
 	return c, nil
 }
 
-// id returns the id of a function in qemu, such as c0 or c0.1.
+// id returns the ID of a function in qemu, such as c0 or c0.1.
 func (c *card) id(function int) string {
 	if function == 0 {
 		return c.name
@@ -39,8 +39,8 @@ func (c *card) id(function int) string {
 	return fmt.Sprintf("%s.%d", c.name, function)
 }
 
-// plug plugs a new card into a slot. Function 0 is added last. This makes all functions appear in the guest. If adding
-// a function fails, the functions that were added before stay in the slot, but the guest cannot see them.
+// plug plugs a new card into a slot. It adds function 0 last, because this makes all functions appear in the guest. If
+// adding a function fails, those added before it stay in the slot, but are invisible to the guest.
 func (m *machine) plug(name, of, slot string) error {
 	mod, ok := models[of]
 	emulated, byQEMU := qemuModels[of]
@@ -77,7 +77,7 @@ func (m *machine) plug(name, of, slot string) error {
 	return nil
 }
 
-// attach adds a function to qemu. qemu gets one end of a socket pair, and the function serves the other end.
+// attach adds a function to qemu. qemu gets one end of a socket pair, and the function serves the other.
 func (m *machine) attach(c *card, number int, slot string) error {
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -90,7 +90,7 @@ func (m *machine) attach(c *card, number int, slot string) error {
 	if err != nil {
 		return err
 	}
-	// serve must run before qemu sends its first command. It returns when qemu closes its end.
+	// serve must be running before qemu sends its first command. It returns when qemu closes its end.
 	m.tasks.Go(func() { c.functions[number].serve(conn.(*net.UnixConn)) })
 	id := c.id(number)
 	err = m.qmp.do("getfd", map[string]any{"fdname": id}, fds[1])
@@ -106,8 +106,8 @@ func (m *machine) attach(c *card, number int, slot string) error {
 	return nil
 }
 
-// unplug requests the removal of a card, and blocks until the guest has released all its functions. The guest releases
-// a slot as a whole.
+// unplug requests the removal of a card, and blocks until the guest has released all of the card's functions. The guest
+// releases a slot as a whole.
 func (m *machine) unplug(c *card) error {
 	if err := m.pull(c); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (m *machine) unplug(c *card) error {
 	return nil
 }
 
-// pull requests a card's removal once, and doesn't wait for it.
+// pull requests the removal of a card, unless it has been requested already, and does not wait.
 func (m *machine) pull(c *card) error {
 	if c.leaving {
 		return nil
@@ -131,8 +131,8 @@ func (m *machine) pull(c *card) error {
 	return m.qmp.do("device_del", map[string]any{"id": c.name}, -1)
 }
 
-// dropReleased deletes the cards that the guest has released without a request. This happens if a card is plugged in
-// while the guest is still ejecting the previous card: the new card is ejected, too.
+// dropReleased deletes the cards that the guest has released on its own. If a card is plugged in while the guest is
+// still ejecting the previous one, the guest ejects the new card as well.
 func (m *machine) dropReleased() {
 	for {
 		select {
@@ -144,7 +144,7 @@ func (m *machine) dropReleased() {
 	}
 }
 
-// released counts a function that the guest has released. After the last function, it deletes the card.
+// released records that the guest has released a function. After a card's last function, it deletes the card.
 func (m *machine) released(id string) {
 	name, _, _ := strings.Cut(id, ".")
 	c, ok := m.cards[name]

@@ -2,23 +2,23 @@ package main
 
 import "fmt"
 
-// xrtModel is the shell of a card whose user function is driven by xocl, the driver of Xilinx' XRT.
+// xrtModel is the shell of a card whose user function is driven by xocl, the driver of Xilinx's XRT.
 type xrtModel struct {
 	vbnv, fpga string
 	timestamp  uint64
 }
 
 const (
-	xrtBAR     = 64 << 20 // the subdevices of a shell have addresses up to 32 MiB
+	xrtBAR     = 64 << 20 // the addresses of a shell's subdevices extend up to 32 MiB
 	xrtROM     = 0xb0000
 	xrtMailbox = 0x200000
 )
 
-// initXRT writes the registers that xocl reads: the feature ROM (struct FeatureRomHeader of
-// XRT's xclfeatures.h) and the ids of the DMA engine (libxdma.h). All others are 0.
+// initXRT writes the registers that xocl reads: the feature ROM (struct FeatureRomHeader in XRT's xclfeatures.h) and
+// the IDs of the DMA engine (libxdma.h). All others are 0.
 func (f *function) initXRT(m *xrtModel) {
 	f.bar = make([]byte, xrtBAR)
-	f.config[0x3d] = 1 // has an interrupt
+	f.config[0x3d] = 1 // interrupt pin
 	f.set(0x2000, 0x1fc20006)
 	f.set(0x3000, 0x1fc30006)
 	rom := f.bar[xrtROM:]
@@ -26,38 +26,38 @@ func (f *function) initXRT(m *xrtModel) {
 	f.set(xrtROM+16, m.timestamp)
 	copy(rom[24:88], m.fpga)
 	copy(rom[88:152], m.vbnv)
-	f.set(xrtROM+152, 16<<8|4) // four banks of memory, of 16 GB
-	f.set(xrtROM+168, 5)       // the features that all shells have
+	f.set(xrtROM+152, 16<<8|4) // four memory banks of 16 GB each
+	f.set(xrtROM+168, 5)       // the features common to all shells
 	f.mailbox = &mailbox{}
 }
 
-// mailbox is a card's hardware mailbox. It also plays the driver of the management function at the other end: see XRT's
-// xocl/subdev/mailbox.c and include/mailbox_proto.h. Its registers have 32 bits.
+// mailbox emulates a card's hardware mailbox, and also the management function's driver at the other end: see
+// xocl/subdev/mailbox.c and include/mailbox_proto.h in XRT. Its registers are 32 bits wide.
 type mailbox struct {
-	packet []uint32 // the part of a packet that xocl has written so far
-	asked  uint32   // the code of the request
-	id     uint64   // the id of the request
-	queue  []uint32 // packets that xocl has not read yet
+	packet []uint32 // what xocl has written of a packet so far
+	asked  uint32   // code of the request
+	id     uint64   // ID of the request
+	queue  []uint32 // packets that xocl has yet to read
 }
 
 const (
 	packetSize = 16 // words
-	// Words of a packet. The last one is in its payload, struct xcl_mailbox_req.
+	// Word offsets in a packet. requestCode is in the payload, struct xcl_mailbox_req.
 	packetType, packetID, packetFlags, requestCode = 0, 2, 4, 8
 
 	messageStart, messageEnd = 2, 1 << 31 // in packetType
 	isResponse, isRequest    = 1, 2       // in packetFlags
 
-	// Codes of requests.
+	// Request codes.
 	hotReset, firewallTripped, peerData, userProbe, managementState = 5, 6, 10, 11, 12
 )
 
 // read returns the value of a register.
 func (m *mailbox) read(r uint64) uint64 {
 	switch {
-	case r == 0x10 && len(m.queue) == 0: // status: nothing to read, ready to be written
+	case r == 0x10 && len(m.queue) == 0: // status: nothing to read, ready for a write
 		return 1<<0 | 1<<2
-	case r == 0x10: // something to read, ready to be written
+	case r == 0x10: // something to read, ready for a write
 		return 1<<3 | 1<<2
 	case r == 0x08 && len(m.queue) > 0:
 		word := m.queue[0]
@@ -67,7 +67,7 @@ func (m *mailbox) read(r uint64) uint64 {
 	return 0
 }
 
-// write takes a word of a packet. After the last packet of a request, it puts the answer into the queue.
+// write receives a word of a packet. After a request's last packet, it queues the answer.
 func (m *mailbox) write(r uint64, word uint32) {
 	if r != 0 {
 		return
@@ -85,7 +85,7 @@ func (m *mailbox) write(r uint64, word uint32) {
 		return
 	}
 	switch m.asked {
-	case hotReset: // ESHUTDOWN: the reset has begun; the state online will end it
+	case hotReset: // ESHUTDOWN: the reset has begun, and will end with the state online
 		m.send(isResponse, m.id, []uint32{1<<32 - 108})
 	case peerData: // no data
 		m.send(isResponse, m.id, make([]uint32, 6))
@@ -95,7 +95,7 @@ func (m *mailbox) write(r uint64, word uint32) {
 	m.asked = 0
 }
 
-// send queues a message of one packet.
+// send queues a message that consists of one packet.
 func (m *mailbox) send(flags uint32, id uint64, payload []uint32) {
 	length := uint32(4 * len(payload))
 	packet := append([]uint32{messageStart | messageEnd, length, uint32(id), uint32(id >> 32), flags, length}, payload...)

@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// Expectation is the expected state of one device, as given by the arguments of expect.
+// Expectation is the state of one device that the arguments of expect require.
 type Expectation struct {
 	Device  string
 	Health  string   // healthy, degraded, unhealthy, gone
-	Reasons []string // all reasons, sorted; if More is set, there may be others
-	More    bool     // the argument "..."
-	AFU     string   // the first digits of the AFU; "" for any
-	Nodes   []string // all nodes, in this order; nil for any
-	Holder  string   // the only holder; "" for any
-	// Resource is a prefix of the resource name. The lists of other resources are not checked, so "gone" means that the
-	// device is not on a list of a resource with this prefix.
+	Reasons []string // sorted; if More is set, there may be others
+	More    bool     // whether the arguments contain "..."
+	AFU     string   // first digits of the AFU; any AFU if empty
+	Nodes   []string // all device nodes, in this order; any if nil
+	Holder  string   // the only holder; any if empty
+	// Resource is a prefix of the resource name. The lists of all other resources are ignored, so "gone" means that no
+	// resource with this prefix lists the device.
 	Resource string
-	// Unoffered requires that the daemon lists the device, but that no resource's list contains it.
+	// Unoffered requires that the daemon knows the device, but that no resource lists it.
 	Unoffered bool
-	Members   []string      // all other functions of its group, in this order; nil for any
-	Within    time.Duration // time limit; 0 for the limit of every step
+	Members   []string      // the other functions of the device's group, in this order; any if nil
+	Within    time.Duration // time limit; 0 for the limit that applies to every step
 }
 
-// Device is one device in the daemon's answer to /devices.
+// Device is a device in the daemon's answer to /devices.
 type Device struct {
 	ID       string   `json:"id"`
 	Resource string   `json:"resource"`
@@ -37,14 +37,14 @@ type Device struct {
 	Members  []string `json:"members"`
 }
 
-// Sysfs is the argument of expect for all devices: the kubelet's list must contain exactly the ports in sysfs, all
-// healthy.
+// Sysfs is the argument of expect that stands for all devices: the kubelet's list must contain exactly the ports in
+// sysfs, and all must be healthy.
 const Sysfs = "sysfs"
 
 var healths = []string{"healthy", "degraded", "unhealthy", "gone"}
 
-// ParseExpectation reads the arguments of expect: DEVICE HEALTH, followed in any order by reasons, "...", afu=DIGITS,
-// node=NAME[,NAME …], holder=NAMESPACE/POD/CONTAINER, resource=BEGINNING, unoffered, members=ADDRESS[,ADDRESS …] and
+// ParseExpectation parses the arguments of expect: DEVICE HEALTH, followed in any order by reasons, "...", afu=DIGITS,
+// node=NAME[,NAME …], holder=NAMESPACE/POD/CONTAINER, resource=PREFIX, unoffered, members=ADDRESS[,ADDRESS …] and
 // within=DURATION.
 func ParseExpectation(args []string) (Expectation, error) {
 	if len(args) < 2 {
@@ -87,7 +87,7 @@ func ParseExpectation(args []string) (Expectation, error) {
 	return e, nil
 }
 
-// Offered reports whether the device must be healthy on the kubelet's list.
+// Offered reports whether the kubelet's list must contain the device as healthy.
 func (e Expectation) Offered() bool { return e.Health == "healthy" || e.Health == "degraded" }
 
 // Met reports whether the devices satisfy the expectation.
@@ -117,7 +117,7 @@ func (e Expectation) reasonsMet(got []string) bool {
 	return true
 }
 
-// below returns the paths of these names in a directory.
+// below joins each name to dir.
 func below(dir string, names []string) []string {
 	var paths []string
 	for _, name := range names {

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Story is one test.
+// Story is a test.
 type Story struct {
 	Name  string
 	Title string
 	Steps []Step
 }
 
-// Step is one line of a story.
+// Step is a line of a story.
 type Step struct {
 	Line int // counted from 1
 	Verb string
@@ -23,10 +23,10 @@ type Step struct {
 
 func (s Step) String() string { return strings.Join(append([]string{s.Verb}, s.Args...), " ") }
 
-// Verbs lists the verbs, sorted.
+// Verbs returns the sorted verbs.
 func Verbs() []string { return slices.Sorted(maps.Keys(synopses)) }
 
-// Parse parses a story. Its errors begin with the name and the line.
+// Parse parses a story. Its errors start with the story's name and the line number.
 func Parse(name, text string) (Story, error) {
 	s := Story{Name: name}
 	number := 0

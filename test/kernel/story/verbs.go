@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// synopses contains the verbs and their arguments. A word in capitals stands for an argument, any other word stands for
-// itself, and a|b stands for one of several. Parts in brackets are optional, and the word before … can be repeated.
+// synopses contains the verbs and their arguments. A word in capitals is a placeholder, and any other word stands for
+// itself. a|b is a choice, brackets enclose optional parts, and … means that the preceding word may be repeated.
 var synopses = map[string]string{
 	// the daemon
 	"start":  "[as SANDBOX] [--FLAG=VALUE …]",
@@ -22,7 +22,7 @@ var synopses = map[string]string{
 	"hold":    "ID POD",
 	"release": "POD",
 
-	// the claims of the DRA driver: ../../../dra/claims/kernelrig
+	// the DRA driver's claims: ../../../dra/claims/kernelrig
 	"claims":     "start|stop",
 	"claim":      "prepare|unprepare|taint WORD [WORD] [WORD]",
 	"claimfails": "prepare|unprepare|taint WORD [WORD] [WORD]",
@@ -80,13 +80,13 @@ var synopses = map[string]string{
 	"forge":        "multicast|through ADDRESS",
 	"settle":       "",
 
-	// recordings: docs/testing.md, Fixtures
+	// recordings: the section Fixtures in docs/testing.md
 	"heard":   "ACTION DEVICE [TEXT]",
 	"record":  "RECORDING",
 	"uevents": "[RECORDING]",
 
 	// checks
-	"expect":    "ARGUMENT …", // ParseExpectation checks them
+	"expect":    "ARGUMENT …", // checked by ParseExpectation
 	"withheld":  "ID",
 	"quiet":     "DURATION",
 	"log":       "EVENT [FIELD=VALUE …]",
@@ -98,7 +98,7 @@ var synopses = map[string]string{
 	"reads":     "PATH TEXT",
 }
 
-// kinds contains the words of synopses that match only certain arguments.
+// kinds defines the placeholders that only match certain arguments, as regular expressions.
 var kinds = map[string]string{
 	"SANDBOX":      "root|pod|userns|deaf|blind",
 	"N":            "[1-9][0-9]{0,2}|1000",
@@ -146,7 +146,7 @@ func match(synopsis string, args []string) error {
 	return fmt.Errorf("found %q, want %s", strings.Join(args, " "), want)
 }
 
-// allMatch reports whether the first arguments match the words of a synopsis.
+// allMatch reports whether the first arguments match the words.
 func allMatch(words, args []string) bool {
 	if len(args) < len(words) {
 		return false

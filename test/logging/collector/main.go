@@ -1,6 +1,6 @@
-// Command collector is an OpenTelemetry Collector with the components of the example in
-// deploy/logging: the receiver for log files, the storage of its offsets, and the OTLP
-// exporter. The Collector's builder generates such a program for each distribution.
+// Command collector is an OpenTelemetry Collector with the components used by the example in deploy/logging: the
+// receiver for log files, the storage for the receiver's offsets, and the OTLP exporter. The Collector's builder
+// generates a program like this one for each distribution.
 package main
 
 import (
