@@ -16,6 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/programming"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
@@ -31,9 +32,7 @@ func TestFollow(t *testing.T) {
 	store := t.TempDir() + "/store"
 	do := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	add := func(path string) {
 		t.Helper()
@@ -105,9 +104,7 @@ func TestDownload(t *testing.T) {
 		return errors.Join(os.MkdirAll(store+"/"+region, 0o755), os.WriteFile(store+"/"+region+"/"+name, nil, 0o644))
 	}
 	go func() { ended <- f.Run(ctx) }()
-	if err := install(afu + ".gbs"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, install(afu+".gbs"))
 	<-stale // the store is watched
 	_, stale = f.Latest()
 	began := time.Now()
@@ -137,13 +134,9 @@ func TestDownload(t *testing.T) {
 func TestMany(t *testing.T) {
 	core, logs := eventtest.Observed(t)
 	store := t.TempDir()
-	if err := os.Mkdir(store+"/"+region, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(store+"/"+region, 0o755))
 	for i := range 600 {
-		if err := os.WriteFile(fmt.Sprintf("%s/%s/%032x.gbs", store, region, i), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(fmt.Sprintf("%s/%s/%032x.gbs", store, region, i), nil, 0o644))
 	}
 	found, _ := bitstreams.New(programming.Store(store), zap.New(core)).Latest()
 	if lines := logs.FilterField(logevent.StoreFailed).All(); len(found) != 512 || len(lines) != 1 || lines[0].ContextMap()["count"] != int64(88) {
@@ -155,12 +148,8 @@ func TestMany(t *testing.T) {
 func TestHangs(t *testing.T) {
 	core, logs := eventtest.Observed(t)
 	store := privatedirtest.Dir(t)
-	if err := os.MkdirAll(store+"/"+region, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(store+"/"+region+"/"+afu+".gbs", nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(store+"/"+region, 0o755))
+	must.Succeed(t, os.WriteFile(store+"/"+region+"/"+afu+".gbs", nil, 0o644))
 	release := privatedirtest.Hang(t, store)
 	f := bitstreams.New(programming.Store(store), zap.New(core))
 	found, stale := f.Latest()
@@ -178,9 +167,7 @@ func TestHangs(t *testing.T) {
 		case <-stale:
 			waiting = false
 		case <-tick.C: // the first reading may have been too early
-			if err := os.Chmod(store+"/"+region, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Chmod(store+"/"+region, 0o755))
 		}
 	}
 	stop()

@@ -14,6 +14,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // After a crash at any step of Prepare or Unprepare, the next instance completes Prepare, or Unprepare removes
@@ -44,14 +45,10 @@ func TestCrash(t *testing.T) {
 				r := newRig(t, devices...)
 				r.writeFile(tc.file)
 				if tc.next != "" {
-					if err := os.WriteFile(filepath.Join(r.dir, "claims.json.new"), []byte(tc.next), 0o600); err != nil {
-						t.Fatal(err)
-					}
+					must.Succeed(t, os.WriteFile(filepath.Join(r.dir, "claims.json.new"), []byte(tc.next), 0o600))
 				}
 				if tc.spec != "" {
-					if err := os.WriteFile(filepath.Join(r.cdi, specName), []byte(tc.spec), 0o644); err != nil {
-						t.Fatal(err)
-					}
+					must.Succeed(t, os.WriteFile(filepath.Join(r.cdi, specName), []byte(tc.spec), 0o644))
 				}
 				// Until Unprepare, a device that may have been given to a container is not given to another claim.
 				thief := claimOf("thief", result("a", "5e:00.0"))
@@ -183,9 +180,7 @@ func TestReboot(t *testing.T) {
 	two.Status.Allocation.Devices.Config = append(two.Status.Allocation.Devices.Config, wantAFU(afu))
 	r.prepare(one)
 	r.prepare(two)
-	if err := os.RemoveAll(r.cdi); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.RemoveAll(r.cdi))
 	r.boot = "second"
 	r.open()
 	r.holds("3b:00.0", "5e:00.0")

@@ -21,6 +21,8 @@ import (
 	"b-com.com/accelerator-device-plugin/dra/claims"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const good = `{"version": 1, "claims": [{"uid": "uid-one", "namespace": "default", "name": "one", "devices": [
@@ -31,9 +33,7 @@ const good = `{"version": 1, "claims": [{"uid": "uid-one", "namespace": "default
 func TestBadFile(t *testing.T) {
 	put := func(text string) func(*testing.T, string) {
 		return func(t *testing.T, path string) {
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(path, []byte(text), 0o600))
 		}
 	}
 	const remedy = "; the file is not changed: delete the pods of this node that have claims of accelerator.b-com.com, then remove the file"
@@ -46,9 +46,7 @@ func TestBadFile(t *testing.T) {
 		{"large", put(good + strings.Repeat(" ", claims.MaxFile)), ": found more than 4194304 bytes, want at most 4194304" + remedy},
 		{"writable by others", func(t *testing.T, path string) {
 			put(good)(t, path)
-			if err := os.Chmod(path, 0o622); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.Chmod(path, 0o622))
 		}, ": found mode 0622, want it not writable by group and others: chmod go-w "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -61,10 +59,7 @@ func TestBadFile(t *testing.T) {
 				r.lines()
 				path := filepath.Join(r.dir, claims.FileName)
 				tc.spoil(t, path)
-				info, err := os.Lstat(path)
-				if err != nil {
-					t.Fatal(err)
-				}
+				info := must.Value(os.Lstat(path))(t)
 				before := r.file()
 				time.Sleep(30 * time.Second)
 				synctest.Wait()
@@ -91,9 +86,7 @@ func TestBadFile(t *testing.T) {
 				if err != nil || !os.SameFile(info, now) || !info.ModTime().Equal(now.ModTime()) || before != r.file() {
 					t.Errorf("file: found %v, %v, want it unchanged", now, err)
 				}
-				if err := os.RemoveAll(path); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.RemoveAll(path))
 				r.prepare(one)
 				if err := r.Ready(); err != nil {
 					t.Error(err)
@@ -107,9 +100,7 @@ func TestBadFile(t *testing.T) {
 func TestBadDirectory(t *testing.T) {
 	r := newRig(t, port("3b:00.0", 0))
 	c := claimOf("one", result("a", "3b:00.0"))
-	if err := os.Chmod(r.dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(r.dir, 0o777))
 	_, errHoldings := r.Holdings(t.Context())
 	_, errOpen := claims.Open(claims.Config{Dir: r.dir, Log: zap.NewNop()})
 	for _, err := range []error{r.Prepare(t.Context(), c).Err, r.Unprepare(t.Context(), objectOf(c)), errHoldings, errOpen} {
@@ -117,14 +108,10 @@ func TestBadDirectory(t *testing.T) {
 			t.Errorf("error %v, want the mode of the directory", err)
 		}
 	}
-	if err := os.Chmod(r.dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(r.dir, 0o700))
 	r.prepare(c)
 	// A kubelet that is reset removes the directory.
-	if err := os.RemoveAll(r.dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.RemoveAll(r.dir))
 	r.holds()
 	r.prepare(c)
 	r.holds("3b:00.0 dfl-port.0 240:0")
@@ -138,23 +125,14 @@ func TestOutOfDescriptors(t *testing.T) {
 	r.prepare(one)
 	file, spec := r.file(), r.specText()
 	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
-	open, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
+	open := must.Value(os.ReadDir("/proc/self/fd"))(t)
 	for more := range uint64(12) { // each call needs some descriptors, so it runs out of them at each of its steps
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: uint64(len(open)) - 1 + more, Max: limit.Max}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: uint64(len(open)) - 1 + more, Max: limit.Max}))
 		_, errHoldings := r.Holdings(t.Context())
 		errPrepare := r.Prepare(t.Context(), two).Err
 		errUnprepare := r.Unprepare(t.Context(), objectOf(one))
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
 		for _, err := range []error{errHoldings, errPrepare, errUnprepare} {
 			if err != nil && !errors.Is(err, syscall.EMFILE) {
 				t.Errorf("error %v, want %v", err, syscall.EMFILE)
@@ -251,7 +229,5 @@ func TestBoundedFile(t *testing.T) {
 	large.NodeNumbers = []string{strings.Repeat("9", claims.MaxFile)}
 	r.set(large, port("5e:00.0", 1))
 	r.refuseNow(claimOf("one", result("a", "3b:00.0")), "bytes to write, want at most 4194304")
-	if diff := cmp.Diff(file, r.file()); diff != "" {
-		t.Errorf("file (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "file", file, r.file())
 }

@@ -11,13 +11,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // cluster is what an API server and a kubelet know about claims.
@@ -81,9 +83,7 @@ func (k *cluster) name(devices ...string) {
 func (k *cluster) put(c *resourceapi.ResourceClaim) {
 	k.t.Helper()
 	k.remove(c)
-	if _, err := k.ResourceV1().ResourceClaims(c.Namespace).Create(context.Background(), c, metav1.CreateOptions{}); err != nil {
-		k.t.Fatal(err)
-	}
+	must.Value(k.ResourceV1().ResourceClaims(c.Namespace).Create(context.Background(), c, metav1.CreateOptions{}))(k.t)
 }
 
 func (k *cluster) remove(c *resourceapi.ResourceClaim) {
@@ -177,9 +177,7 @@ func TestForgottenClaim(t *testing.T) {
 						got[i] = name // its error is the one of the case
 					}
 				}
-				if diff := cmp.Diff(lines, got); diff != "" {
-					t.Errorf("log (-want +got):\n%s", diff)
-				}
+				compare.Values(t, "log", lines, got)
 			})
 		})
 	}
@@ -271,9 +269,7 @@ func TestCompareAgain(t *testing.T) {
 		synctest.Wait()
 		r.holds()
 		want := []string{"claim.unchecked claim default/one: away", "claim.forgotten default/one [3b:00.0] the API server has no such claim"}
-		if diff := cmp.Diff(want, r.lines()); diff != "" {
-			t.Errorf("log (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "log", want, r.lines())
 	})
 }
 
@@ -324,9 +320,7 @@ func TestForgottenClaimKeepsSpec(t *testing.T) {
 		}
 		time.Sleep(8 * time.Minute)
 		r.holds("3b:00.0 dfl-port.0 240:0", "5e:00.0 dfl-port.1 240:1")
-		if err := os.RemoveAll(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.RemoveAll(path))
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		r.holds("5e:00.0 dfl-port.1 240:1")

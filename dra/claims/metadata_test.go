@@ -20,6 +20,8 @@ import (
 	"b-com.com/accelerator-device-plugin/dra/claims"
 	draslices "b-com.com/accelerator-device-plugin/dra/slices"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const attributesDir = "/var/run/kubernetes.io/dra-device-attributes"
@@ -54,9 +56,7 @@ func (r *rig) files() map[string]metadata.DeviceMetadata {
 		}
 	}
 	if text := r.specText(); text != "" {
-		if err := json.Unmarshal([]byte(text), &spec); err != nil {
-			r.t.Fatal(err)
-		}
+		must.Succeed(r.t, json.Unmarshal([]byte(text), &spec))
 	}
 	found, mounted := map[string]metadata.DeviceMetadata{}, []string{}
 	for _, d := range spec.Devices {
@@ -118,9 +118,7 @@ func TestMetadata(t *testing.T) {
 	r.prepare(one)
 	syscall.Umask(umask)
 	small, other := attributesDir+"/resourceclaimtemplates/fpga/small/accelerator.b-com.com-metadata.json", attributesDir+"/resourceclaimtemplates/fpga/other/accelerator.b-com.com-metadata.json"
-	if diff := cmp.Diff([]string{other, small}, slices.Sorted(maps.Keys(r.files()))); diff != "" {
-		t.Errorf("paths (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "paths", []string{other, small}, slices.Sorted(maps.Keys(r.files())))
 	r.describesAt(small, 1, "small/big", a, b)
 	r.describesAt(other, 1, "other", c)
 	golden(t, "metadata.json", readFile(t, r.dir+"/metadata/uid-pod-fpga-x7k2p.other.json"))
@@ -149,10 +147,7 @@ func TestMetadataFollows(t *testing.T) {
 	one, two := fromTemplate(claimOf("one", result("a", "3b:00.0")), "fpga"), claimOf("two", result("a", "5e:00.0"))
 	path := attributesDir + "/resourceclaimtemplates/fpga/a/accelerator.b-com.com-metadata.json"
 	r.prepare(one)
-	before, err := os.Stat(r.dir + "/metadata/uid-one.a.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Value(os.Stat(r.dir + "/metadata/uid-one.a.json"))(t)
 	r.prepare(one) // for a second pod
 	if now, err := os.Stat(r.dir + "/metadata/uid-one.a.json"); err != nil || !os.SameFile(before, now) {
 		t.Errorf("unchanged device: the file was written again (%v), want it unchanged", err)
@@ -247,9 +242,7 @@ func TestMetadataLeftovers(t *testing.T) {
 			r := describingRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
 			one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
 			r.prepare(one)
-			if err := tc.put(r.dir + "/metadata"); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, tc.put(r.dir+"/metadata"))
 			r.prepare(two) // as an update at any time does
 			r.files()      // compares the directory with the spec
 			r.prepare(one)
@@ -303,12 +296,8 @@ func TestMetadataBounded(t *testing.T) {
 func TestMetadataBadDirectory(t *testing.T) {
 	r := describingRig(t, port("3b:00.0", 0))
 	c := claimOf("one", result("a", "3b:00.0"))
-	if err := os.MkdirAll(r.dir+"/metadata", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(r.dir+"/metadata", 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(r.dir+"/metadata", 0o755))
+	must.Succeed(t, os.Chmod(r.dir+"/metadata", 0o777))
 	r.refuse(c, r.dir+"/metadata: ")
 	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), r.dir+"/metadata: ") {
 		t.Errorf("Ready: error %v, want one with the directory", err)
@@ -325,9 +314,7 @@ func TestMetadataOfOneClaim(t *testing.T) {
 	one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
 	r.prepare(one)
 	inTheWay := r.dir + "/metadata/uid-one.a.json.new"
-	if err := os.MkdirAll(inTheWay+"/x", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(inTheWay+"/x", 0o755))
 	changed := port("3b:00.0", 0)
 	changed.AFUID = stored
 	r.set(changed, port("5e:00.0", 1))
@@ -336,9 +323,7 @@ func TestMetadataOfOneClaim(t *testing.T) {
 	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), "uid-one.a.json") {
 		t.Errorf("Ready: error %v, want one with the file", err)
 	}
-	if err := os.RemoveAll(inTheWay); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.RemoveAll(inTheWay))
 	r.prepare(one)
 	r.describesAt(attributesDir+"/resourceclaims/one/a/accelerator.b-com.com-metadata.json", 2, "a", changed)
 	if err := r.Ready(); err != nil {
@@ -353,17 +338,13 @@ func TestMetadataUnprepare(t *testing.T) {
 	one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
 	r.prepare(one)
 	r.prepare(two)
-	if err := os.Chmod(r.dir+"/metadata", 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(r.dir+"/metadata", 0o777))
 	r.unprepare(one)
 	r.holds("5e:00.0 dfl-port.1 240:1")
 	if text := r.specText(); strings.Contains(text, "uid-one") || !strings.Contains(text, "uid-two.a.json") {
 		t.Errorf("found %s, want the other claim with its file", text)
 	}
-	if err := os.Chmod(r.dir+"/metadata", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(r.dir+"/metadata", 0o755))
 	r.prepare(two)
 	if found := r.files(); len(found) != 1 {
 		t.Errorf("found %v, want the file of the other claim", found)

@@ -9,10 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // with returns a device with other nodes and numbers: NODE=NUMBER.
@@ -179,9 +180,7 @@ func TestNodesCannotBeRecorded(t *testing.T) {
 		if err := r.Ready(); err == nil || !strings.Contains(err.Error(), "claims.json") {
 			t.Errorf("Ready: %v, want the file", err)
 		}
-		if err := os.RemoveAll(obstacle); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.RemoveAll(obstacle))
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		r.injects(append(devicesOf(one, "dfl-port.4"), devicesOf(two, "dfl-port.1")...)...)
@@ -224,9 +223,7 @@ func TestClaimed(t *testing.T) {
 	r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
 	knows := func(want map[string][]string) {
 		t.Helper()
-		if diff := cmp.Diff(want, r.claimed, cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("remembered nodes (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "remembered nodes", want, r.claimed, cmpopts.EquateEmpty())
 	}
 	one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
 	r.prepare(one)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/dra/claims"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // configs are texts of configurations.
@@ -164,10 +165,7 @@ func TestParse(t *testing.T) {
 // For any text of the file, either there is an error, or no device has two owners. A file that is written again
 // contains the same claims, and has the same text the next time.
 func FuzzParse(f *testing.F) {
-	whole, err := os.ReadFile("testdata/claims.json")
-	if err != nil {
-		f.Fatal(err)
-	}
+	whole := must.Value(os.ReadFile("testdata/claims.json"))(f)
 	f.Add(whole)
 	f.Add([]byte(good))
 	f.Add([]byte(strings.Replace(good, `"devices"`, `"waiting": true, "devices"`, 1)))
@@ -199,10 +197,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		ids, err := claims.Held(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ids := must.Value(claims.Held(text))(t)
 		slices.Sort(ids)
 		if len(slices.Compact(slices.Clone(ids))) != len(ids) {
 			t.Errorf("devices %q: found one twice", ids)

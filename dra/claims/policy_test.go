@@ -18,6 +18,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/dra/claims"
 	"b-com.com/accelerator-device-plugin/dra/test/apiserver"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // apiServer is a real API server with the chart's policy for configurations.
@@ -60,10 +61,7 @@ func newAPIServer(t *testing.T) *apiServer {
 // apply creates the policy, with its binding, and waits until the API server uses it.
 func (s *apiServer) apply() {
 	s.t.Helper()
-	text, err := os.ReadFile("../../deploy/manifests/accelerator-dra-driver.yaml")
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile("../../deploy/manifests/accelerator-dra-driver.yaml"))(s.t)
 	made := 0
 	for _, object := range strings.Split(string(text), "\n---\n") {
 		var policy admissionv1.ValidatingAdmissionPolicy
@@ -72,15 +70,11 @@ func (s *apiServer) apply() {
 		}
 		switch policy.Kind {
 		case "ValidatingAdmissionPolicy":
-			_, err = s.AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(s.t.Context(), &policy, metav1.CreateOptions{})
+			must.Value(s.AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(s.t.Context(), &policy, metav1.CreateOptions{}))(s.t)
 		case "ValidatingAdmissionPolicyBinding":
 			var binding admissionv1.ValidatingAdmissionPolicyBinding
-			if err = yaml.UnmarshalStrict([]byte(object), &binding); err == nil {
-				_, err = s.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Create(s.t.Context(), &binding, metav1.CreateOptions{})
-			}
-		}
-		if err != nil {
-			s.t.Fatal(err)
+			must.Succeed(s.t, yaml.UnmarshalStrict([]byte(object), &binding))
+			must.Value(s.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Create(s.t.Context(), &binding, metav1.CreateOptions{}))(s.t)
 		}
 		made++
 	}
@@ -121,9 +115,7 @@ func TestConfigPolicy(t *testing.T) {
 	s := newAPIServer(t)
 	old := configOf("accelerator.b-com.com", `{"afuId":"older than the policy"}`)
 	for _, k := range kinds {
-		if err := s.send("POST", k.path, fmt.Sprintf(k.text, "old", old)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.send("POST", k.path, fmt.Sprintf(k.text, "old", old)))
 	}
 	s.apply()
 	for i, k := range kinds {
@@ -189,23 +181,15 @@ func TestConfigPolicy(t *testing.T) {
 		if err := s.send("POST", kinds[0].path, body); err != nil {
 			continue
 		}
-		claim, err := s.ResourceV1().ResourceClaims("default").Get(t.Context(), "stored", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		claim := must.Value(s.ResourceV1().ResourceClaims("default").Get(t.Context(), "stored", metav1.GetOptions{}))(t)
 		raw := claim.Spec.Devices.Config[0].Opaque.Parameters.Raw
 		if _, err := claims.ParseConfig(raw); (err != nil) != (tc.other == created) {
 			t.Errorf("%s: stored as %s: error %v of the driver", tc.name, raw, err)
 		}
-		if err := s.ResourceV1().ResourceClaims("default").Delete(t.Context(), "stored", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.ResourceV1().ResourceClaims("default").Delete(t.Context(), "stored", metav1.DeleteOptions{}))
 	}
 
-	policy, err := s.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	policy := must.Value(s.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(t.Context(), metav1.ListOptions{}))(t)
 	var warnings bytes.Buffer
 	for _, p := range policy.Items {
 		if p.Status.TypeChecking != nil && len(p.Status.TypeChecking.ExpressionWarnings) > 0 {

@@ -11,7 +11,9 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/metricstest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 func TestPrepare(t *testing.T) {
@@ -73,9 +75,7 @@ func TestPrepare(t *testing.T) {
 		`accelerator_allocations_total{resource="accelerator.b-com.com",result="refused"}`: "1",
 		`accelerator_allocated_devices_total{resource="accelerator.b-com.com"}`:            "6",
 	}
-	if diff := cmp.Diff(want, metricstest.Samples(metricstest.Page(t, r.metrics), "accelerator_alloc")); diff != "" {
-		t.Errorf("metrics (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "metrics", want, metricstest.Samples(metricstest.Page(t, r.metrics), "accelerator_alloc"))
 }
 
 // A claim whose devices all belong to other drivers gets nothing, and leaves no trace.
@@ -127,9 +127,7 @@ func TestIdempotent(t *testing.T) {
 	r.prepare(c)
 	file, spec := r.file(), r.specText()
 	r.prepare(c)
-	if err := os.RemoveAll(r.cdi); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.RemoveAll(r.cdi))
 	r.set(sick(port("3b:00.0", 0), "pr-error"), port("5e:00.0", 1))
 	r.open()
 	c.Status.Allocation.Devices.Config = append(c.Status.Allocation.Devices.Config, wantAFU(strings.Repeat("0", 32)))
@@ -352,9 +350,7 @@ func TestPreparedAndGone(t *testing.T) {
 		r.set(now...)
 		r.refuseNow(c, "has left the node")
 		r.injects()
-		if diff := cmp.Diff(file, r.file()); diff != "" {
-			t.Errorf("record (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "record", file, r.file())
 	}
 	r.set(port("3b:00.0", 4))
 	r.prepare(c)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"b-com.com/accelerator-device-plugin/cdi"
@@ -17,6 +16,8 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 	"b-com.com/accelerator-device-plugin/programming"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const (
@@ -44,21 +45,15 @@ func programmingRig(t testing.TB, devices ...*inventory.Device) *rig {
 // restart ends the instance and starts another one.
 func (r *rig) restart() {
 	r.t.Helper()
-	if err := r.spec.Close(); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, r.spec.Close())
 	r.open()
 }
 
 func (r *rig) install(name string, data []byte) {
 	r.t.Helper()
 	dir := filepath.Join(string(r.programs.Store), bits.Interface)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, os.MkdirAll(dir, 0o755))
+	must.Succeed(r.t, os.WriteFile(filepath.Join(dir, name), data, 0o644))
 }
 
 // programmable returns a device with an AFU whose card can be programmed.
@@ -84,9 +79,7 @@ func (r *rig) hooks(want ...string) {
 		}
 	}
 	if text := r.specText(); text != "" {
-		if err := json.Unmarshal([]byte(text), &spec); err != nil {
-			r.t.Fatal(err)
-		}
+		must.Succeed(r.t, json.Unmarshal([]byte(text), &spec))
 	}
 	var got []string
 	for _, d := range spec.Devices {
@@ -99,9 +92,7 @@ func (r *rig) hooks(want ...string) {
 		}
 		got = append(got, line)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		r.t.Errorf("hooks (-want +got):\n%s", diff)
-	}
+	compare.Values(r.t, "hooks", want, got)
 }
 
 // hooked returns the expected line of hooks for a device that is programmed.
@@ -148,9 +139,7 @@ func TestProgramming(t *testing.T) {
 	r.prepare(one)
 	r.prepare(two)
 	r.hooks(want...)
-	if diff := cmp.Diff(file, r.file()); diff != "" {
-		t.Errorf("record (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "record", file, r.file())
 	held, err := r.Holdings(t.Context())
 	for _, id := range []string{"3b:00.0", "3b:00.0-p1", "5e:00.0", "af:00.0"} {
 		if err != nil || len(held[id]) != 1 || !held[id][0].AnyAFU {
@@ -220,13 +209,9 @@ func TestProgrammingRefused(t *testing.T) {
 	} {
 		r.refuseNow(tc.claim, tc.want)
 	}
-	if err := os.Chmod(string(r.programs.Store), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(string(r.programs.Store), 0o777))
 	r.refuseNow(configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored)), "want it not writable by group and others")
-	if err := os.RemoveAll(string(r.programs.Store)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.RemoveAll(string(r.programs.Store)))
 	r.refuseNow(configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored)), "in the store (file does not exist)")
 	r.programs.Store += "/none"
 	r.refuseNow(configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored)), "in the store (file does not exist)")

@@ -30,7 +30,9 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/offer/draname"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -73,9 +75,7 @@ func (r *rig) Latest() (inventory.Snapshot, <-chan struct{}) {
 func newRig(t testing.TB, devices ...*inventory.Device) *rig {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(dir, 0o755))
 	r := &rig{t: t, dir: dir + "/plugin", cdi: dir + "/cdi", snapshots: latest.New(inventory.Snapshot{})}
 	r.open()
 	r.set(devices...)
@@ -106,9 +106,7 @@ func (r *rig) open() {
 		cfg.Attributes = draslices.Options{}.Attributes
 	}
 	r.Claims, err = claims.Open(cfg)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, err)
 	spec := r.spec
 	r.t.Cleanup(func() { _ = spec.Close() })
 }
@@ -274,18 +272,14 @@ func (r *rig) holds(want ...string) {
 		}
 	}
 	slices.Sort(got)
-	if diff := cmp.Diff(want, got); diff != "" {
-		r.t.Errorf("holdings (-want +got):\n%s", diff)
-	}
+	compare.Values(r.t, "holdings", want, got)
 }
 
 // injects expects the devices in the spec: "CDI-NAME NODE".
 func (r *rig) injects(want ...string) {
 	r.t.Helper()
 	slices.Sort(want)
-	if diff := cmp.Diff(want, r.injected()); diff != "" {
-		r.t.Errorf("CDI devices (-want +got):\n%s", diff)
-	}
+	compare.Values(r.t, "CDI devices", want, r.injected())
 }
 
 func (r *rig) injected() (got []string) {
@@ -328,9 +322,7 @@ func readFile(t testing.TB, path string) string {
 
 func (r *rig) writeFile(text string) {
 	r.t.Helper()
-	if err := os.WriteFile(filepath.Join(r.dir, claims.FileName), []byte(text), 0o600); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Succeed(r.t, os.WriteFile(filepath.Join(r.dir, claims.FileName), []byte(text), 0o600))
 }
 
 // added reports whether Added has an element, and removes it.
@@ -362,13 +354,9 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(path, []byte(got), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(path, []byte(got), 0o644)))
 	}
-	if diff := cmp.Diff(readFile(t, path), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", name, diff)
-	}
+	compare.Values(t, name, readFile(t, path), got)
 }
 
 // newSnapshots returns a source without a snapshot.

@@ -14,6 +14,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/dra/claims"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // Prepare waits for a device that is listed but not usable, and for the first complete snapshot.
@@ -257,9 +259,7 @@ func TestLocked(t *testing.T) {
 				t.Error("Prepare: no error, want one")
 			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		r.prepare(two)
 		r.unprepare(one)
 		r.injects(devicesOf(two, "dfl-port.1")...)
@@ -326,9 +326,7 @@ func TestRun(t *testing.T) {
 		} {
 			r.set(step.devices...)
 			synctest.Wait()
-			if diff := cmp.Diff(step.want, r.injected()); diff != "" {
-				t.Errorf("%s: CDI devices (-want +got):\n%s", step.name, diff)
-			}
+			compare.Values(t, step.name+": CDI devices", step.want, r.injected())
 		}
 		r.snapshots.Store(inventory.Snapshot{Devices: []*inventory.Device{tombstone("3b:00.0", "removed-in-use"), port("5e:00.0", 1)}})
 		synctest.Wait()
@@ -343,14 +341,10 @@ func TestRun(t *testing.T) {
 			func() error { return os.WriteFile(path, []byte("{}"), 0o644) },
 			func() error { return os.RemoveAll(r.cdi) },
 		} {
-			if err := change(); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, change())
 			time.Sleep(10 * time.Second)
 			synctest.Wait()
-			if diff := cmp.Diff(whole, r.specText()); diff != "" {
-				t.Errorf("spec (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "spec", whole, r.specText())
 		}
 		if err := r.Ready(); err != nil {
 			t.Error(err)
@@ -400,9 +394,7 @@ func TestSpecCannotBeWritten(t *testing.T) {
 		r.start()
 		synctest.Wait() // for the first check
 		path := filepath.Join(r.cdi, specName)
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Remove(path))
 		if err := os.MkdirAll(path+"/x", 0o700); err != nil { // not even root can overwrite it
 			t.Fatal(err)
 		}
@@ -416,9 +408,7 @@ func TestSpecCannotBeWritten(t *testing.T) {
 			t.Errorf("Ready: %v, want the path", err)
 		}
 		r.holds("3b:00.0 dfl-port.0 240:0", "5e:00.0 dfl-port.1 240:1") // the second was recorded before
-		if err := os.RemoveAll(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.RemoveAll(path))
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if err := r.Ready(); err != nil {
@@ -430,9 +420,7 @@ func TestSpecCannotBeWritten(t *testing.T) {
 			event, _, _ := strings.Cut(line, " ")
 			events = append(events, event)
 		}
-		if diff := cmp.Diff([]string{"cdi.failed", "claim.refused", "cdi.recovered"}, events); diff != "" {
-			t.Errorf("log (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "log", []string{"cdi.failed", "claim.refused", "cdi.recovered"}, events)
 		r.prepare(two)
 		r.unprepare(one)
 	})

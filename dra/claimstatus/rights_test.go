@@ -27,6 +27,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/offer/draname"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // chartWith contains the chart's objects with claimStatus.
@@ -58,9 +59,7 @@ func TestRights(t *testing.T) {
 				{Name: "nic", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "nic.example.com"}},
 			}}},
 		}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		claim.Finalizers = []string{"resource.kubernetes.io/delete-protection"}
 		if claim, err = api.Update(t.Context(), claim, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
@@ -156,9 +155,7 @@ func TestRights(t *testing.T) {
 func applyRole(t *testing.T, admin kubernetes.Interface) (account string) {
 	t.Helper()
 	text, err := os.ReadFile(chartWith)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, object := range strings.Split(string(text), "\n---\n") {
 		var role rbacv1.ClusterRole
 		var binding rbacv1.ClusterRoleBinding
@@ -169,9 +166,7 @@ func applyRole(t *testing.T, admin kubernetes.Interface) (account string) {
 			account = "system:serviceaccount:" + binding.Subjects[0].Namespace + ":" + binding.Subjects[0].Name
 			_, err = admin.RbacV1().ClusterRoleBindings().Create(t.Context(), &binding, metav1.CreateOptions{})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	if account == "" {
 		t.Fatalf("%s: found no ClusterRoleBinding", chartWith)

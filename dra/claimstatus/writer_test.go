@@ -29,7 +29,9 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/offer/draname"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const (
@@ -95,9 +97,7 @@ func (r *rig) set(devices ...*inventory.Device) {
 func (r *rig) claim(name string, ids ...string) {
 	r.t.Helper()
 	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name)}}
-	if _, err := r.ResourceV1().ResourceClaims("default").Create(r.t.Context(), claim, metav1.CreateOptions{}); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Value(r.ResourceV1().ResourceClaims("default").Create(r.t.Context(), claim, metav1.CreateOptions{}))(r.t)
 	r.prepared.Update(func(all []claims.Prepared) []claims.Prepared {
 		return append(slices.Clone(all), claims.Prepared{UID: "uid-" + name, Namespace: "default", Name: name, Devices: ids})
 	})
@@ -138,18 +138,13 @@ func (r *rig) after(d time.Duration) (requests []string) {
 // expect compares the requests within a time.
 func (r *rig) expect(d time.Duration, want ...string) {
 	r.t.Helper()
-	if diff := cmp.Diff(want, r.after(d)); diff != "" {
-		r.t.Errorf("requests (-want +got):\n%s", diff)
-	}
+	compare.Values(r.t, "requests", want, r.after(d))
 }
 
 // status returns the status of a claim: DEVICE READY REASON MESSAGE, and the data of its first device.
 func (r *rig) status(name string) (lines []string, data map[string]any) {
 	r.t.Helper()
-	claim, err := r.ResourceV1().ResourceClaims("default").Get(r.t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	claim := must.Value(r.ResourceV1().ResourceClaims("default").Get(r.t.Context(), name, metav1.GetOptions{}))(r.t)
 	r.ClearActions()
 	for i, d := range claim.Status.Devices {
 		if len(d.Conditions) != 1 || d.Conditions[0].Type != "Ready" || d.Driver != draname.Driver || d.Pool != node {
@@ -158,9 +153,7 @@ func (r *rig) status(name string) (lines []string, data map[string]any) {
 		c := d.Conditions[0]
 		lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", d.Device, c.Status, c.Reason, c.Message)))
 		if i == 0 {
-			if err := json.Unmarshal(d.Data.Raw, &data); err != nil {
-				r.t.Fatal(err)
-			}
+			must.Succeed(r.t, json.Unmarshal(d.Data.Raw, &data))
 		}
 	}
 	return lines, data
@@ -180,13 +173,9 @@ func TestStatus(t *testing.T) {
 		r.claim("one", "3b:00.0-p1", "3b:00.0", "3b:00.0")
 		r.expect(time.Second, "get one", "patch one")
 		got, data := r.status("one")
-		if diff := cmp.Diff([]string{"pci-0000-3b-00-0 True Healthy", "pci-0000-3b-00-0-p1 True Degraded throttled"}, got); diff != "" {
-			t.Errorf("status (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "status", []string{"pci-0000-3b-00-0 True Healthy", "pci-0000-3b-00-0-p1 True Degraded throttled"}, got)
 		want := map[string]any{"id": "3b:00.0", "pciBusID": "0000:3b:00.0", "numaNode": 0., "family": "dfl", "afuId": afu, "portId": 0., "pciId": "8086:09c4:8086:0000"}
-		if diff := cmp.Diff(want, data); diff != "" {
-			t.Errorf("data (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "data", want, data)
 		r.expect(24 * time.Hour)
 		r.claim("two", "5e:00.0")
 		r.expect(time.Second, "get two", "patch two")
@@ -198,9 +187,7 @@ func TestStatus(t *testing.T) {
 		}
 		r.expect(10*time.Second, "patch one", "patch two")
 		got, _ = r.status("one")
-		if diff := cmp.Diff([]string{"pci-0000-3b-00-0 False Unhealthy port-ap6=19, " + strings.Repeat("é", 93) + "…", "pci-0000-3b-00-0-p1 True Healthy"}, got); diff != "" {
-			t.Errorf("status (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "status", []string{"pci-0000-3b-00-0 False Unhealthy port-ap6=19, " + strings.Repeat("é", 93) + "…", "pci-0000-3b-00-0-p1 True Healthy"}, got)
 		got, data = r.status("two")
 		if diff := cmp.Diff([]string{"pci-0000-5e-00-0 False Unhealthy has left the node"}, got); diff != "" || len(data) != 1 {
 			t.Errorf("status (-want +got):\n%s\ndata %v", diff, data)
@@ -225,10 +212,7 @@ func TestTransition(t *testing.T) {
 		r.claim("one", "3b:00.0")
 		at := func(want time.Time) {
 			t.Helper()
-			claim, err := r.ResourceV1().ResourceClaims("default").Get(t.Context(), "one", metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			claim := must.Value(r.ResourceV1().ResourceClaims("default").Get(t.Context(), "one", metav1.GetOptions{}))(t)
 			if got := claim.Status.Devices[0].Conditions[0].LastTransitionTime; !got.Time.Equal(want.Truncate(time.Second)) {
 				t.Errorf("found %v, want %v", got, want)
 			}
@@ -352,9 +336,7 @@ func TestReplaced(t *testing.T) {
 			claim.UID, claim.Status.Devices = "uid-new", nil
 			_, err = api.Update(t.Context(), claim, metav1.UpdateOptions{})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		r.set(port("3b:00.0", inventory.Unhealthy, "port-ap6"))
 		r.after(time.Minute)
 		if got, _ := r.status("one"); len(got) > 0 {
@@ -376,9 +358,7 @@ func TestPreparedAgain(t *testing.T) {
 			claim.Status = resourceapi.ResourceClaimStatus{}
 			_, err = api.Update(t.Context(), claim, metav1.UpdateOptions{})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		r.ClearActions()
 		r.prepared.Update(func(all []claims.Prepared) []claims.Prepared {
 			again := slices.Clone(all)
@@ -415,10 +395,7 @@ func TestBounded(t *testing.T) {
 		defer r.run()()
 		r.claim("one", "3b:00.0")
 		r.after(time.Second)
-		claim, err := r.ResourceV1().ResourceClaims("default").Get(t.Context(), "one", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		claim := must.Value(r.ResourceV1().ResourceClaims("default").Get(t.Context(), "one", metav1.GetOptions{}))(t)
 		if n := len(claim.Status.Devices[0].Data.Raw); n < 2000 || n > resourceapi.AllocatedDeviceStatusDataMaxLength/2 {
 			t.Errorf("found %d bytes, want at most half of %d, and the attributes", n, resourceapi.AllocatedDeviceStatusDataMaxLength)
 		}

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
@@ -16,6 +15,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // record contains the times of calls since the last take.
@@ -57,9 +57,7 @@ func TestHealth(t *testing.T) {
 			t.Helper()
 			time.Sleep(after)
 			synctest.Wait()
-			if diff := cmp.Diff(lines, got.take()); diff != "" {
-				t.Errorf("reports (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "reports", lines, got.take())
 		}
 		want(25 * time.Second) // no snapshot yet
 		r.devices.set(well("3b:00.0"))
@@ -107,9 +105,7 @@ func TestRestore(t *testing.T) {
 			t.Helper()
 			time.Sleep(after)
 			synctest.Wait()
-			if diff := cmp.Diff(times, got.take()); diff != "" {
-				t.Errorf("%s: attempts (-want +got):\n%s", what, diff)
-			}
+			compare.Values(t, what+": attempts", times, got.take())
 		}
 		a, b := resourceapi.Device{Name: "a"}, resourceapi.Device{Name: "b"}
 		first, second := stored("00000-x-1", a), stored("00001-x-2", b)

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -27,6 +26,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/offer/draname"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // newClient returns an API server with the node and claims with these names, whose uids are the same.
@@ -103,10 +104,7 @@ func TestKubelet(t *testing.T) {
 				}
 				late <- answer
 			}()
-			answer, err := dra.NodePrepareResources(t.Context(), &drapb.NodePrepareResourcesRequest{Claims: request("fast", "bad")})
-			if err != nil {
-				t.Fatal(err)
-			}
+			answer := must.Value(dra.NodePrepareResources(t.Context(), &drapb.NodePrepareResourcesRequest{Claims: request("fast", "bad")}))(t)
 			if d := answer.Claims["fast"].Devices; len(d) != 1 || d[0].DeviceName != "of-fast" || answer.Claims["bad"].Error != "device has left" {
 				t.Errorf("found %v", answer)
 			}
@@ -125,22 +123,15 @@ func TestKubelet(t *testing.T) {
 			}
 
 			stream, err := drahealth.NewDRAResourceHealthClient(kubelet).NodeWatchResources(t.Context(), &drahealth.NodeWatchResourcesRequest{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			want := func(text string) {
 				t.Helper()
-				report, err := stream.Recv()
-				if err != nil {
-					t.Fatal(err)
-				}
+				report := must.Value(stream.Recv())(t)
 				var got []string
 				for _, d := range report.Devices {
 					got = append(got, fmt.Sprint(d.Device.PoolName, " ", d.Device.DeviceName, " ", d.Health, " ", d.Message))
 				}
-				if diff := cmp.Diff(text, strings.Join(got, "\n")); diff != "" {
-					t.Errorf("health (-want +got):\n%s", diff)
-				}
+				compare.Values(t, "health", text, strings.Join(got, "\n"))
 			}
 			want("worker-3 pci-0000-3b-00-0 HEALTHY \nworker-3 pci-0000-4b-00-0 UNHEALTHY afu-dead")
 			r.devices.set(broken("3b:00.0"))
@@ -236,9 +227,7 @@ func TestNoDirectory(t *testing.T) {
 	for _, file := range []string{"plugin", "registry"} {
 		r := newRig(t, newClient(), "", claims{})
 		path := filepath.Join(r.dir, file)
-		if err := errors.Join(os.RemoveAll(path), os.WriteFile(path, nil, 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, errors.Join(os.RemoveAll(path), os.WriteFile(path, nil, 0o600)))
 		if err := r.Driver.Run(t.Context()); err == nil {
 			t.Errorf("a file instead of the directory %s: found no error, want one", file)
 		}
@@ -292,15 +281,10 @@ func TestHandleError(t *testing.T) {
 // Sockets of killed drivers are removed. Sockets of others, and other files, stay.
 func TestLeftovers(t *testing.T) {
 	r := newRig(t, newClient(), "new", claims{})
-	if err := os.Mkdir(r.dir+"/plugin", 0o750); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(r.dir+"/plugin", 0o750))
 	listen := func(name string, killed bool) {
 		t.Helper()
-		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: r.dir + "/" + name, Net: "unix"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Value(net.ListenUnix("unix", &net.UnixAddr{Name: r.dir + "/" + name, Net: "unix"}))(t)
 		l.SetUnlinkOnClose(!killed)
 		if killed {
 			l.Close()
@@ -318,9 +302,7 @@ func TestLeftovers(t *testing.T) {
 	listen("registry/accelerator.b-com.com-lives-reg.sock", false)
 	listen("plugin/dra-lives.sock", false)
 	for _, name := range []string{"registry/accelerator.b-com.com-file-reg.sock", "plugin/dra-file.sock"} {
-		if err := os.WriteFile(filepath.Join(r.dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(r.dir, name), nil, 0o600))
 	}
 	r.start()
 	r.eventually("driver", func() bool {
@@ -332,10 +314,7 @@ func TestLeftovers(t *testing.T) {
 	})
 	var got []string
 	for _, dir := range []string{"plugin", "registry"} {
-		entries, err := os.ReadDir(r.dir + "/" + dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := must.Value(os.ReadDir(r.dir + "/" + dir))(t)
 		for _, e := range entries {
 			got = append(got, dir+"/"+e.Name())
 		}
@@ -345,9 +324,7 @@ func TestLeftovers(t *testing.T) {
 		"registry/accelerator.b-com.com-file-reg.sock", "registry/accelerator.b-com.com-lives-reg.sock", "registry/accelerator.b-com.com-new-reg.sock",
 		"registry/accelerator.b-com.com-old.sock", "registry/accelerator.b-com.community-reg.sock", "registry/other.example.com-reg.sock",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("files (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "files", want, got)
 	if n := r.count(logevent.SocketRemoved); n != 5 {
 		t.Errorf("found %d lines about sockets, want 5", n)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/offer/draname"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // A driver that finishes claims registers only while there is no slice, writes none, refuses Prepare and serves Unprepare.
@@ -23,13 +24,8 @@ func TestFinish(t *testing.T) {
 	}
 	client := newClient("new")
 	slices := client.ResourceV1().ResourceSlices()
-	if _, err := slices.Create(t.Context(), left.DeepCopy(), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	all, err := slices.List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Value(slices.Create(t.Context(), left.DeepCopy(), metav1.CreateOptions{}))(t)
+	all := must.Value(slices.List(t.Context(), metav1.ListOptions{}))(t)
 	left = &all.Items[0]
 	unprepared := make(chan string, 1)
 	r := newFinishing(t, client, claims{unprepare: func(_ context.Context, claim kubeletplugin.NamespacedObject) error {
@@ -50,19 +46,14 @@ func TestFinish(t *testing.T) {
 		t.Errorf("beside a slice: found %d sockets of the registry, want none", n)
 	}
 	for range 2 {
-		if err := slices.Delete(t.Context(), left.Name, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, slices.Delete(t.Context(), left.Name, metav1.DeleteOptions{}))
 		r.eventually("socket without a slice", func() bool { return sockets() > 0 })
 		if err := r.Ready(); err == nil {
 			t.Error("Ready before the registration: found no error, want one")
 		}
 		kubelet := drapb.NewDRAPluginClient(r.register(true))
 		r.eventually("readiness", func() bool { return r.Ready() == nil && r.Registered() })
-		prepared, err := kubelet.NodePrepareResources(t.Context(), &drapb.NodePrepareResourcesRequest{Claims: request("new")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		prepared := must.Value(kubelet.NodePrepareResources(t.Context(), &drapb.NodePrepareResourcesRequest{Claims: request("new")}))(t)
 		const want = "claim default/new: this node no longer offers devices to claims"
 		if found := prepared.Claims["new"].GetError(); !strings.HasPrefix(found, want) || strings.Contains(found, "\n") {
 			t.Errorf("Prepare: error %q, want one line that begins with %q", found, want)
@@ -75,9 +66,7 @@ func TestFinish(t *testing.T) {
 			t.Errorf("found %d slices, error %v; want none", len(found.Items), err)
 		}
 		// Another driver publishes.
-		if err := client.Tracker().Add(left); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, client.Tracker().Add(left))
 		r.eventually("end of the registration", func() bool { return sockets() == 0 && !r.Registered() })
 		r.eventually("readiness beside a slice", func() bool { return r.Ready() == nil })
 	}

@@ -24,6 +24,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/offer/draname"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const node = "worker-3"
@@ -111,14 +112,9 @@ func newFinishing(t *testing.T, client kubernetes.Interface, c driver.Claims, li
 
 func rigOf(t *testing.T, client kubernetes.Interface, uid string, finish bool, c driver.Claims, list ...*inventory.Device) *rig {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "dra") // short, for the paths of sockets
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Value(os.MkdirTemp("", "dra"))(t) // short, for the paths of sockets
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Mkdir(filepath.Join(dir, "registry"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(filepath.Join(dir, "registry"), 0o755))
 	core, logs := eventtest.Observed(t)
 	r := &rig{T: t, dir: dir, devices: newDevices(list...), logs: logs, ended: make(chan error, 1)}
 	r.Driver = driver.New(driver.Config{

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
 	"b-com.com/accelerator-device-plugin/dra/driver"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // Withdraw deletes all slices, tries again after errors, waits for late writes, and ends with its context.
@@ -93,9 +93,7 @@ func TestWithdraw(t *testing.T) {
 						selectors[list.GetListRestrictions().Fields.String()] = true
 					}
 				}
-				if diff := cmp.Diff(map[string]bool{"spec.driver=accelerator.b-com.com,spec.nodeName=worker-3": true}, selectors); diff != "" {
-					t.Errorf("selectors (-want +got):\n%s", diff)
-				}
+				compare.Values(t, "selectors", map[string]bool{"spec.driver=accelerator.b-com.com,spec.nodeName=worker-3": true}, selectors)
 			})
 		})
 	}

@@ -10,9 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"sigs.k8s.io/yaml"
 
 	"b-com.com/accelerator-device-plugin/daemon"
@@ -23,7 +21,9 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/offer/draname"
 	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -44,41 +44,53 @@ func TestBoards(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
-			if err := board.Unfold(root, file); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, board.Unfold(root, file))
 			got := slices.Of(devicesOn(t, root), slices.Options{
 				Node: "worker-3", Effect: resourceapi.DeviceTaintEffectNoExecute, PCI: slices.PCI(root + "/sys"),
 			})
 			validate(t, got, "worker-3")
-			compareGolden(t, "testdata/boards/"+name+".yaml", got.Pools["worker-3"].Slices)
+			var devices [][]shortDevice
+			for _, slice := range got.Pools["worker-3"].Slices {
+				devices = append(devices, nil)
+				for _, d := range slice.Devices {
+					devices[len(devices)-1] = append(devices[len(devices)-1], short(d))
+				}
+			}
+			compareGolden(t, "testdata/boards/"+name+".yaml", devices)
 		})
 	}
 }
 
-// compareGolden compares the devices of each slice with a golden file.
-func compareGolden(t *testing.T, path string, published []resourceslice.Slice) {
-	t.Helper()
-	var devices [][]resourceapi.Device
-	for _, slice := range published {
-		devices = append(devices, slice.Devices)
-	}
-	text, err := yaml.Marshal(devices)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if *update {
-		if err := os.WriteFile(path, text, 0o644); err != nil {
-			t.Fatal(err)
+// shortDevice is a device whose attributes take one line each: "portId: 0" instead of "portId:" and "int: 0".
+type shortDevice struct {
+	resourceapi.Device `json:",inline"`
+	Attributes         map[resourceapi.QualifiedName]any `json:"attributes,omitempty"`
+}
+
+func short(d resourceapi.Device) shortDevice {
+	s := shortDevice{d, map[resourceapi.QualifiedName]any{}}
+	for name, value := range d.Attributes {
+		switch {
+		case value.StringValue != nil:
+			s.Attributes[name] = *value.StringValue
+		case value.IntValue != nil:
+			s.Attributes[name] = *value.IntValue
+		default:
+			s.Attributes[name] = value
 		}
 	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
+	return s
+}
+
+// compareGolden compares the devices of each slice with a golden file.
+func compareGolden(t *testing.T, path string, devices any) {
+	t.Helper()
+	text := must.Value(yaml.Marshal(devices))(t)
+	if *update {
+		must.Succeed(t, os.WriteFile(path, text, 0o644))
 	}
-	if diff := cmp.Diff(string(want), string(text)); diff != "" {
-		t.Errorf("slices (-want +got):\n%s", diff)
-	}
+	want := must.Value(os.ReadFile(path))(t)
+	compare.Values(t, "slices", string(want), string(text))
 }
 
 // devicesOn returns the devices of the node below root, with the names that the driver gives.

@@ -19,6 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/programming"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 )
 
@@ -294,9 +295,7 @@ func TestLog(t *testing.T) {
 			line(5, 1, 1, map[string]any{"devices": ids("4b:00.0"), "unhealthy": ids("4b:00.0"), "latency_ms": 1.0}),
 			line(5, 1, 1, map[string]any{"unhealthy": ids("4b:00.0")}),
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("log (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "log", want, got)
 	})
 }
 

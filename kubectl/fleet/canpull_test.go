@@ -7,12 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"b-com.com/accelerator-device-plugin/kubectl/fleet"
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const yes = `{"address":"0000:3b:00.0","answer":"yes","reasons":[{"answer":"yes","what":"3b:00.1 is pulled with the card","do":""}]}`
@@ -119,9 +120,7 @@ func TestCanPull(t *testing.T) {
 			if (err == nil && got != test.want) || !strings.Contains(got, test.want) || (err != nil && a.Answer != "") {
 				t.Errorf("answer %q, want %q", got, test.want)
 			}
-			if diff := cmp.Diff([]string{"lab/fpga-n"}, c.Pods()); diff != "" {
-				t.Errorf("pods after the answer (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "pods after the answer", []string{"lab/fpga-n"}, c.Pods())
 		})
 	}
 }
@@ -224,9 +223,7 @@ func TestPullPod(t *testing.T) {
 	})
 	f := newFleet(t, c, "")
 	f.Limit = 2 * time.Minute
-	if _, err := f.CanPull(t.Context(), "n", "3b:00.0", func(string) {}); err != nil {
-		t.Fatal(err)
-	}
+	must.Value(f.CanPull(t.Context(), "n", "3b:00.0", func(string) {}))(t)
 	no, true_, root, seconds := false, true, int64(0), int64(150)
 	follow := corev1.MountPropagationHostToContainer
 	want := corev1.Pod{
@@ -258,9 +255,7 @@ func TestPullPod(t *testing.T) {
 		},
 		Status: corev1.PodStatus{Phase: "Pending"},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("pod (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "pod", want, got)
 	c.Set(simcluster.NewPod("n", "lab", "other", "dra", nil))
 	pretends := simcluster.NewPod("o", "evil", "fpga", "devicePlugin", nil)
 	pretends.Spec.Volumes = nil

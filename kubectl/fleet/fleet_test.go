@@ -18,6 +18,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/kubectl/fleet"
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -33,10 +35,7 @@ func state(id string) string {
 
 func newFleet(t *testing.T, c *simcluster.Cluster, namespace string) *fleet.Fleet {
 	t.Helper()
-	f, err := fleet.New(c.Config(), namespace, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Value(fleet.New(c.Config(), namespace, ""))(t)
 	f.SetPause(time.Millisecond)
 	return f
 }
@@ -59,10 +58,7 @@ func summary(answers []fleet.Answer) string {
 
 func ask(t *testing.T, f *fleet.Fleet, nodes ...string) string {
 	t.Helper()
-	targets, err := f.Targets(t.Context(), nodes...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	targets := must.Value(f.Targets(t.Context(), nodes...))(t)
 	return summary(f.Ask(t.Context(), targets))
 }
 
@@ -179,9 +175,7 @@ nowhere : found no pod of the plugin on this node
 `},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, ask(t, newFleet(t, c, test.namespace), test.nodes...)); diff != "" {
-				t.Errorf("answers (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "answers", test.want, ask(t, newFleet(t, c, test.namespace), test.nodes...))
 		})
 	}
 	if _, err := newFleet(t, c, "empty").Targets(t.Context()); err == nil || !strings.Contains(err.Error(), "found no pod of the plugin in namespace empty, want one with the labels") {
@@ -236,9 +230,7 @@ func TestRights(t *testing.T) {
 	c := simcluster.Start(t, simcluster.NewPod("n", "kube-system", "fpga", "dra", simcluster.Prints(state("3b:00.0"))))
 	c.Deny("create pods/exec")
 	want := "n fpga-n: you lack a right: pods \"fpga-n\" is forbidden: User \"jane\" cannot create resource \"pods/exec\" in API group \"\" in the namespace \"kube-system\"\n"
-	if diff := cmp.Diff(want, ask(t, newFleet(t, c, ""))); diff != "" {
-		t.Errorf("answer (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "answer", want, ask(t, newFleet(t, c, "")))
 	c.Deny("list pods")
 	_, err := newFleet(t, c, "").Targets(t.Context())
 	if want := `you lack a right: pods is forbidden: User "jane" cannot list resource "pods" in API group "" at the cluster scope`; err == nil || !strings.Contains(err.Error(), want) {

@@ -17,6 +17,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/kubectl/fleet"
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -34,10 +35,7 @@ type followed struct {
 // follow follows a cluster, after f is set.
 func follow(t *testing.T, c *simcluster.Cluster, set ...func(f *fleet.Fleet)) *followed {
 	t.Helper()
-	f, err := fleet.New(c.Config(), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Value(fleet.New(c.Config(), "", ""))(t)
 	f.SetRelist(100 * time.Millisecond)
 	f.SetPause(100 * time.Millisecond)
 	for _, set := range set {
@@ -297,10 +295,7 @@ func TestFollowTrouble(t *testing.T) {
 		}
 		return nil
 	})
-	denied, err := fleet.New(c.Config(), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	denied := must.Value(fleet.New(c.Config(), "", ""))(t)
 	if err := denied.Follow(t.Context(), nil, nil); !errors.Is(err, fleet.ErrRefused) {
 		t.Errorf("Follow without the right: %v, want that a right is missing", err)
 	}

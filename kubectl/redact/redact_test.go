@@ -13,6 +13,8 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/ledger"
 	"b-com.com/accelerator-device-plugin/daemon/view"
 	"b-com.com/accelerator-device-plugin/kubectl/redact"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const secret = "hunter2-s3cr3t"
@@ -66,10 +68,7 @@ func TestShapes(t *testing.T) {
 			"devices":[{"name":"pci-0000-3b-00-0-p1","taints":[{"key":"accelerator.b-com.com/unhealthy","value":"port-ap6","effect":"NoExecute"}]}]}}]}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := redact.New("worker-3").JSON(test.shape, []byte(test.given))
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Value(redact.New("worker-3").JSON(test.shape, []byte(test.given)))(t)
 			if diff := cmp.Diff(parse(t, test.want), parse(t, string(got))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -117,13 +116,8 @@ goroutine 7 [running]:
 (2 lines removed)
 {"event":"device.freed","holders":["container-1"],"level":"info","reason":"(removed) unhealthy","time":"2026-11-22T18:36:28.487145183Z"}
 `
-	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("log (-want +got):\n%s", diff)
-	}
-	log, err := os.ReadFile("../../internal/timeline/testdata/hotplug.log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	compare.Values(t, "log", want, string(got))
+	log := must.Value(os.ReadFile("../../internal/timeline/testdata/hotplug.log"))(t)
 	if kept := redact.New("").Log(log); strings.Contains(string(kept), "lines removed") || strings.Count(string(kept), "\n") != strings.Count(string(log), "\n") {
 		t.Errorf("lines of a recorded log are missing:\n%s", kept)
 	}
@@ -179,16 +173,11 @@ func FuzzRedact(f *testing.F) {
 			return
 		}
 		poisoned, err := json.Marshal(poison(v, behind))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for _, shape := range []redact.Shape{redact.State, redact.Rows, redact.Settings, redact.ConfigMap, redact.Pod, redact.Node, redact.Slices} {
 			for _, given := range [][]byte{text, poisoned} {
 				r := redact.New("worker-3")
-				once, err := r.JSON(shape, given)
-				if err != nil {
-					t.Fatal(err)
-				}
+				once := must.Value(r.JSON(shape, given))(t)
 				if strings.Contains(string(once), secret) && !strings.Contains(string(text), secret) {
 					t.Errorf("%s comes through: %s", given, once)
 				}

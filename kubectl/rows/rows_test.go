@@ -10,15 +10,14 @@ import (
 
 	"b-com.com/accelerator-device-plugin/kubectl/fleet"
 	"b-com.com/accelerator-device-plugin/kubectl/rows"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // answer returns the answer of a node with the text of its daemon.
 func answer(t testing.TB, node, pod, text string) fleet.Answer {
 	t.Helper()
-	state, err := fleet.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := must.Value(fleet.Parse([]byte(text)))(t)
 	return fleet.Answer{Target: fleet.Target{Node: node, Namespace: "kube-system", Pod: pod}, State: state}
 }
 
@@ -49,9 +48,7 @@ const worker = `{"version":"v0.3.0","api":"devicePlugin","devices":[
 func printed(t *testing.T, all []rows.Row, columns []rows.Column, colour bool) string {
 	t.Helper()
 	var b strings.Builder
-	if err := rows.Print(&b, all, columns, colour); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, rows.Print(&b, all, columns, colour))
 	return b.String()
 }
 
@@ -86,9 +83,7 @@ worker-1  60:00.0     absent     -              -                      -      - 
 worker-2  -           unknown    -              -                      -      -       -       -     -    -             -             -        kube-system/fpga-x  no answer\x1b[31m within 10s
 `},
 	} {
-		if diff := cmp.Diff(test.want, "\n"+printed(t, rows.Devices(answers, nil, test.unhealthy), test.columns, false)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", test.name, diff)
-		}
+		compare.Values(t, test.name, test.want, "\n"+printed(t, rows.Devices(answers, nil, test.unhealthy), test.columns, false))
 	}
 	colours := printed(t, rows.Devices(answers, nil, false), rows.DeviceColumns, true)
 	for _, want := range []string{"\x1b[32mhealthy\x1b[0m", "\x1b[31munhealthy\x1b[0m", "\x1b[33mdegraded\x1b[0m", "\x1b[31munknown\x1b[0m"} {
@@ -167,9 +162,7 @@ func FuzzTables(f *testing.F) {
 			all     []rows.Row
 			columns []rows.Column
 		}{{rows.Devices(answers, nil, false), rows.WideDevices}, {rows.Flaps(answers, time.Time{}), rows.WideFlaps}} {
-			if err := rows.Print(&b, table.all, table.columns, false); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, rows.Print(&b, table.all, table.columns, false))
 		}
 		for _, r := range b.String() {
 			if r < ' ' && r != '\n' || r >= 0x7f && r < 0xa0 {

@@ -15,6 +15,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/kubectl/fleet"
 	"b-com.com/accelerator-device-plugin/kubectl/ui"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/pipes"
 )
 
@@ -105,13 +106,8 @@ func TestStrangers(t *testing.T) {
 			}
 		})
 		dial := func(text string) *bufio.Reader {
-			conn, err := listener.Dial(t.Context(), "", "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := io.WriteString(conn, text); err != nil {
-				t.Fatal(err)
-			}
+			conn := must.Value(listener.Dial(t.Context(), "", ""))(t)
+			must.Value(io.WriteString(conn, text))(t)
 			conn.SetReadDeadline(time.Now().Add(time.Hour))
 			return bufio.NewReader(conn)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/kubectl/fleet"
 	"b-com.com/accelerator-device-plugin/kubectl/ui"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const (
@@ -24,10 +25,7 @@ const (
 
 func change(t *testing.T, node, text string) fleet.Change {
 	t.Helper()
-	state, err := fleet.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := must.Value(fleet.Parse([]byte(text)))(t)
 	return fleet.Change{Key: node + "/fpga", Answer: fleet.Answer{Target: fleet.Target{Node: node, Namespace: "fpga-system", Pod: "fpga-" + node}, State: state}}
 }
 
@@ -123,14 +121,9 @@ func events(t *testing.T, board *ui.Board) func() map[string]any {
 	server.Start()
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(func() { cancel(); server.Close() })
-	r, err := http.NewRequestWithContext(ctx, "GET", server.URL+"/SECRET/events", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Value(http.NewRequestWithContext(ctx, "GET", server.URL+"/SECRET/events", nil))(t)
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { answer.Body.Close() })
 	if got := answer.Header.Get("Content-Type"); got != "text/event-stream" {
 		t.Fatalf("Content-Type: found %s", got)
@@ -145,9 +138,7 @@ func events(t *testing.T, board *ui.Board) func() map[string]any {
 			}
 			if data, ok := strings.CutPrefix(line, "data: "); ok {
 				var event map[string]any
-				if err := json.Unmarshal([]byte(data), &event); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, json.Unmarshal([]byte(data), &event))
 				return event
 			}
 		}

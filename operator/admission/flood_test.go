@@ -23,9 +23,12 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"b-com.com/accelerator-device-plugin/internal/httpd"
 	"b-com.com/accelerator-device-plugin/operator/admission"
+	"b-com.com/accelerator-device-plugin/operator/api/v2"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 var floodFor = flag.Duration("flood", time.Minute, "time of each flood of BenchmarkFlood")
@@ -126,18 +129,10 @@ func flood(t testing.TB, clients int, lasts time.Duration, kept bool, send func(
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), floodServer+"=1", "GOMEMLIMIT=256MiB") // as in the chart
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must.Value(cmd.StdinPipe())(t)
+	out := must.Value(cmd.StdoutPipe())(t)
 	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, cmd.Start())
 	defer func() {
 		in.Close()
 		if err := cmd.Wait(); err != nil {
@@ -145,9 +140,7 @@ func flood(t testing.TB, clients int, lasts time.Duration, kept bool, send func(
 		}
 	}()
 	url, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	url = strings.TrimSpace(url) + "/pods"
 
 	client := func() *http.Transport {
@@ -165,9 +158,7 @@ func flood(t testing.TB, clients int, lasts time.Duration, kept bool, send func(
 		return err
 	}
 	for range 100 {
-		if err := ask(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, ask())
 	}
 	f.before = peak(t, cmd.Process.Pid)
 
@@ -220,15 +211,9 @@ func post1(c http.RoundTripper, url string, body []byte) ([]byte, error) {
 // peak returns the largest resident memory of a process so far, in KiB.
 func peak(t testing.TB, pid int) int {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)))(t)
 	_, rest, _ := strings.Cut(string(text), "VmHWM:")
-	n, err := strconv.Atoi(strings.Fields(rest)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Value(strconv.Atoi(strings.Fields(rest)[0]))(t)
 	return n
 }
 
@@ -311,4 +296,65 @@ func hoard(_ http.RoundTripper, url string) {
 	conn.SetDeadline(time.Now().Add(3 * time.Second))
 	fmt.Fprint(conn, "GET /pods HTTP/1.1\r\nHost: webhook\r\n\r\n")
 	_, _ = io.Copy(io.Discard, conn)
+}
+
+// cached returns its own objects, as the cache of a manager does without deep copies.
+// The fake client would encode and decode each object.
+type cached struct {
+	client.Reader
+	functions []v2.AcceleratorFunction
+}
+
+func (c *cached) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	if l, ok := list.(*v2.AcceleratorFunctionList); ok {
+		l.Items = slices.Clone(c.functions)
+	}
+	return nil
+}
+
+func manyMappings(n int) *cached {
+	c := &cached{}
+	for i := range n {
+		c.functions = append(c.functions, *function("lab", fmt.Sprintf("f%04d", i), iface, afuA, []string{"af", "region"}[i%2]))
+	}
+	return c
+}
+
+// busyPod returns a pod that is larger than most pods that request cards.
+func busyPod(containers int) string {
+	var all []string
+	for i := range containers {
+		parts := []string{fmt.Sprintf("%s/f%04d=2", domain, 2*(i%4)+1), "cpu=1", valueFrom}
+		for v1 := range 20 {
+			parts = append(parts, v(fmt.Sprintf("VAR_%d", v1), strings.Repeat("x", 40)))
+		}
+		all = append(all, container(fmt.Sprintf("c%d", i), parts...))
+	}
+	return pod(all...)
+}
+
+// atRate calls send rate times a second, from a pool of goroutines. It returns the sorted times from
+// the scheduled time of a call to its end.
+func atRate(rate int, lasts time.Duration, send func()) []time.Duration {
+	times := make([]time.Duration, int(lasts.Seconds())*rate)
+	begin := time.Now()
+	due := func(i int) time.Time { return begin.Add(time.Duration(i) * time.Second / time.Duration(rate)) }
+	calls := make(chan int, len(times)) // buffered, so that the schedule never waits
+	var pool sync.WaitGroup
+	for range 100 {
+		pool.Go(func() {
+			for i := range calls {
+				send()
+				times[i] = time.Since(due(i))
+			}
+		})
+	}
+	for i := range times {
+		time.Sleep(time.Until(due(i)))
+		calls <- i
+	}
+	close(calls)
+	pool.Wait()
+	slices.Sort(times)
+	return times
 }

@@ -31,6 +31,7 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/admission"
 	"b-com.com/accelerator-device-plugin/operator/api/v2"
 	"b-com.com/accelerator-device-plugin/operator/metrics"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // Requests that do not create a pod are refused.
@@ -170,9 +171,7 @@ func review(t testing.TB, req ctrladmission.Request) []byte {
 	t.Helper()
 	raw, err := json.Marshal(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: &req.AdmissionRequest})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return raw
 }
 
@@ -298,9 +297,7 @@ func TestBusy(t *testing.T) {
 		slow.Go(func() { from(h, "10.0.0.1", reader, slowSize, httptest.NewRecorder()) })
 		synctest.Wait()
 		check("larger, before the slow one has sent", "10.0.0.1", larger, 0, 0)
-		if _, err := writer.Write(larger[:64<<10]); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(writer.Write(larger[:64<<10]))(t)
 		synctest.Wait()
 		check("large of the same address", "10.0.0.1", large, http.StatusTooManyRequests, 500*time.Millisecond)
 		check("large of another address", "10.0.0.2", large, 0, 0)
@@ -767,10 +764,7 @@ func TestMetrics(t *testing.T) {
 	answer(t, h, "lab", []byte("{"))
 	answer(t, h, "lab", []byte("{"))
 	got := map[string]float64{}
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Value(registry.Gather())(t)
 	for _, f := range families {
 		for _, m := range f.Metric {
 			switch f.GetName() {

@@ -23,6 +23,7 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/admission"
 	"b-com.com/accelerator-device-plugin/operator/api/v2"
 	"b-com.com/accelerator-device-plugin/operator/mapping"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const (
@@ -257,9 +258,7 @@ var denied = []struct{ name, namespace, pod, want string }{
 func testScheme(t testing.TB) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := v2.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, v2.AddToScheme(scheme))
 	return scheme
 }
 
@@ -294,16 +293,11 @@ func answer(t testing.TB, h *admission.Handler, namespace string, raw []byte) ([
 	t.Helper()
 	req := request(namespace, raw)
 	resp := h.Handle(context.Background(), req)
-	if err := resp.Complete(req); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, resp.Complete(req))
 	if len(resp.Patch) == 0 {
 		return raw, resp
 	}
-	patch, err := jsonpatch.DecodePatch(resp.Patch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	patch := must.Value(jsonpatch.DecodePatch(resp.Patch))(t)
 	after, err := patch.Apply(raw)
 	if err != nil {
 		t.Fatalf("patch %s: %v", resp.Patch, err)
@@ -314,12 +308,8 @@ func answer(t testing.TB, h *admission.Handler, namespace string, raw []byte) ([
 func compare(t testing.TB, want, got []byte) {
 	t.Helper()
 	var w, g any
-	if err := json.Unmarshal(want, &w); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(got, &g); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(want, &w))
+	must.Succeed(t, json.Unmarshal(got, &g))
 	if diff := cmp.Diff(w, g); diff != "" {
 		t.Errorf("pod (-want +got):\n%s", diff)
 	}
@@ -384,17 +374,9 @@ func TestManyNames(t *testing.T) {
 // Mutate does not modify its argument, which is the base of the patch.
 func TestMutateCopies(t *testing.T) {
 	raw := toJSON(t, admitted[0].pod)
-	p, err := admission.ParsePod(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, err := admission.ParsePod(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := admission.Mutate(p, mapping.NewTable(domain, []v2.AcceleratorFunction{*function("", "nlb0", iface, afuA, "region"), *function("", "nlb0-alias", iface, afuA, "region")}, nil)); err != nil {
-		t.Fatal(err)
-	}
+	p := must.Value(admission.ParsePod(raw))(t)
+	before := must.Value(admission.ParsePod(raw))(t)
+	must.Value(admission.Mutate(p, mapping.NewTable(domain, []v2.AcceleratorFunction{*function("", "nlb0", iface, afuA, "region"), *function("", "nlb0-alias", iface, afuA, "region")}, nil)))(t)
 	if diff := cmp.Diff(before, p); diff != "" {
 		t.Errorf("pod changed (-before +after):\n%s", diff)
 	}

@@ -39,24 +39,17 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"b-com.com/accelerator-device-plugin/operator/api/v1"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // operatorChart renders the operator's own chart.
 func operatorChart(t *testing.T) map[string]string {
 	t.Helper()
-	c, err := loader.LoadDir("../../deploy/helm/accelerator-operator")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Value(loader.LoadDir("../../deploy/helm/accelerator-operator"))(t)
 	values := map[string]any{"devicePlugins": map[string]any{"enabled": true}}
-	top, err := util.ToRenderValues(c, values, common.ReleaseOptions{Name: "op", Namespace: settings.Namespace}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := engine.Render(c, top)
-	if err != nil {
-		t.Fatal(err)
-	}
+	top := must.Value(util.ToRenderValues(c, values, common.ReleaseOptions{Name: "op", Namespace: settings.Namespace}, nil))(t)
+	files := must.Value(engine.Render(c, top))(t)
 	return files
 }
 
@@ -64,10 +57,7 @@ func operatorChart(t *testing.T) map[string]string {
 func decode(t *testing.T, file string, f func(client.Object)) {
 	t.Helper()
 	for _, text := range strings.Split(file, "\n---\n") {
-		raw, err := yamlutil.ToJSON([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := must.Value(yamlutil.ToJSON([]byte(text)))(t)
 		o, _, err := scheme.Codecs.UniversalDeserializer().Decode(raw, nil, nil)
 		if err != nil {
 			t.Fatalf("%v:\n%s", err, text)
@@ -92,25 +82,17 @@ func TestRole(t *testing.T) {
 			held = append(held, role.Rules...)
 		}
 	})
-	raw, err := yamlutil.ToJSON([]byte(everything))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Value(yamlutil.ToJSON([]byte(everything)))(t)
 	p := object(t, "mode: region")
 	p.Spec.Values = &runtime.RawExtension{Raw: raw}
-	objects, err := newRenderer(t).Render(context.Background(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	objects := must.Value(newRenderer(t).Render(context.Background(), p))(t)
 	for _, o := range objects {
 		if o.GetKind() == "Role" {
 			t.Error("the chart has a Role: the test must compare its rules too")
 		}
 		if o.GetKind() == "ClusterRole" {
 			var role rbacv1.ClusterRole
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role))
 			granted = append(granted, role.Rules...)
 		}
 	}
@@ -156,26 +138,17 @@ func newAPIServer(t *testing.T) *apiServer {
 	env := &envtest.Environment{
 		BinaryAssetsDirectory: bin, CRDDirectoryPaths: []string{"../../deploy/helm/accelerator-operator/files/crds"}, ErrorIfCRDPathMissing: true,
 	}
-	config, err := env.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Value(env.Start())(t)
 	t.Cleanup(func() {
 		if err := env.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
 	s := runtime.NewScheme()
-	if err := scheme.AddToScheme(s); err != nil {
-		t.Fatal(err)
-	}
-	if err := v1.AddToScheme(s); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, scheme.AddToScheme(s))
+	must.Succeed(t, v1.AddToScheme(s))
 	admin, err := client.New(config, client.Options{Scheme: s})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &apiServer{Client: admin, t: t, ctx: ctx, config: config}
 	c.must(c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: settings.Namespace}}))
@@ -195,13 +168,8 @@ func newAPIServer(t *testing.T) *apiServer {
 			return next.RoundTrip(r)
 		})
 	})
-	mgr, err := ctrl.NewManager(operator, ctrl.Options{Metrics: metricsserver.Options{BindAddress: "0"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := Add(mgr, settings, zap.NewNop()); err != nil {
-		t.Fatal(err)
-	}
+	mgr := must.Value(ctrl.NewManager(operator, ctrl.Options{Metrics: metricsserver.Options{BindAddress: "0"}}))(t)
+	must.Succeed(t, Add(mgr, settings, zap.NewNop()))
 	ended := make(chan error)
 	go func() { ended <- mgr.Start(ctx) }()
 	t.Cleanup(func() {
@@ -215,9 +183,7 @@ func newAPIServer(t *testing.T) *apiServer {
 
 func (c *apiServer) must(err error) {
 	c.t.Helper()
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.Succeed(c.t, err)
 }
 
 // eventually waits until f returns "".
@@ -286,10 +252,7 @@ func (c *apiServer) edit(name string, f func(*v1.FpgaDevicePlugin)) {
 
 func values(t *testing.T, v map[string]any) *runtime.RawExtension {
 	t.Helper()
-	raw, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Value(json.Marshal(v))(t)
 	return &runtime.RawExtension{Raw: raw}
 }
 
@@ -566,9 +529,7 @@ func TestAPIServer(t *testing.T) {
 		c.edit("b", func(p *v1.FpgaDevicePlugin) { p.Spec.LogLevel = logLevel })
 		c.condition("b", v1.ConditionAccepted, metav1.ConditionTrue, "Applied", "")
 	}
-	if diff := cmp.Diff(first, generations()); diff != "" {
-		t.Errorf("generations of objects that did not change (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "generations of objects that did not change", first, generations())
 
 	// Devices that flap on many nodes do not each cause a reconciliation.
 	for i := range 20 {

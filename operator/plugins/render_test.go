@@ -23,6 +23,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"b-com.com/accelerator-device-plugin/operator/api/v1"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -31,10 +33,7 @@ var settings = Settings{Version: "v1.2.3", Image: "registry.example.com/accelera
 
 func newRenderer(t testing.TB) *Renderer {
 	t.Helper()
-	r, err := NewRenderer(settings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Value(NewRenderer(settings))(t)
 	return r
 }
 
@@ -42,9 +41,7 @@ func newRenderer(t testing.TB) *Renderer {
 func object(t testing.TB, spec string) *v1.FpgaDevicePlugin {
 	t.Helper()
 	p := &v1.FpgaDevicePlugin{ObjectMeta: metav1.ObjectMeta{Name: "sample", UID: "1234"}}
-	if err := yaml.UnmarshalStrict([]byte(spec), &p.Spec); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.UnmarshalStrict([]byte(spec), &p.Spec))
 	return p
 }
 
@@ -54,10 +51,7 @@ func rendered(t testing.TB, p *v1.FpgaDevicePlugin) (string, error) {
 	objects, err := newRenderer(t).Render(context.Background(), p)
 	var all []string
 	for _, o := range objects {
-		text, err := yaml.Marshal(o.Object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Value(yaml.Marshal(o.Object))(t)
 		all = append(all, string(text))
 	}
 	return strings.Join(all, "---\n"), err
@@ -70,32 +64,17 @@ func TestRender(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			raw, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			raw := must.Value(os.ReadFile(file))(t)
 			var p v1.FpgaDevicePlugin
-			if err := yaml.UnmarshalStrict(raw, &p); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, yaml.UnmarshalStrict(raw, &p))
 			p.UID = "1234"
-			got, err := rendered(t, &p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Value(rendered(t, &p))(t)
 			golden := strings.TrimSuffix(file, ".yaml") + ".golden"
 			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(golden, []byte(got), 0o644))
 			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("%s (go test ./plugins -update) (-want +got):\n%s", golden, diff)
-			}
+			want := must.Value(os.ReadFile(golden))(t)
+			compare.Values(t, golden+" (go test ./plugins -update)", string(want), got)
 		})
 	}
 }
@@ -133,18 +112,13 @@ func TestRefused(t *testing.T) {
 // podSpec returns the pod spec of the DaemonSet of p.
 func podSpec(t *testing.T, p *v1.FpgaDevicePlugin) corev1.PodSpec {
 	t.Helper()
-	objects, err := newRenderer(t).Render(context.Background(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	objects := must.Value(newRenderer(t).Render(context.Background(), p))(t)
 	last := objects[len(objects)-1]
 	if last.GetKind() != "DaemonSet" {
 		t.Fatalf("last object: %s", last.GetKind())
 	}
 	var daemonSet appsv1.DaemonSet
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(last.Object, &daemonSet); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, runtime.DefaultUnstructuredConverter.FromUnstructured(last.Object, &daemonSet))
 	return daemonSet.Spec.Template.Spec
 }
 
@@ -177,10 +151,7 @@ func TestBitstreamsImage(t *testing.T) {
 		{"registry:5000/a/accelerator-device-plugin:v7", "", "registry:5000/a/accelerator-fpga-registry:v1.2.3"},
 		{"registry:5000/a/accelerator-device-plugin", ", image: {repository: b.example.com/c, tag: v8}", "b.example.com/c:v8"},
 	} {
-		r, err := NewRenderer(Settings{Version: "v1.2.3", Image: tc.image, Namespace: "fpga-system"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Value(NewRenderer(Settings{Version: "v1.2.3", Image: tc.image, Namespace: "fpga-system"}))(t)
 		objects, err := r.Render(t.Context(), object(t, "values: {bitstreams: {references: [registry.example.com/nlb:1.0]"+tc.values+"}}"))
 		if err != nil {
 			t.Errorf("%s: %v", tc.image, err)
@@ -204,9 +175,7 @@ func TestBitstreamsImage(t *testing.T) {
 // Values override fields, and null removes a default, as with Helm.
 func TestValuesOverride(t *testing.T) {
 	spec := podSpec(t, object(t, "{nodeSelector: {a: u, b: u}, values: {nodeSelector: {b: v, c: v}, tolerations: [], priorityClassName: null}}"))
-	if diff := cmp.Diff(map[string]string{"a": "u", "b": "v", "c": "v"}, spec.NodeSelector); diff != "" {
-		t.Error(diff)
-	}
+	compare.Values(t, "node selector", map[string]string{"a": "u", "b": "v", "c": "v"}, spec.NodeSelector)
 	if len(spec.Tolerations) != 0 || spec.PriorityClassName != "" {
 		t.Errorf("tolerations %v, priority class %q", spec.Tolerations, spec.PriorityClassName)
 	}
@@ -244,26 +213,13 @@ func leaves(value any, f func(string) string) any {
 	return value
 }
 
-// must returns a function that returns the value, or ends the test if there is an error.
-func must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
-	}
-}
-
 // Values are data: no string in them is run as a template, or ends its line in the manifests.
 func TestInjection(t *testing.T) {
 	r := newRenderer(t)
 	count := func() int {
 		var values any
 		n := 0
-		if err := yaml.Unmarshal([]byte(everything), &values); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, yaml.Unmarshal([]byte(everything), &values))
 		leaves(values, func(s string) string { n++; return s })
 		return n
 	}()
@@ -275,16 +231,14 @@ func TestInjection(t *testing.T) {
 		return all
 	}
 	p := object(t, "mode: region")
-	p.Spec.Values = &runtime.RawExtension{Raw: must(yaml.YAMLToJSON([]byte(everything)))(t)}
-	want := shape(must(r.Render(context.Background(), p))(t))
+	p.Spec.Values = &runtime.RawExtension{Raw: must.Value(yaml.YAMLToJSON([]byte(everything)))(t)}
+	want := shape(must.Value(r.Render(context.Background(), p))(t))
 	for _, payload := range []string{"{{ fail \"run\" }}", "x\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: x}\n#", "x\n      hostPID: true\n      #", "x, operator: In}\n              - {key: y",
 		"x\n\u2028y: z", "x\n\u2029y: z", "x\n\u0085y: z", "/x\u0085y", "/x\u2028y:/z", "x\r\ny: z", "/x\x7f\x00", "1", "1e3", "true", "null", "2001-01-01"} {
 		accepted := 0
 		for n := range count {
 			var values any
-			if err := yaml.Unmarshal([]byte(everything), &values); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, yaml.Unmarshal([]byte(everything), &values))
 			was, i := "", 0
 			values = leaves(values, func(s string) string {
 				if i++; i-1 == n {
@@ -293,10 +247,7 @@ func TestInjection(t *testing.T) {
 				}
 				return s
 			})
-			raw, err := json.Marshal(values)
-			if err != nil {
-				t.Fatal(err)
-			}
+			raw := must.Value(json.Marshal(values))(t)
 			p := object(t, "mode: region")
 			p.Spec.Values = &runtime.RawExtension{Raw: raw}
 			objects, err := r.Render(context.Background(), p)
@@ -334,7 +285,7 @@ func TestName(t *testing.T) {
 	for _, name := range []string{"123", "1e3", "0x1f", "true", "on", "null"} {
 		p := object(t, "{}")
 		p.Name = name
-		for _, o := range must(newRenderer(t).Render(context.Background(), p))(t) {
+		for _, o := range must.Value(newRenderer(t).Render(context.Background(), p))(t) {
 			if o.GetLabels()[labelInstance] != name || o.GetName() != name+suffix {
 				t.Errorf("%s %s: labels %v", o.GetKind(), o.GetName(), o.GetLabels())
 			}
@@ -363,9 +314,9 @@ func TestKinds(t *testing.T) {
 		delete(templates, refused)
 	}
 	p := object(t, "mode: region")
-	p.Spec.Values = &runtime.RawExtension{Raw: must(yaml.YAMLToJSON([]byte(everything)))(t)}
+	p.Spec.Values = &runtime.RawExtension{Raw: must.Value(yaml.YAMLToJSON([]byte(everything)))(t)}
 	names, rendered, watched := map[string]bool{}, map[schema.GroupVersionKind]bool{}, map[schema.GroupVersionKind]bool{}
-	for _, o := range must(r.Render(context.Background(), p))(t) {
+	for _, o := range must.Value(r.Render(context.Background(), p))(t) {
 		names[o.GetKind()], rendered[o.GroupVersionKind()] = true, true
 	}
 	for _, kind := range kinds {
@@ -424,23 +375,15 @@ func TestOffers(t *testing.T) {
 		{"values: {config: {resources: [{name: example.com/fpga, match: {family: dfl}}]}}", []string{"fpga.intel.com/af-x", "example.com/fpga"}},
 	} {
 		r := newRenderer(t)
-		values, err := r.values(object(t, tc.spec))
-		if err != nil {
-			t.Fatal(err)
-		}
-		offers, err := r.offers(values)
-		if err != nil {
-			t.Fatal(err)
-		}
+		values := must.Value(r.values(object(t, tc.spec)))(t)
+		offers := must.Value(r.offers(values))(t)
 		var got []string
 		for _, resource := range all {
 			if offers(resource) {
 				got = append(got, resource)
 			}
 		}
-		if diff := cmp.Diff(tc.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tc.spec, diff)
-		}
+		compare.Values(t, tc.spec, tc.want, got)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"b-com.com/accelerator-device-plugin/operator/api/v1"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 func TestAvailable(t *testing.T) {
@@ -76,9 +76,7 @@ func TestRefusalRecordedOnce(t *testing.T) {
 	for e := range recorder.Events {
 		got = append(got, e)
 	}
-	if diff := cmp.Diff([]string{"Warning A m", "Normal A m", "Normal RollingOut the DaemonSet controller has not observed the current spec"}, got); diff != "" {
-		t.Errorf("Events (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "Events", []string{"Warning A m", "Normal A m", "Normal RollingOut the DaemonSet controller has not observed the current spec"}, got)
 }
 
 func TestNodeNames(t *testing.T) {
@@ -86,9 +84,7 @@ func TestNodeNames(t *testing.T) {
 		return corev1.Pod{Spec: corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: phase}}
 	}
 	got := nodeNames([]corev1.Pod{pod("b", corev1.PodRunning), pod("a", corev1.PodRunning), pod("b", corev1.PodRunning), pod("c", corev1.PodPending), pod("", corev1.PodPending)})
-	if diff := cmp.Diff([]string{"a", "b"}, got); diff != "" {
-		t.Error(diff)
-	}
+	compare.Values(t, "nodes", []string{"a", "b"}, got)
 }
 
 // A message is at most as long as the note of a Kubernetes Event, and valid UTF-8.

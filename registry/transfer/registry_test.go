@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io/fs"
 	"net"
@@ -28,6 +27,7 @@ import (
 	"b-com.com/accelerator-device-plugin/registry/transfer"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
 	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/test/pipes"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
@@ -113,10 +113,19 @@ func (r *registry) run(t *testing.T, plain bool, test func(t *testing.T, r *rig)
 	synctest.Test(t, func(t *testing.T) {
 		server := httptest.NewUnstartedServer(r)
 		server.Listener.Close()
-		listener := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+		listener := pipes.Listen(0)
 		server.Listener = listener
 		server.Config.ErrorLog = nil
-		rig := &rig{registry: r, store: store, dial: listener.dial}
+		var clients []net.Conn
+		rig := &rig{registry: r, store: store, dial: func(ctx context.Context) (net.Conn, error) {
+			conn, err := listener.Dial(ctx, "", "")
+			if err == nil {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				clients = append(clients, conn)
+			}
+			return conn, err
+		}}
 		rig.Client = &transfer.Client{PlainHTTP: plain, Stall: 30 * time.Second, UserAgent: "test", Progress: func(_, _ int64) {},
 			Log: func(text string) { rig.log = append(rig.log, text) }}
 		if plain {
@@ -127,12 +136,18 @@ func (r *registry) run(t *testing.T, plain bool, test func(t *testing.T, r *rig)
 			rig.Roots.AddCert(server.Certificate())
 		}
 		defer server.Close()
-		defer listener.hangUp() // else both ends could wait for each other to read the end of TLS
+		defer func() { // else both ends could wait for each other to read the end of TLS
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			for _, c := range clients {
+				c.Close()
+			}
+		}()
 		rig.DialWith(func(ctx context.Context, _, address string) (net.Conn, error) {
 			r.mu.Lock()
 			r.dialed = append(r.dialed, address)
 			r.mu.Unlock()
-			return listener.dial(ctx)
+			return rig.dial(ctx)
 		})
 		test(t, rig)
 	})
@@ -169,53 +184,3 @@ func (r *rig) files(t *testing.T) map[string]string {
 	}))
 	return files
 }
-
-// pipes is a network in memory.
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-
-	mu      sync.Mutex
-	clients []net.Conn
-}
-
-func (p *pipes) dial(ctx context.Context) (net.Conn, error) {
-	client, server := net.Pipe()
-	p.mu.Lock()
-	p.clients = append(p.clients, client)
-	p.mu.Unlock()
-	select {
-	case p.conns <- server:
-		return client, nil
-	case <-p.closed:
-		return nil, errors.New("the registry has ended")
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// hangUp closes the connections of the client.
-func (p *pipes) hangUp() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range p.clients {
-		c.Close()
-	}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }

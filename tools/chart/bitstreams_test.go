@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +14,9 @@ import (
 	dracel "k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
 	"sigs.k8s.io/yaml"
+
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // classes are the DeviceClasses of the chart.
@@ -48,9 +50,7 @@ func TestBitstreams(t *testing.T) {
 	const afu = "d8424dc4a4a3c413f89e433683f9040b"
 	claim := func(text string) *resourcev1.ResourceClaim {
 		c := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "claim", UID: types.UID("uid")}}
-		if err := yaml.UnmarshalStrict([]byte(text), c); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, yaml.UnmarshalStrict([]byte(text), c))
 		for i := range c.Spec.Devices.Requests { // as the API server sets them
 			c.Spec.Devices.Requests[i].Exactly.AllocationMode, c.Spec.Devices.Requests[i].Exactly.Count = resourcev1.DeviceAllocationModeExactCount, 1
 		}
@@ -60,9 +60,7 @@ func TestBitstreams(t *testing.T) {
 	card := claim(`spec: {devices: {requests: [{name: card, exactly: {deviceClassName: ` + driver + `}}]}}`)
 
 	var devices [][]resourcev1.Device // of each slice
-	if err := yaml.UnmarshalStrict([]byte(read(t, "../../dra/slices/testdata/bitstreams.yaml")), &devices); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.UnmarshalStrict([]byte(read(t, "../../dra/slices/testdata/bitstreams.yaml")), &devices))
 	node := "n"
 	var published []*resourcev1.ResourceSlice
 	for _, d := range devices {
@@ -78,13 +76,8 @@ func TestBitstreams(t *testing.T) {
 	for _, c := range []*resourcev1.ResourceClaim{loads, absent, loads, loads, card, card, card} {
 		allocator, err := structured.NewAllocator(t.Context(), structured.Features{ConsumableCapacity: true, DeviceTaints: true}, state, ofChart, published,
 			dracel.NewCache(10, dracel.Features{EnableConsumableCapacity: true}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		results, err := allocator.Allocate(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, []*resourcev1.ResourceClaim{c})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
+		results := must.Value(allocator.Allocate(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, []*resourcev1.ResourceClaim{c}))(t)
 		var names []string
 		for _, result := range results {
 			for _, d := range result.Devices.Results {
@@ -101,7 +94,5 @@ func TestBitstreams(t *testing.T) {
 	}
 	const bitstream = "afu-" + afu + "-69528db6eb31577a"
 	want := [][]string{{"pci-0000-4b-00-0", bitstream}, nil, {"pci-0000-5b-00-0", bitstream}, nil, {"pci-0000-3b-00-0"}, {"pci-0000-6b-00-0"}, nil}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("devices of the claims (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "devices of the claims", want, got)
 }

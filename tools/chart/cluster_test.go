@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -15,6 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
+
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // strict decodes the object of a kind into to. Unknown keys are errors.
@@ -22,13 +24,8 @@ func strict(t *testing.T, manifests, kind string, to any) {
 	t.Helper()
 	for _, o := range objects(t, manifests) {
 		if u, ok := o.(*unstructured.Unstructured); ok && u.GetKind() == kind {
-			text, err := yaml.Marshal(u.Object)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := yaml.UnmarshalStrict(text, to); err != nil {
-				t.Fatal(err)
-			}
+			text := must.Value(yaml.Marshal(u.Object))(t)
+			must.Succeed(t, yaml.UnmarshalStrict(text, to))
 			return
 		}
 	}
@@ -149,9 +146,7 @@ func TestSecurityContextConstraints(t *testing.T) {
 			RequiredDropCapabilities: []corev1.Capability{"ALL"}, Volumes: got.Volumes, SeccompProfiles: []string{"runtime/default"}, Groups: []string{},
 			SELinuxContext: strategy{"RunAsAny"}, RunAsUser: strategy{"RunAsAny"}, SupplementalGroups: strategy{"RunAsAny"}, FSGroup: strategy{"RunAsAny"},
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("constraints (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "constraints", want, got)
 	})
 }
 
@@ -164,9 +159,7 @@ func TestChartMetadata(t *testing.T) {
 			Maintainers []struct{ Name string }
 			Annotations map[string]string
 		}
-		if err := yaml.Unmarshal([]byte(read(t, c.dir+"/Chart.yaml")), &meta); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, yaml.Unmarshal([]byte(read(t, c.dir+"/Chart.yaml")), &meta))
 		if !strings.HasPrefix(meta.Icon, "data:image/svg+xml;base64,") || len(meta.Maintainers) == 0 {
 			t.Errorf("found %+v, want an icon and maintainers", meta)
 		}
@@ -181,25 +174,18 @@ func TestChartMetadata(t *testing.T) {
 			crd                      `json:",inline"`
 			DisplayName, Description string
 		}
-		if err := yaml.UnmarshalStrict([]byte(meta.Annotations["artifacthub.io/crds"]), &annotated); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, yaml.UnmarshalStrict([]byte(meta.Annotations["artifacthub.io/crds"]), &annotated))
 		var got, want []crd
 		for _, a := range annotated {
 			got = append(got, a.crd)
 		}
-		files, err := filepath.Glob(c.dir + "/files/crds/*.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Value(filepath.Glob(c.dir + "/files/crds/*.yaml"))(t)
 		for _, file := range files {
 			d := only[*apiextensionsv1.CustomResourceDefinition](t, objects(t, read(t, file)))
 			want = append(want, crd{d.Spec.Names.Kind, d.Spec.Versions[0].Name, d.Name})
 		}
 		slices.SortFunc(got, func(a, b crd) int { return strings.Compare(a.Name, b.Name) })
 		slices.SortFunc(want, func(a, b crd) int { return strings.Compare(a.Name, b.Name) })
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("CRDs (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "CRDs", want, got)
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -17,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // The chart refuses the condition for versions of Kubernetes that cannot limit the permission for it.
@@ -133,16 +134,12 @@ func TestConditionPolicy(t *testing.T) {
 			if c.dir == operator.dir {
 				annotations = map[string]string{"helm.sh/resource-policy": "keep"}
 			}
-			if diff := cmp.Diff([]map[string]string{annotations, annotations}, []map[string]string{policy.Annotations, binding.Annotations}); diff != "" {
-				t.Errorf("annotations (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "annotations", []map[string]string{annotations, annotations}, []map[string]string{policy.Annotations, binding.Annotations})
 			rule := admissionregistrationv1.RuleWithOperations{
 				Operations: []admissionregistrationv1.OperationType{"UPDATE"},
 				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"nodes/status"}},
 			}
-			if diff := cmp.Diff([]admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: rule}}, policy.Spec.MatchConstraints.ResourceRules); diff != "" {
-				t.Errorf("rules (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "rules", []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: rule}}, policy.Spec.MatchConstraints.ResourceRules)
 			evaluator := validator(t, policy, version.MajorMinor(1, 30))
 			token := func(nodes ...string) user.Info {
 				return &user.DefaultInfo{Name: c.account, Extra: map[string][]string{key: nodes}}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/common/util"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
@@ -37,6 +36,9 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 	dracel "k8s.io/dynamic-resource-allocation/cel"
 	"sigs.k8s.io/yaml"
+
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // driver is the name of the driver in package offer/draname, which is in another module.
@@ -47,16 +49,6 @@ func isDRA(values string) bool { return strings.HasPrefix(values, "api: dra\n") 
 
 // oldest is the oldest version of Kubernetes for the driver.
 var oldest = version.MajorMinor(1, 34)
-
-// The driver is refused with versions of Kubernetes that do not serve resource.k8s.io/v1.
-func TestKubeVersionOfDRA(t *testing.T) {
-	for kubernetes, accepted := range map[string]bool{"1.26.0": false, "1.33.9": false, "v1.33.5-gke.1": false, "1.34.0": true, "v1.34.1-gke.2": true, "v1.37.1": true} {
-		_, err := plugin.render(t, "api: dra", "--kube-version", kubernetes)
-		if err != nil && !strings.Contains(err.Error(), "want 1.34 or newer, which serves resource.k8s.io/v1") || (err == nil) != accepted {
-			t.Errorf("version %s: error %v, want it accepted: %t", kubernetes, err, accepted)
-		}
-	}
-}
 
 // The chart refuses bitstreams for versions of Kubernetes in which only one claim could have a bitstream, and without
 // programming.
@@ -71,53 +63,15 @@ func TestKubeVersionOfBitstreams(t *testing.T) {
 	}
 }
 
-// Extended resources are refused with versions of Kubernetes that drop the field by default.
-func TestKubeVersionOfExtendedResources(t *testing.T) {
-	const extended = "api: dra\ndra: {extendedResourceName: b-com.com/accelerator}"
-	for _, values := range []string{extended, "api: dra\ndra: {deviceClasses: [{name: a, extendedResourceName: b-com.com/accelerator, match: {family: dfl}}]}"} {
-		for kubernetes, accepted := range map[string]bool{"1.34.0": false, "v1.35.9-gke.1": false, "1.36.0": true, "v1.36.1-gke.2": true, "v1.37.1": true} {
-			_, err := plugin.render(t, values, "--kube-version", kubernetes)
-			if err != nil && !strings.Contains(err.Error(), ".extendedResourceName: found b-com.com/accelerator with Kubernetes") || (err == nil) != accepted {
-				t.Errorf("version %s: error %v, want it accepted: %t", kubernetes, err, accepted)
-			}
-		}
-	}
-	if _, err := plugin.render(t, strings.Replace(extended, "api: dra", "api: devicePlugin", 1), "--kube-version", "1.30.0"); err != nil {
-		t.Errorf("with api: devicePlugin, where the value has no effect: %v", err)
-	}
-}
-
-// The chart refuses the status of claims for versions of Kubernetes whose API server does not limit the permission to
-// write it.
-func TestKubeVersionOfClaimStatus(t *testing.T) {
-	for kubernetes, accepted := range map[string]bool{"1.34.0": false, "v1.35.9-gke.1": false, "1.36.0": true, "v1.36.1-gke.2": true, "v1.37.1": true} {
-		_, err := plugin.render(t, "api: dra\ndra: {claimStatus: true}", "--kube-version", kubernetes)
-		if err != nil && !strings.Contains(err.Error(), "dra.claimStatus: found true with Kubernetes") || (err == nil) != accepted {
-			t.Errorf("version %s: error %v, want it accepted: %t", kubernetes, err, accepted)
-		}
-	}
-}
-
 // The notes mention the taints only for versions of Kubernetes in which they are off by default.
 func TestNotesOfDRA(t *testing.T) {
 	c, err := loader.LoadDir(plugin.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for kubernetes, off := range map[string]bool{"v1.34.0": true, "v1.35.9": true, "v1.36.0": false, "v1.36.2-gke.1": false, "v1.37.1": false} {
-		kubeVersion, err := common.ParseKubeVersion(kubernetes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kubeVersion := must.Value(common.ParseKubeVersion(kubernetes))(t)
 		options := common.ReleaseOptions{Name: release, Namespace: space, Revision: 1, IsInstall: true}
-		values, err := util.ToRenderValues(c, map[string]any{"api": "dra"}, options, &common.Capabilities{KubeVersion: *kubeVersion})
-		if err != nil {
-			t.Fatal(err)
-		}
-		files, err := engine.Engine{}.RenderWithContext(context.Background(), c, values)
-		if err != nil {
-			t.Fatal(err)
-		}
+		values := must.Value(util.ToRenderValues(c, map[string]any{"api": "dra"}, options, &common.Capabilities{KubeVersion: *kubeVersion}))(t)
+		files := must.Value(engine.Engine{}.RenderWithContext(context.Background(), c, values))(t)
 		notes := files["accelerator-device-plugin/templates/NOTES.txt"]
 		if strings.Contains(notes, "device taints are off by default") != off || !strings.Contains(notes, "kubectl get resourceslices") {
 			t.Errorf("%s: want taints off: %t; notes:\n%s", kubernetes, off, notes)
@@ -128,10 +82,7 @@ func TestNotesOfDRA(t *testing.T) {
 // The notes show how to find the pods that keep dra.finishClaims necessary.
 func TestNotesOfFinishClaims(t *testing.T) {
 	for _, set := range []string{"dra.finishClaims=true", "dra.finishClaims=false"} {
-		out, err := helm("install", release, plugin.dir, "--namespace", space, "--set", set, "--dry-run=client")
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Value(helm("install", release, plugin.dir, "--namespace", space, "--set", set, "--dry-run=client"))(t)
 		if shown := strings.Contains(out, "kubectl get resourceclaims"); shown != (set == "dra.finishClaims=true") {
 			t.Errorf("%s: notes with the command for claims: %t\n%s", set, shown, out)
 		}
@@ -156,10 +107,7 @@ func TestFinishClaims(t *testing.T) {
 		of := func(more string) map[string]runtime.Object {
 			all := map[string]runtime.Object{}
 			for _, o := range objects(t, plugin.rendered(t, values, "--skip-tests", "--set", more)) {
-				object, err := meta.Accessor(o)
-				if err != nil {
-					t.Fatal(err)
-				}
+				object := must.Value(meta.Accessor(o))(t)
 				all[fmt.Sprintf("%T %s", o, object.GetName())] = o
 			}
 			return all
@@ -200,9 +148,7 @@ func TestFinishClaims(t *testing.T) {
 				want[name] = o
 			}
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: objects (-want +got):\n%s", values, diff)
-		}
+		compare.Values(t, values+": objects", want, got)
 		for _, name := range []string{daemonSet, daemonSet + "-dra"} {
 			other := map[string]string{daemonSet: daemonSet + "-dra", daemonSet + "-dra": daemonSet}[name]
 			s, err := metav1.LabelSelectorAsSelector(got[name].(*appsv1.DaemonSet).Spec.Selector)
@@ -243,9 +189,7 @@ func claimed(t *testing.T, template *resourcev1.ResourceClaimTemplate, pod corev
 	if len(pod.ResourceClaims) != 1 || *pod.ResourceClaims[0].ResourceClaimTemplateName != template.Name {
 		t.Fatalf("claims of the pod: %+v, want one of the template %s", pod.ResourceClaims, template.Name)
 	}
-	if diff := cmp.Diff([]corev1.ResourceClaim{{Name: pod.ResourceClaims[0].Name}}, pod.Containers[0].Resources.Claims); diff != "" {
-		t.Errorf("claims of the container (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "claims of the container", []corev1.ResourceClaim{{Name: pod.ResourceClaims[0].Name}}, pod.Containers[0].Resources.Claims)
 }
 
 // The pod of helm test claims a device, and fails unless it gets its variable.
@@ -364,11 +308,15 @@ func TestDeviceClasses(t *testing.T) {
 		"another driver":   device("gpu.example.com", "afuId", afu),
 		"its empty driver": device("gpu.example.com"),
 	}
-	got := map[string][]string{} // names of the devices, by the class
+	got := map[string][]string{}     // names of the devices, by the class
+	resources := map[string]string{} // extended resources, by the class
 	for _, class := range objects(t, plugin.rendered(t, read(t, plugin.data+"/dra-everything.yaml"))) {
 		class, ok := class.(*resourcev1.DeviceClass)
 		if !ok {
 			continue
+		}
+		if class.Spec.ExtendedResourceName != nil {
+			resources[class.Name] = *class.Spec.ExtendedResourceName
 		}
 		for name, device := range devices {
 			matches := true
@@ -391,21 +339,11 @@ func TestDeviceClasses(t *testing.T) {
 		"pac.example.com":  {"both"},
 		"u250.example.com": {"shell"},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("devices of the classes (-want +got):\n%s", diff)
-	}
-	resources := map[string]string{} // extended resources, by the class
-	for _, class := range objects(t, plugin.rendered(t, read(t, plugin.data+"/dra-everything.yaml"))) {
-		if class, ok := class.(*resourcev1.DeviceClass); ok && class.Spec.ExtendedResourceName != nil {
-			resources[class.Name] = *class.Spec.ExtendedResourceName
-		}
-	}
+	compare.Values(t, "devices of the classes", want, got)
 	wantResources := map[string]string{
 		driver: "b-com.com/accelerator", "nlb.example.com": "example.com/nlb", "u250.example.com": "amd.com/Xilinx_u250-xdma__201830.2____-1561465320",
 	}
-	if diff := cmp.Diff(wantResources, resources); diff != "" {
-		t.Errorf("extended resources of the classes (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "extended resources of the classes", wantResources, resources)
 	for _, o := range objects(t, plugin.rendered(t, "api: dra\ndra: {deviceClass: false}")) {
 		if class, ok := o.(*resourcev1.DeviceClass); ok {
 			t.Errorf("class %s with deviceClass: false", class.Name)
@@ -424,10 +362,7 @@ func (e expression) GetName() string { return e.name }
 // validator compiles a policy as the API server does, for the oldest version.
 func validator(t *testing.T, policy *admissionregistrationv1.ValidatingAdmissionPolicy, oldest *version.Version) validating.Validator {
 	t.Helper()
-	compiler, err := admissioncel.NewCompositedCompiler(environment.MustBaseEnvSet(version.MajorMinor(oldest.Major(), oldest.Minor()-1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiler := must.Value(admissioncel.NewCompositedCompiler(environment.MustBaseEnvSet(version.MajorMinor(oldest.Major(), oldest.Minor()-1))))(t)
 	declared := admissioncel.OptionalVariableDeclarations{HasAuthorizer: true}
 	for _, v := range policy.Spec.Variables {
 		variable := expression{&validating.Variable{Name: v.Name, Expression: v.Expression}, v.Name}
@@ -459,6 +394,20 @@ func validator(t *testing.T, policy *admissionregistrationv1.ValidatingAdmission
 	return validating.NewValidator(compile(validations), matcher, compile(nil), compile(messages), policy.Spec.FailurePolicy, nil)
 }
 
+// onlyPolicy returns the only policy of the objects. Its binding must make it deny everywhere.
+func onlyPolicy(t *testing.T, all []runtime.Object) *admissionregistrationv1.ValidatingAdmissionPolicy {
+	t.Helper()
+	policy := only[*admissionregistrationv1.ValidatingAdmissionPolicy](t, all)
+	binding := only[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, all)
+	if binding.Spec.PolicyName != policy.Name || !slices.Equal(binding.Spec.ValidationActions, []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}) || binding.Spec.MatchResources != nil {
+		t.Errorf("binding %+v of policy %s, want it to deny everywhere", binding.Spec, policy.Name)
+	}
+	if *policy.Spec.FailurePolicy != admissionregistrationv1.Fail || *policy.Spec.MatchConstraints.MatchPolicy != admissionregistrationv1.Equivalent {
+		t.Errorf("%+v, want failurePolicy Fail and matchPolicy Equivalent", policy.Spec)
+	}
+	return policy
+}
+
 // ofConfig reports whether an object belongs to the policy for configurations.
 func ofConfig(o runtime.Object) bool {
 	return strings.HasSuffix(o.(metav1.Object).GetName(), "-config")
@@ -468,14 +417,7 @@ func ofConfig(o runtime.Object) bool {
 // server, in dra/claims.
 func TestConfigPolicy(t *testing.T) {
 	all := slices.DeleteFunc(objects(t, plugin.rendered(t, "api: dra")), func(o runtime.Object) bool { return !ofConfig(o) })
-	policy := only[*admissionregistrationv1.ValidatingAdmissionPolicy](t, all)
-	binding := only[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, all)
-	if binding.Spec.PolicyName != policy.Name || !slices.Equal(binding.Spec.ValidationActions, []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}) || binding.Spec.MatchResources != nil {
-		t.Errorf("binding %+v of policy %s, want it to deny everywhere", binding.Spec, policy.Name)
-	}
-	if *policy.Spec.FailurePolicy != admissionregistrationv1.Fail || *policy.Spec.MatchConstraints.MatchPolicy != admissionregistrationv1.Equivalent {
-		t.Errorf("%+v, want failurePolicy Fail and matchPolicy Equivalent", policy.Spec)
-	}
+	policy := onlyPolicy(t, all)
 	validator(t, policy, oldest)
 }
 
@@ -483,21 +425,12 @@ func TestConfigPolicy(t *testing.T) {
 // node of its token.
 func TestPolicy(t *testing.T) {
 	all := slices.DeleteFunc(objects(t, plugin.rendered(t, "api: dra")), ofConfig)
-	policy := only[*admissionregistrationv1.ValidatingAdmissionPolicy](t, all)
-	binding := only[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, all)
-	if binding.Spec.PolicyName != policy.Name || !slices.Equal(binding.Spec.ValidationActions, []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}) || binding.Spec.MatchResources != nil {
-		t.Errorf("binding %+v of policy %s, want it to deny everywhere", binding.Spec, policy.Name)
-	}
-	if *policy.Spec.FailurePolicy != admissionregistrationv1.Fail || *policy.Spec.MatchConstraints.MatchPolicy != admissionregistrationv1.Equivalent {
-		t.Errorf("%+v, want failurePolicy Fail and matchPolicy Equivalent", policy.Spec)
-	}
+	policy := onlyPolicy(t, all)
 	rule := admissionregistrationv1.RuleWithOperations{
 		Operations: []admissionregistrationv1.OperationType{"CREATE", "UPDATE", "DELETE"},
 		Rule:       admissionregistrationv1.Rule{APIGroups: []string{"resource.k8s.io"}, APIVersions: []string{"v1"}, Resources: []string{"resourceslices"}},
 	}
-	if diff := cmp.Diff([]admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: rule}}, policy.Spec.MatchConstraints.ResourceRules); diff != "" {
-		t.Errorf("rules (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "rules", []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: rule}}, policy.Spec.MatchConstraints.ResourceRules)
 	evaluator := validator(t, policy, oldest)
 
 	slice := func(node, of string) *resourcev1.ResourceSlice {

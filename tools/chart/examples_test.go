@@ -17,6 +17,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // conditionType is the default type of the condition: the examples must select it.
@@ -87,9 +89,7 @@ func TestNodeProblemDetectorExample(t *testing.T) {
 	}
 	d := json.NewDecoder(strings.NewReader(configMap.Data["fpga-monitor.json"]))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&config); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, d.Decode(&config))
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		t.Errorf("found more than one object: %v", err)
 	}
@@ -187,18 +187,13 @@ func TestNVSentinelExample(t *testing.T) {
 	if !p.Enabled || p.Resource.Group+"/"+p.Resource.Version+"/"+p.Resource.Kind != "/v1/Node" || p.HealthEvent.Message == "" || p.HealthEvent.RecommendedAction != "CONTACT_SUPPORT" || p.HealthEvent.IsFatal {
 		t.Errorf("policy %+v", p)
 	}
-	env, err := cel.NewEnv(cel.Variable("resource", cel.DynType))
-	if err != nil {
-		t.Fatal(err)
-	}
+	env := must.Value(cel.NewEnv(cel.Variable("resource", cel.DynType)))(t)
 	ast, issues := env.Compile(p.Predicate.Expression)
 	if issues.Err() != nil {
 		t.Fatal(issues.Err())
 	}
 	program, err := env.Program(ast)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for status, want := range map[string]bool{
 		`{}`: false,
 		`{"conditions":[{"type":"Ready","status":"False"}]}`:                                                  false,
@@ -207,9 +202,7 @@ func TestNVSentinelExample(t *testing.T) {
 		`{"conditions":[{"type":"Ready","status":"True"},{"type":"` + conditionType + `","status":"False"}]}`: true,
 	} {
 		var object map[string]any
-		if err := json.NewDecoder(bytes.NewBufferString(`{"status":` + status + `}`)).Decode(&object); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.NewDecoder(bytes.NewBufferString(`{"status":`+status+`}`)).Decode(&object))
 		got, _, err := program.Eval(map[string]any{"resource": object})
 		if err != nil || got.Value() != want {
 			t.Errorf("%s: %v, %v, want %t", status, got, err, want)

@@ -7,10 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const (
@@ -90,27 +93,19 @@ func (c chart) render(t *testing.T, values string, args ...string) (string, erro
 // rendered returns the output of render, which must not fail.
 func (c chart) rendered(t *testing.T, values string, args ...string) string {
 	t.Helper()
-	out, err := c.render(t, values, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Value(c.render(t, values, args...))(t)
 	return out
 }
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Value(os.ReadFile(path))(t)
 	return string(data)
 }
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 // golden compares got with a file, or with -update writes the file.
@@ -123,4 +118,56 @@ func golden(t *testing.T, path, got string) {
 	if diff := cmp.Diff(read(t, path), got); diff != "" {
 		t.Errorf("%s is stale: run `make manifests` and read the difference (-want +got):\n%s", filepath.Base(path), diff)
 	}
+}
+
+// difference returns the lines that are only in a or only in b, with two lines around them. It counts the other lines, so
+// that a and the difference determine b.
+func difference(a, b string) string {
+	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
+	common := make([][]int, len(x)+1) // the most lines that x[i:] and y[j:] share, in order
+	for i := len(x); i >= 0; i-- {
+		common[i] = make([]int, len(y)+1)
+		for j := len(y) - 1; j >= 0 && i < len(x); j-- {
+			common[i][j] = max(common[i+1][j], common[i][j+1])
+			if x[i] == y[j] {
+				common[i][j] = common[i+1][j+1] + 1
+			}
+		}
+	}
+	var lines []string
+	for i, j := 0, 0; i < len(x) || j < len(y); {
+		switch {
+		case i < len(x) && j < len(y) && x[i] == y[j]:
+			lines = append(lines, " "+x[i])
+			i, j = i+1, j+1
+		case j == len(y) || i < len(x) && common[i+1][j] >= common[i][j+1]:
+			lines = append(lines, "-"+x[i])
+			i++
+		default:
+			lines = append(lines, "+"+y[j])
+			j++
+		}
+	}
+	var out strings.Builder
+	equal, in := 0, ""
+	for i, line := range lines {
+		if _, source, ok := strings.Cut(line, "# Source: "); ok {
+			in = " in " + source
+		}
+		near := lines[max(i-2, 0):min(i+3, len(lines))]
+		if !slices.ContainsFunc(near, func(l string) bool { return l[0] != ' ' }) {
+			equal++
+			continue
+		}
+		if equal > 0 {
+			fmt.Fprintf(&out, "@@ %d equal lines%s\n", equal, in)
+		}
+		equal = 0
+		if line == " " { // no space at the end of a line
+			line = ""
+		}
+		out.WriteString(line + "\n")
+	}
+	fmt.Fprintf(&out, "@@ %d equal lines\n", equal)
+	return out.String()
 }

@@ -14,6 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8slabels "k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const kept = "bitstreams: {references: [registry.example.com/fpga/nlb:1.0]}\n"
@@ -112,9 +115,7 @@ func TestKeepLeastPrivilege(t *testing.T) {
 				len(pod.InitContainers), len(pod.Containers), pod.HostNetwork, pod.HostPID, pod.HostIPC, *pod.AutomountServiceAccountToken, token)
 		}
 		want := &corev1.PodSecurityContext{RunAsUser: &root, RunAsGroup: &root, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}}
-		if diff := cmp.Diff(want, pod.SecurityContext); diff != "" {
-			t.Errorf("security context of the pod (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "security context of the pod", want, pod.SecurityContext)
 		c := pod.Containers[0]
 		got := c.SecurityContext.DeepCopy()
 		got.SELinuxOptions = nil
@@ -128,16 +129,12 @@ func TestKeepLeastPrivilege(t *testing.T) {
 				writable = append(writable, m.Name)
 			}
 		}
-		if diff := cmp.Diff([]string{"store"}, writable); diff != "" {
-			t.Errorf("writable mounts (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "writable mounts", []string{"store"}, writable)
 		if !token {
 			continue
 		}
 		rules := only[*rbacv1.ClusterRole](t, all).Rules
-		if diff := cmp.Diff([]rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}}}, rules); diff != "" {
-			t.Errorf("rules (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "rules", []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}}}, rules)
 	}
 }
 
@@ -149,16 +146,10 @@ func TestKeepSelectors(t *testing.T) {
 		for _, o := range objects(t, plugin.rendered(t, api+kept, "--skip-tests")) {
 			switch o := o.(type) {
 			case *appsv1.DaemonSet:
-				s, err := metav1.LabelSelectorAsSelector(o.Spec.Selector)
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := must.Value(metav1.LabelSelectorAsSelector(o.Spec.Selector))(t)
 				own["DaemonSet "+o.Name], labels[o.Name] = s, o.Spec.Template.Labels
 			case *networkingv1.NetworkPolicy:
-				s, err := metav1.LabelSelectorAsSelector(&o.Spec.PodSelector)
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := must.Value(metav1.LabelSelectorAsSelector(&o.Spec.PodSelector))(t)
 				own["NetworkPolicy "+o.Name] = s
 			}
 		}

@@ -12,6 +12,8 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // files are the files that a template includes unchanged, with their indentation there.
@@ -47,9 +49,7 @@ const monitored = "podMonitor: {enabled: true}\nprometheusRule: {enabled: true}\
 // Helm does not interpret the braces in the alerts: the object equals the file.
 func TestPrometheusRule(t *testing.T) {
 	var want monitoringv1.PrometheusRuleSpec
-	if err := yaml.UnmarshalStrict([]byte(read(t, "../../deploy/prometheus/alerts.yaml")), &want); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.UnmarshalStrict([]byte(read(t, "../../deploy/prometheus/alerts.yaml")), &want))
 	got := only[*monitoringv1.PrometheusRule](t, objects(t, plugin.rendered(t, monitored)))
 	if diff := cmp.Diff(want, got.Spec); diff != "" {
 		t.Errorf("rules (-file +object):\n%s", diff)

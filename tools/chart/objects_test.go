@@ -22,6 +22,8 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // decoder decodes the kinds of objects in the charts. It is strict: an unknown or a duplicate
@@ -54,9 +56,7 @@ func objects(t *testing.T, manifests string) []runtime.Object {
 		if errors.Is(err, io.EOF) {
 			return all
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		document := strings.TrimSpace(string(buffer[:n]))
 		if document == "" || document == "---" {
 			continue

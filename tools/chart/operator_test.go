@@ -26,6 +26,9 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
+
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 func TestOperatorRefused(t *testing.T) {
@@ -98,10 +101,7 @@ func TestEveryValueOfTheOperatorHasAnEffect(t *testing.T) {
 
 // The pods, and the pod of helm test, satisfy the restricted Pod Security Standard.
 func TestOperatorIsRestricted(t *testing.T) {
-	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	evaluator := must.Value(policy.NewEvaluator(policy.DefaultChecks(), nil))(t)
 	restricted := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
 	check := func(t *testing.T, meta metav1.ObjectMeta, spec corev1.PodSpec) {
 		if r := policy.AggregateCheckResults(evaluator.EvaluatePod(restricted, &meta, &spec)); !r.Allowed {
@@ -161,9 +161,7 @@ func TestWebhook(t *testing.T) {
 	want := []metav1.LabelSelectorRequirement{{
 		Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{space, "kube-system", "lab"},
 	}}
-	if diff := cmp.Diff(want, w.NamespaceSelector.MatchExpressions); diff != "" {
-		t.Errorf("namespaces (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "namespaces", want, w.NamespaceSelector.MatchExpressions)
 	// helm test has no pod in an excluded namespace.
 	for namespace, test := range map[string]bool{"default": true, "lab": false, space: false} {
 		out := operator.rendered(t, "webhook: {excludedNamespaces: [lab]}\ntest: {namespace: "+namespace+"}")
@@ -287,9 +285,7 @@ func TestMatchConditions(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, Spec: tt.spec}
 			object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			gvk, gvr := corev1.SchemeGroupVersion.WithKind("Pod"), corev1.SchemeGroupVersion.WithResource("pods")
 			// Which of the two forms is evaluated depends on the version of the API server.
 			for _, form := range []runtime.Object{pod, &unstructured.Unstructured{Object: object}} {
@@ -297,9 +293,7 @@ func TestMatchConditions(t *testing.T) {
 				attributes := &admission.VersionedAttributes{Attributes: record, VersionedKind: gvk, VersionedObject: admission.NewLazyObject(form)}
 				request := admissioncel.CreateAdmissionRequest(record, metav1.GroupVersionResource(gvr), metav1.GroupVersionKind(gvk))
 				results, left, err := evaluator.ForInput(context.Background(), attributes, request, admissioncel.OptionalVariableBindings{}, nil, celconfig.RuntimeCELCostBudgetMatchConditions)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				if results[0].Error != nil || results[0].EvalResult != celtypes.Bool(tt.want) {
 					t.Errorf("%T: %v, error %v, want %t", form, results[0].EvalResult, results[0].Error, tt.want)
 				}

@@ -17,6 +17,8 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // sets runs a subtest for each set of values, with its rendered manifests.
@@ -46,9 +48,9 @@ func TestLint(t *testing.T) {
 
 func TestRender(t *testing.T) {
 	charts(t, func(t *testing.T, c chart) {
-		c.sets(t, func(t *testing.T, _, manifests string) {
+		c.sets(t, func(t *testing.T, values, manifests string) {
 			objects(t, manifests)
-			golden(t, filepath.Join(c.data, filepath.Base(t.Name())+".golden"), without(t, manifests))
+			c.golden(t, values, ".golden", func(set string) string { return without(t, c.rendered(t, read(t, set+".yaml"))) })
 		})
 	})
 }
@@ -56,28 +58,38 @@ func TestRender(t *testing.T) {
 // TestNotes compares the text that helm prints after an installation.
 func TestNotes(t *testing.T) {
 	charts(t, func(t *testing.T, c chart) {
-		c.sets(t, func(t *testing.T, _, _ string) {
-			set := filepath.Join(c.data, filepath.Base(t.Name()))
-			out, err := helm("install", release, c.dir, "--namespace", space, "--values", set+".yaml", "--dry-run=client")
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, notes, ok := strings.Cut(out, "\nNOTES:\n")
-			if !ok {
-				t.Fatalf("no notes:\n%s", out)
-			}
-			golden(t, set+".notes", notes)
+		c.sets(t, func(t *testing.T, values, _ string) {
+			c.golden(t, values, ".notes", func(set string) string {
+				out := must.Value(helm("install", release, c.dir, "--namespace", space, "--values", set+".yaml", "--dry-run=client"))(t)
+				_, notes, ok := strings.Cut(out, "\nNOTES:\n")
+				if !ok {
+					t.Fatalf("no notes:\n%s", out)
+				}
+				return notes
+			})
 		})
 	})
+}
+
+// golden compares what output returns for the subtest's set of values with a golden file. For a set that changes little,
+// the file contains the difference from default, or from dra.
+func (c chart) golden(t *testing.T, values, suffix string, output func(set string) string) {
+	t.Helper()
+	name, base := filepath.Base(t.Name()), "default"
+	got := output(filepath.Join(c.data, name))
+	if isDRA(values) {
+		base = "dra"
+	}
+	if !slices.Contains([]string{"default", "least", "everything", "dra", "dra-everything"}, name) {
+		got, suffix = difference(output(filepath.Join(c.data, base)), got), suffix+".diff"
+	}
+	golden(t, filepath.Join(c.data, name+suffix), got)
 }
 
 // The manifests for users without Helm are the rendered chart, for each API.
 func TestManifests(t *testing.T) {
 	for api, file := range map[string]string{"devicePlugin": "accelerator-device-plugin.yaml", "dra": "accelerator-dra-driver.yaml"} {
-		out, err := helm("template", "accelerator-device-plugin", plugin.dir, "--namespace", "kube-system", "--skip-tests", "--set", "api="+api)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Value(helm("template", "accelerator-device-plugin", plugin.dir, "--namespace", "kube-system", "--skip-tests", "--set", "api="+api))(t)
 		objects(t, out)
 		golden(t, "../../deploy/manifests/"+file, "# Rendered from deploy/helm by `make manifests`. Do not edit.\n"+out)
 	}
@@ -119,9 +131,7 @@ func TestLeastPrivilege(t *testing.T) {
 			t.Error("the pod uses the network, PID or IPC namespace of the host")
 		}
 		no, yes := false, true
-		if diff := cmp.Diff([]*bool{&no, &yes}, []*bool{pod.EnableServiceLinks, pod.HostUsers}); diff != "" {
-			t.Errorf("enableServiceLinks, hostUsers (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "enableServiceLinks, hostUsers", []*bool{&no, &yes}, []*bool{pod.EnableServiceLinks, pod.HostUsers})
 		want := &corev1.SecurityContext{
 			Privileged: &no, AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
 			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
@@ -129,9 +139,7 @@ func TestLeastPrivilege(t *testing.T) {
 		for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
 			got := c.SecurityContext.DeepCopy()
 			got.SELinuxOptions = nil
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s: security context (-want +got):\n%s", c.Name, diff)
-			}
+			compare.Values(t, c.Name+": security context", want, got)
 		}
 		init := 0
 		if strings.Contains(values, "programming:") {
@@ -188,9 +196,7 @@ func writable(t *testing.T, pod corev1.PodSpec, c corev1.Container) {
 			want = append(want, "cdi")
 		}
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("writable mounts (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "writable mounts", want, got)
 }
 
 // The daemon accepts the settings of the pod, and they equal the values.
@@ -244,9 +250,7 @@ func TestDaemonAcceptsConfig(t *testing.T) {
 				t.Errorf("rule %q", rule)
 			}
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("config (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "config", want, got)
 	})
 }
 
@@ -271,9 +275,7 @@ func daemon(t *testing.T, manifests string) config.Config {
 	overrides(t, all, environment["ACCELERATOR_OVERRIDES"])
 	loader := newLoader()
 	err := loader.Load(func(name string) (string, bool) { v, ok := environment[name]; return v, ok })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	mounts := make(map[string]string)
 	for _, m := range c.VolumeMounts {
 		mounts[m.Name] = m.MountPath
@@ -336,9 +338,7 @@ func TestOddPaths(t *testing.T) {
 				got = append(got, v.HostPath.Path)
 			}
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: paths of the host (-want +got):\n%s", api, diff)
-		}
+		compare.Values(t, api+": paths of the host", want, got)
 	}
 }
 
@@ -376,9 +376,7 @@ func TestHelmTest(t *testing.T) {
 		if tt.resource == "" {
 			want = nil
 		}
-		if diff := cmp.Diff(want, limits); diff != "" {
-			t.Errorf("%s: limits (-want +got):\n%s", tt.values, diff)
-		}
+		compare.Values(t, tt.values+": limits", want, limits)
 		if runs := args[0] == "version"; runs != (tt.resource != "") || !runs && (args[0] != "refuse" || len(args) != 2) {
 			t.Errorf("%s: runs %q", tt.values, args)
 		}

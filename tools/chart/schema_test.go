@@ -10,6 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
+
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // schema contains the fields of a JSON schema that the tests use.
@@ -25,9 +28,7 @@ type schema struct {
 func (c chart) readSchema(t *testing.T) schema {
 	t.Helper()
 	var s schema
-	if err := json.Unmarshal([]byte(read(t, c.dir+"/values.schema.json")), &s); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal([]byte(read(t, c.dir+"/values.schema.json")), &s))
 	return s
 }
 
@@ -105,9 +106,7 @@ func TestSchemaHasTheDaemonsValues(t *testing.T) {
 	})
 	t.Run("severity", func(t *testing.T) {
 		var words schema
-		if err := json.Unmarshal(config.Properties["health"].Properties["severity"].AdditionalProperties, &words); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal(config.Properties["health"].Properties["severity"].AdditionalProperties, &words))
 		check(t, `health: {severity: {port-ap6: "?"}}`, words)
 	})
 }
@@ -123,9 +122,7 @@ func TestSchemaIsStrict(t *testing.T) {
 			want = append(want, ".config.health.severity", ".dashboard.labels", ".prometheusRule.labels")
 		}
 		slices.Sort(want)
-		if diff := cmp.Diff(want, open(c.readSchema(t))); diff != "" {
-			t.Errorf("objects that accept unknown keys (-want +got):\n%s", diff)
-		}
+		compare.Values(t, "objects that accept unknown keys", want, open(c.readSchema(t)))
 	})
 }
 
@@ -153,9 +150,7 @@ func open(s schema) []string {
 func TestSchemaHasTheValues(t *testing.T) {
 	charts(t, func(t *testing.T, c chart) {
 		var values map[string]any
-		if err := yaml.Unmarshal([]byte(read(t, c.dir+"/values.yaml")), &values); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, yaml.Unmarshal([]byte(read(t, c.dir+"/values.yaml")), &values))
 		want := append(slices.Collect(maps.Keys(values)), "global") // Helm adds it
 		slices.Sort(want)
 		if diff := cmp.Diff(want, slices.Sorted(maps.Keys(c.readSchema(t).Properties))); diff != "" {
@@ -300,16 +295,30 @@ func (c chart) refuses(t *testing.T, all []refused) {
 	}
 }
 
+// Versions of Kubernetes that are too old are refused. The driver needs resource.k8s.io/v1. Extended resources need
+// their field, which older versions drop by default. The status of claims needs an API server that limits the permission
+// to write it.
 func TestKubeVersion(t *testing.T) {
-	plugin.kubeVersions(t, map[string]bool{"1.25.16": false, "1.26.0": true, "1.30.2-gke.1": true, "v1.37.1": true})
-	operator.kubeVersions(t, map[string]bool{"1.29.9": false, "1.30.0": true, "1.30.2-gke.1": true, "v1.37.1": true})
+	plugin.kubeVersions(t, "", "incompatible with Kubernetes", map[string]bool{"1.25.16": false, "1.26.0": true, "1.30.2-gke.1": true, "v1.37.1": true})
+	operator.kubeVersions(t, "", "incompatible with Kubernetes", map[string]bool{"1.29.9": false, "1.30.0": true, "1.30.2-gke.1": true, "v1.37.1": true})
+	plugin.kubeVersions(t, "api: dra", "want 1.34 or newer, which serves resource.k8s.io/v1",
+		map[string]bool{"1.26.0": false, "1.33.9": false, "v1.33.5-gke.1": false, "1.34.0": true, "v1.34.1-gke.2": true, "v1.37.1": true})
+	from36 := map[string]bool{"1.34.0": false, "v1.35.9-gke.1": false, "1.36.0": true, "v1.36.1-gke.2": true, "v1.37.1": true}
+	const extended = "dra: {extendedResourceName: b-com.com/accelerator}"
+	plugin.kubeVersions(t, "api: dra\n"+extended, ".extendedResourceName: found b-com.com/accelerator with Kubernetes", from36)
+	plugin.kubeVersions(t, "api: dra\ndra: {deviceClasses: [{name: a, extendedResourceName: b-com.com/accelerator, match: {family: dfl}}]}",
+		".extendedResourceName: found b-com.com/accelerator with Kubernetes", from36)
+	plugin.kubeVersions(t, extended, "", map[string]bool{"1.30.0": true}) // with the device plugin, the value has no effect
+	plugin.kubeVersions(t, "api: dra\ndra: {claimStatus: true}", "dra.claimStatus: found true with Kubernetes", from36)
 }
 
-func (c chart) kubeVersions(t *testing.T, versions map[string]bool) {
+// kubeVersions checks which versions the chart accepts with these values. The errors contain want.
+func (c chart) kubeVersions(t *testing.T, values, want string, versions map[string]bool) {
+	t.Helper()
 	for version, accepted := range versions {
-		_, err := c.render(t, "", "--kube-version", version)
-		if err != nil && !strings.Contains(err.Error(), "incompatible with Kubernetes") || (err == nil) != accepted {
-			t.Errorf("%s: version %s: error %v, want it accepted: %t", c.dir, version, err, accepted)
+		_, err := c.render(t, values, "--kube-version", version)
+		if err != nil && !strings.Contains(err.Error(), want) || (err == nil) != accepted {
+			t.Errorf("%s: %s: version %s: error %v, want it accepted: %t", c.dir, values, version, err, accepted)
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // value is an entry of values.yaml with a description. standard is its default, as JSON.
@@ -18,9 +20,7 @@ type value struct{ path, standard, meaning string }
 func (c chart) readValues(t *testing.T) []value {
 	t.Helper()
 	var document yaml.Node
-	if err := yaml.Unmarshal([]byte(read(t, c.dir+"/values.yaml")), &document); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.Unmarshal([]byte(read(t, c.dir+"/values.yaml")), &document))
 	var values []value
 	var walk func(prefix string, mapping *yaml.Node)
 	walk = func(prefix string, mapping *yaml.Node) {
@@ -43,13 +43,8 @@ func (c chart) readValues(t *testing.T) []value {
 
 func asJSON(t *testing.T, node *yaml.Node) string {
 	var v any
-	if err := node.Decode(&v); err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, node.Decode(&v))
+	text := must.Value(json.Marshal(v))(t)
 	return string(text)
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/offer/draname"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // A container that restarts after its card has returned with another node gets the new node. Then the card leaves
@@ -15,10 +16,10 @@ func TestNodeOfRestartedContainer(t *testing.T) {
 	const second, third = "0000:5e:00.0", "0000:af:00.0"
 	r := newRig(t)
 	board, err := simnode.BoardNamed("pac-a10")
-	must(t, err)
+	must.Succeed(t, err)
 	plugIn := func(address string) {
 		t.Helper()
-		must(t, r.node.PlugBoard(board, address))
+		must.Succeed(t, r.node.PlugBoard(board, address))
 	}
 	stop := r.run()
 	plugIn(card) // dfl-port.0
@@ -27,7 +28,7 @@ func TestNodeOfRestartedContainer(t *testing.T) {
 	if _, failed := r.prepare(claim); failed != "" {
 		t.Fatal(failed)
 	}
-	must(t, r.node.Unplug(card))
+	must.Succeed(t, r.node.Unplug(card))
 	r.published("removed", device+":removed-in-use:NoExecute")
 	plugIn(second) // dfl-port.0
 	plugIn(card)   // dfl-port.1
@@ -36,7 +37,7 @@ func TestNodeOfRestartedContainer(t *testing.T) {
 	})
 	const changed, inUse, removed = ":node-changed:NoExecute", ":node-in-use:NoSchedule", ":removed-in-use:NoExecute"
 	r.published("with another node", device+changed, draname.Device("5e:00.0")+inUse)
-	must(t, r.node.Unplug(card))
+	must.Succeed(t, r.node.Unplug(card))
 	r.published("removed again", device+removed, draname.Device("5e:00.0")+inUse)
 	stop()
 	r.run()

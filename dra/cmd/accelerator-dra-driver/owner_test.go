@@ -21,13 +21,14 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/offer"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // count returns the number of slices.
 func (r *rig) count() int {
 	r.Helper()
 	all, err := r.client.ResourceV1().ResourceSlices().List(r.Context(), metav1.ListOptions{})
-	must(r.T, err)
+	must.Succeed(r.T, err)
 	return len(all.Items)
 }
 
@@ -43,7 +44,7 @@ func TestOneOwner(t *testing.T) {
 	r := newRig(t)
 	plug(t, r.node, "pac-a10")
 	plugin := owner.New(r.cfg.StateDir, control.DevicePlugin, zap.NewNop())
-	must(t, plugin.Take(t.Context(), func() owner.Naming { return 1 }))
+	must.Succeed(t, plugin.Take(t.Context(), func() owner.Naming { return 1 }))
 
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -56,7 +57,7 @@ func TestOneOwner(t *testing.T) {
 		t.Errorf("found sockets %v and %d slices while a device plugin owns the node, want none", sockets, r.count())
 	}
 	cancel()
-	must(t, <-ended)
+	must.Succeed(t, <-ended)
 
 	plugin.Leave(t.Context(), func(context.Context) error { return nil })
 	stop := r.run()
@@ -69,7 +70,7 @@ func TestOneOwner(t *testing.T) {
 	stop = r.run()
 	r.published("started again", device)
 	second := owner.New(r.cfg.StateDir, control.DRA, zap.NewNop())
-	must(t, second.Take(t.Context(), func() owner.Naming { return daemon.Naming(r.cfg, control.DRA) }))
+	must.Succeed(t, second.Take(t.Context(), func() owner.Naming { return daemon.Naming(r.cfg, control.DRA) }))
 	stop()
 	if n := r.count(); n != 1 || !r.locked() {
 		t.Errorf("beside another driver: found %d slices, lock file %t, want one and true", n, r.locked())

@@ -45,7 +45,9 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const (
@@ -67,12 +69,12 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "dra") // short, for the paths of sockets
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	node, err := simnode.Open(t.Context(), dir+"/node")
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(func() { node.Close() })
-	must(t, os.Mkdir(dir+"/registry", 0o755))
+	must.Succeed(t, os.Mkdir(dir+"/registry", 0o755))
 
 	r := &rig{T: t, node: node, client: fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testNode, UID: "n"}})}
 	var slice atomic.Int32 // the fake API server generates no names
@@ -134,9 +136,9 @@ func (r *rig) register() {
 	})
 	registry := pluginregistration.NewRegistrationClient(r.dial(sockets[0]))
 	info, err := registry.GetInfo(r.Context(), &pluginregistration.InfoRequest{}, grpc.WaitForReady(true))
-	must(r.T, err)
+	must.Succeed(r.T, err)
 	_, err = registry.NotifyRegistrationStatus(r.Context(), &pluginregistration.RegistrationStatus{PluginRegistered: true})
-	must(r.T, err)
+	must.Succeed(r.T, err)
 	r.services = r.dial(info.Endpoint)
 }
 
@@ -146,18 +148,9 @@ func (r *rig) dial(path string) *grpc.ClientConn {
 		grpc.WithContextDialer(func(ctx context.Context, path string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", path)
 		}))
-	must(r.T, err)
+	must.Succeed(r.T, err)
 	r.Cleanup(func() { conn.Close() })
 	return conn
-}
-
-func must(t *testing.T, errs ...error) {
-	t.Helper()
-	for _, err := range errs {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // eventually blocks until the condition is true, for 20 s at most.
@@ -187,7 +180,7 @@ func (r *rig) published(when string, want ...string) {
 	r.eventually("slices: "+when, func() bool {
 		found = nil
 		all, err := r.client.ResourceV1().ResourceSlices().List(r.Context(), metav1.ListOptions{})
-		must(r.T, err)
+		must.Succeed(r.T, err)
 		for _, s := range all.Items {
 			for _, d := range s.Spec.Devices {
 				text := d.Name
@@ -221,7 +214,7 @@ func (r *rig) claim(name string, afu ...string) *kubelet.Claim {
 			Config:  configs,
 		}}},
 	}, metav1.CreateOptions{})
-	must(r.T, err)
+	must.Succeed(r.T, err)
 	return &kubelet.Claim{Namespace: "default", Name: name, Uid: "uid-" + name}
 }
 
@@ -232,7 +225,7 @@ func (r *rig) prepare(claim *kubelet.Claim) (cdiDevice, failed string) {
 	ctx, cancel := context.WithTimeout(r.Context(), 4*time.Second)
 	defer cancel()
 	answer, err := kubelet.NewDRAPluginClient(r.services).NodePrepareResources(ctx, &kubelet.NodePrepareResourcesRequest{Claims: []*kubelet.Claim{claim}})
-	must(r.T, err)
+	must.Succeed(r.T, err)
 	result := answer.Claims[claim.Uid]
 	if result.GetError() != "" {
 		return "", result.Error
@@ -243,7 +236,7 @@ func (r *rig) prepare(claim *kubelet.Claim) (cdiDevice, failed string) {
 func (r *rig) unprepare(claim *kubelet.Claim) {
 	r.Helper()
 	answer, err := kubelet.NewDRAPluginClient(r.services).NodeUnprepareResources(r.Context(), &kubelet.NodeUnprepareResourcesRequest{Claims: []*kubelet.Claim{claim}})
-	must(r.T, err)
+	must.Succeed(r.T, err)
 	if failed := answer.Claims[claim.Uid].GetError(); failed != "" {
 		r.Errorf("NodeUnprepareResources: %s", failed)
 	}
@@ -257,7 +250,7 @@ func (r *rig) spec() map[string][]string {
 	if os.IsNotExist(err) {
 		return all
 	}
-	must(r.T, err)
+	must.Succeed(r.T, err)
 	var spec struct {
 		Devices []struct {
 			Name           string
@@ -271,7 +264,7 @@ func (r *rig) spec() map[string][]string {
 			}
 		}
 	}
-	must(r.T, json.Unmarshal(text, &spec))
+	must.Succeed(r.T, json.Unmarshal(text, &spec))
 	for _, d := range spec.Devices {
 		for _, n := range d.ContainerEdits.DeviceNodes {
 			all[d.Name] = append(all[d.Name], n.HostPath)
@@ -287,7 +280,7 @@ func (r *rig) spec() map[string][]string {
 func plug(t *testing.T, n *simnode.Node, board string) {
 	t.Helper()
 	b, err := simnode.BoardNamed(board)
-	must(t, err, n.PlugBoard(b, card))
+	must.Succeed(t, err, n.PlugBoard(b, card))
 }
 
 // The life of a card: it is plugged in, prepared for a claim, breaks, heals, and is removed while the
@@ -307,17 +300,15 @@ func TestStory(t *testing.T) {
 	want := map[string][]string{"uid-first-card-" + device: {
 		"/dev/dfl-port.0", "ACCELERATOR_UNITS=3b:00.0", "ACCELERATOR_DEVICES=3b:00.0", "ACCELERATOR_DEVICE_PCI_0000_3B_00_0=3b:00.0",
 	}}
-	if diff := cmp.Diff(want, r.spec()); diff != "" {
-		t.Errorf("CDI spec (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "CDI spec", want, r.spec())
 	second := r.claim("second")
 	if _, failed := r.prepare(second); !strings.Contains(failed, "is prepared for claim default/first") {
 		t.Errorf("second claim of the device: error %q, want that it is prepared for the first", failed)
 	}
 
-	must(t, r.node.Break(card, "port-ap6"))
+	must.Succeed(t, r.node.Break(card, "port-ap6"))
 	r.published("broken", device+":port-ap6:NoExecute")
-	must(t, r.node.Heal(card))
+	must.Succeed(t, r.node.Heal(card))
 	r.published("healed", device)
 
 	stop() // the spec goes with the last driver, and returns with the next
@@ -327,7 +318,7 @@ func TestStory(t *testing.T) {
 	stop = r.run()
 	r.eventually("CDI spec after the restart", func() bool { return cmp.Equal(want, r.spec()) })
 
-	must(t, r.node.Unplug(card))
+	must.Succeed(t, r.node.Unplug(card))
 	r.published("removed", device+":removed-in-use:NoExecute")
 	r.eventually("CDI spec without the removed card", func() bool { return len(r.spec()) == 0 })
 	stop()
@@ -361,7 +352,7 @@ func TestProgramming(t *testing.T) {
 	plug(t, r.node, "pac-a10")
 	r.published("plugged", device)
 	state, err := control.Dial(r.cfg.Socket).State(t.Context())
-	must(t, err)
+	must.Succeed(t, err)
 	region, before := state.Devices[0].InterfaceID, state.Devices[0].AFUID
 
 	first := r.claim("first", afu)
@@ -369,11 +360,11 @@ func TestProgramming(t *testing.T) {
 	if _, failed := r.prepare(first); !strings.HasPrefix(failed, want) || strings.Contains(failed, "\n") {
 		t.Fatalf("without a bitstream: error %q, want one line with %q", failed, want)
 	}
-	must(t, os.Chmod(dir, 0o755), os.WriteFile(dir+"/a.gbs", bits.GBS(bits.Metadata(region, afu), make([]byte, 64)), 0o644))
+	must.Succeed(t, os.Chmod(dir, 0o755), os.WriteFile(dir+"/a.gbs", bits.GBS(bits.Metadata(region, afu), make([]byte, 64)), 0o644))
 	b, err := programming.Open(dir + "/a.gbs")
-	must(t, err)
+	must.Succeed(t, err)
 	_, err = store.Install(t.Context(), b, programming.InstallOptions{})
-	must(t, err, b.Close())
+	must.Succeed(t, err, b.Close())
 	if _, failed := r.prepare(first); failed != "" {
 		t.Fatal(failed)
 	}
@@ -381,15 +372,13 @@ func TestProgramming(t *testing.T) {
 		"/dev/dfl-port.0", "ACCELERATOR_UNITS=3b:00.0", "ACCELERATOR_DEVICES=3b:00.0", "ACCELERATOR_DEVICE_PCI_0000_3B_00_0=3b:00.0",
 		"/opt/accelerator-fpga: accelerator-fpga hook --device 3b:00.0-p0 --afu " + afu + " --timeout 60s --store " + string(store),
 	}}
-	if diff := cmp.Diff(spec, r.spec()); diff != "" {
-		t.Errorf("CDI spec (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "CDI spec", spec, r.spec())
 
 	has := func(when, afu string) {
 		t.Helper()
 		r.eventually("AFU "+when, func() bool {
 			state, err := control.Dial(r.cfg.Socket).State(t.Context())
-			must(t, err)
+			must.Succeed(t, err)
 			return len(state.Devices) == 1 && state.Devices[0].AFUID == afu && state.Devices[0].Health == "healthy"
 		})
 		r.published(when, device)
@@ -398,10 +387,10 @@ func TestProgramming(t *testing.T) {
 			t.Errorf("%s: prepared again: error %q", when, failed)
 		}
 	}
-	must(t, r.node.Reprogram(card, 0, afu))
+	must.Succeed(t, r.node.Reprogram(card, 0, afu))
 	has("programmed", afu)
 	for _, restart := range []bool{false, true} {
-		must(t, r.node.Unplug(card))
+		must.Succeed(t, r.node.Unplug(card))
 		r.published("removed", device+":removed-in-use:NoExecute")
 		if restart {
 			stop()
@@ -412,7 +401,7 @@ func TestProgramming(t *testing.T) {
 		spec["uid-first-card-"+device][0] = "/dev/" + r.node.PortNode(card, 0)
 		has("plugged in with the AFU of its flash memory", before)
 	}
-	must(t, r.node.Reprogram(card, 0, afu))
+	must.Succeed(t, r.node.Reprogram(card, 0, afu))
 	has("programmed again", afu)
 	r.unprepare(first)
 
@@ -421,7 +410,7 @@ func TestProgramming(t *testing.T) {
 	if _, failed := r.prepare(second); failed != "" {
 		t.Fatal(failed)
 	}
-	must(t, r.node.Unplug(card))
+	must.Succeed(t, r.node.Unplug(card))
 	r.published("removed", device+":removed-in-use:NoExecute")
 	plug(t, r.node, "pac-a10")
 	r.published("with another AFU", device+":replaced-in-use:NoExecute")
@@ -458,10 +447,10 @@ func TestCordon(t *testing.T) {
 	r.published("plugged", device)
 	daemon := control.Dial(r.cfg.Socket)
 	_, err := daemon.Cordon(t.Context(), []string{"3b:00.0"}, "me", "fan", 0)
-	must(t, err)
+	must.Succeed(t, err)
 	r.published("cordoned", device+":cordoned:NoSchedule")
 	_, err = daemon.Uncordon(t.Context(), []string{"3b:00.0"}, "me")
-	must(t, err)
+	must.Succeed(t, err)
 	r.published("uncordoned", device)
 }
 
@@ -479,12 +468,12 @@ func TestMetadata(t *testing.T) {
 		t.Fatalf("found the metadata files %q, %v, want one", files, err)
 	}
 	file, err := os.Open(files[0])
-	must(t, err)
+	must.Succeed(t, err)
 	defer file.Close()
 	var content metadata.DeviceMetadata
-	must(t, devicemetadata.DecodeMetadataFromStream(json.NewDecoder(file), &content))
+	must.Succeed(t, devicemetadata.DecodeMetadataFromStream(json.NewDecoder(file), &content))
 	published, err := r.client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
-	must(t, err)
+	must.Succeed(t, err)
 	if diff := cmp.Diff(published.Items[0].Spec.Devices[0].Attributes, content.Requests[0].Devices[0].Attributes); diff != "" {
 		t.Errorf("attributes (-slice +file):\n%s", diff)
 	}
@@ -505,7 +494,7 @@ func TestClaimStatus(t *testing.T) {
 		if on {
 			r.eventually("device in the status of the claim", func() bool {
 				claim, err := r.client.ResourceV1().ResourceClaims("default").Get(t.Context(), "first", metav1.GetOptions{})
-				must(t, err)
+				must.Succeed(t, err)
 				return len(claim.Status.Devices) == 1 && claim.Status.Devices[0].Device == device && claim.Status.Devices[0].Conditions[0].Reason == "Healthy"
 			})
 		}
@@ -534,7 +523,7 @@ func TestHolders(t *testing.T) {
 		var got string
 		r.eventually("holder "+want, func() bool {
 			state, err := control.Dial(r.cfg.Socket).State(t.Context())
-			must(t, err)
+			must.Succeed(t, err)
 			row := state.Devices[0]
 			got = fmt.Sprintf("%t %s", row.Held != nil && *row.Held, row.Holder)
 			return got == want
@@ -542,7 +531,7 @@ func TestHolders(t *testing.T) {
 	}
 	holder("true []")
 	pods, err := simkubelet.StartPodResources(t.Context(), r.cfg.PodResourcesSocket)
-	must(t, err)
+	must.Succeed(t, err)
 	t.Cleanup(pods.Stop)
 	pods.HoldClaim("default", "pod", "main", "first", draname.Driver, device)
 	holder("true [default/pod/main]")
@@ -608,7 +597,7 @@ func TestFinishSettings(t *testing.T) {
 		}
 		fs, loader, s := pflag.NewFlagSet("", pflag.ContinueOnError), daemon.NewLoader(), settings{}
 		addSettings(fs, loader, &s)
-		must(t, fs.Parse(append(tt.args, "--node-name", "n", "--events", "--node-condition-type", "a.b/C")))
+		must.Succeed(t, fs.Parse(append(tt.args, "--node-name", "n", "--events", "--node-condition-type", "a.b/C")))
 		cfg, err := s.load(fs, loader)
 		if tt.failed != "" {
 			if err == nil || !strings.Contains(err.Error(), tt.failed) {
@@ -616,7 +605,7 @@ func TestFinishSettings(t *testing.T) {
 			}
 			continue
 		}
-		must(t, err)
+		must.Succeed(t, err)
 		if s.deviceMetadata {
 			t.Error("ACCELERATOR_DEVICE_METADATA=false: found metadata files on, want them off")
 		}
@@ -634,10 +623,10 @@ func TestFinishReadsNoSensors(t *testing.T) {
 	r.cfg.SensorInterval = time.Second
 	plug(t, r.node, "pac-a10")
 	sensor, err := filepath.EvalSymlinks(r.node.Sys + "/class/hwmon/hwmon0/temp1_input")
-	must(t, err, os.Remove(sensor), syscall.Mkfifo(sensor, 0o600))
+	must.Succeed(t, err, os.Remove(sensor), syscall.Mkfifo(sensor, 0o600))
 	stop := r.run()
 	state, err := control.Dial(r.cfg.Socket).State(t.Context()) // when all cards have been read
-	must(t, err)
+	must.Succeed(t, err)
 	if len(state.Devices) == 0 {
 		t.Error("devices: found none, want those of the card")
 	}
@@ -652,7 +641,7 @@ func TestFinishReadsNoSensors(t *testing.T) {
 // Settings of the device plugin are accepted, and the log names them.
 func TestSettingsWithoutEffect(t *testing.T) {
 	file := t.TempDir() + "/config.yaml"
-	must(t, os.WriteFile(file, []byte("resourceName: b-com.com/x\nresources: [{name: b-com.com/y, match: {family: dfl}}]\n"), 0o600))
+	must.Succeed(t, os.WriteFile(file, []byte("resourceName: b-com.com/x\nresources: [{name: b-com.com/y, match: {family: dfl}}]\n"), 0o600))
 	var out bytes.Buffer
 	run(t.Context(), []string{"--node-name", "n", "--kubeconfig", "/none", "--config", file, "--kubelet-dir", "/k"}, &out, &out)
 	var got []string
@@ -668,7 +657,7 @@ func TestSettingsWithoutEffect(t *testing.T) {
 // effect.
 func TestOnlyByRule(t *testing.T) {
 	file := t.TempDir() + "/config.yaml"
-	must(t, os.WriteFile(file, []byte("families: [dfl, vfio]\nresources: [{name: b-com.com/vf, match: {family: vfio, vendor: \"8086\"}}]\n"), 0o600))
+	must.Succeed(t, os.WriteFile(file, []byte("families: [dfl, vfio]\nresources: [{name: b-com.com/vf, match: {family: vfio, vendor: \"8086\"}}]\n"), 0o600))
 	var out bytes.Buffer
 	run(t.Context(), []string{"--node-name", "n", "--kubeconfig", "/none", "--config", file}, &out, &out)
 	if strings.Contains(out.String(), "with DRA") {
@@ -700,24 +689,24 @@ func TestHeldByThePlugin(t *testing.T) {
 			r := newRig(t)
 			plug(t, r.node, "pac-a10")
 			r.cfg.PodResourcesSocket = filepath.Join(filepath.Dir(r.cfg.PodResourcesSocket), "pods.sock")
-			must(t, os.Mkdir(r.cfg.KubeletDir, 0o755))
+			must.Succeed(t, os.Mkdir(r.cfg.KubeletDir, 0o755))
 			pods, err := simkubelet.StartPodResources(t.Context(), r.cfg.PodResourcesSocket)
-			must(t, err)
+			must.Succeed(t, err)
 			defer pods.Stop()
 			pods.Hold("default", "job", "main", resource, "3b:00.0")
 			pods.Hold("default", "units", "main", "b-com.com/accelerator", "0", "1")
 			pods.Hold("default", "other", "main", "example.com/gpu", "5e:00.0") // its nodes are not known, and do not matter
 			pods.Behave(simkubelet.PodBehaviour{Stall: true})
 			r.run()
-			must(t, pods.AwaitAsked(t.Context(), 2))
+			must.Succeed(t, pods.AwaitAsked(t.Context(), 2))
 			all, err := r.client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
-			if must(t, err); len(all.Items) > 0 {
+			if must.Succeed(t, err); len(all.Items) > 0 {
 				t.Errorf("found slices before the kubelet's first answer: %v", all.Items)
 			}
 			pods.Behave(simkubelet.PodBehaviour{})
 			r.published("held", device+":held-other-api:NoSchedule")
 			state, err := control.Dial(r.cfg.Socket).State(t.Context())
-			must(t, err)
+			must.Succeed(t, err)
 			if len(state.Devices) != 1 || state.Devices[0].Resource != resource || !slices.Equal(state.Devices[0].Holder, []string{"default/job/main"}) {
 				t.Errorf("devices: found %+v, want one that default/job/main holds", state.Devices)
 			}

@@ -46,6 +46,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/kubectl/fleet"
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -107,9 +108,7 @@ func newAPIServer(t testing.TB) *apiServer {
 
 func (s *apiServer) must(err error) {
 	s.t.Helper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 }
 
 // executor is what the streaming server of a container runtime calls.
@@ -690,16 +689,11 @@ func BenchmarkUI(b *testing.B) {
 // processTime returns the CPU time of a process.
 func processTime(b *testing.B, pid int) time.Duration {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, err)
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	var ticks int
 	for _, field := range fields[11:13] { // utime, stime: proc(5)
-		n, err := strconv.Atoi(field)
-		if err != nil {
-			b.Fatal(err)
-		}
+		n := must.Value(strconv.Atoi(field))(b)
 		ticks += n
 	}
 	return time.Duration(ticks) * 10 * time.Millisecond
@@ -740,13 +734,9 @@ func fullState(b *testing.B) string {
 		"holder": []string{"default/training-job-1/main"}, "holderKnown": true, "held": true, "nodeNumbers": []string{"245:1"}, "parentNodes": []string{"dfl-fme.0"},
 		"cordon": nil, "pciId": "8086:09c4", "subsystem": "8086:0000", "attributes": map[string]string{}, "members": []string{}, "sharedNodes": []string{}, "mounts": []string{},
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, err)
 	var indented bytes.Buffer // as the plugin prints it
 	all := `{"version":"v1","api":"devicePlugin","devices":[` + strings.Repeat(string(device)+",", 7) + string(device) + `],"cards":[` + strings.Repeat(card+",", 7) + card + `]}`
-	if err := json.Indent(&indented, []byte(all), "", "  "); err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, json.Indent(&indented, []byte(all), "", "  "))
 	return indented.String()
 }

@@ -18,6 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/docs"
 	"b-com.com/accelerator-device-plugin/kubectl/test/browser"
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 var pageAddress = regexp.MustCompile(`http://127\.0\.0\.1:\d+/[A-Z2-7]{26}/`)
@@ -101,10 +102,7 @@ func answer(t *testing.T, cards []card, faulty ...string) string {
 		}
 		history = append(history, h)
 	}
-	text, err := json.Marshal(map[string]any{"version": "0.3.0", "api": "devicePlugin", "devices": cards, "cards": history, "verdict": map[string]any{"faulty": faulty}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(json.Marshal(map[string]any{"version": "0.3.0", "api": "devicePlugin", "devices": cards, "cards": history, "verdict": map[string]any{"faulty": faulty}}))(t)
 	return string(text)
 }
 
@@ -193,10 +191,7 @@ func TestBrowserFirstLook(t *testing.T) {
 		"× 2 unhealthy ? 1 missing ! 1 degraded – 1 cordoned · 1 node does not answer 71 healthy, in use 48 healthy, free")
 	b.Do(chromedp.Click("#attention button"))
 	b.Await(details, "Why, and what to do")
-	text, err := docs.Text("port-ap6")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(docs.Text("port-ap6"))(t)
 	_, meaning, _ := strings.Cut(text, "\n\n")
 	meaning, _, _ = strings.Cut(meaning, "\n")
 	for _, want := range []string{

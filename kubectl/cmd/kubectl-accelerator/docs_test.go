@@ -18,6 +18,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
 	"b-com.com/accelerator-device-plugin/test/doccmd"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 var update = flag.Bool("update", false, "write the output of the commands into docs/kubectl.md")
@@ -87,9 +88,7 @@ func TestDocumentedCommands(t *testing.T) {
 func TestDocs(t *testing.T) {
 	t.Setenv("KUBECONFIG", documented(t).Kubeconfig(t))
 	text, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	command := regexp.MustCompile(`(?m)^    \$ kubectl accelerator (.+)\n((?:    [^$\n].*\n)*)`)
 	date := regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d`)
 	if n := len(command.FindAll(text, -1)); n < 8 {
@@ -97,10 +96,7 @@ func TestDocs(t *testing.T) {
 	}
 	got := command.ReplaceAllStringFunc(string(text), func(block string) string {
 		m := command.FindStringSubmatch(block)
-		words, err := exec.CommandContext(t.Context(), "sh", "-c", `for word in `+m[1]+`; do printf '%s\0' "$word"; done`).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		words := must.Value(exec.CommandContext(t.Context(), "sh", "-c", `for word in `+m[1]+`; do printf '%s\0' "$word"; done`).Output())(t)
 		args := append(strings.Split(strings.TrimSuffix(string(words), "\x00"), "\x00"), "--node-timeout=1m")
 		var out strings.Builder
 		run(t.Context(), args, &out, &out)
@@ -111,9 +107,7 @@ func TestDocs(t *testing.T) {
 		return date.ReplaceAllString(block, "2026-11-22 10:22")
 	})
 	if *update {
-		if err := os.WriteFile(document, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(document, []byte(got), 0o600))
 	} else if diff := cmp.Diff(string(text), got); diff != "" {
 		t.Errorf("docs/kubectl.md: run go test with -update (-file +commands):\n%s", diff)
 	}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const state = `{"version":"v0.3.0","api":"devicePlugin","devices":[
@@ -227,12 +228,8 @@ worker-2  lab          5e:00.0     8086:0b2b
 func TestGiven(t *testing.T) {
 	root := newRoot()
 	cmd, _, err := root.Find([]string{"ui"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.ParseFlags([]string{"--context", "it's $(date)", "-n", "fpga-system", "--token", "secret", "--as", "olga", "--as-group", "a", "--as-group", "b c"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, cmd.ParseFlags([]string{"--context", "it's $(date)", "-n", "fpga-system", "--token", "secret", "--as", "olga", "--as-group", "a", "--as-group", "b c"}))
 	const of = ` --context 'it'\''s $(date)' --as olga --as-group a --as-group 'b c'`
 	if got, want := beginnings(cmd), [2]string{"kubectl" + of, "kubectl accelerator" + of + " --namespace fpga-system"}; got != want {
 		t.Errorf("found %s, want %s", got, want)

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // A card is cordoned and uncordoned on behalf of the user, even if the node has another release without this card.
@@ -131,9 +132,7 @@ func TestCanPullSignals(t *testing.T) {
 		cmd.Env = append(os.Environ(), asProgram+"=yes")
 		var out strings.Builder
 		cmd.Stdout, cmd.Stderr = &out, &out
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, cmd.Start())
 		name := <-created
 		if err := cmd.Process.Signal(sent); err != nil {
 			t.Error(err)
@@ -179,10 +178,7 @@ func TestCordonOfABadNode(t *testing.T) {
 // The history of a node includes what happened before a container's last restart, and keeps the devices of two pods
 // apart.
 func TestLogs(t *testing.T) {
-	text, err := os.ReadFile("../../../internal/timeline/testdata/hotplug.log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile("../../../internal/timeline/testdata/hotplug.log"))(t)
 	half := strings.LastIndex(string(text[:len(text)/2]), "\n") + 1
 	pod := simcluster.NewPod("worker-1", "kube-system", "fpga", "devicePlugin", nil)
 	pod.Status.ContainerStatuses[0].RestartCount = 1

@@ -22,6 +22,8 @@ import (
 	"b-com.com/accelerator-device-plugin/kubectl/fleet"
 	"b-com.com/accelerator-device-plugin/kubectl/redact"
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const secret = "hunter2-s3cr3t"
@@ -69,19 +71,14 @@ func secretive(t *testing.T) *simcluster.Cluster {
 // files returns the parts of a report by name, without the directory that all are in.
 func files(t *testing.T, name string) map[string]string {
 	t.Helper()
-	file, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Value(os.Open(name))(t)
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil || info.Mode() != 0o600 {
 		t.Errorf("mode %v, %v, want 0600", info.Mode(), err)
 	}
 	compressed, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	parts := map[string]string{}
 	for in := tar.NewReader(compressed); ; {
 		header, err := in.Next()
@@ -110,9 +107,7 @@ func TestReport(t *testing.T) {
 	}
 	parts := files(t, name)
 	want := []string{"about.json", "node.json", "plugin-1/log-before-restart.txt", "plugin-1/log.txt", "plugin-1/pod.json", "plugin-1/scan.json", "plugin-1/settings-1.json", "plugin-1/settings-2.json", "plugin-1/state.json", "slices.json"}
-	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(parts))); diff != "" {
-		t.Errorf("parts (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "parts", want, slices.Sorted(maps.Keys(parts)))
 	for part, text := range parts {
 		if strings.Contains(part+text, secret) {
 			t.Errorf("%s has the secret:\n%s", part, text)
@@ -141,9 +136,7 @@ func TestReport(t *testing.T) {
 		t.Error("an existing file has changed")
 	}
 	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(link+"-target", link); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink(link+"-target", link))
 	if _, errs, code := kubectl(t, c, "report", "worker-3", "--file", link); code != 1 || !strings.Contains(errs, "file exists") {
 		t.Errorf("at a symbolic link: exit code %d, %s", code, errs)
 	}
@@ -229,9 +222,7 @@ node.json: cannot be parsed
 			}
 		}
 		parts := files(t, name)
-		if diff := cmp.Diff(test.in, parts["problems.txt"]); diff != "" {
-			t.Errorf("%s: problems.txt (-want +got):\n%s", test.name, diff)
-		}
+		compare.Values(t, test.name+": problems.txt", test.in, parts["problems.txt"])
 		for part, text := range parts {
 			if strings.Contains(part+text, secret) {
 				t.Errorf("%s: %s has the secret:\n%s", test.name, part, text)
@@ -265,18 +256,10 @@ node.json: cannot be parsed
 // Once the disk is full, nothing more is read, and the error is reported once.
 func TestReportDiskFull(t *testing.T) {
 	c := secretive(t)
-	f, err := fleet.New(c.Config(), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	pods, err := f.Pods(t.Context(), "worker-3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Value(fleet.New(c.Config(), "", ""))(t)
+	pods := must.Value(f.Pods(t.Context(), "worker-3"))(t)
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer full.Close()
 	b := &bundle{f: f, node: "worker-3", redactor: redact.New("worker-3"), tell: func(string) {}, tar: tar.NewWriter(full)}
 	b.parts(t.Context(), pods)
@@ -297,9 +280,7 @@ func TestReportNames(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "report")
 	kubectl(t, c, "report", "worker-3", "--full", "--file", name)
 	want := []string{"about.json", "lab_fpga-worker-3/...json", "lab_fpga-worker-3/.._.._.._.._etc_passwd.json", "lab_fpga-worker-3/.._.._x.json", "lab_fpga-worker-3/pod.json", "problems.txt"}
-	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(files(t, name)))); diff != "" {
-		t.Errorf("parts (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "parts", want, slices.Sorted(maps.Keys(files(t, name))))
 }
 
 // Ctrl-C leaves no file.
@@ -322,9 +303,7 @@ func TestReportInterrupted(t *testing.T) {
 func TestReportOfADaemon(t *testing.T) {
 	n := startNode(t, "two-ports", "pac-d5005")
 	log, err := os.ReadFile(n.log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	pod := simcluster.NewPod("worker-3", "kube-system", "fpga", "devicePlugin", n.run)
 	pod.Logs = []string{string(log)}
 	c := simcluster.Start(t, pod)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -63,14 +64,8 @@ type node struct {
 // startNode starts a daemon on a simulated node, and waits until it answers.
 func startNode(t *testing.T, boards ...string) *node {
 	t.Helper()
-	path, err := plugin()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.MkdirTemp("", "node") // a path that is short enough for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Value(plugin())(t)
+	dir := must.Value(os.MkdirTemp("", "node"))(t) // a path that is short enough for a socket
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	n := &node{t: t, dir: dir, path: path, log: filepath.Join(dir, "log")}
 	n.simulate() // creates a node
@@ -84,18 +79,11 @@ func startNode(t *testing.T, boards ...string) *node {
 // start starts the daemon, which ends with the test.
 func (n *node) start() *exec.Cmd {
 	n.t.Helper()
-	if err := os.MkdirAll(filepath.Join(n.dir, "kubelet"), 0o700); err != nil {
-		n.t.Fatal(err)
-	}
-	log, err := os.Create(n.log)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must.Succeed(n.t, os.MkdirAll(filepath.Join(n.dir, "kubelet"), 0o700))
+	log := must.Value(os.Create(n.log))(n.t)
 	daemon := n.command(n.t.Context(), "serve")
 	daemon.Stderr = log
-	if err := daemon.Start(); err != nil {
-		n.t.Fatal(err)
-	}
+	must.Succeed(n.t, daemon.Start())
 	n.t.Cleanup(func() {
 		daemon.Process.Kill()
 		daemon.Wait() // the error is that it was killed
