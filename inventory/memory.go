@@ -14,7 +14,7 @@ type Memory struct {
 	Holds       []Hold      `json:"holds,omitempty"` // sorted by reason, without administrative reasons
 }
 
-// Hold is a recovery hold in progress, or a present condition that will be followed by one.
+// Hold is a recovery hold in progress, or a condition that is still present and will start one when it clears.
 type Hold struct {
 	Reason string    `json:"reason"`
 	Health Health    `json:"health"`         // worst severity of the condition

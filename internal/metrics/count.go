@@ -49,7 +49,7 @@ func (m *Metrics) scan(result string, took time.Duration) {
 // Listing counts a listing of all cards.
 func (m *Metrics) Listing(err error) { m.listings.WithLabelValues(result(err == nil, failed)).Inc() }
 
-// ListingStarved counts a listing of all cards that failed because the daemon was out of descriptors or memory.
+// ListingStarved counts a failure to list all cards because the daemon was out of descriptors or memory.
 func (m *Metrics) ListingStarved() { m.listings.WithLabelValues(starved).Inc() }
 
 // CardsUnreadable sets the number of cards whose last read failed or is overdue.
@@ -111,7 +111,7 @@ func (m *Metrics) StreamOpened(resource string) { m.streamsOpened.WithLabelValue
 // Registered counts a registration that the kubelet has accepted.
 func (m *Metrics) Registered(resource string) { m.registrations.WithLabelValues(resource, ok).Inc() }
 
-// RegistrationFailed counts a registration that failed, or after which the kubelet didn't open a stream.
+// RegistrationFailed counts a registration that failed, or that the kubelet didn't follow by opening a stream.
 func (m *Metrics) RegistrationFailed(resource string) {
 	m.registrations.WithLabelValues(resource, failed).Inc()
 }

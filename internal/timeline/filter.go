@@ -103,8 +103,8 @@ func (f *Filter) wantsDevice(id string) bool {
 type Bound func(zone *time.Location) time.Time
 
 // ParseBound parses an RFC 3339 time, a duration before now (90m), a date with or without a time, or a time of day,
-// which means the most recent such time. A time without a time zone is in the lines' time zone, so that users can type
-// a time as it appears in a line.
+// which means the most recent such time. A time without a time zone is in the time zone of the log's lines, so that
+// users can paste a time from a line.
 func ParseBound(s string, now time.Time) (Bound, error) {
 	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
 		return func(*time.Location) time.Time { return t }, nil

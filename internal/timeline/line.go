@@ -26,7 +26,7 @@ type line struct {
 // pod or the host. journalctl prints the host after the time, or omits it with --no-hostname.
 var prefix = regexp.MustCompile(`^\[pod/([\w.-]+)/| ([\w.-]+) \S+\[\d+\]: $`)
 
-// parse parses a line from the daemon, which may have a prefix.
+// parse parses a line of the daemon's output, with or without a prefix.
 func parse(text []byte) (l line, ok bool) {
 	begin := max(0, bytes.Index(text, []byte(`{"`)))
 	l.json = bytes.TrimSpace(text[begin:])

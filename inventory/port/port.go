@@ -20,7 +20,7 @@ const (
 
 // readPort reads the port whose directory is dir, and appends its observations to seen. The port's device node has the
 // same name as the directory. The caller adds the card's properties (interface, NUMA node, FME). If the port doesn't
-// exist or was replaced during the reading, readPort returns false and a unit that must not be used.
+// exist or was replaced while it was read, readPort returns false and a unit that must not be used.
 func readPort(host sysfs.Host, dir string, seen *[]sysfs.Observation) (inventory.Unit, bool) {
 	p, dev, ok := outline(dir)
 	if !ok || len(p.Conditions) > 0 {

@@ -111,7 +111,7 @@ func sharedOf(known map[string][]string, all map[string][]inventory.Holding) (sh
 	return shared
 }
 
-// containers returns the sorted containers that have a checkpoint entry and may be alive.
+// containers returns the containers that have a checkpoint entry and may be alive, sorted.
 func (u use) containers() (all []string) {
 	for holder, e := range u.entries {
 		if !e.ended {

@@ -19,8 +19,8 @@ const (
 	varAFU    = "FPGA_AFU"
 )
 
-// maxDevices limits the number of devices requested by all containers of a pod, and so the size of the patch. No node
-// has that many cards.
+// maxDevices limits the number of devices that all containers of a pod can request, which bounds the size of the patch.
+// No node has that many cards.
 const maxDevices = 1024
 
 // maxVariables limits the number of variables removed from a container, because the API server moves all later

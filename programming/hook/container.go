@@ -98,7 +98,7 @@ func decode(r io.Reader, limit int64, into any) error {
 	return nil
 }
 
-// The prefixes of the environment variables' names.
+// Prefixes of environment variables.
 const (
 	regionPrefix = "FPGA_REGION_"
 	afuPrefix    = "FPGA_AFU_"

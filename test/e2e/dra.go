@@ -104,7 +104,7 @@ func deviceName(id string) string {
 }
 
 // offered is a set of devices in slices. It maps each name to REASON:EFFECT of the device's taint, or to "" if it has
-// none. REASON is recovering for every reason of the form recovering.CAUSE.
+// none. A reason of the form recovering.CAUSE is shortened to recovering.
 type offered map[string]string
 
 // offer returns the devices with these IDs, without taints.

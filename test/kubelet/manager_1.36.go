@@ -48,7 +48,7 @@ func (d heldDevices) GetAllocatableDevices() []*podresources.ContainerDevices {
 	return containerDevices(d.manager.GetAllocatableDevices())
 }
 
-// nothing provides the pod-resources API with empty lists of processors, memory and claims.
+// nothing is a provider for the pod-resources API that returns empty lists of CPUs, memory and claims.
 type nothing struct{}
 
 func (nothing) GetCPUs(string, string) []int64 { return nil }

@@ -214,7 +214,7 @@ func numbersOf(dir string, seen found) (links int, err error) {
 	}
 }
 
-// add adds the character device or regular file that the link called name in dir points to. It doesn't request any
+// add adds the target of the link dir/name, if it is a character device or a regular file. It doesn't request any
 // attributes, so the kernel returns the type, numbers and size without asking a file server, and a FUSE file system
 // that denies access to root doesn't cause an error. No device can be open on such a file system.
 func (f found) add(dir int, name string) error {

@@ -47,7 +47,7 @@ var usages = map[string]string{
 	"socket": "local socket for accelerator-device-plugin's commands, which only root can use; if empty, there is none",
 }
 
-// addSettings adds the flags of all settings to fs. The help doesn't show flags without effect.
+// addSettings adds the flags of all settings to fs. Flags that have no effect are hidden from the help.
 func addSettings(fs *pflag.FlagSet, loader *config.Loader, s *settings) {
 	loader.AddFlags(fs)
 	for _, name := range withoutEffect {

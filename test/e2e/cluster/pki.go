@@ -23,8 +23,8 @@ type authority struct {
 	key         *ecdsa.PrivateKey
 }
 
-// writePKI writes certificates and keys to dir, as NAME.crt and NAME.key: those of [newServing], one pair for each of
-// [users], and one for the kubelet's server. It writes a second set from newServing to dir/next, for
+// writePKI writes certificates and keys to dir, as NAME.crt and NAME.key: the pairs that [newServing] makes, a pair for
+// each user in [users], and one for the kubelet's server. It writes a second set from newServing to dir/next, for
 // [Cluster.UseCredentials]. trust.crt contains both CAs.
 func writePKI(dir string) error {
 	a, err := newServing(dir)
