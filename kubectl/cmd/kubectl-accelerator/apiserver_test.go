@@ -271,10 +271,12 @@ func TestRoles(t *testing.T) {
 		{look, []string{"devices"}, 0, "worker-2  3b:00.0-p1  healthy"},
 		{look, []string{"flaps"}, 0, "found no card whose health"},
 		{look, []string{"logs", "worker-1", "--summary"}, 0, "FLAPS"},
+		{look, []string{"forget", "worker-1", "3b:00.0"}, 1, "you lack a right: needs the role accelerator-operate in fpga-system ("},
 		{look, []string{"cordon", "worker-1", "3b:00.0", "--why", "fan"}, 1, "you lack a right: needs the role accelerator-operate in fpga-system ("},
 		{operate, []string{"cordon", "worker-1", "3b:00.0", "--why", "fan"}, 0, "3b:00.0 cordoned by olga since"},
 		{operate, []string{"devices", "worker-2", "--unhealthy"}, 0, "cordoned"},
 		{operate, []string{"uncordon", "worker-1", "3b:00.0"}, 0, "ended: 3b:00.0 cordoned by olga"},
+		{operate, []string{"forget", "worker-1", "3b:00.0"}, 1, "3b:00.0"}, // the daemon refuses, because the card is present
 		{long, []string{"cordon", "worker-1", "3b:00.0", "3b:00.0-p1", "--why", "--fan", "--for", "2h"}, 0, "3b:00.0 cordoned by longlonglonglonglonglonglonglon…"},
 		{long, []string{"uncordon", "worker-1", "3b:00.0", "3b:00.0-p1"}, 0, "ended: "},
 		{operate, []string{"logs", "worker-2"}, 0, "daemon stopped"},
@@ -341,7 +343,7 @@ func (s *apiServer) testCommands(operate string) {
 	for _, command := range [][]string{
 		{"cordon", "3b:00.0", "--why=x"}, {"cordon", "3b:00.0", "--why=x", "--by=jane"}, {"cordon", "3b:00.0", "--why=x", "--by=olga", "--by=jane"},
 		{"cordon", "3b:00.0", "--by=olga", "--why=x", "--by", "jane"}, {"uncordon", "3b:00.0", "--by=olga", "--socket=/x"}, {"uncordon", "--by=olga", "--config", "/x"},
-		{"cordon", "--by=olga", "", "3b:00.0"}, {"forget", "3b:00.0", "--by=olga"}, {"can-pull", "3b:00.0", "--by=olga"}, {"devices", "--scan", "-o", "json", "--sysfs-root=/x"}, {"serve"},
+		{"cordon", "--by=olga", "", "3b:00.0"}, {"forget", "3b:00.0"}, {"forget", "3b:00.0", "--by=olga", "--socket=/x"}, {"can-pull", "3b:00.0", "--by=olga"}, {"devices", "--scan", "-o", "json", "--sysfs-root=/x"}, {"serve"},
 		{"devices", "-o", "state", "--by=olga"}, {"../sh", "-c", "cordon", "--by=olga"},
 	} {
 		options := &corev1.PodExecOptions{Container: "accelerator-device-plugin", Command: append([]string{"accelerator-device-plugin"}, command...), Stdout: true}
@@ -351,7 +353,7 @@ func (s *apiServer) testCommands(operate string) {
 		exec := func() error {
 			return pods.RESTClient().Post().Resource("pods").Namespace(pluginNamespace).Name("fpga-worker-1").SubResource("exec").VersionedParams(options, scheme.ParameterCodec).Do(s.t.Context()).Error()
 		}
-		if err := exec(); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "and cordon and uncordon with --by=olga") {
+		if err := exec(); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "and cordon, uncordon and forget with --by=olga") {
 			s.t.Errorf("%q with the role to operate: %v, want that it is refused", options.Command, err)
 		}
 	}

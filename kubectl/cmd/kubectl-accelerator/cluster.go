@@ -125,8 +125,8 @@ func finish(cmd *cobra.Command, answers []fleet.Answer) error {
 	return nil
 }
 
-// nodeAndCards completes the name of a node, and then the addresses of cards on this node. It returns at most
-// this number of cards, or all if most is 0.
+// nodeAndCards completes the name of a node, and then the addresses of cards on this node. It completes at
+// most this number of cards, or any number if most is 0.
 func (c *cluster) nodeAndCards(most int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {

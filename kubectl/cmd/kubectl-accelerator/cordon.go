@@ -60,6 +60,27 @@ or a port, the same as for cordon. Healthy devices are advertised again immediat
 	}
 }
 
+func newForget(c *cluster) *cobra.Command {
+	return &cobra.Command{
+		Use:   "forget NODE CARD",
+		Short: "Forget a card that will not come back to a node",
+		Long: `Forget a card that was taken out of a node, such as 3b:00.0. The card is no longer
+reported as missing, and its history is lost, so that the next card in the slot doesn't
+inherit it. A card that is still present can't be forgotten.`,
+		Example: "  kubectl accelerator forget worker-3 3b:00.0",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 2 {
+				return fmt.Errorf("found %d arguments, want NODE and CARD, such as worker-3 3b:00.0", len(args))
+			}
+			return nodeAndCards(cmd, args)
+		},
+		ValidArgsFunction: c.nodeAndCards(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.onNode(cmd, args[0], "want one that this node remembers", "forget", args[1])
+		},
+	}
+}
+
 func nodeAndCards(_ *cobra.Command, args []string) error {
 	if len(args) < 2 {
 		return fmt.Errorf("found %d arguments, want NODE and CARD, such as worker-3 3b:00.0", len(args))

@@ -102,7 +102,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newDevices(c), newFlaps(c), newExplain(), newCordon(c), newUncordon(c), newCanPull(c), newLogs(c), newReport(c), newUI(c), newVersion())
+	root.AddCommand(newDevices(c), newFlaps(c), newExplain(), newCordon(c), newUncordon(c), newCanPull(c), newForget(c), newLogs(c), newReport(c), newUI(c), newVersion())
 	c.addFlags(root.PersistentFlags())
 	return root
 }

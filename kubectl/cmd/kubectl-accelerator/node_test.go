@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -17,9 +18,11 @@ import (
 
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
 	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// A card is cordoned and uncordoned on behalf of the user, even if the node has another release without this card.
+// A card is cordoned, uncordoned and forgotten on behalf of the user, even if the node has another release without this
+// card.
 func TestCordon(t *testing.T) {
 	n, other := startNode(t, "two-ports"), startNode(t)
 	c := simcluster.Start(t,
@@ -45,6 +48,9 @@ func TestCordon(t *testing.T) {
 		code int
 		says []string
 	}{
+		{[]string{"forget", "worker-1", "3b:00.0"}, 1, []string{"worker-1 (kube-system/fpga-worker-1): ", "card: found 3b:00.0, which is present"}},
+		{[]string{"forget", "worker-1", "99:00.0"}, 1, []string{"worker-1 (lab/lab-worker-1): ", "card: found 99:00.0, want one that this node remembers: there is none"}},
+		{[]string{"forget", "worker-1", "3b:00.0", "5e:00.0"}, 2, []string{"found 3 arguments, want NODE and CARD"}},
 		{[]string{"uncordon", "worker-1", "3b:00.0"}, 1, []string{"worker-1 (kube-system/fpga-worker-1): ", "device 3b:00.0 is not cordoned"}},
 		{[]string{"cordon", "worker-1", "99:00.0", "--why", "x"}, 1, []string{"worker-1 (lab/lab-worker-1): ", `DEVICE: found "99:00.0", want a device of this node (3b:00.0, 3b:00.0-p1); `}},
 		{[]string{"cordon", "worker-9", "3b:00.0", "--why", "x"}, 1, []string{"worker-9: found no pod of the plugin on this node"}},
@@ -61,6 +67,13 @@ func TestCordon(t *testing.T) {
 			}
 		}
 	}
+	n.simulate("pull", "3b:00.0")
+	patient.Await(t, "the end of the card", func() error {
+		if out, errs, code := kubectl(t, c, "forget", "worker-1", "3b:00.0"); code != 0 || out != "3b:00.0 forgotten\n" {
+			return fmt.Errorf("forget: exit code %d: %s%s", code, out, errs)
+		}
+		return nil
+	})
 	c.Deny("create pods/exec")
 	if _, errs, code := kubectl(t, c, "cordon", "worker-1", "3b:00.0", "--why", "x"); code != 1 || !strings.Contains(errs, `you lack a right: pods "fpga-worker-1" is forbidden: User "jane" cannot create resource "pods/exec" in API group "" in the namespace "kube-system"`) {
 		t.Errorf("cordon without the right: exit code %d, %s", code, errs)
