@@ -142,10 +142,10 @@ func newForget() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "forget CARD",
 		Short: "Forget a card that will not come back to this node",
-		Long: `Forget a card that was taken out while the daemon was not running, so that it is no
-longer reported as missing. CARD is its PCI address, such as 3b:00.0. The card's
-history is lost. A card that is still present can't be forgotten. The command connects
-to the daemon at --socket, which only root can use.`,
+		Long: `Forget a card that was taken out of this node, so that it is no longer reported as
+missing, and the next card in its slot doesn't inherit its history. CARD is its PCI
+address, such as 3b:00.0. A card that is still present can't be forgotten. The command
+connects to the daemon at --socket, which only root can use.`,
 		Example: `  accelerator-device-plugin forget 3b:00.0
   kubectl -n kube-system exec POD -- accelerator-device-plugin forget 3b:00.0 --by alice`,
 		Args: cobra.ExactArgs(1),
