@@ -171,7 +171,7 @@ func completed(name, resource string) []string {
 
 // newest returns a function that looks up devices of the newest list, in the inventory's current state. The state in
 // the list isn't enough: the inventory withholds a device before it asks for the device's holders, but the list may be
-// older than that, because the conductor may be waiting for the kubelet or for another endpoint to end.
+// older than that, because the conductor may be waiting for the kubelet to read another list.
 func (e *endpoint) newest() func(id string) *inventory.Device {
 	listed, _ := e.lists.Load()
 	snapshot, _ := e.server.devices.Latest()

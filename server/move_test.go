@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"google.golang.org/grpc/status"
-	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
 const otherResource = "example.com/other"
@@ -135,29 +135,28 @@ func TestAllocatedThenMoved(t *testing.T) {
 	}
 }
 
-// A device that the newest snapshot withholds is refused, even if the conductor waits for the end
-// of another resource and has not handed over that snapshot.
-func TestWithheldWhileAnotherResourceEnds(t *testing.T) {
+// A device that the newest snapshot withholds is refused, even if the conductor hasn't handed over that snapshot, because
+// it is waiting for a kubelet to read a list without a device that moves.
+func TestWithheldWhileTheKubeletDoesNotRead(t *testing.T) {
 	r := newRig(t, nil)
-	k := r.begin(simkubelet.Behaviour{}, as(otherResource, port("c")))
-	r.awaitDevices(k, otherResource, 1)
-	// A client that keeps its connection open, like a kubelet up to 1.36 that handles the end late.
-	must.Value(r.client().GetDevicePluginOptions(r.ctx, &v1beta1.Empty{}))(t)
-	list := []*inventory.Device{port("a"), port("b"), port("d"), port("e")}
-	r.devices.set(append(list, as(otherResource, port("c")))...)
-	r.awaitDevices(k, resource, 4)
-	r.devices.generation++
+	r.SetMoveTimeout(time.Minute)
+	k := r.kubelet(simkubelet.Behaviour{NoRead: true})
+	r.run()
+	list := ports(2000) // more than the transport buffers
 	r.devices.set(list...)
-	r.awaitDevices(k, otherResource, 0)
-	// The resource is offered again while it ends: the conductor waits for its end.
-	r.devices.set(port("a"), port("b"), as(otherResource, port("c")), port("d"), port("e"), port("f"))
-	r.awaitDevices(k, resource, 5)
-	r.devices.set(sick("a", "moving"), as(otherResource, port("b")), port("e"))
+	r.awaitEvent("stream.opened", 1)
+	moving := slices.Clone(list)
+	moving[0] = as(otherResource, port("0000"))
+	r.devices.set(moving...)
+	patient.Elapse(t, 200*time.Millisecond) // until the conductor waits
+	later := slices.Delete(slices.Clone(moving), 3, 4)
+	later[1], later[2] = sick("0001", "moving"), as(otherResource, port("0002"))
+	r.devices.set(later...)
 	for id, want := range map[string]string{
-		"a": `unhealthy: "a" (moving)`, "b": `not listed: "b"`, "d": `not listed: "d"`, "e": "",
+		"0001": `unhealthy: "0001" (moving)`, "0002": `not listed: "0002"`, "0003": `not listed: "0003"`, "0004": "",
 	} {
 		_, err := k.Allocate(r.ctx, resource, id)
 		compare.Equal(t, id+": refused with", want, status.Convert(err).Message())
 	}
-	compare.Values(t, "allocated", map[string][]string{resource: {"e"}}, r.Allocated())
+	compare.Values(t, "allocated", map[string][]string{resource: {"0004"}}, r.Allocated())
 }
