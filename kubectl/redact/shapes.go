@@ -241,7 +241,7 @@ var Slices = func() Shape {
 	}))})
 }()
 
-// phrases lists the phrases in error texts that are kept.
+// phrases lists the phrases that are kept in error texts.
 var phrases = []string{
 	"address already in use", "bad file descriptor", "broken pipe", "cannot allocate memory", "connection refused", "connection reset by peer", "context canceled",
 	"deadline exceeded", "device or resource busy", "file exists", "free", "input/output error", "invalid argument", "i/o timeout", "is a directory", "is not a directory",

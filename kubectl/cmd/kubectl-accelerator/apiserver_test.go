@@ -276,7 +276,7 @@ func TestRoles(t *testing.T) {
 		{operate, []string{"cordon", "worker-1", "3b:00.0", "--why", "fan"}, 0, "3b:00.0 cordoned by olga since"},
 		{operate, []string{"devices", "worker-2", "--unhealthy"}, 0, "cordoned"},
 		{operate, []string{"uncordon", "worker-1", "3b:00.0"}, 0, "ended: 3b:00.0 cordoned by olga"},
-		{operate, []string{"forget", "worker-1", "3b:00.0"}, 1, "3b:00.0"}, // the daemon refuses, because the card is present
+		{operate, []string{"forget", "worker-1", "3b:00.0"}, 1, "card: found 3b:00.0, which is present"}, // from the daemon
 		{long, []string{"cordon", "worker-1", "3b:00.0", "3b:00.0-p1", "--why", "--fan", "--for", "2h"}, 0, "3b:00.0 cordoned by longlonglonglonglonglonglonglon…"},
 		{long, []string{"uncordon", "worker-1", "3b:00.0", "3b:00.0-p1"}, 0, "ended: "},
 		{operate, []string{"logs", "worker-2"}, 0, "daemon stopped"},
