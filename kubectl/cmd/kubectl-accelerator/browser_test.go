@@ -171,6 +171,15 @@ func fleetOf(t *testing.T, nodes, perNode int) (*simcluster.Cluster, []*simclust
 	return c, all
 }
 
+// sentence returns what docs/health.md says about a reason, as the page shows it.
+func sentence(reason string) string {
+	meaning := docs.Explain(reason)[0].Meaning
+	if !strings.HasSuffix(meaning, ".") {
+		meaning += "."
+	}
+	return strings.ToUpper(meaning[:1]) + meaning[1:]
+}
+
 const details = `document.getElementById("details").innerText`
 
 // At first sight, the page shows how many cards need attention, which ones, and why. The details of a card say what to
@@ -181,21 +190,18 @@ func TestBrowserFirstLook(t *testing.T) {
 	b.Await(live, "live")
 	b.Await(`[...document.querySelectorAll("#attention .item")].map((e) => [...e.children].slice(1).map((s) => s.innerText).join("|")).join(";")`,
 		strings.Join([]string{
-			"worker-005 5e:00.0|port-ap6|vision/encoder-17/main|5+ changes in 7 days|The port was shut down because of power or heat. Cool the card, then clear the error.",
-			"worker-022 3b:00.0|fme-fatal=thermal|vision/encoder-88/main|5+ changes in 7 days|The card can't be trusted. Power-cycle it, and replace it if the error comes back. injected-… is an error injected by a test.",
-			"worker-014 a4:00.0|missing||5+ changes in 7 days|The card was there when the daemon last ran, but wasn't found after the daemon or the node was restarted. Look for the card, or forget it.",
+			"worker-005 5e:00.0|port-ap6|vision/encoder-17/main|5+ changes in 7 days|" + sentence("port-ap6"),
+			"worker-022 3b:00.0|fme-fatal=thermal|vision/encoder-88/main|5+ changes in 7 days|" + sentence("fme-fatal=thermal"),
+			"worker-014 a4:00.0|missing||5+ changes in 7 days|" + sentence("missing"),
 			"worker-027|the daemon could not be asked||",
-			"worker-010 81:00.0|power-throttled=1||5+ changes in 7 days|The card is throttled by 50 % (=1) or by 90 % (=2). Check power and cooling.",
+			"worker-010 81:00.0|power-throttled=1||5+ changes in 7 days|" + sentence("power-throttled=1"),
 		}, ";"))
 	b.Is("the numbers", `document.getElementById("summary").innerText.replace(/\s+/g, " ")`,
 		"× 2 unhealthy ? 1 missing ! 1 degraded – 1 cordoned · 1 node does not answer 71 healthy, in use 48 healthy, free")
 	b.Do(chromedp.Click("#attention button"))
 	b.Await(details, "Why, and what to do")
-	text := must.Value(docs.Text("port-ap6"))(t)
-	_, meaning, _ := strings.Cut(text, "\n\n")
-	meaning, _, _ = strings.Cut(meaning, "\n")
 	for _, want := range []string{
-		"worker-005 5e:00.0", "port-ap6", meaning[1:], "Read from: errors/errors bit 50", "the port: /sys/bus/pci/devices/0000:3b:00.0/", "Clearing a sticky error", "vision/encoder-17/main",
+		"worker-005 5e:00.0", "port-ap6", sentence("port-ap6"), "Read from: errors/errors bit 50", "the port: /sys/bus/pci/devices/0000:3b:00.0/", "Clearing a sticky error", "vision/encoder-17/main",
 		"31 changes of health, 0 removals.", "List that the kubelet received", "5e:00.0\tUnhealthy", "3b:00.0\tHealthy", "0.3.0, devicePlugin", "fpga-system/fpga-worker-005",
 		"FPGA 43.5 °C, hottest part 51.5 °C of 75", "50.9 W", "Sensors read",
 		"kubectl accelerator --context sim logs worker-005 --device 5e:00.0", " can-pull worker-005 5e:00.0",
@@ -266,8 +272,8 @@ func TestBrowserKeyboard(t *testing.T) {
 	c, nodes := fleetOf(t, 12, 4)
 	b := openPage(t, startUI(t, c.Kubeconfig(t)), 1280, 800, "light")
 	b.Await(live, "live")
-	b.Await(attention, "The card is throttled by") // of worker-010
-	b.Await(attention, "The port was shut down")
+	b.Await(attention, sentence("power-throttled=1")) // of worker-010
+	b.Await(attention, sentence("port-ap6"))
 	focus := func(when, want string) {
 		t.Helper()
 		b.Is("focus "+when, `(document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent).trim()`, want)
@@ -278,8 +284,7 @@ func TestBrowserKeyboard(t *testing.T) {
 			b.Do(chromedp.KeyEvent(key))
 		}
 	}
-	const first = "worker-005, 5e:00.0, unhealthy, port-ap6, in use by vision/encoder-17/main, " +
-		"The port was shut down because of power or heat. Cool the card, then clear the error."
+	first := "worker-005, 5e:00.0, unhealthy, port-ap6, in use by vision/encoder-17/main, " + sentence("port-ap6")
 	press(kb.Tab)
 	focus("at first", "Skip to what needs attention")
 	press(kb.Enter, kb.Tab)
