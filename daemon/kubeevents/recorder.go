@@ -33,7 +33,7 @@ const (
 	Dropped = "dropped" // because of the rate limit or a full table, or because the pod or its namespace has ended
 )
 
-// Devices is where the devices come from: an inventory.
+// Devices provides the devices. An [inventory.Inventory] does.
 type Devices interface {
 	Latest() (inventory.Snapshot, <-chan struct{}) // the channel is closed when there is a newer snapshot
 }

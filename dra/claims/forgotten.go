@@ -114,8 +114,8 @@ func (c *Claims) compare(ctx context.Context) error {
 	return err
 }
 
-// unused returns the reason why no pod of this node can use a claim any more according to the API server, or "" if a
-// pod can.
+// unused asks the API server whether any pod on this node can still use a claim. It returns why none can, or "" if one
+// can.
 func (c *Claims) unused(ctx context.Context, r record, within time.Duration) (why string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

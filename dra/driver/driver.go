@@ -186,7 +186,7 @@ func (d *Driver) publish(ctx context.Context, r resourceslice.DriverResources) e
 	return d.hand(ctx, r)
 }
 
-// handAgain hands the wanted slices to the helper again.
+// handAgain passes the desired slices to the helper again.
 func (d *Driver) handAgain(ctx context.Context) {
 	d.handing.Lock()
 	defer d.handing.Unlock()

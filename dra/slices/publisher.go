@@ -34,8 +34,8 @@ type Config struct {
 	// StoresTaints is optional. It reports whether the API server stores taints. It is called once, before the first
 	// publication with a taint, because if the server dropped the taint, the device could be allocated. It may block.
 	StoresTaints func(context.Context) bool
-	// Publish starts to write the slices, and may return before they are written. It must not modify them. If it
-	// returns an error, so does Run.
+	// Publish starts writing the slices, and may return before they have been written. It must not modify them. If
+	// Publish fails, Run returns its error.
 	Publish func(context.Context, resourceslice.DriverResources) error
 	Log     *zap.Logger
 	Metrics *metrics.Metrics

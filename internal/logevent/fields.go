@@ -196,7 +196,7 @@ func Shorten(names []string) []string {
 	return append(names[:maxNamed:maxNamed], fmt.Sprintf("and %d more", len(names)-maxNamed))
 }
 
-// some returns a field with a number, or no field if the number is 0.
+// some returns the field with the value n, or an empty field if n is 0.
 func (f Field) some(n int) zap.Field {
 	if n == 0 {
 		return zap.Skip()

@@ -63,8 +63,8 @@ func (f *Function) Describe(u *inventory.Unit) {
 // configFile is the config space of a PCI device.
 const configFile = "pci/config"
 
-// readConfig reads the vendor and device ids in config space, and reports whether the device has left the bus:
-// then all bits are ones. It doesn't read any other bytes, because each dword is an access to the device. Call it
+// readConfig reads the vendor and device IDs from config space and reports whether the device has left the bus, in
+// which case they read as all ones. It doesn't read any other bytes, because each dword is an access to the device. Call it
 // before readLink, because the access wakes the port above an idle function. While that port is suspended, the link
 // reads as all ones in kernels that don't wake it for the link files (pci-sysfs.c).
 func (f *Function) readConfig() (gone bool) {

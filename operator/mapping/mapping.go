@@ -227,7 +227,7 @@ type Target struct {
 // ErrUnknown is the error for a name that no object has.
 var ErrUnknown = errors.New("found no " + KindFunction + " or " + KindRegion + " of that name in this namespace")
 
-// Find looks up a name, which is given without the domain.
+// Find looks up a name (without the domain).
 func (t *Table) Find(name string) (Target, error) {
 	// Resource names take precedence, so that mutating a pod a second time doesn't change it.
 	if all := t.ofResource(name); all != nil {

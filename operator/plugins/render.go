@@ -285,8 +285,8 @@ func specValues(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	return values, nil
 }
 
-// image returns the chart values for an image. If the reference is empty or to Intel's image, it returns the operator's
-// default image.
+// image returns the chart values for an image. If the reference is empty or refers to Intel's image, it returns the
+// operator's default image.
 func (r *Renderer) image(reference string) map[string]any {
 	if repository, _, _ := splitImage(reference); repository == "" || isIntels(repository) {
 		reference = r.settings.Image

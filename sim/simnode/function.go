@@ -232,7 +232,8 @@ func (n *Node) unbindFunction(c *plugged, then func() error) error {
 	return rest()
 }
 
-// unplugFunction pulls a function, and then calls then. As in unbindFunction, part of this may wait until EndUse.
+// unplugFunction unplugs a function and then calls the callback. As in unbindFunction, some of the work may be deferred
+// until EndUse.
 func (n *Node) unplugFunction(c *plugged, then func() error) error {
 	dir := n.CardDir(c.Address)
 	c.Partial = true

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// record contains every state of the objects of one kind, with its time, as sent by a watch of the API server. So it
-// also contains states that existed only between two reads.
+// record contains every state that an API server watch has reported for the objects of one kind, with the time. This
+// includes states that didn't last long enough for polling to see them.
 type record[T metav1.Object] struct {
 	mu      sync.Mutex
 	states  []moment[T]

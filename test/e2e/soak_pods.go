@@ -102,7 +102,7 @@ var podOperations = map[string]operation{
 	}},
 }
 
-// mayFail marks a pod that may wait forever, because no free card may have its AFU.
+// mayFail marks a pod that might wait forever because there might be no free card with its AFU.
 func mayFail(pod *corev1.Pod) *corev1.Pod {
 	if pod.Labels == nil {
 		pod.Labels = map[string]string{}

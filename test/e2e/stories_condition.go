@@ -101,7 +101,7 @@ func condition(s *scene, values ...string) {
 	s.logged("condition.changed", line{"old": "False", "new": "True"})
 }
 
-// every calls f every 100 ms until it returns true or ctx ends.
+// every calls f every 100 ms until f returns true or ctx is done.
 func every(ctx context.Context, f func() bool) {
 	for ctx.Err() == nil && !f() {
 		select {

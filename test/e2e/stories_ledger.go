@@ -92,7 +92,7 @@ func (s *scene) flap() map[string][]string {
 	return flapping
 }
 
-// showsFault waits until `devices` shows the card's fault, or no longer shows it.
+// showsFault waits until `devices` shows the card's fault or, if want is false, no longer shows it.
 func (s *scene) showsFault(want bool) {
 	await(s, "port-ap6 in devices", func() (bool, error) { return strings.Contains(s.exec("devices"), "port-ap6"), nil }, want)
 }

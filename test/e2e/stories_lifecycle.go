@@ -160,7 +160,7 @@ func reboot(s *scene) {
 	}, "Failed UnexpectedAdmissionError")
 }
 
-// restartKubelet restarts the kubelet, and returns when it answers requests.
+// restartKubelet restarts the kubelet and waits until it answers requests again.
 func (s *scene) restartKubelet() {
 	s.check(s.StopKubelet())
 	s.check(s.StartKubelet())

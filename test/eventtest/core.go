@@ -29,7 +29,7 @@ func Observed(t testing.TB) (zapcore.Core, *observer.ObservedLogs) {
 	return Checked(t, to), logs
 }
 
-// Log returns a logger that checks lines of all levels and discards them.
+// Log returns a logger that checks log lines of every level and then discards them.
 func Log(t testing.TB) *zap.Logger {
 	return zap.New(Checked(t, zapcore.NewCore(encoder, zapcore.AddSync(io.Discard), zapcore.DebugLevel)))
 }
