@@ -26,7 +26,7 @@ var decisions = map[string]struct{ plugin, driver bool }{
 
 	"AllocationPolicy": {},                                                                                // only a preference
 	"NodeName":         {}, "NodeAnnotation": {}, "Kubeconfig": {}, "Events": {}, "NodeConditionType": {}, // the mode counts, wherever it comes from
-	"KubeletDir": {}, "PodResourcesSocket": {}, "HTTPAddress": {}, "Socket": {}, "HolderMetrics": {},
+	"KubeletDir": {}, "PodResourcesSocket": {}, "CgroupRoot": {}, "HTTPAddress": {}, "Socket": {}, "HolderMetrics": {},
 	"StateDir":       {}, // has the lock
 	"ResyncInterval": {}, "HealthInterval": {}, "RecoveryHold": {}, "TombstoneGrace": {}, "ReprogramTimeout": {},
 	"FlapLimit": {}, "FlapWindow": {}, "Exclude": {}, "Severity": {}, // health may differ between two daemons

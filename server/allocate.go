@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -32,11 +33,13 @@ const (
 const annotationHook = "com.intel.fpga.mode"
 
 // Allocate gives each container its devices, or rejects the whole request. An error is final for the pod, and the
-// kubelet doesn't set a time limit. Allocate blocks only if CDI is enabled: for up to two seconds if nodes have to be
-// recorded ([Config.Injected]), and then for up to a second while it writes the spec.
+// kubelet doesn't set a time limit. Allocate blocks for up to [Config.EndTimeout] while a force-deleted pod that had one of the
+// devices still has processes. With CDI, it also blocks for up to two seconds if nodes have to be recorded
+// ([Config.Injected]), and then for up to a second while it writes the spec.
 //
 // Errors: InvalidArgument if a request contains no device ids or the same id twice, NotFound if a device isn't listed
-// (any more), FailedPrecondition if one is unhealthy, and Unavailable if the CDI spec can't be written.
+// (any more), FailedPrecondition if one is unhealthy or if its previous pod still has processes, and Unavailable if the
+// CDI spec can't be written.
 func (p *plugin) Allocate(ctx context.Context, r *v1beta1.AllocateRequest) (*v1beta1.AllocateResponse, error) {
 	var requested []string
 	for _, c := range r.GetContainerRequests() {
@@ -45,19 +48,16 @@ func (p *plugin) Allocate(ctx context.Context, r *v1beta1.AllocateRequest) (*v1b
 	e := p.endpoint
 	cfg, log := e.server.cfg, e.log.With(logevent.Devices(shorten(requested)), logevent.Count(len(requested)))
 	defer backlog.FlushOnPanic(log)
+	var waited time.Duration
 	var device func(id string) *inventory.Device
-	undo, err := cfg.Allocations.Add(e.resource, func() (map[string][]string, error) {
-		device = e.newest()
-		if err := e.check(device, r.GetContainerRequests()); err != nil {
-			return nil, err
-		}
-		nodes := map[string][]string{}
-		for _, id := range requested {
-			d := device(id)
-			nodes[id] = slices.Concat(d.Nodes, d.NodeNumbers)
-		}
-		return nodes, nil
-	})
+	var undo func()
+	err := e.check(e.newest(), r.GetContainerRequests()) // don't wait for devices that can't be allocated
+	if err == nil {
+		waited, err = e.previousEnded(ctx, requested)
+	}
+	if err == nil {
+		device, undo, err = e.record(requested, r.GetContainerRequests())
+	}
 	answer := &v1beta1.AllocateResponse{}
 	if err == nil {
 		for _, request := range r.GetContainerRequests() {
@@ -75,8 +75,57 @@ func (p *plugin) Allocate(ctx context.Context, r *v1beta1.AllocateRequest) (*v1b
 		return nil, err
 	}
 	cfg.Metrics.AllocateServed(e.resource, len(requested))
+	if waited > 0 {
+		log = log.With(logevent.Lasted(waited))
+	}
 	log.Info("allocate served", logevent.AllocateServed)
 	return answer, nil
+}
+
+// record checks the requests, and records that these devices are being allocated. device looks up the devices, and undo
+// reverts the record.
+func (e *endpoint) record(ids []string, requests []*v1beta1.ContainerAllocateRequest) (device func(id string) *inventory.Device, undo func(), err error) {
+	undo, err = e.server.cfg.Allocations.Add(e.resource, func() (map[string][]string, error) {
+		device = e.newest()
+		if err := e.check(device, requests); err != nil {
+			return nil, err
+		}
+		nodes := map[string][]string{}
+		for _, id := range ids {
+			d := device(id)
+			nodes[id] = slices.Concat(d.Nodes, d.NodeNumbers)
+		}
+		return nodes, nil
+	})
+	return device, undo, err
+}
+
+// endsAgain is how often to look for the processes of force-deleted pods.
+const endsAgain = 100 * time.Millisecond
+
+// previousEnded waits until no pod that had one of the devices before has any processes, and returns how long that took.
+// The kubelet allocates the devices of a force-deleted pod again immediately, but takes seconds to end its containers. If
+// the daemon exits in the meantime, the request fails.
+func (e *endpoint) previousEnded(ctx context.Context, ids []string) (time.Duration, error) {
+	cfg, began := e.server.cfg, time.Now()
+	for waited := time.Duration(0); cfg.Ending != nil; waited = time.Since(began) {
+		pods := cfg.Ending(e.resource, ids)
+		switch {
+		case len(pods) == 0:
+			return waited, nil
+		case waited >= cfg.EndTimeout:
+			return 0, status.Errorf(codes.FailedPrecondition, "a deleted pod that had one of the devices still has processes (pod UID %s)", strings.Join(shorten(pods), ", "))
+		}
+		if waited == 0 {
+			cfg.Allocations.Ask()
+		}
+		select {
+		case <-ctx.Done():
+			return 0, status.FromContextError(ctx.Err()).Err()
+		case <-time.After(endsAgain):
+		}
+	}
+	return 0, nil
 }
 
 // respond returns the response for a container that gets these devices, all of which must be listed.

@@ -1,9 +1,12 @@
 package server_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -98,6 +101,44 @@ func TestAllocate(t *testing.T) {
 	}
 	if served, refused := r.events("allocate.served"), r.events("allocate.refused"); served != 3 || refused != 10 {
 		t.Errorf("%d served and %d refused in the log, want 3 and 10", served, refused)
+	}
+}
+
+// Allocate waits until a force-deleted pod that had the device has no processes.
+func TestAllocateAfterForcedDeletion(t *testing.T) {
+	var asked atomic.Int32
+	var hangs atomic.Bool
+	r := newRig(t, func(c *server.Config) {
+		c.EndTimeout = 300 * time.Millisecond
+		c.Ending = func(name string, ids []string) []string {
+			if compare.Values(t, "ids", []string{"a"}, ids); name != resource {
+				t.Errorf("resource %s", name)
+			}
+			if asked.Add(1) <= 2 || hangs.Load() {
+				return []string{"u1"}
+			}
+			return nil
+		}
+	})
+	k := r.serving(port("a"))
+	must.Value(k.Allocate(r.ctx, resource, "a"))(t)
+	if waited := r.lines("allocate.served")[0].ContextMap()["lasted_ms"]; waited == nil || asked.Load() != 3 {
+		t.Errorf("asked %d times, waited %v ms, want 3 times", asked.Load(), waited)
+	}
+	must.Value(k.Allocate(r.ctx, resource, "a"))(t)
+	if waited, found := r.lines("allocate.served")[1].ContextMap()["lasted_ms"]; found {
+		t.Errorf("nothing to wait for: found lasted_ms %v", waited)
+	}
+	hangs.Store(true)
+	_, err := k.Allocate(r.ctx, resource, "a")
+	const want = "a deleted pod that had one of the devices still has processes (pod UID u1)"
+	if s := status.Convert(err); s.Code() != codes.FailedPrecondition || s.Message() != want {
+		t.Errorf("found %v %q, want %q", s.Code(), s.Message(), want)
+	}
+	ctx, cancel := context.WithTimeout(r.ctx, 150*time.Millisecond)
+	defer cancel()
+	if _, err := k.Allocate(ctx, resource, "a"); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("found %v, want DeadlineExceeded", err)
 	}
 }
 

@@ -40,6 +40,9 @@ type Config struct {
 	Injected func(ctx context.Context, nodes map[string][]string) error
 
 	Allocations *holders.Allocations // the record of allocated devices
+	// Ending returns the UIDs of the pods that had one of the devices and still have processes. It may be nil.
+	Ending     func(resource string, ids []string) (uids []string)
+	EndTimeout time.Duration // how long Allocate waits for these pods to end
 
 	Metrics *metrics.Metrics // required
 }
@@ -57,5 +60,6 @@ func Defaults() Config {
 		BackoffMax:      30 * time.Second,
 		PollInterval:    5 * time.Second,
 		Allocations:     holders.NewAllocations(),
+		EndTimeout:      holders.Ends,
 	}
 }

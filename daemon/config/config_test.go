@@ -63,7 +63,7 @@ func TestPrecedence(t *testing.T) {
 // Each setting can be given by each of the three sources, with the same result.
 func TestSettingsFromEachSource(t *testing.T) {
 	want := config.Config{
-		SysfsRoot: "/a", HostSysfsRoot: "/i", DevRoot: "/b", HostDevRoot: "/c", Families: []string{"opae", "vfio"}, VFIOCdev: true, XRTManagement: true, Mode: "pool", ResourceName: "example.com/fpga", ResourceNamespace: "fpga.example.com", AccelNbUnits: 7,
+		SysfsRoot: "/a", CgroupRoot: "/j", HostSysfsRoot: "/i", DevRoot: "/b", HostDevRoot: "/c", Families: []string{"opae", "vfio"}, VFIOCdev: true, XRTManagement: true, Mode: "pool", ResourceName: "example.com/fpga", ResourceNamespace: "fpga.example.com", AccelNbUnits: 7,
 		AllocationPolicy: "spread", CDIDir: "/f", ProgrammingHook: "/h", ProgrammingHookArgs: []string{"--store=/s", "--timeout", "80s"}, NodeName: "node-1.example.com", NodeAnnotation: false, Events: true, Kubeconfig: "/g",
 		KubeletDir: "/d", PodResourcesSocket: "/e", HTTPAddress: "[::1]:80", Socket: "/s", StateDir: "/v", HolderMetrics: false,
 		ResyncInterval: 50 * time.Millisecond, HealthInterval: 2 * time.Second, RecoveryHold: 0, TombstoneGrace: 4 * time.Second,
@@ -71,6 +71,7 @@ func TestSettingsFromEachSource(t *testing.T) {
 	}
 	settings := []struct{ flag, variable, key, value string }{
 		{"sysfs-root", "ACCELERATOR_SYSFS_ROOT", "sysfsRoot", "/a"},
+		{"cgroup-root", "ACCELERATOR_CGROUP_ROOT", "cgroupRoot", "/j"},
 		{"dev-root", "ACCELERATOR_DEV_ROOT", "devRoot", "/b"},
 		{"host-dev-root", "ACCELERATOR_HOST_DEV_ROOT", "hostDevRoot", "/c"},
 		{"host-sysfs-root", "ACCELERATOR_HOST_SYSFS_ROOT", "hostSysfsRoot", "/i"},

@@ -14,6 +14,7 @@ import (
 type Config struct {
 	SysfsRoot     string
 	DevRoot       string
+	CgroupRoot    string
 	HostSysfsRoot string // never empty after Load; defaults to SysfsRoot
 	HostDevRoot   string // never empty after Load; defaults to DevRoot
 
@@ -108,6 +109,8 @@ func settings(c *Config, known []string) *pflag.FlagSet {
 		"device node directory, as seen by the host (default: the value of --dev-root)")
 	fs.Var(of(&c.HostSysfsRoot, "", absolute("/sys")), "host-sysfs-root",
 		"mount point of sysfs, as seen by the host, used for sysfs files given to containers (default: the value of --sysfs-root)")
+	fs.Var(of(&c.CgroupRoot, "/sys/fs/cgroup", path), "cgroup-root",
+		"mount point of the host's cgroups, which show whether a force-deleted pod still has processes")
 	fs.Var(of((*familyNames)(&c.Families), familyNames{"dfl", "opae"}, familiesOf(known)), "families",
 		"card families to read and advertise, separated by commas; ignored in pool mode")
 	fs.Var(of(&c.VFIOCdev, false, onOff), "vfio-cdev",

@@ -192,7 +192,7 @@ func kubelet() []row {
 
 func allocation() []row {
 	return []row{
-		{AllocateServed, levels(info), "The kubelet allocated devices to a container. `count`: number of devices.", must(resource, count), may(devices)},
+		{AllocateServed, levels(info), "The kubelet allocated devices to a container. `count`: number of devices. `lasted_ms`: how long the daemon waited for a force-deleted pod's processes to end, if it had to.", must(resource, count), may(devices, lasted)},
 		{AllocateRefused, levels(warn), "The daemon refused to allocate devices that the kubelet asked for. `count`: number of devices.", must(resource, count, reason), may(devices)},
 		{CDIFailed, levels(errorLevel), "The CDI spec in `--cdi-dir` couldn't be written. Containers don't get any devices until it is written.", must(errorText), nil},
 		{CDIRecovered, levels(info), "The CDI spec could be written again.", nil, nil},

@@ -29,6 +29,14 @@ func NewAllocations() *Allocations {
 // one element.
 func (a *Allocations) Added() <-chan struct{} { return a.added }
 
+// Ask makes the daemon query the holders, as it does after an allocation.
+func (a *Allocations) Ask() {
+	select {
+	case a.added <- struct{}{}:
+	default: // the previous element hasn't been read yet
+	}
+}
+
 // Add records that devices of a resource are being allocated, unless check returns an error. check returns the nodes of
 // each device, by device id. It runs under the lock, so the inventory can't miss an allocation: if it asks for a
 // device's holders after the device has become unhealthy or left the list, either the allocation is already recorded or
@@ -46,10 +54,7 @@ func (a *Allocations) Add(resource string, check func() (nodes map[string][]stri
 		before[key] = a.given[key]
 		a.given[key] = Allocation{now, names}
 	}
-	select {
-	case a.added <- struct{}{}:
-	default: // the previous element hasn't been read yet
-	}
+	a.Ask()
 	return func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()

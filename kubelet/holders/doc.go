@@ -14,6 +14,7 @@
 //     knows only some of its pods, and while the API server is unreachable it knows only the static ones.
 //   - The kubelet's checkpoint lists every container with a device from a resource, including init containers, and the
 //     device nodes that the container got. Entries of ended containers stay until the kubelet next writes the file.
+//   - The host's cgroups show whether the pod of a checkpoint entry still has processes.
 //   - The DRA driver's claims.json lists the prepared claims.
 //   - injected.json in the state directory ([Injected]) lists device nodes that containers got through CDI.
 //
@@ -29,6 +30,9 @@
 //     doesn't know its pods yet. If the file isn't rewritten, the entry counts until two complete answers in a row
 //     leave out a container that an earlier answer listed. If no answer has ever listed a container with the device,
 //     the entry counts for the grace time.
+//   - The pods that the kubelet has forgotten, because they were force-deleted, don't have any processes. [Source.Ending]
+//     tells Allocate about these pods, because the kubelet gives their devices out again immediately. If a process is
+//     still there after [Ends], the device is withheld even under its own name.
 //
 // While a source doesn't answer, the devices in its last report stay in use.
 //

@@ -25,9 +25,13 @@ func (s State) Holdings() inventory.Holdings {
 		if !u.held {
 			continue
 		}
-		id, lost := key.ID, s.lost(u)
+		id, lost, lingers := key.ID, s.lost(u), u.lingers()
 		holding := s.holding(key, u, lost)
-		if len(lost) > 0 {
+		withheld := len(lost) > 0 || !lingers.IsZero() && s.asked.Sub(lingers) >= Ends
+		if !lingers.IsZero() && !withheld {
+			h.Again = time.Second
+		}
+		if withheld {
 			// The kubelet must not allocate the device again, even under the same name.
 			foreign := key.Resource + "/" + key.ID
 			h.Of[foreign] = append(h.Of[foreign], inventory.Holding{As: key.Resource, Nodes: u.nodes, Foreign: true})
@@ -121,3 +125,31 @@ func (u use) containers() (all []string) {
 	slices.Sort(all)
 	return all
 }
+
+// podUIDs returns the UIDs of the pods with a checkpoint entry for each device. Pods that have ended are left out.
+func (s State) podUIDs() map[Key][]string {
+	all := map[Key][]string{}
+	for key, u := range s.uses {
+		for _, container := range u.containers() {
+			all[key] = append(all[key], podUID(container))
+		}
+	}
+	return all
+}
+
+// unlisted returns the UIDs of the pods whose containers are no longer in the kubelet's answer or no longer in the
+// checkpoint.
+func (s State) unlisted(r Report) (uids []string) {
+	written := s.rules.entriesOf(r.Checkpoint)
+	for key, u := range s.uses {
+		for _, container := range u.containers() {
+			if _, found := written[key][container]; !u.foreign && (!found || r.KubeletErr == nil && len(r.Answer.Holders[key]) == 0) {
+				uids = append(uids, podUID(container))
+			}
+		}
+	}
+	return uids
+}
+
+// podUID returns the pod's UID of a container in the checkpoint.
+func podUID(container string) string { uid, _, _ := strings.Cut(container, "/"); return uid }

@@ -1,6 +1,7 @@
 package holders
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"maps"
@@ -29,6 +30,11 @@ const (
 	settles = 10 * time.Second      // the longest that a kubelet that has just started takes to list its next pod
 	behind  = 10 * time.Millisecond // the most that a file's time can lag behind the clock
 )
+
+// Ends is how long the daemon waits for the processes of a force-deleted pod. During this time the pod's devices stay
+// advertised, and an Allocate that asks for one of them waits. After that, they are withheld. The kubelet needs two to
+// three seconds, unless the pod was already being deleted with a longer grace period.
+const Ends = 5 * time.Second
 
 // Rules determine how a daemon interprets the sources. They don't change while the daemon is running, except that Owns
 // may recognize more names later.
@@ -61,6 +67,8 @@ type Report struct {
 	Known         knownEntries // what an earlier daemon stored about this checkpoint's entries
 
 	Allocated map[Key]Allocation
+
+	Alive map[string]bool // UIDs of the pods with a checkpoint entry in the state that still have a process
 
 	Injected map[string][]string // from [Injected]
 
@@ -121,6 +129,9 @@ type entryState struct {
 	since time.Time // when the kubelet last wrote the entry after an answer, or when the entry was first seen
 	named bool      // an answer has listed the device since then
 	ended bool      // the container has ended, even though the file still has the entry
+	// lingers is when the kubelet was first seen to have forgotten the container although its pod still has processes,
+	// for example because the pod was force-deleted. It is zero if the kubelet knows the container.
+	lingers time.Time
 }
 
 // Merge updates a state with a report, and returns the new state.
@@ -324,8 +335,9 @@ type reading struct {
 func (u use) merge(key Key, r reading, entries map[string]checkpoint.Entry) use {
 	named := r.Answer.Holders[key]
 	u.lost = u.mergeLost(key, r, entries)
-	ended := u.mergeNames(key, r, entries)
-	alive := u.mergeEntries(key, r, entries, len(named) > 0, ended)
+	forgotten := u.forgotten(key, r, entries)
+	ended := u.mergeNames(key, r, entries, len(forgotten) > 0)
+	alive := u.mergeEntries(key, r, entries, len(named) > 0, ended, forgotten)
 	allocation := r.Allocated[key]
 	pending := u.mergeAllocation(key, r, entries, allocation)
 	u.mergeClaims(key, r)
@@ -342,10 +354,10 @@ func (u use) merge(key Key, r reading, entries map[string]checkpoint.Entry) use 
 }
 
 // mergeNames updates the containers that the kubelet lists, and reports whether the containers that it listed before
-// have ended.
-func (u *use) mergeNames(key Key, r reading, entries map[string]checkpoint.Entry) (ended bool) {
+// have ended. They haven't if one of them is forgotten.
+func (u *use) mergeNames(key Key, r reading, entries map[string]checkpoint.Entry, forgotten bool) (ended bool) {
 	named := r.Answer.Holders[key]
-	ends := r.complete || u.dropped(key, r, entries)
+	ends := (r.complete || u.dropped(key, r, entries)) && !forgotten
 	switch {
 	case r.KubeletErr != nil:
 	case len(named) > 0:
@@ -357,6 +369,36 @@ func (u *use) mergeNames(key Key, r reading, entries map[string]checkpoint.Entry
 		u.names = nil
 	}
 	return ended
+}
+
+// forgotten returns the containers with the device that the kubelet has forgotten even though their pods still have
+// processes. If the checkpoint still has a container's entry, and no answer has ever listed the container, it isn't
+// forgotten, because it may be an init container.
+func (u use) forgotten(key Key, r reading, entries map[string]checkpoint.Entry) map[string]bool {
+	named := containersOf(r.Answer.Holders[key])
+	// A static pod can come back with the same UID. It is then listed, at first without its devices.
+	back := slices.ContainsFunc(u.names, func(name string) bool {
+		return r.rules.isStatic(podOf(name)) && r.pods[podOf(name)] && !slices.Contains(named, name)
+	})
+	all := map[string]bool{}
+	for container, e := range u.entries {
+		_, written := entries[container]
+		if !e.ended && r.Alive[podUID(container)] && !back && (!written || e.named && r.complete) {
+			all[container] = true
+		}
+	}
+	return all
+}
+
+// lingers returns since when the kubelet has forgotten a container with the device whose pod still has processes, or
+// the zero time if there is no such container.
+func (u use) lingers() (since time.Time) {
+	for _, e := range u.entries {
+		if !e.lingers.IsZero() && (since.IsZero() || e.lingers.Before(since)) {
+			since = e.lingers
+		}
+	}
+	return since
 }
 
 // mergeAllocation updates the times of this daemon's allocations. It reports whether the newest one is pending: no
@@ -451,7 +493,7 @@ func containersOf(named []podresources.Holder) []string {
 func podOf(container string) string { return container[:max(0, strings.LastIndexByte(container, '/'))] }
 
 // mergeEntries updates the checkpoint's entries, and returns the number of entries whose containers may be alive.
-func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Entry, named, ended bool) (alive int) {
+func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Entry, named, ended bool, forgotten map[string]bool) (alive int) {
 	if r.CheckpointErr != nil { // keep the entries that were read last
 		for _, e := range u.entries {
 			if !e.ended {
@@ -469,9 +511,11 @@ func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Ent
 			e.since, e.named = r.Asked, named && r.Checkpoint.Written.Before(r.Asked) // if the file is newer, the answer may list the previous container
 			e.ended = !named && slices.Contains(r.Known.Ended[key.String()], holder)
 		case insists:
-			e.since, e.ended, e.named = r.Asked, false, named
+			e.since, e.ended, e.named, e.lingers = r.Asked, false, named, time.Time{}
+		case !named && forgotten[holder]:
+			e.lingers = cmp.Or(e.lingers, r.Asked)
 		case named:
-			e.named, e.ended = true, false
+			e.named, e.ended, e.lingers = true, false, time.Time{}
 		case ended && (e.named || r.Asked.Sub(e.since) >= r.rules.Grace):
 			e.ended = true
 		}
@@ -482,6 +526,13 @@ func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Ent
 		}
 		after[holder] = e
 		if !e.ended {
+			alive++
+		}
+	}
+	for holder, e := range u.entries {
+		if _, written := entries[holder]; !written && forgotten[holder] {
+			e.lingers = cmp.Or(e.lingers, r.Asked)
+			after[holder] = e
 			alive++
 		}
 	}
@@ -518,7 +569,7 @@ func (u *use) mergeNodes(key Key, r reading, entries map[string]checkpoint.Entry
 	u.later = r.Injected[key.ID]
 	var nodes []string
 	err := errNotRecorded
-	if (r.CheckpointErr != nil || len(entries) == 0 || len(u.lost) > 0) && u.nodes != nil {
+	if (r.CheckpointErr != nil || len(entries) == 0 || len(u.lost) > 0 || !u.lingers().IsZero()) && u.nodes != nil {
 		nodes, err = slices.Clone(u.nodes), u.nodesErr // keep the nodes that were read last
 	}
 	for holder, e := range entries {

@@ -74,6 +74,7 @@ type report struct {
 	claims       string // claims.json: ids
 	admin        string // ids in claims.json whose claims all have admin access
 	recorded     string // ids in the driver's record of its claims
+	alive        string // UIDs of pods that have processes
 	kubelet      error
 	file         error
 }
@@ -120,6 +121,10 @@ func (r report) make(t testing.TB, at time.Time) holders.Report {
 	}
 	for _, id := range strings.Fields(r.admin) {
 		is.Claims[id] = nil
+	}
+	is.Alive = map[string]bool{}
+	for _, uid := range strings.Fields(r.alive) {
+		is.Alive[uid] = true
 	}
 	for _, id := range strings.Fields(r.recorded) {
 		is.Injected = map[string][]string{holders.ClaimedKey(id): {"c"}}
@@ -192,6 +197,25 @@ func TestMerge(t *testing.T) {
 			{"42s", report{started: "20s", pods: "ns/q"}, ""}}},
 		{name: "all pods are back, a container has ended", steps: []step{{"0s", report{named: named, pods: "ns/p", entries: entry}, both}, {"21s", report{started: "20s", pods: "ns/p", entries: entry, newer: true}, both},
 			{"23.9s", report{started: "20s", pods: "ns/p", newer: true}, held + "n"}, {"24s", report{started: "20s", pods: "ns/p", newer: true}, ""}}},
+		{name: "force-deleted, and a process hangs", steps: []step{{"0s", report{named: named, pods: "ns/p", entries: entry}, both},
+			{"1s", report{newer: true, alive: "u"}, both}, {"5900ms", report{newer: true, alive: "u"}, both},
+			{"6s", report{newer: true, alive: "u"}, both + "; " + lost}, {"12s", report{kubelet: gone, alive: "u"}, both + "; " + lost + "; no pod-resources"},
+			{"1h", report{newer: true}, held + "n"}, {"1h4s", report{newer: true}, ""}}},
+		{name: "force-deleted before any answer listed it", steps: []step{{"0s", report{entries: entry}, old}, {"1s", report{newer: true, alive: "u"}, old},
+			{"6s", report{newer: true, alive: "u"}, old + "; " + lost}, {"12s", report{newer: true}, ""}}},
+		{name: "force-deleted, and the file stays", steps: []step{{"0s", report{named: named, pods: "ns/p", entries: entry}, both},
+			{"1s", report{entries: entry, alive: "u"}, both}, {"6s", report{entries: entry, alive: "u"}, both + "; " + lost},
+			{"12s", report{entries: entry}, both + "; " + lost}, {"16s", report{entries: entry}, ""}}},
+		{name: "force-deleted, and a pod of the same name waits", steps: []step{{"0s", report{named: named, pods: "ns/p", entries: entry}, both},
+			{"1s", report{newer: true, pods: "ns/p", alive: "u"}, both}, {"6s", report{newer: true, pods: "ns/p", alive: "u"}, both + "; " + lost}}},
+		{name: "a static pod comes back with the same UID", rules: holders.Rules{Node: "n"}, steps: []step{
+			{"0s", report{named: "p-n/main=example.com/port=3b:00.0", pods: "ns/p-n", entries: entry}, "port=3b:00.0 ns/p-n/main|u/main n"},
+			{"1s", report{newer: true, alive: "u"}, "port=3b:00.0 ns/p-n/main|u/main n"},
+			{"2s", report{newer: true, pods: "ns/p-n", alive: "u"}, "port=3b:00.0 ns/p-n/main| n"}, {"6s", report{newer: true, pods: "ns/p-n", alive: "u"}, ""}}},
+		{name: "an init container has ended", steps: []step{{"0s", report{entries: entry, alive: "u"}, old}, {"11s", report{entries: entry, alive: "u"}, old}}},
+		{name: "force-deleted, and another pod has the device", steps: []step{{"0s", report{named: named, pods: "ns/p", entries: entry}, both},
+			{"1s", report{named: "q/main=example.com/port=3b:00.0", pods: "ns/q", entries: "v=example.com/port=3b:00.0=n", newer: true, alive: "u v"}, "port=3b:00.0 ns/q/main|u/main,v/main n"},
+			{"2s", report{named: "q/main=example.com/port=3b:00.0", pods: "ns/q", entries: "v=example.com/port=3b:00.0=n", alive: "v"}, "port=3b:00.0 ns/q/main|v/main n"}}},
 		{name: "the kubelet has lost its checkpoint", steps: []step{{"0s", report{named: named, pods: "ns/p", entries: entry}, both}, {"21s", report{started: "20s", lacksOwn: true, newer: true}, held + "n"},
 			{"22s", report{started: "20s", pods: "ns/p", newer: true}, held + "n; " + lost}, {"1h", report{started: "20s", pods: "ns/p", newer: true}, held + "n; " + lost},
 			{"2h", report{started: "20s", pods: "ns/p", newer: true, named: "q/main=example.com/port=3b:00.0"}, "port=3b:00.0 ns/p/main,ns/q/main| n; " + lost + "; shared ns/p/main,ns/q/main"},

@@ -330,6 +330,10 @@ func (w *world) ask(d *daemon, sound bool) inventory.Holdings {
 	if d.answered.IsZero() && r.KubeletErr == nil {
 		d.answered = r.Asked
 	}
+	r.Alive = map[string]bool{}
+	for _, p := range w.pods {
+		r.Alive[p.uid] = p.admitted && !w.gone(p)
+	}
 	d.state = holders.Merge(d.state, r, d.rules)
 	h := d.state.Holdings()
 	if now := d.state.Known(file); len(h.Missing) == 0 && len(now.Ended)+len(now.Named) > 0 && !now.Equal(d.known) && !w.chance(8) { // the disk may be full
@@ -364,13 +368,14 @@ func (w *world) check(d *daemon, r holders.Report, h inventory.Holdings) {
 			if w.gone(p) || t == nil || t.at.After(r.Asked) {
 				continue
 			}
-			// No source shows that a container still runs if its pod was removed by force, if the kubelet has forgotten
-			// it, or if its claim is no longer in claims.json, unless an answer named it before. If the first two apply
-			// together, nothing shows it at all. The same is true of a forgotten container whose pod the kubelet does
+			// No source shows that a container still runs if its pod was removed by force and the daemon has never seen
+			// its entry in the checkpoint. The same is true if the kubelet has forgotten it, or if its claim is no longer
+			// in claims.json, unless an answer named it before. If the kubelet has forgotten it and its pod was removed
+			// by force, nothing shows it at all. The same is true of a forgotten container whose pod the kubelet does
 			// not know 10 s after its start. If the kubelet has given the device out again, it counts for the new
 			// holder.
 			late := !w.known[p] && r.Asked.Sub(w.started) >= 10*time.Second
-			if forced := !p.killed.IsZero(); (g.lost || erased || forced) && !t.named || g.lost && (forced || late) || (g.lost || forced) && w.given(g) {
+			if forced := !p.killed.IsZero(); (g.lost || erased) && !t.named || forced && !t.file || g.lost && (forced || late) || (g.lost || forced) && w.given(g) {
 				delete(d.told, g)
 				continue
 			}
@@ -465,7 +470,7 @@ func (w *world) event() {
 	case n < 30:
 		if p := w.pods[w.rng.IntN(len(w.pods))]; p != w.pods[0] && !w.isDaemon(p) && w.known[p] && p.admitted && !w.admitting && len(p.grants) > 0 && p.grants[0].key.Resource != draname.Driver {
 			w.log("%s is removed by force", p.name)
-			p.killed = w.now.Add(2 * time.Second)
+			p.killed = w.now.Add([]time.Duration{time.Second, 4 * time.Second, time.Minute}[w.rng.IntN(3)])
 			delete(w.known, p)
 		}
 	case n < 31:
@@ -575,6 +580,9 @@ func (w *world) settle() {
 		w.pass(time.Second)
 	}
 	w.away = false
+	for _, p := range w.pods {
+		w.pass(max(0, p.killed.Sub(w.now)))
+	}
 	for _, d := range w.daemons {
 		w.ask(d, true)
 	}

@@ -6,12 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
+	"b-com.com/accelerator-device-plugin/kubelet/podcgroup"
 	"b-com.com/accelerator-device-plugin/kubelet/podresources"
 	"b-com.com/accelerator-device-plugin/offer/draname"
 )
@@ -22,6 +27,7 @@ type Config struct {
 	Rules
 	Socket      string       // the pod-resources API's socket
 	KubeletDir  string       // directory of the kubelet's checkpoint
+	CgroupRoot  string       // where the host's cgroups are mounted
 	Allocations *Allocations // allocations made by this daemon
 	Injected    *Injected    // nodes that containers got through CDI
 	// StateDir is where a daemon without Refresh stores what it knows about the checkpoint's entries. If it is "",
@@ -47,6 +53,11 @@ type Source struct {
 	known  knownEntries // content of the file in the state directory
 	state  State
 	asked  time.Time
+
+	pods atomic.Pointer[map[Key][]string] // UIDs of the pods that have or had each device, according to the state
+
+	mu       sync.Mutex // protects the following field
+	ownFiles checkpoint.Reader
 }
 
 // New returns a new Source. It reads the state directory, but doesn't query the sources yet.
@@ -95,6 +106,8 @@ func (s *Source) ask(ctx context.Context, age time.Duration) inventory.Holdings 
 	if s.asked.IsZero() || time.Since(s.asked) >= age || s.cfg.Allocations != nil && s.cfg.Allocations.since(s.asked) {
 		report := s.report(ctx)
 		s.asked, s.state = report.Asked, Merge(s.state, report, s.cfg.Rules)
+		pods := s.state.podUIDs()
+		s.pods.Store(&pods)
 		if age == 0 { // don't write in Recent, whose caller may be serving the kubelet
 			if s.cfg.Injected != nil && s.state.allAnswered() {
 				_ = s.cfg.Injected.forget(context.WithoutCancel(ctx), s.state.injects) // retried at the next query
@@ -139,7 +152,30 @@ func (s *Source) report(ctx context.Context) Report {
 		r.Injected = s.cfg.Injected.all()
 	}
 	s.readCheckpoint(ctx, &r)
+	r.Alive = podcgroup.Alive(s.cfg.CgroupRoot, s.state.unlisted(r))
 	return r
+}
+
+// Ending returns the UIDs of the pods that had one of these devices and still have processes, even though the kubelet is
+// about to allocate the device to another container: they were force-deleted a moment ago. It doesn't query the kubelet,
+// which may be waiting for the daemon.
+func (s *Source) Ending(resource string, ids []string) []string {
+	known := s.pods.Load()
+	s.mu.Lock()
+	record, _ := s.ownFiles.Read(s.cfg.KubeletDir) // if it can't be read, the pods in the state are still known
+	s.mu.Unlock()
+	var uids []string
+	for _, id := range ids {
+		if known != nil {
+			uids = append(uids, (*known)[Key{Resource: resource, ID: id}]...)
+		}
+		for _, e := range record.Entries {
+			if e.Resource == resource && slices.Contains(e.IDs, id) {
+				uids = append(uids, e.PodUID)
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(podcgroup.Alive(s.cfg.CgroupRoot, uids)))
 }
 
 // readCheckpoint reads the kubelet's checkpoint, and rereads it while the kubelet is about to write it. If the

@@ -56,6 +56,34 @@ func (r *rig) write(t *testing.T, text string) {
 	must.Succeed(t, os.WriteFile(r.path+"1", []byte(text), 0o600), os.Rename(r.path+"1", r.path))
 }
 
+// A device is ending while a pod that had it still has processes: a pod in the checkpoint, or one that has left the file.
+func TestEnding(t *testing.T) {
+	r := newRig(t)
+	r.kubeletRunsForAnHour(t)
+	r.cfg.CgroupRoot = t.TempDir()
+	current := filepath.Join(r.cfg.CgroupRoot, "pids/kubepods/besteffort/podu1/pids.current")
+	must.Succeed(t, os.MkdirAll(filepath.Dir(current), 0o755), os.WriteFile(current, []byte("2\n"), 0o600))
+	s := holders.New(r.cfg)
+	ending := func(when string, want ...string) {
+		t.Helper()
+		compare.Values(t, when, want, s.Ending(port, []string{"3b:00.0"}))
+	}
+	ending("at first")
+	r.write(t, fileOf(t, "u1", port, "3b:00.0", "n"))
+	ending("in the checkpoint", "u1")
+	compare.Empty(t, "of another device", s.Ending(port, []string{"5e:00.0"}))
+	compare.Empty(t, "of another resource", s.Ending("example.com/other", []string{"3b:00.0"}))
+	s.Ask(t.Context())
+	r.write(t, fileOf(t, "u2", port, "5e:00.0", "n"))
+	ending("no longer in the checkpoint", "u1")
+	compare.Equal(t, "holdings", 1, len(s.Ask(t.Context()).Of["3b:00.0"]))
+	ending("after the next answer", "u1")
+	must.Succeed(t, os.WriteFile(current, []byte("0\n"), 0o600))
+	ending("after its end")
+	s.Ask(t.Context())
+	compare.Equal(t, "holdings after its end", 0, len(s.Ask(t.Context()).Of["3b:00.0"]))
+}
+
 // Recent uses an answer for a second. Ask asks each time.
 func TestRecent(t *testing.T) {
 	r := newRig(t)

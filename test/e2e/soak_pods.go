@@ -61,6 +61,12 @@ func (c *crowdOfSoak) remove(name string) {
 var podOperations = map[string]operation{
 	"pod":        {weight: 10, choose: newPod, run: func(a act, name string, args []string) { a.create(a.podOf(name, args)) }},
 	"restarting": {weight: 4, choose: newPod, run: func(a act, name string, args []string) { a.create(restarting(a.podOf(name, args))) }},
+	// The kubelet has to kill it.
+	"stubborn": {weight: 2, choose: newPod, run: func(a act, name string, args []string) {
+		pod := a.podOf(name, args)
+		pod.Spec.Containers[0].Args = []string{"stay"}
+		a.create(pod)
+	}},
 	"init": {weight: 3, choose: newPod, run: func(a act, name string, args []string) {
 		pod := a.podOf(name, args)
 		first := *pod.Spec.Containers[0].DeepCopy()

@@ -16,6 +16,7 @@ var stories = []story{
 	{"without-daemon", withoutDaemon},
 	{"succeeded", succeeded},
 	{"orphan", orphan},
+	{"forced", forced},
 	{"init", initContainers},
 	{"failed", statusOfFailed},
 	{"reboot", reboot},

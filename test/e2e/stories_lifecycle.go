@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -86,6 +87,52 @@ func orphan(s *scene) {
 	}, true)
 	s.step("the next pod gets its device")
 	s.userGets("next", firstID, "dfl-port.0")
+}
+
+// A pod that is force-deleted keeps its device until its last process has ended.
+func forced(s *scene) {
+	s.begin(first)
+	s.step("a pod that ignores SIGTERM has the only device, and another pod waits for it")
+	stubborn := s.pod("user", s.resource, 1)
+	stubborn.Spec.Containers[0].Args = []string{"stay"}
+	s.create(stubborn)
+	s.reachesPhase("user", corev1.PodRunning)
+	pid := s.pid(must(s.readPod("user")).Status.ContainerStatuses[0].ContainerID)
+	s.user("next")
+	s.step("it is deleted with force: the next pod starts after its last process has ended")
+	now := int64(0)
+	s.check(s.Client.CoreV1().Pods(s.users).Delete(s.ctx, "user", metav1.DeleteOptions{GracePeriodSeconds: &now}))
+	await(s, "container of the next pod", func() (bool, error) {
+		pod, err := s.readPod("next")
+		if err != nil || len(pod.Status.ContainerStatuses) == 0 {
+			return false, err
+		}
+		return pod.Status.ContainerStatuses[0].State.Running != nil, nil
+	}, true)
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d/root", pid)); err == nil {
+		s.failf("process %d of the deleted pod and the next pod have the device at the same time", pid)
+	}
+	waited := slices.ContainsFunc(s.logs(), func(l line) bool { return l["event"] == "allocate.served" && l["lasted_ms"] != nil })
+	same(s, "the log says that Allocate waited", waited, true)
+	s.step("a pod with a long grace period is deleted, and then with force: the next pod fails, and later pods wait")
+	s.check(s.Client.CoreV1().Pods(s.users).Delete(s.ctx, "next", metav1.DeleteOptions{GracePeriodSeconds: &now}))
+	grace := int64(15)
+	stubborn.Name, stubborn.ResourceVersion, stubborn.Spec.TerminationGracePeriodSeconds = "slow", "", &grace
+	s.create(stubborn)
+	s.reachesPhase("slow", corev1.PodRunning)
+	pid = s.pid(must(s.readPod("slow")).Status.ContainerStatuses[0].ContainerID)
+	s.check(s.Client.CoreV1().Pods(s.users).Delete(s.ctx, "slow", metav1.DeleteOptions{}))
+	s.user("fails")
+	s.check(s.Client.CoreV1().Pods(s.users).Delete(s.ctx, "slow", metav1.DeleteOptions{GracePeriodSeconds: &now}))
+	s.reachesPhase("fails", corev1.PodFailed)
+	same(s, "reason", must(s.readPod("fails")).Status.Reason, "UnexpectedAdmissionError")
+	s.awaitAdvertised(s.resource, 1, 0)
+	s.user("later")
+	s.unschedulable("later")
+	s.reachesPhase("later", corev1.PodRunning)
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d/root", pid)); err == nil {
+		s.failf("process %d of the deleted pod and the next pod have the device at the same time", pid)
+	}
 }
 
 // An init container's device is reused for a later container. A sidecar's is not, because the sidecar keeps running.

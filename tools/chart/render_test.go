@@ -204,7 +204,7 @@ func TestDaemonAcceptsConfig(t *testing.T) {
 	plugin.sets(t, func(t *testing.T, _, manifests string) {
 		got := daemon(t, manifests)
 		want := config.Defaults()
-		want.File, want.DevRoot, want.HostSysfsRoot, want.HostDevRoot, want.HTTPAddress = got.File, "/host/dev", "/sys", "/dev", ":9480"
+		want.File, want.CgroupRoot, want.DevRoot, want.HostSysfsRoot, want.HostDevRoot, want.HTTPAddress = got.File, "/host/cgroup", "/host/dev", "/sys", "/dev", ":9480"
 		want.Overrides, want.NodeName, want.NodeAnnotation = got.Overrides, "worker-3", false
 		switch filepath.Base(t.Name()) {
 		case "pool":
@@ -329,8 +329,8 @@ func newLoader() *config.Loader {
 func TestOddPaths(t *testing.T) {
 	const values = "simulatedNode: '/a,b}'\nkubelet: {rootDir: '/c,d}', devicePluginDir: '/e,f}'}\nconfig: {cdiDir: '/g,h}'}\nstateDir: '/i,j}'\n"
 	for api, want := range map[string][]string{
-		"devicePlugin": {"/i,j}", "/a,b}/dev", "/a,b}/sys", "/e,f}", "/c,d}/pod-resources", "/g,h}"},
-		"dra":          {"/i,j}", "/a,b}/dev", "/a,b}/sys", "/c,d}/plugins/" + driver, "/c,d}/plugins_registry", "/e,f}", "/c,d}/pod-resources", "/g,h}"},
+		"devicePlugin": {"/i,j}", "/a,b}/dev", "/sys/fs/cgroup", "/a,b}/sys", "/e,f}", "/c,d}/pod-resources", "/g,h}"},
+		"dra":          {"/i,j}", "/a,b}/dev", "/sys/fs/cgroup", "/a,b}/sys", "/c,d}/plugins/" + driver, "/c,d}/plugins_registry", "/e,f}", "/c,d}/pod-resources", "/g,h}"},
 	} {
 		var got []string
 		for _, v := range only[*appsv1.DaemonSet](t, objects(t, plugin.rendered(t, values+"api: "+api))).Spec.Template.Spec.Volumes {

@@ -94,7 +94,7 @@ func TestSchemaHasTheDaemonsValues(t *testing.T) {
 			t.Errorf("error of the daemon %q, schema: %v %q", refused, s.Type, bounds)
 		}
 	}
-	optional := []string{"nodeName", "kubeconfig", "sysfsRoot", "devRoot", "kubeletDir", "podResourcesSocket", "socket", "stateDir"} // free text, or set by the chart
+	optional := []string{"nodeName", "kubeconfig", "cgroupRoot", "sysfsRoot", "devRoot", "kubeletDir", "podResourcesSocket", "socket", "stateDir"} // free text, or set by the chart
 	for key, s := range config.Properties {
 		if s.Type == "array" || s.Type == "object" || slices.Contains(optional, key) {
 			continue

@@ -12,9 +12,11 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
+	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
+	"b-com.com/accelerator-device-plugin/kubelet/podcgroup"
 	"b-com.com/accelerator-device-plugin/offer"
 	"b-com.com/accelerator-device-plugin/server"
 )
@@ -74,7 +76,11 @@ func (p *plugin) Configure(ctx context.Context, cfg *inventory.Config) error {
 		return fmt.Errorf("--state-dir: %w", err)
 	}
 	source.Injected, p.settings.Injected = injected, injected.Add
+	if source.InPod && !podcgroup.Found(source.CgroupRoot) {
+		p.log.Warn("no cgroups of pods found, so a force-deleted pod may share its device with the next pod", logevent.ConfigNotice, logevent.Flag("cgroup-root"))
+	}
 	p.use = holders.New(source)
+	p.settings.Ending = p.use.Ending
 	cfg.Holders, cfg.Given = p.use.Ask, p.settings.Allocations.Added()
 	cfg.Record, err = p.use.Record(ctx)
 	cfg.HoldersUnknown = cfg.HoldersUnknown || err != nil // the first query for holders will report the error
@@ -85,7 +91,7 @@ func (p *plugin) Configure(ctx context.Context, cfg *inventory.Config) error {
 func Sources(cfg config.Config, owns func(resource, id string) bool) holders.Config {
 	return holders.Config{
 		Rules:  holders.Rules{Owns: owns, InPod: os.Getenv("KUBERNETES_SERVICE_HOST") != "", Node: cfg.NodeName, DevRoot: cfg.HostDevRoot, Grace: cfg.TombstoneGrace},
-		Socket: cfg.PodResourcesSocket, KubeletDir: cfg.KubeletDir,
+		Socket: cfg.PodResourcesSocket, KubeletDir: cfg.KubeletDir, CgroupRoot: cfg.CgroupRoot,
 	}
 }
 

@@ -152,7 +152,7 @@ func (a *api) Configure(ctx context.Context, cfg *inventory.Config) error {
 			Owns: a.owned.Owns, DRA: true, InPod: os.Getenv("KUBERNETES_SERVICE_HOST") != "",
 			Node: a.cfg.NodeName, DevRoot: a.cfg.HostDevRoot, Grace: a.cfg.TombstoneGrace,
 		},
-		Socket: a.cfg.PodResourcesSocket, KubeletDir: a.cfg.KubeletDir, StateDir: a.cfg.StateDir, Injected: injected, Claims: a.claims.Holdings,
+		Socket: a.cfg.PodResourcesSocket, KubeletDir: a.cfg.KubeletDir, CgroupRoot: a.cfg.CgroupRoot, StateDir: a.cfg.StateDir, Injected: injected, Claims: a.claims.Holdings,
 	})
 	cfg.Holders, cfg.Given = a.use.Ask, a.claims.Added()
 	cfg.Record, err = a.use.Record(ctx)

@@ -3,6 +3,7 @@
 //	workload          the sandbox container of a pod: reaps processes, and waits for a signal
 //	workload hold     prints a [report] as a line of JSON, and waits for a signal
 //	workload exit     prints a [report], and exits
+//	workload stay     prints a [report], and ignores SIGTERM
 package main
 
 import (
@@ -40,8 +41,14 @@ func main() {
 	if err := json.NewEncoder(os.Stdout).Encode(r); err != nil {
 		os.Exit(1)
 	}
-	if os.Args[1] == "hold" {
+	switch os.Args[1] {
+	case "hold":
 		wait()
+	case "stay":
+		signal.Ignore(syscall.SIGTERM)
+		for {
+			_ = syscall.Pause() // select would be a deadlock
+		}
 	}
 }
 

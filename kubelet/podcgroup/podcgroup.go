@@ -1,0 +1,92 @@
+// Package podcgroup finds out from the host's cgroups which pods still have processes. The kubelet forgets a
+// force-deleted pod immediately, but it may take seconds to end the pod's containers, and it can't end a process that
+// hangs in the kernel.
+package podcgroup
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// maxDepth is how deep below a hierarchy's root the kubelet's cgroup may be. It is one level deep, or more with
+// --cgroup-root: kubelet.slice/kubelet-kubepods.slice in kind.
+const maxDepth = 3
+
+// Found reports whether root has cgroups for pods.
+func Found(root string) bool { return len(find(hierarchy(root), maxDepth)) > 0 }
+
+// hierarchy returns the hierarchy in which to look for pods.
+func hierarchy(root string) string {
+	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err != nil {
+		return filepath.Join(root, "pids") // version 1 has a hierarchy for each controller
+	}
+	return root
+}
+
+// Alive returns those of the pods, given by their UIDs, that have at least one process. root is where the host's cgroups
+// are mounted, usually /sys/fs/cgroup. Pods that can't be found there are not alive, so if root is another directory,
+// for example the one that a container sees, no pod is alive.
+func Alive(root string, uids []string) map[string]bool {
+	if len(uids) == 0 {
+		return nil
+	}
+	names := map[string]string{} // UIDs, by the name of the pod's cgroup
+	for _, uid := range uids {
+		names["pod"+uid] = uid
+		names["pod"+strings.ReplaceAll(uid, "-", "_")] = uid // with the systemd driver
+	}
+	alive := map[string]bool{}
+	for _, kubepods := range find(hierarchy(root), maxDepth) {
+		look(kubepods, names, alive)
+	}
+	return alive
+}
+
+// look adds the pods in dir that have a process, and those in the cgroups for a QoS class that dir contains.
+func look(dir string, names map[string]string, alive map[string]bool) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		// With the systemd driver, the name consists of the parents' names and its own one, joined by dashes.
+		name := strings.TrimSuffix(e.Name(), ".slice")
+		own := name
+		if i := strings.Index(name, "-pod"); i >= 0 && !strings.HasPrefix(name, "pod") {
+			own = name[i+1:]
+		}
+		path := filepath.Join(dir, e.Name())
+		switch uid, found := names[own]; {
+		case !e.IsDir():
+		case found && populated(path):
+			alive[uid] = true
+		case strings.HasSuffix(name, "burstable"), strings.HasSuffix(name, "besteffort"):
+			look(path, names, alive)
+		}
+	}
+}
+
+// find returns the kubelet's cgroups for pods below dir: kubepods, or with the systemd driver kubepods.slice. It leaves
+// out the slices of services and users, which have many cgroups.
+func find(dir string, depth int) (all []string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		switch path := filepath.Join(dir, e.Name()); {
+		case !e.IsDir() || e.Name() == "system.slice" || e.Name() == "user.slice":
+		case strings.Contains(e.Name(), "kubepods"):
+			all = append(all, path)
+		case depth > 1:
+			all = append(all, find(path, depth-1)...)
+		}
+	}
+	return all
+}
+
+// populated reports whether a pod's cgroup, including the cgroups of its containers, has a process. It doesn't read
+// cgroup.procs, because the kernel leaves out processes that the reader's PID namespace doesn't contain. In version 1,
+// processes that have exited count until their parent has read their status.
+func populated(cgroup string) bool {
+	if events, err := os.ReadFile(filepath.Join(cgroup, "cgroup.events")); err == nil { // version 2
+		return strings.Contains("\n"+string(events), "\npopulated 1")
+	}
+	current, err := os.ReadFile(filepath.Join(cgroup, "pids.current"))
+	return err == nil && strings.TrimSpace(string(current)) != "0"
+}
