@@ -75,9 +75,9 @@ func Judge(f Facts) Answer {
 	}
 	slots := slotsOf(f.Rows)
 	switch {
-	case errors.Is(f.CardErr, fs.ErrNotExist) && f.RowsErr == nil && !slices.Contains(slots, short(f.Address)):
+	case left(f) && f.RowsErr == nil && !slices.Contains(slots, short(f.Address)) && len(ofCard(f.Holders, addresses)) == 0:
 		a.unknown("no card in slot "+short(f.Address)+" of this node, which has "+cmp.Or(strings.Join(slots, ", "), "none"), "check the address")
-	case errors.Is(f.CardErr, fs.ErrNotExist):
+	case left(f):
 		a.unknown("no PCI device "+f.Address+": "+f.CardErr.Error(),
 			"the card has just left the node, or this command has another --sysfs-root than the daemon")
 	case f.CardErr != nil:
@@ -125,6 +125,7 @@ func (a *Answer) offers(f Facts, addresses map[string]bool) {
 		listed[row.PCIAddress] = true
 		switch {
 		case slices.Contains(row.Reasons, inventory.ReasonExcluded):
+		case left(f) && slices.Contains(row.Reasons, inventory.ReasonRemovedInUse):
 		case row.Cordon == nil: // even if the device isn't advertised now: programming a different AFU may change that
 			open[short(row.PCIAddress)] = true
 		case row.Health != inventory.Unhealthy.String():
@@ -138,7 +139,7 @@ func (a *Answer) offers(f Facts, addresses map[string]bool) {
 		}
 	}
 	if len(listed) == 0 {
-		if !errors.Is(f.CardErr, fs.ErrNotExist) {
+		if !left(f) {
 			a.unknown("no device of the card is listed", "check the driver of the card with lspci -k, and families in the settings of the plugin")
 		}
 		return
@@ -161,6 +162,9 @@ func (a *Answer) offers(f Facts, addresses map[string]bool) {
 		}
 	}
 }
+
+// left reports whether the card is no longer on the node.
+func left(f Facts) bool { return errors.Is(f.CardErr, fs.ErrNotExist) }
 
 // slotsOf returns the addresses of the cards that are currently on the node.
 func slotsOf(rows []view.Row) []string {
@@ -209,7 +213,11 @@ func (a *Answer) holders(f Facts, addresses map[string]bool) {
 	for _, name := range sorted(holders) {
 		namespace, rest, _ := strings.Cut(name, "/")
 		pod, _, _ := strings.Cut(rest, "/")
-		a.no("in use by "+name, fmt.Sprintf("ask the pod's owner, or run: kubectl --namespace %s delete pod %s", namespace, pod))
+		do := fmt.Sprintf("ask the pod's owner, or run: kubectl --namespace %s delete pod %s", namespace, pod)
+		if left(f) {
+			do = "the card has already left, so the node can crash when this pod ends: see After an unplanned removal in docs/service.md"
+		}
+		a.no("in use by "+name, do)
 	}
 }
 

@@ -187,6 +187,10 @@ var (
 
 func TestJudge(t *testing.T) {
 	yes := true
+	goneAndHeld := []string{
+		"no: in use by a/b/c: the card has already left, so the node can crash when this pod ends: see After an unplanned removal in docs/service.md",
+		"unknown: no PCI device 0000:3b:00.0: file does not exist: " +
+			"the card has just left the node, or this command has another --sysfs-root than the daemon"}
 	for _, test := range []struct {
 		name   string
 		change func(*canpull.Facts)
@@ -263,11 +267,12 @@ func TestJudge(t *testing.T) {
 			"unknown: no device of the card is listed: check the driver of the card with lspci -k, and families in the settings of the plugin"}},
 		{"gone, and held", func(f *canpull.Facts) {
 			f.Card, f.CardErr = canpull.Card{}, fs.ErrNotExist
-			f.Rows[0].Holder = []string{"a/b/c"}
-		}, canpull.No, []string{
-			"no: in use by a/b/c: ask the pod's owner, or run: kubectl --namespace a delete pod b",
-			"unknown: no PCI device 0000:3b:00.0: file does not exist: " +
-				"the card has just left the node, or this command has another --sysfs-root than the daemon"}},
+			f.Rows[0].Holder, f.Rows[0].Cordon, f.Rows[0].Reasons = []string{"a/b/c"}, nil, []string{"removed-in-use"}
+		}, canpull.No, goneAndHeld},
+		{"gone, and held according to the kubelet", func(f *canpull.Facts) {
+			f.Card, f.CardErr = canpull.Card{}, fs.ErrNotExist
+			f.Rows, f.Holders = nil, map[string][]string{"3b:00.0": {"a/b/c"}}
+		}, canpull.No, goneAndHeld},
 		{"no card", func(f *canpull.Facts) {
 			f.Card, f.CardErr = canpull.Card{}, fs.ErrNotExist
 			f.Rows[0].MissingSince = &time.Time{}
