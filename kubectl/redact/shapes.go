@@ -82,7 +82,7 @@ var State = object(map[string]Shape{
 	"holdersError": phrasesOf, "stateDirError": phrasesOf, "cordons": list(cordon), "idleRules": list(free), "devices": Rows, "incomplete": boolean,
 	"verdict": object(map[string]Shape{
 		"status": words("good", "bad", "unknown"), "since": when, "faulty": ids, "message": phrasesOf,
-		"reason": words("NoFault", "CardFault", "CardMissing", "NoCards", "NotRead", "NotChecked", "Recovering"),
+		"reason": words("NoFault", "CardFault", "CardMissing", "NoCards", "NotRead", "NotChecked", "Recovering", "NotAdvertised"),
 	}),
 	"cards": list(object(map[string]Shape{
 		"card": id, "healthChanges": number, "failures": number, "removals": number, "lastRemoved": when,
