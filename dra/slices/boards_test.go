@@ -19,6 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/offer"
 	"b-com.com/accelerator-device-plugin/offer/draname"
 	"b-com.com/accelerator-device-plugin/test/board"
 	"b-com.com/accelerator-device-plugin/test/compare"
@@ -97,7 +98,10 @@ func compareGolden(t *testing.T, path string, devices any) {
 func devicesOn(t *testing.T, root string) []*inventory.Device {
 	t.Helper()
 	cfg := config.Defaults()
-	cfg.Mode, cfg.Families = "single", []string{"dfl", "opae", "vfio", "xrt", "aws"}
+	cfg.Mode, cfg.Families = offer.Single, nil
+	for _, f := range daemon.AllFamilies(cfg) {
+		cfg.Families = append(cfg.Families, f.Name())
+	}
 	watching := daemon.Watching(cfg, metrics.New("test"))
 	watching.Policy.Name = func(*inventory.Device) (string, error) { return draname.Driver, nil }
 	inv := inventory.New(watching, sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}, eventtest.Log(t))
