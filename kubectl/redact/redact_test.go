@@ -2,8 +2,10 @@ package redact_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -157,6 +159,40 @@ func TestKeys(t *testing.T) {
 				t.Errorf("%s: the key %s is not in the shape", test.name, key)
 			}
 		}
+	}
+}
+
+// The names of all families and the reasons of all verdicts are kept. (The chart's schema lists the families, and a test
+// of the daemon compares that list with its own.)
+func TestFamiliesAndReasons(t *testing.T) {
+	schema := must.Value(os.ReadFile("../../deploy/helm/accelerator-device-plugin/values.schema.json"))(t)
+	enum := regexp.MustCompile(`"family": \{"enum": (\[[^]]*\])`).FindSubmatch(schema)
+	if enum == nil {
+		t.Fatal("values.schema.json: found no list of families")
+	}
+	for _, family := range parse(t, string(enum[1])).([]any) {
+		keeps(t, redact.Rows, fmt.Sprintf(`[{"family":%q}]`, family))
+		keeps(t, redact.Settings, fmt.Sprintf(`{"families":%q,"resources":[{"match":{"family":%q}}]}`, family, family))
+	}
+	judge := must.Value(os.ReadFile("../../daemon/nodecondition/judge.go"))(t)
+	found := 0
+	for _, m := range regexp.MustCompile(`(?m)^\t([A-Z]\w+) += "(\w+)"`).FindAllSubmatch(judge, -1) {
+		if name := string(m[1]); name == string(m[2]) {
+			keeps(t, redact.State, fmt.Sprintf(`{"verdict":{"reason":%q}}`, name))
+			found++
+		}
+	}
+	if found == 0 {
+		t.Error("judge.go: found no reasons")
+	}
+}
+
+// keeps checks that a shape keeps a whole JSON text.
+func keeps(t *testing.T, shape redact.Shape, text string) {
+	t.Helper()
+	got := must.Value(redact.New("worker-3").JSON(shape, []byte(text)))(t)
+	if diff := cmp.Diff(parse(t, text), parse(t, string(got))); diff != "" {
+		t.Errorf("(-given +kept):\n%s", diff)
 	}
 }
 
