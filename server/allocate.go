@@ -33,8 +33,8 @@ const (
 const annotationHook = "com.intel.fpga.mode"
 
 // Allocate gives each container its devices, or rejects the whole request. An error is final for the pod, and the
-// kubelet doesn't set a time limit. Allocate blocks for up to [Config.EndTimeout] while a force-deleted pod that had one of the
-// devices still has processes. With CDI, it also blocks for up to two seconds if nodes have to be recorded
+// kubelet doesn't set a time limit. Allocate blocks for up to [Config.EndTimeout] while a force-deleted pod that had one
+// of the devices still has processes. With CDI, it also blocks for up to two seconds if nodes have to be recorded
 // ([Config.Injected]), and then for up to a second while it writes the spec.
 //
 // Errors: InvalidArgument if a request contains no device ids or the same id twice, NotFound if a device isn't listed

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// maxDepth is how deep below a hierarchy's root the kubelet's cgroup may be. It is one level deep, or more with
-// --cgroup-root: kubelet.slice/kubelet-kubepods.slice in kind.
+// maxDepth is how deep below a hierarchy's root the cgroup of all pods may be. By default it is directly below the root,
+// but the kubelet has a setting for it. In kind, it is kubelet.slice/kubelet-kubepods.slice.
 const maxDepth = 3
 
 // Found reports whether root has cgroups for pods.
