@@ -70,6 +70,7 @@ func Check(t testing.TB, atLeast int, commands []Command, newRoot func() *cobra.
 
 var (
 	fence  = regexp.MustCompile("^ *```(\\w*)")
+	blocks = regexp.MustCompile(`\n\s*\n|\n\s*(?:[-*]|\d+\.) |\n\||\n#`) // paragraphs, list items, table rows, headings
 	inline = regexp.MustCompile("`([^`\n]+\n?[^`\n]+)`")
 	prompt = regexp.MustCompile(`^\s*[$#] `)
 	token  = regexp.MustCompile(`\s[#<>].*|[|;&]+|(?:'[^']*'|"[^"]*"|\\.|[^\s'"|;&\\])+`)
@@ -102,8 +103,10 @@ func inText(page, text, program string) (found []Command) {
 			prose.WriteString(line)
 		}
 	}
-	for _, m := range inline.FindAllStringSubmatch(prose.String(), -1) {
-		add(strings.ReplaceAll(m[1], `\|`, "|"), false) // in a table, each pipe is preceded by a backslash
+	for _, block := range blocks.Split(prose.String(), -1) { // an odd back-tick only affects its own block
+		for _, m := range inline.FindAllStringSubmatch(block, -1) {
+			add(strings.ReplaceAll(m[1], `\|`, "|"), false) // in a table, each pipe is preceded by a backslash
+		}
 	}
 	return found
 }
