@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	settle       = 10 * time.Second // time from the first complete list until absent cards count as missing, so that drivers can find them
+	settle       = 10 * time.Second // time from the first complete list until absent cards count as missing, to give drivers time
 	lateInterval = time.Minute      // time between checks of cards whose drivers are late
 	lateWithin   = time.Hour        // how long a driver can be late; after that, none is expected to bind
 	pace         = time.Second      // minimum time between writes
