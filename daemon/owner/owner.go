@@ -418,7 +418,7 @@ func (n *Node) awaitSlices(ctx context.Context) error {
 		return n.guarded(ctx, func(dir *os.Root) error { return privatedir.RemoveFile(dir, nameOf(n.other)) })
 	})
 	if err != nil {
-		n.log.Error("lock file not removed", logevent.OwnerUnavailable, logevent.Err(err)) // so the next device plugin will wait too
+		n.log.Error("lock file not removed", logevent.OwnerUnavailable, logevent.Err(err)) // the next device plugin will also wait
 	}
 	return nil
 }

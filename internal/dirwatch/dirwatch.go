@@ -20,7 +20,7 @@ import (
 type Config struct {
 	Dirs     []string                // clean paths
 	Concerns func(notify.Event) bool // says whether an event in a directory should be reported
-	Settle   time.Duration           // how long to wait after an event before reporting it, because editors save a file in several steps
+	Settle   time.Duration           // how long to wait before reporting an event, because editors save files in several steps
 	Interval time.Duration           // maximum time between two reports
 	Blind    time.Duration           // replaces Interval while a directory is missing or inotify can't be used
 	Log      *zap.Logger
