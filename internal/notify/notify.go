@@ -30,8 +30,8 @@ func Open() (*Instance, error) {
 
 func (n *Instance) takeErrors() {
 	for err := range n.fs.Errors {
-		// fsnotify removes the watch on a directory that was moved. If the directory was then deleted, the kernel has
-		// already removed the watch.
+		// fsnotify removes the watch on a directory that was moved. If the directory has been deleted since, the kernel
+		// has already removed the watch.
 		if errors.Is(err, syscall.EINVAL) {
 			continue
 		}

@@ -31,7 +31,7 @@ type Turns struct {
 	path  string                        // for errors
 	turn  chan struct{}                 // full while a function is running
 	runs  atomic.Pointer[chan struct{}] // closed when the newest function has returned
-	hangs atomic.Pointer[chan struct{}] // same as runs, but for the last function that exceeded its limit; nil if none has
+	hangs atomic.Pointer[chan struct{}] // like runs, but for the last function that exceeded its limit; nil if none has
 }
 
 // NewTurns returns Turns for functions that use this directory.

@@ -51,7 +51,7 @@ var (
 // Sensor is one of a card's sensors. No two of them have the same chip, kind and name.
 type Sensor struct {
 	Chip string // name of the hwmon device, such as n6000bmc_hwmon, or of the OPAE directory, thermal_mgmt or power_mgmt
-	Name string // the driver's label, such as "FPGA Core Temperature"; if there is none, the prefix of its file names, such as temp1
+	Name string // the driver's label, such as "FPGA Core Temperature", or else the prefix of its files, such as temp1
 	Kind Kind
 
 	input             string // path of the value file

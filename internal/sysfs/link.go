@@ -67,7 +67,7 @@ func parseLinkWidth(s string) (int, error) {
 // correctable lists the names of errors in aer_dev_correctable (aer_correctable_error_string, drivers/pci/pcie/aer.c).
 var correctable = []string{"RxErr", "BadTLP", "BadDLLP", "Rollover", "Timeout", "NonFatalErr", "CorrIntErr", "HeaderOF"}
 
-// OtherError is the type for all errors whose names aren't in that list.
+// OtherError is the type of all errors for which the kernel doesn't define a name.
 const OtherError = "other"
 
 // ParseCorrectable parses aer_dev_correctable, which contains a PCI device's correctable error counts: a line NAME N

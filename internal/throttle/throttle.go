@@ -99,7 +99,7 @@ type counter struct {
 
 	mu         sync.Mutex
 	counts     map[subject]*count // for this period
-	suppressed []*count           // counts for subjects with suppressed lines, ordered by when the first line was suppressed
+	suppressed []*count           // counts with suppressed lines, ordered by when the first of these was suppressed
 	timer      *time.Timer        // ends the period; runs only while counts has entries
 	closed     bool
 }
