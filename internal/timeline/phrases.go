@@ -5,9 +5,9 @@ import "b-com.com/accelerator-device-plugin/internal/logevent"
 // phrases contains the text for the events that make up a device's history. All other events are shown by their message
 // and fields.
 //
-//	{field}    the value; for a list its elements, for a field in ms a duration
-//	{change}   the fields old and new: old → new, or still new if they are equal
-//	{list}     the fields devices, unhealthy and gone: the health of each device on the list that was sent
+//	{field}    the value: a list's elements, or a duration if the field is in ms
+//	{change}   the old and new fields: old → new, or still new if they are equal
+//	{list}     the devices, unhealthy and gone fields: the health of each device on the list that was sent
 //
 // All parts except the first are omitted if one of their fields is missing, empty or a duration of 0. Parts that begin
 // with "(" are collected in parentheses at the end.
