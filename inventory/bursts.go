@@ -18,11 +18,11 @@ type hints struct {
 	pending pending
 }
 
-// pending is a set of merged hints, each with the arrival time of the first hint that was merged into it.
+// pending is a set of merged hints, each with the arrival time of the first one merged into it.
 type pending struct {
 	everything bool
-	at         time.Time // of the first hint for everything
-	source     string    // of that hint
+	at         time.Time // when the first hint for everything arrived
+	source     string    // that hint's source
 	cards      map[string]Hint
 	nodes      map[string]Hint
 	policy     *Policy  // the newest policy, or nil if it is unchanged

@@ -32,7 +32,7 @@ func (h Health) String() string {
 	return fmt.Sprintf("health(%d)", uint8(h))
 }
 
-// Condition is a problem with a device, found by a reading.
+// Condition is a problem with a device that a reading has found.
 type Condition struct {
 	Reason string // NAME or NAME=VALUE
 	Health Health // severity: Degraded or Unhealthy
@@ -44,7 +44,7 @@ type Condition struct {
 	// device is unhealthy. For conditions that are Unhealthy from the start, what counts is their total duration within
 	// [Config.FlapWindow].
 	Passing bool
-	// Dead means that the card, or this part of it, doesn't answer at all.
+	// Dead means that the card, or this part of it, doesn't respond at all.
 	Dead bool
 	// Err is non-nil if a file couldn't be read or its value isn't valid. It is logged but not published with the
 	// device.
@@ -62,7 +62,7 @@ type Device struct {
 	Health  Health
 	Reasons []string // worst first; empty if the device is healthy
 	// Fault means that the device is unhealthy because of a current hardware problem. Administrative and passing
-	// reasons, the recovery hold, the quarantine and removal of the device are not faults.
+	// reasons, the recovery hold, the quarantine and removal of the device aren't faults.
 	Fault bool
 	// Cause is the worst current hardware problem: the one that makes the device faulty or degraded. It is "" if all
 	// reasons are administrative, passing or over. While a card is being pulled, it briefly has extra reasons
@@ -94,7 +94,7 @@ type Facts struct {
 	InterfaceID string // 32 lower-case hex digits; "" if there is none
 
 	Nodes       []string // names of its device nodes below the device root; the ports' nodes come first
-	NodeNumbers []string // MAJOR:MINOR of each of these nodes whose number is known
+	NodeNumbers []string // MAJOR:MINOR of those nodes whose numbers are known
 	SharedNodes []string // names of nodes that are shared by several devices, such as vfio/vfio
 	Mounts      []string // files, relative to the sysfs root, that are mounted into a container at the same path as on the host
 	Parent      string   // name of the FME; "" if there is none
@@ -102,7 +102,7 @@ type Facts struct {
 	// ProgramAtStart means that the device is programmed each time a container that uses it starts.
 	ProgramAtStart bool
 
-	// Members lists the addresses of the device's other functions, sorted, in the same form as PCIAddress.
+	// Members lists the addresses of the device's other functions, sorted, in the same format as PCIAddress.
 	Members []string
 	// Attributes contains family-specific facts, with keys in lowerCamelCase. They aren't part of the device's
 	// identity.
@@ -139,7 +139,7 @@ func (d *Device) MountsOf(sysRoot string) (paths []string) {
 const (
 	AttributeBitstreamID      = "bitstreamId"      // the card's static region, for cards with an FME: 0x and up to 16 hex digits
 	AttributeSerialNumber     = "serialNumber"     // of the card
-	AttributePhysicalFunction = "physicalFunction" // PCI address in the form of [Device.PCIAddress]
+	AttributePhysicalFunction = "physicalFunction" // PCI address in the same format as [Device.PCIAddress]
 	AttributeVirtualFunction  = "virtualFunction"  // index of the virtual function, from 0
 	AttributeVBNV             = "vbnv"             // the shell's name: vendor, board, name and version, such as xilinx_u250_gen3x16_xdma_shell_4_1
 	AttributeTimestamp        = "timestamp"        // when the shell was built, in seconds, decimal; "0" for shells that are identified by UUIDs

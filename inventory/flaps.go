@@ -13,7 +13,7 @@ type flaps struct {
 	quarantined bool
 }
 
-// take updates the turns with the device's current state. A device in a recovery hold doesn't count as good. take
+// take updates the turns based on the device's current state. A device in a recovery hold doesn't count as good. take
 // returns the time at which the quarantine will end if there are no further turns, or zero if there is no quarantine.
 func (f *flaps) take(now time.Time, good bool, limit int, window time.Duration) (until time.Time) {
 	if limit == 0 {

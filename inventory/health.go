@@ -18,7 +18,7 @@ type health struct {
 }
 
 // tracked is a condition that a device has now, or had within the recovery hold. It is tracked from the first reading
-// that finds it until the device has been without it for the recovery hold.
+// that finds it until the device has been without it for as long as the recovery hold.
 type tracked struct {
 	Condition
 	present bool      // in the latest reading
@@ -38,7 +38,7 @@ type rules struct {
 
 	unnamed  time.Duration // how long a device may go without a name before that is logged
 	grace    time.Duration // how long a reservation lasts without an answer about holders
-	interval time.Duration // between two queries for holders
+	interval time.Duration // time between queries for holders
 }
 
 // verdict is a device's health according to one reading.
@@ -110,7 +110,8 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 	return v
 }
 
-// track updates the tracked conditions from one reading, and forgets those that have been over for the recovery hold.
+// track updates the tracked conditions from one reading, and forgets those that have been over for longer than the
+// recovery hold.
 func (h *health) track(now time.Time, read []Condition, r rules) {
 	left := h.allowance.advance(now, r)
 	if h.conditions == nil && len(read) > 0 {

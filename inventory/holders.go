@@ -132,7 +132,7 @@ type holderKey struct{ as, name string }
 
 const (
 	// confirmAfter is how long after an allocation the inventory asks for its holder. The kubelet admits the pod within
-	// milliseconds, unless the pod is waiting for other devices. In that case each wait is four times as long as the
+	// milliseconds, unless the pod is waiting for other devices. In that case, each wait is four times as long as the
 	// previous one, up to [Config.HoldersInterval].
 	confirmAfter = 250 * time.Millisecond
 	// answerWithin is how long an answer may take.

@@ -14,13 +14,13 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Config holds the settings of an [Inventory]. Durations must be positive unless their comments allow 0.
+// Config holds the settings of an [Inventory]. Durations must be positive unless noted otherwise.
 type Config struct {
-	ResyncInterval   time.Duration // between two resyncs, each of which lists and reads all cards
-	HealthInterval   time.Duration // between two checks of the known cards
+	ResyncInterval   time.Duration // time between resyncs, which list and read all cards
+	HealthInterval   time.Duration // time between checks of the known cards
 	RecoveryHold     time.Duration // how long a device must stay healthy before it is offered again; may be 0
 	ReprogramTimeout time.Duration // how long a passing condition can last before it makes the device unhealthy
-	ReadTimeout      time.Duration // a card that doesn't answer within this time is unhealthy
+	ReadTimeout      time.Duration // a card that doesn't respond within this time is unhealthy
 
 	FlapLimit  int           // turns (changes between good and bad) allowed within FlapWindow before a quarantine; 0 means no quarantine
 	FlapWindow time.Duration // not used if FlapLimit is 0
@@ -35,10 +35,10 @@ type Config struct {
 	// Record contains the holdings at startup, in the same format that Holders returns. Its names and nodes are used
 	// until Holders answers. The inventory doesn't modify it.
 	Record map[string][]Holding
-	// HoldersUnknown means that Record may lack devices that are held, for example through the other API. No devices
-	// are offered ([Snapshot.Awaiting]) until Holders returns an answer whose [Holdings.Awaiting] is false.
+	// HoldersUnknown means that Record may be missing devices that are held, for example through the other API. No
+	// devices are offered ([Snapshot.Awaiting]) until Holders returns an answer whose [Holdings.Awaiting] is false.
 	HoldersUnknown bool
-	// HoldersInterval is the time between two calls of Holders while a device is held or is waiting for an answer.
+	// HoldersInterval is the time between calls to Holders while a device is held or is waiting for an answer.
 	// Otherwise Holders is called only at each resync, to notice when it fails. HoldersInterval isn't used if Holders
 	// is nil.
 	HoldersInterval time.Duration

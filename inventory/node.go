@@ -30,7 +30,7 @@ type node struct {
 
 	marked  []string             // ids of the entries to reconcile, in this order
 	causes  map[string]time.Time // by id, for each id in marked; when the hint arrived, or zero if there was none
-	changes []change             // since the last call of reconcile
+	changes []change             // since the last call to reconcile
 	devices []*Device            // to be published, sorted by id
 	copied  bool                 // devices is no longer the newest snapshot's slice
 	changed bool                 // a new snapshot must be published
@@ -76,7 +76,7 @@ type unit struct {
 	logged       bool      // its missing name has been logged
 }
 
-// entry is what is known about one device id: the unit that is present and the reservation on the device.
+// entry is what is known about one device id: the unit that is present and the reservation for the device.
 type entry struct {
 	id          string
 	unit        *unit        // nil if no unit is present
@@ -84,7 +84,7 @@ type entry struct {
 	health      health       // tracked conditions and turns; also kept if there is a reservation but no unit
 	device      *Device
 	since       time.Time // when the device's health last changed
-	// justReleased means that the reservation on the present device has just ended, so the device's name may change.
+	// justReleased means that the reservation for the present device has just ended, so the device's name may change.
 	justReleased bool
 
 	holders  []holder // from the newest answers

@@ -85,7 +85,7 @@ func (n *node) keepNodes(e *entry) {
 // conflicts reports whether any node of d, the entry's present device, is kept for another device.
 func (n *node) conflicts(e *entry, d *Device) bool {
 	if !n.asks {
-		return false // no one will ever say who the holders are
+		return false // without [Config.Holders], no holders are ever known
 	}
 	mine := n.holders.of(e.id)
 	for _, name := range nodesOf(d) {

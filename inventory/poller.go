@@ -27,7 +27,7 @@ type poller struct {
 
 // needs says which answers about holders the node needs.
 type needs struct {
-	at      time.Time // an answer to a query made at this time or later; zero if not needed
+	at      time.Time // an answer is needed to a query made at this time or later; zero if none is needed
 	waiting bool      // devices are waiting for an answer
 }
 
