@@ -46,7 +46,7 @@
 //
 // # What may block
 //
-// Every method except [Spec.Name] accesses the disk and blocks for up to a second. After that it returns an error,
+// Every method except [Spec.Name] accesses the disk and blocks for up to a second. After that, it returns an error,
 // while a goroutine keeps waiting for the disk. Until the disk responds, further calls also return an error after a
 // second. All methods are safe for concurrent use.
 package cdi

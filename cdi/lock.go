@@ -12,7 +12,7 @@ import (
 // the lock when the process ends, even if it is killed.
 type lock struct{ file *os.File }
 
-// ensureLock takes the shared lock, unless the Spec already holds it. If the lock file or the directory has been
+// ensureLock acquires the shared lock, unless the Spec already holds it. If the lock file or the directory has been
 // removed or replaced, ensureLock takes the lock again.
 func (s *Spec) ensureLock() error {
 	if s.lock != nil && s.lock.inPlace(s.files.lock) {

@@ -27,7 +27,7 @@ const (
 	// failuresUntilUnhealthy is the number of consecutive readings that must fail before a card's devices become
 	// unhealthy. If the card hasn't been read since it was plugged in, a single failure is enough.
 	failuresUntilUnhealthy = 3
-	// leaveReadersAfter is how long Run waits for hanging readings before it returns.
+	// leaveReadersAfter is how long Run waits for hanging readings before returning.
 	leaveReadersAfter = time.Second
 )
 

@@ -9,7 +9,7 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/names"
 )
 
-// Naming decides on resource names.
+// Naming determines resource names.
 type Naming struct {
 	Mode         string // one of [Modes]
 	ResourceName string // the resource in single and pool modes

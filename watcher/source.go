@@ -27,7 +27,7 @@ type source interface {
 	// listen calls hint for all events until ctx is done or the source fails. It tells p whether it is working or
 	// waiting.
 	listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) error
-	// close closes the source's descriptors, even after a failed open.
+	// close closes the source's file descriptors, even after a failed open.
 	close()
 }
 

@@ -174,8 +174,8 @@ func (t *tree) walk(dir string, found cards) {
 }
 
 // unwatched handles the error for a directory that can't be watched or read. If the directory has been removed or
-// access is denied, it logs the error at Debug. Otherwise the system is out of watches, descriptors or memory, and the
-// source is lost until it can be reopened.
+// access is denied, it logs the error at Debug. Otherwise the system is out of watches, file descriptors or memory, and
+// the source is lost until it can be reopened.
 func (t *tree) unwatched(dir string, err error) {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, fs.ErrPermission) {
 		t.log.Debug("directory not watched", logevent.SourceLost, logevent.Source("inotify"), logevent.Path(dir), logevent.Err(err))

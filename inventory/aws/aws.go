@@ -29,7 +29,7 @@ var rowNotRescanned = inventory.Row{Name: "not-rescanned", Health: inventory.Unh
 // Name returns aws.
 func (Family) Name() string { return "aws" }
 
-// Signals returns none: PCI events are sufficient.
+// Signals returns none, because PCI events are sufficient.
 func (Family) Signals() inventory.Signals { return inventory.Signals{} }
 
 // Rows returns the health table.
@@ -147,7 +147,7 @@ func find(host sysfs.Host, address string) (s slot, a application, err error) {
 
 // application is the state of an application function.
 type application struct {
-	dir         string // "": the function is missing
+	dir         string // "" if the function is missing
 	incarnation uint64 // of dir
 	files       []string
 	observed    []sysfs.Observation

@@ -5,9 +5,9 @@
 // rescan then finds it again. The device is the application function, but it is listed as long as the management
 // function exists. While the application function is missing, the device is unhealthy (loading).
 //
-// The application function has no driver and no device node. Programs map its BARs through the files resource0,
-// resource4 and resource4_wc in sysfs, so a container gets these files as mounts. A function bound to xocl or to a VFIO
-// driver belongs to another family.
+// The application function has no driver and no device node. Programs map its BARs through the resource0, resource4 and
+// resource4_wc files in sysfs, so a container gets these files as mounts. A function bound to xocl or to a VFIO driver
+// belongs to another family.
 //
 // The package never accesses the BARs of either function: even reading the loaded image's name would mean writing to
 // the management function's mailbox, which another program may be using.

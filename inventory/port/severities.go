@@ -14,7 +14,7 @@ import (
 // A file may have several rows. If it can't be read, the severity is that of its worst row, even if the configuration
 // changes that row's severity.
 
-// The severities, named as in the configuration.
+// Severities, named as in the configuration.
 const (
 	degraded = inventory.Degraded
 	fatal    = inventory.Unhealthy

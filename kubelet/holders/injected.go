@@ -26,7 +26,7 @@ const (
 	lockWithin   = time.Second // other daemons hold the lock only for milliseconds
 
 	openWithin = 5 * time.Second // how long reading the state directory may take at startup
-	diskWithin = 2 * time.Second // how long a later access may take before the file system is considered to hang
+	diskWithin = 2 * time.Second // how long a later access may take before the file system is considered hung
 )
 
 // Injected remembers the device nodes that containers get through CDI and that are therefore not in the kubelet's

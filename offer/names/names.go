@@ -17,7 +17,7 @@ const (
 	DefaultDomain   = "fpga.intel.com"
 )
 
-// The name prefixes.
+// Name prefixes.
 const (
 	prefixAF     = "af-"
 	prefixRegion = "region-"
