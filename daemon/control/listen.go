@@ -35,7 +35,7 @@ func listen(ctx context.Context, path string, log *zap.Logger) (net.Listener, er
 	if err := removeLeftover(ctx, path); err != nil {
 		return nil, err
 	}
-	// bind(2) creates the file with the descriptor's mode, so its mode is 0600 from the start.
+	// bind(2) creates the file with the mode of the socket's file descriptor, so its mode is 0600 from the start.
 	config := net.ListenConfig{Control: func(_, _ string, conn syscall.RawConn) (err error) {
 		controlErr := conn.Control(func(fd uintptr) { err = syscall.Fchmod(int(fd), 0o600) })
 		return errors.Join(controlErr, err)

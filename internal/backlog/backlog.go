@@ -202,7 +202,7 @@ func (q *queue) take() []line {
 	for len(q.waiting) == 0 && !q.closed {
 		q.more.Wait()
 		// On a single processor, let the goroutine that sends a list to the kubelet run before the lines about that
-		// list are written. This cuts the median time until a list is sent by 6 %.
+		// list are written. This cuts the median time until a list is sent by 6%.
 		q.mu.Unlock()
 		runtime.Gosched()
 		q.mu.Lock()

@@ -1,5 +1,6 @@
 // Package metrics defines the daemon's Prometheus metrics. [New] declares every metric, with its name, labels and help.
-// The table in docs/metrics.md is generated from the descriptors. No other package imports the Prometheus library.
+// The table in docs/metrics.md is generated from the metrics' descriptors. No other package imports the Prometheus
+// library.
 //
 // # State
 //

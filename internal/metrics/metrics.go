@@ -68,7 +68,7 @@ type Metrics struct {
 }
 
 // New returns metrics with their own registry. It declares every metric, in the order of the table in docs/metrics.md,
-// which is generated from the descriptors.
+// which is generated from the metrics' descriptors.
 func New(version string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
@@ -264,7 +264,7 @@ func (m *Metrics) now(name, help string, labels ...string) now {
 }
 
 // histogram returns a histogram that has both the given classic buckets, in seconds, and native ones. Native buckets
-// are at most 10 % wide, unless that would take more than 100 of them.
+// are at most 10% wide, unless that would take more than 100 of them.
 func (m *Metrics) histogram(name, help string, buckets ...float64) prometheus.Histogram {
 	return add(m, prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: name, Help: help, Buckets: buckets,

@@ -6,7 +6,7 @@
 //   - fsnotify 1.10.1 looks up watches by path, and its Remove panics if the path now belongs to a different directory.
 //     So this package doesn't offer Remove; close the instance and open a new one instead.
 //
-// An [Instance] owns an inotify descriptor, its watches, and two goroutines, one of which is fsnotify's.
+// An [Instance] owns an inotify file descriptor, its watches, and two goroutines, one of which is fsnotify's.
 // [Instance.Close] waits for both. Events are queued until they are received. If the kernel's queue overflows, an error
 // is sent on [Instance.Failed]. Methods don't block, except to look up a path.
 package notify

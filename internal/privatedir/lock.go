@@ -18,7 +18,7 @@ type Lock struct {
 
 // AcquireLock waits until this process holds the exclusive lock, or ctx is done. The lock is a flock on the named file,
 // which is created if it doesn't exist. dir must come from [OpenDir], because any user who can open the file could hold
-// the lock forever. The lock ends when it is released or the process exits. (A child process that inherited the
+// the lock forever. The lock ends when it is released or the process exits. (A child process that inherited the file
 // descriptor would keep the lock, but Go opens files with O_CLOEXEC.)
 func AcquireLock(ctx context.Context, dir *os.Root, name string) (*Lock, error) {
 	// Poll, because canceling ctx wouldn't interrupt a blocking flock.

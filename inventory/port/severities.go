@@ -41,7 +41,7 @@ var otherRows = []inventory.Row{rowAFUDead, rowReprogramming, rowPortDead, rowFM
 
 // portFiles lists the health files of a port with a driver. The bits of errors/errors are defined in the kernel's
 // drivers/fpga/dfl-afu-error.c and listed in the OPAE daemon's table (tools/fpgad/errtable.c). power_state is a field
-// of PORT_STS (drivers/fpga/dfl-afu.h): 1 and 2 are AP1 and AP2, throttled by 50 and 90 %; 6 is AP6, throttled
+// of PORT_STS (drivers/fpga/dfl-afu.h): 1 and 2 are AP1 and AP2, throttled by 50% and 90%; 6 is AP6, throttled
 // completely.
 var portFiles = []file{
 	{"errors/errors", mask{other: row("port-error", degraded), bits: []field{
