@@ -28,13 +28,15 @@ type Row struct {
 	PCIDevice   string   `json:"pciDevice" yaml:"pciDevice"`   // in the same format as PCIVendor
 	NUMANode    *int     `json:"numaNode" yaml:"numaNode"`
 	PortID      *int     `json:"portId" yaml:"portId"`
-	AFUID       string   `json:"afuId" yaml:"afuId"`                               // 32 hex digits or ""
-	InterfaceID string   `json:"interfaceId" yaml:"interfaceId"`                   // 32 hex digits or ""
-	DeviceNodes []string `json:"deviceNodes" yaml:"deviceNodes"`                   // paths on the host
-	Parent      string   `json:"parent" yaml:"parent"`                             // name of the FME or ""
-	Holder      []string `json:"holder" yaml:"holder"`                             // namespace/pod/container
-	HolderUIDs  []string `json:"holderUids,omitempty" yaml:"holderUids,omitempty"` // UIDs of the pods in Holder, "" if not known; omitted if none are known
-	HolderKnown bool     `json:"holderKnown" yaml:"holderKnown"`                   // if false, the device may have a holder even though Holder is empty
+	AFUID       string   `json:"afuId" yaml:"afuId"`             // 32 hex digits or ""
+	InterfaceID string   `json:"interfaceId" yaml:"interfaceId"` // 32 hex digits or ""
+	DeviceNodes []string `json:"deviceNodes" yaml:"deviceNodes"` // paths on the host
+	Parent      string   `json:"parent" yaml:"parent"`           // name of the FME or ""
+	Holder      []string `json:"holder" yaml:"holder"`           // namespace/pod/container
+	// HolderUIDs contains the UIDs of the pods in Holder, or "" for those that aren't known. It is omitted if none are
+	// known.
+	HolderUIDs  []string `json:"holderUids,omitempty" yaml:"holderUids,omitempty"`
+	HolderKnown bool     `json:"holderKnown" yaml:"holderKnown"` // if false, the device may have a holder even though Holder is empty
 
 	// Held is true if the device has been allocated to a container, even if the container's name isn't known yet. It is
 	// nil if it isn't known whether the device has been allocated.

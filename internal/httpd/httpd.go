@@ -17,7 +17,9 @@ import (
 
 // Answers holds the functions behind the server's responses.
 type Answers struct {
-	Alive   func(context.Context) error // /healthz; nil means 200, an error 503; if the deadline has passed, the error is the context's cause
+	// Alive answers /healthz: nil means 200, and an error 503. If the deadline has passed, the error is the context's
+	// cause.
+	Alive   func(context.Context) error
 	Ready   func(context.Context) error // /readyz, like Alive
 	Notes   func() []string             // additional lines in /readyz if Ready returns nil; may be nil
 	Devices func(context.Context) any   // /devices, as JSON; not served if nil

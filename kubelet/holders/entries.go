@@ -27,7 +27,7 @@ type knownEntries struct {
 	Version    int                 `json:"version"`
 	Checkpoint time.Time           `json:"checkpoint"`       // when the kubelet wrote the checkpoint
 	Ended      map[string][]string `json:"ended"`            // resource/id -> containers, POD-UID/NAME
-	Named      map[string][]string `json:"named,omitempty"`  // the same, for containers that the kubelet has listed and that may still be alive
+	Named      map[string][]string `json:"named,omitempty"`  // the same, for listed containers that may still be alive
 	Kubelet    time.Time           `json:"kubelet,omitzero"` // when the kubelet that listed them started
 }
 

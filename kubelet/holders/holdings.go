@@ -44,7 +44,7 @@ func (s State) Holdings() inventory.Holdings {
 		if u.unprepared.Equal(s.asked) {
 			wait = s.rules.Confirm
 		}
-		if again := wait + s.rules.Confirm/30; wait > 0 && (h.Again == 0 || again < h.Again) { // slightly later, so that the query isn't a moment too soon
+		if again := wait + s.rules.Confirm/30; wait > 0 && (h.Again == 0 || again < h.Again) { // slightly later, not a moment too soon
 			h.Again = again
 		}
 		h.Unnamed = h.Unnamed || len(u.names) == 0 && s.asked.Sub(u.allocatedAt) < s.rules.Admission

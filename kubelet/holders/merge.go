@@ -102,11 +102,13 @@ type State struct {
 
 // use describes a device's use under one name.
 type use struct {
-	names   []string              // containers with the device, from the last answer that listed any
-	namedAt time.Time             // time of that answer
-	namedBy time.Time             // when the kubelet that gave that answer started
-	lacked  time.Time             // time of the first answer since then that shows these containers gone; zero if there is none
-	lost    []string              // containers that the previous kubelet listed but this one doesn't; if it lists their pods, it forgot their devices
+	names   []string  // containers with the device, from the last answer that listed any
+	namedAt time.Time // time of that answer
+	namedBy time.Time // when the kubelet that gave that answer started
+	lacked  time.Time // time of the first answer since then that shows them gone, or zero
+	// lost contains containers that the previous kubelet listed but this one doesn't. If it lists their pods, it has
+	// forgotten their devices.
+	lost    []string
 	entries map[string]entryState // the checkpoint's entries, by container
 
 	allocatedAt time.Time // time of the newest allocation by this daemon
@@ -507,7 +509,8 @@ func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Ent
 		e, known := u.entries[holder]
 		switch {
 		case !known:
-			e.since, e.named = r.Asked, named && r.Checkpoint.Written.Before(r.Asked) // if the file is newer, the answer may list an earlier container
+			// If the file is newer, the answer may list an earlier container.
+			e.since, e.named = r.Asked, named && r.Checkpoint.Written.Before(r.Asked)
 			e.ended = !named && slices.Contains(r.Known.Ended[key.String()], holder)
 		case insists:
 			e.since, e.ended, e.named, e.lingers = r.Asked, false, named, time.Time{}
