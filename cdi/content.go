@@ -21,8 +21,8 @@ import (
 var errInvalid = errors.New("new content is invalid")
 
 // hookTimeout is the number of seconds after which the runtime kills a hook. It is longer than the hook's own deadline,
-// because the runtime doesn't give a reason when it kills a hook. It is shorter than the 2 minutes after which the
-// kubelet gives up starting a container, because otherwise the hook would keep running.
+// because the runtime doesn't give a reason when it kills a hook, and shorter than the 2 minutes after which the
+// kubelet gives up on starting a container, because otherwise the hook would keep running.
 const hookTimeout = 110
 
 // content is the content of a spec file.
@@ -32,14 +32,14 @@ type content struct {
 	names map[string]string // id → qualified name of each device in the spec
 }
 
-// document is a spec as written to the file. It leaves out the edits that apply to all devices, which are never used:
-// the library would write an empty object for them, under a key that not every version of CDI's JSON schema allows.
+// document is a spec as written to the file. It leaves out the edits that apply to all devices, which are never used,
+// because the library would write an empty object under a key that some versions of CDI's JSON schema don't allow.
 type document struct {
 	specs.Spec
 	ContainerEdits *struct{} `json:"containerEdits,omitempty"`
 }
 
-// render returns the content for these devices. It doesn't depend on the order of the devices.
+// render returns the content for these devices. The result doesn't depend on their order.
 func render(kind, hostDevRoot string, devices []Device) (*content, error) {
 	c := &content{spec: specs.Spec{Kind: kind}, names: map[string]string{}}
 	vendor, class := parser.ParseQualifier(kind)
@@ -56,7 +56,7 @@ func render(kind, hostDevRoot string, devices []Device) (*content, error) {
 				Path:        path.Join("/dev", node),
 				HostPath:    path.Join(hostDevRoot, node),
 				Permissions: "rw",
-				// Type, major and minor are left out: the runtime reads them from the device node.
+				// No Type, Major or Minor: the runtime gets these from the device node itself.
 			})
 		}
 		mount := func(file File, access string) error {
@@ -106,14 +106,14 @@ func render(kind, hostDevRoot string, devices []Device) (*content, error) {
 	return c, nil
 }
 
-// check reads and validates the file with CDI's library, as a runtime does. It returns an error unless the library
-// reads exactly this content.
+// check reads and validates the file with the CDI library, the same way a runtime does. It returns an error unless the
+// result is exactly this content.
 func (c *content) check(path string) error {
 	read, err := cdi.ReadSpec(path, 0)
 	if disk := (*fs.PathError)(nil); errors.As(err, &disk) {
 		return err
 	}
-	if err != nil { // the text may contain the temporary file's name, which differs each time
+	if err != nil { // the message may contain the name of the temporary file, which is different each time
 		return fmt.Errorf("%w: %s", errInvalid, strings.ReplaceAll(err.Error(), path, "file"))
 	}
 	if !reflect.DeepEqual(*read.Spec, c.spec) {
@@ -122,8 +122,8 @@ func (c *content) check(path string) error {
 	return nil
 }
 
-// covers reports whether found gives each of its devices the same nodes, variables and hook as c does. found may
-// contain fewer devices than c.
+// covers reports whether each device in found has the same nodes, variables and hook as in c. found may contain fewer
+// devices than c.
 func (c *content) covers(found *specs.Spec) bool {
 	if found.Kind != c.spec.Kind || !reflect.DeepEqual(found.ContainerEdits, specs.ContainerEdits{}) {
 		return false

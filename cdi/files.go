@@ -23,7 +23,7 @@ type files struct {
 	last *checked
 }
 
-// filesOf returns the files in dir for the spec called name, for example fpga.intel.com-fpga.
+// filesOf returns the files in dir for the spec with this name, such as fpga.intel.com-fpga.
 func filesOf(dir, name string) files {
 	return files{
 		dir: dir, spec: filepath.Join(dir, name+".json"), lock: filepath.Join(dir, "."+name+".lock"), temp: "." + name + ".",
@@ -31,8 +31,8 @@ func filesOf(dir, name string) files {
 	}
 }
 
-// checked is the spec file's state when its content was last written or compared. As long as the state is the same, the
-// file doesn't have to be read, so Allocate works even if the process has run out of file descriptors.
+// checked is the spec file's state when its content was last written or compared. As long as that state hasn't changed,
+// the file doesn't have to be read, so Allocate works even if the process has run out of file descriptors.
 type checked struct {
 	info    fs.FileInfo // nil if unknown
 	content *content    // nil if unknown or if there is no file
@@ -62,8 +62,8 @@ func (f files) put(wanted *content) error {
 	return f.replace(wanted)
 }
 
-// open opens the spec for reading. It doesn't follow symbolic links, doesn't block on a pipe, and returns an error
-// unless the file is a regular file.
+// open opens the spec for reading. It doesn't follow symbolic links or block on a pipe, and returns an error unless it
+// is a regular file.
 func (f files) open() (*os.File, fs.FileInfo, error) {
 	file, err := os.OpenFile(f.spec, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -83,7 +83,7 @@ func (f files) open() (*os.File, fs.FileInfo, error) {
 	return nil, nil, err
 }
 
-// has reports whether the spec is a regular file with this content that all users can read.
+// has reports whether the spec is a regular file that has this content and is readable by all users.
 func (f files) has(want *content) bool {
 	file, info, err := f.open()
 	if err != nil {
@@ -102,12 +102,12 @@ func (f files) has(want *content) bool {
 	return true
 }
 
-// maxSpec is the maximum number of bytes that stale reads. A spec with 1000 devices takes about 300 kB.
+// maxSpec is the maximum number of bytes that stale reads. A spec with 1000 devices is about 300 kB.
 const maxSpec = 4 << 20
 
 // stale reports whether the spec gives any device the wrong nodes, variables or hook. A file that can't be read or
-// parsed is stale. If the process lacks the descriptors or memory to read the file, stale relies on the content last
-// found in it.
+// parsed is stale. If the process doesn't have the file descriptors or memory to read the file, stale relies on the
+// content that was last found in it.
 func (f files) stale(wanted *content) bool {
 	file, _, err := f.open()
 	switch {
@@ -164,8 +164,8 @@ func (f files) replace(wanted *content) (err error) {
 	return nil
 }
 
-// withoutPath removes file names from the error of a file operation. An error is logged only if it differs from the
-// previous error, and the temporary file has a different name at each attempt.
+// withoutPath removes file names from an error, because errors are logged only if they differ from the previous one,
+// and the temporary file has a different name at each attempt.
 func withoutPath(err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("%s: %w", path.Op, path.Err)
@@ -177,7 +177,8 @@ func withoutPath(err error) error {
 }
 
 // fill writes, syncs and closes a file. Without the sync, the file could be empty after a power failure. The directory
-// isn't synced: if the old file reappears after a power failure, the next daemon's first Write replaces it.
+// doesn't have to be synced, because if the old file reappears after a power failure, the next daemon's first Write
+// replaces it.
 func fill(file *os.File, text []byte) error {
 	_, err := file.Write(text)
 	if err == nil {
@@ -189,7 +190,7 @@ func fill(file *os.File, text []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// remove removes the spec. If there is a directory of this name, it stays, because CDI readers ignore it.
+// remove removes the spec. It leaves a directory with this name in place, because CDI readers ignore it.
 func (f files) remove() error {
 	switch err := syscall.Unlink(f.spec); {
 	case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EISDIR):

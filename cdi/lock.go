@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// lock is a flock(2) on the lock file. A shared lock shows other daemons that this one is running. The kernel releases
+// lock is a flock(2) on the lock file. A shared lock tells other daemons that this one is running. The kernel releases
 // the lock when the process ends, even if it is killed.
 type lock struct{ file *os.File }
 
-// ensureLock takes the shared lock, unless the Spec already holds it. If the lock file or the directory has been
+// ensureLock acquires the shared lock, unless the Spec already holds it. If the lock file or the directory has been
 // removed or replaced, ensureLock takes the lock again.
 func (s *Spec) ensureLock() error {
 	if s.lock != nil && s.lock.inPlace(s.files.lock) {
@@ -47,7 +47,7 @@ func (s *Spec) releaseLock() error {
 			return fmt.Errorf("CDI spec %s not removed: %w", s.files.spec, err)
 		}
 	}
-	// flock(2) releases the shared lock before it tries to get the exclusive one, so if two daemons exit at the same
+	// flock(2) releases the shared lock before trying to get the exclusive one, so if two daemons exit at the same
 	// time, the later one gets the exclusive lock.
 	if err := s.lock.flock(syscall.LOCK_EX | syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
 		return nil
@@ -62,8 +62,8 @@ func (s *Spec) releaseLock() error {
 // remove files, which happens at startup and exit.
 func acquire(f files) (*lock, error) {
 	for {
-		// The mode is 0600, so that no other user can lock the file. The file isn't opened for writing, because that
-		// would prevent the file system from being remounted read-only.
+		// The mode is 0600 so that no other user can lock the file. It isn't opened for writing, because that would
+		// prevent the file system from being remounted read-only.
 		file, err := os.OpenFile(f.lock, os.O_RDONLY|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 		if err != nil {
 			return nil, err
@@ -89,8 +89,8 @@ func acquire(f files) (*lock, error) {
 	}
 }
 
-// flock calls flock(2), retrying after EINTR. how is LOCK_SH or LOCK_EX, with LOCK_NB to return EWOULDBLOCK instead of
-// blocking.
+// flock calls flock(2), retrying after EINTR. how is LOCK_SH or LOCK_EX, optionally with LOCK_NB to return EWOULDBLOCK
+// instead of blocking.
 func (l *lock) flock(how int) error {
 	for {
 		switch err := syscall.Flock(int(l.file.Fd()), how); err {

@@ -21,12 +21,12 @@ const diskTimeout = time.Second
 // Device is a device that can be given to containers.
 type Device struct {
 	ID    string   // "3b:00.0": a valid CDI device name
-	Nodes []string // names below the device root, in the order of the file; a device without any nodes or mounts is omitted
-	// SharedNodes lists nodes that several devices share. A container with several of these devices gets each node
+	Nodes []string // names below the device root, in this order; a device without any nodes or mounts is omitted
+	// SharedNodes lists nodes that several devices share. A container with several of these devices gets each node only
 	// once, because the runtime replaces a node that has the same path.
 	SharedNodes []string
-	Mounts      []string // absolute paths of host files, which containers get at the same paths
-	Files       []File   // host files, which containers get read-only
+	Mounts      []string // absolute paths of host files that containers get at the same paths
+	Files       []File   // host files that containers get read-only
 	Env         []string // NAME=VALUE, set in each container that gets the device; may be empty
 	Hook        *Hook    // nil if there is none
 }
@@ -36,8 +36,8 @@ type File struct {
 	HostPath, Path string // on the host and in the container
 }
 
-// Hook is a program that the runtime runs as root on the host, after it has created a container's namespaces and before
-// it starts the container. If the hook fails, the container doesn't start.
+// Hook is a program that the runtime runs as root on the host, after creating a container's namespaces and before
+// starting the container. If the hook fails, the container doesn't start.
 type Hook struct {
 	Path string   // on the host
 	Args []string // including the program's name
@@ -51,13 +51,13 @@ type Spec struct {
 	busy        chan struct{}                     // holds an element while a call is accessing the disk
 	names       atomic.Pointer[map[string]string] // id → qualified name of each device in the file
 
-	// Owned by the call that has put the element into busy.
+	// Owned by the call that has put an element into busy.
 	lock   *lock
 	closed bool
 }
 
 // Open locks the spec file for kind in dir, creating the directory if needed, and removes temporary files left by
-// killed daemons. An existing spec stays until the first Write, because containers may restart before that.
+// killed daemons. An existing spec is left in place until the first Write, because containers may restart before that.
 //
 // kind is VENDOR/CLASS, e.g. "fpga.intel.com/fpga". hostDevRoot is the absolute path of the device node directory as
 // the container runtime sees it.
@@ -88,15 +88,14 @@ func Open(dir, kind, hostDevRoot string) (*Spec, error) {
 	return s, nil
 }
 
-// Write makes the file contain exactly these devices, sorted by id. It first compares the file's content: it doesn't
-// write a file that is already correct, but restores one that another process has changed or removed. If no device has
+// Write makes the file contain exactly these devices, sorted by id. It checks the current content first, so it leaves a
+// file alone that is already correct, but restores one that another process has changed or removed. If no device has
 // any nodes or mounts, Write removes the file.
 //
-// If no valid spec can be made from these devices, Write returns an error and changes nothing. If the file can't be
-// written (because the disk is full or read-only), the next Write tries again. Until then the old file stays if each
-// device in it has the same nodes, variables and hook as in devices. Otherwise Write removes the file, so that no
-// container gets another device's nodes or starts without its hook. If the file can't be removed either, the error says
-// so.
+// If no valid spec can be made from these devices, Write returns an error without changing anything. If the file can't
+// be written (because the disk is full or read-only), the next Write tries again. Until then, the old file stays if
+// each device in it has the same nodes, variables and hook as in devices. Otherwise, Write removes the file, so that no
+// container gets another device's nodes or starts without its hook. If that fails too, the error says so.
 func (s *Spec) Write(devices []Device) error {
 	wanted, err := render(s.kind, s.hostDevRoot, devices)
 	if err != nil {
@@ -127,7 +126,7 @@ func (s *Spec) Close() error {
 }
 
 // settle writes the desired file and updates the names. If the file can't be written and the old file is stale, settle
-// removes the old file. This frees space on a full disk, so settle then tries once more.
+// removes the old file. That frees space on a full disk, so settle then tries once more.
 func (s *Spec) settle(wanted *content) error {
 	path := s.files.spec
 	err := s.put(wanted)
@@ -166,8 +165,8 @@ func (s *Spec) put(wanted *content) error {
 	return nil
 }
 
-// do calls work, which accesses the disk, once earlier calls of this kind have returned. It blocks until work has
-// returned or diskTimeout has passed.
+// do calls work, which accesses the disk, once all earlier calls have finished. It waits until work has returned, but
+// no longer than diskTimeout.
 func (s *Spec) do(work func() error) error {
 	timer := time.NewTimer(diskTimeout)
 	defer timer.Stop()

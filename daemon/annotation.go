@@ -19,16 +19,16 @@ const annotationMode = "fpga.intel.com/device-plugin-mode"
 // FirstAnswer is how long the daemon waits for the API server at startup. A rejected request counts as an answer.
 const FirstAnswer = 3 * time.Second
 
-// modeSelector chooses the mode based on a node's annotation. It belongs to the goroutine that follows the node.
+// modeSelector chooses the mode based on the node's annotation. It belongs to the goroutine that follows the node.
 type modeSelector struct {
 	setting  string      // --mode, which is used if there is no annotation
 	mode     string      // the last mode chosen
-	modes    chan string // buffers the chosen mode until Serve receives it; capacity 1
+	modes    chan string // buffers the chosen mode until Serve receives it; has capacity 1
 	answered bool        // the API server has answered, possibly by rejecting the request
 	log      *zap.Logger
 }
 
-// changed chooses the mode for a changed node. It logs and ignores an annotation that isn't a mode.
+// changed chooses the mode when the node has changed. If the annotation isn't a mode, it logs and ignores it.
 func (m *modeSelector) changed(n apiserver.Node) {
 	m.answered = true
 	asked, ok := n.Annotations[annotationMode]
@@ -56,7 +56,7 @@ func (m *modeSelector) refused(node string) {
 	m.choose()
 }
 
-// choose sends the mode to Serve, replacing one that Serve hasn't received yet. It doesn't block.
+// choose sends the mode to Serve, replacing any that Serve hasn't received yet. It doesn't block.
 func (m *modeSelector) choose() {
 	select {
 	case <-m.modes:
@@ -65,7 +65,7 @@ func (m *modeSelector) choose() {
 	m.modes <- m.mode
 }
 
-// logUnknownMode logs that the daemon starts in the mode from its settings because it couldn't read the annotation.
+// logUnknownMode logs that the daemon starts in the mode from its settings because the annotation couldn't be read.
 func logUnknownMode(log *zap.Logger, node, mode string) {
 	log.Warn("annotation of the node not known, mode of the settings used", logevent.ConfigNotice, logevent.Node(node), logevent.Mode(mode))
 }

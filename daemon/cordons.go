@@ -27,8 +27,8 @@ func (c cordons) remove(ctx context.Context, devices []string, by string) ([]cor
 	return ended, err
 }
 
-// published waits up to a second for a snapshot that reflects the cordons in force. The command then prints the devices
-// in this snapshot.
+// published waits up to a second for a snapshot that reflects the current cordons, because the command will then print
+// that snapshot's devices.
 func (c cordons) published(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -19,34 +19,34 @@ import (
 )
 
 // API is the Kubernetes API through which a daemon advertises its devices: the device plugin API or DRA. The daemon
-// calls Configure, Start, Run, Withdraw and Close at most once each, in this order. The other methods must be safe for
+// calls Configure, Start, Run, Withdraw and Close at most once each, in that order. All other methods must be safe for
 // concurrent use, and are only called after Start unless noted otherwise.
 type API interface {
-	// Configure sets the fields of cfg that concern holders: Holders, Record and Given. It also sets HoldersUnknown if
-	// Record may be incomplete. The daemon has already set HoldersUnknown if containers may hold devices through the
-	// other API.
+	// Configure sets the cfg fields that have to do with holders: Holders, Record and Given. It also sets
+	// HoldersUnknown if Record may be incomplete. (The daemon has already set it if containers may hold devices through
+	// the other API.)
 	Configure(ctx context.Context, cfg *inventory.Config) error
-	// Start gives the API the inventory, which isn't running yet. ctx is canceled when the daemon exits.
+	// Start passes the inventory to the API. The inventory isn't running yet. ctx is canceled when the daemon exits.
 	Start(ctx context.Context, inv *inventory.Inventory)
 	// Run advertises the devices until ctx is done. If it returns an error, the daemon exits.
 	Run(ctx context.Context) error
-	// Withdraw removes from Kubernetes any devices that would otherwise remain there after the daemon exits, and
-	// returns nil if none remain. It is called after Run returns, and also if Start was never called. It isn't called
-	// if the daemon has failed or if another daemon for this API is running on the node.
+	// Withdraw removes any devices from Kubernetes that would otherwise stay there after the daemon has exited, and
+	// returns nil if none are left. It is called after Run has returned, even if Start was never called, but not if the
+	// daemon has failed or if another daemon for this API is running on the node.
 	Withdraw(ctx context.Context) error
-	// Close releases whatever the API has opened. It is called after all tasks have ended.
+	// Close releases whatever the API has opened. It is called once all tasks have ended.
 	Close() error
 
-	// Policy returns the inventory's policy for these settings and cordons, including the devices' names. It is also
+	// Policy returns the inventory's policy for these settings and cordons, including how devices are named. It is also
 	// called before Start.
 	Policy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy
-	// Reregister makes the daemon register with the kubelet again.
+	// Reregister makes the API register with the kubelet again.
 	Reregister()
 	// Holders returns who uses which device. It may block until ctx is done.
 	Holders(ctx context.Context) inventory.Holdings
 	// Resources returns the resources under which devices are advertised.
 	Resources() []metrics.Resource
-	// Alive returns an error if a main goroutine is hanging.
+	// Alive returns an error if one of the API's main goroutines hangs.
 	Alive() error
 	// Ready returns nil once Kubernetes has the devices.
 	Ready() error
@@ -61,7 +61,7 @@ type Daemon struct {
 	Log     *zap.Logger
 	Metrics *metrics.Metrics
 	Open    func() (API, error) // opens the API at startup
-	Guest   bool                // doesn't advertise devices, so it may run without the node lock, alongside the owner
+	Guest   bool                // doesn't advertise devices, so it can run without the node lock, alongside the owner
 
 	Loader  *config.Loader   // the loader that loaded Config; nil if there are no files
 	Hangups <-chan os.Signal // SIGHUP; nil if Serve shouldn't handle it
@@ -69,8 +69,8 @@ type Daemon struct {
 	toggle  func()           // toggles the debug level; not used if toggles is nil
 }
 
-// Serve opens the daemon's parts and starts their tasks. It then keeps the inventory's policy up to date until ctx is
-// done or a task fails.
+// Serve opens everything that the daemon needs and starts its tasks. It then keeps the inventory's policy up to date
+// until ctx is done or a task fails.
 func (d *Daemon) Serve(ctx context.Context) (failed error) {
 	defer backlog.FlushOnPanic(d.Log)
 	if err := checkStateDir(ctx, d.Config.StateDir, d.Kind); err != nil {
@@ -92,7 +92,7 @@ func (d *Daemon) Serve(ctx context.Context) (failed error) {
 	}
 	defer func() { // after all tasks have ended
 		withdraw := api.Withdraw
-		if failed != nil || ctx.Err() == nil { // after a panic, the tasks are still running and could advertise the devices again
+		if failed != nil || ctx.Err() == nil { // after a panic, tasks are still running and might advertise devices again
 			withdraw = nil
 		}
 		r.owned.Leave(ctx, withdraw)

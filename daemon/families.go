@@ -23,7 +23,7 @@ func Families(cfg config.Config) []inventory.Family {
 	return slices.DeleteFunc(AllFamilies(cfg), func(f inventory.Family) bool { return !slices.Contains(cfg.Families, f.Name()) })
 }
 
-// AllFamilies returns all card families, even those that are off. To add a family, add a line here.
+// AllFamilies returns all card families, even those that are disabled. To add a family, add a line here.
 func AllFamilies(cfg config.Config) []inventory.Family {
 	return []inventory.Family{
 		dfl.Family(kindOf[cfg.Mode]),
@@ -34,11 +34,11 @@ func AllFamilies(cfg config.Config) []inventory.Family {
 	}
 }
 
-// kindOf maps modes to the kind of unit that a device is. In modes that aren't listed, a device is a port.
+// kindOf says, for each mode, what kind of unit a device is. In all other modes, a device is a port.
 var kindOf = map[string]port.Kind{offer.Region: port.PerFME, offer.RegionDevel: port.PerFMEWithNode}
 
-// signals returns the signals of the families enabled in any mode, because the mode may change while the watcher is
-// running.
+// signals returns the signals for all families that are enabled in any mode, because the mode may change while the
+// watcher is running.
 func signals(cfg config.Config) (all inventory.Signals) {
 	for _, cfg.Mode = range offer.Modes() {
 		for _, f := range Families(cfg) {

@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// openLedger opens the ledger. A guest doesn't share the owner's ledger.
+// openLedger opens the ledger. A guest gets one that isn't stored on disk, because the file is the owner's.
 func (r *run) openLedger(ctx context.Context) {
 	cfg := ledger.Config{
 		Dir: r.cfg.StateDir, Machine: machine(r.cfg.SysfsRoot), Metrics: r.Metrics,
@@ -35,14 +35,15 @@ func (r *run) openLedger(ctx context.Context) {
 	r.ledger = ledger.Open(context.WithoutCancel(ctx), cfg, r.Log)
 }
 
-// exempt reports whether a card is allowed to be absent: it is cordoned or excluded, or its family isn't in use.
+// exempt reports whether a card is allowed to be absent because it is cordoned or excluded, or because its family isn't
+// in use.
 func exempt(cfg config.Config, cordons []cordon.Cordon, address, family string) bool {
 	return cordon.Find(cordons, address) != nil || cfg.Exclude[address] ||
 		!slices.ContainsFunc(Families(cfg), func(f inventory.Family) bool { return f.Name() == family })
 }
 
-// onBus reports whether there is a PCI function with these IDs at the address. An empty pciID matches any function. If
-// onBus can't tell because the process is out of memory or descriptors, it returns true.
+// onBus reports whether there is a PCI function with this PCI ID at the address. An empty pciID matches any function.
+// If onBus can't tell because the process is out of memory or file descriptors, it returns true.
 func onBus(sysfsRoot, address, pciID string) bool {
 	dir := functionAt(sysfsRoot, address)
 	if dir == "" {
@@ -61,7 +62,7 @@ func onVFIO(sysfsRoot, address, pciID string) bool {
 	return err == nil && driver == "vfio-pci"
 }
 
-// functionAt returns the directory of the PCI function at the address, or "" if address isn't a PCI address.
+// functionAt returns the directory of the PCI function at this address, or "" if it isn't a PCI address.
 func functionAt(sysfsRoot, address string) string {
 	address, err := sysfs.ParseAddress(address)
 	if err != nil {
@@ -71,7 +72,7 @@ func functionAt(sysfsRoot, address string) string {
 }
 
 // machine returns the machine's ID from the firmware, or "" if there is none. Unlike the host's machine-id, it can be
-// read in a container and doesn't move with the disk.
+// read in a container and doesn't move to another machine with the disk.
 func machine(sysfsRoot string) string {
 	text, err := os.ReadFile(filepath.Join(sysfsRoot, "class/dmi/id/product_uuid"))
 	if err != nil {

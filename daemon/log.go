@@ -17,14 +17,14 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/throttle"
 )
 
-// NewLogger returns a logger that writes lines to w, either as JSON objects or as text. Logging blocks until the line
-// has been written.
+// NewLogger returns a logger that writes to w, either as JSON or as text. Logging blocks until the line has been
+// written.
 func NewLogger(cfg config.Config, w io.Writer) *zap.Logger {
 	return newZap(zapcore.NewCore(newEncoder(cfg, w), zapcore.Lock(zapcore.AddSync(w)), levelOf(cfg)))
 }
 
-// Log is a daemon's log. It suppresses and counts repeated warnings. The debug level can be switched on and off at any
-// time. Logging never blocks.
+// Log is a daemon's log. It suppresses and counts repeated warnings, and the debug level can be switched on and off at
+// any time. Logging never blocks.
 type Log struct {
 	*zap.Logger
 	level zap.AtomicLevel
@@ -34,7 +34,7 @@ type Log struct {
 }
 
 // OpenLog returns a log that writes to w and counts the lines it drops in m. The caller must call [Log.Close] before
-// exiting. OpenLog makes the process ignore SIGPIPE: if the log's reader closes the pipe, lines are lost, but the
+// exiting. OpenLog makes the process ignore SIGPIPE, so if the log's reader closes the pipe, lines are lost but the
 // daemon keeps running.
 func OpenLog(cfg config.Config, w io.Writer, m *metrics.Metrics) *Log {
 	signal.Ignore(syscall.SIGPIPE)
@@ -48,11 +48,11 @@ func OpenLog(cfg config.Config, w io.Writer, m *metrics.Metrics) *Log {
 	return l
 }
 
-// Close waits until all lines have been written, but at most half a second if the log's reader has stalled. Lines
-// logged after that are dropped.
+// Close waits until all lines have been written, or for half a second if the log's reader has stalled. Lines logged
+// after that are dropped.
 func (l *Log) Close() { l.lines.Close() }
 
-// Toggle switches the debug level on or off. It logs the change while debug is on, so that the line is always written.
+// Toggle switches the debug level on or off. It logs the change while debug is on so that the line is always written.
 func (l *Log) Toggle() {
 	old, next := l.level.Level(), zapcore.DebugLevel
 	if old == zapcore.DebugLevel {

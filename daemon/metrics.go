@@ -11,8 +11,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// stateOf returns the functions that provide the values of the gauges. If showHolders is true, they include the
-// devices' holders.
+// stateOf returns the functions that provide the gauges' values. If showHolders is true, they include the devices'
+// holders.
 func stateOf(mode, config func() string, inv *inventory.Inventory, api API, cards func() []metrics.Card, sensed func() map[string]sensors.Card, showHolders bool) metrics.State {
 	s := metrics.State{
 		Mode: mode, Config: config,
@@ -83,7 +83,7 @@ func holdersOf(holdings map[string][]inventory.Holding) []metrics.Holder {
 	return all
 }
 
-// measured converts a device to the form used in metrics.
+// measured converts a device to the type used for metrics.
 func measured(d *inventory.Device) metrics.Device {
 	m := metrics.Device{
 		ID: d.ID, PCI: d.PCIAddress, PCIID: d.PCIID, Family: d.Family, Resource: d.OfferedAs, NUMANode: d.NUMANode,

@@ -10,13 +10,13 @@ import (
 	"b-com.com/accelerator-device-plugin/offer"
 )
 
-// namingVersion must be increased when a new version of the program gives devices different ids or names for the same
-// settings, or gives containers different device nodes. This keeps the two versions from advertising devices side by
+// namingVersion must be incremented when a new version of the program gives devices different ids or names for the same
+// settings, or gives containers different device nodes. That keeps the two versions from advertising devices side by
 // side during an upgrade.
 const namingVersion = 1
 
 // naming holds the settings that determine which devices exist, under which names they are advertised, and which files
-// a container gets with them. A new field must be omitted from the JSON when it has its default value, so that
+// a container gets along with them. New fields must be omitted from the JSON if they have their default values, so that
 // upgrading the program doesn't change the naming.
 type naming struct {
 	Version int
@@ -37,8 +37,8 @@ type naming struct {
 	Rules                           []string
 }
 
-// Naming returns the naming of a daemon with these settings and this API. Two daemons can advertise a node's devices at
-// the same time only if they have the same naming.
+// Naming returns the naming of a daemon with these settings and this API. Two daemons can only advertise a node's
+// devices at the same time if they have the same naming.
 func Naming(cfg config.Config, api string) owner.Naming {
 	n := naming{
 		Version: namingVersion, API: api,

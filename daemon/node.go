@@ -18,14 +18,14 @@ import (
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
-// ReadTimeout is how long reading a single card may take. A healthy card takes microseconds, and a card behind a slow
-// BMC takes tens of milliseconds.
+// ReadTimeout is how long reading a single card may take. A healthy card takes microseconds, and one behind a slow BMC
+// takes tens of milliseconds.
 const ReadTimeout = 2 * time.Second
 
 // holdersInterval is how often holders are queried while a device's state depends on the answer.
 const holdersInterval = 10 * time.Second
 
-// NewLoader returns a loader that accepts the names of all families and of their health rows in settings. These include
+// NewLoader returns a loader that accepts the names of all families and their health rows in settings, even for
 // disabled families, so that a family can be disabled without changing other settings.
 func NewLoader() *config.Loader {
 	var v config.Vocabulary
@@ -38,7 +38,7 @@ func NewLoader() *config.Loader {
 	return config.New(v)
 }
 
-// OfferNaming returns how resources are named.
+// OfferNaming returns the rules by which resources are named.
 func OfferNaming(cfg config.Config) offer.Naming {
 	return offer.Naming{
 		Mode: cfg.Mode, ResourceName: cfg.ResourceName, Namespace: cfg.ResourceNamespace, Rules: cfg.Resources,
@@ -52,8 +52,8 @@ type Node struct {
 	Inventory *inventory.Inventory
 }
 
-// OpenNode opens a watcher's event sources and returns the watcher with a new inventory. No event is missed from then
-// on, even if the inventory starts later. The watcher and the inventory may use different logs.
+// OpenNode returns a watcher, whose event sources it opens, and a new inventory. From then on, no event is missed, even
+// if the inventory starts later. The watcher and the inventory can use different logs.
 func OpenNode(cfg config.Config, watched inventory.Config, watcherLog, inventoryLog *zap.Logger) (*Node, error) {
 	host, err := OpenHost(cfg)
 	if err != nil {
@@ -83,7 +83,7 @@ func Watching(cfg config.Config, m *metrics.Metrics) inventory.Config {
 	}
 }
 
-// DevicePolicy returns the inventory's policy for the settings and mode in cfg, and for the cordons.
+// DevicePolicy returns the inventory's policy for the settings and mode in cfg and for the cordons.
 func DevicePolicy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy {
 	p := inventory.Policy{
 		Mode: cfg.Mode, Families: Families(cfg), AnyAFU: OfferNaming(cfg).AnyAFU(),

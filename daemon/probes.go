@@ -12,7 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 )
 
-// switchable holds the functions behind /healthz, /readyz and /devices, which change once the daemon owns the node.
+// switchable holds the functions behind /healthz, /readyz and /devices. They change once the daemon owns the node.
 type switchable struct {
 	owned   *owner.Node
 	serving atomic.Pointer[httpd.Answers]
@@ -21,8 +21,8 @@ type switchable struct {
 func (s *switchable) use(a httpd.Answers) { s.serving.Store(&a) }
 
 // now returns the current functions. A daemon that is waiting for the node is alive, but doesn't have any devices. It
-// isn't ready, unless it is waiting for a daemon for its API with a different naming: during an upgrade, Kubernetes
-// stops that daemon only after this one is ready.
+// isn't ready, unless it is waiting for a daemon for the same API with a different naming, because during an upgrade,
+// Kubernetes doesn't stop that daemon until this one is ready.
 func (s *switchable) now() httpd.Answers {
 	if a := s.serving.Load(); a != nil {
 		return *a
@@ -48,7 +48,7 @@ func (s *switchable) answers(m *metrics.Metrics) httpd.Answers {
 		Alive:   func(ctx context.Context) error { return s.now().Alive(ctx) },
 		Ready:   func(ctx context.Context) error { return s.now().Ready(ctx) },
 		Notes: func() (all []string) {
-			if err := s.owned.Waiting(); err != nil { // the daemon may be ready although it is waiting
+			if err := s.owned.Waiting(); err != nil { // the daemon may be ready even though it is waiting
 				all = append(all, err.Error())
 			}
 			return append(all, s.now().Notes()...)
@@ -71,7 +71,7 @@ func answers(n *Node, api API, shown *stateSource) httpd.Answers {
 	}
 }
 
-// alive returns an error if the watcher's, the inventory's or the API's main goroutine is hanging.
+// alive returns an error if a main goroutine of the watcher, the inventory or the API hangs.
 func (n *Node) alive(ctx context.Context, api API) error {
 	var loop error
 	if n.Inventory.Alive(ctx) != nil {

@@ -12,11 +12,11 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
 )
 
-// openWithin is how long startup waits for the state directory's file system. After that, [owner.Node.Take] continues
-// to wait.
+// openWithin is how long the daemon waits for the state directory's file system at startup. After that,
+// [owner.Node.Take] keeps waiting.
 const openWithin = 5 * time.Second
 
-// checkStateDir creates the state directory if it doesn't exist. It returns an error if this process doesn't run as
+// checkStateDir creates the state directory if it doesn't exist. It returns an error if this process isn't running as
 // root and isn't allowed to use the directory, because waiting wouldn't help. Other errors may go away, so they are
 // left to [owner.Node.Take], which logs them and tries again.
 func checkStateDir(ctx context.Context, dir, kind string) error {
@@ -37,14 +37,14 @@ func checkStateDir(ctx context.Context, dir, kind string) error {
 	return withoutRights(err, uid, kind)
 }
 
-// withoutRights returns an error that lists the settings to change if err means that the user isn't allowed to use the
-// state directory. Otherwise it returns nil. kind is the daemon's API.
+// withoutRights returns an error that says which settings to change if err means that the user isn't allowed to use the
+// state directory, and nil otherwise. kind is the daemon's API.
 func withoutRights(err error, uid int, kind string) error {
 	foreign := (*privatedir.OwnerError)(nil)
 	switch {
 	case errors.As(err, &foreign):
-		// Leave out the chown that the original error suggests: it would take the directory away from a daemon that
-		// runs as root.
+		// Leave out the chown that the original error suggests, because it would take the directory away from a daemon
+		// that runs as root.
 		err = fmt.Errorf("%s: found owner uid %d, want %d", foreign.Path, foreign.UID, uid)
 	case !errors.Is(err, fs.ErrPermission):
 		return nil

@@ -25,8 +25,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// run is the state of one call to [Daemon.Serve]. It belongs to Serve's goroutine; tasks get what they need when they
-// start.
+// run is the state of a call to [Daemon.Serve]. It belongs to Serve's goroutine; tasks get what they need when they are
+// started.
 type run struct {
 	*Daemon
 	tasks  *errgroup.Group
@@ -35,7 +35,7 @@ type run struct {
 	owned  *owner.Node
 
 	cfg     config.Config // the newest settings, from the files and the annotation
-	modes   chan string   // modes from the annotation; if it is nil, the mode comes from the settings
+	modes   chan string   // modes from the annotation; nil if the mode comes from the settings
 	live    *liveSettings
 	changed chan config.Files
 	probes  *switchable
@@ -46,24 +46,24 @@ type run struct {
 	node     *Node
 	inForce  *latest.Value[config.Config]
 
-	// used holds the settings in force. While another daemon advertises the devices under their old names, only changes
-	// in cfg that don't affect the names take effect.
+	// used holds the settings in force. As long as another daemon advertises the devices under their old names, only
+	// those changes in cfg take effect that don't affect the names.
 	used    config.Config
 	retry   <-chan time.Time // when to call rename again; nil if the names match cfg
 	renamed <-chan time.Time // fires when the old names have been withdrawn
 }
 
 // withdrawn is how long it takes for the last lists with the old names to reach Kubernetes. After that, waiting daemons
-// may advertise the devices under the new names. The inventory immediately withdraws all devices whose names may
-// change.
+// can advertise the devices under the new names. The inventory withdraws all devices whose names may change
+// immediately.
 const withdrawn = time.Second
 
-// serve starts all tasks, and keeps the policy up to date until ctx is done. It then returns nil, possibly while the
+// serve starts all tasks, and then keeps the policy up to date until ctx is done. It returns nil, possibly while the
 // tasks are still running.
 //
-// The mode is chosen before the node is taken, because it is part of the naming, and before the first card is read,
-// because a later change would leave the kubelet with both modes' resources. Nothing is read or advertised before the
-// node is taken.
+// The mode is chosen before the node lock is acquired, because it is part of the naming, and before the first card is
+// read, because if it changed later, the kubelet would be left with both modes' resources. Nothing is read or
+// advertised until the daemon has the node lock.
 func (r *run) serve(ctx context.Context) error {
 	if err := r.prepare(ctx); err != nil {
 		return err
@@ -108,12 +108,12 @@ func (r *run) prepare(ctx context.Context) error {
 	if address, answers := r.cfg.HTTPAddress, r.probes.answers(r.Metrics); address != "" {
 		r.task(ctx, "http", func(ctx context.Context) error { return httpd.Run(ctx, address, answers, r.Log) })
 	}
-	// A daemon that is waiting because of its naming is ready. So check now for anything that would make it fail later.
+	// A daemon that is waiting because of its naming is ready, so check now for anything that would make it fail later.
 	_, err := OpenHost(r.cfg)
 	return err
 }
 
-// chooseMode waits briefly for the mode from the node's annotation. It returns false if ctx is done.
+// chooseMode waits briefly for the mode in the node's annotation. It returns false if ctx is done.
 func (r *run) chooseMode(ctx context.Context) bool {
 	if r.client == nil || !r.cfg.NodeAnnotation {
 		return true
@@ -149,8 +149,8 @@ func (r *run) followSettings(ctx context.Context) {
 	}
 }
 
-// takeNode takes the node lock. It blocks until every daemon for the other API, and every daemon whose naming differs
-// from the newest settings, has exited. It returns false if ctx is done. A guest doesn't take the lock.
+// takeNode acquires the node lock. It waits until every daemon for the other API, and every daemon whose naming doesn't
+// match the newest settings, has exited. It returns false if ctx is done. A guest doesn't acquire the lock.
 func (r *run) takeNode(ctx context.Context) bool {
 	for !r.Guest {
 		var wanted atomic.Int64
@@ -185,7 +185,7 @@ func (r *run) takeNode(ctx context.Context) bool {
 	return true
 }
 
-// openNode opens the node's inventory, which isn't running yet, and hands it to the API. It returns the function that
+// openNode opens the node's inventory, without running it yet, and passes it to the API. It returns the function that
 // tells the inventory who uses which device.
 func (r *run) openNode(ctx context.Context) (holders func(context.Context) inventory.Holdings, err error) {
 	opened := make(chan *cordon.Book, 1)
@@ -223,7 +223,7 @@ func (r *run) startTasks(ctx context.Context, holders func(context.Context) inve
 		c, changed := inForce.Load()
 		return sensors.Settings{Which: c.Sensors, Interval: c.SensorInterval}, changed
 	}}, r.Log)
-	if !r.Guest { // a guest leaves the sensors and the metrics of the devices to the node's owner
+	if !r.Guest { // a guest leaves the sensors and the devices' metrics to the node's owner
 		r.task(ctx, "sensors", sensed.Run)
 		mode := func() string {
 			c, _ := inForce.Load()
@@ -304,7 +304,7 @@ func (r *run) followChanges(ctx context.Context) {
 	}
 }
 
-// apply puts the newest settings in force, as far as the node's naming allows.
+// apply puts the newest settings into force, as far as the node's naming allows.
 func (r *run) apply(ctx context.Context) {
 	next := r.cfg
 	if !r.rename(ctx) {
@@ -313,7 +313,7 @@ func (r *run) apply(ctx context.Context) {
 	r.use(next)
 }
 
-// use puts settings in force.
+// use puts settings into force.
 func (r *run) use(next config.Config) {
 	logMode(r.Log, r.used.Mode, next.Mode)
 	r.used = next
@@ -321,8 +321,8 @@ func (r *run) use(next config.Config) {
 	r.node.Inventory.Use(r.api.Policy(next, r.book.List()))
 }
 
-// rename switches the node to the newest settings' naming and reports whether it succeeded. If it didn't, r.retry fires
-// when it is time to try again.
+// rename switches the node to the naming from the newest settings, and reports whether that succeeded. If it didn't,
+// r.retry fires when it is time to try again.
 func (r *run) rename(ctx context.Context) bool {
 	former := r.owned.Naming()
 	if !r.Guest && !r.owned.Rename(ctx, Naming(r.cfg, r.Kind)) {

@@ -30,7 +30,7 @@ type liveSettings struct {
 	metrics *metrics.Metrics
 }
 
-// openSettings returns the settings that the loader has loaded. If loader is nil, there are no files.
+// openSettings returns live settings that start with what the loader has loaded. If loader is nil, there are no files.
 func openSettings(loader *config.Loader, cfg config.Config, log *zap.Logger, m *metrics.Metrics) *liveSettings {
 	if loader == nil {
 		loader = &config.Loader{Config: cfg}
@@ -62,13 +62,13 @@ func (l *liveSettings) follow(ctx context.Context, to chan<- config.Files) error
 	return nil
 }
 
-// changed calls take unless the files are equal to the last ones read, or older. They are older if SIGHUP has made the
-// daemon read newer files in the meantime. changed reports whether take changed cfg.
+// changed calls take unless the files are the same as the last ones that were read, or older, which happens if SIGHUP
+// has made the daemon read newer ones in the meantime. It reports whether take changed cfg.
 func (l *liveSettings) changed(cfg *config.Config, files config.Files) bool {
 	return !files.Before(l.read) && !files.Equal(l.read) && l.take(cfg, files)
 }
 
-// take copies the settings that don't need a restart from the files to cfg, and returns true. If the files aren't
+// take copies those settings that don't need a restart from the files to cfg, and returns true. If the files aren't
 // valid, it logs the error, leaves cfg unchanged and returns false.
 func (l *liveSettings) take(cfg *config.Config, files config.Files) bool {
 	differ := !files.Equal(l.read)
@@ -94,7 +94,7 @@ func (l *liveSettings) take(cfg *config.Config, files config.Files) bool {
 	return true
 }
 
-// applied stores and logs that the last files read are in force.
+// applied records and logs that the last files that were read are now in force.
 func (l *liveSettings) applied(cfg config.Config, restart []string) {
 	hash := l.read.Hash()
 	l.state.Store(control.Settings{Hash: hash, Applied: time.Now(), Restart: append([]string{}, restart...)})

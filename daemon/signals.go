@@ -23,8 +23,8 @@ func (d *Daemon) Live(ctx context.Context, log *Log) error {
 	defer signal.Stop(hangups)
 	defer signal.Stop(toggles)
 	d.Hangups, d.toggles, d.toggle = hangups, toggles, log.Toggle
-	// Few objects live long, so frequent collections are cheap, and they save the device plugin about 2 MiB of resident
-	// memory. GOGC in the environment takes precedence.
+	// Few objects live long, so frequent garbage collections are cheap, and they save the device plugin about 2 MiB of
+	// resident memory. GOGC in the environment takes precedence.
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(50)
 	}

@@ -41,7 +41,7 @@ type stateSource struct {
 }
 
 // list returns the devices and their holders. complete reports whether every card has been read or has timed out. If
-// err isn't nil, some holders are unknown.
+// err is non-nil, some holders are unknown.
 func (s *stateSource) list(ctx context.Context) (list view.List, complete bool, err error) {
 	cfg, _ := s.inForce.Load()
 	snapshot := s.complete(ctx)
@@ -55,8 +55,8 @@ func (s *stateSource) list(ctx context.Context) (list view.List, complete bool, 
 	}, snapshot.Complete, use.Problem()
 }
 
-// complete returns the newest snapshot. Shortly after startup it blocks until each card has been read or has timed out,
-// because an earlier snapshot would lack cards.
+// complete returns the newest snapshot. Shortly after startup, it waits until each card has been read or has timed out,
+// because before that, the snapshot would be missing cards.
 func (s *stateSource) complete(ctx context.Context) inventory.Snapshot {
 	ctx, cancel := context.WithDeadline(ctx, s.started.Add(ReadTimeout+time.Second))
 	defer cancel()
@@ -104,7 +104,7 @@ func (s *stateSource) follow(ctx context.Context) error {
 		_, settings := s.settings.Load()
 		cordons := s.cordons.Changed()
 		_, missing := s.missing()
-		s.changes.Raise() // after the loads, so that no change before them is missed
+		s.changes.Raise() // do this after loading everything, so that no earlier change is missed
 		select {
 		case <-ctx.Done():
 			return nil
@@ -117,8 +117,8 @@ func (s *stateSource) follow(ctx context.Context) error {
 	}
 }
 
-// IdleRules returns the rules that don't match any device. Such a rule is wrong, is for cards that this node doesn't
-// have, or comes after a rule that matches the same devices.
+// IdleRules returns the rules that don't apply to any device, because they are wrong, are for cards that this node
+// doesn't have, or come after another rule that matches the same devices.
 func IdleRules(naming offer.Naming, devices []*inventory.Device) []string {
 	used := make(map[int]bool)
 	for _, d := range devices {

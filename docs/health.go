@@ -18,11 +18,11 @@ var health string
 // Reason is a row in one of the tables of reasons in health.md.
 type Reason struct {
 	Names    []string // NAME or NAME=VALUE
-	Device   string   // what the reason makes the device: "unhealthy", …
+	Device   string   // what the device is because of the reason: "unhealthy", …
 	ReadFrom string
 	Places   []string // the directories that the paths in ReadFrom are relative to
 	Meaning  string   // what the reason means, and the remedy
-	Sections []string // the sections of health.md that Meaning refers to, each with its heading
+	Sections []string // the sections of health.md that Meaning refers to, including their headings
 }
 
 var (
@@ -30,7 +30,7 @@ var (
 	name     = regexp.MustCompile("`([^`]+)`")
 	emphasis = regexp.MustCompile(`(^|\s)\*(\w[^*]*)\*`)
 	link     = regexp.MustCompile(`\[([^]]+)\]\(([^)#]*)(#[^)]*)?\)`)
-	// place matches the beginning of a path. The alternatives after root/ are files of the port.
+	// place matches the beginning of a path. The alternatives after root/ are the port's files.
 	place = regexp.MustCompile("`(mgmt/|fme/|pci/|slot/|root/)|`(?:afu_id|errors/errors|power_state)`|the port's directory")
 )
 
@@ -66,7 +66,7 @@ func Reasons() []Reason {
 	return all
 }
 
-// placesIn returns the items of the list that precedes the first table, by name: "the port", "fme/" and so on.
+// placesIn returns the items of the list before the first table, by name: "the port", "fme/" and so on.
 func placesIn(section string) map[string]string {
 	list, _, _ := strings.Cut(section, "\n| ")
 	_, list, _ = strings.Cut(list, "\n- ")
@@ -80,8 +80,8 @@ func placesIn(section string) map[string]string {
 	return places
 }
 
-// Explain returns the rows about a reason, NAME or NAME=VALUE: the rows with exactly this reason or, if there are none,
-// the rows with its NAME. For recovering=NAME, the rows about NAME follow.
+// Explain returns the rows about a reason, which is NAME or NAME=VALUE: the rows that have exactly this reason or, if
+// there are none, those that have its NAME. For recovering=NAME, these are followed by the rows about NAME.
 func Explain(reason string) (found []Reason) {
 	of := func(r string) string { name, _, _ := strings.Cut(r, "="); return name }
 	for _, same := range []func(string) bool{
@@ -150,7 +150,7 @@ func Text(reason string) (string, error) {
 	return strings.Join(parts, "\n"), nil
 }
 
-// Names returns the NAMEs of all reasons, in the order of the tables.
+// Names returns the NAMEs of all reasons, in the same order as in the tables.
 func Names() (names []string) {
 	for _, r := range Reasons() {
 		for _, n := range r.Names {
@@ -162,8 +162,7 @@ func Names() (names []string) {
 	return names
 }
 
-// section returns the section of health.md with this anchor, without its subsections. It returns "" if the section is a
-// table of reasons.
+// section returns the section of health.md with this anchor, without subsections, or "" if it is a table of reasons.
 func section(anchor string) string {
 	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)\n`).FindAllStringSubmatchIndex(health, -1) {
 		title := health[m[2]:m[3]]
@@ -179,8 +178,8 @@ func section(anchor string) string {
 	return ""
 }
 
-// unfolded replaces the rows of tables in text with paragraphs, because their cells can be longer than a terminal line.
-// A paragraph consists of the first cell and then the others, each after the title of its column.
+// unfolded replaces table rows in text with paragraphs, because their cells can be longer than a line in a terminal. A
+// paragraph consists of the first cell followed by all others, each preceded by its column's title.
 func unfolded(text string) string {
 	var out []string
 	var titles []string
@@ -206,8 +205,8 @@ func unfolded(text string) string {
 	return strings.Join(out, "\n")
 }
 
-// plain returns text without Markdown markup. It replaces links to other pages with their paths, and removes links
-// within the page.
+// plain returns text without Markdown markup. Links to other pages are replaced with their paths, and links within the
+// page are removed.
 func plain(text string) string {
 	text = strings.NewReplacer("`", "", "**", "").Replace(text)
 	text = emphasis.ReplaceAllString(text, "$1$2")

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// maxPending is the maximum number of hints kept while the loop is busy. If there are more, a single hint for
-// everything replaces them.
+// maxPending limits how many hints are kept while the loop is busy. Beyond that, they are replaced by a single hint for
+// everything.
 const maxPending = 4096
 
-// hints merges hints until the loop takes them. It is safe for concurrent use. poke has a buffer of one.
+// hints merges hints until the loop takes them. It is safe for concurrent use. The poke channel has a buffer of one.
 type hints struct {
 	poke chan struct{}
 
@@ -18,11 +18,11 @@ type hints struct {
 	pending pending
 }
 
-// pending is a set of merged hints, each with the arrival time of the first hint that was merged into it.
+// pending is a set of merged hints, each with the arrival time of the first one merged into it.
 type pending struct {
 	everything bool
-	at         time.Time // of the first hint for everything
-	source     string    // of that hint
+	at         time.Time // when the first hint for everything arrived
+	source     string    // that hint's source
 	cards      map[string]Hint
 	nodes      map[string]Hint
 	policy     *Policy  // the newest policy, or nil if it is unchanged
@@ -55,7 +55,7 @@ func (h *hints) forget(card string) {
 func (h *hints) wake() {
 	select {
 	case h.poke <- struct{}{}:
-	default: // already poked: the loop will take the merged hints
+	default: // already poked; the loop will take the merged hints
 	}
 }
 
@@ -79,8 +79,8 @@ func (p *pending) merge(hint Hint) {
 	if len(p.cards)+len(p.nodes) > maxPending {
 		p.all(hint)
 		p.nodes = nil
-		// Keep the hints that the kernel gave up recovering a card, because a listing wouldn't show that. There is at
-		// most one per PCI device.
+		// Keep the hints saying that the kernel gave up recovering a card, because a listing wouldn't reveal that.
+		// There is at most one such hint per PCI device.
 		maps.DeleteFunc(p.cards, func(_ string, h Hint) bool { return !h.RecoveryFailed })
 	}
 }

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Change describes how one device differs between two snapshots. Its devices are immutable.
+// Change describes how one device differs between two snapshots. Old and New are immutable.
 type Change struct {
 	ID  string
 	Old *Device // nil if the device wasn't listed
 	New *Device // nil if the device is no longer listed
 }
 
-// Changes compares two lists of devices, both sorted by id, and returns one change for each device that differs, sorted
-// by id. A reader that skips snapshots compares the newest snapshot with the one that it used last.
+// Changes compares two lists of devices, both sorted by id, and returns one change for each device that differs, also
+// sorted by id. A reader that skips snapshots should compare the newest snapshot with the last one it used.
 func Changes(before, after []*Device) []Change {
 	var all []Change
 	for len(before) > 0 || len(after) > 0 {

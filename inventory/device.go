@@ -32,7 +32,7 @@ func (h Health) String() string {
 	return fmt.Sprintf("health(%d)", uint8(h))
 }
 
-// Condition is a problem with a device, found by a reading.
+// Condition is a problem with a device that a reading has found.
 type Condition struct {
 	Reason string // NAME or NAME=VALUE
 	Health Health // severity: Degraded or Unhealthy
@@ -41,17 +41,18 @@ type Condition struct {
 	Row string
 	// Passing marks a condition that is normal for a limited time. Until it has lasted for [Config.ReprogramTimeout],
 	// it isn't a fault and doesn't count as a turn ([Config.FlapLimit]), even if Health is Unhealthy. After that, the
-	// device is unhealthy. The durations of conditions that are Unhealthy from the start are added up over the last
+	// device is unhealthy. For conditions that are Unhealthy from the start, what counts is their total duration within
 	// [Config.FlapWindow].
 	Passing bool
-	// Dead means that the card, or this part of it, doesn't answer at all.
+	// Dead means that the card, or this part of it, doesn't respond at all.
 	Dead bool
-	// Err is not nil if a file couldn't be read or its value isn't valid. It is logged, but isn't part of the device.
+	// Err is non-nil if a file couldn't be read or its value isn't valid. It is logged but not published with the
+	// device.
 	Err error
 }
 
-// Device is one FPGA port, one FME with all its ports, the functions of one IOMMU group, or one unit of a
-// pool. It is immutable once published.
+// Device is an FPGA port, an FME with all its ports, the functions in an IOMMU group, or one unit of a pool. It is
+// immutable once published.
 type Device struct {
 	// ID is unique on the node and stays the same across re-enumeration. It is the PCI address as lspci prints it, with
 	// -pN appended for hardware port N > 0. Pool devices have numbers instead.
@@ -61,30 +62,31 @@ type Device struct {
 	Health  Health
 	Reasons []string // worst first; empty if the device is healthy
 	// Fault means that the device is unhealthy because of a current hardware problem. Administrative and passing
-	// reasons, the recovery hold, the quarantine and the device's removal are not faults.
+	// reasons, the recovery hold, the quarantine and removal of the device aren't faults.
 	Fault bool
-	// Cause is the worst current hardware problem: the reason for the fault, or why the device is degraded. It is "" if
-	// all reasons are administrative, passing or over. While a card is being pulled, it briefly has extra reasons
-	// ([IsRemovalStep]). One of these is the cause only if no other reason, current or in the recovery hold, is as bad.
+	// Cause is the worst current hardware problem: the one that makes the device faulty or degraded. It is "" if all
+	// reasons are administrative, passing or over. While a card is being pulled, it briefly has extra reasons
+	// ([IsRemovalStep]). One of these becomes the cause only if no other reason, whether current or in the recovery
+	// hold, is as bad.
 	Cause string
 
-	// Memory is what the next daemon needs to judge the device as this daemon does ([Config.Remembered]). It is nil if
-	// there is nothing to remember.
+	// Memory is what the next daemon needs in order to judge the device the same way ([Config.Remembered]). It is nil
+	// if there is nothing to remember.
 	Memory *Memory
 
 	// OfferedAs is the name of the resource that the device belongs to, from [Policy.Name], or "" if the device isn't
-	// offered. A device that is held under another name keeps that name and is unhealthy until it is free.
+	// offered. A device that is still held under another name keeps that name and is unhealthy until it is free.
 	OfferedAs string
 
 	PCIAddress string // DDDD:BB:DD.F in lower-case hex; "" if there is none
 	Facts
 }
 
-// Facts are what a reading finds out about a unit. They are published as part of its device.
+// Facts is what a reading finds out about a unit. It is published as part of the unit's device.
 type Facts struct {
 	PCIID string // VVVV:DDDD:SSSS:SSSS, vendor, device and subsystem in lower-case hex; "" if not known
-	// AnyPCIID means that a device whose PCIID changes is still the same device, because the image loaded into it
-	// determines the ids.
+	// AnyPCIID means that a device whose PCIID changes is still the same device, because its PCI ids depend on the
+	// image that is loaded into it.
 	AnyPCIID    bool
 	NUMANode    int    // -1: none
 	PortID      int    // hardware port number; -1: not known
@@ -92,7 +94,7 @@ type Facts struct {
 	InterfaceID string // 32 lower-case hex digits; "" if there is none
 
 	Nodes       []string // names of its device nodes below the device root; the ports' nodes come first
-	NodeNumbers []string // MAJOR:MINOR of each of these nodes whose number is known
+	NodeNumbers []string // MAJOR:MINOR of those nodes whose numbers are known
 	SharedNodes []string // names of nodes that are shared by several devices, such as vfio/vfio
 	Mounts      []string // files, relative to the sysfs root, that are mounted into a container at the same path as on the host
 	Parent      string   // name of the FME; "" if there is none
@@ -100,29 +102,29 @@ type Facts struct {
 	// ProgramAtStart means that the device is programmed each time a container that uses it starts.
 	ProgramAtStart bool
 
-	// Members lists the addresses of the device's other functions, sorted, in the same form as PCIAddress.
+	// Members lists the addresses of the device's other functions, sorted, in the same format as PCIAddress.
 	Members []string
-	// Attributes contains facts that are specific to the family. The keys are in lowerCamelCase. They aren't part of
-	// the device's identity.
+	// Attributes contains family-specific facts, with keys in lowerCamelCase. They aren't part of the device's
+	// identity.
 	Attributes map[string]string
 	// OnlyByRule means that the device is offered only if one of the administrator's rules gives it a resource name.
 	OnlyByRule bool
 	// AddressEnv lists the environment variables that are set to the PCI addresses of a container's devices. If a name
-	// ends with _, the resource name is appended.
+	// ends in _, the resource name is appended to it.
 	AddressEnv []string
-	// NamedByShell means that in every mode, the device is offered under its shell's name, which is made of the
-	// attributes vbnv and timestamp. A resource name from one of the administrator's rules takes precedence.
+	// NamedByShell means that the device is offered under its shell's name in every mode. The shell's name is made up
+	// of the vbnv and timestamp attributes. A resource name from one of the administrator's rules takes precedence.
 	NamedByShell bool
 }
 
-// afterRemoval returns the facts to keep about a device that has left: all except those about what a container gets.
+// afterRemoval returns the facts to keep about a device that has left: all but those that say what its container gets.
 func (f Facts) afterRemoval() Facts {
 	f.Nodes, f.NodeNumbers, f.SharedNodes, f.Mounts, f.Parent, f.ParentNodes, f.ProgramAtStart = nil, nil, nil, nil, "", nil, false
 	return f
 }
 
-// Unwanted reports whether d is offered only by a rule and no rule matches it. Such a device may be a virtual machine's
-// NIC, so its health doesn't matter.
+// Unwanted reports whether d can only be offered by a rule and no rule matches it. Its health doesn't matter, because
+// such a device may well be a virtual machine's NIC.
 func (d *Device) Unwanted() bool { return d.OnlyByRule && d.OfferedAs == "" }
 
 // MountsOf returns the paths of the device's mounts on a host whose sysfs is at sysRoot.
@@ -133,11 +135,11 @@ func (d *Device) MountsOf(sysRoot string) (paths []string) {
 	return paths
 }
 
-// The names of attributes that are used outside their family.
+// Names of attributes that are used outside their family.
 const (
 	AttributeBitstreamID      = "bitstreamId"      // the card's static region, for cards with an FME: 0x and up to 16 hex digits
 	AttributeSerialNumber     = "serialNumber"     // of the card
-	AttributePhysicalFunction = "physicalFunction" // PCI address in the form of [Device.PCIAddress]
+	AttributePhysicalFunction = "physicalFunction" // PCI address in the same format as [Device.PCIAddress]
 	AttributeVirtualFunction  = "virtualFunction"  // index of the virtual function, from 0
 	AttributeVBNV             = "vbnv"             // the shell's name: vendor, board, name and version, such as xilinx_u250_gen3x16_xdma_shell_4_1
 	AttributeTimestamp        = "timestamp"        // when the shell was built, in seconds, decimal; "0" for shells that are identified by UUIDs

@@ -7,8 +7,8 @@
 //	holder poller ───────────── answers ───┼─► node ─► reconcile ─► snapshot, changes ─► log, metrics
 //	Use ─────────────────────── policy ────┘
 //
-// The scheduler decides when each card is read. The node keeps one entry for each device id. An entry contains the unit
-// that is present, and a reservation if a container holds, or may hold, the device. reconcile decides how each entry is
+// The scheduler decides when each card is read. The node keeps one entry per device id. An entry contains the unit that
+// is present, plus a reservation if a container holds (or may hold) the device. reconcile decides how each entry is
 // published (reservation.go) and returns the changes. The node doesn't read the clock, write to the log or use
 // channels.
 //
@@ -21,54 +21,54 @@
 //
 // # Ownership
 //
-// [Inventory.Run] is the only writer. Its goroutine owns the scheduler, the poller and the node, so these need no
+// [Inventory.Run] is the only writer. Its goroutine owns the scheduler, the poller and the node, so they don't need
 // locks. Other goroutines use these methods:
 //
 //   - [Inventory.Hint] merges the hint into the pending ones and pokes the loop. It never blocks and never drops a
 //     hint.
-//   - [Inventory.Use] replaces the policy in the same way.
-//   - [Inventory.Forget] drops an absent card's history in the same way.
+//   - [Inventory.Use] replaces the policy the same way.
+//   - [Inventory.Forget] drops an absent card's history the same way.
 //   - [Inventory.Latest] returns the newest [Snapshot] and a channel that is closed when a newer one is available.
 //     Snapshots and the devices in them are immutable. A slow reader skips versions, never blocks the writer, and
 //     always ends up with the newest snapshot. [Changes] compares it with the last snapshot that the reader used.
 //   - [Inventory.Holdings] returns the newest answer about holders, which is also immutable.
-//   - [Inventory.Alive] waits until the loop answers.
+//   - [Inventory.Alive] waits for the loop to respond.
 //
 // # Readings and checks
 //
 // Cards are read in full at startup, at each resync and after a hint. Between those times, a card without conditions is
 // only checked, once every [Config.HealthInterval]: the observations from its last reading ([Reading.Observed]) are
-// compared with the current state, and the card is read only if one of them differs. A card with conditions is read
-// each time.
+// compared with the current state, and the card is read only if something differs. A card with conditions is read every
+// time.
 //
 // # What may block
 //
 // Reading sysfs may block, because an attribute may need MMIO, SPI or firmware. So each card is read in a separate
 // goroutine. A reading that doesn't return within [Config.ReadTimeout] makes the devices of that card unhealthy
-// (read-timeout). It doesn't delay other cards, and its late result is discarded. A hint for that card may start a few
-// more readings, because the card may have been replaced. The loop itself never reads a file.
+// (read-timeout). It doesn't delay other cards, and its late result is discarded. Further hints can start a few more
+// readings of that card, because it may have been replaced. The loop itself never reads a file.
 //
 // A reading or listing that fails because the daemon is out of file descriptors or memory ([sysfs.IsShortage]) is
-// discarded. Devices keep their state, and the reading is retried at the next health tick. If a shortage prevents a
-// card from being read for [Config.TombstoneGrace], its devices become unhealthy ([ReasonUnchecked]).
+// discarded. Devices keep their state, and the reading is retried at the next health tick. If a shortage keeps a card
+// from being read for [Config.TombstoneGrace], its devices become unhealthy ([ReasonUnchecked]).
 //
-// [Config.Holders] may also block. It is called in a separate goroutine, one call at a time: at each resync; soon after
-// an allocation ([Config.Given]), until an answer shows who holds the devices; and every [Config.HoldersInterval] while
-// a device is held or is waiting for an answer.
+// [Config.Holders] may also block. It is called in a separate goroutine, one call at a time: at each resync, every
+// [Config.HoldersInterval] while a device is held or is waiting for an answer, and soon after an allocation
+// ([Config.Given]), repeatedly until an answer shows who holds the devices.
 //
 // # A device that leaves
 //
-// A device that leaves is published as unhealthy immediately. If it has no holder, it is removed from the list. If it
-// has a holder, or its holders aren't known, a reservation keeps it on the list until it is free or comes back. When a
-// device is plugged into the same place, the inventory compares the two. The same device is offered after the recovery
-// hold, a different one only after the holder is gone. Without [Config.Holders] there are no reservations, and a device
-// that leaves is removed from the list immediately.
+// A device that leaves is published as unhealthy immediately. If nothing holds it, it is then removed from the list. If
+// it has a holder, or its holders aren't known, a reservation keeps it on the list until it is free or comes back. When
+// a device is plugged into the same place, the inventory compares it with the one that left. If it is the same device,
+// it is offered after the recovery hold; if not, only once the holder is gone. Without [Config.Holders] there are no
+// reservations, and a device that leaves is removed from the list immediately.
 //
 // # A restart
 //
-// A device's [Memory] contains what is needed to continue its recovery hold and its quarantine after a restart. The
-// next daemon passes it in as [Config.Remembered]; the inventory itself doesn't write any files. A device picks up its
-// history as soon as its identity is known. A different card in the slot starts without a history.
+// A device's [Memory] contains what is needed to resume its recovery hold and its quarantine after a restart. The next
+// daemon passes it in as [Config.Remembered]; the inventory itself doesn't write any files. A device gets its history
+// back as soon as its identity is known. If there is a different card in the slot, it starts with no history.
 //
 // # The mode
 //
@@ -77,14 +77,14 @@
 //
 //   - All offered devices get a reservation and are published as unhealthy ([ReasonMoving]), before the inventory asks
 //     for their holders. An allocation at that moment is therefore either rejected or included in the answer.
-//   - All cards are listed and read again through the new families. The next snapshot waits up to 250 ms for these
-//     readings.
+//   - All cards are listed and read again through the new families. The next snapshot is delayed by up to 250 ms to
+//     wait for these readings.
 //   - A device that is held under its old id or name stays listed under it until it is free. If there is no answer
 //     about holders, it stays for [Config.TombstoneGrace].
 //
 // # Families
 //
 // A [Family] lists and reads the cards that use one kind of driver. It is stateless: the node remembers the last known
-// AFU, which health files have existed, and how long a device has been unhealthy. To add a family, add a folder below
-// this one and a line to AllFamilies in package daemon.
+// AFU, which health files have existed, and how long a device has been unhealthy. To add a family, create a
+// subdirectory here and add a line to AllFamilies in package daemon.
 package inventory

@@ -24,15 +24,15 @@ type Family interface {
 	// some cards can't be listed, Cards returns the others and an error.
 	Cards(sysfs.Host) ([]string, error)
 
-	// Read reads one card. If the card does not exist or belongs to another family, it returns an error that wraps
+	// Read reads one card. If the card doesn't exist or belongs to another family, it returns an error that wraps
 	// fs.ErrNotExist. Any other error means that the card couldn't be read, and its devices keep their state. A problem
 	// with one unit is a condition of that unit, not an error. If a reading fails because of a shortage
 	// ([sysfs.IsShortage]), Read returns that error, or a reading with a condition whose Err is that error. Either way,
 	// the whole reading is discarded.
 	Read(host sysfs.Host, card string) (Reading, error)
 
-	// Outline returns the units of a card that can't be read. Like Cards, it reads only directories and links.
-	// Attribute values are marked as not known. It returns the same errors as Read.
+	// Outline returns the units of a card that can't be read. Like Cards, it reads only directories and links, so
+	// attribute values are marked as not known. It returns the same errors as Read.
 	Outline(host sysfs.Host, card string) (Reading, error)
 }
 
@@ -52,17 +52,17 @@ type Row struct {
 // Reading is the result of reading one card.
 type Reading struct {
 	// Related lists the PCI addresses of other functions whose events also concern this card, such as a virtual
-	// function's physical function. They need not exist. If a reading has no units, the functions in Related that no
+	// function's physical function. They need not exist. If the reading has no units, any functions in Related that no
 	// family has listed are also read.
 	Related []string
 	Units   []Unit // in the order of the driver's numbers; may be empty
 
-	// At each health interval, a check of the card compares Observed with the current state, in this order. If
-	// everything matches, this reading is still valid; otherwise the card is read. Changes to other files are found
-	// when the card is read after a hint, at a resync, or because it has a condition. If Observed is empty, the card is
-	// always read, never just checked.
+	// Observed is compared with the current state, in this order, when the card is checked at each health interval. If
+	// everything matches, this reading is still valid; otherwise the card is read. Changes to other files aren't
+	// noticed until the card is read after a hint, at a resync, or because it has a condition. If Observed is empty,
+	// the card is always read in full.
 	//
-	// A file that may be read only while another file has a certain value must come after that other file.
+	// If a file is only safe to read while another file has a certain value, it must come after that file.
 	Observed []sysfs.Observation
 }
 
@@ -88,7 +88,7 @@ func (r Reading) answers() bool {
 	return true
 }
 
-// Unit is the part of a card that becomes one device: a port, an FME with all its ports, the functions of an IOMMU
+// Unit is the part of a card that becomes one device: a port, an FME with all its ports, the functions in an IOMMU
 // group, or a unit of a pool. A value that couldn't be read is marked as not known. The device then keeps the last
 // known value for as long as the unit's directory exists.
 type Unit struct {
@@ -97,22 +97,22 @@ type Unit struct {
 	ID string
 	// PCIAddress is as in [Device]. It is used only if ID is not empty; otherwise the card's address is used.
 	PCIAddress string
-	// Name is the name of the unit's directory, for display. It contains a number that the driver assigns and reuses,
-	// so it doesn't identify a device.
+	// Name is the name of the unit's directory, for display. It contains a number that the driver assigns and later
+	// reuses, so it doesn't identify a device.
 	Name string
-	// Incarnation is the directory's inode number. If the directory is replaced by another one with the same name, the
-	// number changes.
+	// Incarnation is the directory's inode number. It changes if the directory is replaced by another one with the same
+	// name.
 	Incarnation uint64
 
 	// Facts are as in [Device]. An attribute that is missing from a reading keeps its value for as long as the unit's
 	// directory exists; the value "" means that there is none.
 	Facts
 	PortIDKnown      bool
-	AFUIDKnown       bool // if it is true and AFUID is "", the unit has no AFU ID
+	AFUIDKnown       bool // if true and AFUID is "", the unit has no AFU ID
 	InterfaceIDKnown bool
 
-	// Partial means that the unit has fewer ports than its FME supports: the others belong to virtual functions or
-	// haven't been created yet.
+	// Partial means that the unit has fewer ports than its FME supports, because the others belong to virtual functions
+	// or haven't been created yet.
 	Partial bool
 
 	// Conditions lists the problems with the unit and its card.
@@ -121,8 +121,8 @@ type Unit struct {
 	Counters   []Counter
 }
 
-// HealthFile is a health file that a reading has tried to read. A missing file is a condition only if it existed
-// before. A file that isn't in a reading keeps its state.
+// HealthFile is a health file that a reading tried to read. A missing file is a condition only if the file existed
+// before. Files that aren't part of a reading keep their state.
 type HealthFile struct {
 	Name   string // e.g. errors/errors; unique within the unit
 	Absent bool
@@ -131,7 +131,7 @@ type HealthFile struct {
 	Reason string // the reason if the file is gone; "" means unreadable=Name
 }
 
-// Counter is an error count that the kernel never resets. Its first value isn't a condition, but an increase is.
+// Counter is an error counter that the kernel never resets. Its first value isn't a condition, but any increase is.
 type Counter struct {
 	Name   string // unique within the unit
 	Value  uint64

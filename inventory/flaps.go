@@ -2,19 +2,19 @@ package inventory
 
 import "time"
 
-// flaps counts how often a device changes between good and bad. A device that changes too often is quarantined, because
-// a container would soon lose it again.
+// flaps counts how often a device changes between good and bad. A device that does so too often is quarantined, because
+// the next container would soon lose it again.
 type flaps struct {
 	// standing means that the device has been good at some point since it was plugged in. Earlier changes don't count,
-	// because a newly plugged-in card is unbound at first.
+	// because a card that has just been plugged in is unbound at first.
 	standing    bool
 	good        bool
 	at          []time.Time // times of the newest turns, oldest first; at most limit+1
 	quarantined bool
 }
 
-// take updates the turns with the device's current state; a device in a recovery hold is not good. It returns the time
-// at which the quarantine will end if there are no further turns, or zero if there is no quarantine.
+// take updates the turns based on the device's current state. A device in a recovery hold doesn't count as good. take
+// returns the time at which the quarantine will end if there are no further turns, or zero if there is no quarantine.
 func (f *flaps) take(now time.Time, good bool, limit int, window time.Duration) (until time.Time) {
 	if limit == 0 {
 		*f = flaps{}
@@ -42,12 +42,12 @@ func (f *flaps) take(now time.Time, good bool, limit int, window time.Duration) 
 	return f.at[len(f.at)-1].Add(window)
 }
 
-// deviceLeft handles the device's removal. The state in which the device returns doesn't count as a turn.
+// deviceLeft handles the device's removal. Whatever state the device returns in doesn't count as a turn.
 func (f *flaps) deviceLeft() { f.standing = false }
 
 // allowance limits how long passing conditions may make a device unhealthy before that counts as a fault. Passing
-// conditions use it up, and each flap window restores rules.reprogram of it. This is enough for a card that is reset
-// now and then, but not for one that is constantly being reset.
+// conditions use it up, and it recovers gradually: a whole flap window restores all of it (rules.reprogram). This is
+// enough for a card that is reset now and then, but not for one that is constantly being reset.
 type allowance struct {
 	used    time.Duration // at most rules.reprogram
 	at      time.Time     // time of the newest reading; zero if there was none
@@ -55,8 +55,8 @@ type allowance struct {
 	began   time.Time     // when the current run of such readings began; zero if there is none
 }
 
-// advance updates the allowance to now, and returns how much of it is left. It forgets whether a passing condition is
-// present.
+// advance brings the allowance up to date and returns how much of it is left. It resets running, so the caller must set
+// it again if a passing condition is still present.
 func (a *allowance) advance(now time.Time, r rules) time.Duration {
 	switch since := now.Sub(a.at); {
 	case a.at.IsZero():

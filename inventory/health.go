@@ -10,26 +10,26 @@ import (
 // health tracks the conditions of one device.
 type health struct {
 	conditions map[string]*tracked // by reason
-	// offered means that the device has been published as healthy or degraded. The recovery hold applies only to such a
-	// device. A new port, which hasn't been offered yet, is unbound for a few milliseconds before its driver binds.
+	// offered means that the device has been published as healthy or degraded. The recovery hold applies only after
+	// that, because a new port is always unbound for a few milliseconds until its driver binds.
 	offered   bool
 	allowance allowance
 	flaps     flaps
 }
 
 // tracked is a condition that a device has now, or had within the recovery hold. It is tracked from the first reading
-// that finds it until the device has been without it for the recovery hold.
+// that finds it until the device has been without it for as long as the recovery hold.
 type tracked struct {
 	Condition
-	present bool      // in the last reading
-	since   time.Time // first of the latest consecutive readings with the condition
-	healed  time.Time // first reading without the condition; zero while it is present
+	present bool      // in the latest reading
+	since   time.Time // time of the first reading in the latest unbroken run with the condition
+	healed  time.Time // time of the first reading without the condition; zero while it is present
 	worst   Health    // worst severity since the condition began
 	limit   time.Time // when it becomes overdue, if it is a passing condition that persists
 	overdue bool      // it is a passing condition that has lasted too long
 }
 
-// rules are the durations and limits from [Config] that the node applies.
+// rules holds the durations and limits from [Config] that the node applies.
 type rules struct {
 	hold       time.Duration // how long a device must stay healthy before it is offered again
 	reprogram  time.Duration // how long a passing condition counts as normal
@@ -38,10 +38,10 @@ type rules struct {
 
 	unnamed  time.Duration // how long a device may go without a name before that is logged
 	grace    time.Duration // how long a reservation lasts without an answer about holders
-	interval time.Duration // between two queries for holders
+	interval time.Duration // time between queries for holders
 }
 
-// verdict is the health of a device according to one reading.
+// verdict is a device's health according to one reading.
 type verdict struct {
 	health  Health
 	reasons []string
@@ -52,8 +52,8 @@ type verdict struct {
 	recheck time.Time
 }
 
-// judge returns the health of a device whose reading found these conditions. The reasons of current conditions come
-// first, starting with the worst one, followed by those of past conditions.
+// judge returns the device's health after a reading that found these conditions. The reasons for current conditions
+// come first, from the worst to the mildest, followed by the reasons for past conditions.
 func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 	h.track(now, read, r)
 	var v verdict
@@ -90,7 +90,7 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 		}
 		worst := slices.MinFunc(problems, compare)
 		v.cause, v.fault = worst.Reason, worst.worst == Unhealthy
-		if v.fault && IsRemovalStep(v.cause) { // an error counter, which rises in only one reading, may have shown why
+		if v.fault && IsRemovalStep(v.cause) { // the cause may be an error counter that rose in an earlier reading
 			v.cause = slices.MinFunc(append(former, worst), compare).Reason
 		}
 	}
@@ -110,7 +110,8 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 	return v
 }
 
-// track updates the tracked conditions from one reading, and forgets those that have been over for the recovery hold.
+// track updates the tracked conditions from one reading, and forgets those that have been over for longer than the
+// recovery hold.
 func (h *health) track(now time.Time, read []Condition, r rules) {
 	left := h.allowance.advance(now, r)
 	if h.conditions == nil && len(read) > 0 {
@@ -142,14 +143,14 @@ func (h *health) track(now time.Time, read []Condition, r rules) {
 	}
 }
 
-// short reports whether a passing condition hasn't lasted long itself, and is overdue only because earlier ones used up
-// the allowance. It counts as a turn but not as a fault, because another container may have caused the earlier ones by
-// resetting the card.
+// short reports whether a passing condition hasn't itself lasted long, and is overdue only because earlier ones used up
+// the allowance. Such a condition counts as a turn but not as a fault, because the earlier ones may come from another
+// container that reset the card.
 func (h *health) short(t *tracked, now time.Time, r rules) bool {
 	return t.Passing && t.Health == Unhealthy && now.Before(h.allowance.began.Add(r.reprogram))
 }
 
-// update updates the severity and times of a condition, which may be present or over.
+// update updates the severity and times of a condition, whether it is present or over.
 func (t *tracked) update(now time.Time, left time.Duration, r rules) {
 	t.limit = t.since.Add(r.reprogram)
 	if t.Health == Unhealthy {
@@ -165,7 +166,7 @@ func (t *tracked) update(now time.Time, left time.Duration, r rules) {
 	}
 }
 
-// until returns when the condition will be over or become overdue, or zero if that isn't known.
+// until returns the time at which the condition will be over or become overdue, or zero if that isn't known.
 func (t *tracked) until(r rules) time.Time {
 	switch {
 	case !t.present:
@@ -176,7 +177,7 @@ func (t *tracked) until(r rules) time.Time {
 	return time.Time{}
 }
 
-// recheckAt schedules a reading at t, unless t has passed.
+// recheckAt schedules a reading at t, unless t is already past.
 func (v *verdict) recheckAt(now, t time.Time) {
 	if t.After(now) {
 		v.recheck = earlier(v.recheck, t)
@@ -186,8 +187,9 @@ func (v *verdict) recheckAt(now, t time.Time) {
 // clear removes a condition immediately, without a recovery hold.
 func (h *health) clear(reason string) { delete(h.conditions, reason) }
 
-// overrule lowers the severities of all conditions, present or over, to the policy's severities. read contains the last
-// reading's conditions with their families' severities. The hardware hasn't changed, so there is no recovery hold.
+// overrule lowers the severities of all conditions, present or over, to those in the policy. read contains the
+// conditions from the last reading, with the severities their families gave them. The hardware hasn't changed, so there
+// is no recovery hold.
 func (h *health) overrule(read []Condition, p Policy) {
 	for reason, t := range h.conditions {
 		c := t.Condition
@@ -204,8 +206,8 @@ func (h *health) overrule(read []Condition, p Policy) {
 	}
 }
 
-// returned replaces the conditions of a device that has come back with a single one: its reservation's reason. That
-// condition is now over, so the recovery hold applies.
+// returned replaces all conditions of a device that has come back with a single one, its reservation's reason. That
+// condition is over as of now, so the recovery hold applies.
 func (h *health) returned(now time.Time, reason string) {
 	h.flaps.deviceLeft()
 	h.allowance = allowance{}

@@ -18,10 +18,11 @@ type Holding struct {
 	Nodes    []string
 	NodesErr error
 	// Later contains the names and numbers of additional nodes that a holder may have received through CDI when it was
-	// restarted. They are kept like Nodes, but don't count as nodes that the holders were given ([ReasonNodeChanged]).
+	// restarted. They are kept the same way as Nodes, but aren't considered when checking whether a holder's nodes have
+	// changed ([ReasonNodeChanged]).
 	Later []string
-	// Given contains the Family, PCIID, AFUID and InterfaceID of the device that the holders were given, so that a
-	// different card in its slot is recognized after a restart. It is nil if they aren't known.
+	// Given contains the Family, PCIID, AFUID and InterfaceID of the device that the holders were given, so that after
+	// a restart, a different card in its slot can be recognized. It is nil if these aren't known.
 	Given *Device
 	// Containers lists the containers (POD-UID/NAME) that the kubelet's checkpoint refers to. Some of them, such as
 	// init containers, may not be in Holders.
@@ -30,18 +31,18 @@ type Holding struct {
 	// inventory sets it for DRA claims, and the DRA driver's inventory for the device plugin API. No device with such a
 	// holding is offered.
 	OtherAPI bool
-	// Foreign means that another plugin allocated device nodes, which may include nodes of our devices. The id isn't
-	// one of ours.
+	// Foreign means that another plugin allocated device nodes, possibly including our devices' nodes. The id isn't one
+	// of ours.
 	Foreign bool
-	// Perhaps means that only the id suggests that this plugin allocated the device. The device may belong to another
-	// plugin, whose resource must not be registered.
+	// Perhaps means that nothing but the id suggests that this plugin allocated the device. It may belong to another
+	// plugin, whose resource we must not register.
 	Perhaps bool
 	// AnyAFU means that a device whose AFU changes is still the same device, because its holders program it.
 	AnyAFU bool
 }
 
-// PodUID returns the only holder's pod UID, or "" if it isn't known. UIDs come only from the kubelet's checkpoint,
-// which doesn't contain pod names.
+// PodUID returns the pod UID if there is exactly one holder, or "" if it isn't known. UIDs come only from the kubelet's
+// checkpoint, which doesn't contain pod names.
 func (h Holding) PodUID() string {
 	if len(h.Holders) != 1 || len(h.Containers) != 1 {
 		return ""
@@ -54,22 +55,22 @@ func (h Holding) PodUID() string {
 	return uid
 }
 
-// Holdings says who uses the node's devices, according to everything that is known. It is built by package
-// kubelet/holders.
+// Holdings says who uses the node's devices, as far as that is known. Package kubelet/holders builds it.
 type Holdings struct {
-	// Of contains each device's holdings, by device id. A device that isn't in Of is free, unless Err is set. Every
-	// device that was allocated before Asked is in Of.
+	// Of maps device ids to holdings. A device that isn't in Of is free, unless Err is set. Every device that was
+	// allocated before Asked is in Of.
 	Of    map[string][]Holding
 	Asked time.Time
-	// Err, if not nil, means that Of may be incomplete: it contains only devices that were known before. Missing lists
-	// all sources that didn't answer, even if Of is complete without them.
+	// If Err is non-nil, Of may be incomplete: it contains only devices that were already known. Missing lists all
+	// sources that didn't answer, even if Of is complete without them.
 	Err     error
 	Missing []MissingSource
-	// Awaiting means that devices may be held through the other API: no complete answer has shown yet which ones are.
+	// Awaiting means that devices may be held through the other API, and no complete answer has shown yet which ones
+	// are.
 	Awaiting bool
 	Unnamed  bool                // a device has just been allocated, and its container isn't known yet
-	Again    time.Duration       // ask again after this time, because a holder may have ended; 0 if that isn't needed
-	Shared   map[string][]string // by device id, the holders of each device that several containers hold at once
+	Again    time.Duration       // ask again after this time, because a holder may have exited; 0 if that isn't needed
+	Shared   map[string][]string // devices that several containers hold at once, with their holders
 }
 
 // inUse reports whether any of our devices is held.
@@ -103,14 +104,13 @@ type holders struct {
 	taken      bool                 // Holdings is from an answer
 	record     map[string][]Holding // the holdings at startup, until there is an answer
 	firstAt    time.Time            // time of the first answered query
-	answeredAt time.Time            // time of the newest query answered without an error
+	answeredAt time.Time            // time of the latest query that was answered without an error
 	unknown    []string             // ids of held devices whose holders' nodes aren't known
 
 	askAt time.Time // when the next query is needed; zero if the node doesn't need one
 }
 
-// of returns the holdings of the device with this id, from the newest answer if there is one and from the record
-// otherwise.
+// of returns the holdings for a device id, taken from the newest answer or, until there is one, from the record.
 func (h *holders) of(id string) []Holding {
 	if !h.taken {
 		return h.record[id]
@@ -127,29 +127,29 @@ type holder struct {
 	gone   time.Time // time of the first query whose answer lacks the holder; zero if the newest answer contains it
 }
 
-// holderKey identifies a container together with the name under which it holds a device.
+// holderKey identifies a container and the name under which it holds a device.
 type holderKey struct{ as, name string }
 
 const (
 	// confirmAfter is how long after an allocation the inventory asks for its holder. The kubelet admits the pod within
-	// milliseconds, unless the pod is waiting for other devices. In that case each wait is four times as long as the
+	// milliseconds, unless the pod is waiting for other devices. In that case, each wait is four times as long as the
 	// previous one, up to [Config.HoldersInterval].
 	confirmAfter = 250 * time.Millisecond
 	// answerWithin is how long an answer may take.
 	answerWithin = 2 * time.Second
 	// untilAnswered is the longest time between two queries before the first answer.
 	untilAnswered = time.Second
-	// maxMissing limits the reservations for devices that this process has never read: while this many entries are
-	// waiting, no such reservation is made. A broken kubelet may report any number of such devices.
+	// maxMissing limits the reservations for devices that this process has never read, because a broken kubelet may
+	// report any number of them. No such reservation is made while this many entries are waiting.
 	maxMissing = 1024
-	// maxID is the maximum length of an accepted id, in bytes. Ours are at most 19 bytes long, and the kubelet
-	// documents 63.
+	// maxID is the maximum length of an accepted id, in bytes. Ours are at most 19 bytes long, and the kubelet's
+	// documented limit is 63.
 	maxID = 63
 )
 
-// takeHoldings updates the node from the newest holdings. It ends the reservations on devices that are free, and makes
-// reservations for devices that are held but missing, or held under another name. stale reports whether a reservation
-// that needs an answer was made after the query.
+// takeHoldings updates the node from the newest holdings. It ends reservations for devices that are free, and makes
+// reservations for devices that are held but missing or held under another name. stale reports whether some reservation
+// is newer than the query and so still needs an answer.
 func (n *node) takeHoldings(newest Holdings, now time.Time) (stale bool) {
 	h := &n.holders
 	if newest.Err != nil && newest.Of == nil { // no source was asked
@@ -216,8 +216,8 @@ func (n *node) takeHolding(e *entry, before []Holding, now time.Time) (stale boo
 	return stale
 }
 
-// endLost stops keeping the device's lost nodes if the newest answer shows no holder for the device. It reports in
-// ended whether it did so. stale is as in [node.takeHoldings].
+// endLost stops keeping the device's lost nodes if the device has no holder in the newest answer. ended reports whether
+// it did so; stale is as in [node.takeHoldings].
 func (e *entry) endLost(h holders) (ended, stale bool) {
 	switch {
 	case len(e.lost.nodes) == 0 || len(h.Of[e.id]) > 0:
@@ -250,7 +250,7 @@ func (n *node) takeReserved(e *entry, is []Holding, now time.Time) (stale bool) 
 	return false
 }
 
-// takeNeeds returns which answers the node needs.
+// takeNeeds returns what the node needs to know about holders.
 func (n *node) takeNeeds() needs {
 	at := n.holders.askAt
 	n.holders.askAt = time.Time{}
@@ -264,7 +264,7 @@ func (n *node) markAll() {
 	}
 }
 
-// takeHolders updates an entry's holders and records changes for those that have ended.
+// takeHolders updates an entry's holders and records changes for those that are gone.
 func (n *node) takeHolders(e *entry, is []Holding, asked time.Time) {
 	known := make(map[holderKey]holder, len(e.holders))
 	for _, h := range e.holders {
@@ -300,7 +300,7 @@ func (n *node) takeHolders(e *entry, is []Holding, asked time.Time) {
 	n.noteHolders(e, deviceFreed, ended)
 }
 
-// noteHolders records a change of this kind for each name under which the holders hold the device.
+// noteHolders records a change of the given kind for each name under which the holders hold the device.
 func (n *node) noteHolders(e *entry, kind kind, all []holder) {
 	for len(all) > 0 {
 		first, rest := all[0], all[:0:0]
@@ -342,9 +342,9 @@ func namesOf(holdings []Holding) (names []string) {
 
 // reserveMissing makes a reservation for a device that is held but missing.
 //
-// It ignores a device that is held through the other API: the kubelet doesn't ask this daemon about that device's
-// health, and the device is withheld when it is plugged in, even without a reservation. It also ignores a device that
-// may be another plugin's, unless the device's card is on the node.
+// It ignores a device that is held through the other API: the kubelet doesn't ask this daemon about such a device's
+// health, and the device is withheld when it is plugged in even if there is no reservation. It also ignores a device
+// that may be another plugin's, unless its card is on the node.
 func (n *node) reserveMissing(e *entry, held []Holding, now time.Time) {
 	c := n.cards[addressOf(e.id)]
 	i := slices.IndexFunc(held, func(h Holding) bool {
@@ -366,8 +366,8 @@ func (n *node) reserveMissing(e *entry, held []Holding, now time.Time) {
 	n.confirm(e, h)
 }
 
-// finish handles the end of the first listing, when each card has been read or given up on. It makes reservations for
-// the devices that are held but missing.
+// finish is called at the end of the first listing, when each card has been read or given up on. It makes reservations
+// for the devices that are held but missing.
 func (n *node) finish(now time.Time) {
 	n.complete = true
 	for _, id := range slices.Sorted(maps.Keys(n.holders.Of)) {
@@ -378,9 +378,9 @@ func (n *node) finish(now time.Time) {
 	n.markUnknown()
 }
 
-// expire ends the reservations that have waited for an answer for the grace time, and stops keeping nodes that were
-// lost that long ago. A device that is known to be held keeps waiting. expire returns the earliest time at which a
-// reservation or lost nodes expire, or zero. If any have just expired, the returned time is in the past.
+// expire ends reservations that have waited longer than the grace time for an answer, and stops keeping nodes that were
+// lost that long ago. A device that is known to be held keeps waiting. expire returns the next time at which a
+// reservation or lost nodes expire, or zero. If any have just expired, that time is in the past.
 func (n *node) expire(now time.Time) (next time.Time) {
 	h := &n.holders
 	if h.taken && h.Err == nil {

@@ -3,7 +3,8 @@ package inventory
 import "cmp"
 
 // identity distinguishes a unit from another unit in the same place. A field is "" if it isn't known or doesn't exist.
-// These two cases can't be told apart while a card is being added or removed, because the kernel does that in steps.
+// These two cases can't be told apart while a card is being added or removed, because the kernel adds and removes its
+// parts one by one.
 type identity struct {
 	family string
 	pci    string // the card's model
@@ -39,7 +40,7 @@ const (
 )
 
 // compare compares two identities. It ignores the parts that aren't known in before. It also ignores the AFU if anyAFU
-// is true, and the PCI ids if anyPCI is true in at least one of the two, because holdings don't record anyPCI.
+// is true, and the PCI ids if anyPCI is true in either identity (holdings don't record anyPCI).
 func (before identity) compare(now identity, anyAFU bool) likeness {
 	if anyAFU {
 		before.afu = ""

@@ -14,13 +14,13 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Config holds the settings of an [Inventory]. Durations must be positive unless their comments allow 0.
+// Config holds the settings of an [Inventory]. Durations must be positive unless noted otherwise.
 type Config struct {
-	ResyncInterval   time.Duration // between two resyncs, each of which lists and reads all cards
-	HealthInterval   time.Duration // between two checks of the known cards
+	ResyncInterval   time.Duration // time between resyncs, which list and read all cards
+	HealthInterval   time.Duration // time between checks of the known cards
 	RecoveryHold     time.Duration // how long a device must stay healthy before it is offered again; may be 0
-	ReprogramTimeout time.Duration // how long a passing condition keeps its own severity before it makes the device unhealthy
-	ReadTimeout      time.Duration // a card that doesn't answer within this time is unhealthy
+	ReprogramTimeout time.Duration // how long a passing condition can last before it makes the device unhealthy
+	ReadTimeout      time.Duration // a card that doesn't respond within this time is unhealthy
 
 	FlapLimit  int           // turns (changes between good and bad) allowed within FlapWindow before a quarantine; 0 means no quarantine
 	FlapWindow time.Duration // not used if FlapLimit is 0
@@ -35,20 +35,20 @@ type Config struct {
 	// Record contains the holdings at startup, in the same format that Holders returns. Its names and nodes are used
 	// until Holders answers. The inventory doesn't modify it.
 	Record map[string][]Holding
-	// HoldersUnknown means that Record may lack devices that are held, for example through the other API. No devices
-	// are offered ([Snapshot.Awaiting]) until Holders returns an answer whose [Holdings.Awaiting] is false.
+	// HoldersUnknown means that Record may be missing devices that are held, for example through the other API. No
+	// devices are offered ([Snapshot.Awaiting]) until Holders returns an answer whose [Holdings.Awaiting] is false.
 	HoldersUnknown bool
-	// HoldersInterval is the time between two calls of Holders while a device is held or is waiting for an answer.
+	// HoldersInterval is the time between calls to Holders while a device is held or is waiting for an answer.
 	// Otherwise Holders is called only at each resync, to notice when it fails. HoldersInterval isn't used if Holders
 	// is nil.
 	HoldersInterval time.Duration
 	// TombstoneGrace is how long a device that has left, or whose name has changed, stays listed while Holders fails.
-	// It may be 0. It is also how long a card keeps its state while the daemon is out of descriptors or memory, but
-	// never less than three times HealthInterval.
+	// It may be 0. A card also keeps its state for this long, but at least for three times HealthInterval, while the
+	// daemon is out of file descriptors or memory.
 	TombstoneGrace time.Duration
 	Policy         Policy // at startup; see [Inventory.Use]
 	// Remembered contains the devices' identities and Memory as the previous daemon listed them, by id. A device
-	// continues its recovery hold and its quarantine, unless a different card is in its place.
+	// resumes its recovery hold and its quarantine unless there is now a different card in its place.
 	Remembered map[string]*Device
 
 	Metrics *metrics.Metrics // required
@@ -103,7 +103,7 @@ func (inv *Inventory) Holdings() Holdings {
 	return Holdings{}
 }
 
-// Alive blocks until the loop receives a ping, and returns nil. If ctx is done first, it returns ctx's error.
+// Alive waits until the loop receives a ping, and then returns nil. If ctx is done first, it returns ctx's error.
 func (inv *Inventory) Alive(ctx context.Context) error {
 	select {
 	case inv.pings <- struct{}{}:
@@ -114,7 +114,7 @@ func (inv *Inventory) Alive(ctx context.Context) error {
 }
 
 // Run lists and reads the cards, handles hints and publishes snapshots until ctx is done, and then returns nil. Before
-// it returns, it waits up to one second for hanging readings.
+// returning, it waits up to one second for hanging readings.
 func (inv *Inventory) Run(ctx context.Context) error {
 	resync := time.NewTicker(inv.cfg.ResyncInterval)
 	defer resync.Stop()
@@ -228,14 +228,14 @@ func (inv *Inventory) takeHints(ctx context.Context, n *node, s *scheduler, p *p
 	}
 }
 
-// progress describes how complete a generation's first list is.
+// progress says how far a generation's first list has come.
 type progress struct {
 	read bool // each card has been read or given up on
 	due  bool // the first snapshot must be published
 }
 
-// publish reconciles the node, publishes a snapshot if anything has changed, and then logs the changes. A generation's
-// first snapshot waits until all cards have been read and the holders are known, but no longer than firstGrace.
+// publish reconciles the node, publishes a snapshot if anything has changed, and then logs the changes. It holds back a
+// generation's first snapshot until all cards have been read and the holders are known, but no longer than firstGrace.
 func (inv *Inventory) publish(n *node, first progress, now time.Time) {
 	changes := n.reconcile(now)
 	if !n.ready && first.due {
@@ -271,8 +271,8 @@ func (inv *Inventory) publish(n *node, first progress, now time.Time) {
 	}
 }
 
-// logUnmatched warns about excluded addresses that don't match any device. If an address was mistyped, the device it
-// was meant for is still offered.
+// logUnmatched warns about excluded addresses that don't match any device. If the address is a typo, the device that
+// was meant to be excluded is still offered.
 func (inv *Inventory) logUnmatched(n *node) {
 	if unmatched := n.policy.unmatched(n.devices); n.complete && len(unmatched) > 0 {
 		inv.log.Warn("excluded address has no device", logevent.ConfigNotice, logevent.Devices(unmatched))

@@ -15,7 +15,7 @@ import (
 type listing struct {
 	cards []string
 	epoch uint64
-	seeks bool  // lists only overdue cards, to find out whether they have left
+	seeks bool  // only meant to find out whether overdue cards have left
 	err   error // from the families that couldn't list all of their cards
 }
 
@@ -27,8 +27,8 @@ type resolution struct {
 }
 
 // hintNode requests readings of the cards whose last readings contained this node. It also looks up the card by the
-// node's number: drivers reuse names, lowest first, so the node may belong to a different card by now. A reading
-// already in progress may have read the node before this hint. If its result contains the node, the card is read again.
+// node's number, because drivers reuse names (lowest first) and the node may belong to a different card by now. A
+// reading in progress may have seen the node before this hint; if its result contains the node, the card is read again.
 func (s *scheduler) hintNode(ctx context.Context, name string, h Hint) {
 	r := resolution{hint: h}
 	for address, j := range s.jobs {
@@ -51,7 +51,7 @@ func (s *scheduler) hintNode(ctx context.Context, name string, h Hint) {
 	})
 }
 
-// takeResolution requests a reading of a node's card. If neither the node's number nor the last readings lead to a
+// takeResolution requests a reading of the node's card. If neither the node's number nor the last readings lead to a
 // card, it lists all cards.
 func (s *scheduler) takeResolution(ctx context.Context, r resolution) {
 	switch {
@@ -63,7 +63,7 @@ func (s *scheduler) takeResolution(ctx context.Context, r resolution) {
 	}
 }
 
-// list starts listing all cards. If a listing is already in progress, another one follows it, because the first one may
+// list starts listing all cards. If a listing is already in progress, another one follows, because the current one may
 // have read the directory before the change.
 func (s *scheduler) list(ctx context.Context, hinted time.Time) {
 	if s.allAt.IsZero() {
@@ -77,7 +77,8 @@ func (s *scheduler) list(ctx context.Context, hinted time.Time) {
 }
 
 // seek lists the cards to find out which overdue ones have left. It is called after a hint for a card that can't be
-// read because too many of its readings hang. If that card has left, the next one in its slot can be read.
+// read because too many of its readings hang. Once that card is known to have left, the next card in its slot can be
+// read.
 func (s *scheduler) seek(ctx context.Context) {
 	if s.seeking = false; s.listing {
 		s.relist = true
@@ -149,7 +150,7 @@ func (s *scheduler) readAll(ctx context.Context, listed map[string]bool, now tim
 		s.request(j, how)
 	}
 	s.allAt = time.Time{}
-	if s.first != nil || s.shortage.listing { // after a shortage, the next listing counts as the first
+	if s.first != nil || s.shortage.listing { // if this listing failed for a shortage, the next one is the first
 		return
 	}
 	s.first, s.firstUntil = make(map[string]bool, len(s.jobs)), now.Add(firstGrace)
@@ -161,7 +162,8 @@ func (s *scheduler) readAll(ctx context.Context, listed map[string]bool, now tim
 	}
 }
 
-// noteListing counts a listing. It logs once when cards can't be listed, and once when they can be listed again.
+// noteListing counts a listing in the metrics. It logs once when cards can no longer be listed, and once when they can
+// again.
 func (s *scheduler) noteListing(err error, now time.Time) {
 	if s.shortage.listing = sysfs.IsShortage(err); s.shortage.listing {
 		s.cfg.Metrics.ListingStarved()

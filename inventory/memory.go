@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Memory is the part of a device's health that outlasts the daemon.
+// Memory is the part of a device's health that survives a restart of the daemon.
 type Memory struct {
 	Turns       []time.Time `json:"turns,omitempty"` // see [Config.FlapLimit]; oldest first
 	Quarantined bool        `json:"quarantined,omitempty"`
@@ -19,12 +19,12 @@ type Hold struct {
 	Reason string    `json:"reason"`
 	Health Health    `json:"health"`         // worst severity of the condition
 	Since  time.Time `json:"since,omitzero"` // when the condition ended; zero if it is still present
-	// Passing is when a passing condition began. It is zero for other conditions, and for a passing condition that is
-	// over but had lasted too long.
+	// Passing is when a passing condition began. It is zero for other conditions, and for a passing condition that
+	// lasted too long before it cleared.
 	Passing time.Time `json:"passing,omitzero"`
 }
 
-// memory returns what the next daemon needs to know, or nil if there is nothing.
+// memory returns what the next daemon needs to know, or nil if that's nothing.
 func (h *health) memory() *Memory {
 	var holds []Hold
 	for reason, t := range h.conditions {
@@ -47,7 +47,7 @@ func (h *health) memory() *Memory {
 	return &Memory{Turns: slices.Clone(h.flaps.at), Quarantined: h.flaps.quarantined, Bad: bad, Holds: holds}
 }
 
-// recall restores what an earlier daemon remembered about the entry's device. It does so only once, and drops the
+// recall restores what an earlier daemon remembered about the entry's device. It does so only once, and discards the
 // memory if d is a different device.
 func (n *node) recall(e *entry, d *Device, now time.Time) {
 	was := n.past[e.id]
@@ -77,9 +77,9 @@ func (n *node) forget(card string) {
 	}
 }
 
-// recall continues a quarantine and any holds that haven't ended. If the device was bad, its recovery counts as a turn,
+// recall resumes the quarantine and any holds that haven't ended. If the device was bad, its recovery counts as a turn,
 // even if it happened while no daemon was running. Otherwise the device's first state doesn't count as a turn, just as
-// when a device returns.
+// it doesn't when a device returns.
 func (h *health) recall(m *Memory, now time.Time, r rules) {
 	for _, t := range m.Turns {
 		h.flaps.at = append(h.flaps.at, agoIn(now, t))
@@ -119,6 +119,6 @@ func (h *health) recall(m *Memory, now time.Time, r rules) {
 	h.offered = h.offered || h.flaps.quarantined // it was offered before the quarantine
 }
 
-// agoIn converts another process's time to one that stays valid when the clock is set. A time in the future becomes
-// now, because the clock must have been set back.
+// agoIn converts a time from another process to one that stays valid when the clock is set. A time in the future
+// becomes now, because the clock must have been set back since.
 func agoIn(now, t time.Time) time.Time { return now.Add(-max(now.Round(0).Sub(t), 0)) }

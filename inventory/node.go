@@ -9,8 +9,8 @@ import (
 )
 
 // node is the state of this node's cards, their devices and the devices' holders. Its methods don't read the clock,
-// write to the log or use channels: the time is an argument, and [node.reconcile] returns the changes. Only the loop
-// uses it.
+// write to the log or use channels; instead, the time is an argument and [node.reconcile] returns the changes. Only the
+// loop uses it.
 type node struct {
 	rules      rules
 	policy     Policy
@@ -23,14 +23,14 @@ type node struct {
 	cards   map[string]*card     // by address
 	entries map[string]*entry    // by the id of the device
 	waiting map[string]bool      // ids of entries that are waiting for an answer about holders
-	recheck map[string]time.Time // by card address: when the card must be read again
+	recheck map[string]time.Time // by card address; when the card must be read again
 	holders holders
-	past    map[string]*Device         // by id: what an earlier daemon knew about devices that haven't been seen since
-	kept    map[string]map[string]bool // name or number of a device node -> ids of the devices that it is kept for
+	past    map[string]*Device         // by id; what an earlier daemon knew about devices that haven't been seen since
+	kept    map[string]map[string]bool // device node's name or number -> ids of the devices it is kept for
 
 	marked  []string             // ids of the entries to reconcile, in this order
-	causes  map[string]time.Time // by id, for each id in marked: when the hint arrived, or zero if there was none
-	changes []change             // since the last call of reconcile
+	causes  map[string]time.Time // by id, for each id in marked; when the hint arrived, or zero if there was none
+	changes []change             // since the last call to reconcile
 	devices []*Device            // to be published, sorted by id
 	copied  bool                 // devices is no longer the newest snapshot's slice
 	changed bool                 // a new snapshot must be published
@@ -43,10 +43,11 @@ type card struct {
 	byDir   map[directory]*unit
 	read    bool        // the units come from a reading rather than an outline
 	former  bool        // the units are from an earlier generation
-	trouble []Condition // conditions of the whole card; each unit has its own as well
+	trouble []Condition // conditions of the card as a whole; each unit also has its own
 }
 
-// directory identifies a unit's directory. A later directory with the same name has a different incarnation.
+// directory identifies a unit's directory. If it is replaced by another directory with the same name, the incarnation
+// changes.
 type directory struct {
 	name        string
 	incarnation uint64
@@ -69,27 +70,27 @@ type unit struct {
 	conditions []Condition       // of the last reading, plus those for lost files and for counters that have risen
 
 	added        time.Time // when it was plugged in; zero if it was there before the first list or has been offered since
-	beingPlugged bool      // it is still being plugged in, so its conditions are normal and are logged at level info
+	beingPlugged bool      // it is still being plugged in, so conditions are normal and are logged at level info
 	device       *Device   // as published; nil if it hasn't been published yet
-	unnamed      time.Time // since when it has lacked a name; zero if it has one or doesn't need one
+	unnamed      time.Time // when it was first found to lack a name; zero if it has one or doesn't need one
 	logged       bool      // its missing name has been logged
 }
 
-// entry is what is known about one device id: the unit that is present and the reservation on the device.
+// entry is what is known about one device id: the unit that is present and the reservation for the device.
 type entry struct {
 	id          string
 	unit        *unit        // nil if no unit is present
 	reservation *reservation // nil if there is no reservation
-	health      health       // tracked conditions and turns; kept without a unit while there is a reservation
+	health      health       // tracked conditions and turns; also kept if there is a reservation but no unit
 	device      *Device
 	since       time.Time // when the device's health last changed
-	// justReleased means that the reservation on the present device has just ended, so the device's name may change.
+	// justReleased means that the reservation for the present device has just ended, so the device's name may change.
 	justReleased bool
 
 	holders  []holder // from the newest answers
 	nodes    []string // names and numbers of the device nodes that are kept for the device
 	lost     lost     // which of the nodes the device no longer has
-	contends bool     // the device is waiting until its nodes aren't kept for any other device
+	contends bool     // some of the device's nodes are kept for another device, or its holder was given different ones
 }
 
 func newNode(cfg Config, now time.Time) *node {
@@ -110,7 +111,7 @@ func newNode(cfg Config, now time.Time) *node {
 	return n
 }
 
-// entry returns the entry with this id, adding it if there is none.
+// entry returns the entry with this id, adding it if necessary.
 func (n *node) entry(id string) *entry {
 	e := n.entries[id]
 	if e == nil {
@@ -135,7 +136,7 @@ func (n *node) apply(o outcome, now time.Time) {
 }
 
 // takeReading updates a card's units from a reading or outline. If a unit's directory or family has changed, the unit
-// was removed and added again between two readings.
+// must have been removed and added again between the two readings.
 func (n *node) takeReading(o outcome, now time.Time) {
 	address, cause := o.address, o.cause
 	c := n.cards[address]
@@ -148,7 +149,7 @@ func (n *node) takeReading(o outcome, now time.Time) {
 	units := make([]*unit, len(ids))
 	for i, read := range o.reading.Units {
 		if conflicts[i] {
-			// Don't store the number while two units have it.
+			// Don't store the number as long as two units claim it.
 			read.PortIDKnown = false
 			read.Conditions = append(slices.Clone(read.Conditions), Condition{Reason: ReasonPortIDConflict, Health: Unhealthy})
 		}
@@ -181,7 +182,7 @@ func (n *node) takeUnit(e *entry, read Unit, c *card, o outcome, now time.Time) 
 	switch {
 	case e.unit == nil:
 		n.addUnit(e, now)
-	case c.former: // a different kind of unit on the same card, so no device has left
+	case c.former: // only the kind of unit has changed, so no device has left
 		e.unit = &unit{portID: -1, device: was.device}
 	}
 	e.unit.id, e.unit.card = e.id, o.address
@@ -189,7 +190,7 @@ func (n *node) takeUnit(e *entry, read Unit, c *card, o outcome, now time.Time) 
 	return e.unit
 }
 
-// setTrouble sets the conditions of a whole card.
+// setTrouble sets the conditions that apply to a card as a whole.
 func (n *node) setTrouble(address string, trouble []Condition, cause time.Time) {
 	c := n.cards[address]
 	if c == nil {
@@ -216,8 +217,8 @@ func (n *node) removeCard(address string, cause, now time.Time) {
 	delete(n.recheck, address)
 }
 
-// addUnit adds a unit to an empty entry. If there is a reservation on the device that was there before, the recovery
-// hold applies to the new device.
+// addUnit adds a unit to an entry that has none. If there is a reservation for the device that was there before, the
+// recovery hold applies to the new device.
 func (n *node) addUnit(e *entry, now time.Time) {
 	e.unit = &unit{portID: -1}
 	n.markUnknown()
@@ -232,8 +233,7 @@ func (n *node) addUnit(e *entry, now time.Time) {
 	e.health.returned(now, e.reservation.reason())
 }
 
-// removeUnit removes an entry's unit. A reservation keeps the unit's device listed until the device is known to be
-// free.
+// removeUnit removes an entry's unit. A reservation keeps the unit's device on the list until it is known to be free.
 func (n *node) removeUnit(e *entry, cause, now time.Time) {
 	d, u := e.unit.device, e.unit
 	e.unit, e.contends = nil, false
@@ -274,7 +274,7 @@ func (n *node) steady(address string) bool {
 	})
 }
 
-// steadyCards returns the addresses of the cards for which a check is enough.
+// steadyCards reports, by address, which cards are steady.
 func (n *node) steadyCards() map[string]bool {
 	steady := make(map[string]bool, len(n.cards))
 	for address := range n.cards {
@@ -294,8 +294,8 @@ func (n *node) rechecks(now time.Time) (due []string) {
 	return due
 }
 
-// next returns the earliest time at which a card must be read again or a reservation may end, or zero. It also ends the
-// reservations that are due. If it ends any, the returned time is in the past, so that the loop publishes the change
+// next returns the next time at which a card must be read again or a reservation may end, or zero. It also ends any
+// reservations that are due. If there are any, the returned time is in the past, so that the loop publishes the change
 // immediately.
 func (n *node) next(now time.Time) time.Time {
 	next := n.expire(now)
@@ -305,12 +305,11 @@ func (n *node) next(now time.Time) time.Time {
 	return next
 }
 
-// identify returns the id of each unit in a reading, in order. For each unit, it also reports whether another unit has
-// the same port number.
+// identify returns the id of each unit in a reading, in order, and whether another unit has the same port number.
 //
 // A port number is read once and kept for as long as the unit's directory exists, even if a new unit has the same
-// number. A unit whose number isn't known, or is already taken by another unit, gets the lowest free number. On a card
-// with one port, this is the right one. The unit keeps that number until its own is known.
+// number. A unit whose number isn't known, or is already taken by another unit, gets the lowest free number, which is
+// the right one on a card with one port. The unit keeps that number until its own is known.
 func (c *card) identify(address string, units []Unit) (ids []string, conflicts []bool) {
 	ids, conflicts = make([]string, len(units)), make([]bool, len(units))
 	taken := make(map[int]bool)
@@ -341,7 +340,7 @@ func (c *card) identify(address string, units []Unit) (ids []string, conflicts [
 		}
 	}
 	slices.Sort(open)
-	for _, i := range open { // use the unit's previous number if it is free
+	for _, i := range open { // reuse the unit's previous number if it is free
 		if old := c.byDir[directoryOf(units[i])]; old != nil && !taken[portOf(old.id)] {
 			take(i, portOf(old.id))
 		}
@@ -385,7 +384,7 @@ func (u *unit) learn(read Unit, family string) {
 	u.learnCounters(read.Counters)
 }
 
-// learnFiles adds a condition for each file that existed before and is gone.
+// learnFiles adds a condition for each file that used to exist and is now gone.
 func (u *unit) learnFiles(files []HealthFile) {
 	for _, f := range files {
 		switch {
@@ -406,7 +405,7 @@ func (u *unit) learnFiles(files []HealthFile) {
 // learnCounters adds a condition for each counter that has risen.
 func (u *unit) learnCounters(counters []Counter) {
 	for _, c := range counters {
-		// A counter that is lower than before was reset together with its device. That isn't a condition.
+		// A counter that is lower than before was reset along with its device, which isn't a condition.
 		if before, known := u.counters[c.Name]; known && c.Value > before {
 			u.conditions = append(u.conditions, Condition{
 				Reason: c.Reason, Health: c.Health, Row: c.Row,
@@ -420,14 +419,14 @@ func (u *unit) learnCounters(counters []Counter) {
 	}
 }
 
-// swapped reports whether read, a different kind of unit in the same place, belongs to a different card.
+// swapped reports whether read, which is a different kind of unit in u's place, belongs to a different card.
 func (u *unit) swapped(read Unit) bool {
 	var now identity
 	now.learn(read, u.identity.family)
 	return u.identity.compare(now, true) == different
 }
 
-// describe returns the unit's device without its health and name.
+// describe returns the unit's device, but without health and name.
 func (u *unit) describe() *Device {
 	address := u.card
 	if u.last.ID != "" {
@@ -440,8 +439,8 @@ func (u *unit) describe() *Device {
 }
 
 // supersede begins a new generation, in which different families read the cards. A card's devices stay listed until the
-// card has been read again. Offered devices get a reservation, so they are unhealthy until an answer shows that they
-// have no holder.
+// card has been read again. Offered devices get a reservation, which makes them unhealthy until an answer shows that
+// they have no holder.
 func (n *node) supersede(now time.Time) {
 	for _, c := range n.cards {
 		c.former = true

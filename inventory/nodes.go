@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// A container that was given a device node may open that device number until the container ends. A restarted container
-// may be given whichever node has the same name by then. After a card has left, drivers reuse its names and numbers for
+// A container that was given a device node may open that device number for as long as it runs. If it is restarted, it
+// may be given whichever node has the same name by then. Once a card has left, drivers reuse its names and numbers for
 // the next card. So a device is offered only while its nodes aren't kept for any other device.
 //
 // Three sets of names and numbers are kept for a device: the nodes it has now, the nodes it had when it left, and the
-// nodes that its holders were given, or will be given when they are restarted.
+// nodes that its holders were given, or will be given if they are restarted.
 
-// lost contains nodes that a device no longer has but that its holders may still open.
+// lost holds the nodes that a device no longer has but that its holders may still open.
 type lost struct {
 	nodes []string  // names and numbers
 	since time.Time // when the device lost the most recent of them
@@ -31,14 +31,14 @@ func nodesGiven(holdings []Holding) []string {
 }
 
 // mayBeGiven reports whether a container may have been given the nodes of u's device. u is the entry's unit, or was
-// until now. If u's device has a guessed id and the device reserved under that id has left, u's device isn't offered,
-// and a restarted container doesn't get any of its nodes.
+// until now. The only exception is a device with a guessed id when the device reserved under that id has left: it isn't
+// offered, and a restarted container doesn't get any of its nodes.
 func (e *entry) mayBeGiven(u *unit) bool {
 	return e.reservation == nil || e.reservation.renamed || !u.guessed(u.device)
 }
 
-// guessed reports whether the id of d, one of the unit's devices, is a guess: a port's id is derived from its number,
-// and d's number isn't known.
+// guessed reports whether the id of d, the unit's device, is a guess. A port's id is derived from its number, so it is
+// a guess if that number isn't known.
 func (u *unit) guessed(d *Device) bool { return u.last.ID == "" && d.PortID < 0 }
 
 // lose keeps nodes that the device has lost, until a later query finds no holder for the device.
@@ -46,11 +46,11 @@ func (e *entry) lose(nodes []string, now time.Time) {
 	if len(nodes) > 0 {
 		all := slices.Concat(e.lost.nodes, nodes)
 		slices.Sort(all)
-		e.lost = lost{slices.Compact(all), now} // without duplicates, which a flapping card would add
+		e.lost = lost{slices.Compact(all), now} // deduplicated, because a flapping card would keep adding them
 	}
 }
 
-// keepNodes updates which nodes are kept for a device, and marks all devices whose conflicts may have changed.
+// keepNodes updates the nodes that are kept for a device, and marks all devices whose conflicts may have changed.
 func (n *node) keepNodes(e *entry) {
 	nodes := slices.Concat(nodesGiven(n.holders.of(e.id)), e.lost.nodes)
 	for _, h := range n.holders.of(e.id) {
@@ -82,10 +82,10 @@ func (n *node) keepNodes(e *entry) {
 	}
 }
 
-// conflicts reports whether one of d's nodes is kept for another device. d is the entry's present device.
+// conflicts reports whether any node of d, the entry's present device, is kept for another device.
 func (n *node) conflicts(e *entry, d *Device) bool {
 	if !n.asks {
-		return false // without [Config.Holders], holders are never known
+		return false // without [Config.Holders], no holders are ever known
 	}
 	mine := n.holders.of(e.id)
 	for _, name := range nodesOf(d) {
@@ -110,17 +110,17 @@ func unknownNodes(answer map[string][]Holding) (ids []string) {
 }
 
 // mayBeElsewhere reports whether another device's holder may have nodes of the entry's present device, because it isn't
-// known which nodes that holder was given. They are probably the other device's current nodes. But the other device may
-// have been a whole card that includes the present device, or a part of it. If the other device's card isn't on the
-// node, the holder's nodes may now belong to any card.
+// known which nodes that holder was given. Most likely, they are the other device's current nodes. But the other device
+// may have been a whole card that includes the present device, or a part of it. And if the other device's card isn't on
+// the node, its nodes may now belong to any card.
 func (n *node) mayBeElsewhere(e *entry) bool {
 	return slices.ContainsFunc(n.holders.unknown, func(id string) bool {
 		card := n.cards[addressOf(id)]
 		switch {
 		case id == e.id:
-			return false // this is the present device itself, which is withheld because it is held
+			return false // the present device itself; it is withheld because it is held
 		case card == nil || len(card.units) == 0:
-			return n.complete && len(n.entry(id).lost.nodes) == 0 // a device's lost nodes are kept anyway
+			return n.complete && len(n.entry(id).lost.nodes) == 0 // if it has lost nodes, those are kept anyway
 		case e.unit.card != addressOf(id):
 			return false
 		}
@@ -135,18 +135,18 @@ func (n *node) markUnknown() {
 	}
 }
 
-// nodeChanged reports whether the nodes of a held device differ from those its holders were given, although the device
+// nodeChanged reports whether a held device's nodes differ from the ones its holders were given even though the device
 // hasn't left since this process started.
 func (n *node) nodeChanged(e *entry, d *Device) bool {
 	if e.reservation != nil && !e.reservation.renamed {
-		return false // the reservation's reason is used instead
+		return false // the reservation's own reason applies instead
 	}
 	return replacedNodes(nodesGiven(n.holders.of(e.id)), nodesOf(d))
 }
 
-// hasReplacedNodes reports whether the nodes of a device that has come back differ from those its holders were given.
-// If the given nodes aren't known, it considers all nodes that the device had. Once the result is true, it stays true
-// for as long as one of the given nodes is missing.
+// hasReplacedNodes reports whether a device has come back with nodes other than those its holders were given. If the
+// given nodes aren't known, all nodes that the device has lost are considered instead. Once the result is true, it
+// stays true for as long as any of them is missing.
 func (e *entry) hasReplacedNodes(n *node, now []string) bool {
 	nodes := nodesGiven(n.holders.of(e.id))
 	if len(nodes) == 0 {
@@ -155,8 +155,8 @@ func (e *entry) hasReplacedNodes(n *node, now []string) bool {
 	return replacedNodes(nodes, now) || e.reservation.moved && lacks(now, nodes)
 }
 
-// replacedNodes reports whether some of the given nodes are gone and there are others instead. If a region has only
-// lost or only gained a port, its nodes don't count as replaced.
+// replacedNodes reports whether some of the given nodes are gone and there are others in their place. If a region has
+// only lost or only gained a port, its nodes don't count as replaced.
 func replacedNodes(given, now []string) bool {
 	return len(given) > 0 && lacks(given, now) && lacks(now, given)
 }
@@ -166,8 +166,7 @@ func lacks(present, nodes []string) bool {
 	return slices.ContainsFunc(nodes, func(node string) bool { return !slices.Contains(present, node) })
 }
 
-// sameHolders reports whether both devices are held by the same single container. Such a container may open both
-// devices' nodes.
+// sameHolders reports whether a single container holds both devices, so that it may open the nodes of either.
 func sameHolders(a, b []Holding) bool {
 	same := func(a, b []string) bool { return len(a) == 1 && slices.Equal(a, b) }
 	return len(a) == 1 && len(b) == 1 && (same(a[0].Holders, b[0].Holders) || same(a[0].Containers, b[0].Containers))

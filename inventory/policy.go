@@ -7,28 +7,29 @@ import (
 
 // Policy holds the administrator's settings for devices. It is immutable.
 type Policy struct {
-	// Families list and read the cards. A card that two families can read belongs to the first of them. Families must
-	// be comparable with ==.
+	// Families list and read the cards. A card that two families can read belongs to whichever comes first. Families
+	// must be comparable with ==.
 	Families []Family
 	// Mode is the node's mode. Changing it begins a new generation ([Snapshot.Generation]).
 	Mode string
-	// AnyAFU means that a unit that returns with a different AFU is still the same device, because pods program it.
+	// AnyAFU means that a unit is still the same device when it comes back with a different AFU, because pods program
+	// it.
 	AnyAFU bool
 	// Exclude lists cards (BB:DD.F, or DDDD:BB:DD.F outside domain 0) and single ports (a card with -pN, even for port
-	// 0) that must not be allocated. The value is the reason: [ReasonExcluded] or [ReasonCordoned]. A device is also
-	// excluded by the address of one of its members.
+	// 0) that must not be allocated. The value is the reason: [ReasonExcluded] or [ReasonCordoned]. The address of any
+	// of a device's members also excludes the device.
 	Exclude map[string]string
-	// Severity overrides the severity of conditions. The key is a [Condition.Row] or the NAME of that row. Healthy
+	// Severity overrides the severity of conditions. The key is a [Condition.Row] or just the NAME part of it. Healthy
 	// means that the condition is ignored.
 	Severity map[string]Health
-	// Name returns the name of the resource that a device belongs to. It must not use the device's health, reasons or
-	// OfferedAs. If the name is "", the device isn't offered. The error then explains why, or is nil if the policy
-	// never offers such devices. The loop calls Name, so it must not block. It must always return the same name for the
-	// same device. If Name is nil, devices have no names.
+	// Name returns the name of the resource that a device belongs to, or "" if the device isn't offered. In that case,
+	// the error explains why, or is nil if the policy never offers such devices. Name must always return the same name
+	// for the same device, and must not use the device's health, reasons or OfferedAs. The loop calls it, so it must
+	// not block. If Name is nil, devices have no names.
 	Name func(*Device) (string, error)
 }
 
-// entries returns the [Policy.Exclude] entries that would exclude a device: its card, its port and its other functions.
+// entries returns all [Policy.Exclude] entries that would exclude a device: its card, its port and its other functions.
 func (d *Device) entries() []string {
 	all := []string{d.ID, d.ID + "-p0"}
 	if card := cardOf(d.ID); d.ID != card {
@@ -50,8 +51,8 @@ func (p Policy) excludes(d *Device) (reasons []string) {
 	return reasons
 }
 
-// unmatched returns the excluded entries that don't match any of the devices, sorted. It ignores cordons, which may be
-// older than their card.
+// unmatched returns the excluded entries that don't match any of the devices, sorted. Cordons are ignored, because they
+// may have been set before the card was there.
 func (p Policy) unmatched(devices []*Device) []string {
 	named := make(map[string]bool)
 	for _, d := range devices {
@@ -69,7 +70,7 @@ func (p Policy) unmatched(devices []*Device) []string {
 	return unmatched
 }
 
-// cardOf returns the card's address from an id.
+// cardOf returns the card address in an id.
 func cardOf(id string) string {
 	card, _, _ := strings.Cut(id, "-p")
 	return card

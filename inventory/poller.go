@@ -18,16 +18,16 @@ type poller struct {
 	asking   bool          // a query is in progress
 	at       time.Time     // when the newest query was made
 	again    bool          // another query follows the one in progress
-	answered bool          // a query made after since was answered or failed
-	since    time.Time     // startup, or the latest change of families
-	known    bool          // a query was answered without an error
+	answered bool          // a query made after since has been answered or has failed
+	since    time.Time     // startup, or when the families last changed
+	known    bool          // a query has been answered without an error
 	next     time.Time     // when the next query is due; zero if none is planned
 	wait     time.Duration // between the last two queries for the holder of an allocated device
 }
 
-// needs describes which answers about holders the node needs.
+// needs says which answers about holders the node needs.
 type needs struct {
-	at      time.Time // an answer to a query made at this time or later; zero if not needed
+	at      time.Time // an answer is needed to a query made at this time or later; zero if none is needed
 	waiting bool      // devices are waiting for an answer
 }
 
@@ -38,7 +38,7 @@ func newPoller(inv *Inventory, tasks *sync.WaitGroup) *poller {
 // restart makes the poller wait for an answer to a query made after now.
 func (p *poller) restart(now time.Time) { p.answered, p.since = p.cfg.Holders == nil, now }
 
-// ask starts a query in a new goroutine. If a query is already in progress, another one follows it.
+// ask starts a query in a new goroutine. If a query is already in progress, another one follows.
 func (p *poller) ask(ctx context.Context) {
 	p.next = time.Time{}
 	if p.cfg.Holders == nil {
@@ -59,7 +59,7 @@ func (p *poller) ask(ctx context.Context) {
 	})
 }
 
-// askWhenIdle starts a query even if no device needs the answer, so that an unresponsive kubelet is logged before a
+// askWhenIdle starts a query even if no device needs the answer, so that an unresponsive kubelet gets logged before a
 // card is pulled.
 func (p *poller) askWhenIdle(ctx context.Context) {
 	if !p.asking && p.next.IsZero() && time.Since(p.at) >= p.cfg.HoldersInterval {
@@ -73,8 +73,8 @@ func (p *poller) given(now time.Time) {
 	p.next = earlier(p.next, now.Add(p.wait))
 }
 
-// take plans the next query after an answer. asked is when the answered query was made. before and newest are the
-// holdings before and after the answer. stale means that a reservation needs the answer to a later query.
+// take plans the next query after an answer. asked is when the query was made, before and newest are the holdings
+// before and after the answer, and stale means that a reservation needs the answer to a later query.
 func (p *poller) take(ctx context.Context, asked time.Time, before, newest Holdings, stale bool) {
 	p.asking, p.answered, p.known = false, p.answered || !asked.Before(p.since), p.known || newest.Err == nil
 	p.report(before, newest)
@@ -100,7 +100,7 @@ func (p *poller) take(ctx context.Context, asked time.Time, before, newest Holdi
 	}
 }
 
-// report logs and counts the sources that have stopped or resumed answering, and logs the devices with several holders.
+// report logs and counts sources that have stopped or resumed answering, and logs devices with several holders.
 func (p *poller) report(before, now Holdings) {
 	failed := func(all []MissingSource, name string) error {
 		for _, m := range all {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Names of the reasons that this package gives or uses. A reason is NAME or NAME=VALUE. Reasons that a family reads
-// from its hardware are rows of its health table.
+// Names of the reasons that this package sets or uses. A reason is NAME or NAME=VALUE. The reasons that a family reads
+// from its hardware are the rows of its health table.
 const (
 	ReasonDriverUnbound  = "driver-unbound"   // the port has no driver
-	ReasonFMEUnbound     = "fme-unbound"      // the management engine has no driver; a row of families
+	ReasonFMEUnbound     = "fme-unbound"      // the management engine has no driver; a row in health tables
 	ReasonLoading        = "loading"          // the part of the card that containers use is missing while an image is loaded
 	ReasonNodeMissing    = "node-missing"     // the node isn't in the device root
 	ReasonNodeMismatch   = "node-mismatch"    // the file in the device root isn't a device node, or is another device's node
@@ -20,41 +20,41 @@ const (
 	ReasonUnreadable     = "unreadable"       // =FILE can't be read, or its content isn't valid
 	ReasonReadTimeout    = "read-timeout"     // reading the card takes longer than the read timeout
 	ReasonScanFailed     = "scan-failed"      // reading the card failed three times in a row, or once if it hasn't been read since it was plugged in
-	ReasonUnchecked      = "unchecked"        // the card hasn't been read for too long, because the daemon was out of descriptors or memory
+	ReasonUnchecked      = "unchecked"        // the card hasn't been read for too long, because the daemon was out of file descriptors or memory
 	ReasonRecoveryFailed = "recovery-failed"  // the kernel gave up recovering the card from a PCI error
-	ReasonRecovering     = "recovering"       // =NAME is over, but hasn't been over for long enough yet
+	ReasonRecovering     = "recovering"       // =NAME is over, but not for long enough yet
 	ReasonFlapping       = "flapping"         // changed too often; in quarantine until it hasn't changed for a while
 	ReasonExcluded       = "excluded"         // by the administrator's settings
 	ReasonCordoned       = "cordoned"         // by the administrator's command
-	ReasonMissing        = "missing"          // given by package daemon/ledger: present before the daemon started, and not found since
+	ReasonMissing        = "missing"          // set by package daemon/ledger; present before the daemon started, but not found since
 	ReasonRemoved        = "removed"          // left the node; its holders aren't known yet
 	ReasonRemovedInUse   = "removed-in-use"   // left the node while a container was holding it
 	ReasonReplacedInUse  = "replaced-in-use"  // a different device has replaced one that a container still holds
-	ReasonMoving         = "moving"           // will be offered under another name; its holders aren't known yet
-	ReasonFormerMode     = "former-mode"      // a container holds it in an earlier mode's form; its card is present
-	ReasonNodeInUse      = "node-in-use"      // a container that holds another device may still open this one's node
+	ReasonMoving         = "moving"           // to be offered under another name; its holders aren't known yet
+	ReasonFormerMode     = "former-mode"      // a container holds it in its form from an earlier mode; its card is present
+	ReasonNodeInUse      = "node-in-use"      // a container that holds another device may still open this device's node
 	ReasonNodeChanged    = "node-changed"     // its nodes differ from those its holder was given
 	ReasonHeldTwice      = "held-twice"       // several containers hold it at once
 	ReasonHeldOtherAPI   = "held-other-api"   // a container holds it through the API that the node used before
-	ReasonHoldersUnknown = "holders-unknown"  // after startup: a container may hold it through the other API
+	ReasonHoldersUnknown = "holders-unknown"  // only after startup; a container may hold it through the other API
 )
 
-// Reason describes how a reason is treated.
+// Reason says how a reason is treated.
 type Reason struct {
 	// Administrative means that the reason doesn't come from the hardware. Getting or losing it doesn't count as a turn
 	// ([Config.FlapLimit]).
 	Administrative bool
-	// Tombstone means that the device is listed because a container holds, or may hold, the previous device with this
-	// id.
+	// Tombstone means that the device is listed because a container holds, or may hold, the previous device with the
+	// same id.
 	Tombstone bool
 	// WithholdsNodes means that a restarted container doesn't get any of the device's nodes (CDI). Otherwise it could
-	// share the device with another container, or get a different device.
+	// end up sharing the device with another container, or with a different device.
 	WithholdsNodes bool
 	// NoHold means that the reason ends without a recovery hold, because the hardware was fine.
 	NoHold bool
 }
 
-// reasons describes the reasons that aren't rows of a family.
+// reasons contains the properties of all reasons that aren't rows in a family's health table.
 var reasons = map[string]Reason{
 	ReasonDriverUnbound:  {},
 	ReasonLoading:        {Administrative: true},
@@ -85,15 +85,15 @@ var reasons = map[string]Reason{
 	ReasonHoldersUnknown: {Administrative: true, Tombstone: true, NoHold: true},
 }
 
-// Reasons returns the names of the reasons that aren't rows of a family, sorted. An administrator can't override them.
+// Reasons returns the sorted names of the reasons that aren't rows in a family's health table. Administrators can't
+// override them.
 func Reasons() []string { return slices.Sorted(maps.Keys(reasons)) }
 
-// steps lists the reasons that a device has for a few milliseconds while its card is being pulled. The kernel unbinds
-// the FME and the ports, and removes them together with their files and device nodes, before it removes the PCI
-// function.
+// steps lists the reasons that a device may have for a few milliseconds while its card is being pulled. Before removing
+// the PCI function, the kernel unbinds the FME and the ports and removes them along with their files and device nodes.
 var steps = []string{ReasonFMEUnbound, ReasonDriverUnbound, ReasonNoPort, ReasonPortMissing, ReasonNodeMissing, ReasonUnreadable}
 
-// IsRemovalStep reports whether even a healthy device has this reason for a moment while its card is being pulled.
+// IsRemovalStep reports whether even a healthy device may briefly have this reason while its card is being pulled.
 func IsRemovalStep(reason string) bool {
 	name, _, _ := strings.Cut(reason, "=")
 	return slices.Contains(steps, name)

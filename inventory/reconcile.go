@@ -27,7 +27,7 @@ func (n *node) reconcile(now time.Time) []change {
 func (n *node) reconcileEntry(e *entry, cause, now time.Time) {
 	before := e.device
 	if c := e.reservation; c != nil && c.free && !n.isFormer(e) {
-		n.release(e, "free", now) // the unit may have been from an earlier generation when the answer arrived
+		n.release(e, "free", now) // when the answer arrived, the unit may still have been from an earlier generation
 	}
 	switch {
 	case e.unit != nil:
@@ -59,7 +59,7 @@ func (n *node) reconcileEntry(e *entry, cause, now time.Time) {
 	}
 }
 
-// present returns the device of an entry whose unit is present.
+// present returns the device for an entry whose unit is present.
 func (n *node) present(e *entry, cause, now time.Time) *Device {
 	u := e.unit
 	d := u.describe()
@@ -70,7 +70,7 @@ func (n *node) present(e *entry, cause, now time.Time) *Device {
 	}
 	rules := n.rules
 	if n.unwanted(d) {
-		rules.flapLimit = 0 // a virtual machine may reset it at any time
+		rules.flapLimit = 0 // a virtual machine may reset it as often as it likes
 	}
 	n.recall(e, d, now)
 	v := e.health.judge(now, n.conditions(e, d, now), rules)
@@ -87,8 +87,8 @@ func (n *node) present(e *entry, cause, now time.Time) *Device {
 	return d
 }
 
-// conditions returns the conditions of d, an entry's present device: those of its reading, its card, the reservation,
-// the holders and the administrator.
+// conditions returns the conditions of d, the entry's present device: those from its reading, from its card and from
+// the reservation, and those due to holders or the administrator.
 func (n *node) conditions(e *entry, d *Device, now time.Time) []Condition {
 	all := n.policy.apply(slices.Clone(e.unit.conditions))
 	all = append(all, n.cards[e.unit.card].trouble...)
@@ -101,7 +101,7 @@ func (n *node) conditions(e *entry, d *Device, now time.Time) []Condition {
 	if e.reservation != nil {
 		add(e.reservation.reason(), true)
 	}
-	// Before the first list, the answer may still arrive in time.
+	// Before the first list is published, the answer may still arrive in time.
 	add(ReasonHoldersUnknown, e.reservation == nil && n.holders.Awaiting && n.ready && d.OfferedAs != "")
 	changed, inUse := n.nodeChanged(e, d), n.conflicts(e, d)
 	e.contends = changed || inUse
@@ -115,8 +115,8 @@ func (n *node) conditions(e *entry, d *Device, now time.Time) []Condition {
 }
 
 // awaitsPorts reports whether a new unit is waiting for its card's other ports. The kernel adds and binds them one by
-// one, and a container must get all of them. A port that is still missing after portsTimeout has been released for
-// virtual functions.
+// one, and a container must get all of them. A port that is still missing after portsTimeout must have been released
+// for use by a virtual function.
 func (n *node) awaitsPorts(u *unit, now time.Time) bool {
 	until := u.added.Add(portsTimeout)
 	if !u.last.Partial || !now.Before(until) {
@@ -126,7 +126,7 @@ func (n *node) awaitsPorts(u *unit, now time.Time) bool {
 	return true
 }
 
-// tombstone returns the device of an entry that has a reservation but no unit.
+// tombstone returns the device for an entry that has a reservation but no unit.
 func (n *node) tombstone(e *entry) *Device {
 	d, was := *e.reservation.device, e.reservation.reshaped
 	if n.reshape(e, &d); e.reservation.reshaped != was {
@@ -142,8 +142,9 @@ func (n *node) tombstone(e *entry) *Device {
 	return &d
 }
 
-// reshape updates reservation.reshaped: whether the reserved device was allocated in another mode and its card is still
-// present. If so, m gets the allocated nodes. If a present device with one of these nodes has a fault, m also has one.
+// reshape updates reservation.reshaped, which says whether the reserved device was allocated in another mode and its
+// card is still present. If so, m gets the allocated nodes, and a fault if any present device with one of these nodes
+// has a fault.
 func (n *node) reshape(e *entry, m *Device) {
 	e.reservation.reshaped = false
 	given, card := nodesGiven(n.holders.of(e.id)), n.cards[addressOf(e.id)]
@@ -177,14 +178,14 @@ func (n *node) reshape(e *entry, m *Device) {
 
 func (n *node) unwanted(d *Device) bool { return n.policy.Name != nil && d.Unwanted() }
 
-// portsTimeout is how long a new device waits for all of its card's ports.
+// portsTimeout is how long a new device waits for all of its card's ports to appear.
 const portsTimeout = time.Second
 
 // isFormer reports whether an entry's unit is from an earlier generation.
 func (n *node) isFormer(e *entry) bool { return e.unit != nil && n.cards[e.unit.card].former }
 
-// noteUnnamed records a change, only once, if a device has been without a name for [rules.unnamed]. A new unit may lack
-// its AFU id for a few milliseconds, which isn't worth a change.
+// noteUnnamed records a single change once a device has been without a name for rules.unnamed. That a new unit lacks
+// its AFU id for a few milliseconds isn't worth reporting.
 func (n *node) noteUnnamed(e *entry, err error, now time.Time) {
 	u := e.unit
 	if err == nil {
@@ -204,7 +205,7 @@ func (n *node) noteUnnamed(e *entry, err error, now time.Time) {
 	}
 }
 
-// note records the change of a unit's published device to d.
+// note records that a unit's published device changes to d.
 func (n *node) note(e *entry, d *Device, cause, now time.Time) {
 	u := e.unit
 	c := change{Change: Change{ID: e.id, Old: u.device, New: d}, kind: deviceListed, cause: cause, lasted: now.Sub(e.since), holders: namesOf(n.holders.of(e.id))}
@@ -227,7 +228,7 @@ func (n *node) note(e *entry, d *Device, cause, now time.Time) {
 	n.changes = append(n.changes, c)
 }
 
-// loseNodes keeps the nodes that a present device has lost, for example because a port was released from its region.
+// loseNodes keeps the nodes that a present device has lost, for example when a port is released from its region.
 func (n *node) loseNodes(e *entry, d *Device, now time.Time) {
 	u := e.unit
 	if u.device != nil && n.asks && !e.justReleased && e.mayBeGiven(u) {
@@ -243,7 +244,7 @@ func (n *node) recheckAt(address string, t time.Time) {
 }
 
 // list adds an entry's device to the list, replaces it, or removes it. It copies the list first, because readers of the
-// newest snapshot still use the old list.
+// newest snapshot are still using the old one.
 func (n *node) list(e *entry) {
 	i, found := slices.BinarySearchFunc(n.devices, e.id, compareID)
 	if !n.copied {
@@ -271,15 +272,15 @@ func sameNodes(a, b *Device) bool {
 }
 
 // plugging lists the sets of reasons that a device has while its card is being plugged in, each for a few milliseconds.
-// The kernel binds the FME, adds the ports, and binds them.
+// The kernel first binds the FME, then adds the ports and binds them.
 var plugging = [][]string{
 	{ReasonFMEUnbound, ReasonNoPort}, {ReasonNoPort}, // a region
 	{ReasonDriverUnbound, ReasonPortMissing}, {ReasonPortMissing}, {ReasonPortMissing, noFilesYet}, // a region with several ports
 	{ReasonDriverUnbound}, {noFilesYet}, {ReasonLoading},
 }
 
-// noFilesYet is a port's reason while its driver is binding: the driver core adds the driver link before the driver's
-// own files (really_probe, drivers/base/dd.c).
+// noFilesYet is a port's reason while its driver is binding, because the driver core creates the driver link before the
+// driver's own files (really_probe, drivers/base/dd.c).
 const noFilesYet = ReasonUnreadable + "=id"
 
 // pluggedIn reports whether d has only reasons that are normal while its card is being plugged in.
@@ -287,7 +288,7 @@ func pluggedIn(d *Device) bool {
 	return slices.ContainsFunc(plugging, func(reasons []string) bool { return slices.Equal(reasons, d.Reasons) })
 }
 
-// hasNewTrouble reports whether d has a reason that old didn't have. It ignores the reason recovering.
+// hasNewTrouble reports whether d has a reason that old didn't have. Recovering doesn't count.
 func hasNewTrouble(old, d *Device) bool {
 	return slices.ContainsFunc(d.Reasons, func(reason string) bool {
 		return !strings.HasPrefix(reason, ReasonRecovering+"=") && !slices.Contains(old.Reasons, reason)

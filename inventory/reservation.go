@@ -6,24 +6,24 @@ import (
 )
 
 // Without a reservation, an entry's present device is listed under its own name and with its own health. A reservation
-// keeps a device listed under the name by which a container holds it, or may hold it. Such a device is unhealthy, with
-// a reason from reservationReasons. If the device is present, this reason is added to its own reasons.
+// keeps a device listed under the name by which a container holds it or may hold it. Such a device is unhealthy, with a
+// reason from reservationReasons. If a device is present, this reason is added to its own.
 //
-// There are two kinds of reservations. The first is on a device that has left. The second is on a renamed device: it is
-// present but held, or perhaps held, under another name. If a renamed device leaves, its reservation becomes one of the
-// first kind. A reservation ends
+// There are two kinds of reservations. The first is for a device that has left. The second is for a renamed device,
+// which is present but is held, or may be held, under another name. If a renamed device leaves, its reservation becomes
+// one of the first kind. A reservation ends
 //
-//   - when an answer shows that the reserved device has no holder, or there has been no answer for the grace time;
-//   - when the present device is identical to the reserved one: it has come back or has its old name again.
+//   - when an answer shows that the reserved device has no holder, or when there has been no answer for the grace time;
+//   - when the present device is identical to the reserved one, because it has come back or has its old name again.
 //
-// A device that has left and come back must pass the recovery hold, and so must a different device in its place. In all
-// other cases a reservation ends without a hold, because the hardware was fine.
+// A device that has left and come back has to go through the recovery hold, and so does a different device in its
+// place. In all other cases, a reservation ends without a hold, because the hardware was fine.
 
 // reservationReasons contains the reasons that a reservation gives, depending on what is known about the present
 // device. In each pair, the first reason applies while the reserved device's holders aren't known, the second while the
-// device is held. Two properties of a reservation take precedence. A device that is held through the other API has the
-// reason held-other-api (package kubelet/holders decides when it is free). A device that was allocated in another mode,
-// and whose card is present, has the reason former-mode.
+// device is held. Two cases take precedence: a device held through the other API gets held-other-api (package
+// kubelet/holders decides when it is free), and a device that was allocated in another mode and whose card is present
+// gets former-mode.
 var reservationReasons = map[bool]map[standing][2]string{
 	false: { // the reserved device has left
 		absent:     {ReasonRemoved, ReasonRemovedInUse},
@@ -37,7 +37,7 @@ var reservationReasons = map[bool]map[standing][2]string{
 	},
 }
 
-// reservation keeps a device listed under the name by which a container holds it, or may hold it.
+// reservation keeps a device listed under the name by which a container holds it or may hold it.
 type reservation struct {
 	device   *Device   // the previous device, which is listed while no device is present
 	identity identity  // the previous device's identity; empty if only its name is known
@@ -45,13 +45,13 @@ type reservation struct {
 	renamed  bool      // the device hasn't left; its name has changed
 	held     bool      // the kubelet's newest answer shows holders of the device
 	holders  []string  // from the newest answer
-	free     bool      // the kubelet was asked after the reservation began, and its answer shows no holder of the device
+	free     bool      // a query made after the reservation began shows no holder of the device
 	otherAPI bool      // the device is held through the other API
 	standing standing
-	// reshaped means that no device is present, but its card is, with the nodes that the holders were given. The device
-	// was allocated in another mode, either as one of the card's ports or as a card with its ports.
+	// reshaped means that no device is present but its card is, along with the nodes that the holders were given: in
+	// another mode, the device was allocated either as one of the card's ports or as a card with its ports.
 	reshaped bool
-	// moved means that the device has been renumbered since the reservation began. Its holders may have any of the
+	// moved means that the device has been renumbered since the reservation began, so its holders may have any of the
 	// nodes that it has had since then.
 	moved bool
 }
@@ -86,7 +86,7 @@ func tombstoneOf(d *Device) *Device {
 	return &Device{ID: d.ID, Family: d.Family, Health: Unhealthy, OfferedAs: d.OfferedAs, PCIAddress: d.PCIAddress, Facts: d.afterRemoval()}
 }
 
-// reservationOf returns a reservation on a device that is known only from a holding.
+// reservationOf returns a reservation for a device that is known only from a holding.
 func reservationOf(id string, h Holding, now time.Time) *reservation {
 	d := &Device{ID: id, OfferedAs: h.As, Health: Unhealthy, PCIAddress: addressOf(id), Facts: Facts{NUMANode: -1, PortID: -1}}
 	if d.PCIAddress != "" {
@@ -98,7 +98,7 @@ func reservationOf(id string, h Holding, now time.Time) *reservation {
 	return &reservation{device: d, identity: identityOf(d), since: now}
 }
 
-// settle begins, compares or ends the reservation on an entry whose present device is d, and sets d's name.
+// settle starts, updates or ends the reservation of an entry whose present device is d, and sets d's name.
 func (n *node) settle(e *entry, d *Device, now time.Time) {
 	if n.policy.Name == nil { // no devices are offered
 		if e.reservation != nil {
@@ -121,8 +121,8 @@ func (n *node) settle(e *entry, d *Device, now time.Time) {
 	}
 }
 
-// reserveSwapped makes a reservation if containers hold a card other than the one now installed, because the cards were
-// swapped while no daemon was running.
+// reserveSwapped makes a reservation if containers hold a card other than the one now installed. That happens if the
+// cards were swapped while no daemon was running.
 func (n *node) reserveSwapped(e *entry, name string, now time.Time) {
 	h, held := heldAs(n.holders.of(e.id), name)
 	if e.reservation == nil && held && h.Given != nil && identityOf(h.Given).compare(e.unit.identity, true) == different {
@@ -154,9 +154,9 @@ func (n *node) compareReserved(e *entry, d *Device, name string, now time.Time) 
 	}
 }
 
-// reserveRenamed makes a reservation if the present device previously had another name. If a device was never offered
-// and isn't held, its name changes immediately: a rule for an AFU doesn't match a new port until the port's driver
-// binds.
+// reserveRenamed makes a reservation if the present device previously had another name. The name of a device that was
+// never offered and isn't held changes immediately, because a rule for an AFU can't match a new port until the port's
+// driver binds.
 func (n *node) reserveRenamed(e *entry, name string, now time.Time) {
 	old := e.unit.device
 	if old == nil || old.OfferedAs == "" || old.OfferedAs == name || e.justReleased || !n.asks {
@@ -170,9 +170,8 @@ func (n *node) reserveRenamed(e *entry, name string, now time.Time) {
 }
 
 // reserveHeldElsewhere makes a reservation if the device was allocated under another name, by an earlier daemon or a
-// different one, or through the other API. The device may be held under its own name as well. A device that is held
-// through the other API stays withheld while queries fail, because this daemon can't take back another API's
-// allocation.
+// different one, or through the other API, even if it is also held under its own name. A device that is held through
+// the other API stays withheld while queries fail, because this daemon can't take back another API's allocation.
 func (n *node) reserveHeldElsewhere(e *entry, d *Device, name string, now time.Time) {
 	if e.reservation != nil {
 		return
@@ -188,13 +187,13 @@ func (n *node) reserveHeldElsewhere(e *entry, d *Device, name string, now time.T
 	if held != nil {
 		e.reservation = renamedReservation(d, held.As, name, now)
 		e.reservation.otherAPI = held.OtherAPI
-		if n.holders.taken { // the record may contain containers that have ended
+		if n.holders.taken { // the record may contain containers that have exited
 			n.noteHeld(e, *held)
 		}
 	}
 }
 
-// renamedReservation returns a reservation on a present device that is held, or may be held, under a name other than
+// renamedReservation returns a reservation for a present device that is held, or may be held, under a name other than
 // its own.
 func renamedReservation(d *Device, as, name string, now time.Time) *reservation {
 	c := &reservation{device: tombstoneOf(d), since: now, renamed: true, standing: undecided}
@@ -205,7 +204,7 @@ func renamedReservation(d *Device, as, name string, now time.Time) *reservation 
 	return c
 }
 
-// heldAs returns a device's holding under a name, or its first holding if the name is "".
+// heldAs returns the holding with this name, or the first one if name is "".
 func heldAs(holdings []Holding, name string) (Holding, bool) {
 	i := slices.IndexFunc(holdings, func(h Holding) bool { return name == "" || h.As == name })
 	if i < 0 {
@@ -214,7 +213,7 @@ func heldAs(holdings []Holding, name string) (Holding, bool) {
 	return holdings[i], true
 }
 
-// otherHolding returns a device's first holding under any other name, or nil.
+// otherHolding returns the first holding with any other name, or nil.
 func otherHolding(holdings []Holding, name string) *Holding {
 	i := slices.IndexFunc(holdings, func(h Holding) bool { return h.As != name && !h.Foreign })
 	if i < 0 {
@@ -232,7 +231,7 @@ func heldElsewhere(holdings []Holding) (Holding, bool) {
 	return holdings[i], true
 }
 
-// compare compares d, the present device, with the reserved device. name is the name that the policy gives to d.
+// compare compares d, the present device, with the reserved device. name is d's name according to the policy.
 func (n *node) compare(e *entry, d *Device, name string) standing {
 	holding, _ := heldAs(n.holders.of(e.id), e.reservation.device.OfferedAs)
 	like := e.reservation.identity.compare(e.unit.identity, n.policy.AnyAFU || holding.AnyAFU)
@@ -249,7 +248,7 @@ func (n *node) compare(e *entry, d *Device, name string) standing {
 	return identical
 }
 
-// endReservation ends the reservation on an entry whose device has come back or has its old name again.
+// endReservation ends the reservation of an entry whose device has come back or has its old name again.
 func (n *node) endReservation(e *entry, as change, now time.Time) {
 	as.Change, as.lasted, as.holders = Change{ID: e.id, New: e.reservation.device}, now.Sub(e.reservation.since), e.reservation.holders
 	n.changes = append(n.changes, as)
@@ -264,15 +263,15 @@ func (n *node) release(e *entry, why string, now time.Time) {
 	e.health.clear(ReasonReplacedInUse)
 	n.changes = append(n.changes, change{
 		Change: Change{ID: e.id, New: c.device}, kind: deviceReleased, renamed: c.renamed, lasted: now.Sub(c.since), why: why,
-		// Log at level debug if the device had no holder during the reservation, because its removal has been logged
-		// already.
+		// Log at level debug if the device had no holder during the reservation, because its removal has already been
+		// logged.
 		quiet: !c.held && n.holders.Err == nil && c.standing != renumbered && (c.standing != replaced || c.renamed),
 	})
 	n.mark(e.id, time.Time{})
 	n.keepNodes(e)
 }
 
-// confirm updates a reserved device's holders, if they have changed.
+// confirm updates a reserved device's holders if they have changed.
 func (n *node) confirm(e *entry, h Holding) {
 	if !e.reservation.held || !slices.Equal(e.reservation.holders, h.Holders) {
 		n.noteHeld(e, h)

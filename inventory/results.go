@@ -17,17 +17,16 @@ import (
 type result struct {
 	job     *job
 	number  int    // of the reading, counted separately for each job
-	epoch   uint64 // of the families that read the card
+	epoch   uint64 // the epoch of the families that read the card
 	outline bool
 	family  string
 	reading Reading
 	took    time.Duration
-	same    bool  // a check has shown that the known reading is still valid
+	same    bool  // a check showed that the known reading is still valid
 	err     error // errGone if no family has this card; any other error means that the card couldn't be read
 }
 
-// outcome is news about one card: it is gone, it has been read, a check found no change, or only its trouble has
-// changed.
+// outcome is news about one card: it is gone, it was read, a check found no change, or only its trouble has changed.
 type outcome struct {
 	address string
 	cause   time.Time // when the hint arrived; zero if there was none
@@ -36,13 +35,13 @@ type outcome struct {
 	family  string      // the family that read the card
 	reading *Reading    // nil if the card wasn't read
 	outline bool        // the reading is an outline
-	trouble []Condition // conditions of the whole card; each unit has its own as well
+	trouble []Condition // conditions of the card as a whole; each unit also has its own
 }
 
 var errGone = fmt.Errorf("card is gone: %w", fs.ErrNotExist)
 
 // start reads a card in a new goroutine, which sends the result to the loop. If r already contains a reading, the
-// goroutine checks that reading first and keeps it if it is still valid.
+// goroutine first checks whether that reading is still valid, and keeps it if so.
 func (s *scheduler) start(ctx context.Context, r result, read func(Family, sysfs.Host, string) (Reading, error)) {
 	r.epoch = s.epoch
 	s.underWay[task{r.job.address, r.outline}]++
@@ -98,7 +97,7 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 	switch next := s.jobs[j.address]; {
 	case next == nil:
 		return // the card was removed
-	case next != j: // a different card is in the slot, and may be waiting for the old card's readings to return
+	case next != j: // there is a different card in the slot, which may be waiting for the old card's readings to return
 		s.queue(next)
 		return
 	case r.outline:
@@ -124,7 +123,7 @@ func (s *scheduler) take(ctx context.Context, r result, now time.Time) {
 		s.failed(ctx, j, r.err, now)
 	}
 	s.countUnreadable(j)
-	s.queue(j) // someone may want another reading
+	s.queue(j) // another reading may have been requested
 }
 
 // takeReading handles a successful reading.
@@ -149,7 +148,7 @@ func (s *scheduler) takeReading(j *job, r result) {
 	}
 }
 
-// takeOutline handles an outline, which is used only if the card still can't be read.
+// takeOutline handles an outline. It is used only if the card still can't be read.
 func (s *scheduler) takeOutline(j *job, r result) {
 	if r.epoch != s.epoch {
 		return
@@ -160,7 +159,7 @@ func (s *scheduler) takeOutline(j *job, r result) {
 	}
 }
 
-// takeLate handles a late reading. Its result is discarded, because it may be out of date. If there is no newer
+// takeLate handles a late reading. The result is discarded, because it may be out of date, and unless there is a newer
 // reading, the card is read again.
 func (s *scheduler) takeLate(j *job, r result, now time.Time) {
 	j.stuck--
@@ -173,7 +172,7 @@ func (s *scheduler) takeLate(j *job, r result, now time.Time) {
 	s.queue(j) // a request may have been waiting because too many readings were hanging
 }
 
-// measure counts a reading by its result.
+// measure counts a reading in the metrics, by result.
 func (s *scheduler) measure(r result) {
 	switch m := s.cfg.Metrics; {
 	case r.err == nil:
@@ -187,7 +186,7 @@ func (s *scheduler) measure(r result) {
 	}
 }
 
-// found records a card's reading or outline, and reports it.
+// found records and reports a card's reading or outline.
 func (s *scheduler) found(j *job, r result) {
 	if !r.same {
 		j.listed, j.nodes = len(r.reading.Units) > 0, j.nodes[:0]
@@ -199,7 +198,7 @@ func (s *scheduler) found(j *job, r result) {
 	s.report(j, outcome{cause: j.answered, family: r.family, reading: &r.reading, outline: r.outline, same: r.same})
 }
 
-// report records an outcome with the card's current trouble.
+// report records an outcome, adding the card's current trouble.
 func (s *scheduler) report(j *job, o outcome) {
 	o.address, o.trouble = j.address, j.trouble()
 	s.outcomes = append(s.outcomes, o)
@@ -213,8 +212,8 @@ func (s *scheduler) takeOutcomes() []outcome {
 }
 
 // failed counts a failed reading. If a card has been read before, its devices keep their state until
-// failuresUntilUnhealthy readings have failed. At most one failure is counted per health interval, so a burst of hints
-// doesn't shorten that time.
+// failuresUntilUnhealthy readings have failed. At most one failure is counted per health interval, so that a burst of
+// hints doesn't make them unhealthy sooner.
 func (s *scheduler) failed(ctx context.Context, j *job, err error, now time.Time) {
 	j.starved, j.unchecked = time.Time{}, false
 	counts := j.failures == 0 || now.Sub(j.failedAt) >= s.cfg.HealthInterval
@@ -250,7 +249,8 @@ func (s *scheduler) outline(ctx context.Context, j *job) {
 	}
 }
 
-// trouble returns the conditions of the whole card: that it can't be read, and that the kernel gave up recovering it.
+// trouble returns the conditions of the card as a whole: that it can't be read, and that the kernel gave up recovering
+// it.
 func (j *job) trouble() []Condition {
 	var all []Condition
 	switch {

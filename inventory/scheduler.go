@@ -11,28 +11,28 @@ import (
 
 const (
 	// firstGrace is how long an epoch's first snapshot waits for all cards to be read. If the list grew card by card,
-	// pods that are re-admitted after a boot would lose their devices.
+	// pods that are readmitted after a boot would lose their devices.
 	firstGrace = 250 * time.Millisecond
-	// maxRoutineReads is the maximum number of cards from the routine queue that are read concurrently. A reading takes
-	// up a thread while it waits for hardware, or two if it is slow and has a hedged read. Cards from the other queue
-	// and overdue readings don't count.
+	// maxRoutineReads limits how many cards from the routine queue are read concurrently. A reading takes up a thread
+	// while it waits for hardware, or two if it is slow and has a hedged read. Cards from the other queue don't count,
+	// and neither do overdue readings.
 	maxRoutineReads = 32
-	// maxStuck is how many readings of one card may hang at the same time. When a hint arrives for a card whose newest
-	// reading is hanging, another reading is started, because the card in the slot may have been replaced.
+	// maxStuck is how many readings of one card may hang at the same time. There can be more than one because a hint
+	// for a card whose newest reading hangs starts another reading, in case the card in the slot has been replaced.
 	maxStuck = 3
-	// maxInSlot is how many readings of one PCI address may hang. The same limit applies to outlines. Readings of cards
-	// that have left the slot also count, because each takes up a thread until it returns. The limit is high enough
-	// that a new card in the slot is read even if readings of previous cards are hanging.
+	// maxInSlot is how many readings of one PCI address may hang; outlines have a separate limit of the same size.
+	// Readings of cards that have left the slot also count, because each takes up a thread until it returns. The limit
+	// is high enough that a new card in the slot is read even if readings of previous cards are still hanging.
 	maxInSlot = 4 * maxStuck
 	// failuresUntilUnhealthy is the number of consecutive readings that must fail before a card's devices become
-	// unhealthy. For a card that hasn't been read since it was plugged in, one failure is enough.
+	// unhealthy. If the card hasn't been read since it was plugged in, a single failure is enough.
 	failuresUntilUnhealthy = 3
-	// leaveReadersAfter is how long Run waits for hanging readings before it returns.
+	// leaveReadersAfter is how long Run waits for hanging readings before returning.
 	leaveReadersAfter = time.Second
 )
 
 // scheduler decides when each card is read. It reports what it finds out about a card as an [outcome], which the loop
-// passes to the node. The scheduler doesn't know anything about devices. Only the loop uses it.
+// passes to the node. It doesn't know anything about devices. Only the loop uses it.
 type scheduler struct {
 	*Inventory
 	families []Family
@@ -42,7 +42,7 @@ type scheduler struct {
 	jobs       map[string]*job            // by card address
 	reading    map[*job]bool              // jobs whose newest reading is in progress and not overdue
 	unreadable map[*job]bool              // jobs whose last reading failed or is overdue
-	underWay   map[task]int               // readings and outlines that haven't returned, including those of cards that have left
+	underWay   map[task]int               // readings and outlines that haven't returned, even for cards that have left
 	related    map[string]map[string]bool // address -> the cards whose readings list it as related
 	now        []*job                     // queue of cards to be read immediately
 	routine    []*job                     // queue of cards to be read in turn, a limited number at a time
@@ -56,10 +56,10 @@ type scheduler struct {
 	allAt    time.Time // arrival time of the first hint for everything since the last listing
 	seeking  bool      // overdue cards must be listed, because there was a hint for one
 	listErr  string    // last listing error, so that it is logged only once
-	outcomes []outcome // those that the loop hasn't taken yet, in order
+	outcomes []outcome // outcomes that the loop hasn't taken yet, in order
 
 	// first contains the cards from this epoch's first listing that haven't been read yet. It is nil before that
-	// listing. The first snapshot is published when first is empty, or at firstUntil at the latest. Afterwards
+	// listing. The first snapshot is published once first is empty, or at firstUntil at the latest. After that,
 	// firstUntil is zero.
 	first      map[string]bool
 	firstUntil time.Time
@@ -67,7 +67,7 @@ type scheduler struct {
 	shortage shortage
 }
 
-// task identifies the readings, or the outlines, of the cards in a slot.
+// task identifies either the readings or the outlines of whichever cards have been in a slot.
 type task struct {
 	address string
 	outline bool
@@ -87,20 +87,20 @@ type job struct {
 	hedged   bool      // a hedged read was started for the newest reading
 	counted  bool      // the newest reading is counted in scheduler.busy
 	outlined bool      // an outline is in progress
-	stuck    int       // readings in progress whose results will be discarded: overdue, superseded, or the later of two
-	known    result    // the newest successful reading, which checks use; zero if there is none for this card and these families
+	stuck    int       // readings in progress whose results will be discarded (overdue, superseded, or the later of two)
+	known    result    // the newest successful reading, used by checks; zero if there is none for these families
 	nodes    []string  // the device nodes in the newest reading or outline
 	listed   bool      // a reading or outline through this epoch's families has found units
 	wasRead  bool      // the card has been read since it was plugged in
 
 	hinted    time.Time       // first hint since the newest reading began; zero if there was none
-	answered  time.Time       // first hint that led to the newest reading: the cause of any changes it finds
+	answered  time.Time       // first hint that led to the newest reading; the cause of any changes it finds
 	nodeHints map[string]Hint // hints for nodes since the newest reading began, by node name
 
 	failures int       // consecutive failed readings, at most one per health interval
 	failedAt time.Time // when the last failure was counted
 	starved  time.Time // when readings started to fail because of a shortage; zero if the newest one didn't
-	// unchecked means that a shortage has made all readings fail for too long.
+	// unchecked means that all readings have been failing for too long because of a shortage.
 	unchecked bool
 
 	recoveryFailed bool // the kernel gave up recovering the card, and no reading has succeeded since
@@ -114,7 +114,7 @@ const (
 	wantNothing want = iota
 	wantCheck        // in turn, and only if the card has changed since the last reading
 	wantRoutine      // in turn
-	wantNow          // before the routine queue, with no limit on the number of readings
+	wantNow          // ahead of the routine queue, with no limit on the number of readings
 )
 
 // state is the state of a card's newest reading.
@@ -135,8 +135,8 @@ func newScheduler(inv *Inventory) *scheduler {
 	}
 }
 
-// use replaces the families, and lists and reads all cards again through the new ones. It discards the results of
-// readings in progress.
+// use replaces the families, and has all cards listed and read again through the new ones. The results of readings in
+// progress will be discarded.
 func (s *scheduler) use(ctx context.Context, families []Family, now time.Time) {
 	s.families = families
 	s.epoch++
@@ -156,7 +156,7 @@ func (s *scheduler) use(ctx context.Context, families []Family, now time.Time) {
 	s.list(ctx, time.Time{})
 }
 
-// hintCard requests readings of a card and of the cards related to it, ahead of the routine queue.
+// hintCard requests readings of a card and its related cards, ahead of the routine queue.
 func (s *scheduler) hintCard(address string, h Hint) {
 	s.log.Debug("hint received", logevent.HintReceived, logevent.PCI(address), logevent.Source(h.Source))
 	if s.jobs[address] == nil {
@@ -180,7 +180,7 @@ func (s *scheduler) hintCard(address string, h Hint) {
 }
 
 // request adds a card to a queue. If the card is already being read, it is read again afterwards, because the reading
-// in progress may have read the changed file before the change.
+// in progress may have read a file before it changed.
 func (s *scheduler) request(j *job, w want) {
 	j.want = max(j.want, w)
 	s.queue(j)
@@ -230,8 +230,8 @@ func (s *scheduler) startReadings(ctx context.Context, now time.Time) {
 	}
 }
 
-// read starts reading a card, or checking it if that is enough. If too many readings of its slot are hanging, the card
-// is treated as one that hangs, and is read when one of those readings returns.
+// read starts reading a card, or just checking it if that is enough. If too many readings of its slot are hanging, the
+// card is treated as hanging too, and is read once one of those readings returns.
 func (s *scheduler) read(ctx context.Context, j *job, now time.Time) {
 	if s.full(task{j.address, false}) {
 		j.want = wantNow
@@ -255,8 +255,8 @@ func (s *scheduler) read(ctx context.Context, j *job, now time.Time) {
 
 // discover requests readings of the addresses that aren't known yet. A function without units refers to them because it
 // belongs to another card, which may have been plugged in before the function. hinted is when the hint for the function
-// arrived, or zero if there was none. After a hint, a card that is being read is read once more: the reading in
-// progress may have begun before the function was there, and so may not find a card.
+// arrived, or zero if there was none. If there was one, a card that is being read is read once more, because the
+// reading in progress may have begun before the function was there and so may not find a card.
 func (s *scheduler) discover(addresses []string, hinted time.Time) {
 	for _, address := range addresses {
 		switch j := s.jobs[address]; {
@@ -302,7 +302,7 @@ func (s *scheduler) onTime(ctx context.Context, now time.Time) {
 		case took >= s.cfg.ReadTimeout/2 && !j.hedged:
 			// Start a hedged read, which may avoid whatever is delaying the first one. For example, if the kernel
 			// starts programming the card after the first reading has begun, that reading blocks on the FME's locked
-			// errors, but a later reading doesn't read them. Whichever result arrives first is used.
+			// errors, which a later reading skips. Whichever result arrives first is used.
 			j.hedged = true
 			if j.stuck+1 < maxStuck && !s.full(task{j.address, false}) {
 				j.stuck++ // the later of the two results is discarded
@@ -319,8 +319,8 @@ func (s *scheduler) giveUp(ctx context.Context, j *job) {
 	s.markUnreadable(ctx, j)
 }
 
-// recheck requests readings of cards whose devices may change even though the card doesn't. It skips an overdue card,
-// which is read again anyway.
+// recheck requests readings of cards whose devices may change even though the cards don't. It skips overdue cards,
+// which are read again anyway.
 func (s *scheduler) recheck(addresses []string) {
 	for _, address := range addresses {
 		if j := s.jobs[address]; j != nil && j.state != overdue {
@@ -329,14 +329,14 @@ func (s *scheduler) recheck(addresses []string) {
 	}
 }
 
-// progress reports how complete this epoch's first list is. answered reports whether the holders are known.
+// progress reports how far this epoch's first list has come. answered says whether the holders are known.
 func (s *scheduler) progress(now time.Time, answered bool) progress {
 	read := s.first != nil && len(s.first) == 0
 	late := !s.firstUntil.IsZero() && !now.Before(s.firstUntil)
 	return progress{read: read, due: read && answered || late}
 }
 
-// next returns the earliest time at which onTime must be called, or zero.
+// next returns the next time at which onTime must be called, or zero.
 func (s *scheduler) next() time.Time {
 	next := s.firstUntil
 	for j := range s.reading {
@@ -349,8 +349,8 @@ func (s *scheduler) next() time.Time {
 	return next
 }
 
-// tick requests a check of each steady card and a reading of every other card. It is called once per health interval.
-// It also logs the end of a shortage once all cards have been listed and read again.
+// tick is called once per health interval. It requests a check of each steady card and a reading of every other card.
+// It also logs the end of a shortage, once all cards have been listed and read again.
 func (s *scheduler) tick(ctx context.Context, steady map[string]bool) {
 	starved := s.shortage.listing
 	for _, j := range s.jobs {
@@ -373,7 +373,7 @@ func (s *scheduler) tick(ctx context.Context, steady map[string]bool) {
 	}
 }
 
-// setRelated sets the addresses whose hints also concern a card.
+// setRelated sets the addresses whose hints also apply to a card.
 func (s *scheduler) setRelated(j *job, addresses []string) {
 	if slices.Equal(j.related, addresses) {
 		return

@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// Snapshot contains the node's devices at one version. It is immutable, and so are its devices.
+// Snapshot contains the node's devices at one version. It and its devices are immutable.
 type Snapshot struct {
 	// Version grows by one with each published change. It is 0 if no snapshot has been published yet.
 	Version uint64
 	Devices []*Device // sorted by ID
 	// Complete means that each card in this generation's first listing has been read or given up on. Until then, the
-	// devices of slow cards are missing or come from the previous generation.
+	// devices of slow cards may be missing or come from the previous generation.
 	Complete bool
 	// Awaiting means that no devices are offered yet, because it isn't known which ones are held
 	// ([Config.HoldersUnknown]).
 	Awaiting bool
-	// Generation grows by one each time [Policy.Mode] changes. Differences between two generations don't mean that the
+	// Generation grows by one each time [Policy.Mode] changes. Differences between generations don't mean that the
 	// hardware has changed.
 	Generation uint64
-	// Hinted is the arrival time of the earliest hint that caused a change in this version. It is used to measure
-	// latency. It is zero if all changes were caused by ticks or timers.
+	// Hinted is the arrival time of the earliest hint that caused a change in this version, for measuring latency. It
+	// is zero if all changes were caused by ticks or timers.
 	Hinted time.Time
 }
 
@@ -39,8 +39,8 @@ func compareID(d *Device, id string) int { return strings.Compare(d.ID, id) }
 // Hint identifies a card or a node that may have changed. The zero Hint means that anything may have changed.
 type Hint struct {
 	Card string // PCI address DDDD:BB:DD.F, or "" for everything
-	// Node is the name of a device node that was added or removed. It is used when the source doesn't know the address,
-	// and is "" otherwise. It is ignored if Card is set.
+	// Node is the name of a device node that was added or removed, for sources that don't know the card's address. It
+	// is ignored if Card is set.
 	Node   string
 	Source string    // uevent, inotify, resync, …
 	At     time.Time // when the event was received

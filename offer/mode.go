@@ -8,7 +8,7 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/names"
 )
 
-// The modes. The modes af, region and regiondevel use the resource names and the device nodes of Intel's FPGA plugin.
+// The modes. af, region and regiondevel use the same resource names and device nodes as Intel's FPGA plugin.
 const (
 	Single      = "single"      // every FPGA port is a device, all with the same resource
 	Pool        = "pool"        // numbered devices without hardware
@@ -23,15 +23,14 @@ func Modes() []string { return []string{Single, AF, Region, RegionDevel, Pool} }
 // familyPool is the name of the family for pool mode. Other modes don't offer its devices.
 const familyPool = "pool"
 
-// The reasons why a device can't be offered.
+// Reasons why a device can't be offered.
 var (
 	errNoAFU       = errors.New("the resource name in mode af needs an AFU id, and none is known")
 	errNoInterface = errors.New("the resource name in this mode needs an interface id, and none is known")
 	errNoShell     = errors.New("the VBNV and timestamp of the shell are not known, or do not fit in a resource name; a rule can name the device")
 )
 
-// byMode returns the name of a device's resource based on the mode alone. The results have the same meaning as in
-// [Naming.ResourceOf].
+// byMode returns the name of a device's resource based on the mode alone. Its results are as in [Naming.ResourceOf].
 func (p Naming) byMode(d *inventory.Device) (string, error) {
 	if (d.Family == familyPool) != (p.Mode == Pool) {
 		return "", nil
@@ -56,12 +55,12 @@ func (p Naming) byMode(d *inventory.Device) (string, error) {
 	return "", nil
 }
 
-// namedByMode reports whether resource is a name in the namespace that some mode might use.
+// namedByMode reports whether resource is a name in our namespace that some mode might use.
 func (p Naming) namedByMode(resource string) bool {
 	name, ok := strings.CutPrefix(resource, p.Namespace+"/")
 	return ok && names.Ours(name)
 }
 
-// AnyAFU reports whether a device stays the same device when its AFU changes, because pods program devices in this
-// mode.
+// AnyAFU reports whether a device is still the same device after its AFU has changed, because pods program devices in
+// this mode.
 func (p Naming) AnyAFU() bool { return p.Mode == Region || p.Mode == RegionDevel }

@@ -9,11 +9,11 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/names"
 )
 
-// Naming names resources.
+// Naming determines resource names.
 type Naming struct {
 	Mode         string // one of [Modes]
-	ResourceName string // the resource for the modes single and pool
-	Namespace    string // the domain of resources in the other modes
+	ResourceName string // the resource in single and pool modes
+	Namespace    string // the domain of resource names in the other modes
 	Rules        []Rule // the administrator's rules; the first one that matches takes precedence over the mode
 }
 
@@ -23,8 +23,8 @@ type Resource struct {
 	Devices []*inventory.Device // sorted by ID, never empty
 }
 
-// ResourceOf returns the name of the resource that a device belongs to. If the device isn't offered, it returns "" and
-// an error that explains why, or nil if the mode never offers such devices.
+// ResourceOf returns the name of the resource that a device belongs to, or "" if it isn't offered. In that case, the
+// error explains why, or is nil if the mode never offers such devices.
 func (p Naming) ResourceOf(d *inventory.Device) (string, error) {
 	if d.Family != familyPool && p.Mode != Pool {
 		if i := p.RuleOf(d); i >= 0 {
@@ -44,16 +44,16 @@ func (p Naming) ResourceOf(d *inventory.Device) (string, error) {
 	return p.byMode(d)
 }
 
-// RuleOf returns the index of the first rule that matches a device, or -1. In modes where pods change the AFU, rules
-// for an AFU don't match any device, because otherwise a device would move to another resource while it is held.
+// RuleOf returns the index of the first rule that matches a device, or -1. In modes in which pods change the AFU, a
+// rule for an AFU doesn't match anything, because otherwise a device would move to another resource while it is held.
 func (p Naming) RuleOf(d *inventory.Device) int {
 	return slices.IndexFunc(p.Rules, func(r Rule) bool {
 		return r.Match.matches(d) && !(p.AnyAFU() && r.Match.AFUID != "")
 	})
 }
 
-// Owns reports whether a device id that is held under a resource name may belong to this plugin, in this mode or in an
-// earlier mode of the node.
+// Owns reports whether a device id that is held under a resource name may be this plugin's, in the current mode or an
+// earlier one.
 func (p Naming) Owns(resource, id string) bool {
 	return resource == p.ResourceName ||
 		slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Resource == resource }) ||
@@ -61,9 +61,9 @@ func (p Naming) Owns(resource, id string) bool {
 		(p.namedByMode(resource) || names.IsShell(resource)) && inventory.IsAddress(id)
 }
 
-// Resources groups devices into resources by [inventory.Device.OfferedAs] and returns the resources that have devices,
-// sorted by name. It omits devices held by a claim, because these have the DRA driver's name instead of a resource's.
-// The devices must be sorted by id, as they are in a snapshot.
+// Resources groups devices into resources by [inventory.Device.OfferedAs] and returns the resources, sorted by name. It
+// omits devices held by a claim, which have the DRA driver's name instead of a resource name. The devices must be
+// sorted by id, as they are in a snapshot.
 func Resources(devices []*inventory.Device) []Resource {
 	var resources []Resource
 	at := make(map[string]int)

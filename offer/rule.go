@@ -6,23 +6,23 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Rule gives a resource name to matching devices.
+// Rule assigns a resource name to the devices it matches.
 type Rule struct {
 	Resource string // DOMAIN/NAME
 	Match    Match
 }
 
-// Match lists the properties that a device must have. "" matches any value. Hexadecimal digits are in lower case.
+// Match lists the properties that a device must have. "" matches any value. Hexadecimal digits are lower case.
 type Match struct {
 	PCIVendor        string // 4 digits
 	PCIDevice        string // 4 digits
 	Subsystem        string // VVVV:DDDD
 	PCIAddress       string // the card's address: BB:DD.F, or DDDD:BB:DD.F outside domain 0
-	PhysicalFunction string // the physical function's address, in the same form as PCIAddress
+	PhysicalFunction string // the physical function's address, in the same format as PCIAddress
 	VirtualFunction  string // the virtual function's index, from 0, decimal
 	AFUID            string // 32 digits
 	InterfaceID      string // 32 digits
-	VBNV             string // of an AMD card's shell
+	VBNV             string // the VBNV of an AMD card's shell
 	Family           string // the inventory family
 }
 

@@ -21,25 +21,25 @@ import (
 	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
 )
 
-// The environment variables that contain the ids of a container's devices, separated by commas, in the order of the
-// request. Both have the same value.
+// Environment variables with the ids of a container's devices, separated by commas, in the order of the request. Both
+// have the same value.
 const (
 	envUnits   = "ACCELERATOR_UNITS"
 	envDevices = "ACCELERATOR_DEVICES"
 )
 
 // annotationHook is the annotation by which Intel's programming hook recognizes its containers. It doesn't depend on
-// the resource namespace, because the hook hard-codes it.
+// the resource namespace, because it is hard-coded in the hook.
 const annotationHook = "com.intel.fpga.mode"
 
-// Allocate gives each container its devices, or rejects the whole request. An error is final for the pod, and the
-// kubelet doesn't set a time limit. Allocate blocks for up to [Config.EndTimeout] while a force-deleted pod that had one
-// of the devices still has processes. With CDI, it also blocks for up to two seconds if nodes have to be recorded
-// ([Config.Injected]), and then for up to a second while it writes the spec.
+// Allocate gives each container its devices, or rejects the whole request. After an error, the pod fails for good. The
+// kubelet doesn't set a time limit. Allocate blocks for up to [Config.EndTimeout] while a force-deleted pod that had
+// one of the devices still has processes. With CDI, it also blocks for up to two seconds if nodes have to be recorded
+// ([Config.Injected]), and then for up to a second to write the spec.
 //
-// Errors: InvalidArgument if a request contains no device ids or the same id twice, NotFound if a device isn't listed
-// (any more), FailedPrecondition if one is unhealthy or if its previous pod still has processes, and Unavailable if the
-// CDI spec can't be written.
+// The status code is InvalidArgument if a request contains no device ids or the same id twice, NotFound if a device
+// isn't listed (any more), FailedPrecondition if a device is unhealthy or its previous pod still has processes, and
+// Unavailable if the CDI spec can't be written.
 func (p *plugin) Allocate(ctx context.Context, r *v1beta1.AllocateRequest) (*v1beta1.AllocateResponse, error) {
 	var requested []string
 	for _, c := range r.GetContainerRequests() {
@@ -82,8 +82,8 @@ func (p *plugin) Allocate(ctx context.Context, r *v1beta1.AllocateRequest) (*v1b
 	return answer, nil
 }
 
-// record checks the requests, and records that these devices are being allocated. device looks up the devices, and undo
-// reverts the record.
+// record checks the requests and records that these devices are being allocated. device looks up the devices, and undo
+// reverts record.
 func (e *endpoint) record(ids []string, requests []*v1beta1.ContainerAllocateRequest) (device func(id string) *inventory.Device, undo func(), err error) {
 	undo, err = e.server.cfg.Allocations.Add(e.resource, func() (map[string][]string, error) {
 		device = e.newest()
@@ -100,12 +100,12 @@ func (e *endpoint) record(ids []string, requests []*v1beta1.ContainerAllocateReq
 	return device, undo, err
 }
 
-// endsAgain is how often to look for the processes of force-deleted pods.
+// endsAgain is the interval for rechecking whether force-deleted pods still have processes.
 const endsAgain = 100 * time.Millisecond
 
-// previousEnded waits until no pod that had one of the devices before has any processes, and returns how long that took.
-// The kubelet allocates the devices of a force-deleted pod again immediately, but takes seconds to end its containers. If
-// the daemon exits in the meantime, the request fails.
+// previousEnded waits until the pods that previously had these devices have no processes left, and returns how long
+// that took. The kubelet allocates a force-deleted pod's devices again immediately, but takes seconds to stop its
+// containers. If the daemon exits in the meantime, the request fails.
 func (e *endpoint) previousEnded(ctx context.Context, ids []string) (time.Duration, error) {
 	cfg, began := e.server.cfg, time.Now()
 	for waited := time.Duration(0); cfg.Ending != nil; waited = time.Since(began) {
@@ -142,7 +142,7 @@ func (e *endpoint) respond(ctx context.Context, device func(id string) *inventor
 		if d.ProgramAtStart {
 			answer.Annotations[annotationHook] = "fpga.intel.com/region"
 		}
-		// Leave out the shared nodes, so that no device is withheld because of them.
+		// Leave out shared nodes, so that devices aren't withheld because of them.
 		if len(d.Nodes) > 0 || len(d.Mounts) > 0 {
 			checkpoint.Annotate(answer.Annotations, d.ID, slices.Concat(d.Nodes, d.NodeNumbers))
 		}
@@ -164,7 +164,7 @@ func (e *endpoint) respond(ctx context.Context, device func(id string) *inventor
 			answer.Mounts = append(answer.Mounts, &v1beta1.Mount{HostPath: file, ContainerPath: file})
 		}
 		if len(d.Nodes) == 0 {
-			continue // shared nodes are useless without the device's own
+			continue // shared nodes are useless without the device's own nodes
 		}
 		own = append(own, d.Nodes...)
 		for _, node := range d.SharedNodes {
@@ -183,8 +183,8 @@ func (e *endpoint) respond(ctx context.Context, device func(id string) *inventor
 	return answer, nil
 }
 
-// addresses returns the variables listed in [inventory.Device.AddressEnv] for these devices of a resource. Each
-// contains one PCI address per device, in the order of devices.
+// addresses returns the variables listed in [inventory.Device.AddressEnv] for a resource's devices. Each contains one
+// PCI address per device, in the order of devices.
 func addresses(resource string, devices []*inventory.Device) map[string]string {
 	all := map[string][]string{}
 	for _, d := range devices {
@@ -201,12 +201,12 @@ func addresses(resource string, devices []*inventory.Device) map[string]string {
 	return envs
 }
 
-// completed returns the variable names for a name from [inventory.Device.AddressEnv].
+// completed returns the actual variable names for a name from [inventory.Device.AddressEnv].
 //
-// If a name ends with _, the resource name is appended, in upper case and with dots and slashes replaced by _. This is
+// If a name ends in _, the resource name is appended, in upper case and with dots and slashes replaced by _. This is
 // how sriov-network-device-plugin (GetEnvs in pkg/resources/pool_stub.go) and KubeVirt (ResourceNameToEnvVar in
-// pkg/util) do it. Both keep dashes, and virt-launcher doesn't find any other name. A shell can't use a name that
-// contains dashes, and some shells don't pass it on, so completed also returns the name with dashes replaced by _.
+// pkg/util) do it. Both keep dashes, and virt-launcher doesn't look for any other name. But shells can't use a variable
+// whose name contains dashes, and some don't pass it on, so completed also returns the name with dashes replaced by _.
 func completed(name, resource string) []string {
 	if !strings.HasSuffix(name, "_") {
 		return []string{name}
@@ -218,9 +218,9 @@ func completed(name, resource string) []string {
 	return []string{name}
 }
 
-// newest returns a function that looks up devices of the newest list, in the inventory's current state. The state in
-// the list isn't enough: the inventory withholds a device before it asks for the device's holders, but the list may be
-// older than that, because the conductor may be waiting for the kubelet to read another list.
+// newest returns a function that looks up devices on the newest list and returns their current state in the inventory.
+// Their state on the list isn't enough: the inventory withholds a device before asking for its holders, but the list
+// may be older than that, because the conductor may be waiting for the kubelet to read another list.
 func (e *endpoint) newest() func(id string) *inventory.Device {
 	listed, _ := e.lists.Load()
 	snapshot, _ := e.server.devices.Latest()
@@ -236,8 +236,8 @@ func (e *endpoint) newest() func(id string) *inventory.Device {
 	}
 }
 
-// check returns a status that lists all problems with the requests, or nil. The status has the worst problem's code,
-// and its length is bounded.
+// check returns a status that lists all problems with the requests, or nil if there are none. The status has the worst
+// problem's code and is limited in length.
 func (e *endpoint) check(device func(id string) *inventory.Device, requests []*v1beta1.ContainerAllocateRequest) error {
 	if len(requests) == 0 {
 		return status.Error(codes.InvalidArgument, "no container requests a device")
@@ -291,8 +291,8 @@ const (
 	maxID    = 100 // maximum length of each id in bytes; the kubelet allows 63
 )
 
-// shorten bounds a list for logs and errors. It returns the first maxNamed ids, each cut to maxID bytes, followed by
-// the number of remaining ids.
+// shorten limits a list for logs and errors. It returns the first maxNamed ids, each truncated to maxID bytes, followed
+// by how many more there are.
 func shorten(ids []string) []string { return bounded(ids, cut) }
 
 func bounded(ids []string, name func(string) string) []string {

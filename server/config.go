@@ -11,38 +11,38 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// Config holds a server's settings. They must be valid: package config checks the administrator's settings. Start from
+// Config holds a server's settings. They must be valid (package config checks the administrator's settings). Start from
 // [Defaults].
 type Config struct {
 	KubeletDir  string // directory that contains kubelet.sock and the plugin's sockets
 	HostDevRoot string // device node directory on the host
 	HostSysRoot string // sysfs root on the host
-	// CDI is the spec that containers get their nodes from. If it is nil, the kubelet adds the nodes. The server writes
-	// the spec but doesn't close it.
+	// CDI is the spec that containers get their nodes from. If it is nil, the kubelet adds the nodes instead. The
+	// server writes the spec but doesn't close it.
 	CDI *cdi.Spec
-	// ProgrammingHook is the host path of accelerator-fpga, with any additional arguments for its hook command. The
+	// ProgrammingHook is accelerator-fpga's path on the host, and any additional arguments for its hook command. The
 	// hook programs a container's devices before the container starts. If ProgrammingHook or CDI is nil, devices aren't
 	// programmed.
 	ProgrammingHook *cdi.Hook
-	// Spread makes a container that asks for several devices get them from as many cards as possible. Otherwise the
-	// devices are packed onto as few cards as possible.
+	// Spread means that a container that requests several devices gets them from as many cards as possible. Otherwise,
+	// it gets them from as few cards as possible.
 	Spread bool
 
 	RetireAfter     time.Duration // how long a resource stays registered when it has no devices
-	RegisterTimeout time.Duration // limit for connecting to the kubelet and receiving its answer
-	StreamTimeout   time.Duration // limit on the time between the kubelet's answer and its first stream
+	RegisterTimeout time.Duration // time limit for connecting to the kubelet and receiving its answer
+	StreamTimeout   time.Duration // time limit for the kubelet to open a stream after its answer
 	BackoffMin      time.Duration // delay before the first attempt after a failure
 	BackoffMax      time.Duration // maximum delay before later attempts
 	PollInterval    time.Duration // between two checks of the kubelet's directory if there are no events
 
-	// Injected records the nodes that a restarted container will get through CDI, if they differ from the nodes that
-	// Allocate gave the container. It is called before the nodes are written to the spec. It may be nil.
+	// Injected records the nodes that a restarted container will get through CDI, if they differ from the ones that it
+	// got from Allocate. It is called before the nodes are written to the spec. It may be nil.
 	Injected func(ctx context.Context, nodes map[string][]string) error
 
 	Allocations *holders.Allocations // the record of allocated devices
-	// Ending returns the UIDs of the pods that had one of the devices and still have processes. It may be nil.
+	// Ending returns the UIDs of pods that previously had one of the devices and still have processes. It may be nil.
 	Ending     func(resource string, ids []string) (uids []string)
-	EndTimeout time.Duration // how long Allocate waits for these pods to end
+	EndTimeout time.Duration // how long Allocate waits for these pods to be gone
 
 	Metrics *metrics.Metrics // required
 }

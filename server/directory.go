@@ -24,8 +24,8 @@ import (
 // exist or inotify isn't available.
 const blindInterval = time.Second
 
-// directory watches the kubelet's directory. It reports only that the directory may have changed: a reader takes the
-// channel first and then checks the files.
+// directory watches the kubelet's directory. It only reports that the directory may have changed, so a reader first
+// gets a new channel and then checks the files.
 type directory struct {
 	path    string
 	kubelet string // path of kubelet.sock
@@ -66,8 +66,8 @@ func (d *directory) concerns(e fsnotify.Event) bool {
 	return e.Has(fsnotify.Create|fsnotify.Remove|fsnotify.Rename) && (name == kubeletSocket || strings.HasPrefix(name, peers.Prefix))
 }
 
-// identity distinguishes sockets that had the same path at different times. It includes the modification time, because
-// inode numbers are reused.
+// identity distinguishes sockets that have had the same path at different times. It includes the modification time
+// because inode numbers are reused.
 type identity struct {
 	device, inode uint64
 	modified      time.Time
@@ -86,8 +86,8 @@ func identify(path string) (identity, error) {
 	return identity{device: uint64(stat.Dev), inode: stat.Ino, modified: info.ModTime()}, nil
 }
 
-// missing reports whether the error means that the file doesn't exist. The error is ENOTDIR if the directory was
-// replaced by a file.
+// missing reports whether the error means that the file doesn't exist. It is ENOTDIR if the directory has been replaced
+// by a file.
 func missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }

@@ -15,19 +15,19 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// endpoint is one resource, with its list of devices and its registration with the kubelet.
+// endpoint is a resource with its list of devices and its registration with the kubelet.
 type endpoint struct {
-	server   *Server // the settings and parts shared by all endpoints
+	server   *Server // settings and parts shared by all endpoints
 	resource string
 	log      *zap.Logger
 
 	lists   *latest.Value[*list]
-	sent    *latest.Value[*list]    // the newest list that a stream has sent, or has skipped because the kubelet wouldn't see a change
+	sent    *latest.Value[*list]    // the newest list that a stream has sent, or skipped because nothing visible has changed
 	current atomic.Pointer[session] // nil if there is none
 	problem atomic.Pointer[error]   // why there is no session
 
-	emptySince time.Time       // used by the conductor; zero if there are devices
-	former     bool            // used by the conductor; from an earlier generation, with no healthy device since
+	emptySince time.Time       // when the last device left; used by the conductor; zero if there are devices
+	former     bool            // from an earlier generation, with no healthy device since; used by the conductor
 	after      <-chan struct{} // closed when the endpoint may register; nil if it may do so right away
 	cancel     context.CancelFunc
 	done       chan struct{}
@@ -35,7 +35,7 @@ type endpoint struct {
 	// The remaining fields belong to run.
 	absent     bool           // kubelet.absent has been logged
 	kubelet    identity       // the kubelet.sock used for the last connection
-	superseded *session       // ended by errPeerGone, but serves until it is replaced; nil if there is none
+	superseded *session       // ended by errPeerGone, but still serving until it is replaced; nil if there is none
 	ends       sync.WaitGroup // of superseded sessions
 }
 
@@ -52,7 +52,7 @@ func newEndpoint(s *Server, resource string) *endpoint {
 	return e
 }
 
-// start starts the endpoint, which runs until end is called or ctx is done.
+// start runs the endpoint in a new goroutine until end is called or ctx is done.
 func (e *endpoint) start(ctx context.Context) {
 	ctx, e.cancel = context.WithCancel(ctx)
 	go func() {
@@ -62,13 +62,13 @@ func (e *endpoint) start(ctx context.Context) {
 	}()
 }
 
-// end stops the endpoint and waits until it has ended.
+// end stops the endpoint and waits for it.
 func (e *endpoint) end() {
 	e.cancel()
 	<-e.done
 }
 
-// offer publishes a list with the given devices from the snapshot, unless the current list has the same devices.
+// offer publishes a list of the given devices from the snapshot, unless the current list contains the same devices.
 // devices must be sorted by id. Only the conductor calls it.
 func (e *endpoint) offer(snapshot inventory.Snapshot, devices []*inventory.Device) {
 	old, _ := e.lists.Load()
@@ -77,8 +77,8 @@ func (e *endpoint) offer(snapshot inventory.Snapshot, devices []*inventory.Devic
 	}
 }
 
-// awaitSent blocks until a stream has sent the newest list, no stream is open, or ctx is done. Only the conductor calls
-// it, so no newer list is published in the meantime.
+// awaitSent waits until a stream has sent the newest list, no stream is open, or ctx is done. Only the conductor calls
+// it, so no newer list can be published in the meantime.
 func (e *endpoint) awaitSent(ctx context.Context) {
 	newest, _ := e.lists.Load()
 	for {
@@ -113,7 +113,7 @@ func (e *endpoint) ready() error {
 
 func (e *endpoint) setProblem(err error) { e.problem.Store(&err) }
 
-// awaitDevices blocks until the endpoint has devices. It returns false if ctx is done first.
+// awaitDevices waits until the endpoint has devices. It returns false if ctx is done first.
 func (e *endpoint) awaitDevices(ctx context.Context) bool {
 	for {
 		l, stale := e.lists.Load()

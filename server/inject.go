@@ -20,9 +20,9 @@ import (
 	"b-com.com/accelerator-device-plugin/offer"
 )
 
-// injection writes the CDI spec file, from which the container runtime reads a container's nodes. The conductor sets
-// the desired content, and a goroutine writes it, so that lists don't have to wait for a slow disk. Allocate also
-// writes it before returning a CDI name.
+// injection writes the CDI spec file, which tells the container runtime a container's nodes. The conductor sets the
+// desired content, and a goroutine writes it, so that lists don't have to wait for a slow disk. Allocate also writes it
+// before returning a CDI name.
 type injection struct {
 	spec    *cdi.Spec
 	log     *zap.Logger
@@ -37,10 +37,10 @@ type injection struct {
 // wanted is the desired content.
 type wanted struct {
 	devices []cdi.Device
-	changed map[string][]string // by device, nodes that the device's holders weren't given
+	changed map[string][]string // by device id, nodes that the device's holders weren't given
 }
 
-// newInjection returns nil if CDI is off.
+// newInjection returns a new injection, or nil if CDI is disabled.
 func newInjection(cfg Config, log *zap.Logger) *injection {
 	if cfg.CDI == nil {
 		return nil
@@ -51,7 +51,7 @@ func newInjection(cfg Config, log *zap.Logger) *injection {
 	}
 }
 
-// want makes these resources' devices the desired content. Only the conductor calls it.
+// want sets the desired content to the devices of these resources. Only the conductor calls it.
 func (i *injection) want(resources []offer.Resource) {
 	if i == nil {
 		return
@@ -61,7 +61,7 @@ func (i *injection) want(resources []offer.Resource) {
 		for _, d := range r.Devices {
 			nodes, mounts := d.Nodes, d.MountsOf(i.sysRoot)
 			if slices.ContainsFunc(d.Reasons, func(r string) bool { return inventory.ReasonOf(r).WithholdsNodes }) {
-				nodes, mounts = nil, nil // a restarted container would share the device with another one, or get a different device
+				nodes, mounts = nil, nil // a restarted container might share the device or get a different one
 			}
 			if len(nodes) > 0 && slices.Contains(d.Reasons, inventory.ReasonNodeChanged) {
 				changed[d.ID] = slices.Concat(d.Nodes, d.NodeNumbers)
@@ -79,7 +79,7 @@ func (i *injection) want(resources []offer.Resource) {
 	}
 }
 
-// run writes the desired content whenever it changes, until ctx is done. At each interval it rewrites the file if
+// run writes the desired content whenever it changes, until ctx is done. At each interval, it also rewrites the file if
 // another process has changed it.
 func (i *injection) run(ctx context.Context, every time.Duration) {
 	check := time.NewTicker(every)
@@ -96,19 +96,19 @@ func (i *injection) run(ctx context.Context, every time.Duration) {
 	}
 }
 
-// settle writes the desired content. If the content has changed in the meantime, settle writes again, because the other
-// goroutine may have written the newer content first. It logs an error once, and then the recovery.
+// settle writes the desired content. If that changes in the meantime, settle writes it again, because the other
+// goroutine may have written the newer content first. It logs an error only once, and then the recovery.
 func (i *injection) settle(ctx context.Context) error {
 	for {
 		now, stale := i.wanted.Load()
 		if now.devices == nil {
-			return nil // no content yet, and the file may belong to a peer
+			return nil // no content has been set yet, and the file may be a peer's
 		}
 		devices := now.devices
 		var unrecorded error
 		if i.changed != nil && len(now.changed) > 0 {
-			// If the nodes couldn't be recorded, omit their devices from the spec. Canceling ctx doesn't interrupt the
-			// recording, because nodes that may already have been recorded must not be taken away.
+			// If the nodes can't be recorded, omit their devices from the spec. Don't let ctx interrupt the recording,
+			// because nodes that may already have been recorded must not be taken away again.
 			if unrecorded = i.changed(context.WithoutCancel(ctx), now.changed); unrecorded != nil {
 				devices = slices.DeleteFunc(slices.Clone(devices), func(d cdi.Device) bool { return now.changed[d.ID] != nil })
 			}

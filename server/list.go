@@ -9,8 +9,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// list is a snapshot that contains only one resource's devices. It is immutable except for timed, and shared by all
-// streams.
+// list is a snapshot that contains only one resource's devices. It is shared by all streams and immutable, except for
+// timed.
 type list struct {
 	inventory.Snapshot
 	message *v1beta1.ListAndWatchResponse
@@ -37,15 +37,15 @@ func newList(snapshot inventory.Snapshot, devices []*inventory.Device) *list {
 // unhealthy reports whether a device must not be allocated.
 func unhealthy(d *inventory.Device) bool { return d.Health >= inventory.Unhealthy }
 
-// visible reports whether a change affects the message to the kubelet, which contains each device's id, whether it is
-// healthy, and its NUMA node.
+// visible reports whether a change affects the message to the kubelet, which contains each device's id and NUMA node
+// and whether it is healthy.
 func visible(c inventory.Change) bool {
 	return c.Old == nil || c.New == nil ||
 		unhealthy(c.Old) != unhealthy(c.New) || max(c.Old.NUMANode, -1) != max(c.New.NUMANode, -1)
 }
 
 // latency returns the time since the hint that led to the list. It returns false if there was no hint, and on every
-// call after the first: when a later stream sends the list, the list's age isn't a latency.
+// call after the first, because when a later stream sends the list again, the list's age isn't a latency.
 func (l *list) latency() (time.Duration, bool) {
 	if l.Hinted.IsZero() || l.timed.Swap(true) {
 		return 0, false

@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/server/prefer"
 )
 
-// plugin answers the kubelet on one session's socket.
+// plugin answers the kubelet's calls on one session's socket.
 type plugin struct {
 	v1beta1.UnimplementedDevicePluginServer
 	endpoint *endpoint
@@ -30,8 +30,8 @@ func (p *plugin) GetDevicePluginOptions(context.Context, *v1beta1.Empty) (*v1bet
 	return options(), nil
 }
 
-// options returns which optional calls the kubelet may make. They are sent with the registration and when the kubelet
-// asks for them.
+// options says which optional calls the kubelet can make. It is sent with the registration and when the kubelet asks
+// for it.
 func options() *v1beta1.DevicePluginOptions {
 	return &v1beta1.DevicePluginOptions{GetPreferredAllocationAvailable: true}
 }
@@ -81,10 +81,10 @@ func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServe
 }
 
 // logSent counts and logs a list that was sent. changes contains the changes since the stream's previous list, or all
-// devices if this is the first one.
+// devices if this is the first list.
 func (e *endpoint) logSent(l *list, changes []inventory.Change, first bool) {
 	latency, known := l.latency()
-	// Let grpc write the list first, and let the inventory log its changes. See Inventory.report for the measurement.
+	// Let grpc write the list first, and let the inventory log its changes. See Inventory.report for measurements.
 	runtime.Gosched()
 	e.server.cfg.Metrics.ListSent(e.resource, latency, known)
 	line := e.log.Check(zap.InfoLevel, "list sent")
@@ -115,8 +115,8 @@ func (e *endpoint) logSent(l *list, changes []inventory.Change, first bool) {
 	line.Write(fields...)
 }
 
-// GetPreferredAllocation returns the preferred devices for each container, according to [Config.Spread]. An error fails
-// the pod, so it is returned only for a request that can't be met (InvalidArgument).
+// GetPreferredAllocation returns the preferred devices for each container, according to [Config.Spread]. An error makes
+// the pod fail, so it is only returned for requests that can't be met (InvalidArgument).
 func (p *plugin) GetPreferredAllocation(
 	_ context.Context, r *v1beta1.PreferredAllocationRequest,
 ) (*v1beta1.PreferredAllocationResponse, error) {
@@ -129,7 +129,7 @@ func (p *plugin) GetPreferredAllocation(
 	for _, request := range r.GetContainerRequests() {
 		var available []string
 		for _, id := range request.GetAvailableDeviceIDs() {
-			// The kubelet may not know yet that a device is unhealthy.
+			// The kubelet may not know yet that the device is unhealthy.
 			if d := newest.Device(id); d != nil && !unhealthy(d) {
 				available = append(available, id)
 			}

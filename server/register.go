@@ -16,14 +16,14 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// A socket exists (bind) for a short time before it accepts connections (listen). So if a socket refuses a connection
-// and is younger than listenGrace, connecting is retried after dialRetry.
+// A socket exists (bind) for a short time before it accepts connections (listen). So if a socket that is younger than
+// listenGrace refuses a connection, connect tries again after dialRetry.
 const (
 	listenGrace = time.Second
 	dialRetry   = 5 * time.Millisecond
 )
 
-// connect connects to the kubelet. It also returns the identity of the kubelet.sock that the connection goes to.
+// connect connects to the kubelet. It also returns the identity of the kubelet.sock that it connected to.
 func (e *endpoint) connect(ctx context.Context) (net.Conn, identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.server.cfg.RegisterTimeout)
 	defer cancel()
@@ -45,7 +45,7 @@ func (e *endpoint) connect(ctx context.Context) (net.Conn, identity, error) {
 		case err != nil:
 			return nil, before, noKubelet(err)
 		}
-		// If kubelet.sock was replaced just now, the connection may go to either kubelet.
+		// If kubelet.sock has just been replaced, the connection may be to either kubelet.
 		if after, err := identify(e.server.directory.kubelet); err == nil && after == before {
 			return conn, before, nil
 		}
@@ -61,8 +61,8 @@ func noKubelet(err error) error {
 	return fmt.Errorf("connecting to the kubelet: %w", err)
 }
 
-// register registers a resource's socket with the kubelet at the other end of conn. It blocks until the kubelet has
-// answered or ctx is done, and closes conn.
+// register registers a resource's socket with the kubelet at the other end of conn. It waits until the kubelet has
+// answered or ctx is done, and then closes conn.
 func register(ctx context.Context, conn net.Conn, resource, socket string) error {
 	client, err := grpc.NewClient("passthrough:///kubelet",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -84,8 +84,8 @@ func register(ctx context.Context, conn net.Conn, resource, socket string) error
 	return nil
 }
 
-// once returns a dialer that returns conn the first time and then fails, because grpc would otherwise reconnect by
-// itself, perhaps to a different kubelet.
+// once returns a dialer that returns conn the first time and then fails. Otherwise grpc would reconnect by itself,
+// perhaps to a different kubelet.
 func once(conn net.Conn) func(context.Context, string) (net.Conn, error) {
 	var used atomic.Bool
 	return func(context.Context, string) (net.Conn, error) {

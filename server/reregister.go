@@ -10,13 +10,13 @@ import (
 )
 
 // steadyAfter is how long a session that lost its socket or stream must have lasted for the next session to begin
-// without a backoff. After a shorter session there is a backoff, so that a program that deletes sockets as soon as they
-// are created, or a kubelet that closes each stream immediately, doesn't cause a storm of registrations.
+// without a backoff. After a shorter session, there is a backoff, so that a program that deletes sockets as soon as
+// they are created, or a kubelet that immediately closes each stream, doesn't cause a storm of registrations.
 const steadyAfter = time.Second
 
-// settle is the pause between a session and the next one with the same kubelet. A kubelet up to 1.36 closes an ended
-// session's connection, and marks all of the resource's devices as unhealthy a few milliseconds later. If the next
-// session had already sent its list by then, the devices would stay unhealthy until another registration.
+// settle is the pause between a session and the next one with the same kubelet. Up to 1.36, the kubelet closes an ended
+// session's connection, and a few milliseconds later it marks all of the resource's devices as unhealthy. If the next
+// session had already sent its list by then, the devices would stay unhealthy until yet another registration.
 const settle = 100 * time.Millisecond
 
 // run runs one session after another until ctx is done.
@@ -26,14 +26,15 @@ func (e *endpoint) run(ctx context.Context) {
 		e.ends.Wait()
 	}()
 	if e.after != nil {
-		<-e.after // won't take long; without it, a kubelet would mistake the end of the old stream for the end of the resource
+		// This won't take long. Otherwise the kubelet would take the end of the old stream for the end of the resource.
+		<-e.after
 	}
 	retry := backoff.Backoff{First: e.server.cfg.BackoffMin, Most: e.server.cfg.BackoffMax}
 	for {
 		if !e.awaitDevices(ctx) {
 			return
 		}
-		// Read this after awaitDevices, because this session satisfies all calls of Reregister up to now.
+		// Do this after awaitDevices, because the next session takes care of all Reregister calls up to now.
 		reregister := e.server.reregister.Next()
 		began := time.Now()
 		replacing := e.superseded != nil
@@ -53,7 +54,7 @@ func (e *endpoint) run(ctx context.Context) {
 			wait = retry.Next()
 		}
 		if wait < settle && !errors.Is(err, errKubeletReplaced) && !errors.Is(err, errNoKubelet) {
-			wait, reregister = settle, nil // calling Reregister doesn't end this wait
+			wait, reregister = settle, nil // not even Reregister cuts this wait short
 		}
 		e.report(err, wait)
 		if e.pause(ctx, wait, tried, reregister) {
@@ -83,8 +84,8 @@ func (e *endpoint) report(err error, wait time.Duration) {
 	}
 }
 
-// noteKubelet records the kubelet at the other end of a connection, and logs a restart if it isn't the kubelet of the
-// previous connection.
+// noteKubelet records which kubelet is at the other end of a connection, and logs a restart if it isn't the same as for
+// the previous connection.
 func (e *endpoint) noteKubelet(kubelet identity) {
 	if e.kubelet != kubelet && e.kubelet != (identity{}) {
 		e.server.cfg.Metrics.KubeletRestarted(e.resource)
@@ -94,7 +95,7 @@ func (e *endpoint) noteKubelet(kubelet identity) {
 	e.absent = false
 }
 
-// pause waits for a backoff. It returns true early if kubelet.sock is no longer the file that was tried, or if
+// pause waits for a backoff. It returns early, with true, if kubelet.sock is no longer the one that was tried or if
 // Reregister is called.
 func (e *endpoint) pause(ctx context.Context, wait time.Duration, tried identity, reregister <-chan struct{}) bool {
 	if wait == 0 {

@@ -38,8 +38,8 @@ type Server struct {
 	drain      time.Duration // drainTimeout, except in tests
 	move       time.Duration // moveTimeout, except in tests
 	generation uint64        // the newest snapshot's generation; used by the conductor
-	// retiring contains a channel for each resource whose endpoint was retired. The channel is closed when a new
-	// endpoint for the resource may start. Only the conductor uses retiring.
+	// retiring contains a channel for each resource whose endpoint has been retired. The channel is closed when a new
+	// endpoint for the resource may start. Only the conductor uses this field.
 	retiring map[string]chan struct{}
 	ends     sync.WaitGroup // of endpoints
 
@@ -48,8 +48,8 @@ type Server struct {
 	handed    bool                 // a snapshot has been handed to the endpoints
 }
 
-// New returns a server. It doesn't open any files, because the kubelet's directory may be created later. Run watches
-// the directory before reading it, so it doesn't miss any changes.
+// New returns a server. It doesn't open any files, because the kubelet's directory may not exist yet. Run starts
+// watching the directory before it reads it, so it doesn't miss any changes.
 func New(cfg Config, devices Devices, log *zap.Logger) *Server {
 	cfg.KubeletDir = filepath.Clean(cfg.KubeletDir)
 	log = log.Named("server")
@@ -70,7 +70,7 @@ func New(cfg Config, devices Devices, log *zap.Logger) *Server {
 }
 
 // Run offers the devices until ctx is done. It then ends all streams and goroutines, removes all sockets and returns
-// nil. It must be called once.
+// nil. It must be called only once.
 func (s *Server) Run(ctx context.Context) error {
 	s.directory.peers.RemoveLeftovers(ctx, s.log)
 	ctx, cancel := context.WithCancel(ctx)
@@ -92,15 +92,15 @@ func (s *Server) Run(ctx context.Context) error {
 // Reregister ends all streams and re-registers every resource on a new socket.
 func (s *Server) Reregister() { s.reregister.Raise() }
 
-// Refresh resends the newest list on each stream, and reports whether a stream is open. The kubelet then writes its
-// checkpoint without the entries of containers that have ended. Refresh doesn't block.
+// Refresh resends the newest list on each stream, and reports whether any stream is open. It makes the kubelet rewrite
+// its checkpoint, without the entries of containers that have exited. Refresh doesn't block.
 func (s *Server) Refresh() (sent bool) {
 	s.refresh.Raise()
 	return slices.ContainsFunc(s.Resources(), func(r Resource) bool { return r.Streams > 0 })
 }
 
-// Ready returns nil if there has been a snapshot, and every resource with devices is registered and has an open stream.
-// Otherwise it returns an error that says which resources aren't ready and why.
+// Ready returns nil if there has been a snapshot and every resource that has devices is registered and has an open
+// stream. Otherwise it returns an error that says which resources aren't ready and why.
 func (s *Server) Ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +116,7 @@ func (s *Server) Ready() error {
 	return errors.Join(append(problems, s.injection.ready())...)
 }
 
-// Alive returns an error if the conductor is hanging while handing over a snapshot. It is safe for concurrent use.
+// Alive returns an error if the conductor hangs while handing over a snapshot. It is safe for concurrent use.
 func (s *Server) Alive() error {
 	if err := s.pulse.Alive(); err != nil {
 		return fmt.Errorf("server: %w", err)
@@ -128,7 +128,7 @@ func (s *Server) Alive() error {
 type Resource struct {
 	Name    string
 	Streams int   // number of open ListAndWatch streams
-	Ready   error // nil if it is registered with an open stream, or has no devices
+	Ready   error // nil if it is registered and has an open stream, or has no devices
 }
 
 // Resources returns the resources being served, sorted by name. It is safe for concurrent use.
@@ -148,7 +148,7 @@ func (s *Server) Resources() []Resource {
 	return all
 }
 
-// conduct hands the devices to the endpoints, creating and ending endpoints as needed, until ctx is done.
+// conduct hands the devices to the endpoints, creating and retiring endpoints as needed, until ctx is done.
 func (s *Server) conduct(ctx context.Context) {
 	var seen uint64
 	for {
@@ -169,8 +169,8 @@ func (s *Server) conduct(ctx context.Context) {
 	}
 }
 
-// handOver gives each endpoint its list from the snapshot, and creates the endpoints of new resources. A new endpoint
-// gets its list before Ready and Resources can return it, because an endpoint without devices counts as ready.
+// handOver gives each endpoint its list from the snapshot, and creates endpoints for new resources. A new endpoint gets
+// its list before Ready and Resources can return it, because an endpoint without devices counts as ready.
 func (s *Server) handOver(ctx context.Context, snapshot inventory.Snapshot) {
 	resources := offer.Resources(snapshot.Devices)
 	s.injection.want(resources)
@@ -205,7 +205,7 @@ func (s *Server) handOver(ctx context.Context, snapshot inventory.Snapshot) {
 			e.emptySince = time.Now()
 		}
 		e.offer(snapshot, nil)
-		if e.former { // e ends soon; without the empty list, the kubelet would keep showing its devices for minutes
+		if e.former { // otherwise the kubelet would keep showing its devices for minutes
 			e.awaitSent(moved)
 		}
 	}
@@ -220,13 +220,13 @@ func (s *Server) handOver(ctx context.Context, snapshot inventory.Snapshot) {
 	}
 }
 
-// moveTimeout limits the wait for an old list to be sent without the devices that move to another resource. That wait
-// also delays the snapshot's other changes.
+// moveTimeout limits how long to wait for old lists to be sent without the devices that are moving to another resource.
+// This also delays the snapshot's other changes.
 const moveTimeout = 100 * time.Millisecond
 
 // withdrawMoving removes devices that are moving to another resource from their current lists, and waits up to
-// moveTimeout for those lists to be sent, because a device must not be on two lists at once. A reduced list contains
-// the devices that the resource has in the snapshot, except those that are moving to it.
+// moveTimeout for those lists to be sent, because a device must not be on two lists at once. The reduced lists contain
+// each resource's devices in the snapshot, except those that are moving to it.
 func (s *Server) withdrawMoving(ctx context.Context, snapshot inventory.Snapshot, resources []offer.Resource) {
 	if len(s.endpoints) == 1 && len(resources) == 1 && s.endpoints[resources[0].Name] != nil {
 		return // nothing to move
@@ -280,7 +280,7 @@ func (s *Server) retire(ctx context.Context, now time.Time) time.Duration {
 		s.mu.Unlock()
 		ended := make(chan struct{})
 		s.retiring[e.resource] = ended
-		s.ends.Go(func() { // may take drainTimeout, which must not delay other lists
+		s.ends.Go(func() { // may take up to drainTimeout, which must not delay other lists
 			defer close(ended)
 			e.end()
 			s.cfg.Metrics.ResourceRetired(e.resource)

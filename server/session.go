@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// The reasons why a session ends. They determine when [endpoint.run] begins the next session.
+// Reasons why a session ends. They determine when [endpoint.run] begins the next one.
 var (
 	errReregister      = errors.New("re-registration requested")
 	errKubeletReplaced = errors.New("the kubelet was restarted")
@@ -32,12 +32,12 @@ const (
 	maxMessage = 4 << 20
 	// maxStreams is the maximum number of open calls per connection.
 	maxStreams = 64
-	// drainTimeout is how long calls in progress may take when a session ends. If an Allocate is interrupted, its pod
-	// fails for good.
+	// drainTimeout is how long calls in progress may take when a session ends. If an Allocate call is interrupted, its
+	// pod fails for good.
 	drainTimeout = 250 * time.Millisecond
 )
 
-// session is one registration: a socket, the server on it, and the server's streams.
+// session is one registration: a socket, the server that listens on it, and that server's streams.
 type session struct {
 	endpoint   *endpoint
 	path       string    // the socket's path
@@ -50,15 +50,15 @@ type session struct {
 	registered atomic.Bool
 }
 
-// streams counts the ListAndWatch streams of a session.
+// streams counts a session's ListAndWatch streams.
 type streams struct {
 	opened int // since the session began
 	open   int // now
 }
 
-// runSession registers once and serves until the registration ends. It returns the identity of kubelet.sock and the
-// reason for the end, which is never nil. All parts of the session have ended by the time it returns, except after
-// errPeerGone. In that case the session is superseded, and keeps serving until a later session has its stream or the
+// runSession registers once and serves until the registration ends. It returns the identity of kubelet.sock and why the
+// registration ended, which is never nil. By the time it returns, the whole session has ended, except after
+// errPeerGone. In that case, the session is superseded, and keeps serving until a later session has its stream or the
 // kubelet is gone.
 func (e *endpoint) runSession(ctx context.Context, reregister <-chan struct{}) (identity, error) {
 	conn, kubelet, err := e.connect(ctx)
@@ -119,7 +119,7 @@ func (e *endpoint) replace(s *session) {
 	e.superseded = s
 }
 
-// serve returns a session that is serving on a new socket.
+// serve starts a session that serves on a new socket.
 func (e *endpoint) serve() (*session, error) {
 	path := e.server.directory.peers.NewSocketPath()
 	made := time.Now()
@@ -146,9 +146,9 @@ func (e *endpoint) serve() (*session, error) {
 	return s, nil
 }
 
-// await blocks until there is a reason to end the session, and returns that reason. For example, the kubelet may answer
-// the registration but not open a stream within [Config.StreamTimeout]. While a stream is open, await calls onStream,
-// perhaps several times.
+// await waits until there is a reason to end the session, and returns it. One such reason is that the kubelet answers
+// the registration but doesn't open a stream within [Config.StreamTimeout]. When a stream is open, await calls
+// onStream, possibly several times.
 func (s *session) await(
 	ctx context.Context, kubelet identity, reregister <-chan struct{}, answer <-chan error, onStream func(),
 ) error {
@@ -197,8 +197,7 @@ func (s *session) await(
 	}
 }
 
-// dropped returns an error if the kubelet has ended the session. gone means that a peer that registered later has
-// ended.
+// dropped returns an error if the kubelet has ended the session. gone means that a peer that registered later is gone.
 func (s *session) dropped(count streams, registered, gone bool) error {
 	open, closed := s.listener.active()
 	switch {
@@ -206,7 +205,7 @@ func (s *session) dropped(count streams, registered, gone bool) error {
 		return errStreamsEnded
 	case registered && gone:
 		return errPeerGone
-	// If a kubelet up to 1.36 is late in handling the end of the previous stream, it closes this connection, possibly
+	// Up to 1.36, a kubelet that is late in handling the end of the previous stream closes this connection, possibly
 	// before it has opened a stream.
 	case registered && count.opened == 0 && closed && open == 0:
 		return errConnClosed
@@ -238,18 +237,18 @@ func (s *session) ready() error {
 	return nil
 }
 
-// end ends the streams, waits for them, and removes the socket. GracefulStop would wait for the streams, so they are
-// ended first. A call that takes longer than drainTimeout is interrupted.
+// end ends the streams, waits for them, and removes the socket. The streams must end first, because GracefulStop waits
+// for them. A call that takes longer than drainTimeout is interrupted.
 //
-// If a kubelet up to 1.36 handles the end of a stream after the resource's next registration, it closes the new
-// connection. So end waits until the kubelet has closed the old one. Calls that arrive while end is waiting are
-// answered and get a drainTimeout of their own, so end takes at most twice drainTimeout. The next session then waits
-// for settle before it begins.
+// Up to 1.36, if the kubelet handles the end of a stream after the resource's next registration, it closes the new
+// connection. So end waits until the kubelet has closed the old one. Calls that arrive in the meantime are answered and
+// get their own drainTimeout, so end takes at most twice drainTimeout. The next session begins only after another pause
+// (settle).
 func (s *session) end() {
 	close(s.ending)
 	drain := s.endpoint.server.drain
 	s.listener.awaitClosed(time.After(drain))
-	_ = s.listener.Close() // do this first: a client whose connection is closed next must not reconnect
+	_ = s.listener.Close() // do this first, so that clients can't reconnect when their connections are closed
 	s.listener.closeConns(false)
 	stopped := make(chan struct{})
 	go func() {
@@ -259,7 +258,7 @@ func (s *session) end() {
 	select {
 	case <-stopped:
 	case <-time.After(drain):
-		s.listener.closeConns(true) // otherwise Stop would wait for a client that has sent only part of a message
+		s.listener.closeConns(true) // otherwise Stop would wait for a client that has only sent part of a message
 		s.server.Stop()
 		<-stopped
 	}

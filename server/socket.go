@@ -12,8 +12,8 @@ import (
 
 const kubeletSocket = "kubelet.sock"
 
-// listener keeps track of its accepted connections so that they can all be closed, because grpc waits for connections
-// on which no data is sent. A connection is active once data has been received on it.
+// listener keeps track of its accepted connections so that they can all be closed, because grpc would wait for
+// connections on which no data has been sent. A connection is active once it has received data.
 type listener struct {
 	net.Listener
 	mu     sync.Mutex
@@ -65,8 +65,8 @@ func (c *accepted) Close() error {
 	return c.Conn.Close()
 }
 
-// active returns the number of open active connections, and reports whether an active connection has been closed.
-// Connections from peers are never active.
+// active returns the number of active connections that are open, and reports whether any active connection has been
+// closed. Connections from peers are never active.
 func (l *listener) active() (open int, closed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,7 +78,7 @@ func (l *listener) active() (open int, closed bool) {
 	return open, l.closed
 }
 
-// awaitClosed blocks until all active connections are closed or until receives a value.
+// awaitClosed waits until all active connections are closed or until receives a value.
 func (l *listener) awaitClosed(until <-chan time.Time) {
 	for {
 		left := l.left.Next()

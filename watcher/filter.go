@@ -13,11 +13,11 @@ func newFilter(more []string) filter {
 	return f
 }
 
-// match returns the hint for an event, without Source and At. It returns false if the event doesn't concern a card.
+// match returns the hint for an event, without Source and At. It returns false if the event isn't about a card.
 //
-// An event from an FPGA subsystem that doesn't refer to a card may concern any card. A platform event that doesn't
-// refer to a card never concerns one: every UART and regulator is a platform device, whereas the path of a port or an
-// FME always contains its card. match allocates only the address.
+// If an event from an FPGA subsystem doesn't name a card, it may be about any card. If a platform event doesn't name a
+// card, it isn't about any, because every UART and regulator is a platform device, whereas the path of a port or an FME
+// always contains its card. match doesn't allocate anything but the address.
 func (f filter) match(ev *uevent) (Hint, bool) {
 	if !f[string(ev.env.subsystem)] {
 		return Hint{}, false

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// A payload consists of at most 2048 bytes of variables (UEVENT_BUFFER_SIZE) and the header, whose path can't be
+	// A payload consists of up to 2048 bytes of variables (UEVENT_BUFFER_SIZE) and the header, whose path can't be
 	// longer than a page.
 	messageSize = 8 << 10
 	// The kernel doubles this size. The default buffer holds about 256 small messages, and a card with 32 functions
@@ -39,7 +39,7 @@ func foreign() bool {
 	defer file.Close()
 	owner, err := unix.IoctlRetInt(int(file.Fd()), unix.NS_GET_USERNS)
 	if err != nil {
-		return false // EPERM: the network namespace belongs to a parent of this process's user namespace, such as the initial one
+		return false // EPERM: the network namespace belongs to a parent user namespace, such as the initial one
 	}
 	defer unix.Close(owner)
 	var info unix.Stat_t
@@ -50,9 +50,9 @@ var errMasked = errors.New("uevents of the kernel cannot be told from forged one
 	"user 0 of the node: run the daemon in the user namespace of the node (hostUsers: true)")
 
 // masked reports whether messages from the kernel arrive with a user id other than 0. This happens in a user namespace
-// that doesn't map user 0 of the initial namespace, even if the network namespace is the node's (a pod with
-// hostNetwork: true and hostUsers: false). To find out, masked sends a request that the kernel answers without doing
-// anything. If that fails, masked returns false.
+// that doesn't map the initial namespace's user 0, even if the network namespace is the node's (a pod with hostNetwork:
+// true and hostUsers: false). To find out, masked sends a no-op request and looks at the kernel's answer. If that
+// fails, it returns false.
 func masked() bool {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
 	defer unix.Close(fd)
@@ -70,14 +70,14 @@ func masked() bool {
 	var oobn int
 	var from unix.Sockaddr
 	if err == nil {
-		_, oobn, _, from, err = unix.Recvmsg(fd, buf[:], oob[:], 0) // the answer has arrived by the time Sendto returns
+		_, oobn, _, from, err = unix.Recvmsg(fd, buf[:], oob[:], 0) // the answer is there by the time Sendto returns
 	}
 	s := newSender(from, oob[:oobn])
 	return err == nil && s.known && s.port == 0 && s.uid != 0
 }
 
-// conn is the socket on which the kernel multicasts uevents. Only this file uses go-udev. It uses just the connection,
-// because go-udev's monitor can't be stopped and its parser panics.
+// conn is the socket on which the kernel multicasts uevents. This is the only file that uses go-udev, and it uses
+// nothing but the connection, because go-udev's monitor can't be stopped and its parser panics.
 type conn struct {
 	file     *os.File
 	raw      syscall.RawConn
@@ -95,7 +95,7 @@ type message struct {
 
 func dial() (*conn, error) {
 	var link netlink.UEventConn
-	// Connect doesn't set close-on-exec. The lock prevents a fork before CloseOnExec.
+	// Connect doesn't set close-on-exec. The lock prevents a fork in between.
 	syscall.ForkLock.RLock()
 	err := link.Connect(netlink.KernelEvent)
 	if err == nil {
@@ -118,8 +118,7 @@ func newConn(fd int) (*conn, error) {
 	if err != nil {
 		return nil, errors.Join(err, unix.Close(fd))
 	}
-	// fd is non-blocking, so NewFile adds it to the poller, and a pending read can be interrupted by a deadline or by
-	// Close.
+	// Because fd is non-blocking, NewFile adds it to the poller, and a deadline or Close can interrupt a pending read.
 	c := &conn{file: os.NewFile(uintptr(fd), "uevent"), received: size}
 	if err := c.file.SetReadDeadline(time.Time{}); err != nil {
 		return nil, errors.Join(err, c.close())
@@ -138,7 +137,7 @@ func prepare(fd int) (size int, err error) {
 		return 0, fmt.Errorf("SO_PASSCRED: %w", err)
 	}
 	// SO_RCVBUFFORCE needs CAP_NET_ADMIN, and SO_RCVBUF is limited by rmem_max. A smaller buffer isn't an error, but
-	// its size is logged.
+	// the size is logged.
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
 	}
@@ -149,11 +148,11 @@ func prepare(fd int) (size int, err error) {
 	return size, nil
 }
 
-// receive blocks until there is a message and returns it. ENOBUFS means that messages were lost.
+// receive waits for a message and returns it. ENOBUFS means that messages were lost.
 func (c *conn) receive() (message, error) { return c.read(true) }
 
 // drain empties the queue and returns the number of messages that were in it. After an overflow, the kernel drops all
-// messages without reporting another error until the queue has been emptied.
+// messages, without reporting another error, until the queue has been emptied.
 func (c *conn) drain() (n int, err error) {
 	for lost := false; ; {
 		_, err := c.read(false)
@@ -163,7 +162,7 @@ func (c *conn) drain() (n int, err error) {
 		case errors.Is(err, unix.EAGAIN):
 			return n, nil
 		case errors.Is(err, unix.ENOBUFS) && !lost:
-			lost = true // the queue had been emptied and is full again
+			lost = true // the queue was emptied and has filled up again
 		default:
 			return n, err
 		}
@@ -194,12 +193,12 @@ func (c *conn) recvmsg(fd int) (message, error) {
 	}
 }
 
-// interrupt makes the current and all later calls of receive return immediately.
+// interrupt makes the current and all later calls to receive return immediately.
 func (c *conn) interrupt() { _ = c.file.SetReadDeadline(time.Unix(1, 0)) }
 
 func (c *conn) close() error { return c.file.Close() }
 
-// sender identifies a message's sender. The values come from the kernel.
+// sender identifies a message's sender. All values come from the kernel.
 type sender struct {
 	port   uint32 // netlink port, 0 for the kernel
 	groups uint32 // multicast groups

@@ -21,12 +21,12 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// nodes is the source of events about device nodes. It watches their directory, and any subdirectories that appear in
-// the prefixes. The subdirectories need not exist.
+// nodes is the source of events about device nodes. It watches their directory and any subdirectories that appear in
+// the prefixes. The subdirectories don't have to exist.
 type nodes struct {
 	dir      string
 	prefixes []string
-	below    []string // the subdirectories in the prefixes, such as vfio; each comes after its parent
+	below    []string // the subdirectories in the prefixes, such as vfio; parents come first
 	log      *zap.Logger
 	metrics  *metrics.Metrics
 	notify   *notify.Instance // nil while closed
@@ -59,8 +59,8 @@ func (n *nodes) open() ([]zap.Field, error) {
 	return nil, err
 }
 
-// add watches a directory below n.dir. If the directory doesn't exist or can't be read, the other sources find its
-// nodes.
+// add watches a directory below n.dir. If it doesn't exist or can't be read, finding its nodes is left to the other
+// sources.
 func (n *nodes) add(name string) error {
 	err := n.notify.Add(filepath.Join(n.dir, name))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -109,14 +109,14 @@ func (n *nodes) take(ev fsnotify.Event, hint func(Hint)) error {
 	if ev.Name == n.dir && ev.Has(fsnotify.Remove|fsnotify.Rename) {
 		return fmt.Errorf("%s: directory was removed: %w", n.dir, fs.ErrNotExist)
 	}
-	// Ignore writes: before Linux 6.10, each write to /dev/null causes an event in /dev.
+	// Ignore writes, because before Linux 6.10, each write to /dev/null causes an event in /dev.
 	if !ev.Has(fsnotify.Create | fsnotify.Remove | fsnotify.Rename | fsnotify.Chmod) {
 		return nil
 	}
 	name := strings.TrimPrefix(ev.Name, n.dir+"/")
 	if slices.Contains(n.below, name) {
 		if !ev.Has(fsnotify.Create) {
-			return nil // the nodes in it cause events of their own
+			return nil // the nodes in it cause their own events
 		}
 		return n.arrived(name, hint)
 	}
@@ -125,7 +125,7 @@ func (n *nodes) take(ev fsnotify.Event, hint func(Hint)) error {
 }
 
 // arrived watches a directory that has just been created, and those below it. It sends a hint for each node in them,
-// because a node may be older than the watch.
+// because nodes may have been created before the watch.
 func (n *nodes) arrived(dir string, hint func(Hint)) error {
 	for _, name := range n.below {
 		if name != dir && !strings.HasPrefix(name, dir+"/") {
@@ -134,7 +134,7 @@ func (n *nodes) arrived(dir string, hint func(Hint)) error {
 		if err := n.add(name); err != nil {
 			return err
 		}
-		entries, _ := os.ReadDir(filepath.Join(n.dir, name)) // the directory may have been removed or be unreadable
+		entries, _ := os.ReadDir(filepath.Join(n.dir, name)) // the directory may have been removed, or be unreadable
 		for _, e := range entries {
 			if node := name + "/" + e.Name(); !slices.Contains(n.below, node) {
 				n.hint(node, fsnotify.Create, hint)
@@ -144,7 +144,7 @@ func (n *nodes) arrived(dir string, hint func(Hint)) error {
 	return nil
 }
 
-// hint sends a hint for a node if it is relevant.
+// hint sends a hint for a node, if it is relevant.
 func (n *nodes) hint(name string, what fsnotify.Op, hint func(Hint)) {
 	if !slices.ContainsFunc(n.prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
 		return

@@ -24,7 +24,7 @@ type uevent struct {
 	}
 }
 
-// Errors for malformed messages. They are variables, so that a malformed message doesn't cause an allocation.
+// Errors for malformed messages. They are variables so that malformed messages don't cause allocations.
 var (
 	errNoEnd      = errors.New("uevent header: found no NUL")
 	errHeader     = errors.New("uevent header: found no ACTION@, want ACTION@DEVPATH")
@@ -35,15 +35,15 @@ var (
 	errTruncated  = errors.New("uevent: longer than the buffer")
 )
 
-// parse parses a message. It accepts all messages that go-udev's parser accepts, with the same result. It also accepts
-// values that contain '=', paths that contain '@', and unknown actions. If a variable occurs twice, the last value is
-// used. parse doesn't allocate.
+// parse parses a message. It accepts all messages that go-udev's parser accepts, with the same result, but also values
+// that contain '=', paths that contain '@', and unknown actions. If a variable occurs twice, the last value is used.
+// parse doesn't allocate.
 func parse(raw []byte) (uevent, error) {
 	end := bytes.IndexByte(raw, 0)
 	if end < 0 {
 		return uevent{}, errNoEnd
 	}
-	// The first '@' is the separator: an action never contains one, but a path may (soc@0).
+	// The first '@' is the separator. An action never contains one, but a path may (soc@0).
 	at := bytes.IndexByte(raw[:end], '@')
 	if at < 1 {
 		return uevent{}, errHeader
@@ -83,7 +83,7 @@ func (ev *uevent) set(key, value []byte) {
 }
 
 // check returns an error if the message can't have come from the kernel. The kernel always sends ACTION, DEVPATH and
-// SUBSYSTEM, with the first two equal to the header, and ends each variable with NUL.
+// SUBSYSTEM, the first two with the same values as in the header, and terminates each variable with NUL.
 func (ev *uevent) check() error {
 	env := &ev.env
 	switch {
@@ -97,8 +97,8 @@ func (ev *uevent) check() error {
 	return nil
 }
 
-// seqnum returns the event's number, or 0. Use it only for logging: the kernel skips the numbers of other namespaces,
-// and may send numbers out of order.
+// seqnum returns the event's sequence number, or 0. It should only be used for logging, because the kernel skips
+// numbers used for other namespaces and may send them out of order.
 func (ev *uevent) seqnum() uint64 {
 	n, err := strconv.ParseUint(string(ev.env.seqnum), 10, 64)
 	if err != nil {

@@ -7,19 +7,19 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// seen contains a simulated tree's known directories and links, by absolute path.
+// seen contains the known directories and links in a simulated tree, by absolute path.
 type seen struct {
 	prefix int               // length of the root's path
 	dirs   map[string]bool   // the watched directories
-	links  map[string]string // the card in a link's target, if the link's own path doesn't contain one
+	links  map[string]string // the card in the link's target, if the link's own path doesn't contain one
 }
 
 func newSeen(prefix int) seen {
 	return seen{prefix: prefix, dirs: make(map[string]bool), links: make(map[string]string)}
 }
 
-// card returns the card that path belongs to, or "". The card is found in the path's elements below the root, or in the
-// target of the link that is or was at path (class/fpga_region/region0).
+// card returns the card that path belongs to, or "". It looks at the path's elements below the root, and at the target
+// of the link that is or was at path (class/fpga_region/region0).
 func (s *seen) card(path string) string {
 	if card := sysfs.PCIAddressOf(path[min(s.prefix, len(path)):]); card != "" {
 		return card
@@ -42,8 +42,8 @@ func (s *seen) addLink(path string) {
 	}
 }
 
-// remove deletes path from seen. A removed directory's entries don't have to be deleted here, because their removal
-// caused separate events.
+// remove deletes path from seen. Entries in a removed directory don't have to be deleted here, because their removal
+// causes separate events.
 func (s *seen) remove(path string) {
 	delete(s.dirs, path)
 	delete(s.links, path)

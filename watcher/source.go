@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/pulse"
 )
 
-// The kinds of sources.
+// Kinds of sources.
 const (
 	sourceUEvent = "uevent"
 	sourceNodes  = "nodes"
@@ -22,22 +22,22 @@ const (
 
 // source is a source of events: [uevents], [nodes] or [tree].
 type source interface {
-	// open opens the source. From then on, the kernel queues all events. The returned fields are for the log.
+	// open opens the source. From then on, the kernel queues all events. It returns additional fields for the log.
 	open() ([]zap.Field, error)
-	// listen calls hint for all events until ctx is done or the source fails. It tells p when it is working and when it
-	// is waiting.
+	// listen calls hint for all events until ctx is done or the source fails. It tells p whether it is working or
+	// waiting.
 	listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) error
-	// close closes the source's descriptors, even after a failed open.
+	// close closes the source's file descriptors, even after a failed open.
 	close()
 }
 
-// keeper keeps a source open. If the source is lost, it logs that once, reopens the source, and then sends a hint for
+// keeper keeps a source open. If the source is lost, it logs that once, reopens it, and then sends a hint for
 // everything.
 type keeper struct {
 	kind      string // one of the constants above
-	name      string // name in the log; the two inotify sources have the same name and differ in path
+	name      string // name in the log; the two inotify sources have the same name but different paths
 	path      string // the watched path, or ""
-	remaining string // for the log: the sources that still find changes while this one is lost
+	remaining string // for the log; the sources that still find changes while this one is lost
 	retry     backoff.Backoff
 	src       source
 	log       *zap.Logger
@@ -71,14 +71,14 @@ func (k *keeper) run(ctx context.Context, hint func(Hint)) {
 		}
 		k.stop()
 		k.warn(err)
-		// The delay must keep growing if the source fails as soon as it is open.
+		// If the source fails as soon as it is open, the delay must keep growing.
 		if time.Since(since) > k.retry.Most {
 			k.retry.Reset()
 		}
 	}
 }
 
-// reopen blocks until the source is open. It returns false if ctx is done first.
+// reopen retries until the source is open. It returns false if ctx is done first.
 func (k *keeper) reopen(ctx context.Context, hint func(Hint)) bool {
 	for {
 		delay := k.retry.Next()

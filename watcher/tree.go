@@ -20,7 +20,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// tree is the source of events about a simulated sysfs tree. It watches each directory in the tree and doesn't follow
+// tree is the source of events about a simulated sysfs tree. It watches each directory in the tree, without following
 // symlinks.
 type tree struct {
 	root    string
@@ -28,7 +28,7 @@ type tree struct {
 	metrics *metrics.Metrics
 	notify  *notify.Instance // nil while closed
 	seen    seen
-	broken  error // the error from a directory that can't be watched; the tree must then be reopened
+	broken  error // why a directory can't be watched; if it is set, the tree must be reopened
 }
 
 func (t *tree) open() ([]zap.Field, error) {
@@ -111,7 +111,7 @@ func (t *tree) take(ev fsnotify.Event, hint func(Hint)) error {
 		t.seen.remove(ev.Name)
 	} else {
 		if old := t.seen.links[ev.Name]; old != "" {
-			changed[old] = true // the old target of a link that was replaced
+			changed[old] = true // the old target of a link that has been replaced
 		}
 		fresh = t.arrived(ev)
 		changed[t.seen.card(ev.Name)] = true
@@ -120,12 +120,12 @@ func (t *tree) take(ev fsnotify.Event, hint func(Hint)) error {
 	t.metrics.InotifyEvent(sourceTree)
 	t.log.Debug("tree event received", logevent.InotifyEvent, logevent.Path(ev.Name), logevent.Action(ev.Op.String()))
 	if moved {
-		// The watches moved with the directory and now have the wrong names. They can't be removed one by one: fsnotify
-		// keeps watches by path, and panics if another directory has that path by now.
+		// The watches have moved along with the directory and now have the wrong names. They can't be removed one by
+		// one, because fsnotify tracks watches by path and panics if another directory has the same path by now.
 		return t.reopen(SourceInotify, hint)
 	}
 	if fresh {
-		// The directory's entries may be older than its watch, so they also need hints.
+		// The directory's entries may have been created before the watch, so they need hints too.
 		below := cards{}
 		t.walk(ev.Name, below)
 		below.hint(hint, at)
@@ -141,7 +141,7 @@ func (t *tree) arrived(ev fsnotify.Event) bool {
 	}
 	info, err := os.Lstat(ev.Name)
 	if err != nil {
-		return false // the file was removed again, which causes another event
+		return false // the file has been removed again, which causes another event
 	}
 	if info.Mode()&fs.ModeSymlink != 0 {
 		t.seen.addLink(ev.Name)
@@ -150,7 +150,7 @@ func (t *tree) arrived(ev fsnotify.Event) bool {
 }
 
 // walk watches dir and all directories below it, and adds their cards to found. It watches each directory before
-// reading it, so that every later change to an entry causes an event.
+// reading it, so that any later change to an entry causes an event.
 func (t *tree) walk(dir string, found cards) {
 	found[t.seen.card(dir)] = true
 	if err := t.notify.Add(dir); err != nil {
@@ -173,9 +173,9 @@ func (t *tree) walk(dir string, found cards) {
 	}
 }
 
-// unwatched handles the error from a directory that can't be watched or read. If the directory was removed or access is
-// denied, the error is logged at Debug. Otherwise the system is out of watches, descriptors or memory, and the source
-// is lost until it can be reopened.
+// unwatched handles the error for a directory that can't be watched or read. If the directory has been removed or
+// access is denied, it logs the error at Debug. Otherwise the system is out of watches, file descriptors or memory, and
+// the source is lost until it can be reopened.
 func (t *tree) unwatched(dir string, err error) {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, fs.ErrPermission) {
 		t.log.Debug("directory not watched", logevent.SourceLost, logevent.Source("inotify"), logevent.Path(dir), logevent.Err(err))

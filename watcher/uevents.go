@@ -24,17 +24,17 @@ type uevents struct {
 	malformed limiter
 }
 
-// quiet is the minimum time between two warnings of the same kind. Other processes can trigger these warnings as often
-// as they like.
+// quiet is the minimum time between two warnings of the same kind. Without it, other processes could trigger these
+// warnings as often as they like.
 const quiet = time.Minute
 
-// limiter counts events and decides which of them are logged.
+// limiter counts events and decides which of them to log.
 type limiter struct {
-	last time.Time // when an event was logged
+	last time.Time // when an event was last logged
 	held int       // number of events since then
 }
 
-// count counts one event. It returns the number of events to log now, or 0 if nothing should be logged.
+// count counts an event. It returns the number of events to log now, or 0 if nothing should be logged.
 func (l *limiter) count(now time.Time) int {
 	l.held++
 	if !l.last.IsZero() && now.Sub(l.last) < quiet {
@@ -88,7 +88,7 @@ func (u *uevents) listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) e
 }
 
 // overflowed empties the queue and sends a hint for everything. The kernel drops messages until the queue is empty, so
-// anything read from sysfs earlier may be out of date.
+// anything that was read from sysfs before that may be out of date.
 func (u *uevents) overflowed(at time.Time, hint func(Hint)) error {
 	n, err := u.conn.drain()
 	if err != nil {

@@ -18,16 +18,16 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Config specifies which directories, subsystems and nodes to listen to.
+// Config says which directories, subsystems and nodes to listen to.
 type Config struct {
 	Host       sysfs.Host // its device directory doesn't have to exist yet
-	Subsystems []string   // uevent subsystems to use besides platform, pci, fpga_region, fpga_manager and fpga
+	Subsystems []string   // uevent subsystems, in addition to platform, pci, fpga_region, fpga_manager and fpga
 	Nodes      []string   // name prefixes of relevant nodes, e.g. "dfl-" and "vfio/"
 
 	Metrics *metrics.Metrics // required
 }
 
-// Hint says where something may have changed: in a card, in a node or, if Card and Node are empty, anywhere.
+// Hint says where something may have changed: a card, a node or, if both Card and Node are empty, anything.
 type Hint struct {
 	Card   string    // PCI address DDDD:BB:DD.F in lower-case hex, or ""
 	Node   string    // name of a device node if the address isn't known, or ""
@@ -37,7 +37,7 @@ type Hint struct {
 	RecoveryFailed bool
 }
 
-// The sources of a hint.
+// Sources of a hint.
 const (
 	SourceUEvent    = "uevent"    // the kernel reported a device
 	SourceInotify   = "inotify"   // a node, or an entry in a simulated tree
@@ -51,8 +51,8 @@ type Watcher struct {
 	sources []*keeper
 }
 
-// New opens the sources, so that later changes aren't missed. If a source can't be opened, New logs the error and Run
-// tries again.
+// New opens the sources, so that changes are noticed from then on. If a source can't be opened, New logs the error and
+// Run tries again.
 func New(cfg Config, log *zap.Logger) *Watcher {
 	log = log.Named("watcher")
 	w := &Watcher{}
@@ -97,7 +97,7 @@ func (w *Watcher) Run(ctx context.Context, hint func(Hint)) error {
 }
 
 // Alive returns an error that lists the sources whose goroutines are hanging, or nil if there are none. A source that
-// is waiting for events or waiting to be reopened isn't hanging. Alive is safe for concurrent use.
+// is waiting for events or waiting to be reopened doesn't count as hanging. Alive is safe for concurrent use.
 func (w *Watcher) Alive() error {
 	var stuck []error
 	for _, k := range w.sources {
@@ -119,7 +119,7 @@ func (w *Watcher) Lost() (all []string) {
 	return all
 }
 
-// Close closes a Watcher's sources if Run isn't called.
+// Close closes the sources of a Watcher on which Run hasn't been called.
 func (w *Watcher) Close() {
 	for _, k := range w.sources {
 		k.stop()

@@ -16,9 +16,9 @@ type Condition struct {
 	Transition time.Time `json:"lastTransitionTime"` // when Status last changed
 }
 
-// Condition returns one of a Node's conditions. It sends a patch that doesn't change anything, because that only needs
-// the permission that [Writer.Apply] needs. A policy can restrict patches to this Node, but can't restrict the
-// permission to get nodes.
+// Condition returns one of a Node's conditions. To get it, Condition sends a patch that doesn't change anything, which
+// only needs the same permission as [Writer.Apply]. A policy can restrict patches to this Node, but not the permission
+// to get nodes.
 func (w *Writer) Condition(node, kind string) (Condition, error) {
 	var answer struct {
 		object
@@ -40,11 +40,11 @@ func (w *Writer) Condition(node, kind string) (Condition, error) {
 	return Condition{Type: kind}, nil
 }
 
-// ownTypes is the prefix of condition types that no other program has a reason to write.
+// ownTypes is the prefix of condition types that no other program has any business writing.
 const ownTypes = "accelerator.b-com.com/"
 
-// Apply creates or updates a Node condition by server-side apply. If another program has written the condition, Apply
-// overwrites it if its type begins with ownTypes, and otherwise returns [ErrExists]. Conditions of other types are left
+// Apply creates or updates a Node condition with server-side apply. If another program has written the condition, Apply
+// overwrites it if its type begins with ownTypes, or else returns [ErrExists]. Conditions of other types are left
 // alone, even those that Apply has written.
 func (w *Writer) Apply(node string, c Condition) error {
 	body := encode(fields{
@@ -54,8 +54,8 @@ func (w *Writer) Apply(node string, c Condition) error {
 			"lastTransitionTime": timestamp(c.Transition), "lastHeartbeatTime": timestamp(time.Now()),
 		}}},
 	})
-	// An apply removes whatever its field manager applied before but doesn't apply this time, so each type has its own
-	// manager.
+	// Server-side apply removes whatever its field manager applied last time but not this time, so each type has its
+	// own field manager.
 	query := url.Values{"fieldManager": {component + " " + c.Type}}
 	if strings.HasPrefix(c.Type, ownTypes) {
 		query.Set("force", "true")

@@ -12,18 +12,18 @@ import (
 	"k8s.io/client-go/transport"
 )
 
-// Config selects the API server and the account.
+// Config says which API server and account to use.
 type Config struct {
-	// Kubeconfig is the path of a kubeconfig file, whose current context is used. If it is empty, the pod's service
+	// Kubeconfig is the path to a kubeconfig file, whose current context is used. If it is empty, the pod's service
 	// account is used.
 	Kubeconfig string
 
 	// ServiceAccount is the directory that contains the service account's token and ca.crt. If it is empty, the
-	// directory in which the kubelet puts them is used.
+	// directory where the kubelet puts them is used.
 	ServiceAccount string
 
-	// LookupEnv is [os.LookupEnv]. It is used to read the API server's address from variables that the kubelet sets in
-	// each pod. It isn't used with a Kubeconfig.
+	// LookupEnv is [os.LookupEnv]. It is used to get the API server's address from the variables that the kubelet sets
+	// in each pod, unless there is a Kubeconfig.
 	LookupEnv func(string) (string, bool)
 
 	// UserAgent is the value of the User-Agent header. It appears in the API server's audit log.
@@ -32,21 +32,22 @@ type Config struct {
 	// Dial opens a connection. If it is nil, connections are made over the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// Failed, if not nil, is called for each failed request that will be retried. It must be safe for concurrent use.
+	// Failed, if not nil, is called for each request that has failed and will be retried. It must be safe for
+	// concurrent use.
 	Failed func()
 }
 
 // Client holds the API server's address and the credentials. Create it with [Open].
 type Client struct {
 	server *url.URL
-	config transport.Config // as read; transport.New gets a copy, because it fills in the content of the files
+	config transport.Config // as read; transport.New gets a copy, because it fills in the files' content
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	log    *zap.Logger
 	failed func()
 }
 
-// Open returns a client. It reads the files that cfg refers to, so that errors in them are found at startup. It doesn't
-// connect.
+// Open returns a client. It reads the files that cfg refers to, so that any errors in them are found at startup, but it
+// doesn't connect.
 func Open(cfg Config, log *zap.Logger) (*Client, error) {
 	c := &Client{dial: cfg.Dial, failed: cfg.Failed, log: log.Named("apiserver")}
 	if c.dial == nil {

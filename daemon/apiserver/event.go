@@ -9,7 +9,7 @@ import (
 // component is the source of the Events.
 const component = "accelerator-device-plugin"
 
-// Event holds those fields of a core/v1 Event that this package writes.
+// Event holds the fields of a core/v1 Event that this package writes.
 type Event struct {
 	Name        string // DNS name, unique in the object's namespace
 	Object      Object
@@ -29,7 +29,7 @@ type Object struct {
 	UID       string // kubectl describe finds Events by UID; "" if not known
 }
 
-// namespace returns the namespace of the object's Events. Events about nodes are in the default namespace
+// namespace returns the namespace for the object's Events. Events about nodes go into the default namespace
 // (legacyValidateEvent, pkg/apis/core/validation/events.go in Kubernetes).
 func (o Object) namespace() string {
 	if o.Namespace == "" {
@@ -38,7 +38,7 @@ func (o Object) namespace() string {
 	return o.Namespace
 }
 
-// path returns the path of the collection that contains the Event.
+// path returns the API path of the Event's collection.
 func (e Event) path() (string, error) {
 	for _, name := range []string{e.Object.namespace(), e.Object.Name, e.Name} {
 		if !dnsName.MatchString(name) {
@@ -60,8 +60,8 @@ func (e Event) kind() string {
 	return "Normal"
 }
 
-// whole returns the body of the request that creates the Event. It sets the fields that client-go's core/v1 recorder
-// sets (makeEvent, tools/record/event.go).
+// whole returns the body of the request that creates the Event. It sets the same fields as client-go's core/v1 recorder
+// (makeEvent, tools/record/event.go).
 func (e Event) whole() []byte {
 	object := fields{"apiVersion": "v1", "kind": e.Object.Kind, "name": e.Object.Name}
 	if e.Object.Namespace != "" {
@@ -91,7 +91,7 @@ func (e Event) growth() []byte {
 func encode(f fields) []byte {
 	data, err := json.Marshal(f)
 	if err != nil {
-		panic(err) // can't happen: there are only strings, numbers and objects that contain them
+		panic(err) // can't happen: there are only strings, numbers and objects made of them
 	}
 	return data
 }

@@ -8,7 +8,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// UseLogger redirects client-go's log lines to log. It affects the whole process, and must be called once, before
+// UseLogger redirects client-go's log lines to log. It affects the whole process, and must be called only once, before
 // [Open].
 func UseLogger(log *zap.Logger) {
 	lines := log.Named("client-go").With(logevent.LibraryLog).Sugar()

@@ -12,9 +12,9 @@ import (
 	"k8s.io/client-go/transport"
 )
 
-// kubeconfig holds those fields of the file that are supported and those that are rejected
+// kubeconfig holds the fields of the file that are either supported or rejected
 // (https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/). The clientcmd package would read all fields, but it
-// links in the typed clients.
+// pulls in the typed clients.
 type kubeconfig struct {
 	CurrentContext            string `yaml:"current-context"`
 	Contexts, Clusters, Users []entry
@@ -58,8 +58,8 @@ func readKubeconfig(path string) (*url.URL, transport.Config, error) {
 	return server, config, err
 }
 
-// parseKubeconfig returns the current context's settings. Paths in the file are relative to dir. As in kubectl, inline
-// data takes precedence over a path, and a token file over a token.
+// parseKubeconfig returns the current context's settings. Paths in the file are relative to dir. As with kubectl,
+// inline data takes precedence over a path, and a token file over a token.
 func parseKubeconfig(data []byte, dir string) (server *url.URL, config transport.Config, err error) {
 	var file kubeconfig
 	if err := yaml.Unmarshal(data, &file); err != nil {
@@ -124,7 +124,7 @@ func parseKubeconfig(data []byte, dir string) (server *url.URL, config transport
 	return server, config, nil
 }
 
-// find returns the entry with this name. list names the list in errors.
+// find returns the entry with this name. list is what to call the list in errors.
 func find(entries []entry, name, list string) (entry, error) {
 	i := slices.IndexFunc(entries, func(e entry) bool { return e.Name == name })
 	if i < 0 {

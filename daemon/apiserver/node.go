@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	watchFor     = 5 * time.Minute  // a watch is requested for this long to twice this long
+	watchFor     = 5 * time.Minute  // a watch is requested for between this long and twice this long
 	tooBrief     = 5 * time.Second  // a watch that ends sooner than this has failed
 	steadyAfter  = 45 * time.Second // a watch that has lasted this long counts as recovery
 	reopenWithin = time.Second      // maximum delay after a watch that ended without failing
@@ -23,7 +23,7 @@ const (
 // Node is a Node object's metadata.
 type Node struct {
 	Name        string
-	UID         string            // differs after the node was deleted and recreated
+	UID         string            // changes if the node is deleted and recreated
 	Annotations map[string]string // must not be modified
 	Exists      bool              // if false, the API server has no such node, and only Name is set
 }
@@ -40,7 +40,7 @@ type object struct {
 		Annotations                           map[string]string
 	}
 
-	// The fields of a Status.
+	// The following are from a Status.
 	Code    int
 	Message string
 }
@@ -54,7 +54,7 @@ func (o object) node(name string) (Node, error) {
 	return Node{Name: name, UID: m.UID, Annotations: m.Annotations, Exists: true}, nil
 }
 
-// nodeList is the answer to listing a single name.
+// nodeList is the response to a list request for a single name.
 type nodeList struct {
 	object
 	Items []object
@@ -62,7 +62,7 @@ type nodeList struct {
 
 // node returns the listed node.
 func (l nodeList) node(name string) (Node, error) {
-	// Don't take any other answer without items to mean that the node doesn't exist.
+	// Don't take any other response without items to mean that the node doesn't exist.
 	if l.Kind != "PartialObjectMetadataList" || l.Metadata.ResourceVersion == "" {
 		return Node{}, fmt.Errorf("found kind %q with resourceVersion %q, want a list of nodes",
 			clip(l.Kind), clip(l.Metadata.ResourceVersion))
@@ -76,13 +76,13 @@ func (l nodeList) node(name string) (Node, error) {
 	return Node{}, errors.New("found several nodes, want at most one: the server ignores the field selector")
 }
 
-// watchEvent is one line of a watch.
+// watchEvent is one line in a watch response.
 type watchEvent struct {
 	Type   string
 	Object object
 }
 
-// errExpired is the error for an ERROR event with code 410, which means that the API server no longer has the history
+// errExpired is returned for an ERROR event with code 410, which means that the API server no longer has the history
 // that the watch needs.
 var errExpired = errors.New("resourceVersion is too old")
 
@@ -107,14 +107,14 @@ func (e watchEvent) node(name string) (Node, error) {
 	return Node{}, fmt.Errorf("type: found %q, want ADDED, MODIFIED, DELETED or ERROR", clip(e.Type))
 }
 
-// dnsName matches DNS subdomains, the only names that objects can have. Other names must not be used in a path or a
-// field selector.
+// dnsName matches DNS subdomains, which are the only names that objects can have. Any other name must not be used in a
+// path or a field selector.
 var dnsName = regexp.MustCompile(`^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$`)
 
 // FollowNode follows a Node object until ctx is done, and then returns nil. It calls changed with the first state that
-// the API server returns, even if there is no such node. After that, it calls changed whenever the annotations, the UID
-// or the node's existence differ from the previous call. It may skip intermediate states, but never the newest one.
-// After each 401 or 403 it logs the answer and calls refused, because the account may never get the permission.
+// the API server returns, even if there is no such node. After that, it calls changed whenever the annotations or the
+// UID differ from the previous call, or when the node is created or deleted. It may skip intermediate states, but never
+// the newest one. After each 401 or 403, it also calls refused, because the account may never get the permission.
 //
 // FollowNode returns an error only if name isn't a valid node name.
 func (c *Client) FollowNode(ctx context.Context, name string, changed func(Node), refused func()) error {
@@ -128,7 +128,7 @@ func (c *Client) FollowNode(ctx context.Context, name string, changed func(Node)
 		if ctx.Err() != nil {
 			break
 		}
-		// When an API server stops, all nodes' watches end at the same time.
+		// When an API server stops, the watches of all nodes end at the same time.
 		wait := rand.N(reopenWithin)
 		if err != nil {
 			wait = f.trouble.failure(err)
@@ -150,11 +150,11 @@ type follower struct {
 	name    string
 	changed func(Node)
 	trouble trouble
-	last    *Node // the last node passed to changed; nil if there was none
+	last    *Node // the last node passed to changed; nil if there is none
 }
 
-// observe calls changed if the node differs from the node it last saw. Most events don't change anything that matters:
-// a node's status is updated every few minutes.
+// observe calls changed if the node differs from the one it last saw. Most events don't change anything that matters,
+// because a node's status is updated every few minutes.
 func (f *follower) observe(node Node) {
 	if f.last == nil || !f.last.equal(node) {
 		f.last = &node
@@ -163,7 +163,7 @@ func (f *follower) observe(node Node) {
 }
 
 // listAndWatch lists the node and follows it until the watch ends. The list request doesn't specify a resourceVersion,
-// so its answer is never older than an earlier answer.
+// so the response is never older than an earlier one.
 func (f *follower) listAndWatch(ctx context.Context) error {
 	version, err := f.list(ctx)
 	if err != nil {
@@ -181,7 +181,7 @@ func (f *follower) nodes(verb string, more url.Values) call {
 	return call{verb: verb, resource: "nodes", path: "/api/v1/nodes", query: query}
 }
 
-// list returns the list's resourceVersion.
+// list lists the node and returns the list's resourceVersion.
 func (f *follower) list(ctx context.Context) (version string, err error) {
 	var list nodeList
 	if err := f.ask(ctx, requestWithin, f.nodes("list", nil), &list); err != nil {
@@ -195,8 +195,8 @@ func (f *follower) list(ctx context.Context) (version string, err error) {
 	return list.Metadata.ResourceVersion, nil
 }
 
-// watch follows the node from version until the watch ends. API servers can end watches at any time, and connections
-// break. Neither is an error unless it happens within tooBrief of the start.
+// watch follows the node, starting at version, until the watch ends. API servers can end watches at any time, and
+// connections can break. Neither is an error unless it happens within tooBrief of the start.
 func (f *follower) watch(ctx context.Context, version string) error {
 	lasts := watchFor + rand.N(watchFor)
 	ctx, cancel := context.WithTimeout(ctx, lasts+requestWithin)
@@ -218,7 +218,7 @@ func (f *follower) watch(ctx context.Context, version string) error {
 	began, passed := time.Now(), make(chan struct{})
 	steady := time.AfterFunc(steadyAfter, func() {
 		defer close(passed)
-		f.trouble.success() // safe, because watch itself doesn't use trouble before it returns
+		f.trouble.success() // safe, because trouble isn't used otherwise until watch returns
 	})
 	defer func() {
 		if !steady.Stop() {

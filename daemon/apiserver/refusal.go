@@ -18,7 +18,7 @@ const (
 	maxRetry   = time.Minute // longest Retry-After that is honored
 )
 
-// The kinds of errors that a [Writer] returns, for [errors.Is].
+// Kinds of errors that a [Writer] returns, for use with [errors.Is].
 var (
 	ErrNotFound     = errors.New("no such object")
 	ErrExists       = errors.New("an object of that name exists")
@@ -48,13 +48,13 @@ func (r *refusal) Error() string {
 	return text
 }
 
-// final lists the status codes for which another attempt is pointless.
+// final lists the status codes after which there is no point in trying again.
 var final = []int{
 	http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusGone,
 	http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity,
 }
 
-// Is reports whether target is the error for this kind of refusal.
+// Is reports whether target is the error that stands for this kind of refusal.
 func (r *refusal) Is(target error) bool {
 	switch target {
 	case ErrNotFound:
@@ -73,9 +73,9 @@ func (r *refusal) Is(target error) bool {
 	return false
 }
 
-// readRefusal reads the response to c. It is a Status object or, from a proxy, text.
+// readRefusal reads the response to c, which is a Status object or, if it comes from a proxy, text.
 func readRefusal(answer *http.Response, c call) *refusal {
-	body, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal)) // after an error, the part that was read is enough
+	body, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal)) // if there is an error, what has been read is enough
 	r := parseRefusal(answer.StatusCode, body)
 	if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && seconds > 0 {
 		r.retry = min(time.Duration(min(seconds, 3600))*time.Second, maxRetry)
@@ -108,7 +108,7 @@ func parseRefusal(code int, body []byte) *refusal {
 	return r
 }
 
-// clip returns the first maxWords bytes of a text from the server, on one line.
+// clip returns the first maxWords bytes of a text from the server, on a single line.
 func clip(text string) string {
 	if len(text) > maxWords {
 		text = strings.ToValidUTF8(text[:maxWords], "") + " …"

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	requestWithin = 30 * time.Second // limit for connecting, for a response's header, and for an entire list
+	requestWithin = 30 * time.Second // time limit for connecting, for a response's header, and for an entire list
 	maxAnswer     = 4 << 20          // maximum size of a response or an event in bytes; etcd stores objects of up to 1.5 MiB
 )
 
@@ -26,14 +26,14 @@ var errTooLarge = fmt.Errorf("larger than %d bytes", maxAnswer)
 // errFiles means that a configuration file can't be used.
 var errFiles = errors.New("token, CA or client certificate")
 
-// transport returns a client-go transport. It rereads the token file after a minute and the CA file after five, loads
-// the client certificate for each handshake, and pings an HTTP/2 connection after 30 s of silence.
+// transport returns a client-go transport. The transport rereads the token file after a minute and the CA file after
+// five, loads the client certificate for each handshake, and pings an HTTP/2 connection after 30 s of silence.
 func (c *Client) transport(dial connrotation.DialFunc) (http.RoundTripper, error) {
 	config := c.config
 	if err := checkCertificate(config); err != nil {
 		return nil, fmt.Errorf("API server %s: %w: %w", c.server, errFiles, err)
 	}
-	// client-go caches transports under a key that includes the DialHolder. A new one makes it reread the files.
+	// client-go caches transports by a key that includes the DialHolder, so a new one makes it reread the files.
 	config.DialHolder = &transport.DialHolder{Dial: dial}
 	made, err := transport.New(&config)
 	if err == nil && config.TLS.CAFile != "" && len(config.TLS.CAData) == 0 {
@@ -45,8 +45,8 @@ func (c *Client) transport(dial connrotation.DialFunc) (http.RoundTripper, error
 	return made, nil
 }
 
-// checkCertificate returns an error if a client certificate doesn't match its key. client-go's transport would log the
-// mismatch many times a minute.
+// checkCertificate returns an error if the client certificate doesn't match its key. Otherwise client-go's transport
+// would log the mismatch many times a minute.
 func checkCertificate(config transport.Config) error {
 	made, err := transport.TLSConfigFor(&config)
 	if err == nil && made != nil && made.GetClientCertificate != nil {
@@ -55,7 +55,7 @@ func checkCertificate(config transport.Config) error {
 	return err
 }
 
-// session holds the connections of a FollowNode call or a Writer. It belongs to one goroutine.
+// session holds a FollowNode call's or a Writer's connections. It belongs to one goroutine.
 type session struct {
 	*Client
 	transport http.RoundTripper // nil until created
@@ -88,7 +88,7 @@ var methods = map[string]string{
 }
 
 // do makes a request. If the status is 200 or 201, it returns the response, whose body the caller must close. For any
-// other status, the error is a [*refusal]. do doesn't follow redirects, because the target would receive the token.
+// other status, the error is a [*refusal]. do doesn't follow redirects, because the token would be sent to the target.
 func (s *session) do(ctx context.Context, c call) (*http.Response, error) {
 	if s.transport == nil {
 		s.conns = connrotation.NewDialer(s.dial)
@@ -135,7 +135,7 @@ func (s *session) do(ctx context.Context, c call) (*http.Response, error) {
 	return nil, refused
 }
 
-// ask makes a request with a time limit. Unless to is nil, it decodes the response's JSON object into to.
+// ask makes a request with a time limit. Unless to is nil, it decodes the JSON object in the response into to.
 func (s *session) ask(ctx context.Context, within time.Duration, c call, to any) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -174,7 +174,7 @@ func (d decoder) decode(to any) error {
 	return err
 }
 
-// isMalformed reports whether err means that what was received isn't the expected JSON object.
+// isMalformed reports whether err means that something was received that isn't the expected JSON object.
 func isMalformed(err error) bool {
 	_, syntax := errors.AsType[*json.SyntaxError](err)
 	_, kind := errors.AsType[*json.UnmarshalTypeError](err)

@@ -11,7 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// trouble paces failing attempts, and logs the first failure of each kind and the recovery.
+// trouble slows down failing attempts, and logs the first failure of each kind as well as the recovery.
 type trouble struct {
 	log    *zap.Logger
 	count  func() // called for each failure; may be nil
@@ -29,7 +29,7 @@ func (c *Client) trouble(node string) trouble {
 }
 
 // failure records a failure, and returns how long to wait before the next attempt. It logs the first failure of each
-// kind rather than only the first failure, because a permission may still be missing when the network has come back.
+// kind rather than just the first failure, because a permission may still be missing once the network is back.
 func (t *trouble) failure(err error) time.Duration {
 	if t.failed == 0 {
 		t.since, t.logged = time.Now(), map[int]bool{}
@@ -38,7 +38,7 @@ func (t *trouble) failure(err error) time.Duration {
 	if t.count != nil {
 		t.count()
 	}
-	kind, asked := 0, time.Duration(0) // kind 0 is a failure without an answer
+	kind, asked := 0, time.Duration(0) // kind 0 is a failure without a response
 	message := "api server lost, trying again"
 	if errors.Is(err, errFiles) {
 		kind = -1

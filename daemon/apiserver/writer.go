@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	writeWithin = 10 * time.Second // limit for one [Writer] request; other requests wait for it
+	writeWithin = 10 * time.Second // time limit for one [Writer] request; other requests wait for it
 	maxUID      = 256              // maximum length of a UID in bytes; most UIDs are 36 bytes long
 )
 
-// Writer writes Events and a Node condition. It belongs to one goroutine. It doesn't retry requests: the caller does so
-// after waiting for as long as Failed returns.
+// Writer writes Events and a Node condition. It belongs to one goroutine. It doesn't retry requests; the caller can do
+// so after waiting for as long as Failed says.
 type Writer struct {
 	session session
 	ctx     context.Context
@@ -31,8 +31,8 @@ func (w *Writer) Close() { w.session.close() }
 // namespace doesn't exist.
 func (w *Writer) Create(e Event) error { return w.write("create", e, "", e.whole()) }
 
-// Grow updates an existing Event's count, time and message. It returns [ErrNotFound] if the Event no longer exists: by
-// default, API servers keep Events for an hour.
+// Grow updates an existing Event's count, time and message. It returns [ErrNotFound] if the Event no longer exists,
+// because by default, API servers only keep Events for an hour.
 func (w *Writer) Grow(e Event) error { return w.write("patch", e, "/"+e.Name, e.growth()) }
 
 func (w *Writer) write(verb string, e Event, suffix string, body []byte) error {
@@ -75,12 +75,11 @@ func (o object) isPod(namespace, name string) error {
 	return nil
 }
 
-// Failed records a request that failed temporarily, and returns how long to wait before the next one. The first failure
-// of each kind is logged.
+// Failed records a request that failed temporarily, and returns how long to wait before the next one. It logs the first
+// failure of each kind.
 func (w *Writer) Failed(err error) time.Duration { return w.trouble.failure(err) }
 
-// Passed records a successful request. If recovered is true, no other requests are failing, and Passed logs the
-// recovery.
+// Passed records a successful request. recovered means that no other requests are failing, so the recovery is logged.
 func (w *Writer) Passed(recovered bool) {
 	w.trouble.pause.Reset()
 	if recovered {

@@ -15,18 +15,18 @@ import (
 	"b-com.com/accelerator-device-plugin/offer"
 )
 
-// A file is parsed into YAML nodes instead of a struct, for three reasons. As in flags and variables, only a value's
+// Files are parsed into YAML nodes instead of a struct, for three reasons. As with flags and variables, only a value's
 // text matters, not its YAML type (1e10 may be four hex digits). The settings and their checks are already in the table
 // of flags. And our errors give the location and the allowed values, whereas the library's errors refer to Go types.
 
-// Limits for a file. With aliases, a short file can contain many values, and each may be wrong.
+// Limits for a file. With aliases, even a short file can contain many values, each of which may be wrong.
 const (
 	mostErrors = 20
 	mostText   = 2000 // length of an error in bytes
 	mostValues = 100_000
 )
 
-// setter sets a variable to a value from a file, and returns everything that is wrong with the value.
+// setter sets a variable to a value from a file, and returns everything that's wrong with the value.
 type setter func(n *yaml.Node) []problem
 
 // problem is an error in a file. Its path is relative to the value passed to the setter.
@@ -39,14 +39,14 @@ func wrong(n *yaml.Node, format string, args ...any) []problem {
 	return []problem{{n.Line, "", fmt.Sprintf(format, args...)}}
 }
 
-// reloadable holds the settings that can change without restarting the daemon.
+// reloadable holds the settings from files that can change without a restart of the daemon.
 type reloadable struct {
 	exclude   map[string]bool
 	severity  map[string]string
 	resources []offer.Rule
 }
 
-// reloadable returns setters for the keys of those settings. They set p's fields.
+// reloadable returns setters, by key, for the settings in p.
 func (v Vocabulary) reloadable(p *reloadable) map[string]setter {
 	return map[string]setter{
 		"exclude":   list("a list of PCI addresses", exclude(p)),
@@ -75,8 +75,8 @@ func exclude(p *reloadable) setter {
 	}
 }
 
-// severities returns setters for the rows of the health table, by key: NAME or NAME=VALUE. NAME applies to all rows
-// with this name.
+// severities returns setters for the rows of the health table. The keys are NAME or NAME=VALUE; NAME applies to all
+// rows with this name.
 func (v Vocabulary) severities(p *reloadable) map[string]setter {
 	known := make(map[string]setter)
 	for _, row := range v.Rows {
@@ -96,7 +96,7 @@ func (v Vocabulary) severities(p *reloadable) map[string]setter {
 	return known
 }
 
-// rule returns a setter that appends a rule for resource names. The order of the rules matters: the first rule that
+// rule returns a setter that appends a rule for resource names. The order of rules matters, because the first rule that
 // matches a device determines its resource.
 func (v Vocabulary) rule(p *reloadable) setter {
 	lines := make(map[offer.Match]int)
@@ -149,8 +149,8 @@ func (v Vocabulary) match(m *offer.Match) setter {
 	}
 }
 
-// readConfig parses the configuration file into c. A setting whose flag in set has been changed keeps its value; its
-// value in the file is only checked.
+// readConfig parses the configuration file into c. A setting whose flag in set has been changed keeps its value, and
+// the value in the file is only checked.
 func (c *Config) readConfig(from contents, set *pflag.FlagSet, v Vocabulary) error {
 	var p reloadable
 	known := v.reloadable(&p)
@@ -182,7 +182,7 @@ func (c *Config) readConfig(from contents, set *pflag.FlagSet, v Vocabulary) err
 	return err
 }
 
-// readOverrides parses the overrides into c: first those for all nodes, then those for the given node. Overrides for
+// readOverrides parses the overrides into c, first those for all nodes and then those for the given node. Overrides for
 // other nodes are only checked.
 func (c *Config) readOverrides(from contents, node string, v Vocabulary) error {
 	var all, own reloadable
@@ -214,7 +214,7 @@ func (c *Config) readOverrides(from contents, node string, v Vocabulary) error {
 func (c *Config) override(p reloadable) {
 	c.Exclude, c.Severity = union(c.Exclude, p.exclude), union(c.Severity, p.severity)
 	rules := slices.Clone(p.resources)
-	for _, below := range c.Resources { // omit rules with the same match as one of p's: they would never be used
+	for _, below := range c.Resources { // omit rules whose match is also in p, because they would never be used
 		if !slices.ContainsFunc(p.resources, func(r offer.Rule) bool { return r.Match == below.Match }) {
 			rules = append(rules, below)
 		}
@@ -222,7 +222,7 @@ func (c *Config) override(p reloadable) {
 	c.Resources = rules
 }
 
-// union returns the entries of both maps. If a key is in both, the value in over is used.
+// union returns the entries of both maps. If a key is in both, the value in over wins.
 func union[V any](under, over map[string]V) map[string]V {
 	if over == nil {
 		return under
@@ -233,7 +233,7 @@ func union[V any](under, over map[string]V) map[string]V {
 	return all
 }
 
-// keyOf returns a flag's key, such as resyncInterval for resync-interval. A list's key is plural.
+// keyOf returns a flag's key, such as resyncInterval for resync-interval. Keys for lists are plural.
 func keyOf(f *pflag.Flag) string {
 	words := strings.Split(f.Name, "-")
 	for i, w := range words[1:] {
@@ -246,8 +246,8 @@ func keyOf(f *pflag.Flag) string {
 	return key
 }
 
-// parse parses the file's YAML document, if there is one. More than one document is an error. parse continues after an
-// error in a value, so that an administrator sees all errors at once, up to mostErrors.
+// parse parses the file's YAML document, if there is one. More than one document is an error. If a value is wrong,
+// parse continues, so that the administrator sees all errors at once (up to mostErrors).
 func (t contents) parse(root setter) error {
 	if t.err != nil {
 		return t.err
@@ -290,7 +290,7 @@ func (t contents) parse(root setter) error {
 }
 
 // expanded returns a copy of a node in which aliases are replaced by what they refer to. Each use of an alias counts
-// towards the limit and keeps its own line. A key's value gets the key's line.
+// toward the limit and keeps its own line number. A key's value gets the key's line number.
 func expanded(n *yaml.Node, left *int) (*yaml.Node, error) {
 	if *left--; *left < 0 {
 		return nil, fmt.Errorf("found more than %d values (each use of an alias counts), want at most %[1]d", mostValues)
@@ -327,8 +327,8 @@ func one(to pflag.Value) setter {
 	}
 }
 
-// list returns a setter for a list. A key without a value counts as an empty list, because the key often stays in the
-// file when its last item is removed. The same goes for mappings.
+// list returns a setter for a list. A key without a value counts as an empty list, because when the last item is
+// removed, the key often stays in the file. The same goes for mappings.
 func list(want string, item setter) setter {
 	return func(n *yaml.Node) (errs []problem) {
 		if n.Kind != yaml.SequenceNode && !isNull(n) {
@@ -362,7 +362,7 @@ func object(known map[string]setter, required ...string) setter {
 	}
 }
 
-// entries sets the values in a mapping. of returns the setter for a key, or what is wrong with the key.
+// entries sets the values in a mapping. of returns the setter for a key, or what's wrong with the key.
 func entries(n *yaml.Node, of func(key string) (setter, string)) (errs []problem) {
 	lines := make(map[string]int)
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -390,8 +390,8 @@ func entries(n *yaml.Node, of func(key string) (setter, string)) (errs []problem
 	return errs
 }
 
-// allowed lists the known keys, for an error about key. key is "" if the error isn't about a key. There are many keys
-// of the form REASON=VALUE, so allowed only lists those with the same reason as key.
+// allowed lists the known keys, for use in an error about key ("" if the error isn't about a key). There are many keys
+// of the form REASON=VALUE, so it only lists those with the same reason as key.
 func allowed(known map[string]setter, key string) string {
 	reason, _, _ := strings.Cut(key, "=")
 	keys := slices.DeleteFunc(slices.Sorted(maps.Keys(known)), func(k string) bool {
@@ -401,14 +401,14 @@ func allowed(known map[string]setter, key string) string {
 	return strings.Join(keys, ", ")
 }
 
-// refuse returns an error saying that n was found instead of want.
+// refuse returns an error that says that n was found instead of want.
 func refuse(n *yaml.Node, want string) []problem {
 	return wrong(n, "found %s, want %s", found(n), want)
 }
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// found describes a node for errors.
+// found describes a node, for use in errors.
 func found(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode && len(n.Content) == 0:

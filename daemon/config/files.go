@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Files holds the two YAML files as they were at the time of a call to Read.
+// Files holds the two YAML files as they were when Read was called.
 type Files struct {
 	config, overrides contents
 	at                time.Time // when Read was called
@@ -28,7 +28,7 @@ type contents struct {
 	text  string
 	err   error
 
-	others []string // if there is no file, the keys of the ConfigMap whose volume should contain it
+	others []string // if there is no file, the keys of the ConfigMap that should contain it
 }
 
 // mostBytes is the maximum size of a file. In memory, a YAML document can take up to a hundred times its size.
@@ -58,10 +58,10 @@ func keysOf(dir string) (keys []string) {
 	return keys
 }
 
-// OtherKeys returns the keys of the ConfigMap that should contain the overrides but lacks their key.
+// OtherKeys returns the keys of the ConfigMap that should contain the overrides, if it doesn't.
 func (f Files) OtherKeys() []string { return f.overrides.others }
 
-// HasFiles reports whether there are files to reread.
+// HasFiles reports whether there are any files to reread.
 func (l *Loader) HasFiles() bool { return l.Config.File != "" || l.Config.Overrides != "" }
 
 func read(kind, path string) (t contents) {
@@ -77,7 +77,7 @@ func read(kind, path string) (t contents) {
 	return t
 }
 
-// readRegular returns the content of a regular file. It rejects pipes, which can be read only once and may block.
+// readRegular returns the content of a regular file. It rejects pipes, which can only be read once and may block.
 func readRegular(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/names"
 )
 
-// Config is the daemon's configuration after validation. Paths are absolute. Durations are positive unless a comment
-// says otherwise.
+// Config is the daemon's configuration after validation. Paths are absolute. Durations are positive unless noted
+// otherwise.
 type Config struct {
 	SysfsRoot     string
 	DevRoot       string
@@ -24,21 +24,21 @@ type Config struct {
 	XRTManagement bool // xrt devices also include their management function's device node
 
 	Mode              string // one of offer.Modes
-	ResourceName      string // in modes single and pool
+	ResourceName      string // in single and pool modes
 	ResourceNamespace string // in the other modes
 	AccelNbUnits      int
 	AllocationPolicy  string // packed or spread
 	CDIDir            string // "" means off
 
-	// ProgrammingHook is the host path of accelerator-fpga. In region mode, this hook programs a container's devices
-	// before the container starts. "" means off. ProgrammingHook requires CDIDir.
+	// ProgrammingHook is accelerator-fpga's path on the host. It is the hook that programs a container's devices before
+	// the container starts, in region mode. "" means off. ProgrammingHook requires CDIDir.
 	ProgrammingHook     string
 	ProgrammingHookArgs []string // additional arguments for ProgrammingHook's hook command
 
-	NodeName          string // in the API server; if it is "", the API server isn't used
+	NodeName          string // the node's name in the API server; if it is "", the API server isn't used
 	NodeAnnotation    bool   // the node's annotation can override the mode, if NodeName is set
 	Events            bool   // Kubernetes Events are written; requires NodeName
-	NodeConditionType string // the Node condition's type; "" means off; requires NodeName
+	NodeConditionType string // type of the Node condition; "" means off; requires NodeName
 	Kubeconfig        string // if it is "", the pod's service account is used
 
 	KubeletDir         string
@@ -62,15 +62,14 @@ type Config struct {
 	LogLevel  string
 	LogFormat string
 
-	// Exclude lists the cards and ports that the administrator has excluded, in lower-case hex: BB:DD.F, or
-	// DDDD:BB:DD.F outside domain 0, for a card; for a port, the same followed by -p0 to -p3. It may be nil. It is
-	// read-only.
+	// Exclude lists the cards and ports that the administrator has excluded, in lower-case hex. A card is BB:DD.F, or
+	// DDDD:BB:DD.F outside domain 0; a port is the same followed by -p0 to -p3. Exclude may be nil and is read-only.
 	Exclude map[string]bool
 	// Severity maps reasons, in the form NAME or NAME=VALUE, to the severities that the administrator has set for them:
-	// Fatal, Degraded or Ignored. It may be nil. It is read-only.
+	// Fatal, Degraded or Ignored. It may be nil and is read-only.
 	Severity map[string]string
 	// Resources lists the administrator's rules for resource names, which take precedence over the mode's names. The
-	// first rule that matches a device applies. It may be nil. It is read-only.
+	// first rule that matches a device applies. Resources may be nil and is read-only.
 	Resources []offer.Rule
 
 	File      string // the YAML file, or ""
@@ -80,27 +79,27 @@ type Config struct {
 	NodesUnused bool
 }
 
-// The severities of a reason, for [Config.Severity].
+// Severities for [Config.Severity].
 const (
 	Fatal    = "fatal"    // the device is not advertised
 	Degraded = "degraded" // the device is advertised and shown as degraded
 	Ignored  = "ignored"  // the reason has no effect
 )
 
-// Defaults returns the configuration without any flags, variables or files.
+// Defaults returns the configuration that applies without any flags, variables or files.
 func Defaults() (c Config) {
 	settings(&c, nil)
 	return c
 }
 
-// Flags without a key in the file, because a file can't refer to another file.
+// Flags that have no key in the file, because a file can't refer to another file.
 const (
 	configFlag    = "config"
 	overridesFlag = "overrides"
 )
 
-// settings sets c to the defaults and returns the table of all settings. Each setting is a flag that sets a field of c.
-// known lists the names of all families.
+// settings sets c to the defaults and returns the table of all settings, each of which is a flag that sets a field of
+// c. known lists the names of all families.
 func settings(c *Config, known []string) *pflag.FlagSet {
 	fs := pflag.NewFlagSet("settings", pflag.ContinueOnError)
 	fs.Var(of(&c.SysfsRoot, "/sys", path), "sysfs-root", "mount point of sysfs")
@@ -190,7 +189,7 @@ func settings(c *Config, known []string) *pflag.FlagSet {
 		"YAML file with additional exclude, health.severity and resources settings, for all nodes or for individual nodes; "+
 			"the file doesn't have to exist")
 	for _, name := range []string{"vfio-cdev", "xrt-management", "node-annotation", "events", "holder-metrics"} {
-		fs.Lookup(name).NoOptDefVal = "true" // the flag's value if it is given without one
+		fs.Lookup(name).NoOptDefVal = "true" // the value if the flag is given without one
 	}
 	return fs
 }

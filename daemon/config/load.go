@@ -15,14 +15,14 @@ type Loader struct {
 	Config     Config
 	Files      Files // the files that Config was read from
 	vocabulary Vocabulary
-	flags      *pflag.FlagSet // Config's flags; Changed means set by a flag or a variable
-	set        *pflag.FlagSet // the flags of the last Config loaded; Changed means set by any source
+	flags      *pflag.FlagSet // flags of Config; Changed means set by a flag or a variable
+	set        *pflag.FlagSet // flags of the last Config that was loaded; Changed means set by any source
 }
 
 // Vocabulary lists the names that are valid in a file.
 type Vocabulary struct {
-	Families []string // all families the daemon has, even those that are off
-	Rows     []string // rows of the families' health tables, NAME or NAME=VALUE, whose severities may be overridden
+	Families []string // all families, even those that are disabled
+	Rows     []string // rows of the families' health tables whose severities can be overridden, NAME or NAME=VALUE
 }
 
 // New returns a loader with the default configuration.
@@ -39,9 +39,9 @@ func (l *Loader) AddFlags(fs *pflag.FlagSet) { fs.AddFlagSet(l.flags) }
 // IsSet reports whether any source has set the setting with this flag.
 func (l *Loader) IsSet(name string) bool { return l.set.Changed(name) }
 
-// Variables uses environment variables for settings that weren't set by a flag. It must be called after the flags have
-// been parsed. lookup is os.LookupEnv. Errors contain the variable's name, the value that was found and the allowed
-// values.
+// Variables sets settings that haven't been set by a flag from environment variables. It must be called after the flags
+// have been parsed. lookup is os.LookupEnv. Errors contain the variable's name, the value that was found and the
+// allowed values.
 func (l *Loader) Variables(lookup func(string) (string, bool)) error {
 	var errs []error
 	l.flags.VisitAll(func(f *pflag.Flag) {
@@ -58,7 +58,7 @@ func (l *Loader) Variables(lookup func(string) (string, bool)) error {
 	return errors.Join(errs...)
 }
 
-// Load calls [Loader.Variables] and then applies the YAML files. If there is only an error in a file, Config holds the
+// Load calls [Loader.Variables] and then applies the YAML files. If the only error is in a file, Config holds the
 // settings from flags and variables.
 func (l *Loader) Load(lookup func(string) (string, bool)) error {
 	if err := l.Variables(lookup); err != nil {
@@ -75,14 +75,14 @@ func (l *Loader) Load(lookup func(string) (string, bool)) error {
 	return err
 }
 
-// Reload returns the configuration that the daemon would have after a restart with these files and the flags and
-// variables of [Loader.Load]. It doesn't modify l. A running daemon can apply Exclude, Severity, Resources, Sensors and
-// SensorInterval. All other changes need a restart: the returned list contains the flags of these settings, sorted.
-// Overrides for individual nodes only apply if they are for l.Config's node. If there are no files, Reload returns
-// l.Config.
+// Reload returns the configuration that the daemon would have after a restart with these files and with the flags and
+// variables that were passed to [Loader.Load]. It doesn't modify l. A running daemon can apply Exclude, Severity,
+// Resources, Sensors and SensorInterval. All other changes need a restart; the returned list contains the sorted flags
+// of the settings in question. Overrides for individual nodes only apply if they are for l.Config's node. If there are
+// no files, Reload returns l.Config.
 //
-// Reload returns the same errors as Load. After an error the returned Config is empty, and the caller should keep its
-// own.
+// Reload returns the same errors as Load. If there is an error, the returned Config is empty and the caller should keep
+// its own.
 func (l *Loader) Reload(files Files) (Config, []string, error) {
 	if !l.HasFiles() {
 		return l.Config, nil, nil
@@ -95,7 +95,7 @@ func (l *Loader) Reload(files Files) (Config, []string, error) {
 		return Config{}, nil, err
 	}
 	var differing []string
-	l.flags.VisitAll(func(f *pflag.Flag) { // in the order of their names
+	l.flags.VisitAll(func(f *pflag.Flag) { // sorted by name
 		live := f.Name == "sensors" || f.Name == "sensor-interval"
 		if !live && f.Value.String() != set.Lookup(f.Name).Value.String() {
 			differing = append(differing, f.Name)
@@ -104,8 +104,8 @@ func (l *Loader) Reload(files Files) (Config, []string, error) {
 	return config, differing, nil
 }
 
-// parse returns a new configuration from the defaults, the configuration file, and l's flags and variables, without the
-// overrides.
+// parse returns a new configuration made from the defaults, the configuration file, and l's flags and variables, but
+// not the overrides.
 func (l *Loader) parse(files Files) (c Config, set *pflag.FlagSet, err error) {
 	set = settings(&c, l.vocabulary.Families)
 	c.File, c.Overrides = l.Config.File, l.Config.Overrides
@@ -123,7 +123,7 @@ func (l *Loader) parse(files Files) (c Config, set *pflag.FlagSet, err error) {
 	return c, set, err
 }
 
-// validate checks settings that depend on each other, and sets settings that are derived from others.
+// validate checks settings that depend on each other, and sets those that are derived from others.
 func (c *Config) validate() error {
 	if c.HostDevRoot == "" {
 		c.HostDevRoot = c.DevRoot

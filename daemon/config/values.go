@@ -17,7 +17,8 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/names"
 )
 
-// kind is a kind of value: its name in the help and its parser. An error from parse has the form "want ALLOWED VALUES".
+// kind is a kind of value, with its name in the help and its parser. Errors from parse have the form "want ALLOWED
+// VALUES".
 type kind[T any] struct {
 	name  string
 	parse func(string) (T, error)
@@ -29,7 +30,7 @@ type value[T any] struct {
 	kind[T]
 }
 
-// of sets *p to its default and returns a value for it.
+// of sets *p to the default and returns a value for it.
 func of[T any](p *T, initial T, k kind[T]) value[T] {
 	*p = initial
 	return value[T]{p, k}
@@ -44,7 +45,7 @@ func (v value[T]) Set(s string) error {
 }
 
 func (v value[T]) String() string {
-	if v.p == nil { // pflag calls String on a zero value
+	if v.p == nil { // pflag calls String on the zero value
 		return ""
 	}
 	return fmt.Sprint(*v.p)
@@ -76,7 +77,7 @@ func optional(k kind[string]) kind[string] {
 	}}
 }
 
-// path is a path that may be relative to the directory in which the program was started.
+// path is a path. If it is relative, it is resolved against the program's working directory.
 var path = kind[string]{"path", func(s string) (string, error) {
 	if s == "" || strings.ContainsRune(s, 0) {
 		return "", errors.New("want a path")
@@ -84,7 +85,7 @@ var path = kind[string]{"path", func(s string) (string, error) {
 	return filepath.Abs(s)
 }}
 
-// socketPath is the path of a Unix socket. The kernel's limit is 108 bytes, including the terminating zero byte.
+// socketPath is the path of a Unix socket. The kernel's limit is 108 bytes, including the terminating NUL.
 var socketPath = kind[string]{"path", func(s string) (string, error) {
 	s, err := path.parse(s)
 	if err == nil && len(s) > maxSocketPath {
@@ -112,7 +113,7 @@ var nodeName = text("name", "the name of a node, a lower-case DNS name of at mos
 // conditionForm matches condition types. Source: Condition in k8s.io/apimachinery/pkg/apis/meta/v1.
 var conditionForm = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`)
 
-// conditionType is a Node condition's type. Its length is limited because the name of our field manager contains it and
+// conditionType is a Node condition's type. Its length is limited because it is part of our field manager's name, which
 // can't be longer than 128 characters.
 var conditionType = text("type", "the type of a condition, such as accelerator.b-com.com/CardsHealthy, of at most 100 characters, and none of the kubelet's",
 	func(s string) bool {
@@ -134,7 +135,7 @@ var hostPort = text("host:port", "host:port with a port from 0 to 65535, such as
 
 var resourceName = name("domain/name", "DOMAIN/NAME, such as example.com/nlb", names.Validate)
 
-// name returns a kind for names. check returns an error for an invalid name.
+// name returns a kind for names. check returns an error if a name is invalid.
 func name(kindOf, want string, check func(string) error) kind[string] {
 	return kind[string]{kindOf, func(s string) (string, error) {
 		if err := check(s); err != nil {
@@ -191,7 +192,7 @@ func offOr(least time.Duration) kind[time.Duration] {
 	}}
 }
 
-// words is a list whose text form separates the elements with spaces.
+// words is a list whose elements are separated by spaces in its text form.
 type words []string
 
 func (w words) String() string { return strings.Join(w, " ") }
@@ -199,8 +200,8 @@ func (w words) String() string { return strings.Join(w, " ") }
 // listType is the kind of flags that can be given several times.
 const listType = "list"
 
-// arguments returns a kind for a program's arguments, separated by white space in all three sources. They are appended
-// to those in p.
+// arguments returns a kind for a program's arguments, which are separated by whitespace, no matter where they come
+// from. They are appended to those in p.
 func arguments(p *[]string) kind[words] {
 	return kind[words]{listType, func(s string) (words, error) {
 		fields := strings.Fields(s)
@@ -212,7 +213,7 @@ func arguments(p *[]string) kind[words] {
 	}}
 }
 
-// familyNames is a list whose text form separates the elements with commas.
+// familyNames is a list whose elements are separated by commas in its text form.
 type familyNames []string
 
 func (n familyNames) String() string { return strings.Join(n, ",") }
@@ -220,7 +221,7 @@ func (n familyNames) String() string { return strings.Join(n, ",") }
 // familiesType is the kind of flags whose value is a list of families.
 const familiesType = "families"
 
-// familiesOf returns a kind for a list of known families. It puts them in the order of known.
+// familiesOf returns a kind for a list of known families, which it puts into the order in which they are in known.
 func familiesOf(known []string) kind[familyNames] {
 	return kind[familyNames]{familiesType, func(s string) (families familyNames, err error) {
 		given := strings.Split(s, ",")
@@ -244,8 +245,8 @@ var (
 	card   = kind[string]{"address", sysfs.ParseCard}
 )
 
-// matching returns a kind for strings that match a regular expression. It converts values to the form that devices use:
-// lower case, without dashes.
+// matching returns a kind for strings that match a regular expression. It converts values to the format that devices
+// use: lower case, without dashes.
 func matching(form, want string) kind[string] {
 	expression := regexp.MustCompile(form)
 	return kind[string]{"digits", func(s string) (string, error) {
@@ -256,8 +257,8 @@ func matching(form, want string) kind[string] {
 	}}
 }
 
-// vbnvForm matches a VBNV: printable ASCII characters without spaces. A card reserves 64 bytes for it, so it is shorter
-// than that.
+// vbnvForm matches a VBNV: printable ASCII characters without spaces. A card reserves 64 bytes for it, so it must be
+// shorter than that.
 var vbnvForm = regexp.MustCompile(`^[!-~]{1,63}$`)
 
 var (

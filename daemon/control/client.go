@@ -19,11 +19,11 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// answerWithin is how long a client waits for an answer to begin and, except in [Client.Watch], to end.
+// answerWithin is how long a client waits for the start of a response and, except in [Client.Watch], for its end.
 const answerWithin = 10 * time.Second
 
-// mostBytes is the maximum size of an answer or, for [Client.Watch], of a line. The state of a node with 10000 units
-// takes a third of that.
+// mostBytes is the maximum size of a response or, for [Client.Watch], of a line. The state of a node with 10000 units
+// takes up a third of that.
 const mostBytes = 16 << 20
 
 // Client sends requests to one daemon. Its errors contain the socket's path.
@@ -52,7 +52,7 @@ func (c *Client) State(ctx context.Context) (state State, err error) {
 }
 
 // Watch calls f with the daemon's state, and again after each change, until ctx is done, f returns an error, or the
-// daemon exits. It returns nil only if ctx is done.
+// daemon exits. It only returns nil if ctx is done.
 func (c *Client) Watch(ctx context.Context, f func(State) error) error {
 	body, err := c.do(ctx, http.MethodGet, "/watch", nil)
 	if err != nil {
@@ -92,8 +92,8 @@ func (c *Client) unreadable(err error) error {
 	return fmt.Errorf("%s: answer of the daemon: %w", c.path, err)
 }
 
-// Cordon takes devices out of service for the given time, or until they are uncordoned if during is 0. It returns their
-// cordons.
+// Cordon takes devices out of service for the given time or, if during is 0, until they are uncordoned. It returns
+// their cordons.
 func (c *Client) Cordon(ctx context.Context, devices []string, by, why string, during time.Duration) (made []cordon.Cordon, err error) {
 	query := url.Values{"device": devices, "by": {by}, "why": {why}, "for": {during.String()}}
 	err = c.ask(ctx, http.MethodPost, "/cordon", query, &made)

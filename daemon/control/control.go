@@ -9,14 +9,14 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/view"
 )
 
-// The values of [State.API] and of the chart's api value.
+// Values of [State.API], and of the chart's api value.
 const (
 	DevicePlugin = "devicePlugin"
 	DRA          = "dra"
 )
 
 // State is the daemon's view of its devices and settings at one point in time. Its JSON keys are an interface between
-// daemons and commands of different versions: keys may be added, but must never be renamed or removed.
+// daemons and commands of different versions, so keys can be added but must never be renamed or removed.
 type State struct {
 	Version      string    `json:"version"` // the daemon's version
 	API          string    `json:"api"`     // the Kubernetes API that advertises the devices: DevicePlugin or DRA; "" from older daemons, which only use DevicePlugin
@@ -25,16 +25,16 @@ type State struct {
 	Mode         string    `json:"mode"`
 	KubeletDir   string    `json:"kubeletDir"`
 	Settings     Settings  `json:"settings"`
-	HoldersError string    `json:"holdersError"` // why the holders aren't known; "" if they are known
-	// StateDirError is why the node lock no longer protects the devices and cordons may be lost.
+	HoldersError string    `json:"holdersError"` // why the holders aren't known; "" if they are
+	// StateDirError says why the node lock no longer protects the devices and cordons may be lost.
 	StateDirError string          `json:"stateDirError"` // "" if the state directory is still the same as at startup
 	Cordons       []cordon.Cordon `json:"cordons"`
 	IdleRules     []string        `json:"idleRules"` // resource rules that don't match any device
 	Devices       []view.Row      `json:"devices"`
-	Incomplete    bool            `json:"incomplete"` // shortly after startup: not all cards have been read yet
-	// Verdict says whether a card needs attention. Its Status is "" from older daemons.
+	Incomplete    bool            `json:"incomplete"` // shortly after startup; not all cards have been read yet
+	// Verdict says whether a card needs attention. Its Status is "" if it comes from an older daemon.
 	Verdict nodecondition.Verdict `json:"verdict"`
-	Cards   []ledger.History      `json:"cards"` // from the ledger, sorted by address; null from older daemons
+	Cards   []ledger.History      `json:"cards"` // from the ledger, sorted by address; null if from older daemons
 }
 
 // Settings describes the settings files in force.

@@ -1,5 +1,5 @@
-// Package control implements the server and the client for the daemon's local socket. The program's commands use it to
-// get the daemon's view of the devices and to cordon devices. The protocol is HTTP over a Unix socket:
+// Package control implements the server and the client for the daemon's local socket, through which the program's
+// commands get the daemon's view of the devices and cordon devices. The protocol is HTTP over a Unix socket:
 //
 //	GET  /state     a [State]
 //	GET  /watch     a [State] immediately, then one after each change, each as one line of JSON
@@ -12,12 +12,12 @@
 //
 // # Access
 //
-// The socket has mode 0600. If the daemon creates the socket's directory, it has mode 0700. The kernel reports the user
-// of each connection (SO_PEERCRED), and the daemon only serves root and the user it runs as.
+// The socket has mode 0600 and, if the daemon creates it, the socket's directory has mode 0700. The kernel reports the
+// user behind each connection (SO_PEERCRED), and the daemon only serves root and the user it runs as.
 //
 // # What may block
 //
-// [Run] only owns the listener and its connections; package httpd sets their limits. Clients never block the daemon: a
-// client that doesn't read its response is disconnected after 5 s, and at most 16 clients can watch. The functions in
-// [Answers] must be safe for concurrent use.
+// [Run] owns nothing but the listener and its connections, whose limits are set by package httpd. Clients never block
+// the daemon: a client that doesn't read its response is disconnected after 5 s, and at most 16 clients can watch. The
+// functions in [Answers] must be safe for concurrent use.
 package control

@@ -16,7 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// listener accepts connections from root and from the user this process runs as. It closes all others.
+// listener accepts connections from root and from the user that this process runs as. It closes all others.
 type listener struct {
 	*net.UnixListener
 	path    string
@@ -25,7 +25,7 @@ type listener struct {
 	refused atomic.Bool
 }
 
-// listen creates the socket's directory if it doesn't exist, and listens. A killed daemon leaves its socket behind, so
+// listen listens on the socket, creating its directory if necessary. Because a killed daemon leaves its socket behind,
 // listen replaces a socket that no process is serving. It returns an error if a process is serving the socket, or if
 // the file at path isn't a socket.
 func listen(ctx context.Context, path string, log *zap.Logger) (net.Listener, error) {
@@ -35,7 +35,7 @@ func listen(ctx context.Context, path string, log *zap.Logger) (net.Listener, er
 	if err := removeLeftover(ctx, path); err != nil {
 		return nil, err
 	}
-	// bind(2) creates the file with the descriptor's mode, so it has mode 0600 from the start.
+	// bind(2) creates the file with the mode of the socket's file descriptor, so its mode is 0600 from the start.
 	config := net.ListenConfig{Control: func(_, _ string, conn syscall.RawConn) (err error) {
 		controlErr := conn.Control(func(fd uintptr) { err = syscall.Fchmod(int(fd), 0o600) })
 		return errors.Join(controlErr, err)
@@ -93,7 +93,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// checkPeer returns an error unless the client's uid, when it connected, was 0 or the same as this process's.
+// checkPeer returns an error unless the client's uid at the time it connected was 0 or the same as this process's.
 func checkPeer(conn *net.UnixConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -115,7 +115,7 @@ func checkPeer(conn *net.UnixConn) error {
 // Close stops listening and removes the socket, unless another daemon has replaced it.
 func (l *listener) Close() error {
 	if found, err := os.Lstat(l.path); err == nil && os.SameFile(found, l.made) {
-		_ = os.Remove(l.path) // if this fails, the next daemon replaces the socket
+		_ = os.Remove(l.path) // if this fails, the next daemon will replace the socket
 	}
 	return l.UnixListener.Close()
 }

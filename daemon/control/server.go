@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// Answers holds the functions that provide the server's responses.
+// Answers holds the functions behind the server's responses.
 type Answers struct {
 	State func(context.Context) State
 	// Changed returns a channel that is closed when the devices, the cordons or the settings have changed.
@@ -36,7 +36,8 @@ const (
 	// doesn't report when holders change.
 	holdersInterval = time.Second
 	// mostWatchers is the maximum number of /watch clients. Each may be a process in the daemon's container that takes
-	// 4 MiB or more. If the container runs out of memory, the kernel kills all of its processes, including the daemon.
+	// up 4 MiB or more, and if the container runs out of memory, the kernel kills all of its processes, including the
+	// daemon.
 	mostWatchers = 16
 )
 
@@ -96,8 +97,8 @@ func (a Answers) handler() http.Handler {
 	return mux
 }
 
-// patiently extends a response's write deadline to as long as [Client] waits. On a slow disk, a cordon may take longer
-// than the server's usual deadline, and the client would report a failure.
+// patiently extends a response's write deadline to as long as [Client] waits. With a slow disk, a cordon may take
+// longer than the server's usual deadline, and the client would report a failure.
 func patiently(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerWithin))
 }
@@ -109,8 +110,8 @@ type watchers struct {
 }
 
 // add adds a client. It returns a context that is canceled when the client must be disconnected, and a function to call
-// when the client has left. If there are too many clients, add disconnects the oldest one, because it is most likely a
-// command that was left running in a pod.
+// when the client has left. If there are too many clients, add disconnects the oldest one, which is most likely a
+// command that someone left running in a pod.
 func (w *watchers) add(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	w.mu.Lock()

@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	lockWithin = 3 * time.Second  // maximum wait for the lock; another daemon holds it just for one write
-	diskWithin = 5 * time.Second  // maximum time for one access to the state directory; if it takes longer, the file system hangs
+	lockWithin = 3 * time.Second  // maximum wait for the lock; another daemon only holds it for one write
+	diskWithin = 5 * time.Second  // time limit for one access to the state directory
 	leaveAfter = time.Second      // how long Run waits for a hanging file system before it returns
 	recheck    = 30 * time.Second // maximum time between reads of the file, in case events are lost or the clock is set
 )
@@ -35,16 +35,16 @@ type Book struct {
 	log     *zap.Logger
 	cordons *latest.Value[[]Cordon] // in force, sorted
 
-	disk  *privatedir.Turns // its turn is held from before the file is read or written until its cordons are published
+	disk  *privatedir.Turns // its turn is held from before the file is read or written until the cordons are published
 	mu    sync.Mutex        // held while cordons are being published
-	fault string            // the error that was last logged; "" after a success
+	fault string            // the last error that was logged; "" after a success
 }
 
 // Open reads the cordons from the state directory, creating the directory if needed. If dir is "", there are no
 // cordons, and Add returns an error.
 //
 // If the directory can't be used, Open logs a warning, and each Add and Remove tries again. Open only returns an error
-// if the file exists but can't be read, because cordoned cards would be advertised if the daemon went on.
+// if the file exists but can't be read, because if the daemon went on, it would advertise cordoned cards.
 func Open(dir string, log *zap.Logger) (*Book, error) {
 	b := &Book{dir: dir, log: log.Named("cordon"), cordons: latest.New[[]Cordon](nil), disk: privatedir.NewTurns(dir)}
 	if dir == "" {
@@ -73,7 +73,7 @@ func (b *Book) List() []Cordon {
 	return all
 }
 
-// Find returns the cordon in force for a device, or nil if there is none. See the function [Find].
+// Find returns the cordon in force for a device, or nil if there is none. See the [Find] function.
 func (b *Book) Find(id string, members ...string) *Cordon { return Find(b.List(), id, members...) }
 
 // Changed returns a channel that is closed the next time the list changes.
@@ -82,9 +82,9 @@ func (b *Book) Changed() <-chan struct{} {
 	return stale
 }
 
-// Add cordons devices for the given time, or until they are uncordoned if during is 0. It returns their cordons. A
-// device that is already cordoned keeps its Since. After an error, nothing has changed, with one exception: if ctx is
-// done or the file system hangs during the write, the write may still complete later.
+// Add cordons devices for the given time or, if during is 0, until they are uncordoned. It returns their cordons. A
+// device that is already cordoned keeps its Since. If there is an error, nothing has changed, with one exception: if
+// ctx is done or the file system hangs during the write, the write may still complete later.
 func (b *Book) Add(ctx context.Context, devices []string, by, why string, during time.Duration) ([]Cordon, error) {
 	devices, err := parseDevices(devices)
 	if err != nil {
@@ -164,8 +164,8 @@ func parseDevices(devices []string) ([]string, error) {
 	return slices.Compact(all), nil
 }
 
-// change edits the cordons in force and writes them. It returns the devices' cordons, or, for a device whose cordon was
-// removed, the removed cordon.
+// change edits the cordons in force and writes them. It returns the devices' cordons or, where a cordon was removed,
+// the removed one.
 func (b *Book) change(ctx context.Context, devices []string, by string, edit func([]Cordon) ([]Cordon, error)) ([]Cordon, error) {
 	if b.dir == "" {
 		return nil, errors.New("--state-dir: found none, want a directory for the cordons")
@@ -199,7 +199,7 @@ func (b *Book) edit(ctx context.Context, devices []string, by string, edit func(
 	}
 	defer lock.Release()
 	all, err := read(dir)
-	if errors.Is(err, fs.ErrNotExist) { // the file was removed, or there was none: write a new one
+	if errors.Is(err, fs.ErrNotExist) { // the file has been removed, or there was none; write a new one
 		all, err = b.List(), nil
 	}
 	if err != nil {
@@ -227,15 +227,15 @@ func (b *Book) edit(ctx context.Context, devices []string, by string, edit func(
 	return changed, err
 }
 
-// The values of the reason field in device.cordoned and device.uncordoned.
+// Values of the reason field in device.cordoned and device.uncordoned.
 const (
 	byCommand = "command"
 	fromFile  = "file" // the cordon was in the file at startup, or another daemon has changed the file
 	expired   = "expired"
 )
 
-// publish puts the cordons that haven't expired in force, logs the differences, and returns the cordons in force. by is
-// the name of the user who removed cordons, or "" if unknown.
+// publish puts into force the cordons that haven't expired, logs the differences, and returns the cordons in force. by
+// is the name of the user who removed cordons, or "" if not known.
 func (b *Book) publish(all []Cordon, reason, by string) []Cordon {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -278,8 +278,8 @@ func (b *Book) store(all []Cordon, reason, by string) []Cordon {
 	return all
 }
 
-// Run ends expired cordons, and applies the changes that other daemons make to the file. When ctx is done, it returns
-// nil. Cordons expire even while the file system hangs.
+// Run ends expired cordons and applies the changes that other daemons make to the file, until ctx is done. It then
+// returns nil. Cordons expire even while the file system hangs.
 func (b *Book) Run(ctx context.Context) error {
 	if b.dir == "" {
 		<-ctx.Done()
@@ -334,7 +334,7 @@ func (b *Book) follow(ctx context.Context) error {
 		switch found, err = read(dir); {
 		case err == nil:
 			all = found
-		case errors.Is(err, fs.ErrNotExist) && len(all) == 0: // otherwise someone has removed the file
+		case errors.Is(err, fs.ErrNotExist) && len(all) == 0: // otherwise, someone has removed the file
 			err = nil
 		}
 	}
@@ -356,7 +356,7 @@ func (b *Book) report(err error) {
 	}
 }
 
-// clean removes expired cordons from the file, unless another daemon has done so.
+// clean removes expired cordons from the file, unless another daemon has already done so.
 func (b *Book) clean(ctx context.Context, dir *os.Root) error {
 	ctx, cancel := context.WithTimeout(ctx, lockWithin)
 	defer cancel()

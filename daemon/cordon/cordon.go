@@ -23,7 +23,7 @@ type Cordon struct {
 	Until  time.Time `json:"until,omitzero" yaml:"until,omitempty"` // zero means until it is uncordoned
 }
 
-// String returns the cordon on one line, with times in the local time zone.
+// String returns the cordon as one line of text, with times in the local time zone.
 func (c Cordon) String() string {
 	const day, clock = "2006-01-02", "15:04"
 	since, until := c.Since.Local(), c.Until.Local()
@@ -38,8 +38,8 @@ func (c Cordon) String() string {
 	return text + ": " + c.Why
 }
 
-// Find returns the cordon of the device with this id, of its card, or of one of its members. It returns nil if there is
-// none. Members are PCI addresses that include the domain.
+// Find returns the cordon of the device with this id, of its card, or of one of its members, or nil if there is none.
+// Members are PCI addresses that include the domain.
 func Find(all []Cordon, id string, members ...string) *Cordon {
 	card, _, isPort := strings.Cut(id, "-p")
 	for i, c := range all {

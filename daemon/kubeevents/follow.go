@@ -21,8 +21,8 @@ const (
 	maxRecords = 512         // maximum number of Events in the table
 	reportPace = time.Minute // minimum time between log lines about dropped Events
 
-	// The rate limit for all Events together: a burst, and then one Event per refill. client-go limits the rate for
-	// each object, with the same burst and a refill of 5 minutes.
+	// Rate limit for all Events together: a burst, and then one Event per refill. client-go limits the rate per object,
+	// with the same burst and a refill of 5 minutes.
 	burst  = 25
 	refill = 5 * time.Second
 )
@@ -69,7 +69,7 @@ type following struct {
 	last    inventory.Snapshot // the last snapshot that was reported
 	devices map[string]state   // by id; only listed devices
 	missing []ledger.Missing   // the missing cards that have been reported
-	pending []change           // changes whose pods aren't known yet
+	pending []change           // changes for which the pods aren't known yet
 
 	full      time.Time // when the token bucket will be full again
 	dropped   int       // Events dropped since the last log line about them
@@ -89,12 +89,12 @@ func (n change) forPods() bool {
 	return texts[n.reason].pod != "" && (n.reason != DeviceRecovered || n.was.kind == unhealthy)
 }
 
-// changes returns the changes between the reported states and a snapshot, ordered by id, and records the snapshot's
+// changes returns the changes between the reported states and a snapshot, sorted by id, and records the snapshot's
 // states as reported. It omits unwanted devices.
 //
 // At startup and after a mode change, until all cards have been read, a device that wasn't listed before counts as
 // found rather than added. A device from the previous mode that is no longer listed counts as removed only if its card
-// has left. Otherwise the card's devices in the new mode replace it.
+// has left. Otherwise it has been replaced by the card's devices in the new mode.
 func (f *following) changes(s inventory.Snapshot, changed time.Time) []change {
 	var before []*inventory.Device
 	for _, id := range slices.Sorted(maps.Keys(f.devices)) {
@@ -137,7 +137,7 @@ func (f *following) changes(s inventory.Snapshot, changed time.Time) []change {
 	return all
 }
 
-// cordonText returns the text about the device's cordon for an Event with this reason.
+// cordonText returns the text about the device's cordon in an Event with this reason.
 func (f *following) cordonText(reason Reason, id string) string {
 	if reason != DeviceCordoned || f.cfg.Cordon == nil {
 		return ""
@@ -150,14 +150,14 @@ func (f *following) cordonText(reason Reason, id string) string {
 }
 
 // cardLeft reports whether the snapshot no longer contains the card at this address. It returns false for pool units,
-// which don't have addresses, and if the snapshot contains pool units.
+// which don't have an address, and if the snapshot contains any.
 func cardLeft(s inventory.Snapshot, address string) bool {
 	return address != "" && !slices.ContainsFunc(s.Devices, func(d *inventory.Device) bool {
 		return d.PCIAddress == "" || d.PCIAddress == address && kindOf(d, absent).inSlot()
 	})
 }
 
-// report adds Events for these changes. It also adds Events for earlier changes on pods that weren't known then,
+// report adds Events for these changes. It also adds Events for earlier changes on pods that weren't known at the time,
 // because the kubelet hadn't answered or the device had just been allocated.
 func (f *following) report(ctx context.Context, all []change) {
 	f.pending = slices.DeleteFunc(f.pending, func(n change) bool { return f.devices[n.is.device.ID].kind != n.is.kind })
@@ -205,8 +205,8 @@ func (f *following) reportMissing() <-chan struct{} {
 	return stale
 }
 
-// note adds an Event to the table or updates the one already there, and wakes Run to write it. If there are too many
-// Events, note drops and counts this one instead.
+// note adds an Event to the table, or updates the one that is already there, and wakes Run to write it. If there are
+// too many Events, it drops and counts this one instead.
 func (f *following) note(object apiserver.Object, n change, message string) {
 	now := time.Now()
 	k := key{object, n.reason, n.is.device.ID}
@@ -251,7 +251,7 @@ func (f *following) drop() {
 	f.cfg.Count(Dropped)
 }
 
-// logDropped logs the number of dropped Events, unless it last did so less than pace ago.
+// logDropped logs the number of dropped Events, but not more often than every pace.
 func (f *following) logDropped(pace time.Duration) {
 	if now := time.Now(); f.dropped > 0 && now.Sub(f.droppedAt) >= pace {
 		f.log.Warn("events dropped", logevent.EventsDropped, logevent.Count(f.dropped))

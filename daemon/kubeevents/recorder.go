@@ -26,14 +26,14 @@ type Config struct {
 	Count func(result string)
 }
 
-// The results, for [Config.Count].
+// Results, for [Config.Count].
 const (
 	Sent    = "sent"
 	Failed  = "failed"  // rejected by the API server, or still failing after 5 minutes
-	Dropped = "dropped" // because of the rate limit or a full table, or because the pod or its namespace has ended
+	Dropped = "dropped" // because of the rate limit or a full table, or because the pod or its namespace is gone
 )
 
-// Devices provides the devices. An [inventory.Inventory] does.
+// Devices is the source of devices, usually an [inventory.Inventory].
 type Devices interface {
 	Latest() (inventory.Snapshot, <-chan struct{}) // the channel is closed when there is a newer snapshot
 }
@@ -50,8 +50,8 @@ type Recorder struct {
 	events []*record     // the table; the Event that Run last tried to write is at the end
 	poke   chan struct{} // wakes Run
 
-	anonymous sync.Once // used by Run: logs once that getting pod UIDs is forbidden
-	lastName  int64     // used by Run: the number in the newest name
+	anonymous sync.Once // used by Run; logs once that getting pod UIDs is forbidden
+	lastName  int64     // used by Run; the number in the newest name
 }
 
 // New returns a recorder, which doesn't do anything until Run and Follow are called.

@@ -8,7 +8,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// kind is the kind of state that a device is in. Only a change in the kind or the reasons causes an Event.
+// kind is the kind of state that a device is in. Only changes in the kind or in the reasons cause Events.
 type kind uint8
 
 const (
@@ -24,7 +24,7 @@ const (
 	replacedInUse
 )
 
-// inSlot reports whether the device is present, that is, neither gone nor replaced by another device.
+// inSlot reports whether the device itself is present, that is, neither gone nor replaced by another device.
 func (k kind) inSlot() bool { return absent < k && k < removed }
 
 // state is what Events have last reported about a device.
@@ -42,9 +42,9 @@ func (s state) heldTwice() bool {
 // recovering is the prefix of a reason that ended less than the recovery hold ago.
 const recovering = inventory.ReasonRecovering + "="
 
-// kindOf returns a device's kind. was is its previous kind, which resolves the two meanings of the reason
-// replaced-in-use: either a different device has taken the place of one that left, or the device itself will be
-// advertised as another resource.
+// kindOf returns a device's kind. was is its previous kind, which tells apart the two meanings of replaced-in-use:
+// either a different device has taken the place of one that left, or the device itself is to be advertised as another
+// resource.
 func kindOf(d *inventory.Device, was kind) kind {
 	if d == nil {
 		return absent
@@ -76,8 +76,8 @@ func kindOf(d *inventory.Device, was kind) kind {
 // Reason is an Event's reason, in CamelCase. Programs use it to select Events.
 type Reason string
 
-// The reasons. "Warning" means that the Event is a Warning, and "pods" that there is also an Event on each pod that
-// holds the device.
+// Reasons of Events. "Warning" means that the Event is a Warning, and "pods" that there is also an Event on each pod
+// that holds the device.
 const (
 	DeviceAdded         Reason = "DeviceAdded"
 	DeviceUnhealthy     Reason = "DeviceUnhealthy"     // Warning, pods
@@ -92,10 +92,10 @@ const (
 	DeviceReturned      Reason = "DeviceReturned"      // pods
 	DeviceReleased      Reason = "DeviceReleased"      // removed or replaced, and no longer held
 	DeviceHeldTwice     Reason = "DeviceHeldTwice"     // Warning, pods
-	DeviceMissing       Reason = "DeviceMissing"       // Warning; a card that wasn't found after startup
+	DeviceMissing       Reason = "DeviceMissing"       // Warning; a card hasn't been found since startup
 )
 
-// reasons returns the reasons of the Events to write when a device goes from was to is.
+// reasons returns the reasons for the Events to write when a device goes from was to is.
 func reasons(was, is state) []Reason {
 	all := []Reason{reasonOfPresence(was, is), reasonOfHealth(was, is)}
 	if is.heldTwice() && !was.heldTwice() {
@@ -107,8 +107,7 @@ func reasons(was, is state) []Reason {
 // judged reports whether the kind is simply a degree of health.
 func (k kind) judged() bool { return well <= k && k <= unhealthy }
 
-// reasonOfPresence returns the reason of the Event about a device that has appeared or left, or "" if there is no such
-// Event.
+// reasonOfPresence returns the reason for the Event to write if a device has appeared or left, or "" if there is none.
 func reasonOfPresence(was, is state) Reason {
 	switch {
 	case is.kind == absent && was.kind.inSlot():
@@ -123,8 +122,8 @@ func reasonOfPresence(was, is state) Reason {
 	return ""
 }
 
-// reasonOfHealth returns the reason of the Event about a device's health, or about what keeps pods from using it. It
-// returns "" if there is no such Event.
+// reasonOfHealth returns the reason for the Event about a device's health, or about what keeps pods from using it, or
+// "" if there is none.
 func reasonOfHealth(was, is state) Reason {
 	switch {
 	case is.kind == absent:
@@ -143,8 +142,8 @@ func reasonOfHealth(was, is state) Reason {
 	return ""
 }
 
-// worse reports whether a device has a new reason that hasn't ended. A reason that the device already had while it was
-// of a different kind also counts as new.
+// worse reports whether a device has a new reason that isn't over yet. A reason that it already had while it was of a
+// different kind also counts as new.
 func worse(was, is state) bool {
 	return slices.ContainsFunc(is.device.Reasons, func(r string) bool {
 		return !strings.HasPrefix(r, recovering) && (was.kind != is.kind || !slices.Contains(was.device.Reasons, r))

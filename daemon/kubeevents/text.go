@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// texts contains the messages of Events on the node and on each pod that holds the device.
+// texts contains the messages for Events on the node and on each pod that holds the device.
 var texts = map[Reason]struct{ node, pod string }{
 	DeviceAdded: {node: "{device} was added at {since}: {health}."},
 	DeviceUnhealthy: {
@@ -55,8 +55,8 @@ var texts = map[Reason]struct{ node, pod string }{
 	DeviceReleased: {node: "{device}, which was removed from the node, was released at {since}{after}."},
 }
 
-// maxNamed is the maximum number of pods listed in a message. The API server doesn't limit the length of messages in
-// core/v1 Events.
+// maxNamed is the maximum number of pods listed in a message. It is up to us to limit this, because the API server
+// doesn't limit the length of messages in core/v1 Events.
 const maxNamed = 8
 
 // releasedInPlace is the DeviceReleased message if another device has replaced the released one.
@@ -71,7 +71,7 @@ const (
 	known
 )
 
-// onNode returns the message of the Event on the node.
+// onNode returns the message for the Event on the node.
 func (n change) onNode(by pods, k knowledge) string {
 	if n.reason == DeviceReleased && n.is.kind.inSlot() {
 		return n.fill(releasedInPlace, by, k)
@@ -79,7 +79,7 @@ func (n change) onNode(by pods, k knowledge) string {
 	return n.fill(texts[n.reason].node, by, k)
 }
 
-// onPod returns the message of the Event on a pod whose containers hold the device.
+// onPod returns the message for the Event on a pod whose containers hold the device.
 func (n change) onPod(pod string, containers []string) string {
 	return n.fill(texts[n.reason].pod, pods{pod: containers}, known)
 }

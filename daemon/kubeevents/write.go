@@ -17,7 +17,7 @@ import (
 
 const (
 	pace   = 10 * time.Second // minimum time between writes of the same Event
-	giveUp = 5 * time.Minute  // how long an Event is retried after its last occurrence
+	giveUp = 5 * time.Minute  // how long writing an Event is retried after its last occurrence
 )
 
 // key identifies an Event.
@@ -58,7 +58,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			wait, poke = r.wrote(w, e, err), nil // after a failure, the next Event must not be tried immediately
+			wait, poke = r.wrote(w, e, err), nil // after a failure, don't try the next Event immediately
 		}
 		select {
 		case <-ctx.Done():
@@ -69,8 +69,8 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-// next returns the next Event to write. If none is due, it returns nil and how long to wait for the next one. It gives
-// up on Events whose last occurrence was longer than giveUp ago.
+// next returns the next Event to write or, if none is due, nil and how long to wait. It gives up on Events that last
+// occurred longer than giveUp ago.
 func (r *Recorder) next(now time.Time) (*record, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,9 +91,9 @@ func (r *Recorder) next(now time.Time) (*record, time.Duration) {
 	return nil, wait
 }
 
-// write updates an Event in the API server, or creates it if it doesn't exist or has expired. It tries to update the
-// Event even if the first request to create it failed, because the API server may have processed that request. If the
-// pod has been replaced by a new one with the same name, write creates a new Event.
+// write updates an Event in the API server, or creates it if it doesn't exist or has expired. If the first request to
+// create the Event failed, write still tries to update it, because the API server may have processed that request
+// anyway. If the pod has been replaced by a new one with the same name, write creates a new Event.
 func (r *Recorder) write(w *apiserver.Writer, e *record) error {
 	if e.object.Kind == "Pod" {
 		uid, err := w.PodUID(e.object.Namespace, e.object.Name)
@@ -142,7 +142,7 @@ func (r *Recorder) send(e *record, request func(apiserver.Event) error) error {
 	return err
 }
 
-// nameFor returns a name for an Event in the form that client-go uses: the object's name and the time in nanoseconds.
+// nameFor returns a name for an Event in the same format as client-go: the object's name and the time in nanoseconds.
 func (r *Recorder) nameFor(object string) string {
 	r.lastName = max(r.lastName+1, time.Now().UnixNano())
 	suffix := "." + strconv.FormatInt(r.lastName, 16)
@@ -163,7 +163,7 @@ func (r *Recorder) wrote(w *apiserver.Writer, e *record, err error) time.Duratio
 		e.due, e.failed = time.Now().Add(pace), false
 		r.events = append(r.events, e)
 		w.Passed(!slices.ContainsFunc(r.events, func(e *record) bool { return e.failed }))
-	case e.object.Kind == "Pod" && ended: // the pod or its namespace has ended
+	case e.object.Kind == "Pod" && ended: // the pod or its namespace is gone
 		r.cfg.Count(Dropped)
 		r.about(e).Debug("pod of an event has ended", logevent.EventFailed, logevent.Err(err))
 	case errors.Is(err, apiserver.ErrRefused):

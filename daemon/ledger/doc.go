@@ -10,32 +10,32 @@
 //
 // A card is expected if it was present and neither cordoned nor excluded when it was last observed. If an expected card
 // hasn't been found 10 s after the first complete list, it is missing until it is found or forgotten. If its PCI
-// function is on the bus, only its driver is late, and the card isn't considered missing for up to an hour. A card that
-// leaves while it is being watched is no longer expected, unless it has failed. A failed card is missing, either
-// immediately or once its driver is too late. A virtual function is never expected.
+// function is on the bus, only its driver is late, and the card doesn't count as missing for up to an hour. A card that
+// leaves while it is being watched is no longer expected, unless it had failed. In that case, it is missing, either
+// immediately or once its driver is too late. Virtual functions are never expected.
 //
 // # Failures
 //
 // The ledger records the health of the hardware ([inventory.Device].Cause), even if the card is cordoned or in
-// quarantine. A failure is recorded and written immediately, although it may just be a step of the card's removal by
-// the kernel. If the card is removed within 10 s, such a failure is deleted in the same write that records the removal.
-// The metric counts a failure only after these 10 s.
+// quarantine. A failure is recorded and written immediately, even though it may just be one of the steps in which the
+// kernel removes a card. If the card is indeed removed within 10 s, such a failure is deleted by the same write that
+// records the removal. The metric doesn't count a failure until those 10 s are over.
 //
 // # The file
 //
-// The file cards.json in the state directory stores up to 256 cards in up to 64 KiB. If there are too many, the oldest
-// changes and the cards that aren't expected are forgotten first, and cards in quarantine last. A file that can't be
-// parsed is renamed to cards.json.bad. During an upgrade, two daemons follow the same cards. The daemon that holds the
-// lock on cards.lock writes the file; the other one takes over when the first exits. It doesn't bring back cards that
-// the first has forgotten, and doesn't expect cards that the first has seen leave.
+// cards.json in the state directory stores up to 256 cards in up to 64 KiB. If that isn't enough, the oldest changes
+// and cards that aren't expected are forgotten first, and cards in quarantine last. A file that can't be parsed is
+// renamed to cards.json.bad. During an upgrade, two daemons follow the same cards. The one that holds the lock on
+// cards.lock writes the file, and the other one takes over when it exits. The second daemon doesn't bring back cards
+// that the first has forgotten, and doesn't expect cards that the first has seen leave.
 //
-// The file is written after a change, at most once a second, and once more when the daemon exits. A killed daemon loses
-// up to a second of history.
+// The file is written after changes, but not more than once a second, and once more when the daemon exits. A daemon
+// that is killed loses up to a second of history.
 //
 // # State
 //
 // ledger.go contains the tasks, observe.go decides what to record from a snapshot, and file.go reads and writes the
 // file. A [Ledger] owns the cards. Run must be called only once. Missing, Counts and Forget are safe for concurrent
-// use. Open and Forget wait up to 5 s for the disk, and Run waits up to 1 s before it returns. Nothing else waits for
-// the disk. If the file system hangs, one goroutine is left behind.
+// use. Open and Forget wait up to 5 s for the disk, and so does Run, for up to 1 s, before it returns. Nothing else
+// waits for the disk. If the file system hangs, one goroutine is left behind.
 package ledger

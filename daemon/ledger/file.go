@@ -33,14 +33,14 @@ const (
 	maxFile     = 64 << 10 // bytes
 	maxCards    = 256
 	maxRecent   = 20  // a card's health changes
-	maxTurns    = 16  // a device's newest turns; its quarantine is measured from the newest
+	maxTurns    = 16  // a device's newest turns; its quarantine is measured from the newest one
 	maxText     = 100 // bytes
 )
 
 // content is the JSON object in the file.
 type content struct {
 	Version int    `json:"version"`
-	Machine string `json:"machine,omitempty"` // id of the machine that the cards are in; "" if not known
+	Machine string `json:"machine,omitempty"` // ID of the machine that the cards are in; "" if not known
 	Cards   []card `json:"cards"`             // sorted by address
 }
 
@@ -55,7 +55,7 @@ type card struct {
 	Expected bool           `json:"expected"`             // when last observed, it was present and neither cordoned nor excluded
 	Missing  time.Time      `json:"missing,omitzero"`     // when the card was found missing; zero if it isn't
 	Changes  int            `json:"healthChanges"`        // number
-	Failures int            `json:"failures"`             // how many of the changes were to unhealthy
+	Failures int            `json:"failures"`             // how many of these changes were to unhealthy
 	Removals int            `json:"removals"`             // number
 	Removed  time.Time      `json:"lastRemoved,omitzero"` // zero if never or unknown
 	Recent   []HealthChange `json:"recent,omitempty"`     // the newest health changes, oldest first
@@ -64,11 +64,11 @@ type card struct {
 	// Devices holds what the inventory needs to know after a restart, by device id.
 	Devices map[string]*inventory.Memory `json:"devices,omitempty"`
 
-	// Since the daemon started; not stored in the file.
+	// The following are since the daemon started, and not stored in the file.
 	present, before   bool      // present now; already known at startup
 	reported          bool      // the card is missing, and this has been logged
 	faulty            time.Time // when the present card's fault or quarantine began; zero if it has neither
-	late              time.Time // when the absent card's driver became late; zero if it isn't late
+	late              time.Time // when the absent card's driver was first late; zero if it isn't late
 	changes, removals int
 	steps             int       // how many of the newest changes in Recent may be steps of a removal
 	stepsFrom         time.Time // when the first of these steps was recorded
@@ -83,7 +83,7 @@ type HealthChange struct {
 	From   string    `json:"from"`
 	To     string    `json:"to"`
 	Reason string    `json:"reason,omitempty"` // "" if the health got better
-	OfCard bool      `json:"ofCard,omitempty"` // it changed the worst health of the card's devices, so it is counted
+	OfCard bool      `json:"ofCard,omitempty"` // it changed the card's worst health, so it is counted
 }
 
 // parse parses a file.
@@ -116,7 +116,7 @@ func parse(text []byte) (content, error) {
 	return c, nil
 }
 
-// countFailures counts the failures in a file written by an older version, which didn't count them. It only finds
+// countFailures counts the failures in a file from an older version, which didn't store their number. It only finds
 // failures that are still in the file.
 func (c *card) countFailures() {
 	for i := range c.Recent {
@@ -186,7 +186,7 @@ func checkText(name, text string) error {
 	return nil
 }
 
-// checkTime returns an error if t couldn't be written to the file in every time zone.
+// checkTime returns an error if there are time zones in which t couldn't be written to the file.
 func checkTime(name string, t time.Time) error {
 	if year := t.Year(); year < 1 || year > 9000 {
 		return fmt.Errorf("%s: found the year %d, want one from 1 to 9000", name, year)
@@ -194,8 +194,8 @@ func checkTime(name string, t time.Time) error {
 	return nil
 }
 
-// encode returns the content of the file. If it would be too large, encode leaves out the oldest health changes first,
-// then the former cards, then all but one turn and one hold of each device, and finally the least wanted cards.
+// encode returns the content of the file. If that would be too large, encode first leaves out the oldest health
+// changes, then the former cards, then all but one turn and one hold per device, and finally the least wanted cards.
 func encode(c content) []byte {
 	recent := func(n int) func(*card) {
 		return func(c *card) { c.Recent = c.Recent[max(len(c.Recent)-n, 0):] }
@@ -227,7 +227,8 @@ func (c content) marshal() (text []byte, fits bool) {
 
 func cutFormer(c *card) { c.Former = nil }
 
-// cutMemory keeps only each device's newest turn, from which its quarantine is measured, and the hold that ends last.
+// cutMemory keeps only the newest turn of each device, from which its quarantine is measured, and the hold that ends
+// last.
 func cutMemory(c *card) {
 	for id, m := range c.Devices {
 		kept := inventory.Memory{Turns: m.Turns[max(len(m.Turns)-1, 0):], Quarantined: m.Quarantined, Bad: m.Bad}
@@ -242,7 +243,7 @@ func cutMemory(c *card) {
 	}
 }
 
-// byEnd sorts holds by when they end. A hold without a time ends last, because its condition is still present.
+// byEnd sorts holds by when they end. Holds without a time come last, because their conditions are still present.
 func byEnd(a, b inventory.Hold) int {
 	if a.Since.IsZero() || b.Since.IsZero() {
 		return b.Since.Compare(a.Since)
@@ -252,7 +253,7 @@ func byEnd(a, b inventory.Hold) int {
 
 func byAddress(a, b card) int { return cmp.Compare(a.Card, b.Card) }
 
-// byWant sorts cards in the order in which they may be forgotten: first cards that aren't expected, then missing cards,
+// byWant sorts cards in the order in which they can be forgotten: first cards that aren't expected, then missing cards,
 // then expected cards, and finally cards whose devices the inventory has to remember. Within each class, the oldest
 // come first.
 func byWant(a, b card) int {
@@ -280,8 +281,8 @@ func open(path string) (content, error) {
 	return read(dir)
 }
 
-// read returns the file's content. A file that can't be used is renamed, unless the only problem is a lack of memory or
-// descriptors. The error wraps fs.ErrNotExist if there is no file.
+// read returns the file's content. A file that can't be used is renamed, unless that is only due to a lack of memory or
+// file descriptors. The error wraps fs.ErrNotExist if there is no file.
 func read(dir *os.Root) (content, error) {
 	text, err := privatedir.ReadFile(dir, fileName, maxFile)
 	var c content
@@ -299,7 +300,8 @@ func read(dir *os.Root) (content, error) {
 	return content{}, err
 }
 
-// replace replaces the file. It first takes the lock, and keeps it. replaced is false if another daemon holds the lock.
+// replace replaces the file. It first acquires the lock, and keeps it. replaced is false if another daemon holds the
+// lock.
 func (l *Ledger) replace() (replaced bool, err error) {
 	dir, err := privatedir.OpenDir(l.cfg.Dir, true)
 	if err != nil {
@@ -318,7 +320,7 @@ func (l *Ledger) replace() (replaced bool, err error) {
 	if l.isUnread() {
 		c, err := read(dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return false, err // the next call reads the file again, unless it has been renamed
+			return false, err // the next call tries to read the file again, unless it has been renamed
 		}
 		l.mu.Lock()
 		l.take(c)
@@ -335,8 +337,8 @@ func (l *Ledger) isUnread() bool {
 	return l.unread
 }
 
-// followFile forgets absent cards that the daemon that wrote the file has forgotten, and stops expecting cards that it
-// has seen leave.
+// followFile catches up with the daemon that has been writing the file: it forgets absent cards that the other daemon
+// has forgotten, and stops expecting cards that the other daemon has seen leave.
 func (l *Ledger) followFile(dir *os.Root) {
 	file, err := read(dir)
 	if err != nil {

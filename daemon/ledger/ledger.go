@@ -24,28 +24,29 @@ import (
 )
 
 const (
-	settle       = 10 * time.Second // time from the first complete list until absent cards count as missing, to let drivers find them
+	settle       = 10 * time.Second // time from the first complete list until absent cards count as missing, to give drivers time
 	lateInterval = time.Minute      // time between checks of cards whose drivers are late
-	lateWithin   = time.Hour        // how long a driver may be late; after that, no driver is expected to bind
+	lateWithin   = time.Hour        // how long a driver can be late; after that, none is expected to bind
 	pace         = time.Second      // minimum time between writes
 	busy         = 5 * time.Second  // time between attempts to write while another daemon writes the file
 	retry        = time.Minute      // time between attempts after a failed write
-	diskWithin   = 5 * time.Second  // maximum time for one access to the state directory; the file system hangs if it takes longer
-	endWithin    = time.Second      // like diskWithin, when the daemon exits
+	diskWithin   = 5 * time.Second  // time limit for one access to the state directory
+	endWithin    = time.Second      // same as diskWithin, but when the daemon exits
 )
 
 // Config holds a [Ledger]'s settings.
 type Config struct {
 	Dir     string // the state directory; if it is "", nothing is stored
-	Machine string // the machine's id; "" if not known
+	Machine string // the machine's ID; "" if not known
 	// Exempt reports whether a card is currently allowed to be absent, because it is cordoned or excluded, its family
 	// is disabled, or a virtual machine may be using it. If Exempt is nil, all cards are expected. It must not block.
 	Exempt func(address, family, pciID string) bool
-	// OnBus reports whether there is a PCI function with these IDs at the address. An empty pciID matches any function.
-	// If the function exists but none of its devices are listed, its driver is late. If OnBus is nil, there are no
-	// functions. It must not block.
+	// OnBus reports whether there is a PCI function with this PCI ID at the address. An empty pciID matches any
+	// function. If the function exists but none of its devices are listed, its driver is late. If OnBus is nil, no
+	// functions exist. It must not block.
 	OnBus func(address, pciID string) bool
-	// Changed returns channels that are closed when Exempt's results may have changed. If it is nil, they never change.
+	// Changed returns channels that are closed when Exempt's results may have changed. If Changed is nil, they never
+	// change.
 	Changed func() (cordons, settings <-chan struct{})
 	Metrics *metrics.Metrics // required
 }
@@ -57,8 +58,8 @@ type Missing struct {
 	Model string    // VVVV:DDDD:SSSS:SSSS, vendor, device and subsystem; "" if not known
 }
 
-// History is what has happened to a card. It is part of the state on the local socket, and uses the same JSON keys as
-// cards.json.
+// History is what has happened to a card. It is part of the state that is served on the local socket, and uses the same
+// JSON keys as cards.json.
 type History struct {
 	Card     string         `json:"card"` // as in [Missing]
 	Changes  int            `json:"healthChanges"`
@@ -87,14 +88,14 @@ type Ledger struct {
 	touched latest.Signal // raised when changed is set
 
 	disk   *privatedir.Turns
-	lock   *privatedir.Lock // used by the function that accesses the disk; nil until taken
+	lock   *privatedir.Lock // used by the function that accesses the disk; nil until acquired
 	waited bool             // another daemon held the lock
-	fault  string           // the error that was last logged; "" after a success
+	fault  string           // the last error that was logged; "" after a success
 
 	last  inventory.Snapshot          // the last snapshot observed
-	known map[string]inventory.Health // by id: the hardware's health; set once a listed device has been well
+	known map[string]inventory.Health // by id, the hardware's health; set once a listed device has been healthy
 	began bool                        // the cards that were missing at startup have been determined
-	look  bool                        // a card has appeared or lost its driver since findMissing was last called
+	look  bool                        // a card has appeared or lost its driver since the last call to findMissing
 
 	mu       sync.Mutex
 	cards    map[string]*card // by address
@@ -124,7 +125,7 @@ func Open(ctx context.Context, cfg Config, log *zap.Logger) *Ledger {
 		err = nil
 	}
 	l.unread = err != nil
-	l.changed = l.unread // the writer tries to read it again
+	l.changed = l.unread // the writer will try to read it again
 	l.report(err)
 	select {
 	case c := <-found:
@@ -134,7 +135,7 @@ func Open(ctx context.Context, cfg Config, log *zap.Logger) *Ledger {
 	return l
 }
 
-// take adds the cards from a file. If a card is already known, it adds the card's history from the file.
+// take adds the cards from a file. For cards that are already known, it adds the history from the file.
 func (l *Ledger) take(c content) {
 	if c.Machine != "" && l.cfg.Machine != "" && c.Machine != l.cfg.Machine {
 		l.begunAnew(len(c.Cards), "another machine")
@@ -153,7 +154,7 @@ func (l *Ledger) take(c content) {
 }
 
 // Missing returns the missing cards, sorted by address, and a channel that is closed when they change. The slice is
-// read-only. It is empty until all cards have been read.
+// read-only, and empty until all cards have been read.
 func (l *Ledger) Missing() ([]Missing, <-chan struct{}) { return l.missing.Load() }
 
 // Awaited returns the number of expected cards that haven't been found yet but don't count as missing.
@@ -169,7 +170,7 @@ func (l *Ledger) Awaited() (n int) {
 }
 
 // Remembered returns the devices that were bad, on hold or in quarantine, for [inventory.Config]. It must not be called
-// after Run.
+// once Run has been called.
 func (l *Ledger) Remembered() map[string]*inventory.Device {
 	all := make(map[string]*inventory.Device)
 	for _, c := range l.cards {
@@ -209,7 +210,7 @@ func (l *Ledger) History() []History {
 	return all
 }
 
-// Forget removes a card that won't come back, and writes the file, which takes up to 5 s. If it returns an error,
+// Forget removes a card that won't come back, and writes the file, which can take up to 5 s. If it returns an error,
 // nothing has changed.
 func (l *Ledger) Forget(ctx context.Context, address, by string) (Missing, error) {
 	card, err := sysfs.ParseCard(address)
@@ -233,7 +234,7 @@ func (l *Ledger) Forget(ctx context.Context, address, by string) (Missing, error
 		if l.cards[card] == nil {
 			l.cards[card] = c
 		}
-		l.changed = true // if the file system hangs, the file without the card may still be written later
+		l.changed = true // if the file system hangs, the file may still be written later, without the card
 		l.publish()
 		return Missing{}, cmp.Or(err, fmt.Errorf("%s: another daemon writes it, try again when the upgrade has ended", filepath.Join(l.cfg.Dir, fileName)))
 	}
@@ -282,7 +283,7 @@ func (l *Ledger) publish() {
 	}
 }
 
-// Devices is where the devices come from: an inventory.
+// Devices is the source of devices, usually an inventory.
 type Devices interface {
 	Latest() (inventory.Snapshot, <-chan struct{}) // the channel is closed when there is a newer snapshot
 }
@@ -325,8 +326,8 @@ func (l *Ledger) Run(ctx context.Context, devices Devices) error {
 	}
 }
 
-// write writes the file after changes until ctx is done, and then once more to update when the present cards were last
-// seen.
+// write writes the file after changes until ctx is done, and then once more to update when cards that are present were
+// last seen.
 func (l *Ledger) write(ctx context.Context) {
 	for ctx.Err() == nil {
 		touched := l.touched.Next()
@@ -388,7 +389,7 @@ func (l *Ledger) content() content {
 	return c
 }
 
-// store replaces the file. If another daemon is the writer, it returns false and no error.
+// store replaces the file. If another daemon is writing it, store returns false and no error.
 func (l *Ledger) store(ctx context.Context, limit time.Duration) (stored bool, err error) {
 	done := make(chan bool, 1)
 	err = l.disk.Within(ctx, limit, func(ctx context.Context) error {
@@ -408,7 +409,7 @@ func (l *Ledger) store(ctx context.Context, limit time.Duration) (stored bool, e
 	return stored, err
 }
 
-// report logs a state directory error once, and sets its metric.
+// report logs a state directory error once, and sets the metric.
 func (l *Ledger) report(err error) {
 	l.cfg.Metrics.LedgerStored(err)
 	text := ""

@@ -22,7 +22,7 @@ func (l *Ledger) observe(s inventory.Snapshot, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	changes := inventory.Changes(l.last.Devices, s.Devices)
-	listed := make(map[string][]*inventory.Device) // the current devices of cards that have changed
+	listed := make(map[string][]*inventory.Device) // current devices of the cards that have changed
 	for _, c := range changes {
 		if inventory.IsAddress(c.ID) {
 			listed[cardOf(c.ID)] = nil
@@ -50,7 +50,7 @@ func (l *Ledger) observe(s inventory.Snapshot, now time.Time) {
 			turned[cardOf(c.ID)]++
 		}
 	}
-	for address, n := range turned { // a card that breaks counts once, however many ports it has
+	for address, n := range turned { // a card that breaks counts once, no matter how many ports it has
 		if c := l.cards[address]; l.worst(listed[address]) != before[address] {
 			c.count(n)
 			l.changed = true
@@ -65,9 +65,9 @@ func (l *Ledger) observe(s inventory.Snapshot, now time.Time) {
 	}
 }
 
-// removed records that a card has left while it was being watched. A mode change isn't a removal. Usually someone has
-// pulled the card. But if the card had been faulty for a while, it has probably failed completely, and is missing; if
-// it is still on the bus, it has only lost its driver, and is still expected.
+// removed records that a card has left while it was being watched. A mode change doesn't count as a removal. Usually,
+// someone has pulled the card. But if the card had been faulty for a while, it has probably failed completely, so it is
+// missing or, if it is still on the bus and has only lost its driver, still expected.
 func (l *Ledger) removed(c *card, s inventory.Snapshot, now time.Time) {
 	failed := false
 	if s.Complete && l.last.Complete && s.Generation == l.last.Generation {
@@ -86,7 +86,8 @@ func (l *Ledger) removed(c *card, s inventory.Snapshot, now time.Time) {
 	}
 }
 
-// count counts a change in a card's health, made up of the n newest changes in c.Recent. It marks the worst of these.
+// count counts a change in the card's health, which is made up of the n newest changes in c.Recent, and marks the worst
+// of them.
 func (c *card) count(n int) {
 	newest := c.Recent[max(len(c.Recent)-n, 0):]
 	worst := max(slices.IndexFunc(newest, HealthChange.isFailure), 0)
@@ -116,8 +117,8 @@ func (c *card) note(t HealthChange, now time.Time) {
 	c.steps = min(c.steps+1, maxRecent)
 }
 
-// explain handles a new problem of a device that is already unhealthy. If the recorded problem may have been a step of
-// a removal, the new one is the real reason and replaces it. explain reports whether it did.
+// explain handles a new problem with a device that is already unhealthy. If the recorded problem may have been a
+// removal step, the new one is the real reason and replaces it. explain reports whether it did.
 func (c *card) explain(d *inventory.Device, now time.Time) bool {
 	if c.steps == 0 || now.Sub(c.stepsFrom) >= settle || !d.Fault || inventory.IsRemovalStep(d.Cause) {
 		return false
@@ -132,8 +133,8 @@ func (c *card) explain(d *inventory.Device, now time.Time) bool {
 	return false
 }
 
-// doubtful returns how many of the counted changes may just be steps of a removal. The metric must not include them
-// yet, because a counter must not decrease.
+// doubtful returns how many of the counted changes may just be removal steps. The metric can't include them yet,
+// because a counter must not decrease.
 func (c *card) doubtful(now time.Time) (n int) {
 	if now.Sub(c.stepsFrom) >= settle {
 		return 0
@@ -147,8 +148,8 @@ func (c *card) doubtful(now time.Time) (n int) {
 }
 
 // takeBack deletes the changes that were recorded while the card was being removed. Before the kernel removes a card,
-// it unbinds the card's drivers, which takes milliseconds, or seconds if a driver waits. A fault that has lasted for
-// settle or longer was there before the removal, and is kept.
+// it unbinds the card's drivers, which takes milliseconds, or seconds if a driver has to wait. A fault that has lasted
+// for settle or longer was there before the removal, so it is kept.
 func (c *card) takeBack(now time.Time) {
 	if now.Sub(c.stepsFrom) < settle {
 		first := len(c.Recent) - c.steps
@@ -192,7 +193,7 @@ func (l *Ledger) found(address string, listed []*inventory.Device, now time.Time
 		}
 		returned = "another card is in the slot of a missing one"
 	}
-	if is.PCIID == "" && c.PCIID != "" { // the card hasn't been read yet, and may be a virtual function
+	if is.PCIID == "" && c.PCIID != "" { // the card hasn't been read yet, so it may be a virtual function
 		is.Expected = is.Expected && c.Expected
 	}
 	before := *c
@@ -211,7 +212,7 @@ func (l *Ledger) found(address string, listed []*inventory.Device, now time.Time
 	l.cards[address] = c
 }
 
-// moved reports whether an absent card is now at another address. If so, it moves the card's history there.
+// moved reports whether an absent card is now at a different address, and if so, moves the card's history there.
 func (l *Ledger) moved(c *card, now time.Time) bool {
 	if c.Serial == "" {
 		return false
@@ -228,7 +229,7 @@ func (l *Ledger) moved(c *card, now time.Time) bool {
 	return false
 }
 
-// follow adds the history of an earlier entry, unless that entry is for a different card.
+// follow adds the history from an earlier entry, unless that entry is for a different card.
 func (c *card) follow(was *card) {
 	if differ(was.PCIID, c.PCIID) || differ(was.Serial, c.Serial) {
 		return
@@ -249,7 +250,7 @@ func (c *card) follow(was *card) {
 // differ reports whether a and b are both known and differ.
 func differ(a, b string) bool { return a != "" && b != "" && a != b }
 
-// returned records that a missing card is no longer missing. It does nothing if the card wasn't missing.
+// returned records that a card is no longer missing. It does nothing if the card wasn't missing.
 func (l *Ledger) returned(c *card, message string, now time.Time) {
 	if c.Missing.IsZero() {
 		return
@@ -271,9 +272,8 @@ func (l *Ledger) readAll(now time.Time) {
 // isLate reports whether an absent card is still on the bus, in which case only its driver is late.
 func (l *Ledger) isLate(c *card) bool { return l.cfg.OnBus != nil && l.cfg.OnBus(c.Card, c.PCIID) }
 
-// makeRoom forgets a card if the ledger is full: one that is absent or isn't expected. To make room for a card that
-// isn't expected, it only forgets cards that are both absent and not expected. It returns false if there is no such
-// card.
+// makeRoom forgets a card if the ledger is full. The forgotten card must be absent or not expected or, if the new card
+// isn't expected, both. makeRoom returns false if there is no such card.
 func (l *Ledger) makeRoom(expected bool) bool {
 	if len(l.cards) < maxCards {
 		return true
@@ -314,13 +314,13 @@ func (l *Ledger) deviceChanged(change inventory.Change, now time.Time) bool {
 	is, bad := d.Health, d.Memory != nil && d.Memory.Bad
 	switch {
 	case is == inventory.Unhealthy && !d.Fault && !bad && slices.Contains(d.Reasons, inventory.ReasonFlapping):
-		is = inventory.Healthy // ignoring the quarantine
+		is = inventory.Healthy // ignore the quarantine
 		if d.Cause != "" {
 			is = inventory.Degraded
 		}
 	case is == inventory.Unhealthy && (!known || !d.Fault):
 		// The device is recovering, cordoned or being programmed, which says nothing new about the hardware. Or it is
-		// being plugged in, or was bad when the previous daemon exited.
+		// just being plugged in, or was already bad when the previous daemon exited.
 		if !known && bad {
 			l.known[d.ID] = inventory.Unhealthy
 		}
@@ -346,7 +346,7 @@ func (l *Ledger) deviceChanged(change inventory.Change, now time.Time) bool {
 	return true
 }
 
-// remember records what the inventory needs to know about a device after a restart. m is nil if that is nothing.
+// remember records what the inventory will need to know about a device after a restart. m is nil if that's nothing.
 func (l *Ledger) remember(c *card, id string, m *inventory.Memory) {
 	if reflect.DeepEqual(m, c.Devices[id]) {
 		return
@@ -362,7 +362,7 @@ func (l *Ledger) remember(c *card, id string, m *inventory.Memory) {
 	c.Devices[id] = m
 }
 
-// isExempt reports whether an absent card currently doesn't count as missing.
+// isExempt reports whether an absent card is currently exempt from being missing.
 func (l *Ledger) isExempt(c *card) bool {
 	return l.cfg.Exempt != nil && l.cfg.Exempt(c.Card, c.Family, c.PCIID)
 }
@@ -400,7 +400,7 @@ func (l *Ledger) findMissing(now time.Time) (recheck bool) {
 		}
 		c.reported = true
 		fields := []zap.Field{logevent.DeviceMissing, logevent.Device(c.Card)}
-		if lasted := now.Sub(c.Missing); lasted >= time.Millisecond { // otherwise the card has only just gone missing
+		if lasted := now.Sub(c.Missing); lasted >= time.Millisecond { // otherwise, the card has only just gone missing
 			fields = append(fields, logevent.Lasted(lasted))
 		}
 		l.log.Error("card missing since the last start", fields...)
@@ -409,7 +409,7 @@ func (l *Ledger) findMissing(now time.Time) (recheck bool) {
 	return recheck
 }
 
-// compareAddresses starts a new ledger if all expected cards are gone and others are present, because this means that
+// compareAddresses starts a new ledger if all expected cards are gone and others are present, because that means that
 // the buses have been renumbered.
 func (l *Ledger) compareAddresses() {
 	before, same, present := 0, 0, 0
@@ -446,8 +446,8 @@ func (l *Ledger) forgetPorts() {
 	}
 }
 
-// isExpected reports whether a device would be missed. A cordoned, excluded or unwanted device wouldn't be. Neither
-// would a virtual function, which only exists once someone has created it.
+// isExpected reports whether a device would be missed. Cordoned, excluded and unwanted devices wouldn't be, and neither
+// would virtual functions, because they don't exist until someone creates them.
 func isExpected(d *inventory.Device) bool {
 	return !d.Unwanted() && d.Attributes[inventory.AttributePhysicalFunction] == "" &&
 		!slices.Contains(d.Reasons, inventory.ReasonCordoned) && !slices.Contains(d.Reasons, inventory.ReasonExcluded)
@@ -471,7 +471,8 @@ func memoryOf(d *inventory.Device) *inventory.Memory {
 	return &m
 }
 
-// written returns a copy of m with its times adjusted to the clock, which may have been set since they were read.
+// written returns a copy of m with its times adjusted to the clock, in case the clock has been set since they were
+// read.
 func written(m *inventory.Memory, now time.Time) *inventory.Memory {
 	shown := func(t time.Time) time.Time { return timeOf(now.Round(0).Add(t.Sub(now))) }
 	w := inventory.Memory{Quarantined: m.Quarantined, Bad: m.Bad, Holds: slices.Clone(m.Holds)}
@@ -488,10 +489,10 @@ func written(m *inventory.Memory, now time.Time) *inventory.Memory {
 	return &w
 }
 
-// timeOf returns t in the form in which it is written to the file.
+// timeOf returns t as it is written to the file.
 func timeOf(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
-// clean returns text if it is valid in the file, and "?" otherwise.
+// clean returns text if it is allowed in the file, and "?" otherwise.
 func clean(text string) string {
 	if checkText("", text) != nil {
 		return "?"
@@ -499,7 +500,7 @@ func clean(text string) string {
 	return text
 }
 
-// serialOf returns a device's serial number, or "" if there is none that is valid in the file.
+// serialOf returns a device's serial number, or "" if there is none or it isn't allowed in the file.
 func serialOf(d *inventory.Device) string {
 	serial := d.Attributes[inventory.AttributeSerialNumber]
 	if checkText("", serial) != nil {

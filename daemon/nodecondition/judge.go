@@ -15,14 +15,14 @@ import (
 // Status says whether a node's cards need attention.
 type Status string
 
-// The statuses.
+// Statuses of a node's cards.
 const (
 	Good    Status = "good"    // no card needs attention
 	Bad     Status = "bad"     // a card is broken or missing
 	Unknown Status = "unknown" // the cards haven't been read, can't be read, aren't advertised, or don't exist
 )
 
-// Verdict is the answer for all of a node's cards together.
+// Verdict is the result for all of a node's cards together.
 type Verdict struct {
 	Status  Status    `json:"status"`
 	Reason  string    `json:"reason"`  // in CamelCase, as in a condition
@@ -31,15 +31,15 @@ type Verdict struct {
 	Faulty  []string  `json:"faulty"`  // sorted ids of the devices that have a fault; nil if there are none
 }
 
-// The reasons of verdicts.
+// Reasons for verdicts.
 const (
 	NoFault       = "NoFault"
 	CardFault     = "CardFault"
 	CardMissing   = "CardMissing"   // cards are missing, and no other card has a fault
 	NoCards       = "NoCards"       // there are no cards, and none are missing
 	NotRead       = "NotRead"       // not all cards have been found and read yet
-	NotChecked    = "NotChecked"    // the daemon is out of descriptors or memory
-	Recovering    = "Recovering"    // devices are recovering, and whether they had a fault isn't known
+	NotChecked    = "NotChecked"    // the daemon is out of file descriptors or memory
+	Recovering    = "Recovering"    // devices are recovering, and it isn't known whether they had a fault
 	NotAdvertised = "NotAdvertised" // Kubernetes doesn't have the devices yet
 )
 
@@ -49,11 +49,11 @@ const (
 	longestReason = 64 // bytes
 )
 
-// Judge returns the verdict without its Since. The verdict is Bad only for faults that need attention: a device that is
-// unhealthy because of its hardware, a device in quarantine, or a missing card, unless they are cordoned. A recovering
-// device counts only if it counted in the previous verdict. So the verdict doesn't improve until the device is
-// advertised again, and a hold by itself doesn't make it worse. After startup it isn't known whether a recovering
-// device counted before, so the verdict remains Unknown.
+// Judge returns the verdict, without Since. It is Bad only for faults that need attention: a device that is unhealthy
+// because of its hardware, a device in quarantine, or a missing card, unless they are cordoned. A recovering device
+// counts only if it counted in the previous verdict, so the verdict doesn't improve until the device is advertised
+// again, and a hold alone doesn't make it worse. After startup, it isn't known whether a recovering device counted
+// before, so the verdict stays Unknown.
 func Judge(before Verdict, s inventory.Snapshot, missing []ledger.Missing, cordons []cordon.Cordon) Verdict {
 	switch {
 	case s.Complete:
@@ -123,7 +123,7 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// cardOf returns the address of a device's card, which is the address of the device or of its physical function.
+// cardOf returns the address of a device's card, which is that of the device itself or of its physical function.
 func cardOf(d *inventory.Device) string {
 	if physical := d.Attributes[inventory.AttributePhysicalFunction]; physical != "" {
 		return strings.TrimPrefix(physical, "0000:")

@@ -15,22 +15,22 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Type is the default type of the condition. It is in our own domain, because cloud providers may replace nodes based
-// on conditions that they define themselves.
+// Type is the default type of the condition. It is in our own domain because cloud providers may replace nodes based on
+// conditions that they define themselves.
 const Type = "accelerator.b-com.com/CardsHealthy"
 
 const (
 	settle  = time.Second      // time from a change to its verdict, because a newly plugged-in card is unhealthy for a few ms
 	pace    = 10 * time.Second // minimum time between writes; also how long Unknown must last before it is written
-	refresh = 5 * time.Minute  // time between writes without a change, plus up to a fifth
+	refresh = 5 * time.Minute  // time between writes if nothing changes, plus up to a fifth
 )
 
-// Devices is where the devices come from: an inventory.
+// Devices is the source of devices, usually an inventory.
 type Devices interface {
 	Latest() (inventory.Snapshot, <-chan struct{}) // the channel is closed when there is a newer snapshot
 }
 
-// Cordons is where the cordons come from: a [cordon.Book].
+// Cordons is the source of cordons, usually a [cordon.Book].
 type Cordons interface {
 	List() []cordon.Cordon
 	Changed() <-chan struct{} // closed the next time the list changes
@@ -46,9 +46,9 @@ type Judgement struct {
 	verdict *latest.Value[Verdict]
 }
 
-// New returns a Judgement of these devices and missing cards that takes the cordons into account. Its verdict is
-// Unknown until Run has been called. It becomes Good only when no more cards are awaited and ready returns nil, which
-// means that Kubernetes has the devices.
+// New returns a Judgement of these devices and missing cards that takes cordons into account. Its verdict is Unknown
+// until Run is called. It doesn't become Good until no more cards are awaited and ready returns nil, which means that
+// Kubernetes has the devices.
 func New(devices Devices, cordons Cordons, missing func() ([]ledger.Missing, <-chan struct{}), awaited func() int, ready func() error) *Judgement {
 	first := Judge(Verdict{}, inventory.Snapshot{}, nil, nil)
 	first.Since = time.Now()
@@ -96,7 +96,7 @@ func (c *Judgement) Run(ctx context.Context) error {
 	}
 }
 
-// statuses maps the status of a verdict to the status of the condition.
+// statuses maps a verdict's status to the condition's.
 var statuses = map[Status]string{Good: "True", Bad: "False", Unknown: "Unknown"}
 
 // Write keeps the Node's condition up to date until ctx is done, and then returns nil.
@@ -105,12 +105,12 @@ func (c *Judgement) Write(ctx context.Context, client *apiserver.Client, node, c
 	w := client.Writer(ctx, node)
 	defer w.Close()
 	var stored *apiserver.Condition // as stored in the API server; nil until known
-	var due, again time.Time        // when the next write may happen; when it happens even without a change
+	var due, again time.Time        // when the next write can happen; when it happens even if nothing has changed
 	for {
 		v, stale := c.verdict.Load()
 		next := apiserver.Condition{Type: conditionType, Status: statuses[v.Status], Reason: v.Reason, Message: v.Message, Transition: v.Since}
 		if v.Reason == Recovering && stored != nil && (stored.Status == statuses[Good] || stored.Status == statuses[Bad]) {
-			next = *stored // whether the cards need attention isn't known now, but was known before
+			next = *stored // whether the cards need attention was known before but isn't now
 		}
 		at := due
 		if stored != nil && next.Status == stored.Status {

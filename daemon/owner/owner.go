@@ -24,22 +24,22 @@ const (
 	guardName   = "owner.lock"
 	bootName    = "owner-dra.boot" // the boot in which a driver last owned the node
 	maxBoot     = 100              // maximum size of bootName in bytes
-	guardWithin = 3 * time.Second  // maximum wait for the guard, which another daemon holds for a few milliseconds
+	guardWithin = 3 * time.Second  // maximum wait for the guard, which other daemons hold for a few milliseconds
 
 	checkWithin  = time.Second     // how long checking or releasing the lock waits for the disk
-	renameWithin = time.Second     // maximum duration of Rename and of Renamed, because other settings wait for them
-	answerWithin = 5 * time.Second // a wait for the disk is logged when it has taken this long
+	renameWithin = time.Second     // time limit for Rename and Renamed, because other settings wait for them
+	answerWithin = 5 * time.Second // waiting for the disk is logged when it has taken this long
 
 	tryInterval = 200 * time.Millisecond // time between attempts to own the node
 	logInterval = time.Minute            // time between log lines about the same wait
 
-	// slicesWithin is how long the kubelet takes to remove the slices of a driver that was killed. It waits for 30 s
-	// after the connection to the driver has ended.
+	// slicesWithin is how long the kubelet takes to remove a killed driver's slices. It waits for 30 s after losing the
+	// connection to the driver.
 	slicesWithin = 40 * time.Second
 	// recordedWithin is how long the kubelet takes to record the last allocation of a device plugin that has exited.
-	// The kubelet writes its checkpoint once all plugins have answered for the container, usually within milliseconds.
+	// The kubelet writes its checkpoint once all plugins have answered for a container, usually within milliseconds.
 	recordedWithin = time.Second
-	// leaveWithin is how long Leave may take before it releases the lock. The kubelet kills a pod 10 s after telling it
+	// leaveWithin is how long Leave can take before it releases the lock. The kubelet kills a pod 10 s after telling it
 	// to stop.
 	leaveWithin = 6 * time.Second
 )
@@ -48,18 +48,18 @@ const (
 // same names.
 type Naming privatedir.Mark
 
-// NamingOf returns the naming for a description. Different descriptions have different namings.
+// NamingOf returns the naming for a description. Different descriptions give different namings.
 func NamingOf(description string) Naming {
 	sum := sha256.Sum256([]byte(description))
 	return Naming(1 + binary.BigEndian.Uint64(sum[:])>>2)
 }
 
-// Reason is why a daemon waits.
+// Reason says why a daemon is waiting.
 type Reason string
 
-// The reasons to wait. Except with ForSettings, a waiting daemon doesn't advertise anything.
+// Reasons to wait. Except with ForSettings, a waiting daemon doesn't advertise anything.
 const (
-	ForAPI        Reason = "api"        // a daemon for the other API owns the node, or its ResourceSlices may remain
+	ForAPI        Reason = "api"        // a daemon for the other API owns the node, or may have left ResourceSlices
 	ForNaming     Reason = "naming"     // a daemon for this API owns the node with a different naming
 	ForWithdrawal Reason = "withdrawal" // the last daemon for this API is withdrawing its devices
 	ForStateDir   Reason = "state-dir"  // the lock can't be used
@@ -127,9 +127,9 @@ func (n *Node) WaitsFor() Reason {
 // Naming returns the naming with which the daemon owns the node. It must not be called during Take or Rename.
 func (n *Node) Naming() Naming { return n.naming }
 
-// Take blocks until the daemon may advertise the node's devices under its naming, and then returns nil. If ctx is done
-// first, Take returns its [context.Cause]. Take calls wanted for the naming before each attempt, because the settings
-// may change while it waits. [Node.Naming] returns the naming that was used.
+// Take waits until the daemon can advertise the node's devices under its naming, and then returns nil. If ctx is done
+// first, Take returns its [context.Cause]. Take calls wanted to get the naming before each attempt, because the
+// settings may change while it is waiting. [Node.Naming] then returns the naming that was used.
 func (n *Node) Take(ctx context.Context, wanted func() Naming) error {
 	defer n.waits.Store(nil)
 	if n.dir == "" {
@@ -159,14 +159,14 @@ func noteBoot(dir *os.Root) error {
 		return err
 	}
 	if text, err := privatedir.ReadFile(dir, bootName, maxBoot); err == nil && string(text) == id {
-		return nil // don't write the file unnecessarily: the disk may be full
+		return nil // don't write the file unnecessarily, because the disk may be full
 	}
 	_, err = privatedir.ReplaceFile(dir, bootName, []byte(id))
 	return err
 }
 
 // OtherMayHold reports whether containers may hold devices through the other API. They can't hold any through DRA if no
-// driver has owned the node since the machine booted.
+// driver has owned the node since the last boot.
 func (n *Node) OtherMayHold() bool {
 	if n.api == control.DRA || n.dir == "" {
 		return true
@@ -175,7 +175,7 @@ func (n *Node) OtherMayHold() bool {
 	err := n.disk.Within(context.Background(), answerWithin, func(context.Context) error {
 		dir, err := privatedir.OpenDir(n.dir, false)
 		if err != nil {
-			return errors.New(err.Error()) // don't return fs.ErrNotExist: without the directory, nothing is known
+			return errors.New(err.Error()) // don't wrap fs.ErrNotExist; without the directory, nothing is known
 		}
 		defer dir.Close()
 		text, err = privatedir.ReadFile(dir, bootName, maxBoot)
@@ -188,7 +188,7 @@ func (n *Node) OtherMayHold() bool {
 	return err != nil || failed != nil || string(text) == id
 }
 
-// own blocks until the daemon has the lock. slices reports whether a driver's ResourceSlices may remain.
+// own waits until the daemon has the lock. slices reports whether there may still be a driver's ResourceSlices.
 func (n *Node) own(ctx context.Context, wanted func() Naming) (slices bool, err error) {
 	tick := time.NewTicker(n.tryInterval)
 	defer tick.Stop()
@@ -219,12 +219,12 @@ func (n *Node) own(ctx context.Context, wanted func() Naming) (slices bool, err 
 type attempt struct {
 	lock   *privatedir.Lock // nil if not owned
 	naming Naming           // the naming marked on the lock
-	slices bool             // a driver's slices may remain
+	slices bool             // there may still be a driver's slices
 	reason Reason           // why the node isn't owned
 	err    error
 }
 
-// attempt calls try and waits for the result until ctx is done. If the disk doesn't respond, it logs this and keeps
+// attempt calls try and waits for the result, until ctx is done. If the disk doesn't respond, it logs this and keeps
 // waiting, because each further attempt would tie up another thread.
 func (n *Node) attempt(ctx context.Context, naming Naming) (attempt, error) {
 	done := make(chan attempt)
@@ -252,7 +252,7 @@ func (n *Node) attempt(ctx context.Context, naming Naming) (attempt, error) {
 	}
 }
 
-// wait stores and logs why the daemon is waiting. If err isn't nil, it takes precedence over the reason.
+// wait stores and logs why the daemon is waiting. A non-nil err takes precedence over the reason.
 func (n *Node) wait(reason Reason, err error) {
 	now, before := time.Now(), n.waits.Load()
 	holder := n.api
@@ -295,15 +295,15 @@ func (n *Node) wait(reason Reason, err error) {
 	n.waits.Store(w)
 }
 
-// try locks the node if the daemon may own it with this naming now.
+// try locks the node if the daemon can currently own it with this naming.
 func (n *Node) try(ctx context.Context, naming Naming) (a attempt) {
 	a.err = n.guarded(ctx, func(dir *os.Root) error {
-		if ctx.Err() != nil { // the file system was hanging; creating the record now would make a device plugin wait
+		if ctx.Err() != nil { // the file system was hanging; a record created now would make a device plugin wait
 			return context.Cause(ctx)
 		}
 		left, err := exists(dir, n.other)
 		if left {
-			// Take the lock just to find out whether another process holds it.
+			// Acquire the lock just to find out whether another process holds it.
 			other, err := privatedir.TryLock(dir, nameOf(n.other), privatedir.Exclusive)
 			if other == nil {
 				a.reason = ForAPI
@@ -316,7 +316,7 @@ func (n *Node) try(ctx context.Context, naming Naming) (a attempt) {
 			own, err = exists(dir, n.api)
 		}
 		if err == nil && !own {
-			_, err = privatedir.ReplaceFile(dir, nameOf(n.api), nil) // unlike TryLock, this syncs the new file to disk
+			_, err = privatedir.ReplaceFile(dir, nameOf(n.api), nil) // unlike TryLock, this syncs the new file
 		}
 		var lock *privatedir.Lock
 		if err == nil {
@@ -349,9 +349,9 @@ func (n *Node) try(ctx context.Context, naming Naming) (a attempt) {
 	return a
 }
 
-// Rename changes the naming with which the daemon owns the node. If it returns true, the daemon may advertise the
-// devices under the new naming. If another daemon owns the node or the file system hangs, Rename returns false: the
-// daemon keeps its old naming and should call Rename again after [RenameInterval].
+// Rename changes the naming with which the daemon owns the node. If it returns true, the daemon can advertise the
+// devices under the new naming. If another daemon also owns the node or the file system hangs, it returns false. The
+// daemon then keeps its old naming and should call Rename again after [RenameInterval].
 //
 // After a change, the daemon holds both namings until it calls [Node.Renamed], so that no other daemon advertises
 // devices before the old names have been withdrawn.
@@ -389,19 +389,19 @@ func (n *Node) Rename(ctx context.Context, to Naming) bool {
 // RenameInterval is the time between calls to [Node.Rename] for the same change.
 const RenameInterval = tryInterval
 
-// Renamed gives up the old namings. Call it once no devices are advertised under them any more.
+// Renamed gives up the old namings. It must be called once no devices are advertised under them any more.
 func (n *Node) Renamed() {
 	if n.lock == nil {
 		return
 	}
 	lock, naming := n.lock, n.naming
 	err := n.disk.Within(context.Background(), renameWithin, func(context.Context) error { return lock.KeepMark(privatedir.Mark(naming)) })
-	if err != nil { // other daemons wait until this one exits
+	if err != nil { // other daemons will wait until this one exits
 		n.log.Error("old naming could not be unlocked", logevent.OwnerUnavailable, logevent.Err(err))
 	}
 }
 
-// awaitSlices blocks until the kubelet has removed the slices of a driver that was killed.
+// awaitSlices waits until the kubelet has removed the slices of a driver that was killed.
 func (n *Node) awaitSlices(ctx context.Context) error {
 	n.waits.Store(&wait{reason: ForAPI, err: fmt.Errorf("%s: the DRA driver has not deleted its ResourceSlices: waiting %s, until the kubelet has",
 		n.path(n.other), n.slicesWithin)})
@@ -413,7 +413,7 @@ func (n *Node) awaitSlices(ctx context.Context) error {
 		return context.Cause(ctx)
 	case <-time.After(n.slicesWithin):
 	}
-	// No driver can have become an owner in the meantime, because this daemon holds its own lock.
+	// No driver can have become an owner in the meantime, because this daemon holds its own API's lock.
 	err := n.disk.Within(ctx, answerWithin, func(ctx context.Context) error {
 		return n.guarded(ctx, func(dir *os.Root) error { return privatedir.RemoveFile(dir, nameOf(n.other)) })
 	})
@@ -423,7 +423,7 @@ func (n *Node) awaitSlices(ctx context.Context) error {
 	return nil
 }
 
-// awaitRecord blocks until the kubelet has recorded what another device plugin allocated before exiting.
+// awaitRecord waits until the kubelet has recorded what another device plugin allocated before exiting.
 func (n *Node) awaitRecord(ctx context.Context) error {
 	left := n.recordedWithin - time.Since(n.pluginSeen)
 	if left <= 0 {
@@ -440,8 +440,8 @@ func (n *Node) awaitRecord(ctx context.Context) error {
 	}
 }
 
-// LockCheck returns a function that returns an error once this daemon's lock file has been removed from the state
-// directory or replaced. The function is safe for concurrent use.
+// LockCheck returns a function that returns an error once this daemon's lock file has been removed or replaced. The
+// function is safe for concurrent use.
 func (n *Node) LockCheck() func() error {
 	if n.lock == nil {
 		return func() error { return nil }
@@ -470,10 +470,10 @@ func (n *Node) LockCheck() func() error {
 	}
 }
 
-// Leave ends the ownership. If no other daemon for the API owns the node, Leave first calls withdraw to remove the
-// devices that would otherwise remain in Kubernetes after the daemon exits. No daemon can take the node until withdraw
-// returns. If withdraw fails, or is nil because the daemon has failed, Leave keeps DRA's record, because devices may
-// remain.
+// Leave ends the ownership. If no other daemon for the API owns the node, Leave first calls withdraw to remove devices
+// that would otherwise stay in Kubernetes after the daemon has exited. No daemon can take the node until withdraw
+// returns. If withdraw fails, or is nil because the daemon has failed, Leave keeps DRA's record, because there may
+// still be devices.
 func (n *Node) Leave(ctx context.Context, withdraw func(context.Context) error) {
 	lock := n.lock
 	if lock == nil {
@@ -511,10 +511,10 @@ func (n *Node) Leave(ctx context.Context, withdraw func(context.Context) error) 
 	n.log.Info("node lock released", logevent.OwnerLeft, logevent.Owner(n.api))
 }
 
-// Release ends the ownership of a daemon that hasn't advertised anything yet. The daemon may call Take again.
+// Release ends the ownership of a daemon that hasn't advertised anything yet. The daemon can then call Take again.
 func (n *Node) Release() { n.release() }
 
-// release releases the lock. If the file system hangs, the lock is released when the process exits.
+// release releases the lock. If the file system hangs, the lock won't be released until the process exits.
 func (n *Node) release() {
 	if lock := n.lock; lock != nil {
 		n.lock = nil

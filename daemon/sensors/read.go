@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// mostFailures is how many consecutive sensors may fail before the rest of the card is skipped.
+	// mostFailures is how many sensors in a row can fail before the rest of the card is skipped.
 	mostFailures = 3
 	// afresh is the number of readings after which limits are reread.
 	afresh = 20
-	// listedFor is how long a list of devices is used: long enough for all cards that are read together.
+	// listedFor is how long a list of devices is used, which is long enough for all cards that are read together.
 	listedFor = time.Second
 )
 
@@ -42,13 +42,13 @@ func (d *devices) of(address string) ([]sensors.Chip, error) {
 	return d.chips[address], d.err
 }
 
-// kept is what one reading of a card keeps for the next. The zero value means that nothing is known.
+// kept is what one reading of a card keeps for the next one. The zero value means that nothing is known.
 type kept struct {
 	chips    []sensors.Chip
 	what     scope
 	list     []sensors.Sensor
-	limits   []sensors.Limits // of each sensor in list
-	known    []bool           // whether the sensor's limits have been read; otherwise the next reading retries
+	limits   []sensors.Limits // for each sensor in list
+	known    []bool           // whether the sensor's limits have been read; if not, the next reading tries again
 	times    int              // number of readings with this list
 	firmware sensors.Firmware
 }
@@ -62,7 +62,7 @@ type outcome struct {
 	failures int   // sensors that couldn't be read
 	err      error // the error of the first sensor that failed
 	// void means that the reading says nothing about the sensors, because the card has left or the daemon is out of
-	// descriptors or memory.
+	// file descriptors or memory.
 	void bool
 }
 
@@ -79,8 +79,9 @@ func (o *outcome) failed(err error) {
 	}
 }
 
-// refused reports whether a driver has returned ENODEV although its file is still there. In that case the card hasn't
-// left: the kernel hides a device's files before it ends accesses to them (kernfs_drain in fs/kernfs/dir.c).
+// refused reports whether a driver has returned ENODEV even though its file is still there. In that case, the card
+// hasn't left, because the kernel hides a device's files before it ends accesses to them (kernfs_drain in
+// fs/kernfs/dir.c).
 func refused(err error) bool {
 	var file *fs.PathError
 	if !errors.Is(err, syscall.ENODEV) || !errors.As(err, &file) {
@@ -90,7 +91,7 @@ func refused(err error) bool {
 	return gone == nil
 }
 
-// read reads as much of a card as the given scope requires. It blocks for as long as the card doesn't answer.
+// read reads as much of a card as the given scope requires. It blocks for as long as the card doesn't respond.
 func (d *devices) read(address string, k kept, what scope) (o outcome) {
 	o.pci = readPCI(d.host, address)
 	if what == onlyPCI {
@@ -161,7 +162,7 @@ func (d *devices) read(address string, k kept, what scope) (o outcome) {
 	return o
 }
 
-// readPCI reads the state of a card's PCI function. It ignores errors, because if the card doesn't answer or has left,
+// readPCI reads the state of a card's PCI function. It ignores errors, because if the card doesn't respond or has left,
 // its health already shows that.
 func readPCI(host sysfs.Host, address string) (p PCI) {
 	dir, err := host.PCIDir(address)

@@ -20,23 +20,23 @@ import (
 const (
 	overdueAfter = 10 * time.Second // maximum duration of a reading
 	mostReadings = 4                // maximum number of concurrent readings, not counting overdue ones
-	leaveAfter   = time.Second      // how long Run waits for readings before it returns
+	leaveAfter   = time.Second      // how long Run waits for readings before returning
 )
 
-// The values of the sensors setting.
+// Values of the sensors setting.
 const (
 	None = "none"
 	Main = "main" // the sensors needed for the summary
 	All  = "all"
 )
 
-// Settings say what to read.
+// Settings says what to read.
 type Settings struct {
 	Which    string        // None, Main or All
 	Interval time.Duration // time between readings of a card; 0 means off
 }
 
-// Config holds what [Sensors] reads from.
+// Config says where [Sensors] gets its data from.
 type Config struct {
 	Host    sysfs.Host
 	Devices interface { // an inventory
@@ -50,9 +50,9 @@ type Config struct {
 type Card struct {
 	Summary []sensors.Reading
 	All     []sensors.Reading // nil with [Main]
-	// Failures is the number of sensor reads that have failed since startup, plus the number of overdue readings.
+	// Failures counts sensor reads that have failed since startup, and overdue readings.
 	Failures int
-	// PCI is the state of the card's PCI function. It is also read for cards whose sensors aren't read.
+	// PCI is the state of the card's PCI function. It is read even for cards whose sensors aren't.
 	PCI
 	Firmware sensors.Firmware
 }
@@ -132,7 +132,7 @@ func (s *Sensors) Latest() map[string]Card {
 }
 
 // CardOf returns the PCI address of a device's physical card. It returns "" if the device has no card, or if the card
-// has left and is listed only because a container may hold it.
+// has left and is only listed because a container may hold it.
 func CardOf(d *inventory.Device) string {
 	if slices.Contains(d.Reasons, inventory.ReasonRemoved) || slices.Contains(d.Reasons, inventory.ReasonRemovedInUse) {
 		return ""
@@ -205,8 +205,8 @@ func wanted(devices []*inventory.Device, settings Settings) map[string]scope {
 	return wanted
 }
 
-// request queues the wanted cards and forgets the others. It doesn't queue a card whose previous reading hasn't
-// returned. If that reading is overdue, request counts another failure.
+// request queues the wanted cards and forgets the others. A card whose previous reading hasn't returned yet isn't
+// queued; if that reading is overdue, request counts another failure.
 func (s *Sensors) request(wanted map[string]scope) {
 	for _, address := range slices.Sorted(maps.Keys(wanted)) {
 		c := s.cards[address]
@@ -226,8 +226,8 @@ func (s *Sensors) request(wanted map[string]scope) {
 	s.retain(wanted)
 }
 
-// retain forgets all cards that aren't wanted. A card must be forgotten as soon as it leaves, because there may be a
-// different card in its slot at the next reading.
+// retain forgets all cards that aren't wanted. A card must be forgotten as soon as it leaves, because by the next
+// reading, there may be a different card in its slot.
 func (s *Sensors) retain(wanted map[string]scope) {
 	for address, c := range s.cards {
 		if _, ok := wanted[address]; !ok {
@@ -237,7 +237,7 @@ func (s *Sensors) retain(wanted map[string]scope) {
 	s.publish()
 }
 
-// forget removes a card. If a reading of the card is in progress, its result isn't used, and no other reading is
+// forget removes a card. If a reading of the card is in progress, its result won't be used, and no other reading is
 // started until it has returned.
 func (s *Sensors) forget(c *card) {
 	s.queue = slices.DeleteFunc(s.queue, func(q *card) bool { return q == c })
@@ -286,8 +286,8 @@ var (
 	errEnded   = errors.New("no answer before the end of the daemon")
 )
 
-// next returns when Run must wake up: when the next reading becomes overdue, or at the given time if that is earlier
-// and not zero.
+// next returns the time at which Run must wake up: when the next reading becomes overdue, or at, if that is earlier and
+// not zero.
 func (s *Sensors) next(at time.Time) time.Time {
 	for _, c := range s.cards {
 		if overdue := c.started.Add(overdueAfter); !c.started.IsZero() && !c.overdue && (at.IsZero() || overdue.Before(at)) {
@@ -325,7 +325,7 @@ func (s *Sensors) take(r result) {
 	s.publish()
 }
 
-// failed counts n failures of a card, and logs the first.
+// failed counts n failures for a card, and logs the first.
 func (s *Sensors) failed(c *card, n int, err error) {
 	c.shown.Failures += n
 	if c.failing.IsZero() {

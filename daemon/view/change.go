@@ -17,8 +17,8 @@ type Change struct {
 	Row
 }
 
-// Changes returns the changes between two lists of rows: first removed devices in the order of before, then other
-// changes in the order of after.
+// Changes returns the changes between two lists of rows: first removed devices, in the order of before, and then other
+// changes, in the order of after.
 func Changes(before, after []Row, time string) []Change {
 	var all []Change
 	old, now := byID(before), byID(after)
@@ -39,7 +39,7 @@ func Changes(before, after []Row, time string) []Change {
 	return all
 }
 
-// equal reports whether two rows are equal, ignoring sensor values, which always change.
+// equal reports whether two rows are equal except for sensor values, which change all the time.
 func equal(a, b Row) bool {
 	a.Sensors, b.Sensors = nil, nil
 	return reflect.DeepEqual(a, b)
@@ -53,8 +53,8 @@ func byID(rows []Row) map[string]Row {
 	return all
 }
 
-// idWidth is the width of the id column. It is fixed because lines are printed one by one. It fits an id with a PCI
-// domain or a port, but not both (DDDD:BB:DD.F, BB:DD.F-pN).
+// idWidth is the width of the id column. It is fixed because lines are printed one by one. An id fits if it has either
+// a PCI domain or a port (DDDD:BB:DD.F, BB:DD.F-pN), but not if it has both.
 const idWidth = 14
 
 // JSON returns the change as a line of JSON that is safe to show on a terminal.
@@ -63,7 +63,7 @@ func (c Change) JSON() ([]byte, error) {
 	return append(terminal.AppendJSON(nil, text), '\n'), err
 }
 
-// Line returns the change as one line of text.
+// Line returns the change as a line of text.
 func (c Change) Line(colour bool) string {
 	health := fmt.Sprintf("%-9s", c.Health)
 	switch {

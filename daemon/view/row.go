@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Row is one device in the output. Programs rely on its JSON keys: keys may be added, but must never be renamed or
+// Row is one device in the output. Programs rely on its JSON keys, so keys can be added but must never be renamed or
 // removed.
 type Row struct {
 	ID          string   `json:"id" yaml:"id"`
@@ -25,16 +25,18 @@ type Row struct {
 	Reasons     []string `json:"reasons" yaml:"reasons"`
 	PCIAddress  string   `json:"pciAddress" yaml:"pciAddress"` // with domain; "" if the device doesn't have one
 	PCIVendor   string   `json:"pciVendor" yaml:"pciVendor"`   // four hex digits, as shown by lspci -nn; "" if not known
-	PCIDevice   string   `json:"pciDevice" yaml:"pciDevice"`   // in the same form as PCIVendor
+	PCIDevice   string   `json:"pciDevice" yaml:"pciDevice"`   // in the same format as PCIVendor
 	NUMANode    *int     `json:"numaNode" yaml:"numaNode"`
 	PortID      *int     `json:"portId" yaml:"portId"`
-	AFUID       string   `json:"afuId" yaml:"afuId"`                               // 32 hex digits or ""
-	InterfaceID string   `json:"interfaceId" yaml:"interfaceId"`                   // 32 hex digits or ""
-	DeviceNodes []string `json:"deviceNodes" yaml:"deviceNodes"`                   // paths on the host
-	Parent      string   `json:"parent" yaml:"parent"`                             // name of the FME or ""
-	Holder      []string `json:"holder" yaml:"holder"`                             // namespace/pod/container
-	HolderUIDs  []string `json:"holderUids,omitempty" yaml:"holderUids,omitempty"` // the UIDs of the pods in Holder, "" if unknown; omitted if none are known
-	HolderKnown bool     `json:"holderKnown" yaml:"holderKnown"`                   // if false, the device may have a holder even though Holder is empty
+	AFUID       string   `json:"afuId" yaml:"afuId"`             // 32 hex digits or ""
+	InterfaceID string   `json:"interfaceId" yaml:"interfaceId"` // 32 hex digits or ""
+	DeviceNodes []string `json:"deviceNodes" yaml:"deviceNodes"` // paths on the host
+	Parent      string   `json:"parent" yaml:"parent"`           // name of the FME or ""
+	Holder      []string `json:"holder" yaml:"holder"`           // namespace/pod/container
+	// HolderUIDs contains the UIDs of the pods in Holder, or "" for those that aren't known. It is omitted if none are
+	// known.
+	HolderUIDs  []string `json:"holderUids,omitempty" yaml:"holderUids,omitempty"`
+	HolderKnown bool     `json:"holderKnown" yaml:"holderKnown"` // if false, the device may have a holder even though Holder is empty
 
 	// Held is true if the device has been allocated to a container, even if the container's name isn't known yet. It is
 	// nil if it isn't known whether the device has been allocated.
@@ -51,24 +53,24 @@ type Row struct {
 
 	PCIID       string            `json:"pciId" yaml:"pciId"`             // VVVV:DDDD, from PCIVendor and PCIDevice; "" if unknown
 	Subsystem   string            `json:"subsystem" yaml:"subsystem"`     // VVVV:DDDD of the subsystem
-	Attributes  map[string]string `json:"attributes" yaml:"attributes"`   // facts specific to the family
+	Attributes  map[string]string `json:"attributes" yaml:"attributes"`   // family-specific facts
 	Members     []string          `json:"members" yaml:"members"`         // addresses of the device's other functions, with domain
 	SharedNodes []string          `json:"sharedNodes" yaml:"sharedNodes"` // paths on the host
 	Mounts      []string          `json:"mounts" yaml:"mounts"`           // paths on the host
 }
 
-// List holds the devices at one point in time, with their holders.
+// List holds the devices and their holders at one point in time.
 type List struct {
 	Devices []*inventory.Device
 	HostDev string             // the device root on the host
 	HostSys string             // the sysfs root on the host
-	Use     inventory.Holdings // zero if unknown
+	Use     inventory.Holdings // zero if not known
 	Cordons []cordon.Cordon
 	Missing []ledger.Missing
 	Sensors map[string]measured.Card // by the card's PCI address
 }
 
-// Rows returns a row for each device, in order, followed by a row for each missing card without a listed device.
+// Rows returns a row for each device, in order, followed by a row for each missing card that has no listed device.
 func (l List) Rows() []Row {
 	rows := make([]Row, len(l.Devices), len(l.Devices)+len(l.Missing))
 	for i, d := range l.Devices {
@@ -147,7 +149,7 @@ func (l List) paths(names []string) []string {
 	return paths
 }
 
-// known returns a pointer to n, or nil if n is -1, which stands for an unknown number.
+// known returns a pointer to n, or nil if n is -1, which means that it isn't known.
 func known(n int) *int {
 	if n < 0 {
 		return nil

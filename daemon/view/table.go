@@ -13,10 +13,10 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// Formats lists the formats that [Print] accepts, apart from "", which is the short table.
+// Formats lists the formats that [Print] accepts, in addition to "", which is the short table.
 var Formats = []string{"json", "yaml", "wide"}
 
-// Print writes rows in the given format. If colour is true, tables use terminal colours.
+// Print writes rows in the given format. If colour is true, tables are in colour.
 func Print(w io.Writer, rows []Row, format string, colour bool) error {
 	switch format {
 	case "json":
@@ -54,7 +54,7 @@ var short = []column{
 	resource,
 }
 
-// resource is always the last column, because its values are 69 characters long in af mode.
+// resource is always the last column, because in af mode its values are 69 characters long.
 var resource = column{"RESOURCE", func(r Row) string { return r.Resource }}
 
 var wide = append(short[:len(short)-1:len(short)-1],
@@ -126,7 +126,7 @@ func printTable(w io.Writer, rows []Row, columns []column, colour bool) error {
 	return t.Flush()
 }
 
-// colourOf returns the colour for a health.
+// colourOf returns the colour for a health value.
 func colourOf(health string) string {
 	switch health {
 	case "healthy":

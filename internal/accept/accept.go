@@ -18,8 +18,8 @@ import (
 // retry is the time between two attempts.
 const retry = 50 * time.Millisecond
 
-// WithRetries returns a listener that wraps l. Its Accept retries while the process or the node is out of descriptors
-// or memory, and returns within 50 ms after Close.
+// WithRetries returns a listener that wraps l. Its Accept retries while the process or the node is out of file
+// descriptors or memory, and returns within 50 ms of Close.
 func WithRetries(l net.Listener) net.Listener { return retrying{l} }
 
 type retrying struct{ net.Listener }

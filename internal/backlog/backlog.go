@@ -16,8 +16,8 @@ import (
 const (
 	// size limits the total length of the waiting lines, in bytes. It is enough for about 3000 lines.
 	size = 1 << 20
-	// flushTimeout limits how long an exiting process waits for a stalled reader of the log. A pipe buffers 64 KiB, so
-	// there is no wait if the reader keeps reading.
+	// flushTimeout limits how long an exiting process waits for a log reader that has stalled. A pipe buffers 64 KiB,
+	// so there is no wait as long as the reader keeps reading.
 	flushTimeout = 500 * time.Millisecond
 )
 
@@ -28,8 +28,8 @@ type Core struct {
 	queue   *queue
 }
 
-// New returns a core that writes to w, and starts its goroutine, which ends when [Core.Close] is called. For each
-// dropped line, dropped is called with the line's level. It must not block.
+// New returns a core that writes to w in a new goroutine, which runs until [Core.Close] is called. For each dropped
+// line, dropped is called with the line's level. It must not block.
 func New(encoder zapcore.Encoder, w io.Writer, level zapcore.LevelEnabler, dropped func(zapcore.Level)) *Core {
 	return newCore(encoder, w, level, dropped, size)
 }
@@ -77,18 +77,18 @@ func (c *Core) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	return nil
 }
 
-// Sync blocks until all lines logged so far have been written, but not longer than [flushTimeout].
+// Sync waits until all lines logged so far have been written, but no longer than [flushTimeout].
 func (c *Core) Sync() error {
 	c.queue.flush(false)
 	return nil
 }
 
-// Close blocks until all lines logged so far have been written, but not longer than [flushTimeout], and ends the
-// goroutine. Any lines logged after that are dropped.
+// Close waits until all lines logged so far have been written, but no longer than [flushTimeout], and ends the
+// goroutine. Lines logged after that are dropped.
 func (c *Core) Close() { c.queue.flush(true) }
 
-// FlushOnPanic must be deferred by a goroutine. If the goroutine panics, FlushOnPanic writes all lines logged so far
-// and panics again with the same value. It must be deferred directly, not called from a deferred function.
+// FlushOnPanic is meant to be deferred by a goroutine. If the goroutine panics, FlushOnPanic writes all lines logged so
+// far and panics again with the same value. It must be deferred directly, not called by a deferred function.
 func FlushOnPanic(log *zap.Logger) {
 	if v := recover(); v != nil {
 		_ = log.Sync() // an error can't be reported
@@ -112,11 +112,11 @@ type queue struct {
 
 	// The remaining fields belong to run.
 	lost gap   // lines whose loss hasn't been reported yet
-	err  error // from the last write that failed since the last report; nil if none has
-	torn bool  // only part of the last line was written
+	err  error // from the last failed write since the last report; nil if there was none
+	torn bool  // the last line was only partly written
 }
 
-// line is a log line, a gap of dropped lines, or a request to flush.
+// line is a log line, a gap where lines were dropped, or a request to flush.
 type line struct {
 	level   zapcore.Level
 	text    []byte
@@ -124,7 +124,7 @@ type line struct {
 	written chan struct{} // closed when all earlier lines have been written
 }
 
-// add adds a line or, if it doesn't fit, drops it. After that, it drops all lines until run takes the waiting ones.
+// add adds a line or, if it doesn't fit, drops it. From then on, it drops all lines until run takes the waiting ones.
 func (q *queue) add(l line) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -153,7 +153,7 @@ func (q *queue) put(l line) {
 	q.more.Signal()
 }
 
-// flush blocks until all lines logged so far have been written, but not longer than flushTimeout. If last is true, it
+// flush waits until all lines logged so far have been written, but no longer than flushTimeout. If last is true, it
 // closes the queue.
 func (q *queue) flush(last bool) {
 	written := make(chan struct{})
@@ -194,15 +194,15 @@ func (q *queue) run() {
 	}
 }
 
-// take blocks until lines are waiting and returns them. If the queue is closed and empty, it returns no lines.
+// take waits for lines and returns them. If the queue is closed and empty, it returns none.
 func (q *queue) take() []line {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.taken = 0
 	for len(q.waiting) == 0 && !q.closed {
 		q.more.Wait()
-		// On a single processor, let the goroutine that sends a list to the kubelet run before the lines about the list
-		// are written. This reduces the median time until a list is sent by 6 %.
+		// On a single processor, let the goroutine that sends a list to the kubelet run before the lines about that
+		// list are written. This cuts the median time until a list is sent by 6%.
 		q.mu.Unlock()
 		runtime.Gosched()
 		q.mu.Lock()
@@ -212,7 +212,7 @@ func (q *queue) take() []line {
 	return todo
 }
 
-// report writes a log.dropped line if lines have been lost since the previous report. It returns false if the line
+// report writes a log.dropped line if lines have been lost since the last report. It returns false if that line
 // couldn't be written.
 func (q *queue) report() bool {
 	if !q.lost.open() {
@@ -236,8 +236,8 @@ func (q *queue) report() bool {
 	return true
 }
 
-// write writes one line and reports whether it succeeded. If only part of the previous line was written, because the
-// disk was full, write starts a new line.
+// write writes a line and reports whether it succeeded. If the previous line was only partly written, because the disk
+// was full, it starts a new line first.
 func (q *queue) write(text []byte) bool {
 	if q.torn {
 		text = append([]byte{'\n'}, text...)

@@ -1,2 +1,2 @@
-// Package backoff computes the delays between repeated attempts, and waits for them. Its only state is in a [Backoff].
+// Package backoff computes and waits for the delays between repeated attempts. It has no state except in a [Backoff].
 package backoff

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// ID returns an id that the kernel generates at each boot. It is the same in all containers.
+// ID returns the ID that the kernel generated at boot. It is the same in all containers.
 func ID() (string, error) {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(text)), err

@@ -16,11 +16,11 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/notify"
 )
 
-// Config specifies what to watch.
+// Config says what to watch.
 type Config struct {
 	Dirs     []string                // clean paths
-	Concerns func(notify.Event) bool // reports whether an event in a directory should be reported
-	Settle   time.Duration           // how long to wait after an event before reporting it, because an editor saves a file in several steps
+	Concerns func(notify.Event) bool // says whether an event in a directory should be reported
+	Settle   time.Duration           // how long to wait before reporting an event, because editors save files in several steps
 	Interval time.Duration           // maximum time between two reports
 	Blind    time.Duration           // replaces Interval while a directory is missing or inotify can't be used
 	Log      *zap.Logger
@@ -52,7 +52,7 @@ type watch struct {
 	refused bool             // an inotify error has been logged
 }
 
-// open watches the directories that are currently at the paths. It reports whether all of them exist and are being
+// open watches the directories that are currently at these paths. It reports whether all of them exist and are being
 // watched.
 func (w *watch) open() bool {
 	present := make([]fs.FileInfo, len(w.Dirs))
@@ -68,8 +68,8 @@ func (w *watch) open() bool {
 	return w.notify != nil && !slices.Contains(w.watched, nil)
 }
 
-// isOpen reports whether these directories are being watched. Comparing inode numbers isn't enough: when a directory is
-// deleted, the kernel removes its watch, and a new directory may reuse the inode number.
+// isOpen reports whether these directories are being watched. Comparing inode numbers isn't enough, because when a
+// directory is deleted, the kernel removes its watch, and a new directory may reuse the inode number.
 func (w *watch) isOpen(present []fs.FileInfo) bool {
 	if w.notify == nil {
 		return false
@@ -84,7 +84,7 @@ func (w *watch) isOpen(present []fs.FileInfo) bool {
 }
 
 // add returns an instance that watches these directories, or nil if inotify can't be used. If a directory has been
-// replaced since open called Stat, the next call to open watches the new directory.
+// replaced since open called Stat, the new one will be watched by the next call to open.
 func (w *watch) add(present []fs.FileInfo) *notify.Instance {
 	n, err := notify.Open()
 	if err != nil {
@@ -126,7 +126,7 @@ func (w *watch) close() {
 	w.notify, w.watched = nil, nil
 }
 
-// await blocks until something may have changed or ctx is done. It returns false if the instance must be closed.
+// await waits until something may have changed or ctx is done. It returns false if the instance must be closed.
 func (w *watch) await(ctx context.Context, interval time.Duration, events <-chan notify.Event, failed <-chan error) bool {
 	over := time.After(interval)
 	var settled <-chan time.Time

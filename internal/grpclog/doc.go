@@ -1,3 +1,3 @@
-// Package grpclog sends the grpc library's log lines to zap. It owns no state, but the library's logger is global to
-// the process.
+// Package grpclog sends the grpc library's log lines to zap. It owns no state, but the library has a single logger for
+// the whole process.
 package grpclog

@@ -13,8 +13,8 @@ func Use(log *zap.Logger) {
 	grpclog.SetLoggerV2(New(log))
 }
 
-// libraryLog is grpc's logger. The library warns about every connection that ends, although this is normal during a
-// restart or a stop, and the server logs it anyway. So the library's info and warning lines are logged at level debug,
+// libraryLog is grpc's logger. The library warns about every connection that ends, even though that's normal during a
+// restart or a stop and the server logs it anyway. So the library's info and warning lines are logged at level debug,
 // and its errors at level warn.
 type libraryLog struct {
 	*zap.SugaredLogger // implements the methods for fatal errors

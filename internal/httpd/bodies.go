@@ -21,17 +21,17 @@ const (
 	maxBodyClients = 128
 	// bodyPatience is longer than patience, because a client starts with a TLS handshake, perhaps from another network.
 	bodyPatience = 100 * time.Millisecond
-	// drain is how long a stopping server waits for requests in progress to be answered.
+	// drain is how long a server that is being stopped waits for requests in progress to be answered.
 	drain = 10 * time.Second
 )
 
 // ServeBodies serves requests with bodies over HTTP/1.1 until ctx is done or the listener fails. When ctx is done, it
-// waits for requests in progress to be answered. A connection may serve many requests. There are at most 128
+// waits for requests in progress to be answered. A connection can serve many requests. There are at most 128
 // connections. When all of them are in use, a new connection replaces an old one: the address with the most connections
-// loses the one that has been waiting for its client the longest. If the new connection comes from that same address,
+// loses the one that has been waiting the longest for its client. If the new connection comes from that same address,
 // it is closed instead. The handler must limit the memory used for bodies, and call [Complete] after reading one.
 //
-// HTTP/2 isn't supported, because a single connection could then start many requests, and limiting the number of
+// HTTP/2 isn't supported, because a single connection could then start many requests, so limiting the number of
 // connections wouldn't limit the memory.
 func ServeBodies(ctx context.Context, listener net.Listener, handler http.Handler, log *zap.Logger) error {
 	server := &http.Server{
@@ -60,7 +60,7 @@ func ServeBodies(ctx context.Context, listener net.Listener, handler http.Handle
 	return <-stopped
 }
 
-// fewLines drops all but the first ten lines in each second, because any client can cause a line by failing a TLS
+// fewLines drops all but the first ten lines each second, because any client can cause a line by failing a TLS
 // handshake.
 type fewLines struct {
 	out io.Writer

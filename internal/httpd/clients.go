@@ -15,23 +15,23 @@ import (
 // maxClients is the maximum number of connections for requests without a body.
 const maxClients = 64
 
-// patience is the minimum time that a connection is kept after it was accepted, and after its response began. So a
-// client that sends its request immediately isn't disconnected before the request has been read. It also limits a flood
-// to 64 connections per 25 ms.
+// patience is how long a connection is kept, at the least, after it was accepted and after its response began, so that
+// a client that sends its request immediately isn't disconnected before the request has been read. It also limits a
+// flood to 64 connections per 25 ms.
 const patience = 25 * time.Millisecond
 
-// memory is how long a server remembers that its clients had several addresses when it had no room.
+// memory is how long a server remembers that when it had no room, its clients had several addresses.
 const memory = time.Minute
 
-// clients limits a server's connections. For each connection above max it closes another one: the address with the most
-// connections loses the one that has been waiting longest for its client to send a request or read the response. So a
-// client that opens many connections loses its own, and a probe is answered even if many clients don't send anything. A
-// connection whose response is being prepared isn't closed. If the responses for all connections are being prepared, a
-// new connection waits for up to about a second, and no others are accepted during that time.
+// clients limits a server's connections. For each connection beyond max, it closes another one: the address with the
+// most connections loses the one that has been waiting the longest for its client to send a request or read the
+// response. So a client that opens many connections loses its own, and probes are answered even if many clients don't
+// send anything. A connection whose response is being prepared isn't closed. If that is the case for all connections, a
+// new one waits for up to about a second, and no others are accepted in the meantime.
 //
-// The new connection itself is closed if its address already has many connections, and the new one would displace
+// The new connection itself is closed if its address already has many connections and the new one would displace
 // another address's connection or keep other addresses waiting. There is no limit per address, because on loopback or
-// behind a gateway all clients have the same address.
+// behind a gateway, all clients have the same address.
 type clients struct {
 	max      int
 	patience time.Duration
@@ -43,15 +43,15 @@ type clients struct {
 
 type client struct {
 	conn      net.Conn
-	host      string    // its address without the port; the same for all connections of a Unix socket
-	since     time.Time // when it was accepted, when its request was complete, or when its response began, whichever was last
+	host      string    // its address without the port; the same for all connections on a Unix socket
+	since     time.Time // when it was accepted, its request was complete, or its response began, whichever was last
 	answering bool      // the request is complete, but the response hasn't begun
 	idle      bool      // a request has been answered and the next one hasn't begun; only with keep-alive
 }
 
 type clientKey struct{}
 
-// connection is a connection, together with the clients value that tracks it.
+// connection is a connection and the clients value that tracks it.
 type connection struct {
 	*clients
 	conn net.Conn
@@ -88,8 +88,8 @@ func (c *clients) limit(ctx context.Context, server *http.Server) {
 	})
 }
 
-// Complete records that the entire request has been received. Until its response begins, its connection isn't closed to
-// make room for another one. Complete returns false if the connection has already been closed.
+// Complete records that the entire request has been received, so that its connection isn't closed to make room for
+// another one before its response begins. Complete returns false if the connection has already been closed.
 func Complete(r *http.Request) bool {
 	c, limited := r.Context().Value(clientKey{}).(connection)
 	return !limited || c.turn(c.conn, true)
@@ -182,7 +182,7 @@ func (c *clients) makeRoom(host string) (left time.Duration, ok bool) {
 	}
 	switch {
 	case i >= 0 && of[host] > max(of[c.open[i].host], c.max/4):
-		return 0, false // the new connection's address has the most connections, and they are all waiting for responses
+		return 0, false // the new connection's address has the most connections, all of which are waiting for responses
 	case left > 0 && of[host] > c.max/2 && now.Sub(c.several) < memory:
 		return 0, false // waiting would delay connections from other addresses
 	case left > 0:
@@ -193,7 +193,7 @@ func (c *clients) makeRoom(host string) (left time.Duration, ok bool) {
 	return 0, true
 }
 
-// closeNow closes a connection without waiting for its client. With TLS, Close would first send a message.
+// closeNow closes a connection without waiting for its client. With TLS, Close would send a message first.
 func closeNow(conn net.Conn) {
 	if t, ok := conn.(*tls.Conn); ok {
 		conn = t.NetConn()

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// localOnly protects a server on a loopback address from DNS rebinding: if a web site's name resolves to 127.0.0.1, a
+// localOnly protects a server on a loopback address from DNS rebinding: if a website's name resolves to 127.0.0.1, a
 // browser would let the site's pages read the responses. If at is a loopback address, the returned handler rejects
-// requests whose host isn't the local host. For any other address localOnly returns next, because clients may use names
-// that are unknown here.
+// requests whose host isn't the local host. For any other address, localOnly returns next, because clients may use
+// names that we don't know.
 //
 // Requests without a host are allowed, because browsers don't send them.
 func localOnly(address string, at net.Addr, next http.Handler) http.Handler {
@@ -30,7 +30,7 @@ func localOnly(address string, at net.Addr, next http.Handler) http.Handler {
 	})
 }
 
-// hostname returns host:port without the port and without brackets.
+// hostname returns hostport without the port or any brackets.
 func hostname(hostport string) string {
 	return (&url.URL{Host: hostport}).Hostname()
 }

@@ -15,9 +15,11 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// Answers holds the functions that provide the server's responses.
+// Answers holds the functions behind the server's responses.
 type Answers struct {
-	Alive   func(context.Context) error // /healthz: nil means 200, an error 503; if the deadline has passed, the error is the context's cause
+	// Alive answers /healthz: nil means 200, and an error 503. If the deadline has passed, the error is the context's
+	// cause.
+	Alive   func(context.Context) error
 	Ready   func(context.Context) error // /readyz, like Alive
 	Notes   func() []string             // additional lines in /readyz if Ready returns nil; may be nil
 	Devices func(context.Context) any   // /devices, as JSON; not served if nil
@@ -57,11 +59,11 @@ type Address struct {
 	Listen  func(context.Context) (net.Listener, error)
 	Handler func(net.Addr) http.Handler // returns the handler for the listener's address
 	Served  func(net.Addr)              // logs that the address is being served
-	Failed  func(error, time.Duration)  // logs that the address isn't being served, and the time until the next attempt
+	Failed  func(error, time.Duration)  // logs that the address isn't being served, and how long until the next attempt
 	Log     *zap.Logger                 // for the library's lines
 }
 
-// Keep serves an address until ctx is done, and then returns nil. If listening on the address fails, or its listener
+// Keep serves an address until ctx is done, and then returns nil. If it can't listen on the address, or if the listener
 // fails, Keep calls Failed once and tries again.
 func Keep(ctx context.Context, a Address) error { return keep(ctx, a, retryListen) }
 
@@ -89,11 +91,11 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 		Handler:           withoutBody(handler),
 		ReadHeaderTimeout: 2 * time.Second,
 		ReadTimeout:       2 * time.Second,
-		WriteTimeout:      5 * time.Second, // answerWithin plus the time that the client has to read the response
+		WriteTimeout:      5 * time.Second, // answerWithin, plus time for the client to read the response
 		MaxHeaderBytes:    8 << 10,
 		ErrorLog:          zap.NewStdLog(log.With(logevent.LibraryLog)),
 	}
-	// Each connection serves one request, so that a client can't keep its place by sending further requests.
+	// Serve only one request per connection, so that a client can't keep its place by sending more requests.
 	server.SetKeepAlivesEnabled(false)
 	(&clients{max: maxClients, patience: patience}).limit(ctx, server)
 	stopped := make(chan struct{})
@@ -110,7 +112,7 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 	return err
 }
 
-// listen tries to listen until it succeeds. It returns nil if ctx is done.
+// listen keeps trying to listen until it succeeds. It returns nil if ctx is done first.
 func listen(ctx context.Context, a Address, retry time.Duration) net.Listener {
 	for reported := false; ; reported = true {
 		listener, err := a.Listen(ctx)

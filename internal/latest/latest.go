@@ -1,4 +1,4 @@
-// Package latest shares a value between goroutines: one stores new values, and the others load the newest value or wait
+// Package latest shares a value between goroutines: one stores new values, and the others load the newest one or wait
 // for a newer one.
 //
 // A reader may miss intermediate values, but always ends up with the newest one. No call blocks, and Load doesn't take
@@ -45,7 +45,7 @@ func (v *Value[T]) Update(change func(T) T) {
 	defer v.storing.Unlock()
 	old := v.current.Load()
 	v.current.Store(&version[T]{change(old.value), make(chan struct{})})
-	close(old.stale) // after the store, so that a reader that wakes up finds the new value
+	close(old.stale) // after the store, so that readers that wake up find the new value
 }
 
 // Signal wakes waiting goroutines. It is a [Value] that doesn't carry any data.

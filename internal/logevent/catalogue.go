@@ -31,7 +31,7 @@ var (
 	errorLevel = Level{zapcore.ErrorLevel, ""}
 )
 
-// when returns the level with a description of when a line has it.
+// when returns the level along with a description of when a line has it.
 func (l Level) when(text string) Level { return Level{l.Level, text} }
 
 func levels(all ...Level) []Level { return all }
@@ -68,7 +68,7 @@ func Fields() []Field {
 	return slices.Compact(all)
 }
 
-// Common returns the fields that every line has, except that logger may be missing.
+// Common returns the fields that are common to all lines, although logger may be missing.
 func Common() []Field {
 	return []Field{
 		{"time", Text, "", "time of the line: ISO 8601 with nanoseconds and the offset to UTC"},

@@ -7,8 +7,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// Field is a field of log lines. A field has the same type in every line. The meaning of some fields, such as count and
-// reason, depends on the event: see its row.
+// Field is a field in log lines. It has the same type in every line, but the meaning of some fields, such as count and
+// reason, depends on the event and is described in the event's row.
 type Field struct {
 	Key   string
 	Type  Type
@@ -19,7 +19,7 @@ type Field struct {
 // Type is the JSON type of a field's value.
 type Type string
 
-// The types of fields.
+// Types of fields.
 const (
 	Text    Type = "string"
 	List    Type = "array" // of strings
@@ -29,8 +29,8 @@ const (
 
 const milliseconds = "ms"
 
-// The fields. A field whose value is an empty string or list is omitted, unless its description says that it may be
-// empty.
+// All fields. Fields whose values are empty strings or lists are omitted, unless their descriptions say that they may
+// be empty.
 var (
 	action      = Field{"action", Text, "", "action of a uevent: `add`, `remove`, `change` …; or operation of an inotify event: `CREATE`, `REMOVE` …"}
 	address     = Field{"address", Text, "", "listener address (`HOST:PORT`), or the API server's URL"}
@@ -155,7 +155,7 @@ func Unhealthy(ids []string) zap.Field  { return unhealthy.list(ids) }
 func Version(s string) zap.Field        { return version.text(s) }
 func Why(s string) zap.Field            { return why.text(s) }
 
-// Until returns the field for a cordon's end, or no field if t is zero.
+// Until returns the field for a cordon's end, or a no-op field if t is zero.
 func Until(t time.Time) zap.Field {
 	if t.IsZero() {
 		return zap.Skip()
@@ -163,7 +163,7 @@ func Until(t time.Time) zap.Field {
 	return zap.String(until.Key, t.UTC().Format(time.RFC3339))
 }
 
-// Err returns the field for an error, or no field if err is nil.
+// Err returns the field for an error, or a no-op field if err is nil.
 func Err(err error) zap.Field {
 	if err == nil {
 		return zap.Skip()
@@ -196,7 +196,7 @@ func Shorten(names []string) []string {
 	return append(names[:maxNamed:maxNamed], fmt.Sprintf("and %d more", len(names)-maxNamed))
 }
 
-// some returns the field with the value n, or an empty field if n is 0.
+// some returns f with the value n, or a no-op field if n is 0.
 func (f Field) some(n int) zap.Field {
 	if n == 0 {
 		return zap.Skip()

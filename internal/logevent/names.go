@@ -7,7 +7,7 @@ func name(s string) zap.Field { return zap.String(key, s) }
 // key is the key of the field that contains the event's name.
 const key = "event"
 
-// The names of events. Each log line has exactly one. [Events] describes them.
+// Names of events. Each log line has exactly one. [Events] describes them.
 var (
 	DaemonStarted   = name("daemon.started")
 	DaemonStopping  = name("daemon.stopping")
@@ -148,6 +148,6 @@ var (
 	LibraryLog    = name("library.log")
 )
 
-// EndedByUs is the reason in a stream.closed line if the daemon closed the stream itself, because it is exiting or
+// EndedByUs is the reason in a stream.closed line if the daemon itself closed the stream, because it is exiting or
 // re-registering.
 const EndedByUs = "ended by us"

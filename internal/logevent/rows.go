@@ -1,6 +1,6 @@
 package logevent
 
-// part is a group of events that has its own table in the documentation.
+// part is a group of events with its own table in the documentation.
 type part struct {
 	title string
 	rows  []row

@@ -7,7 +7,7 @@ import (
 )
 
 // Transition counts a change in a device's health. old is "" for a new device, and new is "" for a removed one. If the
-// health got worse, reason is the worst reason, NAME or NAME=VALUE. Otherwise it is "".
+// health got worse, reason is the worst reason, NAME or NAME=VALUE; otherwise, it is "".
 func (m *Metrics) Transition(old, new, reason string) {
 	if old == "" {
 		old = absent
@@ -23,13 +23,13 @@ func (m *Metrics) IdentityChange(attribute string) {
 	m.identityChanges.WithLabelValues(attribute).Inc()
 }
 
-// Hint counts a hint by its source.
+// Hint counts a hint by source.
 func (m *Metrics) Hint(source string) { m.hints.WithLabelValues(m.hintSources.of(source)).Inc() }
 
 // ScanDone counts a successful read of a card.
 func (m *Metrics) ScanDone(took time.Duration) { m.scan(ok, took) }
 
-// ScanGone counts a read that didn't find a card.
+// ScanGone counts a read that didn't find the card.
 func (m *Metrics) ScanGone(took time.Duration) { m.scan(gone, took) }
 
 // ScanFailed counts a read that failed.
@@ -38,7 +38,7 @@ func (m *Metrics) ScanFailed(took time.Duration) { m.scan(failed, took) }
 // ScanTimeout counts a read that took longer than the read timeout.
 func (m *Metrics) ScanTimeout(after time.Duration) { m.scan(timeout, after) }
 
-// ScanStarved counts a read that failed because the daemon was out of descriptors or memory.
+// ScanStarved counts a read that failed because the daemon was out of file descriptors or memory.
 func (m *Metrics) ScanStarved(took time.Duration) { m.scan(starved, took) }
 
 func (m *Metrics) scan(result string, took time.Duration) {
@@ -49,7 +49,7 @@ func (m *Metrics) scan(result string, took time.Duration) {
 // Listing counts a listing of all cards.
 func (m *Metrics) Listing(err error) { m.listings.WithLabelValues(result(err == nil, failed)).Inc() }
 
-// ListingStarved counts a failure to list all cards because the daemon was out of descriptors or memory.
+// ListingStarved counts a failure to list all cards because the daemon was out of file descriptors or memory.
 func (m *Metrics) ListingStarved() { m.listings.WithLabelValues(starved).Inc() }
 
 // CardsUnreadable sets the number of cards whose last read failed or is overdue.
@@ -60,18 +60,18 @@ func (m *Metrics) HoldersSource(source string, err error) {
 	m.holders.WithLabelValues(source).Set(number(err == nil))
 }
 
-// APIEvent counts a Kubernetes Event by its result: sent, failed or dropped.
+// APIEvent counts a Kubernetes Event by result: sent, failed or dropped.
 func (m *Metrics) APIEvent(result string) { m.apiEvents.WithLabelValues(result).Inc() }
 
 // APIFailed counts a request to the API server that failed and will be retried.
 func (m *Metrics) APIFailed() { m.apiFailures.Inc() }
 
-// ConfigReload counts a reload of the settings files by whether they were applied or rejected.
+// ConfigReload counts a reload of the settings files, by whether they were applied or rejected.
 func (m *Metrics) ConfigReload(applied bool) {
 	m.configReloads.WithLabelValues(result(applied, refused)).Inc()
 }
 
-// LogDropped counts a dropped log line by the name of its level.
+// LogDropped counts a dropped log line by level name.
 func (m *Metrics) LogDropped(level string) { m.logDropped.WithLabelValues(level).Inc() }
 
 // ResourceOffered creates a resource's counters, starting at 0, unless they already exist.
@@ -96,7 +96,7 @@ func (m *Metrics) ResourceRetired(resource string) {
 	}
 }
 
-// ListSent counts a list that was sent on a stream, or a publication of slices. If known is true, it also observes
+// ListSent counts a list that was sent on a stream, or slices that were published. If known is true, it also observes
 // sinceHint, the time since the hint that led to the list.
 func (m *Metrics) ListSent(resource string, sinceHint time.Duration, known bool) {
 	m.listsSent.WithLabelValues(resource).Inc()
@@ -111,7 +111,7 @@ func (m *Metrics) StreamOpened(resource string) { m.streamsOpened.WithLabelValue
 // Registered counts a registration that the kubelet has accepted.
 func (m *Metrics) Registered(resource string) { m.registrations.WithLabelValues(resource, ok).Inc() }
 
-// RegistrationFailed counts a registration that failed, or that the kubelet didn't follow by opening a stream.
+// RegistrationFailed counts a registration that failed, or after which the kubelet didn't open a stream.
 func (m *Metrics) RegistrationFailed(resource string) {
 	m.registrations.WithLabelValues(resource, failed).Inc()
 }
@@ -129,7 +129,7 @@ func (m *Metrics) KubeletRestarted(resource string) {
 // SlicesFailed counts a failed attempt to write slices.
 func (m *Metrics) SlicesFailed() { m.slicesFailed.Inc() }
 
-// AllocateServed counts a served Allocate call or a prepared claim, and adds up the devices.
+// AllocateServed counts a served Allocate call or a prepared claim, and its devices.
 func (m *Metrics) AllocateServed(resource string, devices int) {
 	m.allocations.WithLabelValues(resource, served).Inc()
 	m.allocatedDevices.WithLabelValues(resource).Add(float64(devices))
@@ -151,7 +151,7 @@ func (m *Metrics) UEvent(subsystem, action []byte) {
 	m.uevents.WithLabelValues(m.subsystems.of(string(subsystem)), actionOf(string(action))).Inc()
 }
 
-// UEventIgnored counts a uevent that doesn't concern a card. Such uevents are frequent, so it doesn't allocate.
+// UEventIgnored counts a uevent that doesn't concern a card. It doesn't allocate, because such uevents are frequent.
 func (m *Metrics) UEventIgnored() { m.ueventsIgnored.Inc() }
 
 // UEventForged counts a uevent that didn't come from the kernel.
@@ -169,7 +169,7 @@ func (m *Metrics) InotifyEvent(source string) { m.inotifyEvents.WithLabelValues(
 // InotifyLost counts an overflow of an inotify queue. source is nodes or tree.
 func (m *Metrics) InotifyLost(source string) { m.inotifyOverflows.WithLabelValues(source).Inc() }
 
-// Source records whether a source of hints is open. source is uevent, nodes or tree.
+// Source records whether an event source is open. source is uevent, nodes or tree.
 func (m *Metrics) Source(source string, up bool) {
 	m.sourceUp.WithLabelValues(source).Set(number(up))
 	if source != "uevent" { // start at 0, so that the first loss is an increase

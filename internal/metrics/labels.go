@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// The values of labels.
+// Label values.
 const (
 	ok        = "ok"
 	failed    = "failed"
@@ -21,10 +21,10 @@ const (
 	other     = "other"
 )
 
-// healths lists the values of the health label. Every device and every resource has one series per value.
+// healths lists the values of the health label. Each device and each resource has one series per value.
 var healths = []string{"healthy", "degraded", "unhealthy"}
 
-// The maximum number of values of labels whose values come from outside.
+// The maximum number of values for labels whose values come from outside.
 const (
 	mostReasons     = 100 // the health table has 34 names, and the inventory 18
 	mostSubsystems  = 16
@@ -39,7 +39,7 @@ func result(isOK bool, otherwise string) string {
 	return otherwise
 }
 
-// few limits how many values a label can have. It keeps the first ones, and turns any further ones into "other".
+// few limits how many values a label can have. It keeps the first ones and turns all others into "other".
 type few struct {
 	most  int
 	mu    sync.Mutex
@@ -78,5 +78,5 @@ func nameOf(reason string) string {
 	return clean(name)
 }
 
-// clean returns a copy of value that is valid UTF-8, as Prometheus requires of label values.
+// clean returns a copy of value that is valid UTF-8, which Prometheus requires for label values.
 func clean(value string) string { return strings.ToValidUTF8(strings.Clone(value), "\ufffd") }

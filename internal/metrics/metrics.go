@@ -20,7 +20,7 @@ type Metrics struct {
 	state      atomic.Pointer[State]
 	waitsFor   atomic.Pointer[func() string]
 
-	// Gauges whose values [Metrics.Collect] reads from the state at each scrape.
+	// Gauges whose values [Metrics.Collect] gets from the state at each scrape.
 	ownerWaiting, modeInfo, configInfo, devices, deviceHealth, deviceReason, deviceInfo, tombstones now
 	streams, resourceReady, snapshotVersion                                                         now
 	holder, holdersOmitted                                                                          now
@@ -68,7 +68,7 @@ type Metrics struct {
 }
 
 // New returns metrics with their own registry. It declares every metric, in the order of the table in docs/metrics.md,
-// which is generated from the descriptors.
+// which is generated from the metrics' descriptors.
 func New(version string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
@@ -220,8 +220,8 @@ func New(version string) *Metrics {
 		"Log lines that were dropped because they weren't read or couldn't be written, by level.",
 		"level")
 
-	// Counters whose label values are known in advance start at 0, because Prometheus misses the first event of a
-	// series that starts at 1.
+	// Counters whose label values are known in advance start at 0, because if a series starts at 1, Prometheus misses
+	// the first event.
 	for counters, labels := range map[*prometheus.CounterVec][]string{
 		m.scans: {ok, gone, failed, timeout, starved}, m.listings: {ok, failed, starved},
 		m.apiEvents: {sent, failed, dropped}, m.configReloads: {ok, refused},
@@ -236,8 +236,8 @@ func New(version string) *Metrics {
 	return m
 }
 
-// AddDriver adds the metrics that only the DRA driver has. claims returns the number of prepared claims. It must be
-// safe for concurrent use and must not block. In the driver's other metrics, name is the value of the resource label.
+// AddDriver adds the metrics that only the DRA driver has. claims returns the number of prepared claims; it must be
+// safe for concurrent use and must not block. name is the value of the resource label in the driver's other metrics.
 // AddDriver must be called at most once.
 func (m *Metrics) AddDriver(name string, claims func() int) {
 	m.registry.MustRegister(m.slicesFailed, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -263,8 +263,8 @@ func (m *Metrics) now(name, help string, labels ...string) now {
 	return add(m, now{prometheus.NewDesc(name, help, labels, nil)})
 }
 
-// histogram returns a histogram with the given classic buckets, in seconds, and with native buckets. A native bucket's
-// upper bound is at most 10 % above its lower bound, unless that would take more than 100 buckets.
+// histogram returns a histogram that has both the given classic buckets, in seconds, and native ones. Native buckets
+// are at most 10% wide, unless that would take more than 100 of them.
 func (m *Metrics) histogram(name, help string, buckets ...float64) prometheus.Histogram {
 	return add(m, prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: name, Help: help, Buckets: buckets,
@@ -312,19 +312,19 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// Follow sets the functions from which the state is read.
+// Follow sets the functions that return the state.
 func (m *Metrics) Follow(s State) { m.state.Store(&s) }
 
 // FollowOwner sets the function that returns why the daemon is waiting for another daemon on the node, or "" if it
 // isn't waiting. The function must be safe for concurrent use and must not block.
 func (m *Metrics) FollowOwner(waitsFor func() string) { m.waitsFor.Store(&waitsFor) }
 
-// maxScrapes limits the number of concurrent scrapes, because each needs memory for the whole page.
+// maxScrapes limits the number of concurrent scrapes, because each takes up memory for the whole page.
 const maxScrapes = 4
 
-// Handler returns the handler for the metrics page. It serves text, or protobuf if the client accepts it. Only protobuf
-// includes native histograms. The page isn't compressed: it is only about 40 KB for 32 ports, and gzip would need 2 MiB
-// of memory.
+// Handler returns the handler for the metrics page. It serves text or, if the client accepts it, protobuf, which is the
+// only format that includes native histograms. The page isn't compressed, because it is only about 40 KB for 32 ports,
+// and gzip would take 2 MiB of memory.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		Registry:            m.registry, // counts errors while gathering

@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// State holds the functions that return the values of gauges. They are called at each scrape, so they must be safe for
+// State holds the functions that return the gauges' values. They are called at each scrape, so they must be safe for
 // concurrent use and must not block.
 type State struct {
 	// Mode returns the current mode.
@@ -19,15 +19,15 @@ type State struct {
 	Config func() string
 	// Devices returns the newest list of devices and its version, which is 0 until there is a list.
 	Devices func() (version uint64, devices []Device)
-	// Holders returns the containers that hold devices, sorted. It may be nil, which means no series.
+	// Holders returns the containers that hold devices, sorted. It may be nil, in which case there are no series.
 	Holders func() []Holder
 	// Resources returns the resources that are advertised to the kubelet.
 	Resources func() []Resource
-	// Cards returns the cards in the ledger. It may be nil, which means no series.
+	// Cards returns the cards in the ledger. It may be nil, in which case there are no series.
 	Cards func() []Card
-	// Sensors returns the cards' sensor readings. It may be nil, which means no series.
+	// Sensors returns the cards' sensor readings. It may be nil, in which case there are no series.
 	Sensors func() []CardSensors
-	// Versions returns the cards' versions. It may be nil, which means no series.
+	// Versions returns the cards' versions. It may be nil, in which case there are no series.
 	Versions func() []CardVersions
 }
 
@@ -41,15 +41,15 @@ type CardSensors struct {
 	Correctable map[string]uint64 // PCIe errors by type
 }
 
-// CardVersions contains a card's versions. A version that isn't known is "".
+// CardVersions contains a card's versions, or "" for those that aren't known.
 type CardVersions struct {
 	Card        string // see [Card]
-	BitstreamID string // of the card's static region
+	BitstreamID string // ID of the card's static region
 	sensors.Firmware
 	Shell string // for a card that uses XRT
 }
 
-// Card is a card in the ledger. The counts start when the daemon starts.
+// Card is a card in the ledger. The counts are since the daemon started.
 type Card struct {
 	Address                 string
 	HealthChanges, Removals int
@@ -65,7 +65,7 @@ type Device struct {
 	Resource  string   // "" if it isn't advertised
 	Health    string   // healthy, degraded or unhealthy
 	Reasons   []string // NAME or NAME=VALUE
-	Tombstone string   // its first reason for which [inventory.Reason.Tombstone] is true; "" if there is none
+	Tombstone string   // the first reason for which [inventory.Reason.Tombstone] is true; "" if there is none
 	AFU       string
 	Interface string
 	NUMANode  int // -1: none
@@ -81,7 +81,7 @@ const maxHolders = 1024
 type Resource struct {
 	Name    string
 	Streams int  // number of open streams
-	Ready   bool // registered with an open stream, or without devices
+	Ready   bool // registered and has an open stream, or has no devices
 }
 
 // now is a gauge whose value is computed from the state at each scrape.
@@ -122,7 +122,7 @@ func (m *Metrics) collectState(s *State, to chan<- prometheus.Metric) {
 		if d.Tombstone != "" {
 			byTombstone[[2]string{resource, d.Tombstone}]++
 		}
-		if d.PCI != "" { // units without a slot are interchangeable, so they are only counted
+		if d.PCI != "" { // units without a slot are interchangeable, so just count them
 			for _, h := range healths {
 				show(m.deviceHealth, number(d.Health == h), d.ID, d.PCI, d.Family, resource, h)
 			}

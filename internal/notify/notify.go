@@ -13,7 +13,7 @@ import (
 // Instance is one inotify instance.
 type Instance struct {
 	fs      *fsnotify.Watcher
-	failed  chan error // has room for one error, because receivers don't treat a second one differently
+	failed  chan error // has room for one error, because a second one wouldn't make any difference to receivers
 	running sync.WaitGroup
 }
 
@@ -30,8 +30,8 @@ func Open() (*Instance, error) {
 
 func (n *Instance) takeErrors() {
 	for err := range n.fs.Errors {
-		// fsnotify removes the watch on a directory that was moved. If the directory was deleted, the kernel has
-		// already removed the watch.
+		// fsnotify removes the watch on a directory that was moved. If the directory has been deleted since, the kernel
+		// has already removed the watch.
 		if errors.Is(err, syscall.EINVAL) {
 			continue
 		}

@@ -33,8 +33,8 @@ func ReadFile(dir *os.Root, name string, limit int64) ([]byte, error) {
 	return text, nil
 }
 
-// DecodeJSON decodes a file's content into to. It returns an error if there are unknown fields, or text after the JSON
-// value.
+// DecodeJSON decodes a file's content into to. It returns an error if there are unknown fields or if there is text
+// after the JSON value.
 func DecodeJSON(text []byte, to any) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
@@ -52,8 +52,8 @@ const newSuffix = ".new"
 
 // ReplaceFile atomically replaces the named file in dir with a file that contains text and has mode 0600. After a
 // crash, either the old file or the new one exists. ReplaceFile also overwrites a temporary file left behind by a
-// killed process, so the caller must hold a lock against other writers. replaced reports whether the file was replaced.
-// If it was replaced but err isn't nil, a power loss may bring back the old file.
+// process that was killed, so the caller must hold a lock against other writers. replaced reports whether the file was
+// replaced. If it was but err is non-nil, a power loss may bring back the old file.
 func ReplaceFile(dir *os.Root, name string, text []byte) (replaced bool, err error) {
 	next := name + newSuffix
 	if err = fill(dir, next, text); err != nil {
@@ -68,7 +68,7 @@ func ReplaceFile(dir *os.Root, name string, text []byte) (replaced bool, err err
 	return true, SyncDir(dir)
 }
 
-// RemoveFile removes the named file from dir, if it exists. After an error, the file may still exist.
+// RemoveFile removes the named file from dir, if it exists. If there is an error, the file may still exist.
 func RemoveFile(dir *os.Root, name string) error {
 	switch err := dir.Remove(name); {
 	case errors.Is(err, fs.ErrNotExist):

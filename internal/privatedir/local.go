@@ -11,7 +11,7 @@ import (
 )
 
 // Within calls f and returns its error. If f hasn't returned within limit or before ctx is done, because the file
-// system hangs, Within gives up and returns an error of its own, and f keeps running in its goroutine.
+// system hangs, Within gives up and returns its own error, and f keeps running in its goroutine.
 func Within(ctx context.Context, limit time.Duration, f func() error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s: the file system hangs", limit))
 	defer cancel()
@@ -25,8 +25,8 @@ func Within(ctx context.Context, limit time.Duration, f func() error) error {
 	}
 }
 
-// Turns calls functions as [Within] does, but only one at a time, so that a hanging file system ties up just one
-// goroutine and its thread. Create it with [NewTurns].
+// Turns calls functions the same way [Within] does, but only one at a time, so that a hanging file system ties up just
+// one goroutine and its thread. Create it with [NewTurns].
 type Turns struct {
 	path  string                        // for errors
 	turn  chan struct{}                 // full while a function is running
@@ -38,8 +38,8 @@ type Turns struct {
 func NewTurns(path string) *Turns { return &Turns{path: path, turn: make(chan struct{}, 1)} }
 
 // Within waits for its turn, calls f and returns f's error. If that takes longer than limit, or ctx is done first,
-// Within returns an error of its own and cancels f's context, but f keeps running in its goroutine until it returns. If
-// f exceeded the limit, all further calls fail immediately until f has returned.
+// Within returns its own error and cancels f's context, but f keeps running in its goroutine until it returns. If f
+// exceeded the limit, all further calls fail immediately until f has returned.
 func (t *Turns) Within(ctx context.Context, limit time.Duration, f func(context.Context) error) error {
 	if hangs := t.hangs.Load(); hangs != nil {
 		select {
@@ -80,9 +80,9 @@ func (t *Turns) Within(ctx context.Context, limit time.Duration, f func(context.
 
 func (t *Turns) noAnswer() error { return fmt.Errorf("%s: no answer: the file system hangs", t.path) }
 
-// shared maps the statfs(2) numbers of file systems that several machines can use at once to their names. The numbers
-// come from include/uapi/linux/magic.h, the file systems' sources, and coreutils' src/stat.c. FUSE isn't included,
-// because many FUSE file systems are local.
+// shared maps statfs(2) numbers to names, for file systems that several machines can use at once. The numbers come from
+// include/uapi/linux/magic.h, the file systems' sources, and coreutils' src/stat.c. FUSE isn't included, because many
+// FUSE file systems are local.
 var shared = map[uint32]string{
 	0x6969: "nfs", 0x517B: "smb", 0xFF534D42: "cifs", 0xFE534D42: "smb3", 0x00C36400: "ceph", 0x5346414F: "afs", 0x6B414653: "afs",
 	0x73757245: "coda", 0x564C: "ncpfs", 0x01021997: "9p", 0x0BD00BD0: "lustre", 0x47504653: "gpfs", 0x19830326: "beegfs",

@@ -16,10 +16,10 @@ type Lock struct {
 	file *os.File
 }
 
-// AcquireLock blocks until this process holds the exclusive lock, or ctx is done. The lock is a flock on the named
-// file, which is created if it doesn't exist. dir must come from [OpenDir], because any user who can open the file
-// could hold the lock forever. The lock ends when it is released or the process exits. (A child process that inherited
-// the descriptor would keep the lock, but Go opens files with O_CLOEXEC.)
+// AcquireLock waits until this process holds the exclusive lock, or ctx is done. The lock is a flock on the named file,
+// which is created if it doesn't exist. dir must come from [OpenDir], because any user who can open the file could hold
+// the lock forever. The lock ends when it is released or the process exits. (A child process that inherited the file
+// descriptor would keep the lock, but Go opens files with O_CLOEXEC.)
 func AcquireLock(ctx context.Context, dir *os.Root, name string) (*Lock, error) {
 	// Poll, because canceling ctx wouldn't interrupt a blocking flock.
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -41,7 +41,7 @@ func AcquireLock(ctx context.Context, dir *os.Root, name string) (*Lock, error) 
 // Kind is a kind of lock.
 type Kind int
 
-// The kinds of locks.
+// Kinds of locks.
 const (
 	Exclusive Kind = syscall.LOCK_EX // no other process has a lock on the file
 	Shared    Kind = syscall.LOCK_SH // other processes may also have shared locks on the file
@@ -62,7 +62,7 @@ func TryLock(dir *os.Root, name string, kind Kind) (*Lock, error) {
 		file, err = OpenFile(dir, name, os.O_RDONLY)
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrReplaced) {
-		return nil, nil // the file was removed or replaced
+		return nil, nil // the file has been removed or replaced
 	}
 	if err != nil {
 		return nil, err

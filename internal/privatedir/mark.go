@@ -11,10 +11,10 @@ const (
 	setLock = 37 // F_OFD_SETLK
 )
 
-// Mark is a number, between 1 and 2^62, that a holder of a shared lock attaches to the lock and that the other holders
-// can query. It is stored as a record lock on the open file (F_OFD_SETLK in fcntl(2)), on the byte at this offset. So
-// it doesn't need any disk space, and disappears together with the lock, even if the process is killed. On local file
-// systems, it doesn't interact with a flock on the same file.
+// Mark is a number between 1 and 2^62 that a holder of a shared lock attaches to the lock and that other holders can
+// query. It is stored as a record lock on the open file (F_OFD_SETLK in fcntl(2)), on the byte at that offset. So it
+// doesn't take up any disk space, and disappears along with the lock, even if the process is killed. On local file
+// systems, it doesn't interfere with a flock on the same file.
 type Mark int64
 
 // Mark attaches a mark to the lock.
@@ -30,8 +30,8 @@ func (l *Lock) KeepMark(m Mark) error {
 	return errors.Join(below, above)
 }
 
-// Marked reports whether any other holder of the lock has attached the mark m (same), and whether any has attached a
-// different mark (other).
+// Marked reports whether any other holder of the lock has attached m (same), and whether any has attached a different
+// mark (other).
 func (l *Lock) Marked(m Mark) (same, other bool, err error) {
 	same, err = l.record(getLock, syscall.F_WRLCK, int64(m), 1)
 	below, err2 := l.record(getLock, syscall.F_WRLCK, 0, int64(m))
@@ -49,9 +49,9 @@ func (l *Lock) record(command int, kind int16, start, length int64) (found bool,
 	return r.Type != syscall.F_UNLCK, nil
 }
 
-// Sole reports whether this process is the only one with a lock on the file. The lock must be shared. flock(2) releases
-// it for a moment, so the caller must make sure that no other process takes an exclusive lock during that time. After
-// an error, the lock may be lost.
+// Sole reports whether this process is the only one that has a lock on the file. The lock must be shared. flock(2)
+// briefly releases it, so the caller must make sure that no other process acquires an exclusive lock in the meantime.
+// If there is an error, the lock may be lost.
 func (l *Lock) Sole() (bool, error) {
 	err := syscall.Flock(int(l.file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	sole := err == nil

@@ -11,10 +11,10 @@ import (
 	"syscall"
 )
 
-// OpenDir opens the directory at path, and makes sure that only the effective user can modify it, and that only that
-// user and root can make the path lead elsewhere. To do so, it descends from the root directory and checks each
-// directory after opening it: its owner must be that user or root, and others may be able to write to it only if it has
-// the sticky bit. OpenDir follows links if they also belong to that user or root (on systems that use ostree, /srv is a
+// OpenDir opens the directory at path, making sure that only the effective user can modify it and that only that user
+// and root can make the path lead elsewhere. To do so, it descends from the root directory and checks each directory
+// after opening it: the owner must be that user or root, and others must not be able to write to it unless it has the
+// sticky bit. OpenDir follows links if they also belong to that user or root (on systems that use ostree, /srv is a
 // link). If create is true, it creates missing directories.
 //
 // ACLs don't need a separate check, because the group bits of a file's mode are the mask of its ACL.
@@ -84,7 +84,7 @@ type descent []*os.Root
 
 func (d descent) here() *os.Root { return d[len(d)-1] }
 
-// close closes all directories except the first keep ones.
+// close closes all directories except for the first keep ones.
 func (d *descent) close(keep int) {
 	for _, dir := range (*d)[keep:] {
 		dir.Close()
@@ -125,7 +125,7 @@ func elements(path string) []string {
 	return slices.DeleteFunc(strings.Split(path, "/"), func(name string) bool { return name == "" || name == "." })
 }
 
-// OpenSub opens the named directory in dir, and checks that only the effective user can modify it. It rejects links.
+// OpenSub opens the named directory in dir, checking that only the effective user can modify it. It rejects links.
 func OpenSub(dir *os.Root, name string) (*os.Root, error) {
 	info, err := dir.Lstat(name)
 	if err != nil {
@@ -162,7 +162,7 @@ func enter(dir *os.Root, name string, info fs.FileInfo, check func(string, fs.Fi
 	return sub, nil
 }
 
-// OpenFile opens the named regular file in dir. Both before and after opening the file, it checks that only the
+// OpenFile opens the named regular file in dir. Both before and after opening it, OpenFile checks that only the
 // effective user can modify it. It rejects links, FIFOs and devices.
 func OpenFile(dir *os.Root, name string, flag int) (*os.File, error) {
 	path := filepath.Join(dir.Name(), name)
@@ -222,8 +222,8 @@ func checkOwn(path string, info fs.FileInfo) error {
 }
 
 // checkParent is like checkOwn, but for a directory above the one to open. Such a directory may also belong to root.
-// Other users may be able to write to it if it has the sticky bit, because then they can't rename or remove files that
-// aren't theirs.
+// Other users may be able to write to it as long as it has the sticky bit, which keeps them from renaming or removing
+// files that aren't theirs.
 func checkParent(path string, info fs.FileInfo) error {
 	if err := checkOwner(path, info, 0, os.Geteuid()); err != nil {
 		return err
@@ -253,8 +253,8 @@ func (e *OwnerError) Error() string {
 	return fmt.Sprintf("%s: found owner uid %d, want %d: chown -h %[3]d %[1]s", e.Path, e.UID, e.Want)
 }
 
-// PathError returns err with path in place of the path that err contains. Errors from [os.Root] contain only the last
-// element of a path.
+// PathError returns err with the path that it contains replaced by path, because errors from [os.Root] only contain the
+// last element of a path.
 func PathError(path string, err error) error {
 	if inner := (*fs.PathError)(nil); errors.As(err, &inner) {
 		err = inner.Err

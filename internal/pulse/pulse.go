@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Patience is how long a piece of work may take before its goroutine counts as stuck. The daemon's work takes less than
+// Patience is how long a piece of work can take before its goroutine counts as stuck. The daemon's work takes less than
 // a millisecond, or a few seconds if the whole machine stalls. Ten seconds is also the period of the chart's liveness
-// probe, which restarts the daemon after six consecutive failures.
+// probe, which restarts the daemon after six failures in a row.
 const Patience = 10 * time.Second
 
 // Pulse is the state of one goroutine. Only that goroutine calls Work and Rest. Create it with [New].
@@ -18,11 +18,11 @@ type Pulse struct {
 	busy     atomic.Int64 // when the work began, in nanoseconds after made; 0 if the goroutine is waiting
 }
 
-// New returns the Pulse of a waiting goroutine. The goroutine counts as stuck when a piece of work takes longer than
+// New returns a Pulse for a waiting goroutine. The goroutine counts as stuck when a piece of work takes longer than
 // patience.
 func New(patience time.Duration) *Pulse { return &Pulse{patience: patience, made: time.Now()} }
 
-// Work marks the beginning of work. It has no effect if work is already in progress.
+// Work marks the start of work. It has no effect if work is already in progress.
 func (p *Pulse) Work() { p.WorkSince(time.Now()) }
 
 // WorkSince is like Work, but for work that began at the given time.

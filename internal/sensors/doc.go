@@ -8,15 +8,15 @@
 //	summary := sensors.Summarize(readings)            // the die, the hottest point, the board's power
 //
 // A caller that reads cards repeatedly should keep the lists of sensors for as long as [Chips] returns the same
-// devices, and should rarely read limits.
+// devices, and should only read limits once in a while.
 //
-// [Find] knows the hwmon devices below the card's PCI device (the FME's, the board's BMC's, and XRT's), and the OPAE
-// driver's directories thermal_mgmt and power_mgmt in the FME. [ForSummary] selects the sensors needed for a summary,
-// so that the others, which are the majority on a board, don't have to be read.
+// [Find] knows about the hwmon devices below the card's PCI device (those of the FME, the board's BMC, and XRT), and
+// about the OPAE driver's thermal_mgmt and power_mgmt directories in the FME. [ForSummary] selects the sensors needed
+// for a summary, so that the others, which are the majority on a board, don't have to be read.
 //
-// The package owns no state and doesn't start any goroutines. Find opens only files whose values the driver has in
-// memory, so it doesn't block on a card that doesn't answer. Read and Limits block until the board's controller
-// answers, which may take seconds or forever, so call them from a goroutine that is allowed to block.
+// The package owns no state and doesn't start any goroutines. Find only opens files whose values the driver has in
+// memory, so it doesn't block on a card that doesn't respond. Read and Limits block until the board's controller
+// responds, which may take seconds or forever, so call them from a goroutine that is allowed to block.
 //
 // Labels come from drivers and values from devices, so both are checked. A name must be short, printable UTF-8 and
 // unique among the card's sensors, and a value must be plausible for a card ([ErrValue]). If a sensor currently has no

@@ -14,15 +14,15 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// These limits exceed the needs of any board we know: an N6000 has two hwmon devices with 81 sensors, and the longest
-// label has 46 bytes.
+// These limits are more than enough for any board we know of: an N6000 has two hwmon devices with 81 sensors, and the
+// longest label is 46 bytes long.
 const (
 	mostChips   = 16
 	mostSensors = 256
 	longestName = 64
 )
 
-// An FME's chips.
+// Chips of an FME.
 const (
 	fmeThermal  = "dfl_fme_thermal"
 	fmePower    = "dfl_fme_power"
@@ -30,17 +30,17 @@ const (
 	opaePower   = "power_mgmt"
 )
 
-// Chip is a device that has sensors: a hwmon device or an OPAE directory. Two equal chips are the same device and have
-// the same sensors.
+// Chip is a device that has sensors: a hwmon device or an OPAE directory. If two chips are equal, they are the same
+// device and have the same sensors.
 type Chip struct {
-	name string // "" for a hwmon device, which has a file with its name
+	name string // "" for a hwmon device, whose name is in a file
 	dir  string
-	// inode is dir's inode. sysfs reuses device names, but not inodes.
+	// inode is dir's inode. Device names are reused in sysfs, but inodes aren't.
 	inode uint64
 }
 
-// Find returns the sensors of the card at this PCI address (DDDD:BB:DD.F, as in [sysfs.ParsePCIAddress]), with the same
-// order and errors as [List].
+// Find returns the sensors of the card at this PCI address (DDDD:BB:DD.F, as in [sysfs.ParsePCIAddress]), in the same
+// order and with the same errors as [List].
 func Find(host sysfs.Host, address string) ([]Sensor, error) {
 	chips, err := Chips(host)
 	all, lerr := List(chips[address])
@@ -97,9 +97,9 @@ func Chips(host sysfs.Host) (chips map[string][]Chip, err error) {
 	return chips, err
 }
 
-// List returns the sensors of a card's chips, sorted by chip, kind and name. It doesn't open files whose driver would
-// access the card. If something can't be read, or the card has more chips or sensors than any board we know, List
-// returns an error and the sensors it has found.
+// List returns the sensors of a card's chips, sorted by chip, kind and name. It doesn't open files for which the driver
+// would access the card. If something can't be read, or the card has more chips or sensors than any board we know of,
+// List returns an error and the sensors that it has found.
 func List(chips []Chip) (all []Sensor, err error) {
 	if more := len(chips); more > mostChips {
 		err = fmt.Errorf("%s: found %d devices with sensors, want at most %d", chips[0].dir, more, mostChips)
@@ -175,7 +175,7 @@ func (c *Chip) sensors() ([]Sensor, error) {
 		labels[string(kind)+s.Name]++
 		found = append(found, s)
 	}
-	for i := range found { // a label shared by several sensors isn't used as any sensor's name
+	for i := range found { // a label that several sensors share isn't used as a name
 		if s := &found[i]; labels[string(s.Kind)+s.Name] > 1 {
 			s.Name = strings.TrimSuffix(filepath.Base(s.input), "_input")
 		}
@@ -183,7 +183,7 @@ func (c *Chip) sensors() ([]Sensor, error) {
 	return found, err
 }
 
-// opae returns the sensor in an OPAE directory. Its value is in the file named input.
+// opae returns the sensor in an OPAE directory, whose value is in the file named input.
 func opae(dir string, kind Kind, input string, there map[string]bool) []Sensor {
 	if !there[input] {
 		return nil

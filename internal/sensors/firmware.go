@@ -11,7 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Firmware contains the versions reported by a board's controller. A version that isn't known is "".
+// Firmware contains the versions reported by a board's controller, or "" for those that aren't known.
 type Firmware struct {
 	BMC   string // the controller's firmware, as printed by fpgainfo: 1.4.0, or D.2.0.20
 	Build string // the controller's own FPGA, in the same format
@@ -60,7 +60,7 @@ func ReadFirmware(chips []Chip) (f Firmware, err error) {
 // ParseFirmware parses a version of the board's controller: 0x and up to 32 bits in hexadecimal, with eight bits each
 // for the board's revision, the major and minor version, and the patch. It returns the version in fpgainfo's format,
 // which includes the revision only if it is a letter. If all bits are ones, which means that the controller doesn't
-// answer or has no firmware, ParseFirmware returns "".
+// respond or has no firmware, ParseFirmware returns "".
 func ParseFirmware(s string) (string, error) {
 	v, err := sysfs.ParseMask(s)
 	if err == nil && v > math.MaxUint32 {

@@ -15,7 +15,7 @@ import (
 // Kind is the quantity that a sensor measures.
 type Kind string
 
-// The kinds, with the names that metrics and JSON use.
+// Kinds of sensors, as they are called in metrics and JSON.
 const (
 	Temperature Kind = "temperature" // in °C
 	Power       Kind = "power"       // in W
@@ -23,12 +23,12 @@ const (
 	Current     Kind = "current"     // in A
 )
 
-// kinds describes each kind. The ranges are far wider than the values of real cards. Their purpose is to catch a card
-// that doesn't answer, whose registers read as all ones.
+// kinds describes each kind. The ranges are far wider than those of real cards; their purpose is to catch cards that
+// don't respond, whose registers read as all ones.
 var kinds = map[Kind]struct {
 	unit       string
 	prefix     string  // of hwmon's file names
-	scale      float64 // how many hwmon units make one of ours
+	scale      float64 // how many hwmon units make up one of ours
 	least, max float64
 }{
 	Temperature: {"°C", "temp", 1e3, -100, 300},
@@ -44,23 +44,23 @@ var (
 	// ErrNoValue means that a sensor currently has no value, because it belongs to a module that isn't plugged in
 	// (ENODATA in drivers/hwmon/intel-m10-bmc-hwmon.c).
 	ErrNoValue = errors.New("no value")
-	// ErrValue means that the value read can't be a sensor's.
+	// ErrValue means that the value can't have come from a sensor.
 	ErrValue = errors.New("not a value of a sensor")
 )
 
-// Sensor is one of a card's sensors. No two sensors of a card have the same chip, kind and name.
+// Sensor is one of a card's sensors. No two of them have the same chip, kind and name.
 type Sensor struct {
 	Chip string // name of the hwmon device, such as n6000bmc_hwmon, or of the OPAE directory, thermal_mgmt or power_mgmt
-	Name string // the driver's label, such as "FPGA Core Temperature", or, without a label, the prefix of its file names, such as temp1
+	Name string // the driver's label, such as "FPGA Core Temperature", or else the prefix of its files, such as temp1
 	Kind Kind
 
 	input             string // path of the value file
-	warning, critical bool   // whether there is a file for this limit
-	opae              bool   // whether its files are in an OPAE directory
+	warning, critical bool   // there is a file for this limit
+	opae              bool   // its files are in an OPAE directory
 }
 
-// Limits contains a sensor's limits, in the unit of its values. A limit that the sensor doesn't have is 0. Drivers also
-// report 0 for a limit that hasn't been set.
+// Limits contains a sensor's limits, in the same unit as its values. A limit that the sensor doesn't have is 0. Drivers
+// also report 0 for limits that haven't been set.
 type Limits struct {
 	Max  float64 `json:"max,omitempty" yaml:"max,omitempty"`   // at this value, the board throttles the card or warns
 	Crit float64 `json:"crit,omitempty" yaml:"crit,omitempty"` // at this value, the board throttles the card further or shuts it down
@@ -74,7 +74,7 @@ func (l Limits) Least() float64 {
 	return l.Crit
 }
 
-// Reading is the value read from one sensor, or an entry in a summary. Programs rely on its keys.
+// Reading is a value that was read from a sensor, or an entry in a summary. Programs rely on its keys.
 type Reading struct {
 	Chip   string  `json:"chip" yaml:"chip"` // "" in a summary
 	Name   string  `json:"sensor" yaml:"sensor"`
@@ -92,7 +92,7 @@ func (s *Sensor) Read() (float64, error) {
 		return 0, err
 	case s.Chip == n6000BMC && s.Kind == Power && v < 1:
 		return math.Round(v*1e6) / 1e3, nil
-	case s.isDie() && v == 0: // the FME of an N6000, where only the board's controller measures the die
+	case s.isDie() && v == 0: // an N6000's FME; there, only the board's controller measures the die
 		return 0, fmt.Errorf("%s: %w", s.input, ErrNoValue)
 	case s.isDie() && v == allOnes:
 		return 0, fmt.Errorf("%s: found 127 °C, which is what a card reports that does not answer: %w", s.input, ErrValue)
@@ -101,7 +101,7 @@ func (s *Sensor) Read() (float64, error) {
 }
 
 const (
-	// n6000BMC is the chip of the N6000's board controller. Before Linux 6.10, its driver reports the power in mW
+	// n6000BMC is the chip for the N6000's board controller. Before Linux 6.10, its driver reported the power in mW
 	// instead of µW (hwmon: (intel-m10-bmc-hwmon) Fix multiplier for N6000 board power sensor). Such a board draws tens
 	// of watts.
 	n6000BMC = "n6000bmc_hwmon"
@@ -110,14 +110,14 @@ const (
 	allOnes = 127
 )
 
-// isDie reports whether s is an FME's sensor for the temperature of the FPGA die.
+// isDie reports whether s is an FME's sensor for the FPGA die's temperature.
 func (s *Sensor) isDie() bool {
 	chip, _, _ := strings.Cut(s.Chip, "-")
 	return chip == fmeThermal || chip == opaeThermal
 }
 
-// Limits reads the limits. It returns the same errors as Read, but a limit that the driver doesn't provide isn't an
-// error.
+// Limits reads the limits. It returns the same errors as Read, except that it isn't an error if the driver doesn't
+// provide a limit.
 func (s *Sensor) Limits() (l Limits, err error) {
 	most, crit := strings.TrimSuffix(s.input, "input")+"max", strings.TrimSuffix(s.input, "input")+"crit"
 	if s.opae {

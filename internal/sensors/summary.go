@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// The names of a summary's readings. These readings have no chip, so that a metric's labels don't change when a
+// Names of the readings in a summary. These readings have no chip, so that a metric's labels don't change when a
 // different sensor becomes the hottest one.
 const (
 	Die     = "die"     // FPGA temperature; the highest if there are several
@@ -13,8 +13,8 @@ const (
 	Board   = "board"   // board power
 )
 
-// dies identifies the sensors for the FPGA's temperature, best source first. The board controller's sensors are
-// preferred to the FME's, because not all boards have the latter: an N6000's FME reports 0 °C. The labels come from
+// dies identifies the sensors for the FPGA's temperature, best source first. The board controller's sensors come before
+// the FME's, because not all boards have the latter; an N6000's FME reports 0 °C. The labels come from
 // drivers/hwmon/intel-m10-bmc-hwmon.c and from XRT.
 var dies = []func(chip, name string) bool{
 	named(`^FPGA Die Temperature$`),                     // N3000
@@ -36,7 +36,7 @@ func named(pattern string) func(chip, name string) bool {
 	return func(_, name string) bool { return expression.MatchString(name) }
 }
 
-// ForSummary returns the sensors that a card's summary needs, in their original order: all temperatures and the board's
+// ForSummary returns the sensors needed for a card's summary, in their original order: all temperatures and the board's
 // power.
 func ForSummary(all []Sensor) []Sensor {
 	power := -1
@@ -54,10 +54,10 @@ func ForSummary(all []Sensor) []Sensor {
 	return needed
 }
 
-// Summarize returns a card's [Die], [Hottest] and [Board] readings, in this order, except those that the card doesn't
+// Summarize returns a card's [Die], [Hottest] and [Board] readings, in this order, omitting those that the card doesn't
 // have. Their Chip is "".
 //
-// The hottest point is the one closest to its Max, because one part of a board may tolerate 118 °C and another only 75
+// The hottest point is the one closest to its Max, because one part of a board may tolerate 118 °C and another just 75
 // °C. If no point has a Max, it is the one closest to its Crit, and if there are no limits at all, the one with the
 // highest temperature.
 func Summarize(readings []Reading) []Reading {
@@ -78,7 +78,7 @@ func Summarize(readings []Reading) []Reading {
 	return summary
 }
 
-// first returns the best reading from the first group that has any.
+// first returns the best reading in the first group that has any.
 func first(readings []Reading, kind Kind, groups []func(chip, name string) bool, better func(a, b Reading) bool) (best Reading, ok bool) {
 	for _, in := range groups {
 		for _, r := range readings {
@@ -93,8 +93,8 @@ func first(readings []Reading, kind Kind, groups []func(chip, name string) bool,
 	return Reading{}, false
 }
 
-// nearer reports whether a is closer to its limit than b. A reading with Max always counts as closer than one with only
-// Crit, which counts as closer than one without limits.
+// nearer reports whether a is closer to its limit than b. A reading that has a Max always counts as closer than one
+// that only has a Crit, which in turn counts as closer than one without limits.
 func nearer(a, b Reading) bool {
 	rank := func(r Reading) int {
 		switch {

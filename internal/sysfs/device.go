@@ -6,8 +6,8 @@ import (
 )
 
 // ParseDevice parses a card, or one of its ports, as written by an administrator: [DDDD:]BB:DD.F[-pN], in upper- or
-// lower-case hexadecimal, where N is the number of a hardware port, 0 to 3. It returns the form used in device ids:
-// lower case, without domain 0. The error describes the allowed form but doesn't contain s.
+// lower-case hexadecimal, where N is the number of a hardware port, 0 to 3. It returns s as it is used in device ids:
+// lower case, without domain 0. The error describes the allowed format but doesn't contain s.
 func ParseDevice(s string) (string, error) {
 	address, port, hasPort := strings.Cut(s, "-")
 	address, err := ParseCard(address)
@@ -21,14 +21,14 @@ func ParseDevice(s string) (string, error) {
 	return address + "-" + port, nil
 }
 
-// ParseCard parses a card's PCI address in the same way as ParseDevice.
+// ParseCard parses a card's PCI address the same way as ParseDevice.
 func ParseCard(s string) (string, error) {
 	address, err := ParseAddress(s)
 	return strings.TrimPrefix(address, "0000:"), err
 }
 
-// ParseAddress parses a card's PCI address in the same way as ParseDevice, and returns it in sysfs's form: lower case,
-// with the domain.
+// ParseAddress parses a card's PCI address the same way as ParseDevice, and returns it as it is used in sysfs: lower
+// case, with the domain.
 func ParseAddress(s string) (string, error) {
 	s = strings.ToLower(s)
 	if strings.Count(s, ":") == 1 {

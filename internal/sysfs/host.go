@@ -7,11 +7,11 @@ import (
 	"os"
 )
 
-// Host describes where to read a node's files.
+// Host says where to read a node's files.
 type Host struct {
 	Sys string // the sysfs root, /sys
 	Dev string // the device node directory, /dev
-	// Simulated is true if Sys isn't a real sysfs. In that case a regular file counts as a device node.
+	// Simulated is true if Sys isn't a real sysfs. In that case, a regular file counts as a device node.
 	Simulated bool
 }
 

@@ -16,11 +16,11 @@ type Link struct {
 }
 
 // ReadLink returns the link of the PCI device at dir. The result is zero if the device is suspended, because reading
-// the link would wake it (since Linux 6.18; before that, it reads as all ones in D3cold: pci-sysfs.c). It is also zero
-// if a value is missing, "Unknown", or impossible, because the device has no link, is a virtual function, or doesn't
-// answer. (If a device doesn't answer, the kernel computes the values from all ones, and reports, for example, a
-// maximum speed of 64 GT/s.) The current values are read last: if they are possible, the device was still answering
-// when the maximum values were read.
+// the link would wake it (since Linux 6.18; before that, it reads as all ones in D3cold; see pci-sysfs.c). It is also
+// zero if a value is missing, "Unknown", or impossible, because the device has no link, is a virtual function, or
+// doesn't respond. (If a device doesn't respond, the kernel computes the values from all ones and reports, for example,
+// a maximum speed of 64 GT/s.) The current values are read last, because if they are possible, the device was still
+// responding when the maximum values were read.
 func ReadLink(dir string) (Link, error) {
 	switch status, err := Read(dir + "/power/runtime_status"); {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -51,11 +51,11 @@ func ReadLink(dir string) (Link, error) {
 	return l, nil
 }
 
-// widths lists the possible numbers of lanes in a link.
+// widths lists how many lanes a link can have.
 var widths = []int{1, 2, 4, 8, 12, 16, 32}
 
-// parseLinkWidth parses a number of lanes. It returns 0 for a number that a link can't have: 0 or 255 if the width
-// isn't known, and 63 if the device doesn't answer.
+// parseLinkWidth parses a number of lanes. It returns 0 for a number that a link can't have, such as 0 or 255 if the
+// width isn't known, or 63 if the device doesn't respond.
 func parseLinkWidth(s string) (int, error) {
 	lanes, err := ParseUint8(s)
 	if !slices.Contains(widths, lanes) {
@@ -67,7 +67,7 @@ func parseLinkWidth(s string) (int, error) {
 // correctable lists the names of errors in aer_dev_correctable (aer_correctable_error_string, drivers/pci/pcie/aer.c).
 var correctable = []string{"RxErr", "BadTLP", "BadDLLP", "Rollover", "Timeout", "NonFatalErr", "CorrIntErr", "HeaderOF"}
 
-// OtherError is the type of all errors whose names the kernel doesn't define.
+// OtherError is the type of all errors for which the kernel doesn't define a name.
 const OtherError = "other"
 
 // ParseCorrectable parses aer_dev_correctable, which contains a PCI device's correctable error counts: a line NAME N

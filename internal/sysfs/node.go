@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// The errors of [Host.CheckNode].
+// Errors from [Host.CheckNode].
 var (
 	ErrNodeMissing  = errors.New("no device node")
 	ErrNodeMismatch = errors.New("not the node of this device")
@@ -40,8 +40,8 @@ func (h Host) CheckNode(name string, want DeviceNumber, devErr error) error {
 }
 
 // NodeNumber decodes a node's st_rdev. The major number has 12 bits and the minor number has 20. The low 8 bits of each
-// are where they were when the numbers had only 8 bits (include/linux/kdev_t.h, new_encode_dev, and the 64-bit form in
-// glibc's sysmacros.h).
+// are where they were when the numbers only had 8 bits (new_encode_dev in include/linux/kdev_t.h, and the 64-bit form
+// in glibc's sysmacros.h).
 func NodeNumber(rdev uint64) DeviceNumber {
 	return DeviceNumber{
 		Major: uint32(rdev>>8&0xfff | rdev>>32&^0xfff),
@@ -51,7 +51,7 @@ func NodeNumber(rdev uint64) DeviceNumber {
 
 // CardOfNode returns the PCI address of the card that owns the named character device in the device directory. It looks
 // up the device number in sysfs (dev/char) and only reads links. It returns false if there is no such device node, or
-// if the device node doesn't belong to a PCI device.
+// if it doesn't belong to a PCI device.
 func (h Host) CardOfNode(name string) (string, bool) {
 	st, err := lstat(h.Dev + "/" + name)
 	if err != nil || st.Mode&syscall.S_IFMT != syscall.S_IFCHR {

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// Observation records the state of a path when it was read, as a 64-bit hash whose seed is specific to this process.
-// Comparing an observation with the current state takes a single access to the path, without parsing.
+// Observation records the state of a path at the time it was read, as a 64-bit hash whose seed is specific to this
+// process. Comparing an observation with the current state takes a single access to the path and no parsing.
 type Observation struct {
 	path string
 	kind observed
@@ -39,8 +39,8 @@ func ObservePrefix(path string, p []byte) Observation {
 }
 
 // ObserveEntry records the type, inode and device number of the file at path, or its absence. It doesn't open the file.
-// A caller that checks the file must call ObserveEntry before the check. Otherwise a change between the check and the
-// call would go unnoticed.
+// A caller that checks the file must call ObserveEntry before the check, because otherwise a change in between would go
+// unnoticed.
 func ObserveEntry(path string) Observation {
 	return Observation{path: path, kind: identity, sum: entrySum(path)}
 }
@@ -61,7 +61,7 @@ func namesSum(names []string) (sum uint64) {
 	return sum
 }
 
-// Unchanged reports whether all observations still hold. It stops at the first one that doesn't hold or can't be
+// Unchanged reports whether all observations still hold. It stops at the first one that doesn't or that can't be
 // checked. Like Read, it may block.
 func Unchanged(all []Observation) bool {
 	for i := range all {
@@ -72,8 +72,8 @@ func Unchanged(all []Observation) bool {
 	return true
 }
 
-// longestChecked is the maximum length of a value that Unchanged compares; a longer value counts as changed. The PCI
-// error counts, the longest values in the health table, are about 600 bytes long.
+// longestChecked is the maximum length of a value that Unchanged compares; longer values count as changed. The PCI
+// error counts, which are the longest values in the health table, are about 600 bytes long.
 const longestChecked = 1023
 
 func (o *Observation) holds() bool {
@@ -89,7 +89,7 @@ func (o *Observation) holds() bool {
 	var buf [longestChecked + 1]byte
 	room := buf[:]
 	if o.kind == prefix {
-		room = room[:min(int(o.size), len(room))] // exactly this many bytes, as in ReadFull
+		room = room[:min(int(o.size), len(room))] // read exactly this many bytes, as in ReadFull
 	}
 	fd, err := open(o.path)
 	if err != nil {

@@ -26,7 +26,7 @@ func isAddress[S string | []byte](s S) bool {
 		s[6] == '.' && '0' <= s[7] && s[7] <= '7'
 }
 
-// PCIAddressOf returns the last PCI address among a path's elements, or "" if there is none. In a device's path, the
+// PCIAddressOf returns the last PCI address among a path's elements, or "" if there is none. In a device's path,
 // bridges come before the card, so the last address is the card's. PCIAddressOf doesn't allocate anything but the
 // address.
 func PCIAddressOf[S string | []byte](path S) string {
@@ -43,8 +43,8 @@ func PCIAddressOf[S string | []byte](path S) string {
 	return ""
 }
 
-// ParseID parses an AFU or interface id, which has 32 hex digits, and returns it in lower case. Some recorded cards use
-// upper case.
+// ParseID parses an AFU or interface id, which has 32 hex digits, and returns it in lower case. Some of the recorded
+// cards use upper case.
 func ParseID(s string) (string, error) {
 	if len(s) != 32 || !isHex(s) {
 		return "", fmt.Errorf("found %s, want an id of 32 hex digits", Quote(s))
@@ -52,7 +52,7 @@ func ParseID(s string) (string, error) {
 	return strings.ToLower(s), nil
 }
 
-// AllOnes reports whether all digits of an id returned by ParseID are f, as they are if the card doesn't answer.
+// AllOnes reports whether all digits of an id from ParseID are f, which means that the card doesn't respond.
 func AllOnes(id string) bool {
 	return id != "" && strings.Trim(id, "f") == ""
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // Upstream returns the directories of two PCI devices above the device at dir: slot is the bridge or root port directly
-// above it, and root is the topmost one. They differ for a device below a switch. Both are "" if the device is on the
-// root bus. Upstream looks only at the path and doesn't read any files.
+// above it, and root is the topmost one. They are different if the device is below a switch, and "" if it is on the
+// root bus. Upstream only looks at the path and doesn't read any files.
 func Upstream(dir string) (slot, root string) {
 	for up := filepath.Dir(dir); isAddress(filepath.Base(up)); up = filepath.Dir(up) {
 		if slot == "" {
@@ -21,9 +21,9 @@ func Upstream(dir string) (slot, root string) {
 }
 
 // PCIID returns the ids of the PCI device at dir as VVVV:DDDD:SSSS:SSSS (vendor, device, subsystem vendor, subsystem
-// device) in lower-case hex. It returns "" if they can't be read, which says nothing about the device's health. The
-// kernel keeps the ids from enumeration, so reading them doesn't access the device. PCIID only returns errors for which
-// [IsShortage] reports true.
+// device) in lower-case hex. It returns "" if they can't be read, which says nothing about the device's health. Reading
+// them doesn't access the device, because the kernel cached them when it enumerated the device. PCIID only returns
+// errors for which [IsShortage] reports true.
 func PCIID(dir string) (string, error) {
 	id, err := ReadAs(dir+"/modalias", ParsePCIModalias)
 	return id, onlyShortage(err)

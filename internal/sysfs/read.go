@@ -9,19 +9,19 @@ import (
 	"syscall"
 )
 
-// MaxValue is the maximum length of an attribute's value in bytes, because a driver fills at most one page.
+// MaxValue is the maximum length of an attribute's value in bytes: drivers fill at most one page.
 const MaxValue = 4096
 
 var errTooLong = fmt.Errorf("value is longer than %d bytes", MaxValue)
 
 // Read returns the value of the attribute at path, without the trailing newline. In recorded trees, values are padded
-// to a page with NULs, some of them with a newline at the end. Read removes this padding, but keeps NULs inside the
-// value, because parsers reject those.
+// to a page with NULs, sometimes followed by a newline. Read removes this padding, but keeps NULs inside the value,
+// because parsers reject those.
 //
-// Read opens the file, reads once and closes it. This costs about half as much as os.ReadFile, which also gets the size
+// Read opens the file, reads once and closes it. That takes about half as long as os.ReadFile, which also gets the size
 // and registers with the poller. Read doesn't follow links, because an attribute is never a link. Errors are of type
-// *fs.PathError, and wrap an errno (ENOENT, EISDIR, ELOOP for a link, or any error from the driver) or report that the
-// value is too long.
+// *fs.PathError, and either wrap an errno (ENOENT, EISDIR, ELOOP for a link, or any error from the driver) or say that
+// the value is too long.
 func Read(path string) (string, error) {
 	fd, err := open(path)
 	if err != nil {
@@ -83,14 +83,14 @@ func Gone(err error) bool {
 // IsShortage reports whether err is a shortage: this process or the node is out of file descriptors or memory. Such an
 // error says nothing about the file or the hardware behind it.
 //
-// ENOBUFS isn't among these errors, because it occurs with sockets, not with files, and the code that opens sockets
-// retries after any error.
+// ENOBUFS isn't one of these errors, because it is about sockets, not files, and the code that opens sockets retries
+// after any error.
 func IsShortage(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
 
-// open opens a file for reading. On some file systems, a system call interrupted by a signal isn't restarted, so open,
-// read and lstat retry after EINTR.
+// open opens a file for reading. On some file systems, system calls that are interrupted by a signal aren't restarted,
+// so open, read and lstat retry after EINTR.
 func open(path string) (int, error) {
 	for {
 		fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC|syscall.O_NOFOLLOW, 0)

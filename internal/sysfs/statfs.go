@@ -8,7 +8,7 @@ import (
 // sysfsMagic is SYSFS_MAGIC from include/uapi/linux/magic.h.
 const sysfsMagic = 0x62656572
 
-// IsSysfs reports whether path is on a real sysfs. If it is not, the host is simulated.
+// IsSysfs reports whether path is on a real sysfs. If it isn't, the host is simulated.
 func IsSysfs(path string) (bool, error) {
 	for {
 		var st syscall.Statfs_t

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// ClassLinks returns the names of the links in a class directory, sorted. It ignores other files, which the kernel
-// doesn't put there. If the class doesn't exist, it returns nil.
+// ClassLinks returns the sorted names of the links in a class directory. It ignores other files, because the kernel
+// doesn't put any there. If the class doesn't exist, it returns nil.
 func (h Host) ClassLinks(class string) ([]string, error) {
 	entries, err := os.ReadDir(h.classPath(class))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -39,9 +39,9 @@ func (h Host) ClassCard(class, name string) (string, error) {
 	return address, nil
 }
 
-// PCIDir returns the directory of the PCI device with this address, which must be in the form returned by
-// ParsePCIAddress. The error wraps fs.ErrNotExist if there is no such device. PCIDir doesn't check whether the
-// directory that a link points to exists.
+// PCIDir returns the directory of the PCI device with this address, which must be formatted as by ParsePCIAddress. The
+// error wraps fs.ErrNotExist if there is no such device. PCIDir doesn't check whether the directory that a link points
+// to exists.
 func (h Host) PCIDir(address string) (string, error) {
 	return resolve(h.Sys + "/bus/pci/devices/" + address)
 }
@@ -60,8 +60,8 @@ func PhysFn(dir string) (string, error) {
 	return address, nil
 }
 
-// VirtFn returns the index of the virtual function at dir: the number N in its physical function's virtfnN link, or -1
-// if there is no such link. It only returns errors for which [IsShortage] reports true.
+// VirtFn returns the index of the virtual function at dir, which is the N in its physical function's virtfnN link, or
+// -1 if there is no such link. It only returns errors for which [IsShortage] reports true.
 func VirtFn(dir string) (int, error) {
 	for n := 0; ; n++ {
 		target, err := os.Readlink(dir + "/physfn/virtfn" + strconv.Itoa(n))
@@ -88,9 +88,9 @@ func NUMANode(dir string) (int, error) {
 // maxNUMANode is far above the kernel's own limit (1024 nodes).
 const maxNUMANode = 1<<16 - 1
 
-// Inode returns the inode number of the directory at path. sysfs never reuses a number, so the number distinguishes the
-// directory from a later one with the same name. On 64-bit machines, since Linux 5.5, the numbers have 64 bits and only
-// count up (kernfs_id_ino in include/linux/kernfs.h).
+// Inode returns the inode number of the directory at path. sysfs never reuses inode numbers, so the number
+// distinguishes the directory from a later one with the same name. On 64-bit machines, since Linux 5.5, the numbers
+// have 64 bits and only count up (kernfs_id_ino in include/linux/kernfs.h).
 func Inode(path string) (uint64, error) {
 	st, err := lstat(path)
 	if err != nil {
@@ -104,8 +104,8 @@ func Inode(path string) (uint64, error) {
 
 func (h Host) classPath(class string) string { return h.Sys + "/class/" + class }
 
-// resolve returns the path of the target of the link at path, or path itself if it isn't a link. It resolves only one
-// link. A sysfs link is relative and its target is never another link, so the path can be cleaned without accessing the
+// resolve returns the path of the link target at path, or path itself if it isn't a link. It only resolves a single
+// link. Links in sysfs are relative and never point to another link, so the path can be cleaned without accessing the
 // file system.
 func resolve(path string) (string, error) {
 	target, err := os.Readlink(path)

@@ -1,5 +1,5 @@
-// Package terminal prints text and tables. It escapes untrusted text, so that the text can't control the terminal. It
-// owns no state.
+// Package terminal prints text and tables. It escapes untrusted text so that it can't control the terminal. It owns no
+// state.
 package terminal
 
 import (
@@ -25,13 +25,13 @@ func Is(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// Escape returns text with the same characters escaped as by [AppendText].
+// Escape returns text, escaping the same characters as [AppendText].
 func Escape(text string) string {
 	return string(AppendText(nil, []byte(text)))
 }
 
-// AppendText appends text to b. Characters that aren't printable, or that change the writing direction, are escaped as
-// in a Go string. A line break becomes "; ".
+// AppendText appends text to b. Characters that aren't printable or that change the writing direction are escaped the
+// same way as in a Go string. A line break becomes "; ".
 func AppendText(b, text []byte) []byte {
 	for i := 0; i < len(text); {
 		if c := text[i]; ' ' <= c && c < 0x7f {
@@ -55,8 +55,8 @@ func AppendText(b, text []byte) []byte {
 }
 
 // AppendJSON appends data, which must be valid JSON, to b as equivalent JSON on a single line. The characters that
-// [AppendText] escapes are written as JSON escapes. This is safe because in valid JSON, such characters and bytes that
-// aren't UTF-8 only occur inside strings.
+// [AppendText] escapes are written as JSON escapes. This is safe because in valid JSON, such characters, and bytes that
+// aren't UTF-8, only occur inside strings.
 func AppendJSON(b, data []byte) []byte {
 	for i := 0; i < len(data); {
 		if c := data[i]; ' ' <= c && c < 0x7f {
@@ -96,7 +96,7 @@ func WriteJSON(w io.Writer, v any) error {
 	return err
 }
 
-// These are ANSI escape codes.
+// ANSI escape codes.
 const (
 	Red    = "\x1b[31m"
 	Green  = "\x1b[32m"
@@ -105,19 +105,19 @@ const (
 	Plain  = "\x1b[0m"  // ends a colour
 )
 
-// Table collects lines, and prints them with aligned columns when Flush is called.
+// Table collects lines and prints them with aligned columns when Flush is called.
 type Table struct {
 	*tabwriter.Writer
-	// Colour returns a cell's colour, such as [Red], or "" in a column without colours. If one cell of a column has a
-	// colour, all its cells must have one, because tabwriter counts the escape codes as text. If Colour is nil, there
-	// are no colours.
+	// Colour returns a cell's colour, such as [Red], or "" in a column without colours. If one cell in a column has a
+	// colour, all of them must, because tabwriter counts the escape codes as text. If Colour is nil, there are no
+	// colours.
 	Colour func(column int, cell string) string
 }
 
 // NewTable returns a table without colours that prints to w.
 func NewTable(w io.Writer) Table { return Table{Writer: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)} }
 
-// Line adds a line. It escapes the cells. An empty cell is shown as "-".
+// Line adds a line. It escapes the cells, and shows empty ones as "-".
 func (t Table) Line(cells ...string) {
 	for i, cell := range cells {
 		text := cmp.Or(Escape(cell), "-")

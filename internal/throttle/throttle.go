@@ -16,14 +16,14 @@ const (
 	period = time.Minute
 )
 
-// Core writes lines to another core, except repeated lines, which it counts.
+// Core writes lines to another core, except for repeated lines, which it counts.
 type Core struct {
 	zapcore.Core
-	about subject // the subject given by the fields passed to With
+	about subject // the subject according to the fields passed to With
 	*counter
 }
 
-// New returns a core that writes to another core. [Core.Close] must be called at the end.
+// New returns a core that writes to another core. The caller must call [Core.Close] at the end.
 func New(to zapcore.Core) *Core {
 	return &Core{Core: to, counter: &counter{to: to, counts: map[subject]*count{}}}
 }
@@ -50,7 +50,7 @@ func (c *Core) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	return nil
 }
 
-// subject contains the fields that determine which lines are counted together.
+// subject contains the fields by which lines are counted.
 type subject struct {
 	event, device, pci, resource, source string
 	devices                              bool // the line has the devices field
@@ -77,8 +77,8 @@ func (s subject) with(fields []zapcore.Field) subject {
 	return s
 }
 
-// exempt reports whether a line is always written. Lines about a device are exempt, because the events that cause them
-// are rate-limited. Rejected allocations aren't exempt, because a pod that is recreated in a loop causes many of them.
+// exempt reports whether a line is always written. Lines about devices are exempt, because the events that cause them
+// are rate-limited. Rejected allocations aren't, because a pod that is recreated in a loop causes many of them.
 func (s subject) exempt(level zapcore.Level) bool {
 	switch {
 	case s.event == logevent.LibraryLog.String:
@@ -99,7 +99,7 @@ type counter struct {
 
 	mu         sync.Mutex
 	counts     map[subject]*count // for this period
-	suppressed []*count           // the counts of subjects with suppressed lines, ordered by when the first line was suppressed
+	suppressed []*count           // counts with suppressed lines, ordered by when the first of these was suppressed
 	timer      *time.Timer        // ends the period; runs only while counts has entries
 	closed     bool
 }
@@ -108,7 +108,7 @@ type counter struct {
 type count struct {
 	subject
 	lines int
-	first zapcore.Entry // the first suppressed line, but with the highest level of all suppressed lines
+	first zapcore.Entry // the first suppressed line, with the highest level of all suppressed lines
 }
 
 // pass reports whether a line must be written. If not, it counts the line.

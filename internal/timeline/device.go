@@ -18,10 +18,10 @@ type Device struct {
 	Events      int       `json:"events"`               // number of lines about it
 	Turns       int       `json:"turns"`                // changes from healthy or degraded to unhealthy, and back
 	Removed     int       `json:"removed"`              // how often it was removed
-	RemovedHeld int       `json:"removedHeld"`          // how often it was removed while a container held it
+	RemovedHeld int       `json:"removedHeld"`          // how often it was removed while a container was holding it
 
 	unseen  bool // the newest daemon hasn't logged a line about its state
-	removed bool // it was removed, and a device.tombstone line may follow
+	removed bool // it has been removed, and a device.tombstone line may follow
 }
 
 // follow updates the devices based on a line.
@@ -46,7 +46,7 @@ func (r *Reader) follow(l *line) {
 	r.devices[key].follow(l)
 }
 
-// gone is the state of a device that was removed. The other states are healthy, degraded and unhealthy.
+// gone is the state of a device that has been removed. The other states are healthy, degraded and unhealthy.
 const gone = "gone"
 
 // follow updates the device based on a line about it.
@@ -62,8 +62,7 @@ func (d *Device) follow(l *line) {
 	}
 }
 
-// next returns the device's state according to a line, or "" if the line doesn't contain one. It also updates the
-// counts.
+// next returns the device's state according to a line, or "" if the line doesn't say. It also updates the counts.
 func (d *Device) next(l *line) string {
 	switch l.event {
 	case logevent.DeviceAdded.String:
@@ -99,7 +98,7 @@ func (d *Device) followHolders(event string, holders []string) {
 		d.hold(holders)
 	case logevent.DeviceHeld.String: // the line only lists new holders
 		d.hold(append(others, holders...))
-	case logevent.DeviceFreed.String: // the line lists former holders, and others may remain
+	case logevent.DeviceFreed.String: // the line lists former holders; there may still be others
 		d.Holders, d.HeldBefore = others, holders
 	}
 }

@@ -16,8 +16,8 @@ import (
 // socket.removed and library.log.
 type Filter struct {
 	Devices      []string       // device ids or card addresses
-	Events       []string       // names or patterns; if there are none, Level decides
-	Level        *zapcore.Level // selects lines of this level and above; nil means the zero Filter's choice
+	Events       []string       // names or patterns; if there are none, only Level counts
+	Level        *zapcore.Level // selects lines of this level and above; nil means the same as in the zero Filter
 	Since, Until Bound          // lines at or after Since and before Until; nil means no bound
 }
 
@@ -38,7 +38,7 @@ func (f *Filter) check() error {
 	return nil
 }
 
-// matches reports whether a pattern matches an event's name. A malformed pattern doesn't match any.
+// matches reports whether a pattern matches an event's name. A malformed pattern doesn't match anything.
 func matches(pattern, name string) bool {
 	ok, _ := path.Match(pattern, name)
 	return ok
@@ -62,8 +62,8 @@ func (f *Filter) wantsEvent(l *line) bool {
 	return l.level == zapcore.InfoLevel
 }
 
-// wantsLine reports whether the filter selects a line based on its devices. Every filter selects lines about a daemon
-// that starts or exits, and lines about a stream's first list, because these don't contain device names.
+// wantsLine reports whether the filter selects a line based on its devices. All filters select lines about a daemon
+// starting or exiting, and lines about a stream's first list, because these don't name any devices.
 func (f *Filter) wantsLine(l *line) bool {
 	if len(f.Devices) == 0 {
 		return true
@@ -91,7 +91,7 @@ func (f *Filter) wantsLine(l *line) bool {
 }
 
 // wantsDevice reports whether the filter selects the device with this id. The id of a card's first port is the same as
-// the card's address, so it selects all of the card's ports. With the suffix -p0, it selects only the first port.
+// the card's address, so it selects all of the card's ports. With the suffix -p0, it only selects the first port.
 func (f *Filter) wantsDevice(id string) bool {
 	return len(f.Devices) == 0 || slices.ContainsFunc(f.Devices, func(device string) bool {
 		first, alone := strings.CutSuffix(device, "-p0")
@@ -103,7 +103,7 @@ func (f *Filter) wantsDevice(id string) bool {
 type Bound func(zone *time.Location) time.Time
 
 // ParseBound parses an RFC 3339 time, a duration before now (90m), a date with or without a time, or a time of day,
-// which means the most recent such time. A time without a time zone is in the time zone of the log's lines, so that
+// which means the most recent such time. A time without a time zone is taken to be in the log's time zone, so that
 // users can paste a time from a line.
 func ParseBound(s string, now time.Time) (Bound, error) {
 	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {

@@ -12,19 +12,19 @@ import (
 
 // foldWithin is the maximum time between a pull's first and last line. In recordings from Linux 6.1, the kernel takes
 // 50 ms to remove a card. Of 399 pulls in test logs, 397 took less than 50 ms, and the other two were failures that had
-// already lasted for seconds. A person takes longer than foldWithin to pull a card that has just failed, so the failure
-// isn't folded into the pull.
+// already lasted for seconds. If a person pulls a card that has just failed, that takes longer than foldWithin, so the
+// failure isn't folded into the pull.
 const foldWithin = 500 * time.Millisecond
 
-// maxWaiting is the maximum number of lines that wait for the end of a burst.
+// maxWaiting is the maximum number of lines that can wait for the end of a burst.
 const maxWaiting = 1000
 
 // pullReasons lists the reasons that a device may have while the kernel is removing its card. A line with any other
-// reason isn't folded, because it may be about a real failure: the kernel or a person may remove a card right after it
-// fails.
+// reason isn't folded, because it may be about a real failure, after which the kernel or a person may have removed the
+// card.
 var pullReasons = []string{"driver-unbound", "fme-unbound", "no-port", "node-mismatch", "node-missing", "port-missing", "recovering", "unreadable"}
 
-// burst represents the lines that are logged about a device while its card is being pulled. The kernel removes the
+// burst stands for the lines that are logged about a device while its card is being pulled. The kernel removes the
 // card's parts one by one, and each step may cause a line.
 type burst struct {
 	first *line
@@ -34,7 +34,7 @@ type burst struct {
 // folder turns each burst into a single line, and keeps the lines in order. The zero folder is empty and ready to use.
 type folder struct {
 	bursts  map[string]*burst // open bursts, by origin and device
-	waiting []*line           // the lines of open bursts, and the lines after them
+	waiting []*line           // the lines in open bursts, and all lines after them
 }
 
 // add adds a line. If the line completes a burst, add folds the burst into it.
@@ -67,7 +67,7 @@ func (f *folder) add(l *line) {
 	}
 }
 
-// isPull reports whether all of a line's reasons may be due to a pull.
+// isPull reports whether a pull may explain all of a line's reasons.
 func isPull(l *line) bool {
 	reasons := withoutService(l)
 	return len(reasons) > 0 && !slices.ContainsFunc(reasons, func(reason string) bool { return !slices.Contains(pullReasons, reason) })
@@ -84,7 +84,8 @@ func withoutService(l *line) (names []string) {
 	return names
 }
 
-// fold removes a burst's lines except the last, to which it adds their reasons and the health before the burst.
+// fold removes all but the last of a burst's lines, and adds their reasons and the health before the burst to the last
+// one.
 func (f *folder) fold(b *burst, last *line) {
 	var steps []string
 	f.waiting = slices.DeleteFunc(f.waiting, func(l *line) bool {
@@ -128,7 +129,7 @@ func (f *folder) endAll() {
 	}
 }
 
-// expire ends the bursts that began more than foldWithin before or after t.
+// expire ends bursts that began more than foldWithin before or after t.
 func (f *folder) expire(t time.Time) {
 	for key, b := range f.bursts {
 		if t.Sub(b.first.time).Abs() > foldWithin {

@@ -13,20 +13,20 @@ import (
 // line is a line from the daemon's log.
 type line struct {
 	json   []byte // the object as it was written
-	origin string // pod or host from the prefix; "" if there is none
+	origin string // the pod or host in the prefix; "" if there is none
 	time   time.Time
 	level  zapcore.Level
 	event  string
 	fields map[string]any
 	of     *burst // the burst that the line belongs to; nil if there is none
-	steps  string // for a folded line, the reasons of the lines in it
+	steps  string // for a folded line, the reasons from the lines in it
 }
 
-// prefix matches what `kubectl logs --prefix` and journalctl write before a line. The prefix contains the name of the
-// pod or the host. journalctl prints the host after the time, or omits it with --no-hostname.
+// prefix matches what `kubectl logs --prefix` and journalctl print before a line, including the name of the pod or the
+// host. journalctl prints the host after the time, or not at all with --no-hostname.
 var prefix = regexp.MustCompile(`^\[pod/([\w.-]+)/| ([\w.-]+) \S+\[\d+\]: $`)
 
-// parse parses a line of the daemon's output, with or without a prefix.
+// parse parses a line of the daemon's output, whether or not it has a prefix.
 func parse(text []byte) (l line, ok bool) {
 	begin := max(0, bytes.Index(text, []byte(`{"`)))
 	l.json = bytes.TrimSpace(text[begin:])

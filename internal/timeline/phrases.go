@@ -2,15 +2,15 @@ package timeline
 
 import "b-com.com/accelerator-device-plugin/internal/logevent"
 
-// phrases contains the text for the events that make up a device's history. For any other event, the message and the
-// fields are shown.
+// phrases contains the text for the events that make up a device's history. All other events are shown by their message
+// and fields.
 //
-//	{field}    the value; for a list its elements, for a field in ms a duration
-//	{change}   the fields old and new: old → new, or still new if they are equal
-//	{list}     the fields devices, unhealthy and gone: the health of each device on the list that was sent
+//	{field}    the value: a list's elements, or a duration if the field is in ms
+//	{change}   the old and new fields: old → new, or still new if they are equal
+//	{list}     the devices, unhealthy and gone fields: the health of each device on the list that was sent
 //
-// A part, unless it is the first, is omitted if one of its fields is missing, empty or a duration of 0. Parts that
-// begin with "(" are collected in parentheses at the end.
+// All parts except the first are omitted if one of their fields is missing, empty or a duration of 0. Parts that begin
+// with "(" are collected in parentheses at the end.
 var phrases = map[string][]string{
 	logevent.DaemonStarted.String: {"daemon started, version {version}, mode {mode}", ", node {node}"},
 	logevent.DaemonStopped.String: {"daemon stopped"},

@@ -16,7 +16,7 @@ import (
 type Summary struct {
 	From    time.Time `json:"from"` // time of the earliest line in the time range
 	To      time.Time `json:"to"`
-	Lines   int       `json:"lines"`   // number of the daemon's lines in the time range, except Debug lines
+	Lines   int       `json:"lines"`   // number of the daemon's lines in the time range, not counting Debug lines
 	Skipped int       `json:"skipped"` // number of incomplete lines and other programs' lines
 	Starts  int       `json:"starts"`  // how often the daemon started
 	Devices []Device  `json:"devices"`
@@ -79,7 +79,7 @@ func (s Summary) print(w io.Writer, colour bool) {
 	t.Flush()
 }
 
-// count returns a number with its noun, in the plural unless the number is 1.
+// count returns a number and its noun, which is in the plural unless the number is 1.
 func count(n int, noun string) string {
 	if n != 1 {
 		noun += "s"

@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// Options select what a [Reader] prints.
+// Options says what a [Reader] prints.
 type Options struct {
 	Filter
 	JSON    bool // print lines as they were written, or the summary as an object
@@ -27,12 +27,12 @@ type Options struct {
 	Colour  bool // use terminal colours
 }
 
-// maxLine is the maximum length of a line in bytes. The daemon's lines have a few hundred bytes.
+// maxLine is the maximum length of a line in bytes. The daemon's lines are a few hundred bytes long.
 const maxLine = 1 << 20
 
 // Reader reads logs and prints the selected lines or a summary. Create it with [New].
 type Reader struct {
-	Origin string // pod or host of lines without a prefix that [Reader.Read] reads from now on; "" if not known
+	Origin string // pod or host for the lines without a prefix that [Reader.Read] reads from now on; "" if not known
 
 	o      Options
 	out    *bufio.Writer // remembers its first error, which Flush returns
@@ -42,10 +42,11 @@ type Reader struct {
 
 	devices map[[2]string]*Device // by origin and id
 
-	// Line counts: the daemon's lines (ours), how many of them were printed (wanted), and other lines (skipped).
+	// How many lines are the daemon's (ours), how many of these have been printed (wanted), and how many aren't
+	// (skipped).
 	ours, wanted, skipped int
 	firstSkipped          string
-	from, to              time.Time // time span of the daemon's lines
+	from, to              time.Time // time span covered by the daemon's lines
 }
 
 // New returns a Reader that prints to out. It returns an error if an option isn't valid.
@@ -60,9 +61,9 @@ func New(o Options, out io.Writer) (*Reader, error) {
 	return &Reader{o: o, out: bufio.NewWriterSize(out, 64<<10), words: printer{colour: o.Colour}, devices: map[[2]string]*Device{}}, nil
 }
 
-// Read reads a log until it ends or ctx is done, neither of which is an error. Messages refer to the log by name. Read
-// returns any error from in or from the output. If ctx is done while a read from in is blocked, Read leaves behind a
-// goroutine that is blocked in that read.
+// Read reads a log until it ends or ctx is done, neither of which is an error. name is what the log is called in
+// messages. Read returns any error from in or from the output. If ctx is done while a read from in is blocked, Read
+// leaves behind the goroutine that is blocked in that read.
 func (r *Reader) Read(ctx context.Context, name string, in io.Reader) error {
 	lines, done := make(chan []byte, 64), make(chan struct{})
 	defer close(done)
@@ -106,7 +107,7 @@ func (r *Reader) Read(ctx context.Context, name string, in io.Reader) error {
 	}
 }
 
-// next returns the next line, or nil if there are no more. It flushes the output before it waits for a line. If no line
+// next returns the next line, or nil if there are no more. It flushes the output before waiting for a line. If no line
 // arrives within foldWithin, it prints the lines that are waiting for the end of a burst.
 func (r *Reader) next(ctx context.Context, lines <-chan []byte) ([]byte, error) {
 	if ctx.Err() != nil {
@@ -150,8 +151,8 @@ func readLines(in io.Reader, yield func([]byte) bool) error {
 	return lines.Err()
 }
 
-// add handles a line from the daemon. A line from before Since also updates its device's state, because the state at
-// Since depends on it.
+// add handles a line from the daemon. Lines from before Since also update their devices' states, because the state at
+// Since depends on them.
 func (r *Reader) add(l *line) {
 	r.ours++
 	widen(&r.from, &r.to, l.time)
@@ -180,7 +181,7 @@ func (r *Reader) add(l *line) {
 	}
 }
 
-// count counts a line in the time range. The devices' counts start at the first such line.
+// count counts a line in the time range. The devices' counts begin with the first such line.
 func (r *Reader) count(l *line) {
 	if r.total.From.IsZero() {
 		for _, d := range r.devices {
@@ -221,8 +222,8 @@ func (r *Reader) Close() error {
 	return r.out.Flush()
 }
 
-// Notes returns notes for the user: about skipped lines, about a filter that didn't select any lines, about devices
-// that the log doesn't mention, and about devices that were removed while no daemon was running.
+// Notes returns notes for the user about skipped lines, a filter that didn't select any lines, devices that the log
+// doesn't mention, and devices that were removed while no daemon was running.
 func (r *Reader) Notes() (notes []string) {
 	note := func(format string, a ...any) { notes = append(notes, terminal.Escape(fmt.Sprintf(format, a...))) }
 	if r.skipped > 0 {
@@ -260,8 +261,7 @@ func (r *Reader) HasUnknownDevice() bool {
 	return len(unknown) > 0
 }
 
-// asked returns the devices that the log mentions (known), and the devices in the filter that it doesn't mention
-// (unknown).
+// asked returns the devices that the log mentions (known), and those in the filter that it doesn't mention (unknown).
 func (r *Reader) asked() (known, unknown []string) {
 	for _, d := range r.devices {
 		known = append(known, d.ID)

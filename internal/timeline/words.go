@@ -22,7 +22,7 @@ type printer struct {
 	origin int // width of the widest origin so far
 }
 
-// subjectWidth is the width of the subject column: wide enough for device ids and the default resource name.
+// subjectWidth is the width of the subject column, which is wide enough for device ids and the default resource name.
 const subjectWidth = len("b-com.com/accelerator")
 
 // line formats a line: the time, the subject, a mark if it is a warning or an error, and the event's text.
@@ -105,7 +105,7 @@ func parentheses(asides []string) string {
 	return " (" + strings.Join(asides, "; ") + ")"
 }
 
-// value returns a field's value as text, or "" if there is none. The keys change and list are explained at phrases.
+// value returns a field's value as text, or "" if there is none. For the change and list keys, see phrases.
 func (p *printer) value(l *line, key string) string {
 	switch key {
 	case "change":
@@ -138,8 +138,8 @@ func (p *printer) value(l *line, key string) string {
 }
 
 // list returns the devices in a list.sent or slices.published line, grouped by health. The devices field contains the
-// devices that have changed since the previous list or publication. Those that aren't also in the unhealthy or gone
-// field are healthy. For a stream's first list, the devices field is empty, and the unhealthy field contains all
+// devices that have changed since the previous list or publication; those that aren't also in the unhealthy or gone
+// field are healthy. For a stream's first list, the devices field is empty and the unhealthy field contains all
 // unhealthy devices.
 func list(l *line) string {
 	devices, unhealthy, off := l.texts("devices"), l.texts("unhealthy"), l.texts("gone")
@@ -172,11 +172,11 @@ func list(l *line) string {
 	return ": " + strings.Join(texts, "; ")
 }
 
-// maxText is the maximum number of bytes shown of a text, because the errors of a card that is being pulled would fill
-// a screen. -o json prints the whole text.
+// maxText limits how many bytes of a text are shown, because otherwise the errors from a card that is being pulled
+// would fill a screen. -o json prints the whole text.
 const maxText = 160
 
-// shortened escapes a text from the log and cuts it to maxText.
+// shortened escapes a text from the log and truncates it to maxText.
 func shortened(text string) string {
 	if len(text) <= maxText {
 		return terminal.Escape(text)
@@ -200,8 +200,8 @@ func (p *printer) paint(colour, text string) string {
 	return colour + text + terminal.Plain
 }
 
-// durationText formats a duration with about three digits: 0.28 ms, 484 ms, 2.13 s, 4m12s, 51h3m0s. All durations below
-// a second are in ms, which makes them easy to compare.
+// durationText formats a duration with about three digits: 0.28 ms, 484 ms, 2.13 s, 4m12s, 51h3m0s. Anything below a
+// second is in ms, so that durations are easy to compare.
 func durationText(d time.Duration) string {
 	value, unit := float64(d)/1e6, " ms"
 	switch {

@@ -18,18 +18,18 @@ import (
 // Family reads the application functions of AWS cards.
 type Family struct{}
 
-// resources lists the BAR files that a container gets if they exist. resource4_wc maps the same BAR as resource4, with
-// write combining.
+// resources lists the BAR files that a container gets, if they exist. resource4_wc maps the same BAR as resource4, but
+// with write combining.
 var resources = []string{"resource0", "resource4", "resource4_wc"}
 
-// rowNotRescanned is the health row for a function whose config space no longer matches the ids that the kernel keeps,
-// because an image was loaded without a rescan. Its value is the ids from the config space, VVVV:DDDD.
+// rowNotRescanned is the health row for a function whose config space no longer matches the ids that the kernel has
+// cached, because an image was loaded without a rescan. Its value is the ids in the config space, VVVV:DDDD.
 var rowNotRescanned = inventory.Row{Name: "not-rescanned", Health: inventory.Unhealthy}
 
 // Name returns aws.
 func (Family) Name() string { return "aws" }
 
-// Signals returns none: PCI events are sufficient.
+// Signals returns none, because PCI events are sufficient.
 func (Family) Signals() inventory.Signals { return inventory.Signals{} }
 
 // Rows returns the health table.
@@ -49,8 +49,8 @@ func (Family) Cards(host sysfs.Host) (cards []string, err error) {
 	return cards, err
 }
 
-// Read reads the card whose application function has this address. Reading a management function returns no unit, only
-// the address of its application function in Related.
+// Read reads the card whose application function has this address. For a management function, it returns no units, only
+// the address of the application function in Related.
 func (Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	s, a, err := find(host, card)
 	if err != nil || s.management == card {
@@ -64,7 +64,7 @@ func (Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	all.Observed = append(a.observed, sysfs.ObserveEntry(s.dir))
 	management := pci.Read(host, s.dir, pci.Virtual{})
 	if len(a.files) == 0 {
-		// The kernel adds the BAR files after it has announced the function, and sends no event for them.
+		// The kernel adds the BAR files after announcing the function, without sending another event.
 		all.Add(inventory.Condition{Reason: inventory.ReasonLoading, Health: inventory.Unhealthy})
 	}
 	if a.dir != "" {
@@ -84,7 +84,7 @@ func (Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 			return inventory.Reading{Related: s.related(card), Units: []inventory.Unit{u}}, errors.Join(err, uerr)
 		}
 	}
-	// The management function may have been replaced after it was found and before it was observed.
+	// The management function may have been replaced between being found and being observed.
 	incarnation, err := sysfs.Inode(s.dir)
 	if err == nil && incarnation != s.incarnation {
 		err = fmt.Errorf("%s: replaced during the reading: %w", s.dir, fs.ErrNotExist)
@@ -92,7 +92,7 @@ func (Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	return inventory.Reading{Related: s.related(card), Units: []inventory.Unit{u}, Observed: all.Observed}, err
 }
 
-// Outline returns the unit without its health. It uses only directories, links and the ids that the kernel keeps.
+// Outline returns the unit without its health. It uses only directories, links and the ids that the kernel has cached.
 func (Family) Outline(host sysfs.Host, card string) (inventory.Reading, error) {
 	s, a, err := find(host, card)
 	if err != nil || s.management == card {
@@ -105,7 +105,7 @@ func (Family) Outline(host sysfs.Host, card string) (inventory.Reading, error) {
 	return inventory.Reading{Related: s.related(card), Units: []inventory.Unit{u}}, err
 }
 
-// related returns the addresses of the other functions whose events concern the card.
+// related returns the addresses of other functions whose events also concern the card.
 func (s slot) related(card string) []string {
 	switch card {
 	case s.management:
@@ -116,7 +116,7 @@ func (s slot) related(card string) []string {
 	return nil
 }
 
-// unit returns the card's unit without its health and PCI ids. The unit's directory is the management function's, so
+// unit returns the card's unit, without health and PCI ids. The unit's directory is the management function's, so
 // loading an image doesn't change the unit. The only errors are shortages ([sysfs.IsShortage]).
 func (s slot) unit(host sysfs.Host, a application) (u inventory.Unit, err error) {
 	u = inventory.Unit{
@@ -147,14 +147,14 @@ func find(host sysfs.Host, address string) (s slot, a application, err error) {
 
 // application is the state of an application function.
 type application struct {
-	dir         string // "": the function is missing
+	dir         string // "" if the function is missing
 	incarnation uint64 // of dir
 	files       []string
 	observed    []sysfs.Observation
 }
 
-// find looks up the slot's application function in sysfs. It determines the function's state from directories and links
-// alone. The error wraps fs.ErrNotExist if the function belongs to another family.
+// find looks up the slot's application function in sysfs. It only looks at directories and links. The error wraps
+// fs.ErrNotExist if the function belongs to another family.
 func (s slot) find(host sysfs.Host) (a application, err error) {
 	link := host.Sys + "/bus/pci/devices/" + s.application
 	a.observed = append(a.observed, sysfs.ObserveEntry(link))
@@ -194,8 +194,8 @@ func (s slot) find(host sysfs.Host) (a application, err error) {
 }
 
 // compareIDs adds a condition if the vendor and device ids in the config space of the function at dir differ from the
-// ids that the kernel keeps. Package pci handles a config space that can't be read or is all ones. compareIDs reads
-// only these bytes, because each dword is an access to the function.
+// ids that the kernel has cached. A config space that can't be read or is all ones is left to package pci. compareIDs
+// reads no further than these ids, because each dword read is an access to the function.
 func compareIDs(f *pci.Findings, dir, kept string) {
 	var config [4]byte
 	err := sysfs.ReadFull(dir+"/config", config[:])
@@ -205,8 +205,8 @@ func compareIDs(f *pci.Findings, dir, kept string) {
 	}
 }
 
-// idsOf returns the vendor and device ids at the start of a config space as VVVV:DDDD. ok is false if the function
-// doesn't answer.
+// idsOf returns the vendor and device ids at the start of a config space, as VVVV:DDDD. ok is false if the function
+// doesn't respond.
 func idsOf(config [4]byte) (ids string, ok bool) {
 	vendor, device := binary.LittleEndian.Uint16(config[:2]), binary.LittleEndian.Uint16(config[2:])
 	return fmt.Sprintf("%04x:%04x", vendor, device), vendor != 0xffff

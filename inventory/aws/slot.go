@@ -12,31 +12,31 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// slot is a card, with the addresses of its two PCI functions.
+// slot is a card, given by its two PCI functions.
 type slot struct {
-	number      int    // numbered as by AWS's tools (fpga_pci_get_all_slot_specs)
+	number      int    // as numbered by AWS's tools (fpga_pci_get_all_slot_specs)
 	management  string // address of the management function
 	application string // address of the application function, which may be missing
 	dir         string // of the management function
 	incarnation uint64 // of dir
 }
 
-// The id prefixes of management functions (fpga_common.h in AWS's SDK).
+// PCI id prefixes of management functions (fpga_common.h in AWS's SDK).
 const (
 	managementF2 = "1d0f:9248:"
 	managementF1 = "1d0f:1041:"
 )
 
-// list returns all slots, sorted by the addresses of their management functions. This order determines the slot
-// numbers. The error reports functions that couldn't be read.
+// list returns all slots, sorted and numbered by the addresses of their management functions. The error reports
+// functions that couldn't be read.
 func list(host sysfs.Host) (all []slot, err error) {
 	entries, err := os.ReadDir(host.Sys + "/bus/pci/devices")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	// An image may use a management function's ids. An application function with such ids must not count as a
-	// management function, because the PCI device before it would then count as a card. The loop runs backwards,
-	// because a card's application function comes before its management function.
+	// An image may use a management function's ids. If an application function with such ids were taken for a
+	// management function, the PCI device before it would be taken for a card. A card's application function comes
+	// before its management function, so the loop runs backwards.
 	applications := make(map[string]bool)
 	for _, e := range slices.Backward(entries) { // entries are sorted
 		if applications[e.Name()] {
@@ -75,9 +75,8 @@ func slotOf(host sysfs.Host, address string) (slot, error) {
 	return slot{}, err
 }
 
-// managedBy returns the slot whose management function is at this address. It recognizes a management function by its
-// PCI ids, and doesn't set the slot's number. The error wraps fs.ErrNotExist if the function is not a management
-// function.
+// managedBy returns the slot whose management function is at this address, but doesn't set its number. A management
+// function is recognized by its PCI ids; for any other function, the error wraps fs.ErrNotExist.
 func managedBy(host sysfs.Host, address string) (s slot, err error) {
 	dir, err := host.PCIDir(address)
 	if err != nil {
@@ -97,7 +96,7 @@ func managedBy(host sysfs.Host, address string) (s slot, err error) {
 }
 
 // applicationOf returns the address of the application function that belongs to the management function with this
-// address and these ids. ok is false if this isn't a management function.
+// address and id. ok is false if it isn't a management function.
 func applicationOf(address, id string) (application string, ok bool) {
 	if _, err := sysfs.ParsePCIAddress(address); err != nil {
 		return "", false

@@ -2,7 +2,7 @@ package dfl
 
 import "b-com.com/accelerator-device-plugin/inventory/port"
 
-// Family returns the family that reads DFL cards in units of this kind.
+// Family returns the family that reads DFL cards, with units of the given kind.
 func Family(kind port.Kind) port.Layout {
 	return port.Layout{
 		Family: "dfl", Kind: kind, Table: &port.DFL,

@@ -2,8 +2,8 @@ package opae
 
 import "b-com.com/accelerator-device-plugin/inventory/port"
 
-// Family returns the family that reads intel-fpga-pci cards in units of this kind. The class name is also the subsystem
-// of the cards' uevents.
+// Family returns the family that reads intel-fpga-pci cards, with units of the given kind. The class name is also the
+// SUBSYSTEM of the cards' uevents.
 func Family(kind port.Kind) port.Layout {
 	return port.Layout{
 		Family: "opae", Kind: kind, Table: &port.OPAE,

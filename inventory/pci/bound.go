@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// BoundTo lists the PCI addresses of all functions that are bound to this driver. If the host doesn't have the driver,
+// BoundTo lists the PCI addresses of all functions that are bound to the driver. If the host doesn't have the driver,
 // the list is empty. If some functions can't be listed, BoundTo returns the others and an error.
 func BoundTo(host sysfs.Host, driver string) (addresses []string, err error) {
 	entries, err := os.ReadDir(host.Sys + "/bus/pci/drivers/" + driver)
@@ -34,7 +34,7 @@ func DriverOf(dir string) (string, error) {
 	return filepath.Base(target), err
 }
 
-// CheckBound returns an error that wraps fs.ErrNotExist if the function at dir isn't bound to this driver.
+// CheckBound returns an error that wraps fs.ErrNotExist if the function at dir isn't bound to the driver.
 func CheckBound(dir, driver string) error {
 	found, err := DriverOf(dir)
 	if err == nil && found != driver {

@@ -8,14 +8,14 @@ import (
 )
 
 // DeviceNode is a device node and its number. Reading the number doesn't access the hardware, because the driver core
-// keeps it.
+// stores it.
 type DeviceNode struct {
 	Name   string // below the device root
 	number sysfs.DeviceNumber
 	Err    error // error from reading the number
 }
 
-// ReadDeviceNode returns the node with this name. It reads the node's number from dir, the directory of its device.
+// ReadDeviceNode returns the node with this name. It reads the node's number from dir, the device's directory in sysfs.
 func ReadDeviceNode(name, dir string) DeviceNode {
 	number, err := sysfs.ReadAs(dir+"/dev", sysfs.ParseDeviceNumber)
 	return DeviceNode{name, number, err}
@@ -29,7 +29,7 @@ func (n DeviceNode) AppendNumber(numbers []string) []string {
 	return append(numbers, n.number.String())
 }
 
-// Shortage returns the first error from reading a number that is a shortage ([sysfs.IsShortage]), or nil.
+// Shortage returns the first of the nodes' errors that is a shortage ([sysfs.IsShortage]), or nil.
 func Shortage(nodes []DeviceNode) error {
 	for _, n := range nodes {
 		if sysfs.IsShortage(n.Err) {

@@ -10,8 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Findings contains the results of reading the files of one part of a card, for [inventory.Unit] and
-// [inventory.Reading].
+// Findings contains the results of reading one part of a card, for use in [inventory.Unit] and [inventory.Reading].
 type Findings struct {
 	Conditions []inventory.Condition
 	Files      []inventory.HealthFile
@@ -19,7 +18,7 @@ type Findings struct {
 	Observed   []sysfs.Observation
 }
 
-// NewFindings returns empty findings with capacity for one part's health files.
+// NewFindings returns empty findings, with room for one part's health files.
 func NewFindings() Findings {
 	const most = 16
 	return Findings{Files: make([]inventory.HealthFile, 0, most), Observed: make([]sysfs.Observation, 0, most)}
@@ -44,7 +43,7 @@ func ReadAs[T any](f *Findings, path string, parse func(string) (T, error)) (T, 
 	})
 }
 
-// Add adds a condition, unless there already is one with the same reason. Two files may show the same condition.
+// Add adds a condition unless there already is one with the same reason, because two files may show the same condition.
 func (f *Findings) Add(c inventory.Condition) {
 	if !slices.ContainsFunc(f.Conditions, func(old inventory.Condition) bool { return old.Reason == c.Reason }) {
 		f.Conditions = append(f.Conditions, c)
@@ -61,7 +60,7 @@ func (f *Findings) AddValue(r inventory.Row, value string) {
 	f.Add(inventory.Condition{Reason: r.Name + "=" + value, Health: r.Health, Row: r.Name})
 }
 
-// AddDead adds a row's condition for a part that doesn't answer.
+// AddDead adds a row's condition for a part that doesn't respond.
 func (f *Findings) AddDead(r inventory.Row, err error) {
 	f.Add(inventory.Condition{Reason: r.Name, Health: r.Health, Row: r.Name, Dead: true, Err: err})
 }
@@ -81,8 +80,8 @@ func (f *Findings) AddUnreadable(name string, worst inventory.Row, err error) {
 	})
 }
 
-// Prefix prepends prefix to the names of the files and counters. The reasons given for files that are gone or can't be
-// read stay the same.
+// Prefix prepends prefix to the names of the files and counters. The reasons for files that are gone or can't be read
+// don't change.
 func (f *Findings) Prefix(prefix string) {
 	for i := range f.Files {
 		file := &f.Files[i]

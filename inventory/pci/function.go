@@ -18,8 +18,8 @@ type Function struct {
 	Findings
 }
 
-// Read reads the PCI function of the card at dir. For a virtual function, it judges the physical function instead: a
-// virtual function's config space begins with ff and its link is Unknown, which is normal.
+// Read reads the PCI function of the card at dir. For a virtual function, it judges the physical function instead,
+// because a virtual function's config space normally begins with ff and its link is Unknown.
 func Read(host sysfs.Host, dir string, v Virtual) *Function {
 	f := &Function{Virtual: v, Dir: dir, Findings: NewFindings()}
 	var err error
@@ -30,7 +30,7 @@ func Read(host sysfs.Host, dir string, v Virtual) *Function {
 	if f.PhysFn != "" {
 		if f.Dir, err = host.PCIDir(f.PhysFn); err != nil {
 			f.AddShortage(err)
-			// All reads there fail with the same error, which becomes a condition.
+			// All reads below this path will fail with the same error, which then becomes a condition.
 			f.Dir = host.Sys + "/bus/pci/devices/" + f.PhysFn
 		}
 	}
@@ -60,13 +60,13 @@ func (f *Function) Describe(u *inventory.Unit) {
 	f.Virtual.Describe(u)
 }
 
-// configFile is the config space of a PCI device.
+// configFile is the health file for a PCI device's config space.
 const configFile = "pci/config"
 
 // readConfig reads the vendor and device IDs from config space and reports whether the device has left the bus, in
-// which case they read as all ones. It doesn't read any other bytes, because each dword is an access to the device. Call it
-// before readLink, because the access wakes the port above an idle function. While that port is suspended, the link
-// reads as all ones in kernels that don't wake it for the link files (pci-sysfs.c).
+// which case they read as all ones. It doesn't read any other bytes, because each dword is an access to the device. It
+// must be called before readLink, because the access wakes the port above an idle function. While that port is
+// suspended, the link reads as all ones on kernels that don't wake it for the link files (pci-sysfs.c).
 func (f *Function) readConfig() (gone bool) {
 	var id [4]byte
 	path := Below(f.Dir, configFile)
@@ -84,19 +84,19 @@ func (f *Function) readConfig() (gone bool) {
 	return false
 }
 
-// link is one property of a PCIe link, its speed or its width.
+// link is one property of a PCIe link: its speed or its width.
 type link struct {
 	now, most, slot string                    // files for the current value, the device's maximum and its slot's maximum
 	slow            inventory.Row             // for a current value that is lower than possible
 	parse           func(string) (int, error) // 0: unknown
 	show            func(int) string
-	gone            int // the current value of a device that has left the bus
-	none            int // maximum that, like 0, means unknown
+	gone            int // the current value if the device has left the bus
+	none            int // a maximum that means unknown, in addition to 0
 }
 
 // readLink compares one property of the link with the maximum that both the device and its slot support, because a card
-// with many lanes is as fast as possible even in a slot with few lanes. A device whose maximum is unknown has no link,
-// because it is integrated into the root complex.
+// with many lanes can't do any better in a slot with few lanes. A device whose maximum is unknown has no link, because
+// it is integrated into the root complex.
 func (f *Function) readLink(l *link, slot string) {
 	path := Below(f.Dir, l.now)
 	text, err := sysfs.Read(path)
@@ -119,15 +119,15 @@ func (f *Function) readLink(l *link, slot string) {
 	}
 	switch now {
 	case 0:
-		// An unknown value is a condition only if it was known before. A virtual function in a guest has no physical
-		// function, so its value is never known.
+		// An unknown value is a condition only if it was known before. For a virtual function in a guest, which has no
+		// physical function, it is never known.
 		f.markAbsent(l.now)
 		return
 	case l.gone:
 		f.AddDead(rowPCIGone, nil)
 		return
 	}
-	// The slot's value is read only if needed: a link at the device's maximum is good in any slot.
+	// Read the slot's maximum only if needed; a link at the device's maximum is fine in any slot.
 	if now < most && slot != "" {
 		if limit, ok := f.readMost(l, l.slot, slot); ok {
 			most = min(most, limit)
@@ -181,7 +181,7 @@ const (
 	ofRoot
 )
 
-// count reads one of the error counters of the PCI device at dir. It does nothing if dir is "".
+// count reads an error counter of the PCI device at dir. It does nothing if dir is "".
 func (f *Function) count(a *aerCounter, dir string) {
 	if dir == "" {
 		return
@@ -207,10 +207,10 @@ func (f *Function) count(a *aerCounter, dir string) {
 	})
 }
 
-// Below returns the path of the health file with this name: the name with dir in place of its first element.
+// Below returns the path of the health file with this name. dir replaces the first element of the name.
 func Below(dir, name string) string { return dir + name[strings.IndexByte(name, '/'):] }
 
-// parseTotal returns the count that follows label on its own line, or the only number if label is "".
+// parseTotal returns the number on the line that begins with label, or the only number if label is "".
 func parseTotal(s, label string) (uint64, error) {
 	for l := range strings.Lines(s) {
 		number, ok := strings.CutPrefix(strings.TrimSuffix(l, "\n"), label)

@@ -5,8 +5,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// The health table of a PCI function. Its file names are below pci/ (the physical function), slot/ (the PCI device
-// above the physical function) or root/ (the topmost PCI device). They don't contain numbers that the kernel assigns.
+// The health table of a PCI function. File names begin with pci/ (the physical function), slot/ (the PCI device above
+// it) or root/ (the topmost PCI device), so that they don't contain any numbers that the kernel assigns.
 
 const (
 	degraded = inventory.Degraded
@@ -15,8 +15,8 @@ const (
 
 func row(name string, h inventory.Health) inventory.Row { return inventory.Row{Name: name, Health: h} }
 
-// rowPCIGone is the row for a function that has left the bus: pci/config is ff ff ff ff, or pci/current_link_* fails,
-// is all ones, or is no longer known.
+// rowPCIGone is the row for a function that has left the bus: pci/config is ff ff ff ff, or pci/current_link_* can't be
+// read, is all ones, or is no longer known.
 var rowPCIGone = row("pci-gone", fatal)
 
 // links lists the properties of a PCIe link.
@@ -34,7 +34,8 @@ var links = []link{
 }
 
 // aerCounters lists the PCI error reporting counters (Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats). A
-// device's total is in the same file as the counts for each kind of error. A root port's total is in a separate file.
+// device's total is in the same file as the counts for each kind of error, while a root port's total is in a separate
+// file.
 var aerCounters = []aerCounter{
 	{ofCard, "pci/aer_dev_fatal", "TOTAL_ERR_FATAL", row("aer-fatal", fatal)},
 	{ofCard, "pci/aer_dev_nonfatal", "TOTAL_ERR_NONFATAL", row("aer-nonfatal", degraded)},

@@ -7,14 +7,14 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Virtual describes where a virtual function is on its card. The zero value stands for a function that isn't virtual,
-// or whose physical function isn't visible, as in a guest.
+// Virtual says which of a card's virtual functions this is. The zero value stands for a function that isn't virtual, or
+// whose physical function isn't visible, as in a guest.
 type Virtual struct {
 	PhysFn string // the physical function's address
 	index  int    // the virtual function's index, from 0; -1 if not known
 }
 
-// VirtualOf returns where the function at dir is on its card. It reads only links. The only errors are shortages
+// VirtualOf returns the Virtual for the function at dir. It reads only links. The only errors it returns are shortages
 // ([sysfs.IsShortage]).
 func VirtualOf(dir string) (v Virtual, err error) {
 	if v.PhysFn, err = sysfs.PhysFn(dir); err == nil && v.PhysFn != "" {
@@ -37,7 +37,7 @@ func (v Virtual) Describe(u *inventory.Unit) {
 	}
 }
 
-// Related returns the addresses of the functions whose events concern the virtual function, for [inventory.Reading].
+// Related returns the addresses of functions whose events also concern the virtual function, for [inventory.Reading].
 func (v Virtual) Related() []string {
 	if v.PhysFn == "" {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Pool is a family with a single card, which has the given number of units.
+// Pool is a family with a single card, which consists of Units units.
 type Pool struct{ Units int }
 
 // card is the name of the only card. It isn't a PCI address.
@@ -18,7 +18,7 @@ const card = "pool"
 // Name returns pool.
 func (Pool) Name() string { return "pool" }
 
-// Signals returns no sources, because no event on the node concerns a pool.
+// Signals returns no sources, because no event on the node affects a pool.
 func (Pool) Signals() inventory.Signals { return inventory.Signals{} }
 
 // Rows returns nil, because a pool has no health files.
@@ -46,7 +46,7 @@ func (p Pool) Read(_ sysfs.Host, name string) (inventory.Reading, error) {
 	return inventory.Reading{Units: units}, nil
 }
 
-// Outline returns the same as Read, which doesn't read any files.
+// Outline does the same as Read, which doesn't read any files anyway.
 func (p Pool) Outline(host sysfs.Host, name string) (inventory.Reading, error) {
 	return p.Read(host, name)
 }

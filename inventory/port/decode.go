@@ -9,10 +9,10 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// decoder decodes a file's value. All kinds of decoders are in this file.
+// decoder decodes a file's value. All implementations are in this file.
 type decoder interface {
-	// decode adds the value's conditions to f. It returns an error if the value isn't valid. dead reports that the
-	// value comes from a part that doesn't answer. Such a value has no other meaning.
+	// decode adds the value's conditions to f. It returns an error if the value isn't valid. dead reports whether the
+	// value comes from a part that doesn't respond, in which case it has no other meaning.
 	decode(value string, f *findings) (dead bool, err error)
 	// rows returns the health table rows that the decoder uses.
 	rows() []inventory.Row
@@ -23,13 +23,13 @@ type decoder interface {
 // mask decodes a 64-bit hexadecimal value in which each set bit is a condition.
 type mask struct {
 	bits  []field
-	other inventory.Row // for bits without a row: NAME, to which =0x… is appended
+	other inventory.Row // for bits without a row; =0x… is appended to its name
 	quiet uint64        // bits that don't matter for health
 }
 
-// field is a value, or a set of bits, with its row.
+// field is a value or a set of bits, and its row.
 type field struct {
-	set    uint64 // in a mask, the field is set if any of these bits is; in values, the value
+	set    uint64 // the value; in a mask, the field is set if any of these bits is
 	reason string
 	health inventory.Health
 }
@@ -44,7 +44,7 @@ func rowsOf(rows []inventory.Row, fields []field) []inventory.Row {
 	return rows
 }
 
-// worstOf returns the worst of the rows: other, unless one of the fields has a worse one.
+// worstOf returns the worst row: other, unless one of the fields has a worse one.
 func worstOf(other inventory.Row, fields []field) inventory.Row {
 	for _, b := range fields {
 		if b.health > other.Health {
@@ -133,7 +133,7 @@ func parseFlag(s string) (bool, error) {
 type states struct {
 	failed inventory.Row
 	known  []string
-	busy   []string // states the card is in while it is being programmed
+	busy   []string // states that the card is in while it is being programmed
 }
 
 func (st states) decode(s string, f *findings) (dead bool, err error) {

@@ -1,12 +1,12 @@
-// Package port reads the dfl and opae families' cards: PCI cards with ports and a management engine (FME) below them in
-// sysfs.
+// Package port reads the cards of the dfl and opae families, which have ports and a management engine (FME) below the
+// PCI device in sysfs.
 //
-// A [Layout] describes where a driver's cards are in sysfs. It lists a host's cards and reads a card's ports (identity,
-// node and health), its FME and, through package pci, the PCI devices from the root port to the card. The layout's
-// [Kind] decides whether a unit is a port or an FME with all its ports. A single table contains the health files, the
-// meanings of their values and the severities (severities.go, [Layout.Rows]). To support a new file or bit, add a row
-// to the table.
+// A [Layout] says where in sysfs a driver's cards are. It lists a host's cards and reads a card's ports (identity, node
+// and health), its FME and, through package pci, the PCI devices from the root port to the card. Its [Kind] decides
+// whether a unit is a port or an FME with all its ports. The health files, the meanings of their values and their
+// severities are all in one table (severities.go, [Layout.Rows]). To support a new file or bit, add a row to that
+// table.
 //
 // The package owns no state. Listing cards reads only directories and links. Reading a card may block for as long as
-// the hardware behind an attribute doesn't answer.
+// the hardware behind an attribute doesn't respond.
 package port

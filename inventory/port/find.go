@@ -11,12 +11,12 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// pattern says where a health file is. name is the file's name in readings. path is relative to the directory of the
-// part that the file belongs to. An element PREFIX* in path matches every directory whose name begins with PREFIX,
-// because the driver adds numbers to these names. Several files may match.
+// pattern says where a health file is. name is the file's name in readings, and path is relative to the directory of
+// the part that the file belongs to. A PREFIX* element in path matches every directory whose name begins with PREFIX,
+// because the driver appends numbers to these names. Several files may match.
 type pattern struct{ name, path string }
 
-// listing is a directory that is listed at most once, when its entries are first needed.
+// listing is a directory that is only listed once, when its entries are first needed.
 type listing struct {
 	dir      string
 	listed   bool
@@ -32,8 +32,8 @@ func (l *listing) list() ([]fs.DirEntry, error) {
 	return l.children, l.err
 }
 
-// find returns the paths below l that match path, in the order of their names. A path without PREFIX* is returned even
-// if it doesn't exist. If a directory can't be listed, find returns the other paths and the error.
+// find returns the paths below l that match path, sorted by name. A path without a PREFIX* element is returned even if
+// it doesn't exist. If a directory can't be listed, find returns the other paths and the error.
 func (l *listing) find(path string) ([]string, error) {
 	star := strings.IndexByte(path, '*')
 	if star < 0 {
@@ -64,13 +64,13 @@ func (l *listing) find(path string) ([]string, error) {
 	return paths, err
 }
 
-// isDangling reports whether err, which comes from following a link, means that the target doesn't exist.
+// isDangling reports whether err, from following a link, means that the target doesn't exist.
 func isDangling(err error) bool {
 	return sysfs.Gone(err) || errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR) ||
 		errors.Is(err, syscall.EINVAL)
 }
 
-// absentIfGone returns err. If err means that the card is gone, the result wraps fs.ErrNotExist.
+// absentIfGone returns err, made to wrap fs.ErrNotExist if it means that the card is gone.
 func absentIfGone(err error) error {
 	if sysfs.Gone(err) && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %w", fs.ErrNotExist, err)

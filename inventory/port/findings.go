@@ -7,22 +7,22 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// findings are the results of reading the files of a port, or of its FME.
+// findings contains the results of reading a port's or an FME's files.
 type findings struct{ pci.Findings }
 
-// file is a health file: its name in readings and the decoder for its value.
+// file is a health file, with its name in readings and a decoder for its value.
 type file struct {
 	name string
 	decoder
 }
 
-// judge reads the file at path and adds its conditions. dead has the same meaning as in [decoder].
+// judge reads the file at path and adds its conditions. dead is as in [decoder].
 func (f *findings) judge(file file, path string) (dead bool) {
 	value, err := sysfs.Read(path)
 	return f.addResult(file, path, value, err)
 }
 
-// addResult adds the result of reading the file at path. dead has the same meaning as in [decoder].
+// addResult adds the result of reading the file at path. dead is as in [decoder].
 func (f *findings) addResult(file file, path, value string, err error) (dead bool) {
 	if f.AddFile(file.name, file.worst(), err) {
 		return false

@@ -12,14 +12,14 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// FMETable lists an FME's health files. This part of the health table differs between drivers.
+// FMETable lists an FME's health files. This is the part of the health table that differs between drivers.
 type FMETable struct {
 	interfaceID pattern
 	errors      []file
 	// locked lists the files that aren't read while the driver is programming a port, because reading them would block
 	// for several seconds on a lock that the driver holds (pdata->lock in dfl-fme-pr.c and dfl-fme-error.c).
 	locked   []file
-	managers []pattern // where the FPGA manager's state may be; the first file that exists is used
+	managers []pattern // possible locations of the FPGA manager's state; the first file that exists is used
 	alarms   []file
 	hwmon    pattern // hwmon device directories
 }
@@ -34,7 +34,7 @@ type fme struct {
 	findings
 }
 
-// fmeDriver is the name of the health file that stands for an FME's driver.
+// fmeDriver is the health file that stands for an FME's driver.
 const fmeDriver = "fme/driver"
 
 // attrDriver is the link from a device, a port or an FME to its driver.
@@ -46,7 +46,7 @@ const (
 	attrBitstream = "bitstream_id"
 )
 
-// fmeOf reads a class entry's FME. A virtual function has no FME of its own: its ports belong to the physical
+// fmeOf reads a class entry's FME. A virtual function doesn't have its own FME; its ports belong to the physical
 // function's FME.
 func (l Layout) fmeOf(e entry, c *pci.Function) fme {
 	if e.fme != "" {
@@ -83,8 +83,9 @@ func (f *fme) addDriver(exists bool) {
 	})
 }
 
-// readFME reads e's FME. An FME without a driver has only some attributes or none, so no other file is read and the
-// card's health isn't known. If the FME doesn't answer, its alarms aren't read, because all of them would be set.
+// readFME reads e's FME. An FME without a driver has few attributes or none, so its other files aren't read and the
+// card's health isn't known. If the FME doesn't respond, its alarms aren't read, because all of them would appear to be
+// set.
 func (l Layout) readFME(e entry) fme {
 	f := fme{name: e.fme, findings: findings{pci.NewFindings()}}
 	top := listing{dir: e.dir + "/" + e.fme}
@@ -121,8 +122,8 @@ func (l Layout) readFME(e entry) fme {
 }
 
 // readInterfaceID reads the interface id. There may be a file for each port, but the id belongs to the FME
-// (FME_PR_INTFC_ID, dfl-fme-pr.c), so the first valid one is used. dead reports that the only value found is all f, as
-// read from an FME that doesn't answer.
+// (FME_PR_INTFC_ID, dfl-fme-pr.c), so the first valid one is used. dead reports whether all f was the only value found,
+// which is what an FME that doesn't respond returns.
 func (f *fme) readInterfaceID(top *listing, p pattern) (dead bool) {
 	paths, err := top.find(p.path)
 	absent := err == nil
@@ -153,8 +154,9 @@ func (f *fme) readInterfaceID(top *listing, p pattern) (dead bool) {
 	return dead
 }
 
-// readBitstreamID reads the static region's version, in the format the drivers print. It isn't a health file: an FME
-// that doesn't answer already has a condition, and a wrong value says nothing about the FME's health.
+// readBitstreamID reads the static region's version, in the format that the drivers print. It isn't a health file,
+// because an FME that doesn't respond already has a condition, and an invalid value says nothing about the FME's
+// health.
 func (f *fme) readBitstreamID(dir string) {
 	id, err := sysfs.ReadAs(dir+"/"+attrBitstream, sysfs.ParseMask)
 	f.AddShortage(err)
@@ -163,8 +165,8 @@ func (f *fme) readBitstreamID(dir string) {
 	}
 }
 
-// readManager judges the FPGA manager's state, which it reads from the first place that exists, and reports whether the
-// manager is programming.
+// readManager judges the FPGA manager's state, which it reads from the first of the places that exists. It reports
+// whether the manager is programming the card.
 func (f *fme) readManager(top *listing, places []pattern) (programming bool) {
 	var path, value string
 	var err error = fs.ErrNotExist
@@ -187,7 +189,7 @@ func (f *fme) readManager(top *listing, places []pattern) (programming bool) {
 	return err == nil && slices.Contains(managerStates.busy, value)
 }
 
-// describe sets the unit fields that come from the FME.
+// describe sets those of the unit's fields that come from the FME.
 func (f *fme) describe(u *inventory.Unit) {
 	u.InterfaceID, u.InterfaceIDKnown = f.interfaceID, f.known
 	if f.name != "" {

@@ -11,14 +11,14 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// hwmonAlarm is a kind of alarm. Its file name is SENSOR followed by suffix, and the reason's value is SENSOR.
+// hwmonAlarm is a kind of alarm. The file name is SENSOR followed by suffix, and SENSOR becomes the reason's value.
 type hwmonAlarm struct {
 	suffix string
 	inventory.Row
 }
 
-// readHWMon judges the alarms of the hwmon devices below an FME. All alarms share a single health file, because the
-// hwmon devices' numbers change.
+// readHWMon judges the alarms of the hwmon devices below an FME. All alarms share a single health file, because hwmon
+// device numbers change.
 func (f *fme) readHWMon(top *listing, p pattern) {
 	dirs, err := top.find(p.path)
 	absent := err == nil
@@ -40,7 +40,8 @@ func (f *fme) readHWMon(top *listing, p pattern) {
 	}
 }
 
-// readAlarm judges a hwmon device's file with this name. It returns false if the file isn't an alarm or doesn't exist.
+// readAlarm judges the file with this name in a hwmon device's directory. It returns false if the file isn't an alarm
+// or doesn't exist.
 func (f *fme) readAlarm(hwmon, dir, name string) (read bool) {
 	for _, alarm := range hwmonAlarms {
 		sensor, ok := strings.CutSuffix(name, alarm.suffix)

@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// Layout is the family for one driver's cards. It says where the cards, ports and FMEs are in sysfs:
+// Layout is the family for one driver's cards. It says where in sysfs the cards, ports and FMEs are:
 //
 //	<PCI device>/<Class>/<Entry>N/{device -> <PCI device>, <Port>N/, <FME>N/}
 //
@@ -45,8 +45,8 @@ func (l Layout) Signals() inventory.Signals {
 	return s
 }
 
-// Cards lists the cards' PCI addresses, sorted. It ignores entries whose device link doesn't lead to a PCI device
-// (regions below an FME), and dangling or circular links (from a card that is being added or removed).
+// Cards returns the sorted PCI addresses of the cards. It ignores entries whose device link doesn't lead to a PCI
+// device (regions below an FME), and links that are dangling or circular (because a card is being added or removed).
 func (l Layout) Cards(host sysfs.Host) ([]string, error) {
 	names, err := host.ClassLinks(l.Class)
 	var cards []string
@@ -66,7 +66,7 @@ func (l Layout) Cards(host sysfs.Host) ([]string, error) {
 	return slices.Compact(cards), err
 }
 
-// Read reads the card with this PCI address. The cost doesn't depend on how many cards the node has.
+// Read reads the card with this PCI address. Its cost doesn't depend on the number of cards on the node.
 func (l Layout) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	dir, found, err := l.find(host, card)
 	if err != nil {
@@ -171,7 +171,7 @@ type entry struct {
 	fme   string   // name; "" if there is none
 }
 
-// entries returns the class entries of the card at dir. The error wraps fs.ErrNotExist if there are none.
+// entries returns the class entries of the card at dir. If there are none, the error wraps fs.ErrNotExist.
 func (l Layout) entries(dir string) ([]entry, error) {
 	dir += "/" + l.Class
 	children, err := os.ReadDir(dir)
@@ -217,7 +217,7 @@ func (l Layout) entry(dir string) (entry, error) {
 	return e, nil
 }
 
-// compareNumbered compares two names with the same prefix by their numbers, which may have any length.
+// compareNumbered compares two names that have the same prefix by their numbers, which can be of any length.
 func compareNumbered(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 }

@@ -10,8 +10,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// merge returns a region's findings: first its own conditions, then its ports' findings in order, then the shared
-// parts' findings. Each reason occurs once.
+// merge returns a region's findings: first its own conditions, then the findings of its ports in order, then those of
+// the shared parts. Each reason occurs only once.
 func merge(own []inventory.Condition, ports []inventory.Unit, parts ...*pci.Findings) findings {
 	all := findings{pci.NewFindings()}
 	for _, c := range own {
@@ -26,9 +26,9 @@ func merge(own []inventory.Condition, ports []inventory.Unit, parts ...*pci.Find
 	return all
 }
 
-// findingsOf returns a port's findings. The names of its files and counters begin with the port's directory, even if
-// the region has only one port, because ports may be added and removed while the region stays. Reasons don't include
-// the port's name. Errors do if there are several ports. p must not be used afterwards.
+// findingsOf returns a port's findings. The names of files and counters begin with the port's directory even if the
+// region has only one port, because ports can be added and removed while the region stays. Reasons don't include the
+// port's name; errors do if there are several ports. p must not be used afterwards.
 func findingsOf(p *inventory.Unit, several bool) *pci.Findings {
 	f := &pci.Findings{Conditions: p.Conditions, Files: p.Files, Counters: p.Counters}
 	f.Prefix(p.Name + "/")
@@ -49,8 +49,8 @@ func (f *findings) take(part *pci.Findings) {
 	f.Counters = append(f.Counters, part.Counters...)
 }
 
-// join adds a condition. If there already is one with the same reason, the result has the worst severity and all
-// errors.
+// join adds a condition. If there already is one with the same reason, it combines them, keeping the worst severity and
+// all errors.
 func (f *findings) join(c inventory.Condition) {
 	i := slices.IndexFunc(f.Conditions, func(old inventory.Condition) bool { return old.Reason == c.Reason })
 	if i < 0 {

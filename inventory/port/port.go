@@ -11,7 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// A port's attributes, relative to its directory. They exist only while a driver is bound.
+// Attributes of a port, relative to its directory. They exist only while a driver is bound.
 const (
 	attrID    = "id"
 	attrAFU   = "afu_id"
@@ -20,7 +20,7 @@ const (
 
 // readPort reads the port whose directory is dir, and appends its observations to seen. The port's device node has the
 // same name as the directory. The caller adds the card's properties (interface, NUMA node, FME). If the port doesn't
-// exist or was replaced while it was read, readPort returns false and a unit that must not be used.
+// exist or was replaced while it was being read, readPort returns false, and the unit must not be used.
 func readPort(host sysfs.Host, dir string, seen *[]sysfs.Observation) (inventory.Unit, bool) {
 	p, dev, ok := outline(dir)
 	if !ok || len(p.Conditions) > 0 {
@@ -33,9 +33,9 @@ func readPort(host sysfs.Host, dir string, seen *[]sysfs.Observation) (inventory
 	} else {
 		readUnbound(&p, dir)
 	}
-	// If the port was removed during the reading, attributes are missing. If it was replaced, the attributes are a
-	// mixture. ENODEV proves neither, because attributes also return it when the port stays and only its driver is
-	// being unbound.
+	// If the port was removed during the reading, attributes are missing. If it was replaced, some attributes are from
+	// the old port and some from the new one. ENODEV proves neither, because attributes also return it when the port
+	// stays and only its driver is being unbound.
 	after, err := sysfs.Inode(dir)
 	if addShortage(&p, err) {
 		return p, true
@@ -43,8 +43,8 @@ func readPort(host sysfs.Host, dir string, seen *[]sysfs.Observation) (inventory
 	return p, err == nil && after == p.Incarnation
 }
 
-// outline returns what the directory shows of a port and its node. It returns false if the port doesn't exist. If a
-// shortage prevented the reading, the unit has a condition.
+// outline returns what can be seen of a port and its node in the directory dir. It returns false if the port doesn't
+// exist. If a shortage prevented it from being read, the unit has a condition.
 func outline(dir string) (inventory.Unit, pci.DeviceNode, bool) {
 	inode, err := sysfs.Inode(dir)
 	name := filepath.Base(dir)
@@ -68,8 +68,8 @@ func addShortage(p *inventory.Unit, err error) bool {
 	return sysfs.IsShortage(err)
 }
 
-// readUnbound reads a port without a driver. Such a port may have some of the attributes, so the missing driver is its
-// only condition.
+// readUnbound reads a port without a driver. The missing driver is its only condition, because such a port may be
+// missing any of its attributes.
 func readUnbound(p *inventory.Unit, dir string) {
 	p.Conditions = append(p.Conditions, inventory.Condition{Reason: inventory.ReasonDriverUnbound, Health: fatal})
 	id, err := sysfs.ReadAs(dir+"/"+attrID, parsePortID)
@@ -79,11 +79,11 @@ func readUnbound(p *inventory.Unit, dir string) {
 	}
 }
 
-// readBound reads a port with a driver. It reads id before afu_id: if the card dies between the two reads, afu_id is
-// all f, and the id is marked as not known. In the opposite order, a dead card's id would be used.
+// readBound reads a port with a driver. It reads id before afu_id, so that if the card dies between the two reads,
+// afu_id is all f and the id is marked as not known. The other way around, a dead card's id would be used.
 func readBound(p *inventory.Unit, host sysfs.Host, dir string, dev pci.DeviceNode) []sysfs.Observation {
 	f := findings{pci.Findings{Conditions: p.Conditions, Observed: make([]sysfs.Observation, 0, 8)}}
-	f.Observe(sysfs.ObserveEntry(dir)) // another port with this name may have the same values
+	f.Observe(sysfs.ObserveEntry(dir)) // another port with the same name may have the same values
 	f.Observe(sysfs.ObserveExists(dir + "/" + attrDriver))
 	id, err := sysfs.ReadAs(dir+"/"+attrID, parsePortID)
 	if err != nil {

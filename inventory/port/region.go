@@ -9,7 +9,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// Kind is the kind of units in a reading.
+// Kind says what the units of a reading are.
 type Kind uint8
 
 const (
@@ -41,9 +41,9 @@ func (l Layout) readRegions(reading *inventory.Reading, host sysfs.Host, dir str
 	sortUnits(reading.Units)
 }
 
-// readRegion reads e's region. If the region's FME or ports have changed during the reading, it reads the region once
-// more. Without that, the unit would be incomplete while a card is being added or removed, or while its ports are being
-// released. It returns false if the region no longer exists.
+// readRegion reads e's region. If the region's FME or ports have changed in the meantime, it reads the region once
+// more, because otherwise the unit would be incomplete while a card is being added or removed, or while its ports are
+// being released. It returns false if the region no longer exists.
 func (l Layout) readRegion(host sysfs.Host, e entry, c *pci.Function) (inventory.Unit, []sysfs.Observation, bool) {
 	inode, err := sysfs.Inode(e.dir)
 	if err != nil {
@@ -98,14 +98,14 @@ func (l Layout) readAll(host sysfs.Host, e entry, inode uint64, c *pci.Function)
 	return r, seen, e.fme != "" || len(ports) > 0
 }
 
-// region returns what the directories show of e's region with these ports.
+// region returns what can be seen of e's region and its ports in their directories.
 //
-// The unit has the class entry's name and inode, not the FME's. When a card is pulled, the driver removes the FME
-// before the ports, so the region would briefly look like a different unit.
+// The unit gets its name and inode from the class entry rather than from the FME. When a card is pulled, the driver
+// removes the FME before the ports, which would briefly make the region look like a different unit.
 func (l Layout) region(e entry, inode uint64, ports []inventory.Unit) inventory.Unit {
 	r := inventory.Unit{
 		Name: filepath.Base(e.dir), Incarnation: inode,
-		PortIDKnown: true, // port id 0: the device id is just the card's address
+		PortIDKnown: true, // with port id 0, the device id is just the card's address
 		Facts: inventory.Facts{
 			NUMANode:       -1,
 			ProgramAtStart: l.Kind == PerFME, // a container that has the FME's node programs the card itself
@@ -116,11 +116,11 @@ func (l Layout) region(e entry, inode uint64, ports []inventory.Unit) inventory.
 		r.NodeNumbers = append(r.NodeNumbers, p.NodeNumbers...)
 	}
 	if e.fme == "" {
-		r.InterfaceIDKnown = true // there is none: this function can't program the card
+		r.InterfaceIDKnown = true // there is none, because this function can't program the card
 		return r
 	}
 	if len(ports) == 0 {
-		// This also applies to PerFMEWithNode: a card that is being plugged in has the FME's node before it has its
+		// This also applies to PerFMEWithNode. A card that is being plugged in has the FME's node before it has any
 		// ports, and must not be offered until it has both.
 		r.Conditions = []inventory.Condition{{Reason: inventory.ReasonNoPort, Health: fatal}}
 	}
@@ -133,7 +133,8 @@ func (l Layout) region(e entry, inode uint64, ports []inventory.Unit) inventory.
 	return r
 }
 
-// portsNum returns how many ports the FME reports for a region, including ports that are assigned to virtual functions.
+// portsNum returns how many ports the region has according to its FME, including those that are assigned to virtual
+// functions.
 func (e entry) portsNum(ports []inventory.Unit) (int, error) {
 	if e.fme == "" {
 		return len(ports), nil

@@ -7,41 +7,41 @@ import (
 // The health table: every health file, the meaning of its values, and their severities. This file contains just the
 // table; its rows are applied in decode.go and fme.go. The PCI device's rows are in package pci.
 //
-// A file's name, both in the table and in readings, is relative to the port, or below fme/ (the FME), pci/ (the
-// physical function), slot/ (the PCI device above the physical function) or root/ (the topmost PCI device). A name
-// never contains a number assigned by the driver.
+// File names, both in the table and in readings, are relative to the port, or begin with fme/ (the FME), pci/ (the
+// physical function), slot/ (the PCI device above it) or root/ (the topmost PCI device). They never contain a number
+// assigned by the driver.
 //
-// A file may have several rows. A file that can't be read has its worst row's severity, even if the configuration
+// A file may have several rows. If it can't be read, the severity is that of its worst row, even if the configuration
 // changes that row's severity.
 
-// The severities, under their names in the configuration.
+// Severities, named as in the configuration.
 const (
 	degraded = inventory.Degraded
 	fatal    = inventory.Unhealthy
 )
 
-// row returns a row of the table. If a row has too many values to list, its name omits the value, and the condition's
-// reason contains the value that was found.
+// row returns a row of the table. If there are too many possible values to list, the row's name doesn't include a
+// value, and the one that was found is only in the condition's reason.
 func row(name string, h inventory.Health) inventory.Row { return inventory.Row{Name: name, Health: h} }
 
 // Rows that don't come from the value of a single file.
 var (
 	rowAFUDead       = row("afu-dead", fatal)                 // afu_id: all f
-	rowReprogramming = row("reprogramming", degraded)         // afu_id: fails with EBUSY; unhealthy after some time
+	rowReprogramming = row("reprogramming", degraded)         // afu_id: fails with EBUSY; unhealthy after a while
 	rowPortDead      = row("port-dead", fatal)                // errors/errors: all ones; power_state: 0xf
 	rowFMEDead       = row("fme-dead", fatal)                 // fme/errors/*: all ones; the interface id: all f
 	rowFMEUnbound    = row(inventory.ReasonFMEUnbound, fatal) // fme/driver is absent, or the FME no longer exists
 
-	// For an interface id that can't be read. The FME may still be alive, so this is degraded rather than fatal.
+	// For an interface id that can't be read. It is degraded rather than fatal, because the FME may still be alive.
 	rowInterface = row(rowFMEDead.Name, degraded)
 )
 
-// otherRows lists the rows above, except rowInterface, whose reason is rowFMEDead's.
+// otherRows lists the rows above, except rowInterface, which has the same name as rowFMEDead.
 var otherRows = []inventory.Row{rowAFUDead, rowReprogramming, rowPortDead, rowFMEDead, rowFMEUnbound}
 
 // portFiles lists the health files of a port with a driver. The bits of errors/errors are defined in the kernel's
 // drivers/fpga/dfl-afu-error.c and listed in the OPAE daemon's table (tools/fpgad/errtable.c). power_state is a field
-// of PORT_STS (drivers/fpga/dfl-afu.h): 1 and 2 are AP1 and AP2, throttled by 50 and 90 %; 6 is AP6, throttled
+// of PORT_STS (drivers/fpga/dfl-afu.h): 1 and 2 are AP1 and AP2, throttled by 50% and 90%; 6 is AP6, throttled
 // completely.
 var portFiles = []file{
 	{"errors/errors", mask{other: row("port-error", degraded), bits: []field{
@@ -85,7 +85,8 @@ var portFiles = []file{
 	}}},
 }
 
-// The masks of an FME. The bits are defined in drivers/fpga/dfl-fme-error.c and listed in the OPAE daemon's table.
+// Masks of an FME's error files. The bits are defined in drivers/fpga/dfl-fme-error.c and listed in the OPAE daemon's
+// table.
 var (
 	fmeFatal = mask{other: row("fme-fatal", fatal), bits: []field{
 		{1 << 0, "fme-fatal=link", fatal},
@@ -154,7 +155,8 @@ var (
 	}}
 )
 
-// DFL is the in-tree driver's table. In older versions of the driver, the FPGA manager is directly below the FME.
+// DFL is the table for the in-tree driver. In older versions of that driver, the FPGA manager is directly below the
+// FME.
 var DFL = FMETable{
 	interfaceID: pattern{"fme/compat_id", "dfl-fme-region.*/fpga_region/*/compat_id"},
 	errors: []file{

@@ -13,18 +13,18 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// group is an IOMMU group with a function bound to vfio-pci.
+// group is an IOMMU group that has a function bound to vfio-pci.
 type group struct {
 	dir     string
 	number  string // the kernel reuses these numbers
 	noIOMMU bool
-	names   []string // all members, sorted: PCI addresses, and the names of devices on other buses
-	drivers []string // each member's driver, "" if it has none; in the order of names
+	names   []string // all members, sorted; PCI addresses, or names of devices on other buses
+	drivers []string // the driver of each member in names, or "" if it has none
 
 	lowest string     // address of the lowest member bound to vfio-pci
-	bound  []function // all members bound to vfio-pci, lowest first; empty if find's argument isn't the lowest
+	bound  []function // all members bound to vfio-pci, lowest first; empty if find's address isn't the lowest
 
-	// observed is complete if bound isn't empty. Each observation was made before the file it covers was read, so that
+	// observed is complete unless bound is empty. Each observation was made before the file it covers was read, so that
 	// a check finds any change in between.
 	observed []sysfs.Observation
 
@@ -42,7 +42,7 @@ type function struct {
 }
 
 // find returns the group of the function with this PCI address. It reads only directories, links and the group's name.
-// If a lower function in the group is bound to vfio-pci, only the lowest field is set, to that function's address. The
+// If a lower function in the group is bound to vfio-pci, it sets only the lowest field, to that function's address. The
 // error wraps fs.ErrNotExist if the function isn't bound to vfio-pci.
 func find(host sysfs.Host, address string) (g group, err error) {
 	dir, err := host.PCIDir(address)
@@ -103,7 +103,7 @@ func (g *group) findMembers(host sysfs.Host, address string) error {
 		switch {
 		case err == nil:
 			g.bound = append(g.bound, f)
-		case m.Name() == address || !sysfs.Gone(err): // another member may leave in the meantime
+		case m.Name() == address || !sysfs.Gone(err): // another member may have left in the meantime
 			return err
 		}
 	}
@@ -133,7 +133,7 @@ func (g *group) findNode(host sysfs.Host, dir string) error {
 	return nil
 }
 
-// functionOf returns the function with this PCI address. It doesn't set a virtual function's index.
+// functionOf returns the function with this PCI address, without a virtual function's index.
 func functionOf(host sysfs.Host, address string) (f function, err error) {
 	f.address = address
 	if f.dir, err = host.PCIDir(address); err != nil {
@@ -155,7 +155,7 @@ func functionOf(host sysfs.Host, address string) (f function, err error) {
 	return f, nil
 }
 
-// others returns the addresses of the group's PCI functions, except the device's own address.
+// others returns the addresses of the group's PCI functions other than the device's own.
 func (g group) others() (addresses []string) {
 	for _, name := range g.names {
 		if address, err := sysfs.ParsePCIAddress(name); err == nil && address != g.lowest {
@@ -165,9 +165,9 @@ func (g group) others() (addresses []string) {
 	return addresses
 }
 
-// related returns the addresses of the functions whose events concern the group's lowest function bound to vfio-pci.
-// These are the members, the physical functions of virtual ones, and the other functions in a physical function's slot,
-// which the kernel adds to the group one by one.
+// related returns the addresses of functions whose events also concern the group's lowest function bound to vfio-pci:
+// the other members, the physical functions of virtual ones, and the other functions in a physical function's slot,
+// because the kernel adds those to the group one by one.
 func (g group) related() []string {
 	all := g.others()
 	for _, f := range g.bound {

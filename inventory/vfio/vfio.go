@@ -20,14 +20,14 @@ type Family struct {
 // vfioPCI is the driver a function must be bound to for this family to read it.
 const vfioPCI = "vfio-pci"
 
-// harmless reports whether a group can be used while one of its functions has this driver; "" means no driver. A
+// harmless reports whether a group can be used while one of its functions has this driver, or no driver if it is "". A
 // harmless driver doesn't use the kernel's DMA API (driver_managed_dma in drivers/pci/pcie/portdrv.c,
 // drivers/pci/pci-stub.c and all VFIO drivers, such as mlx5_vfio_pci).
 func harmless(driver string) bool {
 	return driver == "" || driver == "pcieport" || driver == "pci-stub" || strings.Contains(driver, "vfio")
 }
 
-// The family's own health rows. Package pci has more.
+// The family's own health rows, in addition to those in package pci.
 var (
 	rowNotViable = inventory.Row{Name: "group-not-viable", Health: inventory.Unhealthy} // =DRIVER of one of the group's functions
 	rowNoIOMMU   = inventory.Row{Name: "no-iommu", Health: inventory.Unhealthy}         // the group has no IOMMU
@@ -36,8 +36,8 @@ var (
 // Name returns vfio.
 func (Family) Name() string { return "vfio" }
 
-// Signals returns the subsystem of the functions' character devices, and the nodes. When a function is unbound while
-// its group is open, Linux 6.12 sends only that subsystem's event, and Linux 6.1 sends none.
+// Signals returns the subsystem of the functions' character devices, and the device node prefixes. When a function is
+// unbound while its group is open, Linux 6.12 sends only that subsystem's event, and Linux 6.1 sends none at all.
 func (f Family) Signals() inventory.Signals {
 	s := inventory.Signals{Subsystems: []string{"vfio-dev"}, Nodes: []string{"vfio/"}}
 	if f.Cdev {
@@ -53,7 +53,7 @@ func (Family) Rows() []inventory.Row { return append(pci.Rows(), rowNotViable, r
 func (Family) Cards(host sysfs.Host) ([]string, error) { return pci.BoundTo(host, vfioPCI) }
 
 // Read reads the group of the function with this PCI address. If a lower function in the group is bound to vfio-pci,
-// the unit belongs to that function. The reading then has no unit, and Related contains that function's address.
+// the unit belongs to that function, so the reading has no units and Related contains that function's address.
 func (f Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	g, err := find(host, card)
 	if err != nil {
@@ -94,12 +94,13 @@ func (f Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	}
 	u.Conditions, u.Files, u.Counters = all.Conditions, all.Files, all.Counters
 	r := inventory.Reading{Related: g.related(), Units: []inventory.Unit{u}, Observed: all.Observed}
-	// The kernel removes the driver link before the nodes. So a node that is missing because the function is being
-	// unbound doesn't become a condition.
+	// The kernel removes the driver link before the nodes, so a node that is missing because the function is being
+	// unbound fails the reading here and doesn't become a condition.
 	return r, pci.CheckBound(g.bound[0].dir, vfioPCI)
 }
 
-// Outline returns the unit without its health, using only directories, links and numbers that the driver core keeps.
+// Outline returns the unit without its health, using only directories, links and device numbers, which the driver core
+// stores.
 func (f Family) Outline(host sysfs.Host, card string) (inventory.Reading, error) {
 	g, err := find(host, card)
 	if err != nil {
@@ -112,7 +113,7 @@ func (f Family) Outline(host sysfs.Host, card string) (inventory.Reading, error)
 	return inventory.Reading{Related: g.related(), Units: []inventory.Unit{u}}, err
 }
 
-// unit returns a group's unit without its health, and all of its nodes. The only errors are shortages
+// unit returns a group's unit, without health, and all of its nodes. The only errors are shortages
 // ([sysfs.IsShortage]).
 func (f Family) unit(host sysfs.Host, g group) (u inventory.Unit, nodes []pci.DeviceNode, err error) {
 	low := g.bound[0]

@@ -11,7 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// card is a card's user function, together with the management function in its slot.
+// card is a card's user function, along with the management function in its slot.
 type card struct {
 	pci.Virtual
 	dir         string
@@ -24,8 +24,8 @@ type card struct {
 
 	management string // the management function's directory; "" if this host doesn't have it
 
-	// observed contains an observation for each entry above. Each was made before the entry was searched for or read,
-	// so that a check finds any change in between.
+	// observed contains an observation for each entry above, made before the entry was looked up or read, so that a
+	// check finds any change in between.
 	observed []sysfs.Observation
 }
 
@@ -35,7 +35,7 @@ func find(host sysfs.Host, address string) (c card, err error) {
 	if c.dir, err = host.PCIDir(address); err != nil {
 		return c, err
 	}
-	// xocl creates user_pf as the last step of binding, and keeps it until the function is unbound.
+	// xocl creates user_pf as the last step of binding, and doesn't remove it until the function is unbound.
 	c.observed = append(c.observed, sysfs.ObserveEntry(c.dir+"/driver"), sysfs.ObserveEntry(c.dir+"/user_pf"))
 	if err := pci.CheckBound(c.dir, xocl); err != nil {
 		return c, err
@@ -86,8 +86,8 @@ func (c *card) findSubdevices() error {
 	return err
 }
 
-// entries returns the paths, below c.dir, of a directory's entries with this prefix, and observes them. If the
-// directory doesn't exist, there are none.
+// entries returns the paths, relative to c.dir, of a directory's entries with this prefix, and observes them. A
+// directory that doesn't exist has no entries.
 func (c *card) entries(dir, prefix string) (paths []string, err error) {
 	all, err := os.ReadDir(c.dir + "/" + dir)
 	if err != nil && !sysfs.Gone(err) {
@@ -129,7 +129,7 @@ func (c *card) findManagement(host sysfs.Host, address string) (string, error) {
 	return "", nil
 }
 
-// unit returns the card's unit without its health and attributes, and all of its nodes. The only errors are shortages
+// unit returns the card's unit, without health and attributes, and all of its nodes. The only errors are shortages
 // ([sysfs.IsShortage]).
 func (f Family) unit(address string, c card) (u inventory.Unit, nodes []pci.DeviceNode, err error) {
 	u = inventory.Unit{
@@ -147,7 +147,7 @@ func (f Family) unit(address string, c card) (u inventory.Unit, nodes []pci.Devi
 		add("dri/"+filepath.Base(c.render), c.dir+"/"+c.render)
 	}
 	for _, q := range c.queues {
-		add(strings.Replace(filepath.Base(q), "!", "/", 1), c.dir+"/"+q) // in names, the kernel writes / as !
+		add(strings.Replace(filepath.Base(q), "!", "/", 1), c.dir+"/"+q) // the kernel writes / as ! in names
 	}
 	if !f.Management || c.management == "" {
 		return u, nodes, pci.Shortage(nodes)

@@ -8,7 +8,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// mostText is the maximum length of a text in a card's ROM, which reserves 64 bytes for it (FeatureRomHeader).
+// mostText is the maximum length of a text in a card's ROM, which reserves 64 bytes for each (FeatureRomHeader).
 const mostText = 63
 
 // parseText parses a text that comes from a card's memory, such as the FPGA's name.
@@ -27,7 +27,7 @@ func parseVBNV(s string) (string, error) {
 	return "", fmt.Errorf("found %s, want the name of a shell: 1 to %d printable characters without spaces", sysfs.Quote(s), mostText)
 }
 
-// parseTimestamp parses a shell's build time in seconds. It is 0 if the shell is identified by UUIDs.
+// parseTimestamp parses a shell's build time in seconds, which is 0 if the shell is identified by UUIDs.
 func parseTimestamp(s string) (string, error) {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil {
@@ -37,7 +37,7 @@ func parseTimestamp(s string) (string, error) {
 }
 
 // parseUUID parses a list of UUIDs, one per line. It returns "" unless there is exactly one, because if there are
-// several interfaces, none of them stands for the whole shell. XRT does the same (interface_uuid in xrt_device.cpp).
+// several interfaces, none of them identifies the whole shell. XRT does the same (interface_uuid in xrt_device.cpp).
 func parseUUID(s string) (string, error) {
 	lines := strings.Fields(s)
 	for i, l := range lines {
@@ -62,8 +62,8 @@ func parseState(s string) (int, error) {
 	return n, nil
 }
 
-// parseReady parses whether the management function is connected. As with other states, it returns 0 if all is well.
-// xocl prints the value in hexadecimal, xclmgmt in decimal.
+// parseReady parses the value that says whether the management function is connected. As with other states, it returns
+// 0 if all is well. xocl prints the value in hexadecimal, and xclmgmt in decimal.
 func parseReady(s string) (int, error) {
 	switch n, err := strconv.ParseUint(s, 0, 64); {
 	case err != nil || strings.Contains(s, "_"):

@@ -19,14 +19,14 @@ type Family struct {
 	Management bool
 }
 
-// The drivers of the user function and the management function.
+// Drivers of the user function and the management function.
 const (
 	xocl    = "xocl"
 	xclmgmt = "xclmgmt"
 )
 
-// The family's own health rows. Package pci has more. Passing conditions are normal while a card is being reset, as
-// users do between programs.
+// The family's own health rows, in addition to those in package pci. Passing conditions are normal while a card is
+// being reset, which users do between programs.
 var (
 	rowResetting  = fatal("resetting")            // a file that every card has is missing, because xocl has removed it for a reset; passing
 	rowOffline    = fatal("device-offline")       // dev_offline; passing
@@ -39,8 +39,8 @@ var (
 
 func fatal(name string) inventory.Row { return inventory.Row{Name: name, Health: inventory.Unhealthy} }
 
-// states lists the user function's attributes that show the card's state. Their names begin with pci/; the management
-// function's attributes begin with mgmt/.
+// states lists the user function's attributes that show the card's state. Their names begin with pci/, while those of
+// the management function begin with mgmt/.
 var states = []state{
 	{file: "pci/dev_offline", row: rowOffline, passing: true, always: true, parse: parseState},
 	{file: "pci/device_bad_state", row: rowBadState, parse: parseState},
@@ -59,7 +59,7 @@ type state struct {
 	file    string
 	row     inventory.Row
 	passing bool
-	always  bool // every xocl has the file, except while it is resetting the card
+	always  bool // every xocl version has the file, except while it is resetting the card
 	parse   func(string) (int, error)
 }
 
@@ -71,8 +71,8 @@ func condition(r inventory.Row, passing bool) inventory.Condition {
 // Name returns xrt.
 func (Family) Name() string { return "xrt" }
 
-// Signals returns the render nodes' subsystem, and the nodes. When a card is reset or gets a new shell, these are the
-// only events.
+// Signals returns the render nodes' subsystem and the device node prefixes. When a card is reset or gets a new shell,
+// there are no other events.
 func (f Family) Signals() inventory.Signals {
 	s := inventory.Signals{Subsystems: []string{"drm"}, Nodes: []string{"dri/renderD", "xfpga/"}}
 	if f.Management {
@@ -101,7 +101,7 @@ func (f Family) Read(host sysfs.Host, address string) (inventory.Reading, error)
 	}
 	all := pci.NewFindings()
 	all.Observed = c.observed
-	found := pci.NewFindings() // about the nodes
+	found := pci.NewFindings() // findings about the nodes
 	for _, n := range nodes {
 		found.CheckNode(host, n, n.Name+"/dev")
 	}
@@ -123,13 +123,13 @@ func (f Family) Read(host sysfs.Host, address string) (inventory.Reading, error)
 	}
 	u.Conditions, u.Files, u.Counters = all.Conditions, all.Files, all.Counters
 	r := inventory.Reading{Related: related(address, c), Units: []inventory.Unit{u}, Observed: all.Observed}
-	// The kernel removes the driver link before xocl removes its nodes and attributes. So a reading during an unbind
-	// fails here, and missing files don't become conditions.
+	// The kernel removes the driver link before xocl removes its nodes and attributes, so a reading during an unbind
+	// fails here and missing files don't become conditions.
 	return r, pci.CheckBound(c.dir, xocl)
 }
 
-// readStates reads the card's states, and reports whether its nodes may be missing for a while because the card is
-// offline or resetting. The card counts as resetting if resetting is true or xocl has removed its files.
+// readStates reads the card's states, and reports whether its nodes may be missing for a while because it is offline or
+// resetting. The card counts as resetting if resetting is true or if xocl has removed any of its files.
 func (c card) readStates(all *pci.Findings, resetting bool) (passing bool) {
 	offline := false
 	values, errs := make([]int, len(states)), make([]error, len(states))
@@ -147,8 +147,8 @@ func (c card) readStates(all *pci.Findings, resetting bool) (passing bool) {
 	return resetting || offline
 }
 
-// Outline returns the unit without its health and attributes, using only directories, links and numbers that the driver
-// core keeps.
+// Outline returns the unit without its health and attributes, using only directories, links and device numbers, which
+// the driver core stores.
 func (f Family) Outline(host sysfs.Host, address string) (inventory.Reading, error) {
 	c, err := find(host, address)
 	if err != nil {
@@ -158,13 +158,13 @@ func (f Family) Outline(host sysfs.Host, address string) (inventory.Reading, err
 	return inventory.Reading{Related: related(address, c), Units: []inventory.Unit{u}}, err
 }
 
-// related returns the addresses whose events concern the card: the other functions in its slot, such as the management
-// function, and the physical function if this is a virtual one.
+// related returns the addresses of functions whose events also concern the card: the other functions in its slot, such
+// as the management function, and, if this is a virtual function, the physical function.
 func related(address string, c card) []string { return append(others(address), c.Related()...) }
 
 // identify sets the fields of u that identify the shell, and reports whether the card has a ROM. Values that can't be
-// read stay unknown. The values aren't observed, because a new shell comes with a new ROM and a new render node, and
-// xocl also replaces the memory that contains the UUIDs.
+// read stay unknown. There is no need to observe the values, because a new shell comes with a new ROM and a new render
+// node, and xocl also replaces the memory that contains the UUIDs.
 func (c card) identify(u *inventory.Unit, all *pci.Findings) (hasROM bool) {
 	if u.Attributes == nil {
 		u.Attributes = make(map[string]string)
@@ -188,7 +188,7 @@ func (c card) identify(u *inventory.Unit, all *pci.Findings) (hasROM bool) {
 	if c.rom != "" {
 		vbnv, err := read(c.rom+"/VBNV", parseVBNV)
 		timestamp, terr := read(c.rom+"/timestamp", parseTimestamp)
-		if err = errors.Join(err, terr); err == nil { // the two form one name, so neither may come from an earlier shell
+		if err = errors.Join(err, terr); err == nil { // both form the name, so neither may come from an earlier shell
 			u.Attributes[inventory.AttributeVBNV], u.Attributes[inventory.AttributeTimestamp] = vbnv, timestamp
 		}
 		hasROM = !errors.Is(err, fs.ErrNotExist)
@@ -217,8 +217,8 @@ func judge(all *pci.Findings, s state, value int, err error, resetting bool) {
 	}
 }
 
-// readTrips reads when one of the card's AXI firewalls last tripped, according to the management function. xocl keeps
-// the time across a reset, so only an increase means a new trip.
+// readTrips reads when, according to the management function, one of the card's AXI firewalls last tripped. xocl keeps
+// this time across a reset, so only an increase means that a firewall has tripped again.
 func (c card) readTrips(all *pci.Findings) {
 	const file = "pci/firewall/detected_time"
 	at, err := pci.ReadAs(all, c.dir+"/"+c.firewall+"/detected_time", parseCount)
@@ -236,8 +236,8 @@ func (c card) readTrips(all *pci.Findings) {
 	}
 }
 
-// readManagement reads the management function at dir. If the function has been unbound in the meantime, it adds
-// nothing.
+// readManagement adds the findings about the management function at dir, unless the function has been unbound in the
+// meantime.
 func readManagement(host sysfs.Host, dir string, all *pci.Findings) {
 	m := pci.Read(host, dir, pci.Virtual{})
 	m.Prefix("mgmt/")

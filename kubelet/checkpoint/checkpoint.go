@@ -20,8 +20,8 @@ import (
 // File is the name of the checkpoint in the kubelet's device plugin directory.
 const File = "kubelet_internal_checkpoint"
 
-// maxSize is the maximum size of the checkpoint, in bytes. An entry takes about 500 bytes. Parsing needs up to 25 times
-// as much memory as the file is long.
+// maxSize is the maximum size of the checkpoint, in bytes. An entry is about 500 bytes long. Parsing a file takes up to
+// 25 times its size in memory.
 const maxSize = 4 << 20
 
 // Record is the content of the checkpoint.
@@ -30,7 +30,7 @@ type Record struct {
 	Entries []Entry
 }
 
-// Entry lists the devices of one resource that were allocated to one container, which may have ended since.
+// Entry lists the devices of one resource that were allocated to one container. The container may have exited since.
 type Entry struct {
 	PodUID    string
 	Container string
@@ -42,14 +42,14 @@ type Entry struct {
 // Holder returns a unique name for the container.
 func (e Entry) Holder() string { return e.PodUID + "/" + e.Container }
 
-// annotationPrefix starts the key of every device annotation. The device's id follows, with each colon replaced by a
-// dash, because annotation keys can't contain colons.
+// annotationPrefix is the prefix of device annotation keys. It is followed by the device's id, with each colon replaced
+// by a dash, because annotation keys can't contain colons.
 const annotationPrefix = "nodes.accelerator.b-com.com/"
 
 func annotationKey(id string) string { return annotationPrefix + strings.ReplaceAll(id, ":", "-") }
 
-// Annotate adds an annotation with a device's nodes to those of an Allocate response. nodes holds the nodes' names
-// below the device root and their numbers. It is empty if the device consists only of mounts.
+// Annotate adds a device's annotation to those of an Allocate response. nodes holds the names of the device's nodes
+// below the device root, and their numbers. It is empty if the device consists only of mounts.
 func Annotate(annotations map[string]string, id string, nodes []string) {
 	annotations[annotationKey(id)] = strings.Join(nodes, ",")
 }
@@ -64,8 +64,8 @@ func (e Entry) Ours(id string) bool {
 var errNoNodes = errors.New("the kubelet's checkpoint does not name the device's nodes")
 
 // Nodes returns the device nodes that the container got for a device: their names below devRoot (the device root on the
-// host) and, if known, their numbers (MAJOR:MINOR). If the response has no annotation, for example because it is
-// another plugin's, Nodes returns the names of all device nodes in the response.
+// host) and, if known, their numbers (MAJOR:MINOR). If the response doesn't have any of our annotations, for example
+// because it is another plugin's, Nodes returns the names of all device nodes in the response.
 func (e Entry) Nodes(id, devRoot string) ([]string, error) {
 	if e.answer == nil {
 		return nil, errNoNodes
@@ -79,7 +79,7 @@ func (e Entry) Nodes(id, devRoot string) ([]string, error) {
 	}
 	for key := range annotations {
 		if strings.HasPrefix(key, annotationPrefix) {
-			return nil, nil // only other devices are annotated, so this one had no nodes
+			return nil, nil // other devices have annotations but this one doesn't, so it had no nodes
 		}
 	}
 	if len(e.answer.CdiDevices) > 0 {
@@ -95,16 +95,16 @@ func (e Entry) Nodes(id, devRoot string) ([]string, error) {
 	return slices.Compact(nodes), nil
 }
 
-// Reader reads the checkpoint, and parses it only if it has changed since the previous call. The zero Reader is ready
-// to use.
+// Reader reads the checkpoint, parsing it only if it has changed since the previous call. The zero Reader is ready to
+// use.
 type Reader struct {
-	info os.FileInfo // of the file that was parsed last
+	info os.FileInfo // of the last file that was parsed
 	last Record
 
 	files int
 }
 
-// Files returns the number of different files parsed so far.
+// Files returns how many different files have been parsed so far.
 func (r *Reader) Files() int { return r.files }
 
 // Read returns the content of the checkpoint in the kubelet's device plugin directory, or an empty record if there has

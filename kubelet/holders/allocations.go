@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Allocations records the devices that this daemon has allocated to containers, each with the time of its latest
-// allocation. It never grows beyond the number of devices that were ever listed. It is safe for concurrent use.
+// Allocations records the devices that this daemon has allocated to containers, each with its latest allocation. It
+// never has more elements than devices have ever been listed. It is safe for concurrent use.
 type Allocations struct {
 	added chan struct{} // holds an element after an allocation, until it is read
 
@@ -14,7 +14,7 @@ type Allocations struct {
 	given map[Key]Allocation
 }
 
-// Allocation records when a device was allocated, and with which device nodes (names, and numbers as MAJOR:MINOR).
+// Allocation records when a device was allocated and with which device nodes (names, and numbers as MAJOR:MINOR).
 type Allocation struct {
 	At    time.Time
 	Nodes []string
@@ -25,11 +25,11 @@ func NewAllocations() *Allocations {
 	return &Allocations{added: make(chan struct{}, 1), given: map[Key]Allocation{}}
 }
 
-// Added returns a channel that receives an element after an allocation. If nobody reads it, several allocations share
-// one element.
+// Added returns a channel that receives an element after an allocation. Until it is read, further allocations don't add
+// any more.
 func (a *Allocations) Added() <-chan struct{} { return a.added }
 
-// Ask makes the daemon query the holders, as it does after an allocation.
+// Ask makes the daemon query the holders, the same way it does after an allocation.
 func (a *Allocations) Ask() {
 	select {
 	case a.added <- struct{}{}:
@@ -37,10 +37,10 @@ func (a *Allocations) Ask() {
 	}
 }
 
-// Add records that devices of a resource are being allocated, unless check returns an error. check returns the nodes of
-// each device, by device id. It runs under the lock, so the inventory can't miss an allocation: if it asks for a
-// device's holders after the device has become unhealthy or left the list, either the allocation is already recorded or
-// check rejects it. undo reverts Add, for devices that weren't allocated after all.
+// Add records that devices of a resource are being allocated, unless check returns an error. check returns each
+// device's nodes, by device id. It is called with the lock held so that the inventory can't miss an allocation: if the
+// inventory asks for a device's holders after the device has become unhealthy or left the list, either the allocation
+// is already recorded or check rejects it. undo reverts Add for devices that weren't allocated after all.
 func (a *Allocations) Add(resource string, check func() (nodes map[string][]string, err error)) (undo func(), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

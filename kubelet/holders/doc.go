@@ -1,5 +1,5 @@
-// Package holders determines which containers use the node's devices. Nothing else decides this: the device plugin, the
-// DRA driver, the inventory, the commands, the Events and the metrics all use the result.
+// Package holders determines which containers use the node's devices. This is the only place where that is decided: the
+// device plugin, the DRA driver, the inventory, the commands, the Events and the metrics all use its result.
 //
 //	source := holders.New(holders.Config{Socket: …, KubeletDir: …, Allocations: allocations})
 //	use := source.Ask(ctx)           // asks all sources and merges their answers with what was known before
@@ -9,32 +9,33 @@
 //
 // No source knows everything, so [Merge] combines them:
 //
-//   - The daemon's own Allocate responses ([Allocations]) are exact, but are lost when the daemon exits.
+//   - The daemon's own Allocate responses ([Allocations]) are exact, but they are lost when the daemon exits.
 //   - The pod-resources API lists pods and containers, except ordinary init containers. A kubelet that has just started
-//     knows only some of its pods, and while the API server is unreachable it knows only the static ones.
-//   - The kubelet's checkpoint lists every container with a device from a resource, including init containers, and the
-//     device nodes that the container got. Entries of ended containers stay until the kubelet next writes the file.
+//     knows only some of its pods, and as long as it can't reach the API server, only the static ones.
+//   - The kubelet's checkpoint lists every container, including init containers, that got a device from a resource,
+//     along with its device nodes. Entries for containers that have exited stay until the kubelet next writes the file.
 //   - The host's cgroups show whether the pod of a checkpoint entry still has processes.
 //   - The DRA driver's claims.json lists the prepared claims.
 //   - injected.json in the state directory ([Injected]) lists device nodes that containers got through CDI.
 //
 // # When a device is free
 //
-// A device is in use as soon as any source reports a holder. It becomes free when no source reports a holder any more,
-// which means:
+// A device is in use as soon as any source reports a holder. It becomes free when no source reports one any more, which
+// means that:
 //
 //   - The kubelet hasn't listed the device for a few seconds, and has since written a checkpoint without it. For
-//     claims, which aren't in the checkpoint, the kubelet's answers without the device must be complete (see below).
-//   - The checkpoint has no entry for the device. If it does, [Config.Refresh] makes the kubelet rewrite the file. An
-//     entry in a file that is newer than the kubelet's answer belongs to a container that is alive, unless the kubelet
-//     doesn't know its pods yet. If the file isn't rewritten, the entry counts until two complete answers in a row
-//     leave out a container that an earlier answer listed. If no answer has ever listed a container with the device,
-//     the entry counts for the grace time.
-//   - The pods that the kubelet has forgotten, because they were force-deleted, don't have any processes. [Source.Ending]
-//     tells Allocate about these pods, because the kubelet gives their devices out again immediately. If a process is
+//     claims, which aren't in the checkpoint, the kubelet's answers that don't list the device must be complete (see
+//     below).
+//   - The checkpoint has no entry for the device. If it has one, [Config.Refresh] makes the kubelet rewrite the file.
+//     If an entry is in a file that is newer than the kubelet's answer, its container is alive, unless the kubelet
+//     doesn't know its pods yet. If the file isn't rewritten, the entry counts until two complete answers in a row no
+//     longer list a container that an earlier answer did. If no answer has ever listed a container with the device, the
+//     entry counts for the grace time.
+//   - Pods that the kubelet has forgotten, because they were force-deleted, have no more processes. [Source.Ending]
+//     tells Allocate about these pods, because the kubelet allocates their devices again immediately. If a process is
 //     still there after [Ends], the device is withheld even under its own name.
 //
-// While a source doesn't answer, the devices in its last report stay in use.
+// As long as a source doesn't answer, the devices in its last report count as in use.
 //
 // An answer from the kubelet is complete if the kubelet has been running for 10 s, lists the daemon's own pod (unless
 // the daemon runs in a static pod or in none), and none of the previous kubelet's pods has reappeared in the last 10 s.
@@ -42,14 +43,13 @@
 // pods isn't complete if the previous kubelet listed others.
 //
 // A kubelet that loses its checkpoint forgets which devices its running pods have, and would allocate those devices a
-// second time. Merge notices this when the previous kubelet listed a container with a device and the current one lists
-// the container's pod without the device. The device stays in use until the pod is gone, and is withheld even under its
-// own name.
+// second time. Merge detects this: the previous kubelet listed a container with a device, and the current one lists the
+// container's pod without it. The device stays in use until the pod is gone, and is withheld even under its own name.
 //
 // # What may block
 //
-// Ask blocks until the kubelet answers or ctx is done, and then for up to another 300 ms to read the checkpoint. When
-// the state directory starts to hang, one call blocks for up to another 4 s. Recent doesn't use the state directory,
-// but it waits for any running Ask. [Injected.Add] blocks for up to 2 s. All methods are safe for concurrent use. Merge
-// is a pure function.
+// Ask blocks until the kubelet answers or ctx is done, and then for up to another 300 ms to read the checkpoint. If the
+// state directory hangs, the first call to notice blocks for up to another 4 s. Recent doesn't use the state directory,
+// but it waits for any Ask in progress. [Injected.Add] blocks for up to 2 s. All methods are safe for concurrent use.
+// Merge is a pure function.
 package holders

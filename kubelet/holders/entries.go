@@ -13,24 +13,25 @@ import (
 
 const (
 	entriesFile = "entries.json"
-	maxEntries  = 4 << 20 // maximum file size in bytes, the same as the checkpoint's
+	maxEntries  = 4 << 20 // maximum file size in bytes, same as for the checkpoint
 )
 
-// knownEntries stores what a daemon has learned about the checkpoint's entries and the next daemon couldn't find out by
-// itself. While no device plugin is running, the kubelet doesn't rewrite the checkpoint, so the entries of ended
-// containers stay. A container that the kubelet listed and no longer lists has ended. A container that the kubelet
-// never listed may be an init container, and a daemon has to watch the kubelet for the grace time before it knows that
-// the container has ended. The file is valid only for the checkpoint it was written for, and Named only as long as the
-// kubelet isn't restarted. Without the file, the next daemon waits for the grace time.
+// knownEntries stores what a daemon has learned about the checkpoint's entries that the next daemon couldn't find out
+// by itself. While no device plugin is running, the kubelet doesn't rewrite the checkpoint, so the entries of
+// containers that have exited stay. If the kubelet used to list a container and no longer does, the container has
+// exited. But if the kubelet has never listed it, it may be an init container, and a daemon has to watch the kubelet
+// for the grace time before it can tell that the container has exited. The file is valid only for the checkpoint it was
+// written for, and Named only until the kubelet is restarted. Without the file, the next daemon waits for the grace
+// time.
 type knownEntries struct {
 	Version    int                 `json:"version"`
 	Checkpoint time.Time           `json:"checkpoint"`       // when the kubelet wrote the checkpoint
 	Ended      map[string][]string `json:"ended"`            // resource/id -> containers, POD-UID/NAME
-	Named      map[string][]string `json:"named,omitempty"`  // the same, for containers that the kubelet has listed and that aren't known to have ended
+	Named      map[string][]string `json:"named,omitempty"`  // the same, for listed containers that may still be alive
 	Kubelet    time.Time           `json:"kubelet,omitzero"` // when the kubelet that listed them started
 }
 
-// of returns e if it is about the checkpoint written at this time, and otherwise the zero value.
+// of returns e if it is about the checkpoint written at this time, or else the zero value.
 func (e knownEntries) of(checkpoint time.Time) knownEntries {
 	if !e.Checkpoint.Equal(checkpoint) {
 		return knownEntries{}
@@ -38,7 +39,7 @@ func (e knownEntries) of(checkpoint time.Time) knownEntries {
 	return e
 }
 
-// equal reports whether e and other say the same about the same checkpoint.
+// equal reports whether e and other say the same things about the same checkpoint.
 func (e knownEntries) equal(other knownEntries) bool {
 	return e.Checkpoint.Equal(other.Checkpoint) && e.Kubelet.Equal(other.Kubelet) && reflect.DeepEqual(e.Ended, other.Ended) && reflect.DeepEqual(e.Named, other.Named)
 }
@@ -73,9 +74,9 @@ func (e knownEntries) write(dir string) error {
 	return err
 }
 
-// fitting returns as many devices as there is space for, starting with those with the fewest containers. The entries of
-// the other devices will count for the grace time again: withholding a device for too long is better than allocating it
-// twice.
+// fitting returns as many devices as there is space for, starting with those with the fewest containers. The other
+// devices' entries will count for the grace time again, because withholding a device for too long is better than
+// allocating it twice.
 func fitting(all map[string][]string, space *int) map[string][]string {
 	devices := map[string][]string{}
 	for _, key := range slices.SortedFunc(maps.Keys(all), func(a, b string) int {

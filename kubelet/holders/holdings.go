@@ -9,18 +9,18 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
-// Holdings converts the state to what the inventory needs.
+// Holdings converts the state into what the inventory needs.
 func (s State) Holdings() inventory.Holdings {
 	h := inventory.Holdings{
 		Of: map[string][]inventory.Holding{}, Asked: s.asked, Missing: s.missing,
 		Awaiting: !s.complete && !s.noKubeletYet && s.asked.Sub(s.first) < s.rules.Grace,
-		// The previous daemon may have allocated a device just before it ended, and no source reports it yet.
+		// The previous daemon may have allocated a device just before exiting, and no source may have reported it yet.
 		Unnamed: s.asked.Sub(s.first) < s.rules.Admission,
 	}
 	if h.Awaiting || s.leftover && s.asked.Sub(s.first) < s.rules.Admission {
 		h.Again = time.Second
 	}
-	known := map[string][]string{} // the containers that currently hold each device
+	known := map[string][]string{} // by device id, the containers that hold the device at the moment
 	for key, u := range s.uses {
 		if !u.held {
 			continue
@@ -44,7 +44,7 @@ func (s State) Holdings() inventory.Holdings {
 		if u.unprepared.Equal(s.asked) {
 			wait = s.rules.Confirm
 		}
-		if again := wait + s.rules.Confirm/30; wait > 0 && (h.Again == 0 || again < h.Again) { // slightly later, so that the query doesn't come just too early
+		if again := wait + s.rules.Confirm/30; wait > 0 && (h.Again == 0 || again < h.Again) { // slightly later, not a moment too soon
 			h.Again = again
 		}
 		h.Unnamed = h.Unnamed || len(u.names) == 0 && s.asked.Sub(u.allocatedAt) < s.rules.Admission
@@ -63,7 +63,7 @@ func (s State) Holdings() inventory.Holdings {
 	return h
 }
 
-// holding converts a device's use.
+// holding converts a device's use into a holding.
 func (s State) holding(key Key, u use, lost []string) inventory.Holding {
 	holding := inventory.Holding{
 		As: key.Resource, Holders: u.names, Containers: u.containers(), Nodes: u.nodes, NodesErr: u.nodesErr, Later: u.later,
@@ -81,8 +81,8 @@ func (s State) lost(u use) []string {
 	return slices.DeleteFunc(slices.Clone(u.lost), func(container string) bool { return !s.pods[podOf(container)] })
 }
 
-// holdersNow returns the holders that haven't ended. All pods with a claim count as one holder, the driver, because
-// they may share the claim. Claims with admin access don't hold devices.
+// holdersNow returns the holders that haven't exited. All pods with a claim count as a single holder, the driver,
+// because they may share the claim. Claims with admin access don't hold devices.
 func (u use) holdersNow(key Key, holders, lost []string) []string {
 	switch {
 	case u.foreign:
@@ -96,12 +96,11 @@ func (u use) holdersNow(key Key, holders, lost []string) []string {
 	return nil
 }
 
-// sharedOf returns the holders of each device that several containers hold at the moment, or nil if there is no such
-// device.
+// sharedOf returns the holders of each device that several containers hold at once, or nil if there is no such device.
 func sharedOf(known map[string][]string, all map[string][]inventory.Holding) (shared map[string][]string) {
 	for id, containers := range known {
 		slices.Sort(containers)
-		if len(slices.Compact(containers)) < 2 { // a single container may have a device under two names
+		if len(slices.Compact(containers)) < 2 { // a single container may hold a device under two names
 			continue
 		}
 		if shared == nil {
@@ -115,7 +114,7 @@ func sharedOf(known map[string][]string, all map[string][]inventory.Holding) (sh
 	return shared
 }
 
-// containers returns the containers that have a checkpoint entry and may be alive, sorted.
+// containers returns the sorted list of containers that have a checkpoint entry and may be alive.
 func (u use) containers() (all []string) {
 	for holder, e := range u.entries {
 		if !e.ended {
@@ -126,7 +125,7 @@ func (u use) containers() (all []string) {
 	return all
 }
 
-// podUIDs returns the UIDs of the pods with a checkpoint entry for each device. Pods that have ended are left out.
+// podUIDs returns, for each device, the UIDs of the pods that have a checkpoint entry for it and may be alive.
 func (s State) podUIDs() map[Key][]string {
 	all := map[Key][]string{}
 	for key, u := range s.uses {
@@ -137,7 +136,7 @@ func (s State) podUIDs() map[Key][]string {
 	return all
 }
 
-// unlisted returns the UIDs of the pods whose containers are no longer in the kubelet's answer or no longer in the
+// unlisted returns the UIDs of pods whose containers are no longer in the kubelet's answer or no longer in the
 // checkpoint.
 func (s State) unlisted(r Report) (uids []string) {
 	written := s.rules.entriesOf(r.Checkpoint)
@@ -151,5 +150,5 @@ func (s State) unlisted(r Report) (uids []string) {
 	return uids
 }
 
-// podUID returns the pod's UID of a container in the checkpoint.
+// podUID returns the UID of a checkpoint container's pod.
 func podUID(container string) string { uid, _, _ := strings.Cut(container, "/"); return uid }

@@ -22,15 +22,15 @@ import (
 const (
 	injectedFile = "injected.json"
 	injectedLock = "injected.lock"
-	maxInjected  = 1 << 20     // maximum file size in bytes; a device takes about 60
+	maxInjected  = 1 << 20     // maximum file size in bytes; a device takes up about 60
 	lockWithin   = time.Second // other daemons hold the lock only for milliseconds
 
 	openWithin = 5 * time.Second // how long reading the state directory may take at startup
-	diskWithin = 2 * time.Second // how long a later access may take before the file system is considered to hang
+	diskWithin = 2 * time.Second // how long a later access may take before the file system is considered hung
 )
 
-// Injected remembers the device nodes that containers get through CDI and that the kubelet's checkpoint therefore
-// doesn't contain: the nodes of claims, and the nodes of a restarted container if they differ from those in the
+// Injected remembers the device nodes that containers get through CDI and that are therefore not in the kubelet's
+// checkpoint: the nodes that belong to claims, and those that a restarted container gets if they differ from the
 // Allocate response. They are stored in a file in the state directory, which survives a daemon restart and is shared by
 // the device plugin and the DRA driver. The file is ignored after a reboot. An Injected is safe for concurrent use.
 type Injected struct {
@@ -41,7 +41,7 @@ type Injected struct {
 	nodes map[string][]string // names and numbers, by device id or by claimedKey
 }
 
-// claimedKey returns the key of a claim's device.
+// claimedKey returns the key for a device that belongs to a claim.
 func claimedKey(id string) string { return claimedPrefix + id }
 
 const claimedPrefix = draname.Driver + "/"
@@ -53,7 +53,7 @@ type injectedContent struct {
 	Nodes   map[string][]string `json:"nodes"`
 }
 
-// OpenInjected reads the file in the state directory. If dir is "", the nodes are remembered only in memory.
+// OpenInjected reads the file in the state directory. If dir is "", the nodes are only kept in memory.
 func OpenInjected(dir string) (*Injected, error) {
 	i := &Injected{dir: dir, disk: privatedir.NewTurns(dir), nodes: map[string][]string{}}
 	if dir == "" {
@@ -99,8 +99,8 @@ func (i *Injected) read(root *os.Root) (map[string][]string, error) {
 	return c.Nodes, nil
 }
 
-// Add remembers nodes that containers may get with a device from now on, by device id. It returns once they are on
-// disk.
+// Add remembers the nodes that containers may get along with a device from now on, by device id. It returns once they
+// are on disk.
 func (i *Injected) Add(ctx context.Context, nodes map[string][]string) error {
 	return i.change(ctx, func(all map[string][]string) {
 		for id, names := range nodes {
@@ -111,8 +111,8 @@ func (i *Injected) Add(ctx context.Context, nodes map[string][]string) error {
 	})
 }
 
-// SetClaimed replaces all nodes remembered for claims. The new nodes are indexed by device id. SetClaimed returns once
-// they are on disk.
+// SetClaimed replaces all nodes that are remembered for claims with nodes, which is indexed by device id. It returns
+// once they are on disk.
 func (i *Injected) SetClaimed(ctx context.Context, nodes map[string][]string) error {
 	return i.change(ctx, func(all map[string][]string) {
 		maps.DeleteFunc(all, func(key string, _ []string) bool { return strings.HasPrefix(key, claimedPrefix) })
@@ -143,7 +143,7 @@ func (i *Injected) set(nodes map[string][]string) {
 }
 
 // change applies f to the nodes, both in memory and on disk. If the file system hangs during the write, the change may
-// take effect later; until then, every call returns an error.
+// still take effect later; until then, every call returns an error.
 func (i *Injected) change(ctx context.Context, f func(map[string][]string)) error {
 	return i.disk.Within(ctx, diskWithin, func(ctx context.Context) error {
 		before, after := i.all(), i.all()

@@ -16,50 +16,50 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
-// Key identifies an allocated device by its inventory ID and by the name under which it was allocated: a resource name,
-// or the name of the DRA driver.
+// Key identifies an allocated device by its inventory ID and the name under which it was allocated: a resource name or
+// the DRA driver's name.
 type Key = podresources.Key
 
-// Production values of the [Rules] fields with these names.
+// Production values for the [Rules] fields with the same names.
 const (
 	Confirm   = 3 * time.Second
 	Admission = time.Minute
 )
 
 const (
-	settles = 10 * time.Second      // the longest that a kubelet that has just started takes to list its next pod
-	behind  = 10 * time.Millisecond // the most that a file's time can lag behind the clock
+	settles = 10 * time.Second      // the longest that a newly started kubelet takes to list its next pod
+	behind  = 10 * time.Millisecond // how far a file's time can lag behind the clock
 )
 
-// Ends is how long the daemon waits for the processes of a force-deleted pod. During this time the pod's devices stay
-// advertised, and an Allocate that asks for one of them waits. After that, they are withheld. The kubelet needs two to
-// three seconds, unless the pod was already being deleted with a longer grace period.
+// Ends is how long the daemon waits for the processes of a force-deleted pod. During this time, the pod's devices stay
+// advertised, and an Allocate call that asks for one of them waits. After that, they are withheld. The kubelet takes
+// two to three seconds, unless the pod was already being deleted with a longer grace period.
 const Ends = 5 * time.Second
 
 // Rules determine how a daemon interprets the sources. They don't change while the daemon is running, except that Owns
-// may recognize more names later.
+// may come to recognize more names.
 type Rules struct {
 	// Owns reports whether this plugin may have allocated the device under this resource name, even if the checkpoint
-	// has no annotation for it. The DRA driver's Owns accepts the id of any device in a PCI slot.
+	// has no annotation for it. In the DRA driver, it accepts the id of any device in a PCI slot.
 	Owns      func(resource, id string) bool
 	DRA       bool          // this daemon is the DRA driver
 	InPod     bool          // this daemon runs in a pod
 	Alone     bool          // no container can hold a device through the other API
-	Pod       string        // name of the daemon's pod, or any text if the daemon doesn't run in a pod
-	Node      string        // node name, which static pods' names end with; may be ""
+	Pod       string        // name of the daemon's pod; arbitrary if it doesn't run in a pod
+	Node      string        // node name, which is the suffix of static pods' names; may be ""
 	DevRoot   string        // device root on the host
-	Confirm   time.Duration // minimum time between the two queries that prove that a holder has ended
+	Confirm   time.Duration // minimum time between the two queries that prove that a holder is gone
 	Admission time.Duration // the longest that the kubelet takes after Allocate to admit or reject the pod
-	Grace     time.Duration // how long a checkpoint entry counts if no answer ever lists its container
+	Grace     time.Duration // how long a checkpoint entry counts if its container is never in an answer
 }
 
 // Report holds what the sources reported in one round of queries.
 type Report struct {
-	Asked    time.Time           // before the first source was asked
+	Asked    time.Time           // just before the first source was queried
 	Answered time.Time           // when the kubelet had answered
-	Answer   podresources.Answer // a claim's device has its inventory id
+	Answer   podresources.Answer // devices that belong to claims have their inventory ids
 	// KubeletErr is set if the kubelet hasn't answered. It wraps [fs.ErrNotExist] if the kubelet isn't running, and
-	// [fs.ErrPermission] if this daemon isn't allowed to query it, which doesn't change.
+	// [fs.ErrPermission] if this daemon isn't allowed to query it, which is permanent.
 	KubeletErr error
 
 	Checkpoint    checkpoint.Record
@@ -68,7 +68,7 @@ type Report struct {
 
 	Allocated map[Key]Allocation
 
-	Alive map[string]bool // UIDs of the pods with a checkpoint entry in the state that still have a process
+	Alive map[string]bool // UIDs of pods that have a checkpoint entry in the state and still have a process
 
 	Injected map[string][]string // from [Injected]
 
@@ -76,7 +76,7 @@ type Report struct {
 	ClaimsErr error
 }
 
-// State combines all reports so far. A daemon starts with the zero State. A State is immutable: [Merge] returns a new
+// State combines all reports so far. A daemon starts with the zero State. States are immutable; [Merge] returns a new
 // one.
 type State struct {
 	rules     Rules
@@ -89,30 +89,32 @@ type State struct {
 	first        time.Time       // time of the first query since the kubelet started
 	down         bool            // the kubelet isn't running
 	complete     bool            // the checkpoint has been read and, if needed, an answer was complete
-	noKubeletYet bool            // no kubelet has run yet, so nothing can have been allocated
+	noKubeletYet bool            // there hasn't been a kubelet yet, so nothing can have been allocated
 	started      time.Time       // when the kubelet started
 	pods         map[string]bool // pods in the newest answer; until this kubelet answers, the previous kubelet's last answer counts
 	former       map[string]bool // pods that the previous kubelet listed and this one hasn't listed yet
-	returned     time.Time       // when this kubelet last listed one of the previous kubelet's pods for the first time
+	returned     time.Time       // when this kubelet last listed another one of the previous kubelet's pods
 	ownListed    bool            // an answer has included the daemon's own pod
 	remote       bool            // the newest answer includes a pod from the API server
 	away         bool            // the previous kubelet listed pods from the API server, but this one hasn't yet
 	whole        bool            // an answer was complete at some point, so former includes all of the previous kubelet's pods
 }
 
-// use describes the use of a device under one name.
+// use describes a device's use under one name.
 type use struct {
-	names   []string              // containers in the last answer that listed the device
-	namedAt time.Time             // time of that answer
-	namedBy time.Time             // when the kubelet that gave that answer started
-	lacked  time.Time             // time of the first answer since then that shows that these containers have ended; zero if there isn't one
-	lost    []string              // containers that the previous kubelet listed and this one hasn't; if this one lists their pods, it has forgotten their devices
+	names   []string  // containers with the device, from the last answer that listed any
+	namedAt time.Time // time of that answer
+	namedBy time.Time // when the kubelet that gave that answer started
+	lacked  time.Time // time of the first answer since then that shows them gone, or zero
+	// lost contains containers that the previous kubelet listed but this one doesn't. If it lists their pods, it has
+	// forgotten their devices.
+	lost    []string
 	entries map[string]entryState // the checkpoint's entries, by container
 
 	allocatedAt time.Time // time of the newest allocation by this daemon
 	settledAt   time.Time // time of the newest allocation that another source has confirmed or that has expired
 	prepared    bool      // the device belongs to a claim in claims.json or in the previous driver's record
-	unprepared  time.Time // time of the first query after which claims.json no longer had the claim; zero if claims.json still has it or never did
+	unprepared  time.Time // first query that found the claim gone from claims.json; zero if it is still there or never was
 
 	nodes    []string
 	nodesErr error
@@ -124,17 +126,17 @@ type use struct {
 	held     bool
 }
 
-// entryState describes what is known about a checkpoint entry.
+// entryState is what is known about a checkpoint entry.
 type entryState struct {
 	since time.Time // when the kubelet last wrote the entry after an answer, or when the entry was first seen
 	named bool      // an answer has listed the device since then
-	ended bool      // the container has ended, even though the file still has the entry
-	// lingers is when the kubelet was first seen to have forgotten the container although its pod still has processes,
-	// for example because the pod was force-deleted. It is zero if the kubelet knows the container.
+	ended bool      // the container has exited, even though the file still has the entry
+	// lingers is when the kubelet was first seen to have forgotten the container even though its pod still has
+	// processes, for example because the pod was force-deleted. It is zero if the kubelet knows the container.
 	lingers time.Time
 }
 
-// Merge updates a state with a report, and returns the new state.
+// Merge updates a state from a report and returns the new state.
 func Merge(before State, r Report, rules Rules) State {
 	s := before
 	s.rules, s.asked = rules, r.Asked
@@ -158,7 +160,7 @@ func Merge(before State, r Report, rules Rules) State {
 
 // entriesOf returns the checkpoint's entries by device and container.
 //
-// If an entry lists another plugin's devices, at most the first of them counts, because all of them have the same nodes
+// If an entry lists another plugin's devices, only the first of them is kept, because all of them have the same nodes,
 // and a pod can have thousands of such devices in each of its init containers.
 func (r Rules) entriesOf(record checkpoint.Record) map[Key]map[string]checkpoint.Entry {
 	entries := map[Key]map[string]checkpoint.Entry{}
@@ -195,7 +197,7 @@ func mergeUses(before map[Key]use, r reading) map[Key]use {
 	return uses
 }
 
-// keysOf returns the devices that were in use before the report, and the devices that the report mentions.
+// keysOf returns the devices that were in use before the report and those that the report mentions.
 func keysOf(before map[Key]use, r Report, entries map[Key]map[string]checkpoint.Entry) map[Key]bool {
 	keys := map[Key]bool{}
 	add(keys, before)
@@ -236,7 +238,7 @@ func (r Report) down() bool {
 	return errors.Is(r.KubeletErr, syscall.ECONNREFUSED) || errors.Is(r.KubeletErr, fs.ErrNotExist)
 }
 
-// cannotAsk reports whether the kubelet can't be queried, because its socket is missing or access to it is forbidden.
+// cannotAsk reports whether the kubelet can't be queried because its socket is missing or inaccessible.
 func (r Report) cannotAsk() bool {
 	return errors.Is(r.KubeletErr, fs.ErrNotExist) || errors.Is(r.KubeletErr, fs.ErrPermission)
 }
@@ -258,7 +260,7 @@ func (s *State) listen(before State, r Report) (complete, own bool) {
 	if !r.Answer.Started.Equal(before.started) {
 		s.started, s.returned, s.former = r.Answer.Started, r.Answer.Started, map[string]bool{}
 		maps.Copy(s.former, before.pods)
-		maps.Copy(s.former, before.former) // if the kubelet was restarted twice
+		maps.Copy(s.former, before.former) // in case the kubelet was restarted twice
 		s.away = before.away || before.remote
 	} else {
 		s.former = maps.Clone(before.former)
@@ -278,9 +280,9 @@ func (s *State) listen(before State, r Report) (complete, own bool) {
 	return complete, own
 }
 
-// isOwn reports whether a pod has the name of this daemon's pod and isn't static. Static pods prove nothing, because a
-// kubelet that has just started lists them immediately. The daemon knows its pod by its host name, which the kubelet
-// cuts to 63 characters and then trims of trailing dots and dashes.
+// isOwn reports whether a pod has the same name as this daemon's pod and isn't static. Static pods prove nothing,
+// because a kubelet that has just started lists them immediately. The daemon recognizes its pod by its own host name,
+// which the kubelet truncates to 63 characters and then strips of trailing dots and dashes.
 func (r Rules) isOwn(pod string) bool {
 	const longest = 63
 	if r.isStatic(pod) {
@@ -314,20 +316,20 @@ func (r Rules) ours(key Key, entries map[string]checkpoint.Entry, before bool) b
 }
 
 // perhapsOurs reports whether the kubelet lists a device that this plugin may have allocated under an earlier resource
-// name: the id looks like one of ours, and no checkpoint shows who allocated the device.
+// name, because its id looks like one of ours and no checkpoint shows who allocated it.
 func (r Report) perhapsOurs(key Key) bool {
 	unrecorded := r.CheckpointErr != nil || r.Checkpoint.Written.IsZero() && len(r.Checkpoint.Entries) == 0
 	return unrecorded && len(r.Answer.Holders[key]) > 0 && inventory.IsAddress(key.ID)
 }
 
-// reading is a report together with what follows from it about the kubelet.
+// reading is a report, along with what it says about the kubelet.
 type reading struct {
 	Report
 	rules     Rules
 	complete  bool            // the answer lists all containers that are alive
 	whole     bool            // this answer or an earlier one was complete
-	settled   bool            // the kubelet has been running for some time, and its answer lists the daemon's own pod if it should
-	restarted bool            // it is the first answer of this kubelet, which replaced another one
+	settled   bool            // the kubelet has been running for a while and, if it should, lists the daemon's own pod
+	restarted bool            // this is the first answer from a kubelet that replaced another one
 	pods      map[string]bool // the pods that the kubelet lists
 }
 
@@ -344,7 +346,7 @@ func (u use) merge(key Key, r reading, entries map[string]checkpoint.Entry) use 
 	if u.held = len(u.names) > 0 || len(u.lost) > 0 || alive > 0 || pending || u.prepared; u.held {
 		u.mergeNodes(key, r, entries, allocation)
 	}
-	if u.foreign { // only its nodes matter, and only if they are known
+	if u.foreign { // only the nodes matter, and only if they are known
 		u.nodesErr, u.held = nil, u.held && len(u.nodes) > 0
 	}
 	if !u.held {
@@ -353,8 +355,8 @@ func (u use) merge(key Key, r reading, entries map[string]checkpoint.Entry) use 
 	return u
 }
 
-// mergeNames updates the containers that the kubelet lists, and reports whether the containers that it listed before
-// have ended. They haven't if one of them is forgotten.
+// mergeNames updates the containers that the kubelet lists, and reports whether those that it listed before are gone.
+// They aren't if any of them is forgotten.
 func (u *use) mergeNames(key Key, r reading, entries map[string]checkpoint.Entry, forgotten bool) (ended bool) {
 	named := r.Answer.Holders[key]
 	ends := (r.complete || u.dropped(key, r, entries)) && !forgotten
@@ -372,11 +374,11 @@ func (u *use) mergeNames(key Key, r reading, entries map[string]checkpoint.Entry
 }
 
 // forgotten returns the containers with the device that the kubelet has forgotten even though their pods still have
-// processes. If the checkpoint still has a container's entry, and no answer has ever listed the container, it isn't
-// forgotten, because it may be an init container.
+// processes. A container that still has a checkpoint entry but has never been in an answer isn't included, because it
+// may be an init container.
 func (u use) forgotten(key Key, r reading, entries map[string]checkpoint.Entry) map[string]bool {
 	named := containersOf(r.Answer.Holders[key])
-	// A static pod can come back with the same UID. It is then listed, at first without its devices.
+	// A static pod can come back with the same UID, and is then listed without its devices at first.
 	back := slices.ContainsFunc(u.names, func(name string) bool {
 		return r.rules.isStatic(podOf(name)) && r.pods[podOf(name)] && !slices.Contains(named, name)
 	})
@@ -390,8 +392,7 @@ func (u use) forgotten(key Key, r reading, entries map[string]checkpoint.Entry) 
 	return all
 }
 
-// lingers returns since when the kubelet has forgotten a container with the device whose pod still has processes, or
-// the zero time if there is no such container.
+// lingers returns the earliest lingers time of the use's entries, or the zero time if there is none.
 func (u use) lingers() (since time.Time) {
 	for _, e := range u.entries {
 		if !e.lingers.IsZero() && (since.IsZero() || e.lingers.Before(since)) {
@@ -401,8 +402,8 @@ func (u use) lingers() (since time.Time) {
 	return since
 }
 
-// mergeAllocation updates the times of this daemon's allocations. It reports whether the newest one is pending: no
-// other source has confirmed it yet, but one still may.
+// mergeAllocation updates the times of this daemon's allocations. It reports whether the newest one is pending, that
+// is, no other source has confirmed it yet, but one still may.
 func (u *use) mergeAllocation(key Key, r reading, entries map[string]checkpoint.Entry, allocation Allocation) (pending bool) {
 	if !allocation.At.After(u.settledAt) {
 		return false
@@ -425,7 +426,7 @@ func (u *use) mergeAllocation(key Key, r reading, entries map[string]checkpoint.
 	return true
 }
 
-// mergeClaims updates whether the device belongs to one of the DRA driver's claims.
+// mergeClaims updates u.prepared, that is, whether the device belongs to one of the DRA driver's claims.
 func (u *use) mergeClaims(key Key, r reading) {
 	claims, known := r.Claims[key.ID]
 	was := u.prepared
@@ -445,7 +446,7 @@ func (u *use) mergeClaims(key Key, r reading) {
 	// the driver was running. If the kubelet has restarted since it listed the device, it may not know the pod yet.
 	unprepared := !u.unprepared.IsZero() && r.KubeletErr == nil && len(r.Answer.Holders[key]) == 0 && u.namedBy.Equal(r.Answer.Started)
 	if r.rules.DRA && key.Resource == draname.Driver && !u.prepared && (unprepared || known) {
-		u.names = nil // if known, all claims with the device have admin access
+		u.names = nil // if known, all of the device's claims have admin access
 	}
 }
 
@@ -457,7 +458,7 @@ func (u use) dropped(key Key, r reading, entries map[string]checkpoint.Entry) bo
 
 // mergeLost returns the containers that the previous kubelet listed and this one has never listed. If this kubelet
 // lists such a container's pod, it has lost its checkpoint and may allocate the container's devices a second time. If
-// it doesn't list the pod, the container has ended.
+// it doesn't list the pod, the container is gone.
 func (u use) mergeLost(key Key, r reading, entries map[string]checkpoint.Entry) []string {
 	if r.KubeletErr != nil || key.Resource == draname.Driver {
 		return u.lost
@@ -494,7 +495,7 @@ func podOf(container string) string { return container[:max(0, strings.LastIndex
 
 // mergeEntries updates the checkpoint's entries, and returns the number of entries whose containers may be alive.
 func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Entry, named, ended bool, forgotten map[string]bool) (alive int) {
-	if r.CheckpointErr != nil { // keep the entries that were read last
+	if r.CheckpointErr != nil { // keep the last entries that could be read
 		for _, e := range u.entries {
 			if !e.ended {
 				alive++
@@ -508,7 +509,8 @@ func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Ent
 		e, known := u.entries[holder]
 		switch {
 		case !known:
-			e.since, e.named = r.Asked, named && r.Checkpoint.Written.Before(r.Asked) // if the file is newer, the answer may list the previous container
+			// If the file is newer, the answer may list an earlier container.
+			e.since, e.named = r.Asked, named && r.Checkpoint.Written.Before(r.Asked)
 			e.ended = !named && slices.Contains(r.Known.Ended[key.String()], holder)
 		case insists:
 			e.since, e.ended, e.named, e.lingers = r.Asked, false, named, time.Time{}
@@ -519,8 +521,8 @@ func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Ent
 		case ended && (e.named || r.Asked.Sub(e.since) >= r.rules.Grace):
 			e.ended = true
 		}
-		// Known.Named doesn't count after a kubelet restart: the new kubelet may not know its pods yet, and this daemon
-		// can't tell.
+		// Known.Named doesn't count after a kubelet restart, because the new kubelet may not know its pods yet, and
+		// this daemon can't tell.
 		if !e.named && r.Answer.Started.Equal(r.Known.Kubelet) && slices.Contains(r.Known.Named[key.String()], holder) {
 			e.named, u.namedBy = true, r.Answer.Started
 		}
@@ -561,7 +563,7 @@ func (u *use) mergeNodes(key Key, r reading, entries map[string]checkpoint.Entry
 		case !u.prepared && u.nodes == nil:
 			u.nodesErr = errNotRecorded
 		}
-		if !r.rules.DRA { // a driver that finishes claims gives their containers the device's current nodes
+		if !r.rules.DRA { // when a driver finishes claims, their containers get the device's current nodes
 			u.later = r.Injected[key.ID]
 		}
 		return
@@ -570,7 +572,7 @@ func (u *use) mergeNodes(key Key, r reading, entries map[string]checkpoint.Entry
 	var nodes []string
 	err := errNotRecorded
 	if (r.CheckpointErr != nil || len(entries) == 0 || len(u.lost) > 0 || !u.lingers().IsZero()) && u.nodes != nil {
-		nodes, err = slices.Clone(u.nodes), u.nodesErr // keep the nodes that were read last
+		nodes, err = slices.Clone(u.nodes), u.nodesErr // keep the last nodes that could be read
 	}
 	for holder, e := range entries {
 		if u.entries[holder].ended {
@@ -589,15 +591,15 @@ func (u *use) mergeNodes(key Key, r reading, entries map[string]checkpoint.Entry
 		err = r.CheckpointErr
 	}
 	if !r.rules.Owns(key.Resource, key.ID) && len(entries) == 0 {
-		err = nil // another plugin's device must not withhold ours
+		err = nil // don't withhold our devices because of another plugin's
 	}
 	slices.Sort(nodes)
 	u.nodes, u.nodesErr = slices.Compact(nodes), err
 }
 
-// leftover reports whether the checkpoint isn't newer than the kubelet's answer and has entries for devices that the
-// answer doesn't list. Once the kubelet has rewritten the file, the new file shows whether the containers of these
-// entries have ended.
+// leftover reports whether the checkpoint is older than the kubelet's answer and has entries for devices that the
+// answer doesn't list. Once the kubelet has rewritten the file, the new file shows whether these entries' containers
+// have exited.
 func (r Rules) leftover(is Report) bool {
 	if is.KubeletErr != nil || is.CheckpointErr != nil || is.Checkpoint.Written.After(is.Answered) {
 		return false
@@ -629,7 +631,7 @@ func (r Rules) lacks(is Report) bool {
 // allAnswered reports whether all sources have answered completely.
 func (s State) allAnswered() bool { return s.complete && len(s.missing) == 0 }
 
-// known returns the checkpoint entries whose containers have ended, and those whose containers the kubelet has listed.
+// known returns the checkpoint entries whose containers have exited, and those whose containers the kubelet has listed.
 func (s State) known() knownEntries {
 	k := knownEntries{Kubelet: s.started, Ended: map[string][]string{}, Named: map[string][]string{}}
 	for key, u := range s.uses {
@@ -645,9 +647,9 @@ func (s State) known() knownEntries {
 	return k
 }
 
-// injects reports whether a container may still have device nodes that it got through CDI. injected is a key of
-// [Injected]. In the driver, the answer is always true for devices of claims: the driver may have prepared a claim
-// since the report, so it removes these keys elsewhere (see [Injected.SetClaimed]).
+// injects reports whether a container may still have the device nodes that are stored in [Injected] under the key
+// injected. In the driver, it always returns true for devices that belong to claims. The driver may have prepared a
+// claim since the report, so it removes these keys elsewhere (see [Injected.SetClaimed]).
 func (s State) injects(injected string) bool {
 	id, claimed := strings.CutPrefix(injected, claimedPrefix)
 	if claimed && s.rules.DRA {

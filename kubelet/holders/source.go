@@ -21,8 +21,8 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
-// Config describes the sources. Only Rules, Socket and KubeletDir are required, and [New] sets defaults for Pod,
-// Confirm and Admission.
+// Config describes the sources. Only Rules, Socket and KubeletDir are required. [New] sets defaults for Pod, Confirm
+// and Admission.
 type Config struct {
 	Rules
 	Socket      string       // the pod-resources API's socket
@@ -33,15 +33,14 @@ type Config struct {
 	// StateDir is where a daemon without Refresh stores what it knows about the checkpoint's entries. If it is "",
 	// nothing is stored.
 	StateDir string
-	// Claims returns the devices of the prepared claims, by device id. It reads a file, and doesn't block on anything
-	// else.
+	// Claims returns the prepared claims' devices, by device id. It doesn't block on anything except reading a file.
 	Claims func(context.Context) (map[string][]inventory.Holding, error)
-	// Refresh makes the kubelet rewrite its checkpoint by resending an unchanged device list. It doesn't block, and
+	// Refresh resends an unchanged device list so that the kubelet rewrites its checkpoint. It doesn't block, and
 	// reports whether a list will be sent.
 	Refresh func() bool
 }
 
-// Source asks the sources. Create it with [New].
+// Source queries all sources. Create it with [New].
 type Source struct {
 	cfg  Config
 	turn chan struct{} // full while a goroutine is using the fields below
@@ -56,7 +55,7 @@ type Source struct {
 
 	pods atomic.Pointer[map[Key][]string] // UIDs of the pods that have or had each device, according to the state
 
-	mu       sync.Mutex // protects the following field
+	mu       sync.Mutex // protects ownFiles
 	ownFiles checkpoint.Reader
 }
 
@@ -67,10 +66,10 @@ func New(cfg Config) *Source {
 	}
 	cfg.Confirm, cfg.Admission = cmp.Or(cfg.Confirm, Confirm), cmp.Or(cfg.Admission, Admission)
 	s := &Source{cfg: cfg, turn: make(chan struct{}, 1), disk: privatedir.NewTurns(cfg.StateDir)}
-	if cfg.StateDir != "" && cfg.Refresh == nil { // with Refresh, the kubelet can be made to rewrite its checkpoint
+	if cfg.StateDir != "" && cfg.Refresh == nil { // with Refresh, the kubelet rewrites its checkpoint when asked to
 		read := make(chan knownEntries, 1)
 		err := s.disk.Within(context.Background(), openWithin, func(context.Context) error { read <- readEntries(cfg.StateDir); return nil })
-		if err == nil { // otherwise continue without the file, as if it couldn't be read
+		if err == nil { // otherwise continue without the file, as if it were unreadable
 			s.known = <-read
 		}
 	}
@@ -78,13 +77,13 @@ func New(cfg Config) *Source {
 }
 
 const (
-	// recent is how long [Source.Recent] reuses an answer. The kubelet answers at most 100 requests per second from all
-	// clients together.
+	// recent is how long [Source.Recent] reuses an answer. The kubelet answers at most 100 requests per second,
+	// counting all clients.
 	recent = time.Second
 	// While the kubelet is about to write the checkpoint, it is reread every readAgain for up to readAgainFor.
 	readAgain    = 50 * time.Millisecond
 	readAgainFor = 300 * time.Millisecond
-	// maxHeld is the maximum number of devices in an answer that may be ours. A real node has a few dozen.
+	// maxHeld limits the number of devices in an answer that may be ours. A real node has a few dozen.
 	maxHeld = 10_000
 )
 
@@ -108,7 +107,7 @@ func (s *Source) ask(ctx context.Context, age time.Duration) inventory.Holdings 
 		s.asked, s.state = report.Asked, Merge(s.state, report, s.cfg.Rules)
 		pods := s.state.podUIDs()
 		s.pods.Store(&pods)
-		if age == 0 { // don't write in Recent, whose caller may be serving the kubelet
+		if age == 0 { // don't write in Recent, because its caller may be serving the kubelet
 			if s.cfg.Injected != nil && s.state.allAnswered() {
 				_ = s.cfg.Injected.forget(context.WithoutCancel(ctx), s.state.injects) // retried at the next query
 			}
@@ -118,8 +117,8 @@ func (s *Source) ask(ctx context.Context, age time.Duration) inventory.Holdings 
 	return s.state.Holdings()
 }
 
-// remember writes what is known about the checkpoint's entries if that has changed. It doesn't write while a source
-// isn't answering, because an earlier daemon may have known more.
+// remember writes what is known about the checkpoint's entries if that has changed. It doesn't write anything while a
+// source isn't answering, because an earlier daemon may have known more.
 func (s *Source) remember(ctx context.Context) {
 	now := s.state.known()
 	now.Version, now.Checkpoint = 1, s.file
@@ -156,13 +155,13 @@ func (s *Source) report(ctx context.Context) Report {
 	return r
 }
 
-// Ending returns the UIDs of the pods that had one of these devices and still have processes, even though the kubelet is
-// about to allocate the device to another container: they were force-deleted a moment ago. It doesn't query the kubelet,
-// which may be waiting for the daemon.
+// Ending returns the UIDs of pods that had one of these devices and still have processes, even though the kubelet is
+// about to allocate the device to another container. Such pods were force-deleted a moment ago. Ending doesn't query
+// the kubelet, which may be waiting for the daemon.
 func (s *Source) Ending(resource string, ids []string) []string {
 	known := s.pods.Load()
 	s.mu.Lock()
-	record, _ := s.ownFiles.Read(s.cfg.KubeletDir) // if it can't be read, the pods in the state are still known
+	record, _ := s.ownFiles.Read(s.cfg.KubeletDir) // if it can't be read, there are still the pods in the state
 	s.mu.Unlock()
 	var uids []string
 	for _, id := range ids {
@@ -179,8 +178,8 @@ func (s *Source) Ending(resource string, ids []string) []string {
 }
 
 // readCheckpoint reads the kubelet's checkpoint, and rereads it while the kubelet is about to write it. If the
-// checkpoint has entries for devices that the kubelet's answer doesn't list, or the other way round, readCheckpoint
-// refreshes it once.
+// checkpoint has entries for devices that aren't in the kubelet's answer, or vice versa, readCheckpoint refreshes it
+// once.
 func (s *Source) readCheckpoint(ctx context.Context, r *Report) {
 	refreshed, replaced := false, false
 	refresh := func() {
@@ -201,7 +200,7 @@ func (s *Source) readCheckpoint(ctx context.Context, r *Report) {
 		}
 		waited := time.Since(r.Answered)
 		if waited >= readAgainFor/3 && s.cfg.lacks(*r) {
-			refresh() // the kubelet may have overwritten the entry with an older state
+			refresh() // the kubelet may have overwritten the file with an older state
 		}
 		if waited >= readAgainFor || !(leftover && refreshed) && (waited >= readAgainFor/3 || s.cfg.DRA || !s.cfg.lacks(*r)) {
 			return
@@ -215,7 +214,7 @@ func (s *Source) readCheckpoint(ctx context.Context, r *Report) {
 }
 
 // written converts the checkpoint's modification time to the time when it was written. replaced means that the
-// checkpoint was seen to change after the answer.
+// checkpoint has been seen to change after the answer.
 func written(at, answered time.Time, replaced bool) time.Time {
 	if replaced && !at.After(answered) {
 		at = answered.Add(1) // file times are a few milliseconds behind the clock
@@ -246,9 +245,9 @@ func byID(held map[podresources.Key][]podresources.Holder) {
 	}
 }
 
-// Record returns what a starting daemon can read from files: the devices that may be in use, and the device nodes that
-// containers got with them. An error means that devices may be missing from the result, because a file exists but can't
-// be read.
+// Record returns what a daemon can find out from files at startup: the devices that may be in use, and the device nodes
+// that containers got along with them. An error means that devices may be missing from the result, because a file
+// exists but can't be read.
 func (s *Source) Record(ctx context.Context) (map[string][]inventory.Holding, error) {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
@@ -259,7 +258,7 @@ func (s *Source) Record(ctx context.Context) (map[string][]inventory.Holding, er
 		r.Claims, r.ClaimsErr = s.cfg.Claims(ctx)
 	}
 	err := r.CheckpointErr
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // if access is forbidden, it stays forbidden
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // if access is denied, it stays denied
 		err = nil
 	}
 	return Merge(State{}, r, s.cfg.Rules).Holdings().Of, errors.Join(err, r.ClaimsErr)

@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// absence is how long a peer may be without a socket before it counts as gone.
+	// absence is how long a peer can be without a socket before it counts as gone.
 	absence = 500 * time.Millisecond
 	// minRedialInterval is the minimum time between two connections to the same socket, even if the peer closes the
-	// first one immediately.
+	// first one right away.
 	minRedialInterval = 100 * time.Millisecond
-	// If two sockets are created within uncertainty, their daemons may have registered in the opposite order.
+	// uncertainty is how far apart two sockets' creation times must be to tell which of their daemons registered first.
 	uncertainty = time.Second
-	// never is longer than any wait.
+	// never stands for no wait at all; it is longer than any real one.
 	never = time.Hour
 )
 
@@ -35,37 +35,37 @@ type Peers struct {
 	gone *latest.Value[departure]
 
 	mu      sync.Mutex
-	created map[string]time.Time // creation times of sockets that Run doesn't know yet, by owner
+	created map[string]time.Time // creation times of sockets that Run doesn't know about yet, by owner
 }
 
-// departure summarizes the departures of all peers so far.
+// departure summarizes all departures of peers so far.
 type departure struct {
 	at   time.Time // when the latest departure was noticed
-	made time.Time // when the newest socket of the gone peers was created
+	made time.Time // when the newest socket of any peer that is gone was created
 }
 
 // peer is another daemon.
 type peer struct {
 	made  time.Time       // when its newest socket was created
-	held  map[string]bool // paths of the sockets to which a connection is open
+	held  map[string]bool // paths of the sockets with an open connection
 	alive bool            // as of the latest update
 	seen  time.Time       // when it was last known to be alive
 }
 
-// New returns the peers in this directory. This daemon's socket names are random.
+// New returns a Peers for this directory. The names of this daemon's sockets are random.
 func New(dir string) *Peers {
 	return &Peers{dir: dir, own: newOwner(), gone: latest.New(departure{}), created: map[string]time.Time{}}
 }
 
-// Gone reports whether a peer that registered later than this daemon is gone. If so, the kubelet may no longer use this
-// daemon. made is the creation time of the socket that this daemon registered. Gone also returns a channel that is
-// closed when the next peer is gone.
+// Gone reports whether a peer that registered later than this daemon is gone, in which case the kubelet may not be
+// using this daemon any more. made is the creation time of the socket that this daemon registered. Gone also returns a
+// channel that is closed when the next peer is gone.
 func (p *Peers) Gone(made time.Time) (bool, <-chan struct{}) {
 	d, next := p.gone.Load()
 	return d.at.After(made) && d.made.After(made.Add(-uncertainty)), next
 }
 
-// Created tells p about a file that was just created, which may be a peer's socket. This way a peer isn't missed if it
+// Created tells p about a file that was just created and may be a peer's socket, so that a peer isn't missed if it
 // crashes before Run lists the directory.
 func (p *Peers) Created(path string) {
 	if owner := p.ownerOf(path); owner != "" {
@@ -75,8 +75,8 @@ func (p *Peers) Created(path string) {
 	}
 }
 
-// Run watches the peers until ctx is done, and removes the sockets of peers that were killed. changed must be raised
-// whenever the directory changes.
+// Run watches the peers until ctx is done, and removes the sockets of peers that were killed. The caller must raise
+// changed whenever the directory changes.
 func (p *Peers) Run(ctx context.Context, changed latest.Signal, log *zap.Logger) {
 	var holding sync.WaitGroup
 	defer holding.Wait()
@@ -106,7 +106,7 @@ func (p *Peers) Run(ctx context.Context, changed latest.Signal, log *zap.Logger)
 	}
 }
 
-// hold blocks until the peer has closed the connection and minRedialInterval has passed, or until ctx is done.
+// hold waits until the peer has closed the connection and minRedialInterval has passed, or until ctx is done.
 func hold(ctx context.Context, conn net.Conn) {
 	least := time.After(minRedialInterval)
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
@@ -120,8 +120,8 @@ func hold(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// update connects to each peer socket without a connection, and publishes the departures of peers. It returns the
-// owners of the peers that are gone, and how long to wait before calling it again if the directory doesn't change.
+// update connects to each peer socket that has no connection yet, and publishes departures of peers. It returns the
+// owners of peers that are gone, and how long to wait before calling it again if the directory doesn't change.
 func (p *Peers) update(ctx context.Context, known map[string]*peer, hold func(string, net.Conn)) (wait time.Duration, gone []string) {
 	now := time.Now()
 	for _, k := range known {

@@ -17,11 +17,11 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// Prefix starts the name of each of the plugin's sockets, and of no other file in the kubelet's directory.
+// Prefix is the prefix of the plugin's socket names. No other files in the kubelet's directory have it.
 const Prefix = "accelerator-"
 
 // A socket's name consists of the prefix, base32 letters and the suffix. The first letters (30 bits) are the same for
-// all sockets of a daemon, and the others (35 bits) are different for each socket.
+// all of a daemon's sockets, and the others (35 bits) are different for each socket.
 const (
 	ownerLetters  = 6
 	socketLetters = 7
@@ -32,12 +32,12 @@ const (
 // bytes long (sun_path in unix(7), without the NUL).
 const MaxDir = 107 - len("/"+Prefix+suffix) - ownerLetters - socketLetters
 
-// newOwner returns a random first part for a daemon's socket names.
+// newOwner returns a random first part for this daemon's socket names.
 func newOwner() string { return Prefix + letters(ownerLetters) }
 
 func letters(n int) string { return strings.ToLower(rand.Text()[:n]) }
 
-// NewSocketPath returns a new path for a socket of this daemon. Paths are never reused, because a 1.37 kubelet may
+// NewSocketPath returns a new path for a socket of this daemon. Paths are never reused, because the kubelet (1.37) may
 // confuse two registrations with the same path.
 func (p *Peers) NewSocketPath() string {
 	return filepath.Join(p.dir, p.own+letters(socketLetters)+suffix)
@@ -56,17 +56,17 @@ func (p *Peers) ownerOf(path string) string {
 // probeTimeout is the total time limit for probing all leftovers.
 const probeTimeout = 500 * time.Millisecond
 
-// RemoveLeftovers removes the sockets that earlier daemons left in the directory: those that start with [Prefix] and
-// refuse connections. A socket that accepts connections belongs to a peer. RemoveLeftovers logs one warning if there
-// are any.
+// RemoveLeftovers removes the sockets that earlier daemons left in the directory: those whose names start with [Prefix]
+// and that refuse connections. A socket that accepts connections belongs to a peer. If there are any, RemoveLeftovers
+// logs a single warning.
 func (p *Peers) RemoveLeftovers(ctx context.Context, log *zap.Logger) {
 	if living := p.removeLeftovers(ctx, "", log); living != "" {
 		log.Warn("another daemon found", logevent.SocketTwin, logevent.Socket(living))
 	}
 }
 
-// removeLeftovers removes sockets that refuse connections, or only the owner's if owner isn't "". It returns the path
-// of a socket that accepts connections, or "" if there isn't one.
+// removeLeftovers removes sockets that refuse connections, but only the owner's if owner isn't "". It returns the path
+// of a socket that accepts connections, or "" if there is none.
 func (p *Peers) removeLeftovers(ctx context.Context, owner string, log *zap.Logger) (living string) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

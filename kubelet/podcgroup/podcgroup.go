@@ -1,5 +1,5 @@
 // Package podcgroup finds out from the host's cgroups which pods still have processes. The kubelet forgets a
-// force-deleted pod immediately, but it may take seconds to end the pod's containers, and it can't end a process that
+// force-deleted pod immediately, but it may take seconds to stop the pod's containers, and it can't stop a process that
 // hangs in the kernel.
 package podcgroup
 
@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// maxDepth is how deep below a hierarchy's root the cgroup of all pods may be. By default it is directly below the root,
-// but the kubelet has a setting for it. In kind, it is kubelet.slice/kubelet-kubepods.slice.
+// maxDepth is how deep below a hierarchy's root the cgroup for all pods may be. By default, it is directly below the
+// root, but the kubelet has a setting for it. In kind, it is kubelet.slice/kubelet-kubepods.slice.
 const maxDepth = 3
 
 // Found reports whether root has cgroups for pods.
@@ -19,14 +19,14 @@ func Found(root string) bool { return len(find(hierarchy(root), maxDepth)) > 0 }
 // hierarchy returns the hierarchy in which to look for pods.
 func hierarchy(root string) string {
 	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err != nil {
-		return filepath.Join(root, "pids") // version 1 has a hierarchy for each controller
+		return filepath.Join(root, "pids") // cgroup v1 has a hierarchy for each controller
 	}
 	return root
 }
 
-// Alive returns those of the pods, given by their UIDs, that have at least one process. root is where the host's cgroups
-// are mounted, usually /sys/fs/cgroup. Pods that can't be found there are not alive, so if root is another directory,
-// for example the one that a container sees, no pod is alive.
+// Alive returns which of the pods with these UIDs have at least one process. root is where the host's cgroups are
+// mounted, usually /sys/fs/cgroup. Pods that can't be found there aren't alive, so with any other directory, such as
+// the one that a container sees, no pod is.
 func Alive(root string, uids []string) map[string]bool {
 	if len(uids) == 0 {
 		return nil
@@ -43,11 +43,11 @@ func Alive(root string, uids []string) map[string]bool {
 	return alive
 }
 
-// look adds the pods in dir that have a process, and those in the cgroups for a QoS class that dir contains.
+// look adds the pods that have a process, in dir and in its QoS class cgroups.
 func look(dir string, names map[string]string, alive map[string]bool) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
-		// With the systemd driver, the name consists of the parents' names and its own one, joined by dashes.
+		// With the systemd driver, the name consists of the parents' names and the cgroup's own, joined by dashes.
 		name := strings.TrimSuffix(e.Name(), ".slice")
 		own := name
 		if i := strings.Index(name, "-pod"); i >= 0 && !strings.HasPrefix(name, "pod") {
@@ -64,8 +64,8 @@ func look(dir string, names map[string]string, alive map[string]bool) {
 	}
 }
 
-// find returns the kubelet's cgroups for pods below dir: kubepods, or with the systemd driver kubepods.slice. It leaves
-// out the slices of services and users, which have many cgroups.
+// find returns the kubelet's pod cgroups below dir: kubepods, or kubepods.slice with the systemd driver. It skips the
+// slices for services and users, which have many cgroups.
 func find(dir string, depth int) (all []string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -81,10 +81,10 @@ func find(dir string, depth int) (all []string) {
 }
 
 // populated reports whether a pod's cgroup, including the cgroups of its containers, has a process. It doesn't read
-// cgroup.procs, because the kernel leaves out processes that the reader's PID namespace doesn't contain. In version 1,
-// processes that have exited count until their parent has read their status.
+// cgroup.procs, because the kernel omits processes that aren't in the reader's PID namespace. In cgroup v1, processes
+// that have exited count until their parent has read their status.
 func populated(cgroup string) bool {
-	if events, err := os.ReadFile(filepath.Join(cgroup, "cgroup.events")); err == nil { // version 2
+	if events, err := os.ReadFile(filepath.Join(cgroup, "cgroup.events")); err == nil { // cgroup v2
 		return strings.Contains("\n"+string(events), "\npopulated 1")
 	}
 	current, err := os.ReadFile(filepath.Join(cgroup, "pids.current"))

@@ -2,6 +2,6 @@
 // pod-resources API (k8s.io/kubelet/pkg/apis/podresources/v1) over the kubelet's Unix socket.
 //
 // The package keeps no state: every call opens and closes its own connection. A call blocks until the kubelet answers,
-// [Timeout] has passed, or the caller's context is done. The kubelet rejects more than 100 calls per second, so call it
-// when something has changed, not in a loop.
+// [Timeout] has passed, or the caller's context is done. The kubelet doesn't accept more than 100 calls per second, so
+// call it when something has changed, not in a loop.
 package podresources

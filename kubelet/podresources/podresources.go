@@ -19,14 +19,14 @@ import (
 // Timeout is the time limit for one call.
 const Timeout = 2 * time.Second
 
-// maxAnswer is the maximum size of an answer, in bytes. On a node with 500 pods of five containers with ten devices
-// each, an answer is smaller than 3 MiB. The kubelet's own clients accept 16 MiB (defaultPodResourcesMaxSize), but
-// decoding an answer needs up to 40 times its size in memory: pods can have tens of thousands of containers, and in the
-// answer each container may be just a name.
+// maxAnswer is the maximum size of an answer, in bytes. On a node with 500 pods, each with five containers that have
+// ten devices each, an answer is smaller than 3 MiB. The kubelet's own clients accept 16 MiB
+// (defaultPodResourcesMaxSize), but decoding an answer can take 40 times its size in memory, because pods can have tens
+// of thousands of containers, which may be nothing but a name in the answer.
 const maxAnswer = 4 << 20
 
-// Key identifies a device of a resource or claim. For a claim's device, Resource is the name of the DRA driver (which
-// is never a resource name), and ID is the device's name in its pool.
+// Key identifies a device that belongs to a resource or a claim. For claims, Resource is the name of the DRA driver
+// (which is never a resource name), and ID is the device's name in its pool.
 type Key struct {
 	Resource string
 	ID       string
@@ -40,33 +40,33 @@ type Holder struct {
 	Namespace string
 	Pod       string
 	Container string
-	Claim     string // name of the ResourceClaim, in the same namespace; "" for a resource's device
+	Claim     string // name of the ResourceClaim, in the same namespace; "" if the device belongs to a resource
 }
 
 // String returns namespace/pod/container.
 func (h Holder) String() string { return h.Namespace + "/" + h.Pod + "/" + h.Container }
 
-// Answer is an answer from the kubelet.
+// Answer is the kubelet's answer.
 type Answer struct {
-	// Holders contains the sorted holders of each device, for all resources and claims on the node, including those of
-	// other plugins and drivers. It doesn't distinguish between several pools of one driver.
+	// Holders contains each device's sorted holders, for all resources and claims on the node, including those of other
+	// plugins and drivers. It doesn't distinguish between a driver's pools.
 	Holders map[Key][]Holder
-	Pods    []string // NAMESPACE/NAME of all pods that the kubelet knows, even those without devices
+	Pods    []string // NAMESPACE/NAME of all pods that the kubelet knows about, even those without devices
 	// Started is when the kubelet started, or more precisely, when it created its socket.
 	Started time.Time
 }
 
 // List asks the kubelet that listens on the socket which containers hold which devices. The error wraps fs.ErrNotExist
-// if there is no socket, and fs.ErrPermission if connecting is forbidden, for example by SELinux.
+// if there is no socket, and fs.ErrPermission if connecting isn't allowed, for example because of SELinux.
 //
-// The answer doesn't include the devices of init containers (except restartable ones) or of pods that have ended or
-// been force-deleted. A pod with a claim is listed until its claim has been unprepared. A kubelet that has just started
-// answers immediately, but at first it lists only some of its pods, because it gets them from the API server and adds
-// them one by one.
+// The answer doesn't include devices that belong to init containers (except restartable ones) or to pods that have
+// terminated or been force-deleted. A pod with a claim is listed until its claim has been unprepared. A kubelet that
+// has just started answers immediately, but at first it lists only some of its pods, because it gets them from the API
+// server and adds them one by one.
 func List(ctx context.Context, socket string) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
-	probe, err := (&net.Dialer{}).DialContext(ctx, "unix", socket) // grpc's error wouldn't wrap connect's
+	probe, err := (&net.Dialer{}).DialContext(ctx, "unix", socket) // grpc's error wouldn't wrap the one from connect
 	if err != nil {
 		return Answer{}, fmt.Errorf("pod-resources socket %s: %w", socket, err)
 	}
@@ -86,7 +86,8 @@ func List(ctx context.Context, socket string) (Answer, error) {
 	}
 	defer conn.Close()
 	answer, err := v1.NewPodResourcesListerClient(conn).List(ctx, &v1.ListPodResourcesRequest{})
-	if strings.Contains(status.Convert(err).Message(), "larger than max") { // the status code is the same as for the kubelet's rate limit
+	// Exceeding the kubelet's rate limit gives the same status code.
+	if strings.Contains(status.Convert(err).Message(), "larger than max") {
 		return Answer{}, fmt.Errorf("pod-resources socket %s: found an answer of more than %d MiB: a pod has very many containers or devices: %w",
 			socket, maxAnswer>>20, err)
 	}
@@ -100,7 +101,7 @@ func List(ctx context.Context, socket string) (Answer, error) {
 	return a, nil
 }
 
-// holders converts the kubelet's answer, which is sorted by pod, to the holders of each device.
+// holders converts the kubelet's answer, which is grouped by pod, into the holders of each device.
 func holders(pods []*v1.PodResources) map[Key][]Holder {
 	held := map[Key][]Holder{}
 	for _, pod := range pods {
@@ -126,7 +127,7 @@ func holders(pods []*v1.PodResources) map[Key][]Holder {
 			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod),
 				cmp.Compare(a.Container, b.Container), cmp.Compare(a.Claim, b.Claim))
 		})
-		// A device may be listed once for each of its NUMA nodes, and a claim's device once for each request.
+		// A device may be listed once for each of its NUMA nodes or, if it belongs to a claim, once for each request.
 		held[key] = slices.Compact(list)
 	}
 	return held

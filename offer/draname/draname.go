@@ -16,7 +16,7 @@ const (
 const prefix = "pci-"
 
 // Device returns the API name for a device id: pci-0000-3b-00-0 for 3b:00.0, and pci-0001-3b-00-0-p1 for
-// 0001:3b:00.0-p1. The API doesn't allow colons or dots. Device returns "" if the device isn't in a PCI slot.
+// 0001:3b:00.0-p1, because the API doesn't allow colons or dots. Device returns "" if the device isn't in a PCI slot.
 func Device(id string) string {
 	if !inventory.IsAddress(id) {
 		return ""
@@ -27,8 +27,8 @@ func Device(id string) string {
 	return prefix + strings.NewReplacer(":", "-", ".", "-").Replace(id)
 }
 
-// ID returns the id of the device with this API name. It is the inverse of [Device]. ok is false if device isn't the
-// name of a device.
+// ID returns the id of the device with this API name, as the inverse of [Device]. ok is false if device isn't a
+// device's name.
 func ID(device string) (id string, ok bool) {
 	parts := strings.Split(strings.TrimPrefix(device, prefix), "-")
 	if len(parts) < 4 {

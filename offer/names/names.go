@@ -1,7 +1,7 @@
 // Package names generates the resource names that Intel's and Xilinx's FPGA plugins used, and validates names.
 //
-// It is pure, and imports no other package of this project: the daemon uses it to name its resources, and the operator
-// to name the resources that pods request.
+// It is pure and doesn't import any other package of this project. The daemon uses it to name its resources, and the
+// operator to name the resources that pods request.
 package names
 
 import (
@@ -11,21 +11,21 @@ import (
 	"strings"
 )
 
-// The default resource in the modes single and pool, and the default domain of resources in the other modes.
+// The default resource in single and pool modes, and the default domain of resource names in the other modes.
 const (
 	DefaultResource = "b-com.com/accelerator"
 	DefaultDomain   = "fpga.intel.com"
 )
 
-// The name prefixes.
+// Name prefixes.
 const (
 	prefixAF     = "af-"
 	prefixRegion = "region-"
 )
 
 // AF returns the name of the resource for an AFU on an interface, without the domain. The name consists of the first
-// three digits of both ids, for human readers, followed by the 32 bytes of both ids in base64. AF returns false if
-// iface or afu isn't an id; see [IsID].
+// three digits of each id, for human readers, followed by both ids (32 bytes) in base64. AF returns false if iface or
+// afu isn't an id; see [IsID].
 func AF(iface, afu string) (name string, ok bool) {
 	i, a := idBytes(iface), idBytes(afu)
 	if i == nil || a == nil {
@@ -34,8 +34,8 @@ func AF(iface, afu string) (name string, ok bool) {
 	return prefixAF + iface[:3] + "." + afu[:3] + "." + base64.RawURLEncoding.EncodeToString(slices.Concat(i, a)), true
 }
 
-// Region returns the name of the resource for cards with this interface, without the domain. It returns false if iface
-// isn't an id; see [IsID].
+// Region returns the name of the resource for cards that have this interface, without the domain. It returns false if
+// iface isn't an id; see [IsID].
 func Region(iface string) (name string, ok bool) {
 	if !IsID(iface) {
 		return "", false
@@ -43,8 +43,8 @@ func Region(iface string) (name string, ok bool) {
 	return prefixRegion + iface, true
 }
 
-// IsID reports whether s is an AFU or interface id, which has 32 lower-case hexadecimal digits. Values from hardware
-// are checked with it before they become part of a resource name.
+// IsID reports whether s is an AFU or interface id, which has 32 lower-case hexadecimal digits. It is used to check
+// values from hardware before they become part of a resource name.
 func IsID(s string) bool { return idBytes(s) != nil }
 
 // idBytes returns the 16 bytes of an id, or nil if s isn't an id.
@@ -59,7 +59,7 @@ func idBytes(s string) []byte {
 // Shell returns the name of the resource for cards with an AMD shell, including the domain: amd.com/VBNV-TIMESTAMP.
 // Characters in vbnv that Kubernetes doesn't allow in names become _. Shell returns false if a part is empty, the name
 // doesn't begin with a letter or digit, the timestamp isn't a decimal number, or the name is too long. Names are never
-// shortened, because two shells could then have the same name.
+// shortened, because two shells might end up with the same name.
 func Shell(vbnv, timestamp string) (name string, ok bool) {
 	if vbnv == "" || !isDecimal(timestamp) {
 		return "", false
@@ -78,7 +78,7 @@ func Shell(vbnv, timestamp string) (name string, ok bool) {
 
 const shellDomain = "amd.com/"
 
-// IsShell reports whether a resource name looks like one that Shell returns.
+// IsShell reports whether a resource name looks like one from Shell.
 func IsShell(resource string) bool {
 	name, ok := strings.CutPrefix(resource, shellDomain)
 	i := strings.LastIndexByte(name, '-')
@@ -93,10 +93,10 @@ func isAlphanumeric(r rune) bool {
 	return '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
 }
 
-// Ours reports whether a name, without the domain, looks like one that AF or Region returns.
+// Ours reports whether a name, without the domain, looks like one from AF or Region.
 func Ours(name string) bool { return OfMode("af", name) || OfMode("region", name) }
 
-// OfMode reports whether a name, without the domain, looks like a name that the mode uses.
+// OfMode reports whether a name, without the domain, looks like one that the mode uses.
 func OfMode(mode, name string) bool {
 	switch mode {
 	case "af":

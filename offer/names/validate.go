@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// quotaPrefix is the prefix of a resource's quota key, which the kubelet validates.
+// quotaPrefix is the prefix of a resource's quota key, which the kubelet also validates.
 const quotaPrefix = "requests."
 
 var (
@@ -23,8 +23,8 @@ func ValidateNamespace(namespace string) error {
 }
 
 // Validate returns an error if the kubelet wouldn't accept the name for an extended resource. The name must have the
-// form DOMAIN/NAME, with a domain outside kubernetes.io. The rules are those of IsExtendedResourceName in
-// k8s.io/kubernetes/pkg/apis/core/v1/helper.
+// form DOMAIN/NAME, and the domain must not end in kubernetes.io. The rules are the same as in IsExtendedResourceName
+// in k8s.io/kubernetes/pkg/apis/core/v1/helper.
 func Validate(resource string) error {
 	domain, name, ok := strings.Cut(resource, "/")
 	if !ok {

@@ -14,11 +14,12 @@ type Device struct {
 	Degraded bool
 }
 
-// Choose returns the sorted ids of size devices, or fewer if there aren't enough available. must contains the ids that
-// the choice has to include. listed contains each of the resource's devices once, including unavailable ones. Choose
-// doesn't modify its arguments.
+// Choose returns the sorted ids of size devices, or fewer if there aren't enough available. The result always includes
+// the ids in must. listed contains each of the resource's devices once, including unavailable ones. Choose doesn't
+// modify its arguments.
 //
-// The devices are spread over many cards if spread is true, and packed onto few cards otherwise.
+// If spread is true, the devices are spread over as many cards as possible; otherwise, they are packed onto as few as
+// possible.
 //
 // Choose returns an error if size is negative, or smaller than the number of ids in must.
 func Choose(listed []Device, available, must []string, size int, spread bool) ([]string, error) {
@@ -120,7 +121,7 @@ func (b *board) take(c *card, n int) (ids []string) {
 	return ids
 }
 
-// comparePacked returns a negative number if c is a better choice than d for a container that needs this many more
+// comparePacked returns a negative number if c is a better choice than d for a container that still needs this many
 // devices.
 func comparePacked(c, d *card, need int) int {
 	takes := func(c *card) int { return min(need, len(c.free)) }
@@ -142,7 +143,7 @@ func comparePacked(c, d *card, need int) int {
 	)
 }
 
-// compareSpread returns a negative number if c is a better choice than d for a container that needs this many more
+// compareSpread returns a negative number if c is a better choice than d for a container that still needs this many
 // devices.
 func compareSpread(c, d *card, need int) int {
 	breaks := func(c *card) int { return count(c.held == 0 && c.chosen == 0 && len(c.free) > 1) }
@@ -156,7 +157,7 @@ func compareSpread(c, d *card, need int) int {
 	)
 }
 
-// distance is 0 for a NUMA node that the container already uses, 1 for another one with enough free devices for the
+// distance is 0 for a NUMA node that the container already uses, 1 for any other one with enough free devices for the
 // rest, and 2 otherwise.
 func (n *numaNode) distance(need int) int {
 	return count(!n.chosen) + count(!n.chosen && n.free < need)
