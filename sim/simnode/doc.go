@@ -1,5 +1,5 @@
 // Package simnode creates simulated nodes. A simulated node is a folder with a sysfs tree and a device directory, laid
-// out the way the kernel's drivers do it. Its cards can be plugged in, pulled and broken. A card has all the files that
+// out as the kernel's drivers would. Its cards can be plugged in, pulled and broken. A card has all the files that
 // determine its health. At first they have good values; the Set functions change them. Instead of the DFL driver's
 // files, a PCI function can have an IOMMU group and a driver such as vfio-pci.
 //
