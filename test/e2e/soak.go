@@ -19,14 +19,14 @@ import (
 )
 
 // A soak runs random operations in rounds. In each round, several lanes choose operations at random, each at its own
-// pace. The round ends when no operation is running and all faults have ended. Everything must then agree: see
-// [soaking.quiet].
+// pace. The round ends when no operation is running and all faults have ended. Everything must then agree (see
+// [soaking.quiet]).
 //
 // Each round has a different mixture: some kinds of operations are missing, and others are frequent. If everything
 // happened all the time, one kind could mask bugs that another would reveal ("swarm testing").
 const (
 	roundTime = 4 * time.Minute
-	opLimit   = 3 * time.Minute // time limit of an operation
+	opLimit   = 3 * time.Minute // time limit for an operation
 )
 
 // soaking is a running soak.
@@ -38,7 +38,7 @@ type soaking struct {
 	crowd crowdOfSoak
 	watch watching
 
-	changing atomic.Bool // an upgrade is, or may be, changing the names of devices
+	changing atomic.Bool // whether an upgrade is, or may be, changing the devices' names
 
 	mu      sync.Mutex // guards the rest
 	file    *soak.Writer
@@ -46,18 +46,18 @@ type soaking struct {
 	lines   []soak.Line
 	wrong   []soak.Wrong
 	count   int             // number of operations so far
-	busy    map[string]bool // parts that have a fault at the moment
+	busy    map[string]bool // parts that currently have a fault
 	naming  naming
 	former  naming
 }
 
-// act is what an operation works with. It has its own scene, whose checks end the operation rather than the soak.
+// act is what an operation works with. It has a scene of its own, whose checks end the operation rather than the soak.
 type act struct {
 	*scene
 	*soaking
 }
 
-// operation is a kind of operation. choose returns false if there is nothing to do at the moment.
+// operation is a kind of operation. choose returns false if there is currently nothing to do.
 type operation struct {
 	weight   int
 	disturbs bool
@@ -68,7 +68,7 @@ type operation struct {
 // lane is a group of operations that run one at a time.
 type lane struct {
 	name  string
-	pause time.Duration // mean time between two operations
+	pause time.Duration // mean time between operations
 	kinds map[string]operation
 }
 
@@ -95,7 +95,7 @@ func (l lane) mixed(random *rand.Rand) lane {
 	return l
 }
 
-// runSoak runs random operations for a while, or replays the operations of an earlier history. It reports whether it
+// runSoak runs random operations for a while, or replays the operations in an earlier history. It reports whether it
 // found violations.
 func runSoak(ctx context.Context, c *cluster.Cluster, o options) (failed bool, err error) {
 	var replay []soak.Line
