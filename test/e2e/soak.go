@@ -153,7 +153,7 @@ func (s *soaking) rounds(lasts time.Duration) {
 	}
 }
 
-// runLane runs random operations until ctx ends.
+// runLane runs random operations until ctx is done.
 func (s *soaking) runLane(ctx context.Context, l lane, random *rand.Rand) {
 	kinds, sum := slices.Sorted(maps.Keys(l.kinds)), 0
 	for _, o := range l.kinds {
@@ -178,7 +178,7 @@ func (s *soaking) runLane(ctx context.Context, l lane, random *rand.Rand) {
 	}
 }
 
-// operate runs an operation, and writes lines for its start and end. A failed operation is not a violation: without an
+// operate runs an operation, and writes lines when it starts and ends. A failed operation isn't a violation: without an
 // API server, for example, hardly any operation succeeds.
 func (s *soaking) operate(l lane, kind, target string, args []string) {
 	o := l.kinds[kind]
@@ -199,7 +199,7 @@ func (s *soaking) operate(l lane, kind, target string, args []string) {
 	s.write(soak.Line{Done: &done})
 }
 
-// replay runs the operations of a history, lane by lane, at their original times. It also repeats the quiet times.
+// replay runs a history's operations, lane by lane, at their original times. It also repeats the quiet times.
 func (s *soaking) replay(history []soak.Line) {
 	byLane := map[string][]soak.Line{}
 	var quiets []float64
@@ -224,7 +224,7 @@ func (s *soaking) replay(history []soak.Line) {
 					s.operate(l, line.Op.Kind, line.Op.Target, line.Op.Args)
 				}
 			})
-			// The lanes share the map, but each one only writes its own entry.
+			// The lanes share the map, but each of them writes only its own entry.
 		}
 		running.Wait()
 		if len(s.found()) > 0 {
@@ -234,10 +234,10 @@ func (s *soaking) replay(history []soak.Line) {
 	}
 }
 
-// at returns the time since the start of the run, as written in lines.
+// at returns the time since the start of the run, in the form used in lines.
 func (s *soaking) at(t time.Time) float64 { return t.Sub(s.began).Seconds() }
 
-// write writes a line, and passes it to the checker.
+// write writes a line and passes it to the checker.
 func (s *soaking) write(line soak.Line) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -263,7 +263,7 @@ func (s *soaking) found() []soak.Wrong {
 	return s.wrong
 }
 
-// report prints the result, and writes the picture.
+// report prints the result and writes the picture.
 func (s *soaking) report(dir string, ended error) (failed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
