@@ -21,10 +21,10 @@ const (
 	sectionBoard = ".acl.board"
 )
 
-// OpenCL is the AFU id of every AOCX file, whatever OpenCL kernels it contains.
+// OpenCL is the AFU ID of every AOCX file, no matter which OpenCL kernels it contains.
 const OpenCL = "18b79ffa2ee54aa096ef4230dafacb5f"
 
-// aocxParts holds the hash and board of an AOCX, and the position of its compressed GBS.
+// aocxParts holds an AOCX's hash and board, and the position of its compressed GBS.
 type aocxParts struct {
 	hash, board string
 	gz          section
@@ -61,7 +61,7 @@ func readAOCX(r io.ReaderAt, size int64) (aocxParts, error) {
 	return p, nil
 }
 
-// readText returns a section's text without surrounding white space, or "" if the section doesn't exist.
+// readText returns a section's text with surrounding white space removed, or "" if there is no such section.
 func readText(r io.ReaderAt, sections map[string]section, name string) (string, error) {
 	const most = 256
 	s := sections[name]
@@ -75,8 +75,8 @@ func readText(r io.ReaderAt, sections map[string]section, name string) (string, 
 	return strings.Trim(string(b), "\x00 \t\r\n"), nil
 }
 
-// ParseFileID parses an id that is used as a file name in the store: an AFU's id or an AOCX's hash. The allowed lengths
-// are those of afuId in Intel's AcceleratorFunction.
+// ParseFileID parses an ID that the store uses as a file name: an AFU's ID or an AOCX's hash. It allows the same
+// lengths as afuId in Intel's AcceleratorFunction.
 func ParseFileID(s string) (string, error) {
 	hash := strings.ToLower(s)
 	if len(hash) < 8 || len(hash) > 40 || strings.Trim(hash, "0123456789abcdef") != "" {
@@ -85,7 +85,7 @@ func ParseFileID(s string) (string, error) {
 	return hash, nil
 }
 
-// openGzip returns the header of the GBS in a gzip section, and a reader for the GBS's raw bitstream.
+// openGzip opens the GBS in a gzip section. It returns the GBS's header and a reader for the raw bitstream.
 func openGzip(r io.ReaderAt, gz section) (gbsHeader, io.Reader, error) {
 	in, err := gzip.NewReader(bufio.NewReaderSize(io.NewSectionReader(r, gz.offset, gz.size), 64<<10))
 	if err != nil {
@@ -99,7 +99,7 @@ func openGzip(r io.ReaderAt, gz section) (gbsHeader, io.Reader, error) {
 }
 
 // unpackAOCX writes the raw bitstream in a gzip section to w, and returns the GBS header and the number of bytes
-// written. It fails if the bitstream is larger than [MaxSize], or when ctx is done.
+// written. It fails if the bitstream is larger than [MaxSize] or ctx is done.
 func unpackAOCX(ctx context.Context, r io.ReaderAt, gz section, w io.Writer) (gbsHeader, int64, error) {
 	h, in, err := openGzip(r, gz)
 	if err != nil {
@@ -112,7 +112,7 @@ func unpackAOCX(ctx context.Context, r io.ReaderAt, gz section, w io.Writer) (gb
 	return h, n, checkSize(n)
 }
 
-// untilDone returns a reader that fails when ctx is done.
+// untilDone returns a reader that reads from r but fails once ctx is done.
 func untilDone(ctx context.Context, r io.Reader) io.Reader {
 	return readerFunc(func(p []byte) (int, error) {
 		if ctx.Err() != nil {

@@ -13,11 +13,11 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
 )
 
-// MaxSize is the maximum size of a file, and of the raw bitstream in it, in bytes. The largest known bitstreams are
-// about 200 MiB.
+// MaxSize is the maximum size in bytes of a file, and of the raw bitstream in it. The largest bitstreams we know of
+// have about 200 MiB.
 const MaxSize = 512 << 20
 
-// The bitstream formats, which are also the file extensions.
+// Bitstream formats, which double as file extensions.
 const (
 	GBS  = "gbs"
 	AOCX = "aocx"
@@ -27,26 +27,26 @@ const (
 type Bitstream struct {
 	Path        string
 	Format      string // GBS or AOCX
-	InterfaceID string // of the region it is made for, 32 lower-case hex digits
-	AFUID       string // of its AFU, 32 lower-case hex digits
-	Size        int64  // of the raw bitstream, in bytes; 0 for an AOCX until Check or Map
+	InterfaceID string // of the region it was built for: 32 lower-case hex digits
+	AFUID       string // of its AFU: 32 lower-case hex digits
+	Size        int64  // of the raw bitstream, in bytes; 0 for an AOCX until Check or Map is called
 	Hash        string // for an AOCX: 8 to 40 lower-case hex digits
 	Board       string // for an AOCX: any text, or ""
 
 	file     *os.File
 	fileSize int64
-	part     section // where the raw bitstream is in the file; in an AOCX it is compressed
+	part     section // where in the file the raw bitstream is; in an AOCX, it is compressed
 }
 
-// Open opens a bitstream and reads its ids. The format follows from the file extension. Only Check and Map read all of
-// the compressed part of an AOCX. Errors contain the file's path.
+// Open opens a bitstream and reads its IDs. The file extension determines the format. Open doesn't read an AOCX's
+// entire compressed part; only Check and Map do. Errors include the file's path.
 func Open(path string) (*Bitstream, error) {
 	format, err := formatOf(path)
 	if err != nil {
 		return nil, err
 	}
-	// Open only regular files, because opening a device can have side effects. O_NONBLOCK keeps open from blocking if
-	// the file has since been replaced with a FIFO.
+	// Open only regular files, because opening a device can have side effects. O_NONBLOCK keeps open from blocking if a
+	// FIFO has replaced the file in the meantime.
 	info, err := os.Stat(path)
 	if err == nil {
 		err = privatedir.CheckRegular(path, info)
@@ -70,7 +70,7 @@ func formatOf(path string) (string, error) {
 	}
 }
 
-// parse reads a bitstream, which then owns the file. On error, parse closes the file.
+// parse reads a bitstream, which takes ownership of the file. On error, parse closes the file.
 func parse(path, format string, file *os.File) (_ *Bitstream, err error) {
 	b := &Bitstream{Path: path, Format: format, file: file}
 	defer func() {
@@ -122,11 +122,11 @@ func (b *Bitstream) readAOCX() (gbsHeader, error) {
 	return header, err
 }
 
-// Check checks everything that can be checked without a card, and sets Size. For an AOCX, it has to unpack the file,
-// which takes a while. It stops when ctx is done.
+// Check checks everything that can be checked without a card, and sets Size. For an AOCX this takes a while, because
+// the file has to be unpacked. Check stops when ctx is done.
 func (b *Bitstream) Check(ctx context.Context) error {
 	if b.Format == GBS {
-		return nil // a GBS contains neither the length nor a checksum of its raw bitstream
+		return nil // a GBS contains neither its raw bitstream's length nor a checksum
 	}
 	if err := b.unpack(ctx, io.Discard); err != nil {
 		return fmt.Errorf("%s: %w", b.Path, err)
@@ -134,7 +134,7 @@ func (b *Bitstream) Check(ctx context.Context) error {
 	return nil
 }
 
-// unpack writes the raw bitstream of an AOCX to w, and sets Size.
+// unpack writes an AOCX's raw bitstream to w, and sets Size.
 func (b *Bitstream) unpack(ctx context.Context, w io.Writer) error {
 	header, n, err := unpackAOCX(ctx, b.file, b.part, w)
 	if err == nil && (header.interfaceID != b.InterfaceID || header.afuID != b.AFUID) {
@@ -154,8 +154,8 @@ func checkSize(n int64) error {
 	return nil
 }
 
-// ID returns the id by which pods select the bitstream. For a GBS, it is the AFU id. For an AOCX, it is the hash,
-// because all AOCX files have the same AFU id, [OpenCL].
+// ID returns the ID that pods use to select the bitstream: a GBS's AFU ID, or an AOCX's hash, because all AOCX files
+// have the same AFU ID, [OpenCL].
 func (b *Bitstream) ID() string {
 	if b.Format == AOCX {
 		return b.Hash
@@ -163,7 +163,7 @@ func (b *Bitstream) ID() string {
 	return b.AFUID
 }
 
-// Content returns a reader for the whole file. It is valid until Close.
+// Content returns a reader for the whole file. The reader is valid until Close.
 func (b *Bitstream) Content() *io.SectionReader {
 	return io.NewSectionReader(b.file, 0, b.fileSize)
 }
@@ -176,14 +176,14 @@ func (b *Bitstream) Close() error {
 // Mapping is a raw bitstream mapped into memory.
 type Mapping struct {
 	// Data is the raw bitstream. It is valid until Close. If another process truncates the file, reading Data kills
-	// this process (SIGBUS), and passing Data to an ioctl fails with EFAULT. [Store.Install] never truncates files; it
-	// replaces them.
+	// this process (SIGBUS), and passing Data to an ioctl fails with EFAULT. [Store.Install] never truncates a file; it
+	// replaces it.
 	Data  []byte
 	pages []byte
 }
 
-// Map maps the raw bitstream. It first unpacks an AOCX into an unlinked file in the store, which it creates if
-// necessary. It returns an error if ctx is done before the AOCX is unpacked.
+// Map maps the raw bitstream into memory. An AOCX is first unpacked into an unlinked file in the store, which is
+// created if necessary. If ctx is done before the AOCX has been unpacked, Map returns an error.
 func (b *Bitstream) Map(ctx context.Context, s Store) (*Mapping, error) {
 	if b.Format == GBS {
 		return mapFile(b.Path, b.file, b.part)
@@ -192,15 +192,15 @@ func (b *Bitstream) Map(ctx context.Context, s Store) (*Mapping, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer scratch.Close() // the mapping remains valid
+	defer scratch.Close() // the mapping stays valid
 	if err := b.unpack(ctx, scratch); err != nil {
 		return nil, fmt.Errorf("%s, unpacked into %s: %w", b.Path, string(s), err)
 	}
 	return mapFile(b.Path, scratch, section{0, b.Size})
 }
 
-// mapFile maps a part of the file. The mapping starts at the beginning of the file, because it must start on a page
-// boundary.
+// mapFile maps a part of the file. The mapping itself starts at the beginning of the file, because mappings must start
+// on a page boundary.
 func mapFile(path string, file *os.File, part section) (*Mapping, error) {
 	info, err := file.Stat()
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package programming reads bitstreams for FPGA cards, stores them, and locks a card while it is being programmed.
+// Package programming reads and stores bitstreams for FPGA cards, and locks a card while it is being programmed.
 //
 // # State
 //

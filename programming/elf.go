@@ -13,8 +13,8 @@ type section struct {
 	offset, size int64
 }
 
-// readSections returns the named sections of an ELF file of size bytes, after checking that they lie within the file.
-// We don't use debug/elf because it reads the whole string table into memory, and unpacks it if it is compressed.
+// readSections finds the named sections of an ELF file with the given size, and checks that they lie within the file.
+// It doesn't use debug/elf, which would read the whole string table into memory, unpacking it if it is compressed.
 // Source: elf(5).
 func readSections(r io.ReaderAt, size int64, names ...string) (map[string]section, error) {
 	f, err := readELF(r, size)
@@ -100,7 +100,7 @@ func readELF(r io.ReaderAt, size int64) (*elfFile, error) {
 	return f, nil
 }
 
-// word reads an address or size, which is 8 bytes long in ELF64 and 4 in ELF32.
+// word reads an address or a size, which takes 8 bytes in ELF64 and 4 bytes in ELF32.
 func (f *elfFile) word(b []byte, at64, at32 int) uint64 {
 	if f.wide {
 		return f.order.Uint64(b[at64:])
@@ -108,12 +108,12 @@ func (f *elfFile) word(b []byte, at64, at32 int) uint64 {
 	return uint64(f.order.Uint32(b[at32:]))
 }
 
-// place returns the position of a section, given its header.
+// place returns the position of the section that header describes.
 func (f *elfFile) place(header []byte) (section, error) {
 	return inside(section64{f.word(header, 24, 16), f.word(header, 32, 20)}, f.size)
 }
 
-// name returns a section's name, cut to the given length, or "" if the name isn't inside the section of names.
+// name returns at most the first most bytes of a section's name, or "" if the name lies outside of the name section.
 func (f *elfFile) name(header []byte, most int) (string, error) {
 	begin := int64(f.order.Uint32(header))
 	if begin >= f.names.size {
@@ -126,7 +126,7 @@ func (f *elfFile) name(header []byte, most int) (string, error) {
 	return string(b), nil
 }
 
-// section64 is a part of a file, with an unchecked offset and size from the file.
+// section64 is a section as given in the file, whose offset and size haven't been checked.
 type section64 struct {
 	offset, size uint64
 }

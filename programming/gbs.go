@@ -12,21 +12,20 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// A GBS consists of 16 magic bytes, the length of the metadata as a little-endian u32, the metadata in JSON, and the
-// raw bitstream, which extends to the end of the file. Source: OPAE's packager, tools/extra/packager/metadata in
-// opae-sdk.
+// A GBS consists of 16 magic bytes, the metadata's length as a little-endian u32, the metadata as JSON, and the raw
+// bitstream, which extends to the end of the file. Source: OPAE's packager, tools/extra/packager/metadata in opae-sdk.
 const (
 	gbsMagic    = "XeonFPGA\xb7GBSv001"
-	maxMetadata = 4095 // the limit in OPAE and in Intel's tool
+	maxMetadata = 4095 // the limit in OPAE and Intel's tool
 )
 
 // gbsHeader is the part of a GBS before the raw bitstream.
 type gbsHeader struct {
 	interfaceID, afuID string
-	length             int64 // total length of this part, in bytes
+	length             int64 // the total length of this part, in bytes
 }
 
-// readGBSHeader reads a GBS up to the raw bitstream, and not a byte further.
+// readGBSHeader reads a GBS up to the start of the raw bitstream, and not a byte further.
 func readGBSHeader(r io.Reader) (gbsHeader, error) {
 	fixed := make([]byte, len(gbsMagic)+4)
 	if n, err := io.ReadFull(r, fixed); err != nil {
@@ -48,7 +47,7 @@ func readGBSHeader(r io.Reader) (gbsHeader, error) {
 	return h, err
 }
 
-// parseMetadata parses the first JSON value in text. Like OPAE and Intel's tool, it ignores the rest.
+// parseMetadata parses the first JSON value in text and ignores the rest, as OPAE and Intel's tool do.
 func parseMetadata(text []byte) (gbsHeader, error) {
 	var m struct {
 		Image struct {
@@ -76,12 +75,12 @@ func parseMetadata(text []byte) (gbsHeader, error) {
 	return h, nil
 }
 
-// ParseID parses an AFU or interface id, with or without dashes, and returns 32 lower-case hex digits.
+// ParseID parses an AFU or interface ID, with or without dashes. It returns 32 lower-case hex digits.
 func ParseID(s string) (string, error) {
 	return sysfs.ParseID(strings.ReplaceAll(s, "-", ""))
 }
 
-// ends converts an error from a read. If the data has ended, it returns an error with the given format instead of err.
+// ends translates a read error. If err says that the data has ended, it returns an error with the given format instead.
 func ends(err error, format string, args ...any) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf(format, args...)

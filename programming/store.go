@@ -20,16 +20,16 @@ import (
 // Store is the path of a directory with bitstreams: INTERFACE/AFU.gbs and INTERFACE/HASH.aocx.
 //
 // A user who can write to the store decides which bitstreams root programs. So the store's directories and files must
-// belong to the effective user, and nobody else may have write access. The directories above the store may belong to
-// root. Owner and mode are checked on the open file descriptor, so the check covers hard links. Symbolic links in the
-// store are rejected.
+// belong to the effective user, and no one else may have write access. Directories above the store can also belong to
+// root. Owner and mode are checked on the open file descriptor, so that hard links are covered too. Symbolic links in
+// the store are rejected.
 type Store string
 
-// DefaultStore is a node's store unless its settings specify another one.
+// DefaultStore is the store that a node uses unless its settings say otherwise.
 const DefaultStore Store = "/srv/intel.com/fpga"
 
-// Lookup opens a bitstream in the store, like [Open]. id is an AFU's id or an AOCX's hash. If the store has no such
-// bitstream for the interface, the error wraps [fs.ErrNotExist].
+// Lookup opens a bitstream in the store, as [Open] does. id is an AFU's ID or an AOCX's hash. If the store doesn't have
+// such a bitstream for the interface, the error wraps [fs.ErrNotExist].
 func (s Store) Lookup(interfaceID, id string) (*Bitstream, error) {
 	region, err := ParseID(interfaceID)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s Store) Lookup(interfaceID, id string) (*Bitstream, error) {
 		for _, format := range []string{GBS, AOCX} {
 			var b *Bitstream
 			b, err = openStored(dir, region, id+"."+format)
-			if errors.Is(err, privatedir.ErrReplaced) { // replaced by an Install with Force
+			if errors.Is(err, privatedir.ErrReplaced) { // by an Install with Force
 				b, err = openStored(dir, region, id+"."+format)
 			}
 			if !errors.Is(err, fs.ErrNotExist) {
@@ -60,7 +60,7 @@ func (s Store) Lookup(interfaceID, id string) (*Bitstream, error) {
 	return nil, err
 }
 
-// openRegion opens the directory of an interface.
+// openRegion opens an interface's directory.
 func (s Store) openRegion(interfaceID string) (*os.Root, error) {
 	dir, err := privatedir.OpenDir(string(s), false)
 	if err != nil {
@@ -70,7 +70,7 @@ func (s Store) openRegion(interfaceID string) (*os.Root, error) {
 	return privatedir.OpenSub(dir, interfaceID)
 }
 
-// openStored opens a file in the store. The ids in the file must match its path.
+// openStored opens a file in the store, whose IDs must match the file's path.
 func openStored(region *os.Root, interfaceID, name string) (*Bitstream, error) {
 	path := filepath.Join(region.Name(), name)
 	format, err := formatOf(path)
@@ -103,9 +103,10 @@ type InstallOptions struct {
 	DryRun bool // only check whether the file could be installed
 }
 
-// Install copies the bitstream's file into the store, and returns the path of the copy. It creates missing directories.
-// The copy appears atomically, so it is complete even after a crash. It is parsed and checked, because the original may
-// have changed since [Open]. Without Force, the error for an existing file wraps [fs.ErrExist].
+// Install copies the bitstream's file into the store, creating missing directories, and returns the path of the copy.
+// The copy appears atomically, so it is complete even after a crash. The copy is parsed and checked again, because the
+// original may have changed since [Open]. If the file already exists and Force isn't set, the error wraps
+// [fs.ErrExist].
 func (s Store) Install(ctx context.Context, b *Bitstream, o InstallOptions) (string, error) {
 	path := filepath.Join(string(s), b.InterfaceID, b.fileName())
 	if err := b.Check(ctx); err != nil {
@@ -149,20 +150,20 @@ func (s Store) Install(ctx context.Context, b *Bitstream, o InstallOptions) (str
 
 const temporaryPrefix = ".install-"
 
-// removeLeft removes the temporary files of processes that were killed. Because another Install may be running, it
-// spares files written to within the last day.
+// removeLeft removes temporary files left behind by processes that were killed. It keeps files that were written to
+// within the last day, because another Install may still be using them.
 func removeLeft(region *os.Root) {
 	files, _ := names(region)
 	for _, name := range files {
 		if info, err := region.Lstat(name); err == nil && strings.HasPrefix(name, temporaryPrefix) && time.Since(info.ModTime()) > 24*time.Hour {
-			_ = region.Remove(name) // the next Install tries again
+			_ = region.Remove(name) // if this fails, the next Install tries again
 		}
 	}
 }
 
-// copyInto copies the file to path, which is in region, so that it appears there atomically.
+// copyInto copies the file to path, which is in region. The copy appears there atomically.
 func (b *Bitstream) copyInto(ctx context.Context, region *os.Root, path string, force bool) error {
-	temporary := temporaryPrefix + rand.Text() // a unique name, because another Install may be running
+	temporary := temporaryPrefix + rand.Text() // unique, because another Install may be running
 	err := b.copyTo(ctx, region, temporary)
 	switch {
 	case err != nil:
@@ -170,7 +171,7 @@ func (b *Bitstream) copyInto(ctx context.Context, region *os.Root, path string, 
 	case force:
 		err = region.Rename(temporary, b.fileName())
 	default:
-		err = region.Link(temporary, b.fileName()) // unlike Rename, it doesn't replace anything
+		err = region.Link(temporary, b.fileName()) // unlike Rename, Link doesn't replace anything
 	}
 	if err != nil || !force {
 		region.Remove(temporary)
@@ -188,7 +189,7 @@ func errExists(path string) error {
 	return fmt.Errorf("%s: %w, want no file there: --force replaces it", path, fs.ErrExist)
 }
 
-// copyTo copies the bitstream to a new file, which it removes if it fails.
+// copyTo copies the bitstream to a new file. If it fails, it removes the file.
 func (b *Bitstream) copyTo(ctx context.Context, dir *os.Root, name string) (err error) {
 	path := filepath.Join(dir.Name(), name)
 	file, err := dir.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
@@ -208,7 +209,7 @@ func (b *Bitstream) copyTo(ctx context.Context, dir *os.Root, name string) (err 
 		file.Close()
 		return fmt.Errorf("copying %s to %s: %w", b.Path, path, err)
 	}
-	copied, err := parse(b.Path, b.Format, file) // with b.Path, so that errors contain the path that the user gave
+	copied, err := parse(b.Path, b.Format, file) // b.Path, so that errors mention the path that the user gave
 	if err != nil {
 		return err
 	}
@@ -222,7 +223,7 @@ func (b *Bitstream) copyTo(ctx context.Context, dir *os.Root, name string) (err 
 	return nil
 }
 
-// scratch creates a temporary file in the store. The file is already unlinked, so it has no name.
+// scratch creates a temporary file in the store. The file is already unlinked and so doesn't have a name.
 func (s Store) scratch() (*os.File, error) {
 	dir, err := privatedir.OpenDir(string(s), true)
 	if err != nil {
@@ -242,11 +243,11 @@ func (s Store) scratch() (*os.File, error) {
 
 // Stored identifies a bitstream in a store.
 type Stored struct {
-	InterfaceID, ID string // ID is an AFU's id or an AOCX's hash
+	InterfaceID, ID string // ID is an AFU's ID or an AOCX's hash
 }
 
-// Names returns the bitstreams that the store contains according to its file names, sorted. It doesn't open any files:
-// only Lookup finds out whether a bitstream can be used. If the store doesn't exist, Names returns nil.
+// Names lists the bitstreams in the store in order, going only by the file names. It doesn't open any files: only
+// Lookup can tell whether a bitstream is usable. If the store doesn't exist, Names returns nil.
 func (s Store) Names() (found []Stored, err error) {
 	var failed error
 	err = s.eachRegion(func(store *os.Root, interfaceID string) {
@@ -268,7 +269,7 @@ func (s Store) Names() (found []Stored, err error) {
 	return slices.Compact(found), cmp.Or(err, failed)
 }
 
-// eachRegion calls f for each interface that has a directory in the store. If the store doesn't exist, it returns nil.
+// eachRegion calls f for each interface that has a directory in the store. It returns nil if the store doesn't exist.
 func (s Store) eachRegion(f func(store *os.Root, interfaceID string)) error {
 	store, err := privatedir.OpenDir(string(s), false)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -287,7 +288,7 @@ func (s Store) eachRegion(f func(store *os.Root, interfaceID string)) error {
 	return err
 }
 
-// regionNames returns the names of the files of an interface.
+// regionNames returns the names of an interface's files.
 func regionNames(store *os.Root, interfaceID string) ([]string, error) {
 	region, err := privatedir.OpenSub(store, interfaceID)
 	if err != nil {
@@ -304,8 +305,8 @@ type Entry struct {
 	Err       error      // why the file or directory was rejected, or nil
 }
 
-// List returns the files in the store with the extension of a bitstream, and the interface directories that were
-// rejected, sorted by path. If the store doesn't exist, it returns nil.
+// List returns the store's files that have a bitstream's extension and the interface directories that were rejected,
+// all sorted by path. If the store doesn't exist, it returns nil.
 func (s Store) List(ctx context.Context) ([]Entry, error) {
 	var entries []Entry
 	err := s.eachRegion(func(store *os.Root, interfaceID string) {

@@ -29,9 +29,9 @@ func addScan(cmd *cobra.Command, loader *config.Loader, scan *bool) {
 // askFlags lists the settings that also apply to commands that query the daemon.
 var askFlags = map[string]bool{"socket": true, "config": true, "overrides": true}
 
-// daemonSocket returns the path of the daemon's local socket. If a settings file is invalid, it just prints a note to
-// stderr, because the daemon keeps its old settings. Flags for the daemon's other settings are an error, because they
-// would have no effect.
+// daemonSocket returns the path of the daemon's local socket. An invalid settings file only causes a note on stderr,
+// because the daemon itself would keep running with its old settings. Flags for the daemon's other settings are
+// rejected, because they would have no effect.
 func daemonSocket(cmd *cobra.Command, loader *config.Loader) (string, error) {
 	var err error
 	settings := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -60,12 +60,12 @@ func daemonSocket(cmd *cobra.Command, loader *config.Loader) (string, error) {
 	return loader.Config.Socket, nil
 }
 
-// noDaemon adds the hint to err that --scan works without the daemon.
+// noDaemon wraps err with a hint that --scan works without the daemon.
 func noDaemon(err error) error {
 	return fmt.Errorf("the daemon could not be asked: %w (--scan needs no daemon)", err)
 }
 
-// stateLine returns the headline for a daemon's state.
+// stateLine returns the headline that describes the daemon in state s.
 func stateLine(s control.State) string {
 	program := "daemon"
 	if s.API == control.DRA {

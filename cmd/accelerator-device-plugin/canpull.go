@@ -32,8 +32,8 @@ import (
 )
 
 const (
-	processPatience   = 2 * time.Second  // maximum time for searching one process
-	processesPatience = 30 * time.Second // maximum time for searching all processes on the host
+	processPatience   = 2 * time.Second  // maximum time to search one process
+	processesPatience = 30 * time.Second // maximum time to search all processes on the host
 )
 
 func newCanPull() *cobra.Command {
@@ -93,8 +93,8 @@ itself, without the daemon.`,
 	return cmd
 }
 
-// pullFacts collects the facts about a card. It searches the processes last: once the card is cordoned and free, no new
-// process can open it.
+// pullFacts collects the facts about a card. It searches the processes last, because no new process can open the card
+// once it is cordoned and free.
 func pullFacts(ctx context.Context, cfg config.Config, address string, scan bool, procfs string) (f canpull.Facts) {
 	f = canpull.Facts{Address: address}
 	f.Card, f.CardErr = canpull.Read(cfg.SysfsRoot, address)
@@ -139,7 +139,7 @@ func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
 		snapshot, f.RowsErr = deviceplugin.ScanOnce(ctx, cfg, watched)
 		f.Rows = view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, HostSys: cfg.HostSysfsRoot, Cordons: cordons}.Rows()
 	}
-	// Accept all resource names, because the daemon may have other settings than this command.
+	// Accept all resource names, because the daemon's settings may differ from this command's.
 	use := deviceplugin.AskOnce(ctx, cfg, func(string, string) bool { return true })
 	if use.Err != nil {
 		f.HoldersErr = use.Err.Error()
@@ -158,8 +158,9 @@ func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
 	}
 }
 
-// podsGiven returns the UIDs of the pods in the kubelet's checkpoint, by device. It omits pods without a directory,
-// because they have ended. If the directories aren't visible, as in the daemon's pod, it returns all pods.
+// podsGiven returns the UIDs of the pods in the kubelet's checkpoint, by device. It leaves out pods that no longer have
+// a directory, because they have ended. If it can't see the pods' directories, as in the daemon's pod, it returns all
+// pods.
 func podsGiven(kubeletDir string) (map[string][]string, error) {
 	if err := sysfs.CheckDir(kubeletDir); err != nil {
 		return nil, err

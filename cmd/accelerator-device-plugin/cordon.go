@@ -79,7 +79,7 @@ The command connects to the daemon at --socket, which only root can use.`,
 	return cmd
 }
 
-// present returns an error unless all of these devices are currently on the node. Without this check, a mistyped
+// present returns an error unless all of the given devices are currently on the node. Without this check, a typo in an
 // address would leave the intended card in service.
 func present(cmd *cobra.Command, daemon *control.Client, devices []string) error {
 	state, err := daemon.State(cmd.Context())
@@ -174,7 +174,7 @@ connects to the daemon at --socket, which only root can use.`,
 	return cmd
 }
 
-// deviceArgs returns an error unless there is at least one argument and all arguments are valid device ids.
+// deviceArgs checks that there is at least one argument and that every argument is a valid device ID.
 func deviceArgs(_ *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return errors.New("DEVICE: found none, want the PCI address of a card, such as 3b:00.0, or of one port of it, such as 3b:00.0-p1")
@@ -202,7 +202,7 @@ func addBy(cmd *cobra.Command, by *string) {
 	cmd.Flags().StringVar(by, "by", "", "your `NAME`, which is needed in a pod, where every user is root (default: $SUDO_USER, or else the user's name)")
 }
 
-// userName returns the user's name. Under sudo, this is the name of the user who called sudo.
+// userName returns the user's name. Under sudo, it returns the name of the user who ran sudo.
 func userName() string {
 	if name := os.Getenv("SUDO_USER"); name != "" {
 		return name
@@ -213,7 +213,7 @@ func userName() string {
 	return "uid " + strconv.Itoa(os.Getuid())
 }
 
-// printCordons prints the cordons, each followed by the devices that it applies to.
+// printCordons prints each cordon, followed by the devices it applies to.
 func printCordons(cmd *cobra.Command, daemon *control.Client, cordons []cordon.Cordon, prefix string) error {
 	state, err := daemon.State(cmd.Context())
 	if err != nil {
@@ -236,7 +236,7 @@ func printCordons(cmd *cobra.Command, daemon *control.Client, cordons []cordon.C
 	return printLines(cmd.OutOrStdout(), lines)
 }
 
-// inService returns "out of service" for a device whose cordon is in effect, and its health otherwise.
+// inService returns "out of service" if a cordon is in effect for the device, and the device's health otherwise.
 func inService(r view.Row) string {
 	if r.Cordon != nil && r.Health == inventory.Unhealthy.String() {
 		return "out of service"
@@ -261,7 +261,7 @@ func holdersText(r view.Row) string {
 	return "free"
 }
 
-// printLines prints lines, with control characters escaped.
+// printLines prints lines with their control characters escaped.
 func printLines(w io.Writer, lines []string) error {
 	for _, line := range lines {
 		if _, err := fmt.Fprintln(w, terminal.Escape(line)); err != nil {

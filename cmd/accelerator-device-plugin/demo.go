@@ -61,10 +61,10 @@ it is an AMD card with XRT, and with --aws, it is a card on an AWS F2 instance.`
 			if onAWS {
 				cfg.Families = append(cfg.Families, aws.Family{}.Name())
 			}
-			// The daemon and the simulated kubelet share the gRPC library, so its log lines from both would be mixed
-			// up. Use must be called before gRPC is used.
+			// The daemon and the simulated kubelet share the gRPC library, whose log lines wouldn't say which of the
+			// two they come from. Use must be called before anything else uses gRPC.
 			grpclog.Use(zap.NewNop())
-			// The directory must be removed even after a signal.
+			// Catch these signals too, so that the directory is always removed.
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP, syscall.SIGQUIT)
 			signal.Ignore(syscall.SIGPIPE)
 			defer stop()

@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// wholeState is the value of --output for the whole [control.State].
+// wholeState is the --output value that selects the whole [control.State].
 const wholeState = "state"
 
 func newDevices() *cobra.Command {
@@ -81,7 +81,7 @@ func askDevices(cmd *cobra.Command, socket, format string) error {
 	return printDevices(cmd, state, stateLine(state), format)
 }
 
-// printDevices prints the headline, followed by the devices in state.
+// printDevices prints the headline and then the devices in state.
 func printDevices(cmd *cobra.Command, state control.State, headline, format string) error {
 	out := cmd.OutOrStdout()
 	if format == wholeState {
@@ -91,7 +91,7 @@ func printDevices(cmd *cobra.Command, state control.State, headline, format stri
 		out = cmd.ErrOrStderr()
 	}
 	fmt.Fprintln(out, headline)
-	// Without this note, a user might take unknown holders for no holders, and pull a card that a pod is using.
+	// Without this note, a user might think that no pod is using a card, and pull one that is in use.
 	if state.HoldersError != "" {
 		note(cmd, "the holders of devices are not known: "+state.HoldersError)
 	}

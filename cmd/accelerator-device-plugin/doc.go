@@ -1,9 +1,9 @@
 // Command accelerator-device-plugin advertises a node's FPGA cards to the kubelet, and updates the list when cards are
 // plugged in, pulled or reprogrammed, or fail.
 //
-// This package just connects the others: it reads the command line, connects the daemon to the server, and turns errors
-// into exit codes (0 success, 1 failure, 2 usage). Only this package calls os.Exit. Only this package and package
-// daemon read the environment and handle signals.
+// This package only ties the others together: it parses the command line, connects the daemon to the server, and turns
+// errors into exit codes (0 success, 1 failure, 2 usage). No other package calls os.Exit, and only package daemon also
+// reads the environment and handles signals.
 //
 // # Where things are
 //

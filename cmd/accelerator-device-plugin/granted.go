@@ -9,8 +9,8 @@ import (
 )
 
 // newGranted returns a command that fails unless its container was given a device through CDI. The chart's test for the
-// DRA driver runs it, because a runtime with CDI disabled starts the container without the device. The command only
-// checks an environment variable, because the device nodes come from the same CDI device.
+// DRA driver runs it, because a runtime with CDI disabled would start the container without the device. Checking an
+// environment variable is enough, because the same CDI device also provides the device nodes.
 func newGranted() *cobra.Command {
 	return &cobra.Command{
 		Use:    "granted",

@@ -96,7 +96,7 @@ func newLogs() *cobra.Command {
 	return cmd
 }
 
-// parseJSON reports whether the value of --output is json. Any value other than json or "" is an error.
+// parseJSON reports whether the --output value is json. Values other than json and "" are errors.
 func parseJSON(format string) (bool, error) {
 	if format != "" && format != "json" {
 		return false, fmt.Errorf("--output: found %q, want json", format)
@@ -130,7 +130,7 @@ func parseBounds(f *timeline.Filter, since, until string) (err error) {
 	return nil
 }
 
-// logs reads the files in turn. If the output is a pipe and its reader closes it, as head does, logs returns nil.
+// logs reads the files in turn. If the output is a pipe whose reader closes it, as head does, logs returns nil.
 func logs(cmd *cobra.Command, reader *timeline.Reader, files []string) error {
 	signal.Ignore(syscall.SIGPIPE)
 	var err error
@@ -152,7 +152,7 @@ func logs(cmd *cobra.Command, reader *timeline.Reader, files []string) error {
 		fmt.Fprintf(cmd.ErrOrStderr(), "accelerator-device-plugin: %s\n", note)
 	}
 	if reader.Empty() {
-		return failure{error: errors.New("no line of the daemon"), logged: true} // a note says so
+		return failure{error: errors.New("no line of the daemon"), logged: true} // a note has already said so
 	}
 	return nil
 }

@@ -19,12 +19,12 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	// A second signal kills the process, which is the default action.
+	// Restore the default action, so that a second signal kills the process.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run runs one command line and returns its exit code.
+// run executes a command line and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(doubleDashes(args))
@@ -50,8 +50,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 2
 }
 
-// escaped returns the text of an error, which may consist of several lines. It escapes control characters, because file
-// names and the daemon's answers may contain them.
+// escaped returns the error's text, which may have several lines, with control characters escaped: file names and the
+// daemon's answers may contain them.
 func escaped(err error) string {
 	lines := strings.Split(err.Error(), "\n")
 	for i, line := range lines {
@@ -60,13 +60,13 @@ func escaped(err error) string {
 	return strings.Join(lines, "\n")
 }
 
-// forPeople reports whether the output of serve is meant for people. It searches the arguments for --log-format console
-// itself, because the command line couldn't be parsed.
+// forPeople reports whether the output of serve is meant for people. It looks for --log-format console in args itself,
+// because it is called when the command line couldn't be parsed.
 func forPeople(args []string, stderr io.Writer) bool {
 	return terminal.Is(stderr) || strings.Contains(" "+strings.ReplaceAll(strings.Join(args, " "), "=", " ")+" ", " --log-format console ")
 }
 
-// failure is an error of a command that was called correctly.
+// failure is an error from a command whose command line was valid.
 type failure struct {
 	error
 	logged bool // already logged or printed
@@ -75,8 +75,8 @@ type failure struct {
 
 func (f failure) Unwrap() error { return f.error }
 
-// doubleDashes adds a second dash to -log-level and -accel-nbunits, because these flags start with a single dash in the
-// original plugin.
+// doubleDashes adds a second dash to -log-level and -accel-nbunits, which the original plugin spells with a single
+// dash.
 func doubleDashes(args []string) []string {
 	out := make([]string, len(args))
 	for i, a := range args {
@@ -89,8 +89,8 @@ func doubleDashes(args []string) []string {
 	return out
 }
 
-// oneDash adds a hint to err if the user gave a known flag with a single dash, as in other plugins. After a single
-// dash, the parser treats each letter as a flag.
+// oneDash adds a hint to err if the user typed a known flag with a single dash, as other plugins do. The parser takes
+// each letter after a single dash as a flag of its own.
 func oneDash(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {

@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/release"
 )
 
-// version is set by the Makefile.
+// version is set at build time by the Makefile.
 var version = ""
 
 const rootHelp = `Run the Kubernetes device plugin for FPGA cards on this node. It reports the
@@ -62,8 +62,8 @@ func newRoot() *cobra.Command {
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	// Cobra's own version flag uses templates, which make the linker keep every method of every type. That adds 2 MB to
-	// the binary.
+	// Cobra's built-in version flag uses templates, which make the linker keep every method of every type. That would
+	// add 2 MB to the binary.
 	version := root.Flags().BoolP("version", "v", false, "print the version")
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *version {
@@ -78,7 +78,7 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// unknownCommand is the error for a word that isn't a command of this program.
+// unknownCommand is the error for a word that isn't one of the program's commands.
 type unknownCommand struct {
 	word    string
 	similar []string
@@ -125,7 +125,7 @@ func newVersion() *cobra.Command {
 	}
 }
 
-// newRefuse returns a command that always fails. The chart's test uses it if there is nothing to test.
+// newRefuse returns a command that always fails. The chart's test uses it when there is nothing to test.
 func newRefuse() *cobra.Command {
 	return &cobra.Command{
 		Use:    "refuse REASON",
@@ -143,7 +143,7 @@ func printVersion(cmd *cobra.Command) error {
 
 func buildVersion() string { return release.Version(version) }
 
-// load loads and returns a command's configuration. It must be called after the flags have been parsed.
+// load returns the command's configuration. The flags must already have been parsed.
 func load(loader *config.Loader) (config.Config, error) {
 	err := loader.Load(os.LookupEnv)
 	return loader.Config, err

@@ -73,7 +73,7 @@ Reasons:
 	return cmd
 }
 
-// change returns the change that args request, or nil if they don't request any.
+// change returns the change that args ask for, or nil if they don't ask for one.
 func (s simulation) change(args []string) (func(*simnode.Node) error, error) {
 	if len(args) == 0 {
 		return nil, errors.New("DIR: found none, want the directory of a simulated node")
@@ -148,7 +148,7 @@ func printSimulated(out io.Writer, node *simnode.Node) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tCARD\tNODE\tAFU")
 	for _, d := range node.Devices() {
-		path := "-" // AWS cards, and cards that are being reset, don't have a device node
+		path := "-" // AWS cards and cards that are being reset don't have a device node
 		if d.Node != "" {
 			path = node.Dev + "/" + d.Node
 		}

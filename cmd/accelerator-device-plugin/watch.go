@@ -82,8 +82,8 @@ with the kubelet, and queries the holders only when a device changes.`,
 	return cmd
 }
 
-// within calls f, whose context is canceled after the given time (0 means never). It stops waiting for f a second after
-// that, because a write blocks while nothing is reading.
+// within calls f with a time limit; 0 means no limit. It stops waiting for f a second after the limit, because a write
+// blocks for as long as nothing reads the output.
 func within(during time.Duration, f func() error) error {
 	if during == 0 {
 		return f()
@@ -112,7 +112,7 @@ func askChanges(p *changePrinter, socket string) error {
 }
 
 // scanChanges runs a watcher and an inventory without a server, and prints changes until the command's context is done.
-// By default it only logs the watcher's warnings, as text on stderr.
+// By default it logs only the watcher's warnings, as text on stderr.
 func scanChanges(p *changePrinter, cfg config.Config, isSet func(string) bool) error {
 	if !isSet("log-format") {
 		cfg.LogFormat = "console"
@@ -152,7 +152,7 @@ func scanChanges(p *changePrinter, cfg config.Config, isSet func(string) bool) e
 	return tasks.Wait()
 }
 
-// changePrinter prints how each list of devices differs from the previous list.
+// changePrinter prints how each device list differs from the previous one.
 type changePrinter struct {
 	cmd      *cobra.Command
 	format   string
@@ -160,7 +160,7 @@ type changePrinter struct {
 	before   []view.Row
 }
 
-// printState prints an entire state as one line.
+// printState prints the entire state as one line.
 func (p *changePrinter) printState(state control.State) error {
 	p.headline = stateLine(state)
 	text, err := json.Marshal(state)

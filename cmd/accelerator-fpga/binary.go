@@ -19,7 +19,7 @@ import (
 // binaryName is the program's name on the host.
 const binaryName = "accelerator-fpga"
 
-// newInstallBinary returns the command for the chart's init container, whose image doesn't have a shell.
+// newInstallBinary returns the command that the chart's init container runs. Its image doesn't have a shell.
 func newInstallBinary() *cobra.Command {
 	return &cobra.Command{
 		Use:    "install-binary DIRECTORY",
@@ -66,7 +66,7 @@ func installBinary(dir string) error {
 	if err := checkExec(dir, here); err != nil {
 		return err
 	}
-	// Don't let the rename replace a link that an administrator has created on purpose.
+	// Don't let the rename replace a link that an administrator created on purpose.
 	switch old, err := root.Lstat(binaryName); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -91,8 +91,8 @@ func installBinary(dir string) error {
 
 const tempPrefix = "." + binaryName + "."
 
-// removeTemporary removes temporary files left by killed installations. If another installation is still running, this
-// makes it fail, and the kubelet restarts it.
+// removeTemporary removes temporary files left behind by installations that were killed. An installation that is still
+// running then fails, and the kubelet restarts it.
 func removeTemporary(root *os.Root, here *os.File) error {
 	names, err := here.Readdirnames(-1)
 	if err != nil {
@@ -109,8 +109,8 @@ func removeTemporary(root *os.Root, here *os.File) error {
 	return nil
 }
 
-// copyFile creates an executable file with the content of from. It closes the file before it returns, because a file
-// that is open for writing can't be executed.
+// copyFile creates an executable file with the content of from. The file is closed on return, because a file that is
+// open for writing can't be executed.
 func copyFile(root *os.Root, name string, from io.Reader) error {
 	to, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -126,7 +126,7 @@ func copyFile(root *os.Root, name string, from io.Reader) error {
 	return errors.Join(err, to.Close())
 }
 
-// checkExec returns an error if programs in the directory can't be executed.
+// checkExec returns an error if the directory's file system doesn't allow programs to be executed.
 func checkExec(dir string, open *os.File) error {
 	const noexec = 0x8 // ST_NOEXEC from statfs(2)
 	var s syscall.Statfs_t

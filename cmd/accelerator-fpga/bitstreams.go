@@ -9,10 +9,10 @@ import (
 	"b-com.com/accelerator-device-plugin/programming"
 )
 
-// file is the bitstream that a command works on.
+// file is the bitstream file that a command works on.
 type file struct{ path string }
 
-// addTo adds the FILE argument to a command, and the flag -b FILE as in Intel's tool.
+// addTo adds the FILE argument to a command, and -b FILE for compatibility with Intel's tool.
 func (f *file) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.path, "bitstream", "b", "", "`FILE`, for compatibility with Intel's fpga_tool")
 	cmd.Args = func(_ *cobra.Command, args []string) error {

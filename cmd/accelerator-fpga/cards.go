@@ -29,10 +29,11 @@ func (d *device) addTo(cmd *cobra.Command) {
 
 func (d *device) addPortTo(cmd *cobra.Command) {
 	cmd.Flags().IntVarP(&d.port, "port", "p", -1, "port `number`, unless --device is a port")
-	cmd.Flags().Lookup("port").DefValue = "0" // a zero value, so that the help doesn't show a default
+	cmd.Flags().Lookup("port").DefValue = "0" // a zero value, so that the help doesn't mention a default
 }
 
-// once is a flag that can be given only once. Otherwise, if a user gave two cards, only one would be programmed.
+// once is a flag that can be given only once. Without it, if a user gave two cards, only the last one would be
+// programmed.
 type once struct {
 	value *string
 	set   bool
@@ -79,7 +80,7 @@ func (d *device) differs(port fpga.Port) error {
 	return fmt.Errorf("--port: found %d with --device %s, want %d or none", d.port, d.name, port.Number)
 }
 
-// findPort returns the card and its port. If the card has several ports, --device or --port must select one of them.
+// findPort returns the card and the port. --device or --port must select a port unless the card has only one.
 func (d *device) findPort(s *settings) (fpga.Host, fpga.Card, fpga.Port, error) {
 	host, card, port, err := d.find(s)
 	switch {
@@ -145,7 +146,7 @@ programmed, or programming it has failed.`,
 	}
 }
 
-// cards returns the node's cards. After an error, it returns the cards that could be read.
+// cards returns the node's cards. If it fails, it also returns the cards it was able to read.
 func (s *settings) cards() ([]fpga.Card, error) {
 	host, err := s.host()
 	if err != nil {

@@ -51,8 +51,8 @@ file if there is neither.`,
 			if cmd.Flags().Changed("afu") && (flags.AFU == "" || len(flags.Devices) == 0) {
 				return fmt.Errorf("--afu: found %q with %d --device, want an id and at least one card", flags.AFU, len(flags.Devices))
 			}
-			// The path of this program, with links resolved. If an upgrade has replaced the file, os.Executable removes
-			// the kernel's " (deleted)" suffix.
+			// os.Executable resolves links. If an upgrade has replaced the file, it also strips the "(deleted)" that
+			// the kernel appends.
 			self, err := os.Executable()
 			if err != nil {
 				return asFailure(err)
@@ -62,7 +62,7 @@ file if there is neither.`,
 			if err != nil {
 				return asFailure(err)
 			}
-			// The runtime kills the hook after 110 s, and its error wouldn't say why the hook took so long.
+			// The runtime kills the hook after 110 s, and its error wouldn't say what took so long.
 			s.timeout = min(s.timeout, 100*time.Second)
 			ctx, cancel := s.deadline(cmd.Context())
 			defer cancel()
@@ -70,8 +70,8 @@ file if there is neither.`,
 			h := hook.Hook{
 				Flags: flags, Self: self, Parse: parseHook, Always: always, Host: host, Store: store,
 				Program: fpga.Programmer{Host: host, LockDir: s.lockDir, Store: store, Always: always, Max: hottest, Begin: func() error {
-					// If the runtime is killed, the hook keeps running. By the time the hook has the lock, another pod
-					// may have the card.
+					// If the runtime is killed, the hook keeps running. By the time the hook gets the lock, the card
+					// may belong to another pod.
 					if os.Getppid() != parent {
 						return errors.New("the container runtime has ended meanwhile: nothing was programmed")
 					}
@@ -90,8 +90,8 @@ file if there is neither.`,
 	return cmd
 }
 
-// parseHook parses the arguments of an entry in config.json as main does. For commands other than hook, it returns
-// empty flags.
+// parseHook parses the arguments of a config.json entry the same way main does. For commands other than hook, it
+// returns empty flags.
 func parseHook(args []string) (hook.Flags, error) {
 	var flags hook.Flags
 	cmd, rest, err := newRoot().Find(withLongFlags(args[min(1, len(args)):]))

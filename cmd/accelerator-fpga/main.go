@@ -17,12 +17,12 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	// A second signal kills the process, which is the default action.
+	// Restore the default action, so that a second signal kills the process.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run runs one command line and returns its exit code.
+// run executes a command line and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(withLongFlags(args))
@@ -42,9 +42,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 2
 }
 
-// withLongFlags adds a second dash to flags from Intel's fpga_tool, which start with a single dash: the parser would
-// take -dry-run for -d with a value. It also adds the value true, so that the next word, which may be the command,
-// isn't parsed as the value.
+// withLongFlags adds a second dash to flags of Intel's fpga_tool, which start with a single dash: the parser would read
+// -dry-run as -d with the value ry-run. It also spells out the value true, so that the parser doesn't take the next
+// word, which may be the command, for the value.
 func withLongFlags(args []string) []string {
 	args = slices.Clone(args)
 	for i, arg := range args {
@@ -61,7 +61,7 @@ func withLongFlags(args []string) []string {
 	return args
 }
 
-// failure is an error of a command whose command line was valid.
+// failure is an error from a command whose command line was valid.
 type failure struct{ error }
 
 func (f failure) Unwrap() error { return f.error }

@@ -110,7 +110,7 @@ func (m *maxTemperature) String() string {
 
 // Set implements [pflag.Value].
 func (m *maxTemperature) Set(text string) error {
-	const most = 150 // no FPGA survives a higher temperature
+	const most = 150 // no FPGA survives more than this
 	switch text {
 	case "off":
 		*m = maxTemperature{Off: true}
@@ -129,7 +129,7 @@ func (m *maxTemperature) Set(text string) error {
 // Type implements [pflag.Value].
 func (*maxTemperature) Type() string { return "limit" }
 
-// deadline returns a context that is done after --timeout.
+// deadline returns a context that expires after --timeout.
 func (s *settings) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, s.timeout, fmt.Errorf("not done after %s (--timeout)", s.timeout))
 }
@@ -139,7 +139,7 @@ func addQuiet(cmd *cobra.Command, quiet *bool) {
 	cmd.Flags().BoolVarP(quiet, "quiet", "q", false, "print only errors")
 }
 
-// stdout returns the writer for a command's result. With quiet, the result is discarded.
+// stdout returns the writer for the command's result, which is discarded if quiet is true.
 func stdout(cmd *cobra.Command, quiet bool) io.Writer {
 	if quiet {
 		return io.Discard
@@ -147,7 +147,7 @@ func stdout(cmd *cobra.Command, quiet bool) io.Writer {
 	return cmd.OutOrStdout()
 }
 
-// progress shows text and the elapsed time on one line of the terminal until done is called.
+// progress shows text and the elapsed time on one terminal line until done is called.
 func progress(w io.Writer, show bool, text string) (done func()) {
 	if !show {
 		return func() {}
@@ -227,7 +227,7 @@ type movedRow struct {
 	PCIAddress string `json:"pciAddress"`
 	PortID     int    `json:"portId"`
 	Done       string `json:"done"`  // released or assigned
-	Bound      bool   `json:"bound"` // the port belongs to the physical function and is bound to a driver
+	Bound      bool   `json:"bound"` // the port is back on the physical function and bound to a driver
 }
 
 // newMove turns cmd into a command that releases or assigns a port.
@@ -248,7 +248,7 @@ func newMove(s *settings, cmd *cobra.Command, done string, move func(fpga.Progra
 			return d.differs(*port)
 		case port != nil:
 			d.port = port.Number
-		case d.port < 0: // a released port isn't listed, so its number is required
+		case d.port < 0: // released ports aren't listed, so the number is required
 			return errors.New("--port: found none, want the number of a port: accelerator-fpga list-port")
 		}
 		ctx, cancel := s.deadline(cmd.Context())
@@ -257,7 +257,7 @@ func newMove(s *settings, cmd *cobra.Command, done string, move func(fpga.Progra
 		if err := move(p, ctx, card, d.port); err != nil {
 			return asFailure(err)
 		}
-		// Check whether the port is bound: Linux 6.1 doesn't bind a driver to an assigned port.
+		// Check whether the port is bound, because Linux 6.1 doesn't bind a driver to an assigned port.
 		if now, _, err := fpga.Find(host, card.Address); err == nil {
 			card = now
 		}

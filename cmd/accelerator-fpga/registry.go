@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// registryProgram is the program that implements pull, push and keep. accelerator-fpga itself never uses the network,
-// because container runtimes run it as root.
+// registryProgram is the program that implements pull, push and keep. It is separate because container runtimes run
+// accelerator-fpga as root, so accelerator-fpga itself must never use the network.
 const registryProgram = "accelerator-fpga-registry"
 
 // newRegistry returns the pull, push or keep command, which replaces this process with registryProgram.

@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 )
 
-// version is set by the Makefile.
+// version is set at build time by the Makefile.
 var version = ""
 
 const rootHelp = `Manage the bitstreams of this node, show its FPGA cards (drivers dfl-pci and
@@ -48,7 +48,7 @@ type settings struct {
 
 func (s *settings) json() bool { return s.output == "json" }
 
-// host returns the node that commands work on, as selected by --sysfs-root and --dev-root.
+// host returns the node selected by --sysfs-root and --dev-root.
 func (s *settings) host() (fpga.Host, error) {
 	isSysfs, err := sysfs.IsSysfs(s.sysfs)
 	return fpga.Host{Sys: s.sysfs, Dev: s.dev, Simulated: !isSysfs}, err
@@ -94,7 +94,7 @@ func newRoot() *cobra.Command {
 		newRegistry("keep", "--list FILE", "Run a service that keeps bitstreams in the store up to date"))
 	root.AddCommand(newListFME(&s), newListPort(&s), newFPGAInfo(&s), newFMEInfo(&s), newPortInfo(&s))
 	root.AddCommand(newProgram(&s), newRelease(&s), newAssign(&s), newHook(&s), newVersion())
-	root.AddCommand(newInstallBinary()) // hidden; for the chart
+	root.AddCommand(newInstallBinary()) // hidden; used by the chart
 	return root
 }
 

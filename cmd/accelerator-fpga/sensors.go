@@ -12,17 +12,17 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 )
 
-// sensorsWithin limits how long reading a card's sensors takes, because a board's controller may never answer.
+// sensorsWithin is how long reading a card's sensors can take. A board's controller may never answer.
 const sensorsWithin = 10 * time.Second
 
-// sensorRow is a sensor in JSON, with the same keys as in the output of accelerator-device-plugin devices.
+// sensorRow is a sensor in JSON, with the same keys that accelerator-device-plugin devices prints.
 type sensorRow struct {
 	sensors.Reading
 	Value *float64 `json:"value"`           // nil if there is no value or it can't be read
 	Error string   `json:"error,omitempty"` // why the value or a limit couldn't be read
 }
 
-// sensorRows reads a card's sensors. If ctx is done before the sensors have been read, it returns the cause of ctx.
+// sensorRows reads a card's sensors. If ctx is done first, it returns the context's cause.
 func sensorRows(ctx context.Context, host fpga.Host, address string) ([]sensorRow, error) {
 	type answer struct {
 		rows []sensorRow

@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// maxBitstreams is the maximum number of bitstreams that are published. They fill eight slices.
+	// maxBitstreams is the maximum number of bitstreams that are published. That many fill eight slices.
 	maxBitstreams = 512
-	// settleTime is how long the store must be unchanged before it is read, because several files may be installed at
-	// once.
+	// settleTime is how long the store must stay unchanged before it is read, because several files may be installed in
+	// one go.
 	settleTime = 200 * time.Millisecond
-	// interval is the maximum time between two reads. Without it, changes that inotify misses would never be noticed.
+	// interval is the maximum time between two reads, so that changes that inotify misses are noticed eventually.
 	interval = time.Minute
-	// blindInterval replaces interval while the store can't be watched, for example because it doesn't exist yet.
+	// blindInterval replaces interval while the store can't be watched, because it doesn't exist yet, for example.
 	blindInterval = 10 * time.Second
-	// readTimeout is the time limit for reading the store, which may be on a network file system that hangs.
+	// readTimeout limits how long reading the store can take. The store may be on a network file system that hangs.
 	readTimeout = 5 * time.Second
 )
 
@@ -40,10 +40,10 @@ type Follower struct {
 	disk   *privatedir.Turns
 	dirs   []string // the store and the interface directories in it
 	stored *latest.Value[[]programming.Stored]
-	failed string // the error that was logged last
+	failed string // the last error that was logged
 }
 
-// New returns a Follower after reading the store, which takes up to 5 s.
+// New reads the store, which takes up to 5 s, and returns a Follower.
 func New(store programming.Store, log *zap.Logger) *Follower {
 	f := &Follower{
 		store: store, log: log.Named("bitstreams"), disk: privatedir.NewTurns(string(store)), stored: latest.New[[]programming.Stored](nil),
@@ -52,8 +52,8 @@ func New(store programming.Store, log *zap.Logger) *Follower {
 	return f
 }
 
-// Latest returns the bitstreams, sorted, and a channel that is closed when they change. It omits bitstreams whose names
-// aren't valid in the API. While the store can't be read, the list is empty, because the hook can't read the store
+// Latest returns the bitstreams, sorted, and a channel that is closed when they change. Bitstreams whose names aren't
+// valid in the API are left out. The list is empty while the store can't be read, because the hook couldn't read it
 // either.
 func (f *Follower) Latest() ([]programming.Stored, <-chan struct{}) { return f.stored.Load() }
 
@@ -63,7 +63,7 @@ func (f *Follower) Run(ctx context.Context) error {
 		dirs := f.dirs
 		watching, stop := context.WithCancel(ctx)
 		dirwatch.Run(watching, dirwatch.Config{
-			// A hidden file isn't a bitstream yet. It may still be written to, possibly for an hour.
+			// Hidden files aren't bitstreams yet. They may still be being written, possibly for an hour.
 			Dirs: dirs, Concerns: func(e notify.Event) bool { return !strings.HasPrefix(filepath.Base(e.Name), ".") },
 			Settle: settleTime, Interval: interval, Blind: blindInterval, Log: f.log,
 		}, func() {
@@ -76,7 +76,7 @@ func (f *Follower) Run(ctx context.Context) error {
 	return nil
 }
 
-// content is the result of reading the store once.
+// content is the result of one read of the store.
 type content struct {
 	dirs   []string
 	stored []programming.Stored
@@ -84,7 +84,7 @@ type content struct {
 
 func (f *Follower) content() (found content, err error) {
 	found.dirs = []string{string(f.store)}
-	entries, _ := os.ReadDir(string(f.store)) // Names returns the error
+	entries, _ := os.ReadDir(string(f.store)) // an error here will also be returned by Names
 	for _, e := range entries {
 		if id, err := programming.ParseID(e.Name()); err == nil && id == e.Name() && e.IsDir() {
 			found.dirs = append(found.dirs, filepath.Join(string(f.store), id)) // even if it is empty, because a file may be about to be installed

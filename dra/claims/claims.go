@@ -29,13 +29,13 @@ import (
 
 const (
 	// maxWait is how long Prepare waits for a device. The kubelet cancels a call after 45 s, and doesn't retry a failed
-	// call for at least 60 s.
+	// one for at least 60 s.
 	maxWait = 30 * time.Second
-	// answerWithin is the time that Prepare leaves for its answer after waiting for a device.
+	// answerWithin is the time that Prepare keeps for its answer when it waits for a device.
 	answerWithin = 5 * time.Second
-	// lockWithin is the maximum wait for the lock. Other instances hold the lock only for the duration of a write.
+	// lockWithin is the maximum time to wait for the lock. Other instances hold it only while they write.
 	lockWithin = 3 * time.Second
-	// retry is the maximum time between two of Prepare's attempts. Even without a newer snapshot, an attempt may
+	// retry is the maximum time between two of Prepare's attempts. Even without a newer snapshot, an attempt can
 	// succeed because another claim has been unprepared.
 	retry = time.Second
 	// recheck is the maximum time between two checks of the CDI spec and of other instances' claims.
@@ -43,24 +43,25 @@ const (
 )
 
 // ACCELERATOR_UNITS and ACCELERATOR_DEVICES both list the IDs of a request's devices, separated by commas, in
-// allocation order. If a container uses several requests or claims, they list only the devices of the last one, because
-// CDI can't join values. So a container also gets a variable for each of its devices, whose name starts with envDevice.
+// allocation order. If a container uses several requests or claims, they list only the last one's devices, because CDI
+// can't join values. That is why a container also gets a variable for each of its devices, whose name starts with
+// envDevice.
 const (
 	envUnits   = "ACCELERATOR_UNITS"
 	envDevices = "ACCELERATOR_DEVICES"
-	envDevice  = "ACCELERATOR_DEVICE_" // followed by the device's name in capitals, with _ for -
+	envDevice  = "ACCELERATOR_DEVICE_" // followed by the device's name in upper case, with _ instead of -
 )
 
 // Config configures [Claims]. All fields are required unless their comment says otherwise.
 type Config struct {
-	Dir  string    // the driver's directory, which contains claims.json
-	Boot string    // boot ID, which changes with each restart of the node
-	Node string    // name of the node and of its pool
-	Spec *cdi.Spec // spec of a CDI kind that only claims use; the caller must close it
-	// HostSysRoot is where sysfs is mounted on the host.
+	Dir  string    // the driver's directory, where claims.json is
+	Boot string    // boot ID, which changes every time the node restarts
+	Node string    // name of the node and its pool
+	Spec *cdi.Spec // spec for a CDI kind that only claims use; the caller must close it
+	// HostSysRoot is where the host mounts sysfs.
 	HostSysRoot string
 	Devices     Devices
-	// Taints returns an unhealthy device's taints in its ResourceSlice.
+	// Taints returns the taints that an unhealthy device has in its ResourceSlice.
 	Taints func(*inventory.Device) []resourceapi.DeviceTaint
 	// Elsewhere is optional. It returns the devices that containers hold through the device plugin API, by device ID.
 	// It may block until its context is done.
@@ -70,11 +71,11 @@ type Config struct {
 	// be incomplete. It may block until its context is done.
 	Client kubernetes.Interface
 	Named  func(context.Context) (map[string]bool, error)
-	// Attributes is optional. It returns a device's attributes in its ResourceSlice, for the metadata files in
-	// containers. Without it, there are no metadata files.
+	// Attributes is optional. It returns a device's attributes in its ResourceSlice, which go into the containers'
+	// metadata files. Without it, there are no metadata files.
 	Attributes func(*inventory.Device) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
 	// Claimed is optional. It stores the device nodes of prepared claims, by device ID, for a device plugin that takes
-	// over the node.
+	// over the node later.
 	Claimed func(ctx context.Context, nodes map[string][]string) error
 	// Programming is optional. Without it, devices aren't programmed for claims.
 	Programming *Programming
@@ -94,24 +95,24 @@ type Claims struct {
 	log     *zap.Logger
 	added   chan struct{}
 	changes *latest.Value[struct{}] // replaced after each change to the claims on disk
-	problem atomic.Pointer[error]   // error of the latest check; nil if the spec is up to date
+	problem atomic.Pointer[error]   // the last check's error; nil if the spec is up to date
 
-	count         atomic.Int32 // number of prepared claims in the file when it was last read or written
-	preparationOf sync.Map     // number of the preparation (int), by uid of a claim that this instance has prepared
+	count         atomic.Int32 // number of prepared claims in the file as of the last read or write
+	preparationOf sync.Map     // preparation number (int), by UID of the claims that this instance has prepared
 
-	busy chan struct{} // holds an element while a call is using the file or the fields below
-	// known lists the claims as they were last read or written. hasRead is true once the file has been read.
+	busy chan struct{} // holds an element while a call uses the file or the fields below
+	// known lists the claims as of the last read or write. hasRead is true once the file has been read.
 	known        []record
 	hasRead      bool
-	files        map[string]cdi.File // mount of each metadata file, by file name
-	preparations int                 // number of preparations by this instance
-	// complete is true after the first complete snapshot. Until then, the spec isn't changed, because a new spec would
-	// lack the devices that haven't been read yet.
+	files        map[string]cdi.File // each metadata file's mount, by file name
+	preparations int                 // how many preparations this instance has made
+	// complete is true from the first complete snapshot on. Before that, the spec isn't changed, because a new one
+	// would lack the devices that haven't been read yet.
 	complete bool
 }
 
-// Open returns the claims in a directory, which it creates if necessary. It doesn't read the file. If the file isn't
-// valid, Ready and all calls return the error.
+// Open returns the claims in cfg.Dir, which it creates if necessary. It doesn't read the file. If the file isn't valid,
+// Ready and all calls return the error.
 func Open(cfg Config) (*Claims, error) {
 	dir, err := privatedir.OpenDir(cfg.Dir, true)
 	if err != nil {
@@ -123,12 +124,12 @@ func Open(cfg Config) (*Claims, error) {
 }
 
 // Prepare prepares all of a claim's devices that belong to this driver, or none of them. If the claim is already
-// prepared, Prepare returns the same answer, and rewrites the CDI spec if necessary. It waits for up to 30 s while a
-// device is unhealthy or prepared for another claim, or while not all of the node's devices have been read yet. It
-// returns before the deadline of ctx.
+// prepared, Prepare returns the same answer, and rewrites the CDI spec if necessary. It waits up to 30 s if a device is
+// unhealthy or prepared for another claim, or if some of the node's devices haven't been read yet. It returns before
+// ctx's deadline.
 //
-// If a device has left the node, Prepare records the claim as waiting, so that [Claims.Holdings] lists the device, and
-// returns an error immediately.
+// If a device has left the node, Prepare returns an error immediately. It first records the claim as waiting, so that
+// [Claims.Holdings] lists the device.
 func (c *Claims) Prepare(ctx context.Context, claim *resourceapi.ResourceClaim) kubeletplugin.PrepareResult {
 	began := time.Now()
 	r, err := newRequest(claim, c.cfg.Node, c.cfg.Programming != nil)
@@ -154,8 +155,8 @@ func (c *Claims) Prepare(ctx context.Context, claim *resourceapi.ResourceClaim) 
 	return kubeletplugin.PrepareResult{Devices: devices}
 }
 
-// await attempts to serve the request immediately, with each new snapshot and once a second, until an attempt succeeds
-// or waiting can't help.
+// await tries to serve the request immediately, with each new snapshot, and once a second. It returns when an attempt
+// succeeds or waiting won't help.
 func (c *Claims) await(ctx context.Context, r request) ([]kubeletplugin.Device, error) {
 	wait := maxWait
 	if deadline, ok := ctx.Deadline(); ok {
@@ -181,9 +182,9 @@ func (c *Claims) await(ctx context.Context, r request) ([]kubeletplugin.Device, 
 	}
 }
 
-// attempt makes one attempt to serve the request. The error wraps errNotYet if a later attempt may succeed. The
-// snapshot before is used for checks that don't need the lock. The devices, the CDI spec and the answer all come from
-// one snapshot, which may be newer.
+// attempt makes one attempt to serve the request. The error wraps errNotYet if a later attempt might succeed. Checks
+// that don't need the lock use the snapshot before. The devices, the CDI spec and the answer all come from a single
+// snapshot, which may be newer.
 func (c *Claims) attempt(ctx context.Context, r request, before inventory.Snapshot) (answer []kubeletplugin.Device, err error) {
 	if before.Awaiting {
 		return nil, notYet{errors.New("the kubelet has not reported yet which devices are in use through the device plugin API")}
@@ -191,7 +192,7 @@ func (c *Claims) attempt(ctx context.Context, r request, before inventory.Snapsh
 	if !before.Complete {
 		return nil, notYet{errors.New("the devices of the node have not all been read yet")}
 	}
-	problems := c.unprogrammable(r, before) // don't hold the lock while reading the store
+	problems := c.unprogrammable(r, before) // so that the lock isn't held while reading the store
 	var elsewhere map[string][]inventory.Holding
 	if c.cfg.Elsewhere != nil {
 		elsewhere = c.cfg.Elsewhere(ctx)
@@ -221,9 +222,8 @@ func (c *Claims) attempt(ctx context.Context, r request, before inventory.Snapsh
 	return answer, err
 }
 
-// admit records a claim as prepared. If one of its devices has left the node, it records the claim as waiting instead,
-// and returns an error. problems is the result of [Claims.unprogrammable], and elsewhere is the result of
-// [Config.Elsewhere].
+// admit records a claim as prepared. If one of its devices has left the node, it returns an error and records the claim
+// as waiting instead. problems comes from [Claims.unprogrammable], and elsewhere from [Config.Elsewhere].
 func (c *Claims) admit(ctx context.Context, dir *os.Root, r request, s inventory.Snapshot, problems []error, elsewhere map[string][]inventory.Holding) error {
 	claim, err := c.decide(r, s, problems, elsewhere)
 	if len(claim.Devices) == 0 {
@@ -237,7 +237,7 @@ func (c *Claims) admit(ctx context.Context, dir *os.Root, r request, s inventory
 	} else {
 		all[i] = claim
 	}
-	// If ctx is done, the kubelet no longer waits for this call, and may already have called Unprepare.
+	// If ctx is done, the kubelet is no longer waiting for this call, and may already have called Unprepare.
 	if canceled := context.Cause(ctx); canceled != nil {
 		return canceled
 	}
@@ -251,25 +251,25 @@ func (c *Claims) admit(ctx context.Context, dir *os.Root, r request, s inventory
 }
 
 // decide returns the record for a request's claim. If the record says that the claim is waiting, decide also returns an
-// error. If the claim must not be recorded, decide returns an error and a record without devices.
+// error. If the claim must not be recorded at all, decide returns an error and a record without devices.
 func (c *Claims) decide(r request, s inventory.Snapshot, problems []error, elsewhere map[string][]inventory.Holding) (record, error) {
 	for _, d := range r.Devices {
 		if held := elsewhere[d.id]; len(held) > 0 && !d.Admin {
-			// The snapshot may be too old to show this.
+			// The snapshot may be too old to know about this.
 			return record{}, d.named(heldElsewhere(held[0]))
 		}
 	}
 	claim := r.record
 	given, gone, err := r.judge(s, c.cfg.Taints, problems)
 	if err != nil {
-		// Devices with admin access aren't held, so there is no point in recording them.
+		// There is no point in recording devices with admin access, because they aren't held.
 		claim.Waiting, claim.Devices = true, slices.DeleteFunc(gone, func(d device) bool { return d.Admin })
 		return claim, err
 	}
 	for _, d := range given {
 		if o := holder(c.known, d.Name); o != nil && !d.Admin {
-			// After a pod has been force-deleted, the scheduler may allocate its device to another claim seconds before
-			// the kubelet unprepares the pod's claim.
+			// When a pod is force-deleted, the scheduler may allocate its device to another claim seconds before the
+			// kubelet unprepares the pod's claim.
 			return record{}, d.named(notYet{fmt.Errorf("is prepared for claim %s (uid %s)", o, o.UID)})
 		}
 		if err := (device{}).mayGet(d.Nodes, c.known, r.UID); err != nil && !d.Admin {
@@ -305,7 +305,7 @@ func (c *Claims) answer(r request, s inventory.Snapshot) (answer []kubeletplugin
 	return answer, nil
 }
 
-// Unprepare removes a claim's CDI devices and record. It returns nil if the claim doesn't exist.
+// Unprepare removes a claim's CDI devices and its record. It returns nil if there is no such claim.
 func (c *Claims) Unprepare(ctx context.Context, claim kubeletplugin.NamespacedObject) error {
 	err := c.locked(ctx, func(dir *os.Root, s inventory.Snapshot) error {
 		i := indexOf(c.known, string(claim.UID))
@@ -327,9 +327,9 @@ func (c *Claims) Unprepare(ctx context.Context, claim kubeletplugin.NamespacedOb
 	return nil
 }
 
-// remove removes the CDI devices and the record of c.known[i].
+// remove removes c.known[i]: first its CDI devices, then its record.
 func (c *Claims) remove(dir *os.Root, i int, s inventory.Snapshot) error {
-	// Remove the CDI devices first. While the record exists, other claims can't get the devices.
+	// Remove the CDI devices first, because other claims can't get the devices while the record exists.
 	rest := slices.Delete(slices.Clone(c.known), i, i+1)
 	described, err := c.apply(dir, rest, s)
 	c.note(errors.Join(described, err))
@@ -340,9 +340,9 @@ func (c *Claims) remove(dir *os.Root, i int, s inventory.Snapshot) error {
 	return c.write(dir, rest)
 }
 
-// Holdings returns the devices that claims hold, by device ID, for [inventory.Config.Holders]. The names of the holders
-// aren't set. A device counts as held while a claim is waiting for it. A device that is used only with admin access is
-// in the map, but without a holding.
+// Holdings returns the devices that claims hold, by device ID, for [inventory.Config.Holders]. It doesn't set the
+// holders' names. A device counts as held while a claim is waiting for it. A device that is used only with admin access
+// is in the map, but doesn't have a holding.
 func (c *Claims) Holdings(ctx context.Context) (map[string][]inventory.Holding, error) {
 	all, err := c.recorded(ctx)
 	if err != nil {
@@ -351,14 +351,13 @@ func (c *Claims) Holdings(ctx context.Context) (map[string][]inventory.Holding, 
 	held := map[string][]inventory.Holding{}
 	for _, r := range all {
 		for _, d := range r.Devices {
-			if d.Admin { // the kubelet lists these pods, but they don't hold the device
+			if d.Admin { // the kubelet lists such pods, but they don't hold the device
 				if _, known := held[d.id]; !known {
 					held[d.id] = nil
 				}
 				continue
 			}
-			// There is one holding for each device. Prepared claims take precedence over waiting ones, which don't have
-			// nodes.
+			// Each device has one holding. Prepared claims take precedence over waiting ones, which don't have nodes.
 			if held[d.id] == nil || !r.Waiting {
 				held[d.id] = []inventory.Holding{{As: draname.Driver, Nodes: d.Nodes, Later: d.Later, Given: d.identity(), AnyAFU: d.Wanted != ""}}
 			}
@@ -383,10 +382,10 @@ func (c *Claims) recorded(ctx context.Context) ([]record, error) {
 	return read(dir, c.cfg.Boot)
 }
 
-// Added returns a channel that receives an element after a change to the claims on disk.
+// Added returns a channel that receives an element when the claims on disk have changed.
 func (c *Claims) Added() <-chan struct{} { return c.added }
 
-// Changed returns a channel that is closed after the next change to the claims on disk.
+// Changed returns a channel that is closed when the claims on disk next change.
 func (c *Claims) Changed() <-chan struct{} {
 	_, stale := c.changes.Load()
 	return stale
@@ -395,8 +394,8 @@ func (c *Claims) Changed() <-chan struct{} {
 // Prepared describes a prepared claim.
 type Prepared struct {
 	UID, Namespace, Name string
-	Devices              []string // device ids, in the order of the allocation
-	// Preparation changes when the claim is unprepared and then prepared again.
+	Devices              []string // device IDs, in allocation order
+	// Preparation changes if the claim is unprepared and then prepared again.
 	Preparation int
 }
 
@@ -417,7 +416,7 @@ func (c *Claims) Prepared(ctx context.Context) ([]Prepared, error) {
 	return prepared, nil
 }
 
-// Count returns the number of prepared claims when the file was last read or written. It doesn't block.
+// Count returns the number of prepared claims as of the last read or write of the file. It doesn't block.
 func (c *Claims) Count() int { return int(c.count.Load()) }
 
 // Run keeps the CDI spec up to date with the claims and the latest snapshot, and unprepares claims that the kubelet has
@@ -440,7 +439,7 @@ func (c *Claims) Run(ctx context.Context) error {
 	}
 }
 
-// Ready returns nil if the last check could read the claims and write the CDI spec.
+// Ready returns nil if the last check was able to read the claims and write the CDI spec.
 func (c *Claims) Ready() error {
 	if err := c.problem.Load(); err != nil {
 		return *err
@@ -448,8 +447,8 @@ func (c *Claims) Ready() error {
 	return nil
 }
 
-// check reads the claims and writes the CDI spec. If the claims can't be read, check uses those that were read last,
-// because the spec must still withhold the nodes of devices that have left.
+// check reads the claims and writes the CDI spec. If the claims can't be read, it uses those from the last read,
+// because the spec must go on withholding the nodes of devices that have left.
 func (c *Claims) check(ctx context.Context) {
 	isRead := false
 	err := c.locked(ctx, func(dir *os.Root, s inventory.Snapshot) error {
@@ -469,9 +468,9 @@ func (c *Claims) check(ctx context.Context) {
 	}
 }
 
-// update records the new nodes of prepared devices, and then writes the CDI spec, which must contain only recorded
-// nodes. If nodes can't be recorded, the spec omits their devices. update logs the first error and the recovery.
-// described is the error from writing the metadata files of all claims.
+// update records the prepared devices' new nodes and then writes the CDI spec, which must contain only recorded nodes.
+// If nodes can't be recorded, the spec omits their devices. update logs the first error and the recovery. described is
+// the error from writing the claims' metadata files.
 func (c *Claims) update(ctx context.Context, dir *os.Root, s inventory.Snapshot) (described, err error) {
 	remembered := c.remember(ctx, dir, s)
 	described, err = c.apply(dir, c.known, s)
@@ -480,10 +479,10 @@ func (c *Claims) update(ctx context.Context, dir *os.Root, s inventory.Snapshot)
 	return described, err
 }
 
-// remember records nodes that devices of prepared claims have got since Prepare. A container that restarts gets these
-// nodes from the spec, and may have them open until it ends, even if the device leaves again and the driver restarts.
-// remember first passes the nodes to [Config.Claimed], so that a device plugin knows about every node that a container
-// may get.
+// remember records the nodes that prepared claims' devices have acquired since Prepare. A container that restarts gets
+// these nodes from the spec, and may keep them open until it ends, even if the device leaves again and the driver
+// restarts. remember passes the nodes to [Config.Claimed] first, so that a device plugin knows about every node that a
+// container may get.
 func (c *Claims) remember(ctx context.Context, dir *os.Root, s inventory.Snapshot) error {
 	all, changed := slices.Clone(c.known), false
 	for i, r := range all {
@@ -507,7 +506,7 @@ func (c *Claims) remember(ctx context.Context, dir *os.Root, s inventory.Snapsho
 	return c.write(dir, all)
 }
 
-// tell passes the nodes of prepared claims to [Config.Claimed].
+// tell passes prepared claims' nodes to [Config.Claimed].
 func (c *Claims) tell(ctx context.Context, all []record) error {
 	if c.cfg.Claimed == nil {
 		return nil
@@ -523,7 +522,7 @@ func (c *Claims) tell(ctx context.Context, all []record) error {
 	return c.cfg.Claimed(ctx, nodes)
 }
 
-// newest returns the latest snapshot, and sets c.complete if the snapshot is complete.
+// newest returns the latest snapshot, and sets c.complete if that snapshot is complete.
 func (c *Claims) newest() inventory.Snapshot {
 	s, _ := c.cfg.Devices.Latest()
 	c.complete = c.complete || s.Complete
@@ -531,8 +530,8 @@ func (c *Claims) newest() inventory.Snapshot {
 }
 
 // apply writes the metadata files and the CDI spec for the claims in all. A metadata file exists for as long as the
-// spec mounts it. described is the error from writing the metadata files. It is separate because on a full disk the
-// files can't be written, but claims can still be unprepared.
+// spec mounts it. described is the error from writing the metadata files. It is separate because a full disk prevents
+// them from being written, but mustn't prevent claims from being unprepared.
 func (c *Claims) apply(dir *os.Root, all []record, s inventory.Snapshot) (described, err error) {
 	if !c.complete {
 		return nil, nil
@@ -556,7 +555,7 @@ func (c *Claims) note(err error) {
 	}
 }
 
-// injected returns the CDI devices of the claims in all.
+// injected returns the CDI devices for the claims in all.
 func (c *Claims) injected(all []record, s inventory.Snapshot) []cdi.Device {
 	var devices []cdi.Device
 	for _, r := range all {
@@ -574,7 +573,7 @@ func (c *Claims) injected(all []record, s inventory.Snapshot) []cdi.Device {
 			}
 			hook, err := c.hook(d, now)
 			if err != nil {
-				continue // without the hook, a container that restarts would get a different AFU
+				continue // without the hook, a restarted container would get a different AFU
 			}
 			ids := strings.Join(of[d.Request], ",")
 			devices = append(devices, cdi.Device{
@@ -596,7 +595,7 @@ func (c *Claims) write(dir *os.Root, all []record) error {
 	if err == nil {
 		c.know(all)
 	}
-	c.signal() // even after an error, because the file may have been replaced nevertheless
+	c.signal() // even after an error, because the file may have been replaced anyway
 	return err
 }
 
@@ -608,9 +607,9 @@ func (c *Claims) signal() {
 	}
 }
 
-// locked calls work while neither other calls nor other instances can change the claims. During work, c.known lists the
-// claims on disk. The snapshot is the latest one, because with an older one, nodes that have been withdrawn could
-// return to the CDI spec.
+// locked calls work while no other call or instance can change the claims. During work, c.known lists the claims on
+// disk. The snapshot is the latest one, because an older one could put nodes that have been withdrawn back into the CDI
+// spec.
 func (c *Claims) locked(ctx context.Context, work func(*os.Root, inventory.Snapshot) error) error {
 	if err := c.enter(ctx); err != nil {
 		return err
@@ -640,7 +639,7 @@ func (c *Claims) locked(ctx context.Context, work func(*os.Root, inventory.Snaps
 	return work(dir, c.newest())
 }
 
-// know remembers the claims that are on disk.
+// know remembers all as the claims on disk.
 func (c *Claims) know(all []record) {
 	prepared := 0
 	for _, r := range all {
@@ -652,7 +651,7 @@ func (c *Claims) know(all []record) {
 	c.count.Store(int32(prepared))
 }
 
-// enter blocks until no other call is using the file, or ctx is done.
+// enter blocks until no other call is using the file or ctx is done.
 func (c *Claims) enter(ctx context.Context) error {
 	select {
 	case c.busy <- struct{}{}:

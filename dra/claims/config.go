@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
-// The apiVersion and kind of an [AcceleratorConfig].
+// apiVersion and kind of an [AcceleratorConfig].
 const (
 	ConfigAPIVersion = draname.Driver + "/v1alpha1"
 	ConfigKind       = "AcceleratorConfig"
@@ -25,20 +25,20 @@ const (
 type AcceleratorConfig struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// AFUID is the AFU that devices are programmed with unless they already have it: 32 hexadecimal digits in upper or
-	// lower case, with either all four dashes of a UUID or none. [ParseConfig] converts it to lower case without
-	// dashes.
+	// AFUID is the AFU that devices are programmed with unless they already have it. It consists of 32 hexadecimal
+	// digits in upper or lower case, with either all four dashes of a UUID or none. [ParseConfig] converts it to lower
+	// case and removes the dashes.
 	AFUID string `json:"afuId"`
 }
 
-// The formats of an AFU ID in a configuration and in the inventory.
+// Formats of an AFU ID in a configuration and in the inventory.
 var (
 	afuID       = regexp.MustCompile(`^([0-9A-Fa-f]{32}|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})$`)
 	inventoryID = regexp.MustCompile(`^[0-9a-f]{32}$`)
 )
 
-// ParseConfig parses the opaque parameters of a configuration. Unknown and duplicate fields are errors. If a misspelled
-// field were ignored, the pod would run with the wrong AFU.
+// ParseConfig parses a configuration's opaque parameters. Unknown and duplicate fields are errors, because if a
+// misspelled field were ignored, the pod would run with the wrong AFU.
 func ParseConfig(raw []byte) (AcceleratorConfig, error) {
 	if len(raw) > resourceapi.OpaqueParametersMaxLength {
 		return AcceleratorConfig{}, fmt.Errorf("found %d bytes, want at most %d", len(raw), resourceapi.OpaqueParametersMaxLength)
@@ -64,8 +64,8 @@ func ParseConfig(raw []byte) (AcceleratorConfig, error) {
 	return c, nil
 }
 
-// unmarshal decodes one JSON value. Unknown or duplicate fields, field names in a different case, and data after the
-// value are errors. Error messages are shortened, because they quote the input.
+// unmarshal decodes a single JSON value. Unknown and duplicate fields, field names in the wrong case, and data after
+// the value are errors. Error messages are shortened, because they quote the input.
 func unmarshal(text []byte, into any) error {
 	strict, err := kjson.UnmarshalStrict(text, into)
 	if err == nil && len(strict) > 0 {
@@ -77,7 +77,7 @@ func unmarshal(text []byte, into any) error {
 	return nil
 }
 
-// cut shortens a text for use in an error.
+// cut shortens text for use in an error.
 func cut(text string) string {
 	const most = 200
 	if len(text) <= most {
@@ -92,8 +92,8 @@ type setting struct {
 	config   AcceleratorConfig
 }
 
-// settingsOf returns the settings for this driver in a claim's allocation. Later settings take precedence: the settings
-// of the classes come first, then the claim's own.
+// settingsOf returns this driver's settings in a claim's allocation. The classes' settings come first, then the claim's
+// own. Later settings take precedence.
 func settingsOf(all []resourceapi.DeviceAllocationConfiguration) ([]setting, error) {
 	var ofClass, ofClaim []setting
 	for i, entry := range all {
@@ -119,7 +119,7 @@ func settingsOf(all []resourceapi.DeviceAllocationConfiguration) ([]setting, err
 	return append(ofClass, ofClaim...), nil
 }
 
-// afuFor returns the AFU that the devices of a request must have, or "" if any AFU will do. request is REQUEST or
+// afuFor returns the AFU that a request's devices must have, or "" if any AFU will do. request is REQUEST or
 // REQUEST/SUBREQUEST. A setting for REQUEST applies to all its subrequests.
 func afuFor(request string, all []setting) string {
 	main, _, _ := strings.Cut(request, "/")

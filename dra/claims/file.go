@@ -28,36 +28,36 @@ const (
 	// maxFile is the maximum size of the file, in bytes. A claim with 32 devices, the most that the API allows, takes 6
 	// kB.
 	maxFile = 4 << 20
-	// formatVersion must be increased when a field is added to the file. A driver rejects files with a newer version,
-	// because it would lose the new field when it rewrites the file. A file that doesn't use the fields of version 2 is
-	// written as version 1, so that an older driver can read it after a rollback.
+	// formatVersion must be increased whenever a field is added to the file. A driver rejects files with a newer
+	// version, because it would lose the new field when rewriting the file. A file that doesn't use any fields of
+	// version 2 is written as version 1, so that an older driver can read it after a rollback.
 	formatVersion = 2
 )
 
 const (
-	// noNode separates a device's Nodes and Later in the file. No node has this name, so drivers that don't know Later
-	// can still read the file, and reserve all of the nodes.
+	// noNode separates a device's Nodes from its Later in the file. No node has this name, so drivers that don't know
+	// about Later can still read the file, and reserve all of the nodes.
 	noNode = ""
-	// maxLater limits the length of Later. At this length, no more nodes are recorded. Kernel drivers reuse small
-	// numbers, so even a card that is pulled and plugged in all day has few different nodes.
+	// maxLater limits the length of Later. Once Later is that long, no more nodes are recorded. Kernel drivers reuse
+	// small numbers, so even a card that is pulled and plugged in all day doesn't get many different nodes.
 	maxLater = 256
 )
 
 type content struct {
 	Version int      `json:"version"`
-	Boot    string   `json:"boot,omitempty"` // boot ID at the time when the file was written
+	Boot    string   `json:"boot,omitempty"` // boot ID when the file was written
 	Claims  []record `json:"claims"`
 }
 
-// record is one claim.
+// record is what the file stores about a claim.
 type record struct {
 	UID       string `json:"uid"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Waiting means that the claim isn't prepared. In that case, Devices lists the claim's devices that had left the
-	// node, or the devices that the claim had before the node was restarted.
+	// Waiting means that the claim isn't prepared. Devices then lists the claim's devices that had left the node, or
+	// the devices that the claim had before the node was restarted.
 	Waiting bool     `json:"waiting,omitempty"`
-	Devices []device `json:"devices"` // in the order of the allocation
+	Devices []device `json:"devices"` // in allocation order
 }
 
 // device is one of a claim's devices.
@@ -66,23 +66,23 @@ type device struct {
 	Name    string `json:"device"`  // name in the API, for example pci-0000-3b-00-0
 	id      string // ID in snapshots, for example 3b:00.0; "" if Name isn't valid
 	Admin   bool   `json:"adminAccess,omitempty"`
-	// Nodes lists the names and numbers (MAJOR:MINOR) of the nodes that the device had at Prepare. In the file, they
-	// are followed by noNode and Later.
+	// Nodes lists the names and numbers (MAJOR:MINOR) of the nodes that the device had when the claim was prepared. In
+	// the file, noNode and Later follow them.
 	Nodes []string `json:"nodes,omitempty"`
-	// Later lists nodes that the device has got since Prepare, for example because its card was pulled and plugged in
+	// Later lists nodes that the device has acquired since, for example because its card was pulled and plugged in
 	// again. Containers that have restarted since then got these nodes.
 	Later []string `json:"-"`
-	// These fields, as of Prepare, distinguish the device from another card in the same slot.
+	// These fields, recorded by Prepare, distinguish the device from another card in the same slot.
 	Family      string `json:"family,omitempty"`
 	PCIID       string `json:"pciId,omitempty"`
 	AFUID       string `json:"afuId,omitempty"`
 	InterfaceID string `json:"interfaceId,omitempty"`
 	// Wanted is the AFU that the device is programmed with whenever a container starts, or "" if the device isn't
-	// programmed. The field was added in version 2.
+	// programmed. Added in version 2.
 	Wanted string `json:"wantedAfuId,omitempty"`
 }
 
-// identified returns d with the id set.
+// identified returns d with its id filled in.
 func (d device) identified() device {
 	if id, ok := draname.ID(d.Name); ok {
 		d.id = id
@@ -90,14 +90,14 @@ func (d device) identified() device {
 	return d
 }
 
-// of returns d with the nodes and the identity of now.
+// of returns d with now's nodes and identity.
 func (d device) of(now *inventory.Device) device {
 	d.Nodes = slices.Concat(now.Nodes, now.NodeNumbers)
 	d.Family, d.PCIID, d.AFUID, d.InterfaceID = now.Family, now.PCIID, now.AFUID, now.InterfaceID
 	return d
 }
 
-// fresh returns the names and numbers of now's nodes that aren't recorded for d.
+// fresh returns the names and numbers of now's nodes that d's record doesn't list.
 func (d device) fresh(now *inventory.Device) []string {
 	return slices.DeleteFunc(slices.Concat(now.Nodes, now.NodeNumbers), func(node string) bool {
 		return slices.Contains(d.Nodes, node) || slices.Contains(d.Later, node)
@@ -112,12 +112,12 @@ func (d device) identity() *inventory.Device {
 	return &inventory.Device{ID: d.id, Family: d.Family, Facts: inventory.Facts{PCIID: d.PCIID, AFUID: d.AFUID, InterfaceID: d.InterfaceID}}
 }
 
-// cdiName returns the CDI device name of one of the claim's devices.
+// cdiName returns the name of the CDI device for one of the claim's devices.
 func (r record) cdiName(d device) string {
 	return r.UID + "-" + strings.ReplaceAll(d.Request, "/", ".") + "-" + d.Name
 }
 
-// ids returns the IDs of the claim's devices, except devices whose names aren't valid.
+// ids returns the IDs of the claim's devices, leaving out devices whose names aren't valid.
 func (r record) ids() []string {
 	var ids []string
 	for _, d := range r.Devices {
@@ -136,7 +136,7 @@ func indexOf(all []record, uid string) int {
 	return slices.IndexFunc(all, func(r record) bool { return r.UID == uid })
 }
 
-// holder returns the claim for which a device is prepared, or nil. Admin access doesn't count.
+// holder returns the claim that a device is prepared for, or nil. Admin access doesn't count.
 func holder(all []record, name string) *record {
 	for i, r := range all {
 		if !r.Waiting && slices.ContainsFunc(r.Devices, func(d device) bool { return d.Name == name && !d.Admin }) {
@@ -146,12 +146,12 @@ func holder(all []record, name string) *record {
 	return nil
 }
 
-// mayGet returns an error if the claim with this uid must not get these nodes (names and numbers) of its device d,
-// because another claim got one of them or because the record would become too long. Admin access doesn't count.
+// mayGet returns an error if the claim with the given UID must not get these nodes (names and numbers) for its device
+// d, because another claim got one of them or because the record would become too long. Admin access doesn't count.
 //
 // The other claim may have a different device: during an upgrade that changes the mode, one driver prepares cards and
 // the other prepares ports. Also, after a card has left, its node may belong to another card while a container still
-// has the node open.
+// has it open.
 func (d device) mayGet(nodes []string, all []record, uid string) error {
 	for _, r := range all {
 		if r.Waiting || r.UID == uid {
@@ -170,8 +170,8 @@ func (d device) mayGet(nodes []string, all []record, uid string) error {
 	return nil
 }
 
-// read returns the claims in the file, or none if the file doesn't exist. Claims from an earlier boot are returned as
-// waiting, because their containers have ended, and their nodes may now belong to other devices.
+// read returns the claims in the file, or none if there is no file. It returns claims from an earlier boot as waiting,
+// because their containers have ended and their nodes may now belong to other devices.
 func read(dir *os.Root, boot string) ([]record, error) {
 	text, err := privatedir.ReadFile(dir, fileName, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -197,8 +197,8 @@ func read(dir *os.Root, boot string) ([]record, error) {
 	return c.Claims, err
 }
 
-// write replaces the file. If there are no claims, it removes the file, which works even on a full disk. If it returns
-// an error, the file may have been replaced nevertheless. The caller must hold the lock.
+// write replaces the file. If there are no claims, it removes the file, which works even on a full disk. Even if it
+// returns an error, the file may have been replaced. The caller must hold the lock.
 func write(dir *os.Root, boot string, all []record) error {
 	if len(all) == 0 {
 		return privatedir.RemoveFile(dir, fileName)
@@ -207,7 +207,7 @@ func write(dir *os.Root, boot string, all []record) error {
 	encoder := json.NewEncoder(&text)
 	encoder.SetIndent("", "  ")
 	stored := content{1, boot, slices.Clone(all)}
-	err := stored.check() // never write an invalid file, because then the driver couldn't prepare any claim
+	err := stored.check() // never write an invalid file, because then the driver couldn't prepare any claims
 	for i, r := range all {
 		stored.Claims[i].Devices = slices.Clone(r.Devices)
 		for j, d := range r.Devices {
@@ -264,11 +264,10 @@ func parse(text []byte) (content, error) {
 // check returns an error if a claim isn't valid, or if two claims have the same device.
 //
 // It accepts two claims with the same node. This driver never gives a node to a second claim, but older drivers
-// compared only devices. If parse rejected the file, none of the node's claims could be unprepared, and the pods of
-// both claims would never end. The inventory withholds both devices (node-in-use), and a third claim can't get the
-// node.
+// compared only devices. If parse rejected the file, none of the node's claims could be unprepared, and both claims'
+// pods would be stuck. The inventory withholds both devices (node-in-use), and a third claim can't get the node.
 func (c content) check() error {
-	owners := map[string]int{} // index of the claim for which a device is prepared, by device name
+	owners := map[string]int{} // index of the claim that a device is prepared for, by device name
 	for i, r := range c.Claims {
 		place := fmt.Sprintf("claims[%d]", i)
 		if err := r.check(); err != nil {
@@ -290,7 +289,7 @@ func (c content) check() error {
 	return nil
 }
 
-// check returns an error if Prepare can't have written the record.
+// check returns an error if the record can't have come from Prepare.
 func (r record) check() error {
 	for _, f := range []struct {
 		name, found, want string

@@ -20,23 +20,23 @@ import (
 )
 
 const (
-	// compareAfter is the time from startup to the first comparison. By then, the kubelet has registered the driver,
-	// and has unprepared the claims of pods that ended while no driver was running.
+	// compareAfter is the time between startup and the first comparison. By then, the kubelet has registered the
+	// driver, and has unprepared the claims of pods that ended while no driver was running.
 	compareAfter = 2 * time.Minute
-	// compareEvery is the time between two comparisons. Up to a tenth is added at random, so that nodes that start at
-	// the same time don't all send their queries at the same time. After a failure, compareAgain is used instead.
+	// compareEvery is the time between comparisons. Up to a tenth is added at random, so that nodes that start at the
+	// same time don't all send their queries at once. After a failure, compareAgain is used instead.
 	compareEvery = time.Hour
 	compareAgain = 10 * time.Minute
 	// confirmAfter is the time between the two queries to the kubelet.
 	confirmAfter = 5 * time.Minute
 	// getWithin is the time limit for a request to the API server. getLocked is the limit for a request made under the
-	// lock, and is shorter because other calls wait for the lock.
+	// lock; it is shorter because other calls are waiting for the lock.
 	getWithin = 10 * time.Second
 	getLocked = 2 * time.Second
 )
 
-// compareOften calls compare after startup and then once an hour, until ctx is done. It logs only the first of several
-// consecutive failures.
+// compareOften calls compare a while after startup and then once an hour, until ctx is done. Of several consecutive
+// failures, it logs only the first.
 func (c *Claims) compareOften(ctx context.Context) {
 	if c.cfg.Client == nil || c.cfg.Named == nil {
 		return
@@ -59,25 +59,24 @@ func (c *Claims) compareOften(ctx context.Context) {
 }
 
 // compare unprepares claims that the kubelet has forgotten, which would otherwise keep their devices until the node
-// restarts. If the kubelet loses its file dra_manager_state before a pod ends, it forgets the pod's claims and never
+// restarts. If the kubelet loses its dra_manager_state file before a pod ends, it forgets the pod's claims and never
 // calls Unprepare.
 //
 // The API server and the kubelet must agree, because neither alone can prove that no container has the device:
 //
 //   - According to the API server, none of the node's pods can use the claim any more. But a force-deleted pod
-//     disappears from the API server immediately, although its containers may still be running.
-//   - The kubelet lists the containers of all pods that haven't ended. But after it has lost its file, it doesn't list
-//     the claims of pods that are still running. In that case, the API server still has the claim, reserved for the
-//     pod.
+//     disappears from the API server immediately, even though its containers may still be running.
+//   - The kubelet lists the containers of all pods that haven't ended. But once it has lost its file, it doesn't list
+//     the claims of pods that are still running. The API server then still has the claim, reserved for the pod.
 //
 // If the kubelet knows the claim of a force-deleted pod, its DRA manager calls Unprepare within a minute, and retries
-// if the call fails. So two answers without the claim, confirmAfter apart, show that the kubelet doesn't know the
-// claim.
+// if the call fails. So two answers without the claim, confirmAfter apart, prove that the kubelet doesn't know about
+// it.
 //
-// One case isn't covered: the kubelet has lost its file, the pod is then force-deleted, and one of the pod's containers
-// can't be stopped within confirmAfter. Neither the API server nor the kubelet knows about this container.
+// One case isn't covered: the kubelet loses its file, the pod is then force-deleted, and one of its containers can't be
+// stopped within confirmAfter. Neither the API server nor the kubelet knows about this container.
 //
-// If the API server or the kubelet can't be queried, compare returns an error and doesn't unprepare anything.
+// compare returns an error, and doesn't unprepare anything, if it can't query the API server or the kubelet.
 func (c *Claims) compare(ctx context.Context) error {
 	all, err := c.recorded(ctx)
 	if err != nil {
@@ -114,14 +113,14 @@ func (c *Claims) compare(ctx context.Context) error {
 	return err
 }
 
-// unused asks the API server whether any pod on this node can still use a claim. It returns why none can, or "" if one
-// can.
+// unused asks the API server whether any pod on this node can still use a claim. It returns the reason why none can, or
+// "" if one can.
 func (c *Claims) unused(ctx context.Context, r record, within time.Duration) (why string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	claim, err := c.cfg.Client.ResourceV1().ResourceClaims(r.Namespace).Get(ctx, r.Name, metav1.GetOptions{})
 	switch {
-	// An API server that doesn't serve claims also answers 404, but not with a Status object.
+	// An API server that doesn't serve claims also returns a 404, but without a Status object.
 	case apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err):
 		return "the API server has no such claim", nil
 	case err != nil:
@@ -136,7 +135,7 @@ func (c *Claims) unused(ctx context.Context, r record, within time.Duration) (wh
 	return "", nil
 }
 
-// allocated reports whether one of the record's devices is allocated to the claim.
+// allocated reports whether at least one of the record's devices is allocated to the claim.
 func (r record) allocated(claim *resourceapi.ResourceClaim, node string) bool {
 	return claim.Status.Allocation != nil && slices.ContainsFunc(claim.Status.Allocation.Devices.Results, func(result resourceapi.DeviceRequestAllocationResult) bool {
 		return result.Driver == draname.Driver && result.Pool == node &&
@@ -145,12 +144,12 @@ func (r record) allocated(claim *resourceapi.ResourceClaim, node string) bool {
 }
 
 // forget unprepares a claim unless a pod can use it by now. It queries the API server under the lock: if the claim is
-// reserved for a pod after that, the pod needs a new Prepare, by this instance or another one.
+// reserved for a pod after that, the pod needs a new Prepare, from this instance or another one.
 func (c *Claims) forget(ctx context.Context, r record) error {
 	return c.locked(ctx, func(dir *os.Root, s inventory.Snapshot) error {
 		i := indexOf(c.known, r.UID)
 		if i < 0 || c.known[i].Waiting != r.Waiting {
-			return nil // the kubelet does know the claim
+			return nil // the kubelet does know about the claim
 		}
 		why, err := c.unused(ctx, r, getLocked)
 		if err != nil || why == "" {

@@ -32,18 +32,18 @@ import (
 )
 
 const (
-	// metadataDir is the subdirectory for the metadata files in the driver's directory.
+	// metadataDir is the subdirectory of the driver's directory for metadata files.
 	metadataDir = "metadata"
-	// maxMetadata is the maximum size of a metadata file, in bytes. The 32 devices with 32 attributes each that the API
-	// allows take less than this.
+	// maxMetadata is the maximum size of a metadata file, in bytes. It is enough for the 32 devices with 32 attributes
+	// each that the API allows.
 	maxMetadata = 2 << 20
 )
 
-// metadataVersions lists the API versions in a metadata file, newest first. Consumers use the first version that they
-// know. Programs built for Kubernetes 1.36 know only v1alpha1.
+// metadataVersions lists the API versions in a metadata file, newest first. Consumers use the first one they know.
+// Programs built for Kubernetes 1.36 know only v1alpha1.
 var metadataVersions = []schema.GroupVersion{metadatav1beta1.SchemeGroupVersion, metadatav1alpha1.SchemeGroupVersion}
 
-// metadataEncoders holds an encoder for each of metadataVersions.
+// metadataEncoders holds an encoder for each version in metadataVersions.
 var metadataEncoders = func() (all []runtime.Encoder) {
 	codecs := serializer.NewCodecFactory(install.NewScheme())
 	info, _ := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), runtime.ContentTypeJSON)
@@ -53,8 +53,8 @@ var metadataEncoders = func() (all []runtime.Encoder) {
 	return all
 }()
 
-// podClaimOf returns the pod's name for a claim that was created from a template, or "". It checks the annotation that
-// contains the name, because any user who may create claims can write the annotation, and the name becomes part of a
+// podClaimOf returns the pod's name for a claim that was created from a template, or "". It validates the name, which
+// comes from an annotation that any user who is allowed to create claims can write, because the name becomes part of a
 // path in the container.
 func podClaimOf(claim *resourceapi.ResourceClaim) string {
 	name := claim.Annotations[resourceapi.PodResourceClaimAnnotation]
@@ -64,8 +64,7 @@ func podClaimOf(claim *resourceapi.ResourceClaim) string {
 	return name
 }
 
-// requests returns the names of a record's requests, without those of subrequests, in the order of the record's
-// devices.
+// requests returns the names of a record's requests, without subrequests, in the order of the record's devices.
 func (r record) requests() (names []string) {
 	for _, d := range r.Devices {
 		if name := resourceclaim.BaseRequestRef(d.Request); !slices.Contains(names, name) {
@@ -75,11 +74,11 @@ func (r record) requests() (names []string) {
 	return names
 }
 
-// metadataFile returns the name of a request's metadata file. The name is unambiguous, because neither a uid nor a
-// request's name contains a dot.
+// metadataFile returns the name of a request's metadata file. It is unambiguous, because neither UIDs nor request names
+// contain a dot.
 func (r record) metadataFile(request string) string { return r.UID + "." + request + ".json" }
 
-// describe creates the metadata files of a prepared claim. apply keeps them up to date.
+// describe creates a prepared claim's metadata files. apply keeps them up to date.
 func (c *Claims) describe(dir *os.Root, r request, s inventory.Snapshot) error {
 	if c.cfg.Attributes == nil {
 		return nil
@@ -109,8 +108,8 @@ func (c *Claims) describe(dir *os.Root, r request, s inventory.Snapshot) error {
 }
 
 // renew brings the claims' existing metadata files up to date, and stores their mounts in c.files. If it returns an
-// error, some files may be outdated. A request without a file doesn't get a mount, because only Prepare knows the path
-// in the container.
+// error, some files may be outdated. A request whose file is missing doesn't get a mount, because only Prepare knows
+// the path in the container.
 func (c *Claims) renew(dir *os.Root, all []record, s inventory.Snapshot) error {
 	if c.cfg.Attributes == nil {
 		c.files = nil
@@ -154,7 +153,7 @@ func (c *Claims) renew(dir *os.Root, all []record, s inventory.Snapshot) error {
 	return err
 }
 
-// rewrite writes the metadata file of a request if its content has changed.
+// rewrite rewrites a request's metadata file if its content has changed.
 func (c *Claims) rewrite(files *os.Root, r record, request string, was described, s inventory.Snapshot) error {
 	next := c.metadataOf(r, request, was, s)
 	if bytes.Equal(next.encode(), was.text) {
@@ -164,7 +163,7 @@ func (c *Claims) rewrite(files *os.Root, r record, request string, was described
 	return next.write(files, r.metadataFile(request))
 }
 
-// sweep removes metadata files that no CDI device mounts, for example those left behind by a driver that was killed.
+// sweep removes metadata files that no CDI device mounts, such as those left behind by a driver that was killed.
 func (c *Claims) sweep(dir *os.Root) error {
 	if len(c.files) == 0 {
 		return dir.RemoveAll(metadataDir)
@@ -183,7 +182,7 @@ func (c *Claims) sweep(dir *os.Root) error {
 	return err
 }
 
-// described is the content of a metadata file.
+// described is a metadata file's content.
 type described struct {
 	metadata.DeviceMetadata
 	text []byte // nil if there is no valid file
@@ -197,7 +196,7 @@ func (m described) podClaim() string {
 	return *m.PodClaimName
 }
 
-// readMetadata reads the metadata file of a request. If the file doesn't exist or isn't valid, the result is empty.
+// readMetadata reads a request's metadata file. If the file doesn't exist or isn't valid, the result is empty.
 func (r record) readMetadata(files *os.Root, request string) (described, error) {
 	text, err := privatedir.ReadFile(files, r.metadataFile(request), maxMetadata)
 	if errno := syscall.Errno(0); errors.As(err, &errno) && errno != syscall.ENOENT {
@@ -213,8 +212,8 @@ func (r record) readMetadata(files *os.Root, request string) (described, error) 
 	return was, nil
 }
 
-// metadataOf returns the current metadata of a request. A device that containers can't get at the moment keeps its old
-// attributes. If a device is programmed for the claim, its AFU is the one that it will have when the container starts.
+// metadataOf returns a request's current metadata. A device that containers currently can't get keeps its old
+// attributes. If a device is programmed for the claim, its AFU is the one it will have once the container starts.
 func (c *Claims) metadataOf(r record, request string, was described, s inventory.Snapshot) described {
 	next := described{DeviceMetadata: metadata.DeviceMetadata{
 		ObjectMeta:   metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name, UID: types.UID(r.UID), Generation: was.Generation},
@@ -244,8 +243,8 @@ func (c *Claims) metadataOf(r record, request string, was described, s inventory
 	return next
 }
 
-// encode returns the content of the file, with one object for each of metadataVersions. Encoding can't fail, because
-// the types are fixed. If it did, consumers would find an empty file.
+// encode returns the file's content: one object per version in metadataVersions. Encoding can't fail, because the types
+// are fixed. If it did, consumers would find an empty file.
 func (m described) encode() []byte {
 	var text bytes.Buffer
 	for _, encoder := range metadataEncoders {
@@ -256,14 +255,14 @@ func (m described) encode() []byte {
 }
 
 // write replaces the file. A running container keeps the file that it was started with, because the file is
-// bind-mounted. write doesn't sync the file to disk: that could take seconds while other claims wait, and after a power
+// bind-mounted. write doesn't sync the file to disk: this could take seconds while other claims wait, and after a power
 // loss, all claims are prepared again anyway.
 func (m described) write(files *os.Root, name string) error {
 	next := name + ".new"
-	_ = files.Remove(next) // may have been left by a process that was killed
+	_ = files.Remove(next) // may have been left behind by a process that was killed
 	err := files.WriteFile(next, m.encode(), 0o600)
 	if err == nil {
-		err = files.Chmod(next, 0o644) // whatever the umask
+		err = files.Chmod(next, 0o644) // regardless of the umask
 	}
 	if err == nil {
 		err = files.Rename(next, name)
@@ -275,7 +274,7 @@ func (m described) write(files *os.Root, name string) error {
 	return nil
 }
 
-// mounted reports whether the spec mounts the metadata files for all requests of a prepared claim.
+// mounted reports whether the spec mounts the metadata files of all of a prepared claim's requests.
 func (c *Claims) mounted(uid string) bool {
 	r := c.known[indexOf(c.known, uid)]
 	return c.cfg.Attributes == nil || !slices.ContainsFunc(r.requests(), func(request string) bool {
@@ -284,8 +283,8 @@ func (c *Claims) mounted(uid string) bool {
 	})
 }
 
-// mounts returns the metadata file for the request of r.Devices[i] if that is the request's first device. It is enough
-// if one device mounts the file, because the same containers get all of a request's CDI devices.
+// mounts returns the metadata file to mount with r.Devices[i]: its request's file if the device is the request's first,
+// otherwise none. One device per request is enough, because the same containers get all of a request's CDI devices.
 func (c *Claims) mounts(r record, i int) []cdi.File {
 	request := resourceclaim.BaseRequestRef(r.Devices[i].Request)
 	first := slices.IndexFunc(r.Devices, func(d device) bool { return resourceclaim.BaseRequestRef(d.Request) == request })

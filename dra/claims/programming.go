@@ -15,19 +15,19 @@ import (
 // Programming describes the hook that programs claims' devices. The container runtime runs the hook on the host
 // whenever a container starts. This package only checks that the hook can succeed.
 type Programming struct {
-	// Hook runs accelerator-fpga on the host. Its arguments are flags of accelerator-fpga's hook command, the same for
-	// all claims.
+	// Hook runs accelerator-fpga on the host. Its arguments are flags for accelerator-fpga's hook command, and are the
+	// same for all claims.
 	Hook cdi.Hook
-	// Store is the store that the hook uses. It must have the same path here and on the host.
+	// Store is the store that the hook uses. It must have the same path here as on the host.
 	Store programming.Store
-	// Ports means that devices are ports. Otherwise they are cards with all their ports.
+	// Ports means that devices are ports. Otherwise they are whole cards, with all their ports.
 	Ports bool
 }
 
-// errOff is the error for a device that would have to be programmed while programming is off.
+// errOff is the error for a device that would have to be programmed when programming is off.
 var errOff = errors.New("programming is off on this node (--programming-hook)")
 
-// check returns an error if the hook can't program a device with an AFU.
+// check returns an error if the hook can't program now with the AFU.
 func (p *Programming) check(now *inventory.Device, afu string) error {
 	if now.InterfaceID == "" {
 		return errors.New("the device has no interface ID, because it does not belong to a card with an FME: it cannot be programmed")
@@ -39,8 +39,8 @@ func (p *Programming) check(now *inventory.Device, afu string) error {
 	return b.Close()
 }
 
-// unprogrammable returns an error for each device of a request that must have an AFU but can't be programmed with it,
-// even if it already has that AFU. For the other devices, it returns nil.
+// unprogrammable returns an error for each of the request's devices that must have an AFU but can't be programmed with
+// it, even if the device already has that AFU. For the other devices, it returns nil.
 func (c *Claims) unprogrammable(r request, s inventory.Snapshot) []error {
 	problems := make([]error, len(r.Devices))
 	for i, d := range r.Devices {
@@ -56,7 +56,7 @@ func (c *Claims) unprogrammable(r request, s inventory.Snapshot) []error {
 			problems[i] = errOff
 		case afu == programming.OpenCL:
 			problems[i] = errors.New("the id belongs to all AOCX: name the hash of one of them")
-		case now == nil: // the next attempt checks the device, if a newer snapshot contains it
+		case now == nil: // the next attempt checks the device if a newer snapshot contains it
 			problems[i] = notYet{errors.New("the device has only just been found")}
 		default:
 			problems[i] = c.cfg.Programming.check(now, afu)
@@ -65,7 +65,7 @@ func (c *Claims) unprogrammable(r request, s inventory.Snapshot) []error {
 	return problems
 }
 
-// otherAFU adds to an error the AFU that the device has and the AFU that the claim requests.
+// otherAFU adds the device's AFU and the AFU that the claim requests to an error.
 func otherAFU(now *inventory.Device, want string, err error) error {
 	return fmt.Errorf("has AFU %s, but the claim requests %s: %w", cmp.Or(now.AFUID, "none"), want, err)
 }
@@ -80,7 +80,7 @@ func (c *Claims) hook(d device, now *inventory.Device) (*cdi.Hook, error) {
 	case p == nil:
 		return nil, otherAFU(now, d.Wanted, errOff)
 	}
-	// Port 0 has the same ID as its card, so given just the ID, the hook could choose another port.
+	// Port 0 has the same ID as its card, so if the hook got only the ID, it could choose another port.
 	name := d.id
 	if p.Ports && !strings.Contains(name, "-p") {
 		name += "-p0"

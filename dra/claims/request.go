@@ -15,21 +15,21 @@ import (
 	"b-com.com/accelerator-device-plugin/programming"
 )
 
-// request is a claim with its devices that belong to this driver. The Nodes of the devices aren't set.
+// request is a claim and its devices that belong to this driver. The devices' Nodes aren't set.
 type request struct {
 	record
-	wants    []want // one for each element of Devices
+	wants    []want // one per element of Devices
 	podClaim string // the pod's name for the claim, if the claim was created from a template
 }
 
-// want holds an allocation's other requirements for a device.
+// want holds what else an allocation requires of a device.
 type want struct {
 	afu         string // "" means any
 	tolerations []resourceapi.DeviceToleration
 }
 
-// newRequest checks everything about a claim that doesn't depend on the state of the devices. programs means that
-// devices can be programmed for the claim.
+// newRequest checks everything about a claim that doesn't depend on the devices' state. programs is true if devices can
+// be programmed for the claim.
 func newRequest(claim *resourceapi.ResourceClaim, node string, programs bool) (request, error) {
 	r := request{record: record{UID: string(claim.UID), Namespace: claim.Namespace, Name: claim.Name}, podClaim: podClaimOf(claim)}
 	if claim.Status.Allocation == nil {
@@ -74,8 +74,8 @@ func newRequest(claim *resourceapi.ResourceClaim, node string, programs bool) (r
 	return r, r.check()
 }
 
-// bitstreamOf returns the AFU of the bitstream in an allocation, or "" if there is none. Bitstreams with admin access
-// don't count, because a claim with admin access to all devices gets every bitstream unless its class excludes them.
+// bitstreamOf returns the AFU of an allocation's bitstream, or "" if there is none. It ignores bitstreams with admin
+// access, because a claim with admin access to all devices gets every bitstream unless its class excludes them.
 func bitstreamOf(results []resourceapi.DeviceRequestAllocationResult) (found string, err error) {
 	for _, result := range results {
 		afu, ok := draname.BitstreamAFU(result.Device)
@@ -106,7 +106,7 @@ func (r request) withoutCard(results []resourceapi.DeviceRequestAllocationResult
 	return nil
 }
 
-// same reports whether the request and the record o have the same devices.
+// same reports whether the request has the same devices as the record o.
 func (r request) same(o record) bool {
 	return slices.EqualFunc(r.Devices, o.Devices, func(a, b device) bool {
 		return a.Request == b.Request && a.Name == b.Name && a.Admin == b.Admin
@@ -114,8 +114,8 @@ func (r request) same(o record) bool {
 }
 
 // sameAFUs returns an error if the claim's record, which has the same devices as the request, has different AFUs for
-// them. It accepts a record without an AFU if the device has the right AFU. Such a record was written by an older
-// driver, or while programming was off.
+// them. It accepts a record without an AFU if the device has the right one, because older drivers, and drivers with
+// programming turned off, write such records.
 func (r request) sameAFUs(was record, s inventory.Snapshot) error {
 	for i, d := range r.Devices {
 		before := was.Devices[i].Wanted
@@ -132,19 +132,19 @@ func (r request) sameAFUs(was record, s inventory.Snapshot) error {
 var (
 	// errGone is the error for a device that is no longer listed.
 	errGone = errors.New("has left the node")
-	// errNotOffered is the error for a device that is listed but not advertised.
+	// errNotOffered is the error for a device that is listed but no longer advertised.
 	errNotOffered = errors.New("is no longer advertised, because the settings of this node have changed")
 	// errNotYet is wrapped by errors that make Prepare wait and retry.
 	errNotYet = errors.New("not yet")
 )
 
-// notYet makes an error wrap errNotYet without changing its text.
+// notYet wraps an error so that it matches errNotYet, without changing its text.
 type notYet struct{ error }
 
 func (notYet) Is(target error) bool { return target == errNotYet }
 func (e notYet) Unwrap() error      { return e.error }
 
-// named adds a device's names to an error.
+// named adds the device's names to an error.
 func (d device) named(err error) error {
 	return fmt.Errorf("device %s (%s) of request %s: %w", d.Name, d.id, d.Request, err)
 }
@@ -162,23 +162,23 @@ func usable(d *inventory.Device) error {
 	return nil
 }
 
-// heldElsewhere returns the error for a device that a container holds through the device plugin API. Tolerations don't
-// apply to it, because two containers would have the device.
+// heldElsewhere returns the error for a device that a container holds through the device plugin API. Tolerations can't
+// override it, because two containers would then have the device.
 func heldElsewhere(h inventory.Holding) error {
 	return notYet{fmt.Errorf("is in use as %s, through the device plugin API, by %s", h.As, cmp.Or(cut(strings.Join(h.Holders, ", ")), "a pod"))}
 }
 
-// withheld reports whether a container that starts now must not get d's nodes.
+// withheld reports whether d's nodes must be withheld from containers that start now.
 func withheld(d *inventory.Device) bool {
 	return slices.ContainsFunc(d.Reasons, func(r string) bool { return inventory.ReasonOf(r).WithholdsNodes })
 }
 
-// reasons returns a device's health reasons as text for an error. The text is cut, because the API server rejects
+// reasons returns a device's health reasons as text for an error. It shortens the text, because the API server rejects
 // Events larger than 1 kB.
 func reasons(d *inventory.Device) string { return cut(strings.Join(d.Reasons, ", ")) }
 
-// judge returns the request's devices with their nodes. If some devices aren't listed or aren't advertised, it returns
-// these as gone, and an error. taints returns a device's taints. problems is the result of [Claims.unprogrammable].
+// judge returns the request's devices with their nodes. If any devices aren't listed or aren't advertised, it returns
+// those as gone, along with an error. taints returns a device's taints. problems comes from [Claims.unprogrammable].
 func (r request) judge(s inventory.Snapshot, taints func(*inventory.Device) []resourceapi.DeviceTaint, problems []error) (given, gone []device, err error) {
 	var refused error
 	for i, d := range r.Devices {
@@ -221,11 +221,11 @@ func (d device) refusal(now *inventory.Device, w want, taints func(*inventory.De
 	return nil
 }
 
-// available returns an error if a claim without admin access must not use d, a device in a snapshot.
+// available returns an error if a claim without admin access must not use d, which is a device in a snapshot.
 //
-// A device that an administrator has taken out of service stays unavailable, whatever the claim tolerates: tenants
-// write the tolerations of their claims themselves, and a cordoned card may be pulled at any moment. Settings and
-// cordons can change without a restart, so Prepare waits as it does for an unhealthy device.
+// A device that an administrator has taken out of service isn't available, no matter what the claim tolerates: tenants
+// write their claims' tolerations themselves, and a cordoned card may be pulled at any moment. Settings and cordons can
+// change without a restart, so Prepare waits the same way it does for an unhealthy device.
 func available(d *inventory.Device, tolerations []resourceapi.DeviceToleration, taints func(*inventory.Device) []resourceapi.DeviceTaint) error {
 	switch {
 	case d.OfferedAs != draname.Driver:
@@ -240,8 +240,8 @@ func available(d *inventory.Device, tolerations []resourceapi.DeviceToleration, 
 	return nil
 }
 
-// tolerated reports whether there are taints and all of them are tolerated. An unhealthy device without taints can't be
-// tolerated.
+// tolerated reports whether there are taints and all of them are tolerated. There is no way to tolerate an unhealthy
+// device that doesn't have a taint.
 func tolerated(taints []resourceapi.DeviceTaint, tolerations []resourceapi.DeviceToleration) bool {
 	return len(taints) > 0 && !slices.ContainsFunc(taints, func(taint resourceapi.DeviceTaint) bool {
 		return !slices.ContainsFunc(tolerations, func(t resourceapi.DeviceToleration) bool { return resourceclaim.ToleratesTaint(t, taint) })

@@ -29,22 +29,22 @@ import (
 )
 
 const (
-	// interval is the minimum time between two passes over the claims.
+	// interval is the minimum time between passes over the claims.
 	interval = 5 * time.Second
-	// pace is the minimum time between two requests. The same client writes the slices, and a taint must not wait for a
-	// status.
+	// pace is the minimum time between requests. The same client also writes the slices, and a taint must not have to
+	// wait for a status.
 	pace = 200 * time.Millisecond
 	// requestTimeout is the time limit for a request.
 	requestTimeout = 10 * time.Second
-	// firstRetry is how long to wait after the first failed pass. The wait doubles with each further failure, up to
-	// maxRetry, so a driver without the necessary permissions rarely sends requests.
+	// firstRetry is the wait after the first failed pass. It doubles with each further failure, up to maxRetry, so that
+	// a driver without the necessary permissions sends few requests.
 	firstRetry = time.Minute
 	maxRetry   = 30 * time.Minute
-	// longest is the length to which a condition's message is cut, in bytes.
+	// longest is the maximum length of a condition's message, in bytes. Longer messages are cut.
 	longest = 200
 )
 
-// The type and the reasons of a device's condition.
+// Type and reasons of a device's condition.
 const (
 	conditionReady  = "Ready"
 	reasonHealthy   = "Healthy"
@@ -52,18 +52,18 @@ const (
 	reasonUnhealthy = "Unhealthy"
 )
 
-// shown lists the attributes that are copied to a device's status. Even with the longest values, they take only a third
-// of the 10 KiB that the API server allows.
+// shown lists the attributes that are copied to a device's status. Even with the longest possible values, they take up
+// only a third of the 10 KiB that the API server allows.
 var shown = []resourceapi.QualifiedName{
 	"resource.kubernetes.io/pciBusID", "resource.kubernetes.io/numaNode", "family", "afuId", "interfaceId", "portId", "pciId", "vbnv", "serialNumber",
 }
 
 // Config configures a [Writer]. All fields are required.
 type Config struct {
-	Node   string // name of the node and of its pool
+	Node   string // name of the node and its pool
 	Client kubernetes.Interface
 	Claims Claims
-	// Devices returns the snapshots. It is usually an [inventory.Inventory].
+	// Devices is the source of snapshots, usually an [inventory.Inventory].
 	Devices interface {
 		Latest() (inventory.Snapshot, <-chan struct{})
 	}
@@ -72,7 +72,7 @@ type Config struct {
 	Log        *zap.Logger
 }
 
-// Claims returns the prepared claims. It is usually a [claims.Claims].
+// Claims is the source of prepared claims, usually a [claims.Claims].
 type Claims interface {
 	Prepared(context.Context) ([]claims.Prepared, error)
 	// Changed returns a channel that is closed when the claims change.
@@ -85,11 +85,11 @@ var _ Claims = (*claims.Claims)(nil)
 type Writer struct {
 	cfg    Config
 	log    *zap.Logger
-	stored map[string]stored // by claim uid
-	failed []string          // uids of the claims that could not be written, sorted by the time of the failure
+	stored map[string]stored // by claim UID
+	failed []string          // UIDs of the claims that couldn't be written, oldest failure first
 }
 
-// stored is a claim's status on the API server.
+// stored is a claim's status as it is on the API server.
 type stored struct {
 	preparation int // the claim's preparation; if it changes, the claim may have been deallocated, which clears the status
 	devices     []resourceapi.AllocatedDeviceStatus
@@ -99,10 +99,10 @@ func New(cfg Config) *Writer {
 	return &Writer{cfg: cfg, log: cfg.Log.Named("claimstatus"), stored: map[string]stored{}}
 }
 
-// Run writes the status of claims until ctx is done, and then returns nil.
+// Run writes claims' statuses until ctx is done, and then returns nil.
 func (w *Writer) Run(ctx context.Context) error {
 	retries := backoff.Backoff{First: firstRetry, Most: maxRetry}
-	var retry <-chan time.Time // nil if no claim has failed
+	var retry <-chan time.Time // nil if no claims have failed
 	due := false
 	for {
 		snapshot, stale := w.cfg.Devices.Latest()
@@ -140,12 +140,12 @@ func (w *Writer) Run(ctx context.Context) error {
 
 // pass writes the status of each claim whose status on the API server is outdated. It reports whether it sent any
 // requests, and returns the first error. Claims that failed before are retried only if retry is true, and only until
-// one of them fails again: the cause may be the claim (for example a webhook in its namespace), but also the API
-// server.
+// one of them fails again: the claim itself may be the cause (a webhook in its namespace, for example), but so may the
+// API server.
 func (w *Writer) pass(ctx context.Context, s inventory.Snapshot, retry bool) (asked bool, failed error) {
 	prepared, err := w.cfg.Claims.Prepared(ctx)
 	if err != nil {
-		return false, nil // the claims log the error, and their channel is closed when they change
+		return false, nil // the claims log the error, and close their channel when they change
 	}
 	maps.DeleteFunc(w.stored, func(uid string, was stored) bool {
 		return !slices.ContainsFunc(prepared, func(c claims.Prepared) bool { return c.UID == uid && c.Preparation == was.preparation })
@@ -174,7 +174,7 @@ func (w *Writer) pass(ctx context.Context, s inventory.Snapshot, retry bool) (as
 	}
 	for _, c := range failedBefore {
 		switch {
-		case w.current(c, s): // the devices are back in the state that was written
+		case w.current(c, s): // the devices are back in the state that is on the API server
 		case retry:
 			retry = try(c)
 		default:
@@ -231,12 +231,11 @@ func (w *Writer) write(ctx context.Context, c claims.Prepared, s inventory.Snaps
 	return nil
 }
 
-// ofClaim reports whether an error concerns just the claim, because it was deleted, replaced or deallocated. Such a
+// ofClaim reports whether an error concerns only this claim, because it was deleted, replaced or deallocated. Such a
 // claim isn't retried until its devices change.
 func ofClaim(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsInvalid(err) }
 
-// statusOf returns the status of a claim's devices. Conditions that haven't changed keep their transition time from
-// was.
+// statusOf returns the status of a claim's devices. Conditions that are unchanged since was keep their transition time.
 func (w *Writer) statusOf(c claims.Prepared, s inventory.Snapshot, was []resourceapi.AllocatedDeviceStatus) []resourceapi.AllocatedDeviceStatus {
 	var all []resourceapi.AllocatedDeviceStatus
 	for _, id := range c.Devices {
@@ -276,7 +275,7 @@ func (w *Writer) statusOf(c claims.Prepared, s inventory.Snapshot, was []resourc
 	return all
 }
 
-// messageOf returns a device's health reasons as text, cut to longest bytes.
+// messageOf returns a device's health reasons as text of at most longest bytes.
 func messageOf(d *inventory.Device) string {
 	text := strings.Join(d.Reasons, ", ")
 	if len(text) > longest {
@@ -296,8 +295,8 @@ func valueOf(a resourceapi.DeviceAttribute) any {
 	return nil
 }
 
-// same reports whether two statuses have the same content, regardless of the order. JSON is compared by value, because
-// the API server may format it differently.
+// same reports whether two statuses have the same content, in any order. JSON is compared by value, because the API
+// server may format it differently.
 func same(a, b []resourceapi.AllocatedDeviceStatus) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(x resourceapi.AllocatedDeviceStatus) bool {
 		return !slices.ContainsFunc(b, func(y resourceapi.AllocatedDeviceStatus) bool {

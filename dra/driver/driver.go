@@ -35,7 +35,7 @@ import (
 
 // Config configures a [Driver]. All fields are required unless their comment says otherwise.
 type Config struct {
-	Node      string // name of the node and of its pool
+	Node      string // name of the node and its pool
 	Client    kubernetes.Interface
 	Inventory Inventory
 	Claims    Claims
@@ -43,13 +43,13 @@ type Config struct {
 	// Stored is optional. It is passed to [draslices.Config].
 	Stored func() ([]programming.Stored, <-chan struct{})
 
-	// Effect is the effect of the taint on a device that has failed, or that its holder has lost: NoExecute, which
+	// Effect is the effect of the taint on a device that has failed or that its holder has lost: NoExecute, which
 	// evicts the holder, or NoSchedule.
 	Effect resourceapi.DeviceTaintEffect
-	// SysfsRoot is where sysfs is mounted. It is used to look up the root complexes and drivers of cards.
+	// SysfsRoot is where sysfs is mounted. It is used to look up cards' root complexes and drivers.
 	SysfsRoot string
 
-	// PodUID is the uid of the driver's pod. It is part of the socket names, so that a new driver can start before the
+	// PodUID is the UID of the driver's pod. It is part of the socket names, so that a new driver can start before the
 	// old one ends. If it is "", only one driver can run at a time.
 	PodUID string
 	// PluginDir is the driver's directory, where the kubelet finds the driver's socket. It is created if it doesn't
@@ -58,18 +58,18 @@ type Config struct {
 	// RegistryDir is the directory where the kubelet looks for plugins' registration sockets.
 	RegistryDir string
 
-	// If Finish is set, the driver only unprepares claims: it doesn't publish anything, and rejects Prepare. This is
-	// for nodes that have changed to the device plugin API.
+	// Finish makes the driver only unprepare claims: it doesn't publish anything, and it rejects Prepare. This is for
+	// nodes that have switched to the device plugin API.
 	Finish bool
 
 	Log     *zap.Logger
 	Metrics *metrics.Metrics
 }
 
-// Inventory lists the node's devices. It is usually an [inventory.Inventory].
+// Inventory is the source of the node's devices, usually an [inventory.Inventory].
 type Inventory interface {
 	Latest() (inventory.Snapshot, <-chan struct{})
-	// Alive returns nil if the snapshots are kept up to date. It may block until ctx is done.
+	// Alive returns nil if the snapshots are being kept up to date. It may block until ctx is done.
 	Alive(ctx context.Context) error
 }
 
@@ -83,10 +83,10 @@ type Claims interface {
 type Driver struct {
 	cfg       Config
 	log       *zap.Logger
-	helper    *kubeletplugin.Helper // set by Run before it starts other goroutines
+	helper    *kubeletplugin.Helper // set by Run before it starts any other goroutines
 	publisher *draslices.Publisher
 	state     *latest.Value[state]
-	handing   sync.Mutex // held while handing slices to the helper
+	handing   sync.Mutex // held while passing slices to the helper
 
 	registered *latest.Value[bool]
 	streams    atomic.Int32 // open health streams
@@ -108,7 +108,7 @@ func New(cfg Config) *Driver {
 }
 
 // Run serves the kubelet and publishes slices until ctx is done, and then returns nil. It doesn't delete the slices,
-// because another driver on the node may be using them: see [Withdraw].
+// because another driver on the node may be using them (see [Withdraw]).
 func (d *Driver) Run(ctx context.Context) error {
 	if err := os.MkdirAll(d.cfg.PluginDir, 0o750); err != nil {
 		return err
@@ -127,8 +127,8 @@ func (d *Driver) Run(ctx context.Context) error {
 	d.helper = helper
 	tasks.Go(func() error { return d.fillCache(ctx) })
 	tasks.Go(func() error {
-		// Publish only after the registration: the kubelet doesn't delete the slices of a killed driver that wasn't
-		// registered.
+		// Don't publish before the registration, because the kubelet doesn't delete a killed driver's slices if the
+		// driver wasn't registered.
 		if !d.awaitRegistration(ctx) {
 			return nil
 		}
@@ -161,13 +161,13 @@ func (d *Driver) start(ctx context.Context) (*kubeletplugin.Helper, error) {
 		kubeletplugin.RollingUpdate(types.UID(d.cfg.PodUID)),
 		kubeletplugin.PluginDataDirectoryPath(d.cfg.PluginDir),
 		kubeletplugin.RegistrarDirectoryPath(d.cfg.RegistryDir),
-		kubeletplugin.Serialize(false), // a claim that waits for a device must not delay others
+		kubeletplugin.Serialize(false), // so that a claim that is waiting for a device doesn't delay others
 		kubeletplugin.GRPCInterceptor(d.noteRegistration),
 	)
 }
 
-// fillCache makes the helper fill its cache. This takes a second, so it is done before the first snapshot is ready.
-// fillCache doesn't hand over any pools, so the helper doesn't write anything. After the first publication, fillCache
+// fillCache makes the helper fill its cache. This takes a second, so it happens before the first snapshot is ready. The
+// helper doesn't write anything, because fillCache doesn't pass it any pools. After the first publication, fillCache
 // does nothing, because without pools the helper would delete the slices.
 func (d *Driver) fillCache(ctx context.Context) error {
 	d.handing.Lock()
@@ -178,7 +178,7 @@ func (d *Driver) fillCache(ctx context.Context) error {
 	return d.hand(ctx, resourceslice.DriverResources{})
 }
 
-// publish stores the Publisher's slices as the wanted slices, and hands them to the helper.
+// publish stores the Publisher's slices as the desired ones, and passes them to the helper.
 func (d *Driver) publish(ctx context.Context, r resourceslice.DriverResources) error {
 	d.handing.Lock()
 	defer d.handing.Unlock()
@@ -191,11 +191,11 @@ func (d *Driver) handAgain(ctx context.Context) {
 	d.handing.Lock()
 	defer d.handing.Unlock()
 	s, _ := d.state.Load()
-	// The first call would have returned any error, and ended the driver.
+	// If this could fail, the first call would have failed too, and ended the driver.
 	_ = d.hand(ctx, resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{d.cfg.Node: {Slices: s.wanted}}})
 }
 
-// hand hands slices to the helper. The first call blocks until the API server has answered.
+// hand passes slices to the helper. The first call blocks until the API server has answered.
 func (d *Driver) hand(ctx context.Context, r resourceslice.DriverResources) error {
 	if err := d.helper.PublishResources(ctx, r); err != nil && ctx.Err() == nil {
 		return err
@@ -203,7 +203,7 @@ func (d *Driver) hand(ctx context.Context, r resourceslice.DriverResources) erro
 	return nil
 }
 
-// Republish publishes the slices again, even if they haven't changed.
+// Republish publishes the slices again, even if they are unchanged.
 func (d *Driver) Republish() { d.publisher.Republish() }
 
 // Registered reports whether the kubelet has registered the driver.
@@ -212,7 +212,7 @@ func (d *Driver) Registered() bool {
 	return registered
 }
 
-// awaitRegistration blocks until the kubelet has registered the driver. It returns false if ctx is done.
+// awaitRegistration waits until the kubelet has registered the driver. It returns false if ctx is done.
 func (d *Driver) awaitRegistration(ctx context.Context) bool {
 	for {
 		registered, stale := d.registered.Load()
@@ -232,7 +232,7 @@ func (d *Driver) Streams() int { return int(d.streams.Load()) }
 
 var errNotRegistered = errors.New("not registered with the kubelet")
 
-// Ready returns nil if the kubelet has registered the driver and the API server has the newest slices.
+// Ready returns nil if the kubelet has registered the driver and the API server has the latest slices.
 func (d *Driver) Ready() error {
 	s, _ := d.state.Load()
 	if d.cfg.Finish {
@@ -247,8 +247,8 @@ func (d *Driver) Ready() error {
 	return nil
 }
 
-// noteRegistration stores the kubelet's answer to the registration. The helper stores it as well, but not in a way that
-// is safe for concurrent use.
+// noteRegistration stores the kubelet's answer to the registration. The helper stores it too, but not in a way that is
+// safe for concurrent use.
 func (d *Driver) noteRegistration(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	if status, ok := request.(*registerapi.RegistrationStatus); ok {
 		d.registered.Store(status.PluginRegistered)
@@ -259,14 +259,14 @@ func (d *Driver) noteRegistration(ctx context.Context, request any, _ *grpc.Unar
 			d.log.Info("driver registered", logevent.DriverRegistered, logevent.Resource(draname.Driver))
 		}
 	}
-	return handle(ctx, request) // logs if the kubelet has rejected the driver
+	return handle(ctx, request) // logs an error if the kubelet has rejected the driver
 }
 
 // errStopping is returned for calls that arrive while the driver is stopping.
 var errStopping = errors.New("driver is stopping")
 
-// begin marks the start of a call from the kubelet. The caller must call end when the call is finished. begin returns
-// an error if the driver is stopping.
+// begin marks the start of a call from the kubelet. The caller must call end when the call is finished. If the driver
+// is stopping, begin returns an error.
 func (d *Driver) begin() (end func(), err error) {
 	d.calls.RLock()
 	if d.stopping {
@@ -303,7 +303,7 @@ func (d *Driver) UnprepareResourceClaims(ctx context.Context, claims []kubeletpl
 	}), nil
 }
 
-// each calls f for all claims concurrently, and returns the results by uid.
+// each calls f concurrently for all claims, and returns the results by UID.
 func each[C, R any](claims []C, f func(C) (types.UID, R)) map[types.UID]R {
 	var working sync.WaitGroup
 	uids, results := make([]types.UID, len(claims)), make([]R, len(claims))
@@ -318,11 +318,11 @@ func each[C, R any](claims []C, f func(C) (types.UID, R)) map[types.UID]R {
 	return all
 }
 
-// taintsWithin is the maximum time that storesTaints waits for the API server. Without an answer, the driver assumes
-// that the API server stores taints. If that is wrong, HandleError finds out later.
+// taintsWithin is how long storesTaints waits for the API server. Without an answer, the driver assumes that the API
+// server stores taints. If it doesn't, HandleError will find out.
 const taintsWithin = 5 * time.Second
 
-// storesTaints finds out whether the API server stores taints, by means of a dry run.
+// storesTaints does a dry run to find out whether the API server stores taints.
 func (d *Driver) storesTaints(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, taintsWithin)
 	defer cancel()

@@ -13,12 +13,12 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
-// finish serves the kubelet whenever the API server doesn't have any slices of this node. It returns nil when ctx is
+// finish serves the kubelet whenever the API server doesn't have any slices for this node. It returns nil when ctx is
 // done.
 //
-// If there are slices, the driver that published them is either still running, or was killed. If it was killed, the
-// kubelet has to delete the slices. It does so 30 s after the last driver of this name has left, so this driver must
-// not register before then.
+// If there are slices, the driver that published them is still running or was killed. If it was killed, the kubelet has
+// to delete the slices. It does so 30 s after the last driver of this name has left, so this driver must not register
+// before then.
 func (d *Driver) finish(ctx context.Context) error {
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error { d.watch(ctx); return nil })
@@ -41,7 +41,7 @@ func (d *Driver) finish(ctx context.Context) error {
 	return tasks.Wait()
 }
 
-// serveKubelet serves the kubelet until there are slices again, or ctx is done.
+// serveKubelet serves the kubelet until slices appear or ctx is done.
 func (d *Driver) serveKubelet(ctx context.Context) error {
 	helper, err := d.start(ctx)
 	if err != nil {
@@ -56,8 +56,8 @@ func (d *Driver) serveKubelet(ctx context.Context) error {
 	return nil
 }
 
-// await blocks until the API server has no slices of this node, or, if none is false, until it has some. It returns
-// false if ctx is done.
+// await waits until the API server doesn't have any slices for this node or, if none is false, until it has some. It
+// returns false if ctx is done.
 func (d *Driver) await(ctx context.Context, none bool) bool {
 	for {
 		s, stale := d.state.Load()
@@ -72,9 +72,8 @@ func (d *Driver) await(ctx context.Context, none bool) bool {
 	}
 }
 
-// finishing returns nil if the driver is ready, which means that it is registered or is waiting for existing slices to
-// disappear. It has to be ready while it waits, because during an upgrade, the driver that published the slices ends
-// only after this one is ready.
+// finishing returns nil if the driver is registered, or is waiting for existing slices to disappear. It counts as ready
+// while it waits, because during an upgrade, the driver that published the slices doesn't end until this one is ready.
 func (d *Driver) finishing(s state) error {
 	switch {
 	case !s.listed:
@@ -85,7 +84,7 @@ func (d *Driver) finishing(s state) error {
 	return nil
 }
 
-// refuse logs the rejection of a claim, and returns the error.
+// refuse logs that a claim was rejected, and returns the error.
 func (d *Driver) refuse(claim *resourceapi.ResourceClaim) kubeletplugin.PrepareResult {
 	const reason = "this node no longer offers devices to claims (--finish-claims): delete the pod"
 	name := claim.Namespace + "/" + claim.Name

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// healthInterval is the maximum time between two health reports. The kubelet considers the health of a device
-	// unknown 30 s after the last report.
+	// healthInterval is the maximum time between health reports. The kubelet considers a device's health unknown 30 s
+	// after the last report.
 	healthInterval = 10 * time.Second
-	// aliveWithin is the time limit for the inventory's answer.
+	// aliveWithin is how long the inventory has to answer.
 	aliveWithin = 2 * time.Second
 )
 

@@ -22,27 +22,27 @@ import (
 )
 
 const (
-	// minWait is the time from the deletion of a slice to the first attempt to restore it. By then, the helper has also
-	// seen the deletion, and the other slices have been deleted. The wait doubles with each attempt.
+	// minWait is the time between the deletion of a slice and the first attempt to restore it. By then, the helper has
+	// also seen the deletion, and the other slices have been deleted too. The wait doubles with each attempt.
 	minWait = 50 * time.Millisecond
-	// maxWait is the maximum time between two attempts. It is also the wait before the first attempt if no slice is
-	// missing but the contents differ, because while two drivers are running, their devices may differ for a while.
+	// maxWait is the maximum time between attempts. It is also the wait before the first attempt if no slice is missing
+	// but the contents differ, because while two drivers are running, their devices may differ for a while.
 	maxWait = 30 * time.Second
 	// After maxAttempts attempts in a row, there is only one attempt per attemptInterval. This protects the API server
-	// if a slice is deleted whenever it is written, for example because its node was recreated with a different uid.
+	// if a slice is deleted every time it is written, for example because its node was recreated with a different UID.
 	maxAttempts     = 20
 	attemptInterval = 10 * time.Second
 )
 
-// state holds the wanted slices and the slices on the API server. It is immutable.
+// state holds the desired slices and the slices on the API server. It is immutable.
 type state struct {
 	wanted []resourceslice.Slice                 // as last published; nil if nothing has been published yet
-	stored map[string]*resourceapi.ResourceSlice // slices of this driver and node, by name
-	listed bool                                  // stored is complete
+	stored map[string]*resourceapi.ResourceSlice // this driver's slices for this node, by name
+	listed bool                                  // whether stored is complete
 }
 
-// byIndex returns the stored slices by the index at the start of their names, which is the index in wanted. While two
-// drivers are running, there may briefly be two slices with the same index. In that case byIndex returns one of them.
+// byIndex returns the stored slices by the index that their names start with, which is their index in wanted. While two
+// drivers are running, there may briefly be two slices with the same index, of which byIndex returns only one.
 func (s state) byIndex() map[string]*resourceapi.ResourceSlice {
 	all := make(map[string]*resourceapi.ResourceSlice, len(s.stored))
 	for name, slice := range s.stored {
@@ -55,7 +55,7 @@ func (s state) byIndex() map[string]*resourceapi.ResourceSlice {
 // lacks reports whether the API server has fewer slices than it should.
 func (s state) lacks() bool { return len(s.byIndex()) < len(s.wanted) }
 
-// current reports whether the stored slices contain the same devices as the wanted slices.
+// current reports whether the stored slices contain the same devices as the desired ones.
 func (s state) current() bool {
 	found := s.byIndex()
 	if s.wanted == nil || len(found) != len(s.wanted) {
@@ -69,7 +69,7 @@ func (s state) current() bool {
 	return true
 }
 
-// watch follows the slices of this driver and node on the API server until ctx is done. If the server doesn't respond,
+// watch follows this driver's slices for this node on the API server until ctx is done. If the server doesn't respond,
 // client-go retries after a random time between 0.8 s and 30 s.
 func (d *Driver) watch(ctx context.Context) {
 	selector := selectorOf(d.cfg.Node)
@@ -109,7 +109,7 @@ func selectorOf(node string) string {
 	}.String()
 }
 
-// note updates the state with an event from the watch.
+// note updates the state from a watch event.
 func (d *Driver) note(object any, deleted bool) {
 	if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = unknown.Obj
@@ -134,9 +134,9 @@ func (d *Driver) note(object any, deleted bool) {
 	}
 }
 
-// restore calls handAgain at intervals while the API server doesn't have the wanted slices. It returns when ctx is
-// done. Without restore, the helper would rewrite deleted slices only after 30 s, or after up to 1000 s if it couldn't
-// reach the API server for a long time.
+// restore calls handAgain at intervals while the API server doesn't have the desired slices. It returns when ctx is
+// done. Without restore, the helper wouldn't rewrite deleted slices for 30 s, or for up to 1000 s if it hadn't been
+// able to reach the API server for a long time.
 func (d *Driver) restore(ctx context.Context, handAgain func(context.Context)) {
 	attempts := rate.NewLimiter(rate.Every(attemptInterval), maxAttempts)
 	for wait := minWait; ; {

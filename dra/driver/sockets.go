@@ -16,16 +16,16 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// probeTimeout is the total time limit for probing the sockets in a directory.
+// probeTimeout is the total time limit for probing a directory's sockets.
 const probeTimeout = 500 * time.Millisecond
 
-// removeLeftovers removes stale sockets left in dir by drivers that were killed: those with this prefix and suffix that
-// refuse connections. A socket that accepts connections belongs to a running driver. The helper itself only removes a
-// socket with the name that it is about to use.
+// removeLeftovers removes stale sockets that killed drivers left behind in dir: sockets that have this prefix and
+// suffix and refuse connections. A socket that accepts connections belongs to a running driver. The helper itself
+// removes only a socket that has the name it is about to use.
 func removeLeftovers(ctx context.Context, dir, prefix, suffix string, log *zap.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	entries, _ := os.ReadDir(dir) // if the directory can't be read, the helper returns the error
+	entries, _ := os.ReadDir(dir) // the helper returns the error if the directory can't be read
 	for _, entry := range entries {
 		name := entry.Name()
 		if entry.Type() != fs.ModeSocket || !strings.HasPrefix(name, prefix+"-") && name != prefix+suffix || !strings.HasSuffix(name, suffix) {

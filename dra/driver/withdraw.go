@@ -14,12 +14,12 @@ import (
 const (
 	// withdrawAgain is how long Withdraw waits before it lists the slices again.
 	withdrawAgain = 100 * time.Millisecond
-	// lateWrite is how long a write can still take effect after its request was cancelled.
+	// lateWrite is how long after its request was canceled a write can still take effect.
 	lateWrite = time.Second
 )
 
-// Withdraw deletes this driver's slices on a node, and returns nil once the API server has none. It retries after an
-// error, until ctx is done. upToDate is the result of [Driver.UpToDate], or true if no Driver has run.
+// Withdraw deletes this driver's slices on a node, and returns nil once the API server doesn't have any. It retries
+// after errors until ctx is done. upToDate is the result of [Driver.UpToDate], or true if no Driver has run.
 func Withdraw(ctx context.Context, client kubernetes.Interface, node string, upToDate bool) error {
 	began := time.Now()
 	for {
@@ -55,7 +55,7 @@ func deleteSlices(ctx context.Context, client kubernetes.Interface, node string)
 	return len(all.Items), nil
 }
 
-// UpToDate reports whether the API server has the latest slices. If so, no write was cancelled when Run returned.
+// UpToDate reports whether the API server has the latest slices. If it does, no write was canceled when Run returned.
 func (d *Driver) UpToDate() bool {
 	s, _ := d.state.Load()
 	return s.wanted == nil || s.current()

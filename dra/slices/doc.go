@@ -1,9 +1,9 @@
 // Package slices publishes a node's devices as ResourceSlices.
 //
 // [Of] and [Health] are pure functions that translate the inventory's devices for the API server and for the kubelet.
-// [Publisher] follows the inventory's snapshots, and publishes their slices whenever these differ from the previous
-// publication.
+// [Publisher] follows the inventory's snapshots, and publishes their slices whenever they differ from the ones it
+// published last.
 //
-// The goroutine of [Publisher.Run] owns the state of a Publisher. It is blocked while [Config.Publish] blocks.
+// [Publisher.Run]'s goroutine owns the Publisher's state. It is blocked while [Config.Publish] blocks.
 // [Publisher.Republish] and [Publisher.WithoutTaints] never block, and are safe for concurrent use.
 package slices

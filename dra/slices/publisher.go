@@ -18,14 +18,14 @@ import (
 	"b-com.com/accelerator-device-plugin/programming"
 )
 
-// minInterval is the minimum time between two publications. A single change isn't delayed. Further changes within
+// minInterval is the minimum time between publications. A single change isn't delayed; any further changes within
 // minInterval are published together.
 const minInterval = 50 * time.Millisecond
 
 // Config configures a [Publisher].
 type Config struct {
 	Options
-	// Devices returns the snapshots. It is usually an [inventory.Inventory].
+	// Devices is the source of snapshots, usually an [inventory.Inventory].
 	Devices interface {
 		Latest() (inventory.Snapshot, <-chan struct{})
 	}
@@ -34,45 +34,45 @@ type Config struct {
 	// StoresTaints is optional. It reports whether the API server stores taints. It is called once, before the first
 	// publication with a taint, because if the server dropped the taint, the device could be allocated. It may block.
 	StoresTaints func(context.Context) bool
-	// Publish starts writing the slices, and may return before they have been written. It must not modify them. If
-	// Publish fails, Run returns its error.
+	// Publish starts writing the slices, and may return before it's done. It must not modify them. If it fails, Run
+	// returns its error.
 	Publish func(context.Context, resourceslice.DriverResources) error
 	Log     *zap.Logger
 	Metrics *metrics.Metrics
 }
 
-// Publisher publishes the devices of the newest snapshot. Create it with [NewPublisher], and call Run once.
+// Publisher publishes the latest snapshot's devices. Create it with [NewPublisher], and call Run once.
 type Publisher struct {
 	cfg  Config
 	asks *latest.Value[asked]
 }
 
-// asked holds what other goroutines have asked for.
+// asked holds what other goroutines have requested.
 type asked struct {
 	republishes int // number of calls to Republish
 	noTaints    bool
 }
 
-// NewPublisher returns a Publisher, which doesn't publish anything before Run is called.
+// NewPublisher returns a Publisher. It doesn't publish anything until Run is called.
 func NewPublisher(cfg Config) *Publisher {
 	return &Publisher{cfg: cfg, asks: latest.New(asked{noTaints: cfg.NoTaints})}
 }
 
-// Republish publishes the latest slices again, even if they haven't changed. Call it when the API server may have lost
+// Republish publishes the latest slices again, even if they are unchanged. Call it when the API server may have lost
 // them.
 func (p *Publisher) Republish() {
 	p.asks.Update(func(a asked) asked { a.republishes++; return a })
 }
 
-// WithoutTaints omits unhealthy devices from the slices from now on, for API servers that don't store taints.
+// WithoutTaints makes the Publisher omit unhealthy devices from now on, for API servers that don't store taints.
 func (p *Publisher) WithoutTaints() {
 	p.asks.Update(func(a asked) asked { a.noTaints = true; return a })
 }
 
 // Run publishes slices until ctx is done, and then returns nil. Before the first publication, it waits for a complete
-// snapshot, because with an incomplete one, the devices of running pods would seem to be gone. It also waits until it
-// is known which devices are held through the device plugin API. After that, Run publishes each change to the slices
-// immediately, but at most once per minInterval.
+// snapshot, because with an incomplete one, running pods' devices would seem to be gone. It also waits until it is
+// known which devices are held through the device plugin API. After that, Run publishes each change to the slices
+// immediately, but not more than once per minInterval.
 func (p *Publisher) Run(ctx context.Context) error {
 	var last *publication
 	known := p.cfg.StoresTaints == nil // whether the API server stores taints
@@ -90,7 +90,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 				if !p.cfg.StoresTaints(ctx) {
 					p.WithoutTaints()
 				}
-				continue // the snapshot may have changed in the meantime
+				continue // the snapshot may have changed meanwhile
 			}
 			if err := p.cfg.Publish(ctx, next.resources); err != nil {
 				if ctx.Err() != nil {
@@ -100,7 +100,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 			}
 			p.report(last, next)
 			last = next
-			stale, more, restored = nil, nil, nil // don't publish again until minInterval is over
+			stale, more, restored = nil, nil, nil // don't publish again until minInterval has passed
 		}
 		var hold <-chan time.Time
 		if stale == nil {
@@ -117,7 +117,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	}
 }
 
-// publication is a version of the slices, and what it was made from.
+// publication is a version of the slices and what it was made from.
 type publication struct {
 	asked
 	snapshot  inventory.Snapshot
@@ -130,7 +130,7 @@ func (p *Publisher) next(s inventory.Snapshot, stored []programming.Stored, a as
 	return &publication{asked: a, snapshot: s, resources: Of(s.Devices, o)}
 }
 
-// equal reports whether p doesn't have to be published after last, which may be nil.
+// equal reports whether p doesn't need to be published because last, which may be nil, already was.
 func (p *publication) equal(last *publication) bool {
 	return last != nil && p.republishes == last.republishes && reflect.DeepEqual(p.resources, last.resources)
 }
@@ -165,8 +165,8 @@ func (p *publication) devices() (byID map[string]resourceapi.Device, slices int)
 	return byID, slices
 }
 
-// report logs a publication, including the devices that differ from the previous publication. It omits these for the
-// first publication, and after [Publisher.Republish].
+// report logs a publication, including the devices that differ from the previous one. It doesn't list these for the
+// first publication and after [Publisher.Republish].
 func (p *Publisher) report(last, next *publication) {
 	devices, count := next.devices()
 	var before map[string]resourceapi.Device

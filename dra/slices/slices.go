@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming"
 )
 
-// The attributes of a device. Attributes in the driver's own domain don't need a prefix.
+// Attributes of a device. Attributes in the driver's own domain don't need a prefix.
 const (
 	attributeDriver      = "driver"
 	attributeFamily      = "family"
@@ -29,33 +29,33 @@ const (
 	attributePCIID       = "pciId"
 	attributeMembers     = "members"
 	attributeDegraded    = "degraded"
-	attributeBitstream   = "bitstream" // only for devices that are bitstreams
+	attributeBitstream   = "bitstream" // only for bitstreams
 )
 
 // fixed lists the attributes that families can't set.
 var fixed = []string{attributeDriver, attributeFamily, attributeAFUID, attributeInterfaceID, attributePortID, attributePCIID, attributeMembers, attributeDegraded, attributeBitstream}
 
-// maxDevices is the maximum number of devices in a slice. The API allows more if no device has a taint, but with a
+// maxDevices is the maximum number of devices in a slice. The API allows more if none of them has a taint, but with a
 // fixed limit, a new taint never moves devices to other slices.
 const maxDevices = resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures
 
-// Options configure [Of].
+// Options are the options for [Of].
 type Options struct {
-	Node string // name of the node and of its pool
-	// Effect is the effect of the taint on a device that has failed, or that its holder has lost. NoExecute evicts the
+	Node string // name of the node and its pool
+	// Effect is the effect of the taint on a device that has failed or that its holder has lost. NoExecute evicts the
 	// holder. All other taints have the effect NoSchedule.
 	Effect resourceapi.DeviceTaintEffect
-	// NoTaints means that the API server doesn't store taints. In that case, the slices omit unhealthy devices.
+	// NoTaints means that the API server doesn't store taints. Slices then omit unhealthy devices.
 	NoTaints bool
-	// Bitstreams lists the bitstreams in the node's store, which are published as devices as well.
+	// Bitstreams lists the bitstreams in the node's store, which are published as devices too.
 	Bitstreams []programming.Stored
-	// PCI returns the root complex and the name of the driver of the card with this address, or "" for whatever is
-	// unknown. It may be nil. The function [PCI] returns a suitable function.
+	// PCI returns the root complex and driver name of the card with the given address, each "" if unknown. It may be
+	// nil. [PCI] returns a function that can be used here.
 	PCI func(address string) (root, driver string)
 }
 
 // PCI returns a function for [Options.PCI] that looks up root complexes and drivers in the sysfs tree at root. It only
-// reads links, so it never waits for a card.
+// reads links, so it never blocks on a card.
 func PCI(root string) func(address string) (root, driver string) {
 	tree := deviceattribute.WithFSFromRoot(root)
 	return func(address string) (string, string) {
@@ -72,8 +72,9 @@ func PCI(root string) func(address string) (root, driver string) {
 }
 
 // Of returns the node's slices for these devices. It omits devices that don't have a name in the API or that the
-// inventory doesn't advertise. The pool of a node without devices consists of one empty slice, which shows that the
-// driver is running. Bitstreams follow in slices of their own, so a new bitstream never moves a card to another slice.
+// inventory doesn't advertise. For a node without devices, the pool consists of one empty slice, which shows that the
+// driver is running. Bitstreams are in slices of their own at the end, so a new bitstream never moves a card to another
+// slice.
 func Of(devices []*inventory.Device, o Options) resourceslice.DriverResources {
 	var published []resourceapi.Device
 	for _, d := range devices {
@@ -95,9 +96,9 @@ func Of(devices []*inventory.Device, o Options) resourceslice.DriverResources {
 }
 
 // bitstreams returns a device for each bitstream, which any number of claims can have at the same time. Its interfaceId
-// attribute is the same as that of the cards that the bitstream fits, so a claim can require that they match. If
-// several bitstreams have the same name, only the first one is returned, because the API server would reject all of the
-// node's slices if a name occurred twice.
+// attribute is the same as that of the cards it fits, so claims can require that the two match. If several bitstreams
+// would have the same name, only the first is returned, because the API server would reject all of the node's slices if
+// a name occurred twice.
 func bitstreams(stored []programming.Stored) (devices []resourceapi.Device) {
 	names := map[string]bool{}
 	for _, b := range stored {
@@ -139,7 +140,7 @@ func nameOf(d *inventory.Device) string {
 	return draname.Device(d.ID)
 }
 
-// Attributes returns a device's attributes. It omits unknown values, and values that the API server doesn't allow,
+// Attributes returns a device's attributes. It omits values that are unknown or that the API server doesn't allow,
 // because it would reject the whole slice.
 func (o Options) Attributes(d *inventory.Device) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
 	all := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
@@ -182,8 +183,8 @@ func (o Options) Attributes(d *inventory.Device) map[resourceapi.QualifiedName]r
 	return all
 }
 
-// Taints returns the taint for an unhealthy device, and nothing for other devices. The effect of the taint depends on
-// Options.Effect and on the device's reasons.
+// Taints returns an unhealthy device's taint, and nil for other devices. The taint's effect depends on Options.Effect
+// and on the device's reasons.
 func (o Options) Taints(d *inventory.Device) []resourceapi.DeviceTaint {
 	if d.Health != inventory.Unhealthy {
 		return nil
@@ -198,7 +199,7 @@ func (o Options) Taints(d *inventory.Device) []resourceapi.DeviceTaint {
 	return []resourceapi.DeviceTaint{taint}
 }
 
-// lost reports whether a reason means that a device's holder has lost its card.
+// lost reports whether reason means that a device's holder has lost its card.
 func lost(reason string) bool {
 	switch reason {
 	case inventory.ReasonRemoved, inventory.ReasonRemovedInUse, inventory.ReasonReplacedInUse, inventory.ReasonNodeChanged:
@@ -207,7 +208,7 @@ func lost(reason string) bool {
 	return false
 }
 
-// labelValue converts a reason to a label value. For example, recovering=removed becomes recovering.removed.
+// labelValue converts a health reason to a label value: recovering=removed becomes recovering.removed, for example.
 func labelValue(reason string) string {
 	const marks = "-_."
 	value := strings.Map(func(r rune) rune {

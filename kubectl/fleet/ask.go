@@ -11,17 +11,17 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// parallel is how many nodes are queried at the same time.
+// parallel is how many nodes are queried at a time.
 const parallel = 64
 
-// Answer is a pod's answer.
+// Answer is what a pod answered.
 type Answer struct {
 	Target
 	State State
 	Err   error // if nil, State is valid
 }
 
-// Ask queries the state of all targets, many of them at a time, and returns their answers in the same order.
+// Ask queries all targets' state, many at a time. It returns the answers in the order of targets.
 func (f *Fleet) Ask(ctx context.Context, targets []Target) []Answer {
 	answers := make([]Answer, len(targets))
 	var mu sync.Mutex
@@ -43,7 +43,7 @@ func (f *Fleet) Ask(ctx context.Context, targets []Target) []Answer {
 	return answers
 }
 
-// ask queries a pod. If this fails, it tries once more, because the pod may have been restarted or replaced.
+// ask queries a pod. If that fails, it tries once more, because the pod may have been restarted or replaced.
 func (f *Fleet) ask(ctx context.Context, t Target) Answer {
 	ctx, cancel := context.WithTimeoutCause(ctx, f.Limit, errSlow{f.Limit})
 	defer cancel()
@@ -60,12 +60,12 @@ func (f *Fleet) ask(ctx context.Context, t Target) Answer {
 	return a
 }
 
-// isFinal reports whether there is no point in trying again after an error.
+// isFinal reports whether a retry after this error would be pointless.
 func isFinal(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, ErrRefused) || errors.Is(err, errNoPod) || errors.Is(err, errOlder)
 }
 
-// await waits a while for the target's release to have a running pod on the node. ok is false if there is still none.
+// await waits a while for the target's release to have a running pod on the node. ok is false if it still doesn't.
 func (f *Fleet) await(ctx context.Context, t Target) (again Target, ok bool) {
 	if t.Node == "" { // the pod hasn't been scheduled
 		return t, false

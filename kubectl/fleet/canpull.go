@@ -40,15 +40,15 @@ const (
 )
 
 // CanPull finds out whether it is safe to pull a card out of a node. Only a pod that can see the node's processes knows
-// the answer, so CanPull creates such a pod, waits up to f.Limit for its answer, and removes the pod, even if ctx is
-// done. It calls tell with each new state of the pod.
+// the answer. So CanPull creates one, waits up to f.Limit for its answer, and removes it, even if ctx is done. It calls
+// tell whenever the pod's state changes.
 func (f *Fleet) CanPull(ctx context.Context, node, card string, tell func(string)) (a PullAnswer, err error) {
 	plugin, err := f.podOf(ctx, node)
 	if err != nil {
 		return a, err
 	}
 	pods, pod := f.client.Pods(plugin.Namespace), pullPod(plugin, card, f.Limit)
-	// Don't interrupt the creation and removal of the pod. Otherwise we wouldn't know whether the pod exists.
+	// Don't let ctx interrupt the pod's creation or removal. We wouldn't know whether the pod exists.
 	always := func(do func(context.Context) error) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeWithin)
 		defer cancel()
@@ -58,7 +58,7 @@ func (f *Fleet) CanPull(ctx context.Context, node, card string, tell func(string
 	remove := metav1.NewDeleteOptions(0)
 	err = always(func(ctx context.Context) error {
 		created, err := pods.Create(ctx, pod, metav1.CreateOptions{})
-		if err == nil { // from now on, only delete the pod with this UID
+		if err == nil { // from now on, delete only the pod with this UID
 			pod.UID, remove.Preconditions = created.UID, metav1.NewUIDPreconditions(string(created.UID))
 		}
 		return err
@@ -94,13 +94,13 @@ func (f *Fleet) CanPull(ctx context.Context, node, card string, tell func(string
 	if err != nil {
 		return a, fmt.Errorf("log of pod %s: %w", pod.Name, err)
 	}
-	if _, err := f.untilEnded(ctx, pod, tell); err != nil { // the log may come from another pod with the same name
+	if _, err := f.untilEnded(ctx, pod, tell); err != nil { // the log may come from another pod of the same name
 		return a, fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
 	return parsePull(text, card, code)
 }
 
-// podOf returns the plugin's pod on a node, which must be the only one. The pod may not be running.
+// podOf returns the plugin's pod on a node. There must be exactly one. It might not be running.
 func (f *Fleet) podOf(ctx context.Context, node string) (*corev1.Pod, error) {
 	pods, err := f.list(ctx, []string{node})
 	if err != nil {
@@ -121,7 +121,7 @@ func (f *Fleet) podOf(ctx context.Context, node string) (*corev1.Pod, error) {
 	case !slices.ContainsFunc(found.Spec.Containers, isPlugin):
 		return nil, fmt.Errorf("%s: pod %s has no container %s", node, names[0], container)
 	case !slices.ContainsFunc(found.Spec.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil }):
-		// Anyone who can create a pod can give it these labels, but not everyone can mount host directories.
+		// Anyone who can create a pod can give it these labels, but not everyone is allowed to mount host directories.
 		return nil, fmt.Errorf("%s: pod %s has no directory of the node, so it is not that of the plugin: choose one with --namespace or --selector", node, names[0])
 	}
 	return &found, nil
@@ -129,8 +129,7 @@ func (f *Fleet) podOf(ctx context.Context, node string) (*corev1.Pod, error) {
 
 func isPlugin(c corev1.Container) bool { return c.Name == container }
 
-// untilEnded waits until a pod has ended, and returns its container's exit code, which is 0 or 1. Anything else is an
-// error.
+// untilEnded waits for a pod to end, and returns its container's exit code, which is 0 or 1. Anything else is an error.
 func (f *Fleet) untilEnded(ctx context.Context, pod *corev1.Pod, tell func(string)) (code int32, err error) {
 	last := "Pending"
 	for {
@@ -166,11 +165,10 @@ func (f *Fleet) untilEnded(ctx context.Context, pod *corev1.Pod, tell func(strin
 	}
 }
 
-// hopeless lists the reasons for which a container waits until someone fixes the cause.
+// hopeless lists the reasons why a container waits that won't go away by themselves.
 var hopeless = []string{"ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 
-// stateOf describes a pod's state. Once the pod has an answer, end is set. If the pod will never have an answer, err is
-// set.
+// stateOf describes a pod's state. It returns end once the pod has an answer, and an error if it will never have one.
 func stateOf(p *corev1.Pod) (state string, end *corev1.ContainerStateTerminated, err error) {
 	state = string(p.Status.Phase)
 	if p.Status.Phase == corev1.PodPending && p.Status.StartTime == nil {
@@ -198,8 +196,8 @@ func stateOf(p *corev1.Pod) (state string, end *corev1.ContainerStateTerminated,
 	return state, nil, nil
 }
 
-// parsePull parses the answer in a pod's log, in which lines from stderr may come before and after the answer. It
-// checks that the exit code is 0 only for yes.
+// parsePull parses the answer in a pod's log, where lines from stderr may come before and after it. It checks that the
+// exit code is 0 if and only if the answer is yes.
 func parsePull(log []byte, card string, code int32) (a PullAnswer, err error) {
 	begin := 0
 	if !bytes.HasPrefix(log, []byte("{")) {
@@ -219,9 +217,9 @@ func parsePull(log []byte, card string, code int32) (a PullAnswer, err error) {
 	return a, nil
 }
 
-// pullPod returns a pod that runs can-pull on the node of the given plugin pod. It uses the plugin's image, settings
-// and directories, but mounts the directories read-only. It must be able to see all processes, so it is privileged,
-// which turns off the runtime's AppArmor and SELinux profiles. If nobody removes the pod, it ends by itself, and is
+// pullPod returns a pod that runs can-pull on the same node as the given plugin pod. It uses the plugin's image,
+// settings and directories, but mounts the directories read-only. It has to see all processes, so it is privileged,
+// which turns off the runtime's AppArmor and SELinux profiles. If no one removes the pod, it ends by itself, and is
 // deleted together with the plugin's pod.
 func pullPod(plugin *corev1.Pod, card string, limit time.Duration) *corev1.Pod {
 	of := plugin.Spec.Containers[slices.IndexFunc(plugin.Spec.Containers, isPlugin)]
@@ -286,8 +284,8 @@ func pullPod(plugin *corev1.Pod, card string, limit time.Duration) *corev1.Pod {
 	}
 }
 
-// unlessCreated returns t, but if t would make the kubelet create the directory, it returns a type that requires the
-// directory to exist.
+// unlessCreated returns t, unless t would make the kubelet create the directory. It then returns a type that requires
+// the directory to exist.
 func unlessCreated(t *corev1.HostPathType) *corev1.HostPathType {
 	if directory := corev1.HostPathDirectory; t != nil && *t == corev1.HostPathDirectoryOrCreate {
 		return &directory

@@ -1,5 +1,5 @@
-// Package fleet finds the pods of the device plugin and the DRA driver in a cluster, and runs
-// accelerator-device-plugin's commands in them. It goes through the API server, and uses the user's permissions.
+// Package fleet finds a cluster's device plugin and DRA driver pods, and runs accelerator-device-plugin's commands in
+// them. It goes through the API server with the user's permissions.
 //
 //	f, err := fleet.New(config, "", "")
 //	targets, err := f.Targets(ctx)            // one for each release on each node
@@ -7,15 +7,15 @@
 //
 // # Which pods
 //
-// [Selector] finds the pods installed by the charts, the manifests and the operator, for both APIs. If a node has two
-// pods of the same release, as during an upgrade, only one of them is queried. If it has pods of two releases, both
-// releases are queried. A driver that only finishes the claims of an earlier installation (dra.finishClaims) doesn't
-// have any devices, and isn't queried.
+// [Selector] finds the pods that were installed by the charts, the manifests and the operator, for both APIs. If a node
+// has two pods of the same release, as it does during an upgrade, only one of them is queried. If it has pods of two
+// releases, both releases are queried. A driver that only finishes an earlier installation's claims (dra.finishClaims)
+// doesn't have any devices, so it isn't queried.
 //
 // # What a node can do
 //
-// Nodes' answers aren't trusted. There are limits to their size and to the time they take, and [Parse] escapes anything
-// that could control a terminal. If a node fails, its answer is an error, and the other nodes aren't affected.
+// Nodes' answers aren't trusted. Their size and the time they take are limited, and [Parse] escapes anything that could
+// control a terminal. If a node fails, its answer is an error, and the other nodes aren't affected.
 //
 // # What may block
 //

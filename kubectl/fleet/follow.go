@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	relistPace = 2 * time.Second  // minimum time between two listings of the pods
-	retryMost  = 30 * time.Second // maximum time before a failed node is queried again
-	retryFinal = 5 * time.Minute  // time before a node is queried again after an error that only a new pod or the administrator can fix
+	relistPace = 2 * time.Second  // minimum time between listings of the pods
+	retryMost  = 30 * time.Second // maximum time until a failed node is queried again
+	retryFinal = 5 * time.Minute  // the same after an error that only a new pod or the administrator can fix
 )
 
-// Change is a change in a fleet.
+// Change is a change to a fleet.
 type Change struct {
-	Key    string // identifies a release on a node; if "", Err is the reason why the pods aren't known, or nil if they are
+	Key    string // identifies a release on a node. If "", Err says why the pods aren't known, or is nil if they are.
 	Answer        // the newest answer or error
 	Gone   bool   // the node no longer has a pod of this release
 }
 
-// Follow reports the answer of each release on the given nodes, and every change to an answer, until ctx is done. If
-// nodes is empty, it follows all nodes. It returns an error only if the pods can't be listed at the beginning. Several
-// goroutines call report concurrently.
+// Follow reports each release's answer on the given nodes, or on all nodes if none are given, and then every change to
+// an answer, until ctx is done. It returns an error only if it can't list the pods at the start. Several goroutines
+// call report concurrently.
 //
-// A command in each pod waits for changes. As long as there are none, this costs the node next to nothing, and the API
+// A command in each pod waits for changes. While there aren't any, this costs the node next to nothing, and the API
 // server an idle connection.
 func (f *Fleet) Follow(ctx context.Context, nodes []string, report func(Change)) error {
 	targets, err := f.Targets(ctx, nodes...)
@@ -103,7 +103,7 @@ type follower struct {
 	report  func(Change)
 }
 
-// stop ends the follower, which doesn't report anything after that.
+// stop ends the follower, which then doesn't report anything else.
 func (o *follower) stop() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -119,7 +119,7 @@ func (o *follower) answer(state State, err error) {
 	}
 }
 
-// follow reports a pod's changes until ctx is done. Each command occupies a slot until its first answer. If a command
+// follow reports a pod's changes until ctx is done. Each command takes up a slot until its first answer. If a command
 // fails, follow signals failed, unless the pod's commands have already failed many times.
 func (f *Fleet) follow(ctx context.Context, o *follower, slots, failed chan struct{}) {
 	if o.Problem != nil {
@@ -168,14 +168,14 @@ func (f *Fleet) follow(ctx context.Context, o *follower, slots, failed chan stru
 
 // attempts records how a follower's previous commands ended.
 type attempts struct {
-	answered bool // a command has answered at least once
+	answered bool // whether a command has ever answered
 	failures int  // since a command last answered and ran for at least retryMost
 }
 
-// failed counts a failed command. It returns the time until the next command, and whether to report the error. The
-// first failure after an answer isn't reported, because the pod may simply have restarted. The time grows even if the
-// pod answers every time, because a command that has lost its connection keeps running in the pod until its time is
-// over, and there must not be many of them.
+// failed counts a failed command. It returns the time until the next one, and whether to report the error. The first
+// failure after an answer isn't reported, because the pod may simply have restarted. The time grows even if the pod
+// answers every time: a command that has lost its connection keeps running in the pod until its time is up, and there
+// mustn't be many of them.
 func (a *attempts) failed(err error, answered bool, lived, first time.Duration) (wait time.Duration, report bool) {
 	a.answered = a.answered || answered
 	if answered && lived >= retryMost {
@@ -193,8 +193,8 @@ var (
 	errOver  = errors.New("the time of the command is over")
 )
 
-// stream runs `watch -o state` in a pod, and calls line with each line of the output. It returns when the command ends,
-// ctx is done or line returns an error.
+// stream runs `watch -o state` in a pod, and calls line with each line of output. It returns when the command ends, ctx
+// is done or line returns an error.
 func (f *Fleet) stream(ctx context.Context, t Target, line func([]byte) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -206,9 +206,9 @@ func (f *Fleet) stream(ctx context.Context, t Target, line func([]byte) error) e
 			cancel(err)
 		}
 	}, full: func() { cancel(errTooLarge) }}
-	// A command in a pod continues when its client is gone, so it must end by itself. The time is random, so that 1000
-	// commands don't all end at the same time. There is also a timer here, because the end of the command is never
-	// reported if the node has died.
+	// A command keeps running in its pod when the client is gone, so it has to end by itself. The time is random, so
+	// that 1000 commands don't all end at once. We need a timer here too, because if the node has died, we never hear
+	// that the command has ended.
 	during := f.lasting + rand.N(f.lasting/2)
 	over := time.AfterFunc(during+f.Limit, func() { cancel(errOver) })
 	defer over.Stop()
@@ -223,9 +223,9 @@ func (f *Fleet) stream(ctx context.Context, t Target, line func([]byte) error) e
 	return err
 }
 
-// lines is a writer that calls a function with each line.
+// lines is a writer that passes each line to a function.
 type lines struct {
-	kept bytes.Buffer // the beginning of an incomplete line
+	kept bytes.Buffer // the start of an incomplete line
 	most int
 	line func([]byte)
 	full func() // called when a line is longer than most bytes
@@ -246,7 +246,7 @@ func (l *lines) Write(p []byte) (int, error) {
 		}
 		l.kept.Write(p[:i])
 		l.line(l.kept.Bytes())
-		l.kept = bytes.Buffer{} // free the memory until the next line
+		l.kept = bytes.Buffer{} // frees the memory until the next line
 		p = p[i+1:]
 	}
 }

@@ -16,8 +16,8 @@ type Log struct {
 	Previous       bool // whether the log is from before the container's last restart
 }
 
-// Logs returns the logs of the plugin's pods on a node, starting with the oldest pod. For each pod that still exists,
-// these are the container's current log and the log from before its last restart, if any.
+// Logs returns the logs of the plugin's pods on a node, oldest pod first. For each pod that still exists, they are the
+// log from before the container's last restart, if any, and the current log.
 func (f *Fleet) Logs(ctx context.Context, node string) ([]Log, error) {
 	pods, err := f.list(ctx, []string{node})
 	if err != nil {
@@ -47,7 +47,7 @@ func LogsOf(pods ...corev1.Pod) (logs []Log) {
 // Open opens a log.
 func (f *Fleet) Open(ctx context.Context, l Log) (io.ReadCloser, error) { return f.open(ctx, l, nil) }
 
-// Tail opens the last lines of a log.
+// Tail opens a log's last lines.
 func (f *Fleet) Tail(ctx context.Context, l Log, lines int64) (io.ReadCloser, error) {
 	return f.open(ctx, l, &lines)
 }

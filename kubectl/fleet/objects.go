@@ -14,8 +14,8 @@ func (f *Fleet) Pods(ctx context.Context, node string) ([]corev1.Pod, error) {
 	return f.list(ctx, []string{node})
 }
 
-// Object returns the JSON that the API server serves at a path, such as /api/v1/nodes/worker-3. For a list, the
-// parameters may contain selectors.
+// Object returns the JSON that the API server serves at a path, such as /api/v1/nodes/worker-3. For lists, parameters
+// can contain selectors.
 func (f *Fleet) Object(ctx context.Context, path string, parameters map[string]string) ([]byte, error) {
 	request := f.client.RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json")
 	for name, value := range parameters {
@@ -28,7 +28,7 @@ func (f *Fleet) Object(ctx context.Context, path string, parameters map[string]s
 	return result.Raw()
 }
 
-// TargetOf returns the pod as a target. ok is false if the pod has ended, or doesn't manage any devices.
+// TargetOf returns the pod as a target. ok is false if the pod has ended or doesn't manage any devices.
 func TargetOf(p *corev1.Pod) (t Target, ok bool) {
 	targets := choose([]corev1.Pod{*p})
 	if len(targets) == 0 {

@@ -17,16 +17,16 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 )
 
-// Limits for a command's output, in bytes. The state of a node with 10000 devices takes 5 MB.
+// Limits on a command's output, in bytes. The state of a node with 10000 devices takes up 5 MB.
 const (
 	maxOutput = 8 << 20
 	maxStderr = 4 << 10
 )
 
-// Failed is the error for a command that was run but failed.
+// Failed is the error for a command that ran and failed.
 type Failed struct {
 	Code   int    // exit code
-	Stderr string // at most the first 4 KiB of stderr
+	Stderr string // the first 4 KiB of stderr
 }
 
 func (f *Failed) Error() string {
@@ -34,8 +34,8 @@ func (f *Failed) Error() string {
 	return cmp.Or(strings.TrimPrefix(text, "accelerator-device-plugin: "), fmt.Sprintf("exit code %d without a message", f.Code))
 }
 
-// Run runs accelerator-device-plugin with the given arguments in a pod until the command ends or ctx is done, and
-// returns its output. If the command fails, the error is a *[Failed].
+// Run runs accelerator-device-plugin with the given arguments in a pod, and returns its output when the command ends or
+// ctx is done. If the command fails, the error is a *[Failed].
 func (f *Fleet) Run(ctx context.Context, t Target, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -47,7 +47,7 @@ func (f *Fleet) Run(ctx context.Context, t Target, args ...string) ([]byte, erro
 	return stdout.kept.Bytes(), err
 }
 
-// run is like Run, but writes the output to stdout.
+// run is like Run but writes the output to stdout.
 func (f *Fleet) run(ctx context.Context, t Target, stdout io.Writer, args ...string) error {
 	executor, err := f.executor(t, args)
 	if err != nil {
@@ -65,7 +65,7 @@ func (f *Fleet) run(ctx context.Context, t Target, stdout io.Writer, args ...str
 }
 
 // executor returns an executor for a command in a pod. Like kubectl, it uses a websocket, and falls back to SPDY if a
-// proxy or the API server doesn't support websockets.
+// proxy or the API server doesn't support that.
 func (f *Fleet) executor(t Target, args []string) (remotecommand.Executor, error) {
 	url := f.client.RESTClient().Post().Resource("pods").Namespace(t.Namespace).Name(t.Pod).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{
@@ -86,7 +86,8 @@ func (f *Fleet) executor(t Target, args []string) (remotecommand.Executor, error
 
 var errTooLarge = fmt.Errorf("its answer has more than %d MiB, and is not that of the plugin", maxOutput>>20)
 
-// frugal is a writer for which io.Copy uses a small buffer, because the buffer exists for as long as a command runs.
+// frugal makes io.Copy use a small buffer when it writes to the writer, because the buffer lives as long as the
+// command.
 type frugal struct{ io.Writer }
 
 func (f frugal) ReadFrom(r io.Reader) (int64, error) {
@@ -110,19 +111,19 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.kept.Write(p)
 }
 
-// ErrRefused is wrapped by errors that occur because the user lacks a permission, or because a policy rejected the
-// request. The error's text contains the verb, the resource and the namespace, or the policy's message.
+// ErrRefused is wrapped by errors that mean that the user lacks a permission or that a policy rejected the request. The
+// error's text contains the verb, the resource and the namespace, or the policy's message.
 var ErrRefused = errors.New("you lack a right")
 
-// refusers lists who else can reject a request, and how to tell from the API server's message.
+// refusers lists what else can reject a request, and how to recognize it in the API server's message.
 var refusers = []struct{ says, who string }{
 	{"violates PodSecurity ", "Pod Security admission, by the labels of the namespace"},
 	{" quota: ", "a quota of the namespace"}, // exceeded quota, failed quota
 	{"admission webhook ", "a policy"},
 }
 
-// refusal returns an error that wraps ErrRefused if the API server has rejected the request, and err otherwise. It
-// examines the text, because for exec the API server's response is only a text.
+// refusal returns an error that wraps ErrRefused if the API server has rejected the request. Otherwise, it returns err.
+// It goes by the text, because that is all the API server returns for exec.
 func refusal(err error) error {
 	if err == nil {
 		return nil

@@ -11,12 +11,12 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// State is a daemon's answer: the output of `devices -o state`. Its texts are safe to show on a terminal.
+// State is a daemon's answer: the output of `devices -o state`. Its texts are safe to print on a terminal.
 type State struct {
 	Version string // the daemon's version
 	API     string // devicePlugin or dra
 
-	// Problems lists the reasons why the answer is incomplete.
+	// Problems lists reasons why the answer is incomplete.
 	Problems []string
 	Devices  []map[string]any // rows as in `devices -o json`
 	Cards    []map[string]any // the cards' history: [b-com.com/accelerator-device-plugin/daemon/ledger.History]
@@ -71,7 +71,7 @@ func Parse(text []byte) (State, error) {
 	return s, nil
 }
 
-// objects returns the objects in the list all[key]. Each of them must have non-empty texts under the keys in texts.
+// objects returns the objects in the list all[key]. Each of them must have non-empty texts for the keys in texts.
 func objects(all map[string]any, key string, texts ...string) ([]map[string]any, error) {
 	list, ok := all[key].([]any)
 	if !ok && all[key] != nil {
@@ -115,7 +115,7 @@ func escaped(v any) any {
 	return v
 }
 
-// Printable escapes anything in a text that could control a terminal, and cuts the text if it is long.
+// Printable escapes anything in a text that could control a terminal, and cuts off the end of long texts.
 func Printable(text string) string {
 	if len(text) > maxText {
 		text = strings.ToValidUTF8(text[:maxText], "") + "…"

@@ -10,11 +10,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// driver is the name of the DRA driver.
+// driver is the DRA driver's name.
 const driver = "accelerator.b-com.com"
 
-// TaintRules returns the cluster's DeviceTaintRules, which keep pods away from devices. If the API server doesn't know
-// this kind, TaintRules returns nil.
+// TaintRules returns the cluster's DeviceTaintRules, which keep pods away from devices. It returns nil if the API
+// server doesn't know this kind.
 func (f *Fleet) TaintRules(ctx context.Context) ([]resourceapi.DeviceTaintRule, error) {
 	for _, version := range []string{"v1", "v1beta2"} { // same fields; Kubernetes 1.36 serves only v1beta2
 		text, err := f.Object(ctx, "/apis/resource.k8s.io/"+version+"/devicetaintrules", nil)
@@ -33,7 +33,7 @@ func (f *Fleet) TaintRules(ctx context.Context) ([]resourceapi.DeviceTaintRule, 
 	return nil, nil
 }
 
-// Tainted reports whether a rule taints the device with this ID on a node, so that new pods don't get the device.
+// Tainted reports whether a rule taints the device with the given ID on a node, so that new pods don't get it.
 func Tainted(rule *resourceapi.DeviceTaintRule, node, id string) bool {
 	if strings.Count(id, ":") == 1 {
 		id = "0000:" + id

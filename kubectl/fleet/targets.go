@@ -18,28 +18,28 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Selector selects the pods of the device plugin and the DRA driver by the labels that the charts set.
+// Selector selects the device plugin's and the DRA driver's pods by the labels that the charts set.
 const Selector = "app.kubernetes.io/name in (accelerator-device-plugin,accelerator-device-plugin-dra)"
 
-// container is the name of the container in each of these pods.
+// container is the name of these pods' container.
 const container = "accelerator-device-plugin"
 
 // Fleet queries a cluster's pods. Create it with [New], and set the exported fields before its first use.
 type Fleet struct {
 	Limit    time.Duration         // how long to wait for a node
-	History  bool                  // keep the cards' history, which takes most of the memory, in the answers
+	History  bool                  // whether the answers keep the cards' history, which takes up most of the memory
 	Progress func(done, total int) // called after each answer, but never concurrently; may be nil
 
-	pause               time.Duration // time before a failed pod is queried again
-	relist              time.Duration // time between two listings of the pods, if no command fails
-	lasting             time.Duration // minimum time that a command follows a pod; up to half of it is added at random
+	pause               time.Duration // time until a failed pod is queried again
+	relist              time.Duration // time between listings of the pods, if no command fails
+	lasting             time.Duration // how long a command follows a pod at least; up to half of it is added at random
 	config              *rest.Config
 	client              corev1client.CoreV1Interface
 	namespace, selector string
 }
 
-// New returns a Fleet of the pods in a namespace that match a label selector. If namespace is "", pods may be in any
-// namespace. If selector is "", it is [Selector].
+// New returns a Fleet of the pods in a namespace that match a label selector. If namespace is "", it covers all
+// namespaces. If selector is "", it is [Selector].
 func New(config *rest.Config, namespace, selector string) (*Fleet, error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1 // no limit, because a command sends only a few requests
@@ -57,9 +57,9 @@ type Target struct {
 	Node      string
 	Namespace string
 	Pod       string // "" if the release has no pod on the node
-	Problem   error  // reason why the pod can't be queried; nil if it can
+	Problem   error  // why the pod can't be queried; nil if it can
 
-	release string // name of the DaemonSet
+	release string // the DaemonSet's name
 	ready   bool
 }
 
@@ -73,8 +73,8 @@ func (t Target) String() string {
 
 var errNoPod = errors.New("found no pod of the plugin on this node")
 
-// Targets returns the pods on the given nodes, or on all nodes if none are given, sorted by node. For a given node
-// without a pod, it returns a Target with a Problem. If no nodes are given and there are no pods, it returns an error.
+// Targets returns the pods on the given nodes, or on all nodes if none are given, sorted by node. A given node without
+// a pod gets a Target with a Problem. If no nodes are given and there are no pods, Targets returns an error.
 func (f *Fleet) Targets(ctx context.Context, nodes ...string) ([]Target, error) {
 	pods, err := f.list(ctx, nodes)
 	if err != nil {
@@ -99,7 +99,7 @@ func (f *Fleet) Targets(ctx context.Context, nodes ...string) ([]Target, error) 
 	return targets, nil
 }
 
-// list returns the pods on these nodes, or on all nodes if nodes is empty.
+// list returns the pods on the given nodes, or on all nodes if none are given.
 func (f *Fleet) list(ctx context.Context, nodes []string) ([]corev1.Pod, error) {
 	options := metav1.ListOptions{LabelSelector: f.selector}
 	if len(nodes) == 1 {
@@ -114,7 +114,7 @@ func (f *Fleet) list(ctx context.Context, nodes []string) ([]corev1.Pod, error) 
 	}), nil
 }
 
-// choose returns a pod for each release on each node. It prefers pods that are ready, and then newer pods.
+// choose returns a pod per release and node. It prefers pods that are ready, and then newer ones.
 func choose(pods []corev1.Pod) []Target {
 	chosen := make(map[[2]string]*corev1.Pod)
 	for i := range pods {
@@ -151,7 +151,7 @@ func target(p *corev1.Pod) Target {
 	return t
 }
 
-// releaseOf returns the namespace and UID of a pod's DaemonSet. The namespace is included because a pod in another
+// releaseOf returns the namespace and UID of a pod's DaemonSet. It includes the namespace because a pod in another
 // namespace can pretend to belong to the DaemonSet.
 func releaseOf(p *corev1.Pod) string {
 	if owner := metav1.GetControllerOf(p); owner != nil {
@@ -160,7 +160,7 @@ func releaseOf(p *corev1.Pod) string {
 	return string(p.UID)
 }
 
-// onlyFinishes reports whether a pod only finishes the claims of an earlier DRA driver.
+// onlyFinishes reports whether all that a pod does is finish the claims of an earlier DRA driver.
 func onlyFinishes(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool {
 		return slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "ACCELERATOR_FINISH_CLAIMS" && e.Value == "true" })
@@ -171,7 +171,7 @@ func isReady(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
 }
 
-// better reports whether pod a should be queried rather than pod b.
+// better reports whether to query pod a rather than pod b.
 func better(a, b *corev1.Pod) bool {
 	rank := func(p *corev1.Pod) int {
 		n := 0

@@ -10,10 +10,10 @@ import (
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 )
 
-// maxUser is the maximum number of characters that the plugin accepts in a user's name.
+// maxUser is the maximum length of a user name that the plugin accepts, in characters.
 const maxUser = 64
 
-// User returns the user's name as the API server knows it, in a form that the plugin accepts. If the name is too long,
+// User returns the user's name according to the API server, in a form that the plugin accepts. If the name is too long,
 // User cuts out the middle.
 func (f *Fleet) User(ctx context.Context) (string, error) {
 	client, err := authenticationclient.NewForConfig(f.config)

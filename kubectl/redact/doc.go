@@ -1,5 +1,5 @@
-// Package redact removes anything from a support bundle that must not be passed on: secrets, texts that people have
-// written, and the names of pods, namespaces and containers.
+// Package redact removes everything from a support bundle that must not be passed on: secrets, texts written by people,
+// and the names of pods, namespaces and containers.
 //
 //	r := redact.New("worker-3")
 //	text, err := r.JSON(redact.State, out) // what the plugin printed
@@ -7,7 +7,7 @@
 //
 // The package doesn't search for secrets. Instead, a [Shape] lists the keys that are kept, and the form that each value
 // must have, such as a number, one of several words, or a PCI address. Keys that aren't in the shape are left out, and
-// a text that has a different form is replaced with [Removed]. A name has the same alias, such as pod-1, throughout the
+// text with a different form is replaced with [Removed]. A name has the same alias, such as pod-1, throughout the
 // bundle, so the bundle still shows which device belongs to which pod. An error's text is reduced to phrases from a
 // fixed list, such as "connection refused".
 //

@@ -15,10 +15,10 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// Removed replaces a text that is left out of the bundle.
+// Removed replaces text that is left out of the bundle.
 const Removed = "(removed)"
 
-// Redactor redacts the parts of one bundle.
+// Redactor redacts the parts of a bundle.
 type Redactor struct {
 	node    string
 	aliases map[string]string // aliases by kind and name
@@ -30,7 +30,7 @@ func New(node string) *Redactor {
 	return &Redactor{node: node, aliases: map[string]string{}, counts: map[string]int{}}
 }
 
-// Alias returns a name's alias, KIND-N.
+// Alias returns a name's alias, which has the form KIND-N.
 func (r *Redactor) Alias(kind, name string) string {
 	key := kind + " " + name
 	if r.aliases[key] == "" {
@@ -40,10 +40,10 @@ func (r *Redactor) Alias(kind, name string) string {
 	return r.aliases[key]
 }
 
-// Shape returns the part of a JSON value that is kept. ok is false if nothing is kept.
+// Shape returns the part of a JSON value to keep. ok is false if nothing is kept.
 type Shape func(r *Redactor, v any) (kept any, ok bool)
 
-// JSON returns the part of a JSON text that is kept. Its errors don't quote the text.
+// JSON returns the part of a JSON text to keep. Its errors don't quote the text.
 func (r *Redactor) JSON(shape Shape, text []byte) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -58,7 +58,7 @@ func (r *Redactor) JSON(shape Shape, text []byte) ([]byte, error) {
 
 var errNotJSON = errors.New("its text cannot be parsed, so it could not be redacted")
 
-// anyOf keeps what the first matching shape keeps. A shape doesn't match if it just keeps [Removed].
+// anyOf keeps what the first matching shape keeps. A shape that keeps only [Removed] doesn't match.
 func anyOf(shapes ...Shape) Shape {
 	return func(r *Redactor, v any) (any, bool) {
 		var last any
@@ -74,7 +74,7 @@ func anyOf(shapes ...Shape) Shape {
 	}
 }
 
-// object keeps only these keys, each with its shape.
+// object keeps only the given keys, each according to its shape.
 func object(keys map[string]Shape) Shape {
 	return func(r *Redactor, v any) (any, bool) {
 		from, ok := v.(map[string]any)
@@ -93,7 +93,8 @@ func object(keys map[string]Shape) Shape {
 	}
 }
 
-// mapping keeps the entries of an object whose keys have the shape key, and what the shape value keeps of their values.
+// mapping keeps an object's entries whose keys match the shape key. Of their values, it keeps what the shape value
+// does.
 func mapping(key, value Shape) Shape {
 	return func(r *Redactor, v any) (any, bool) {
 		from, ok := v.(map[string]any)
@@ -112,7 +113,7 @@ func mapping(key, value Shape) Shape {
 	}
 }
 
-// list keeps a list whose elements have this shape.
+// list keeps a list, and of its elements what the shape keeps.
 func list(of Shape) Shape {
 	return func(r *Redactor, v any) (any, bool) {
 		from, ok := v.([]any)
@@ -129,7 +130,7 @@ func list(of Shape) Shape {
 	}
 }
 
-// text keeps empty texts and texts that pattern matches completely.
+// text keeps a text if it is empty or pattern matches all of it.
 func text(pattern string) Shape {
 	re := regexp.MustCompile(`^(?:` + pattern + `)$`)
 	return func(_ *Redactor, v any) (any, bool) {
@@ -141,7 +142,7 @@ func text(pattern string) Shape {
 	}
 }
 
-// words keeps empty texts and these texts.
+// words keeps a text if it is empty or one of the given words.
 func words(all ...string) Shape {
 	return func(_ *Redactor, v any) (any, bool) {
 		s, ok := v.(string)
@@ -168,7 +169,7 @@ func number(_ *Redactor, v any) (any, bool) {
 	return v, ok && len(n) < 30 || v == nil
 }
 
-// yamlText applies a shape to the value in a YAML text.
+// yamlText applies a shape to the value that a YAML text represents.
 func yamlText(shape Shape) Shape {
 	return func(r *Redactor, v any) (any, bool) {
 		text, ok := v.(string)
@@ -188,7 +189,7 @@ func boolean(_ *Redactor, v any) (any, bool) {
 	return v, ok || v == nil
 }
 
-// Phrases reduces an error's text to the phrases that say what is wrong, and replaces the rest with [Removed].
+// Phrases reduces an error's text to the phrases that say what went wrong, and replaces the rest with [Removed].
 func Phrases(text string) string {
 	var found []string
 	for _, p := range phrases {
@@ -212,8 +213,8 @@ func phrasesOf(_ *Redactor, v any) (any, bool) {
 	return s, ok
 }
 
-// Log returns the part of a daemon's log that is kept: log lines, as far as their shape allows, and the code positions
-// in the report of a crash.
+// Log returns the part of a daemon's log to keep: what their shape keeps of the log lines, and the code positions in a
+// crash report.
 func (r *Redactor) Log(log []byte) []byte {
 	var out bytes.Buffer
 	lost := 0
@@ -250,7 +251,7 @@ func eventNames() (names []string) {
 	return names
 }
 
-// line returns the part of a log line that is kept.
+// line returns the part of a log line to keep.
 func (r *Redactor) line(text []byte) (kept []byte, ok bool) {
 	if crash.Match(text) {
 		return text, true

@@ -17,7 +17,7 @@ const (
 )
 
 var (
-	id      = text(pciForm + `(-p[0-9])?|[0-9]{1,5}`) // of a device; in mode pool it is a number
+	id      = text(pciForm + `(-p[0-9])?|[0-9]{1,5}`) // of a device; in pool mode, it is a number
 	ids     = list(anyOf(id, text(`and [0-9]{1,9} more`)))
 	pci     = text(pciForm)
 	pciIDs  = text(`[0-9a-f]{4}(:[0-9a-f]{4})?`)
@@ -34,14 +34,13 @@ var (
 	names   = strings.Join(docs.Names(), "|")
 	reason  = text(`((` + names + `)=)?(` + names + `)(=[A-Za-z0-9_.:/-]{1,60})?`)
 	holders = list(anyOf(text(`and [0-9]{1,9} more`), alias("container")))
-	free    = words() // a text that someone has written, which is removed
+	free    = words() // text that someone wrote, which is removed
 	chip    = text(`|[a-z0-9]{1,20}bmc_hwmon(-[0-9]{1,2})?|dfl_fme_(thermal|power)(-[0-9]{1,2})?|(thermal|power)_mgmt(-[0-9]{1,2})?|hwmon(-[0-9]{1,2})?|` + vbnvForm)
-	label   = text(`die|hottest|board|(temp|in|curr|power)[0-9]{1,4}|temperature|consumed|[A-Za-z0-9][A-Za-z0-9 .,#&()/_-]{0,50} (Temperature|Voltage|Current|Power)( ?#[0-9]{1,2}| \[Remote\])?`) // of a sensor
+	label   = text(`die|hottest|board|(temp|in|curr|power)[0-9]{1,4}|temperature|consumed|[A-Za-z0-9][A-Za-z0-9 .,#&()/_-]{0,50} (Temperature|Voltage|Current|Power)( ?#[0-9]{1,2}| \[Remote\])?`) // a sensor's
 	seconds = text(`([0-9]{1,9}(\.[0-9]{1,9})?(ns|us|µs|ms|s|m|h)){1,6}`)
 )
 
-// offered keeps resource names that the program has chosen, and replaces names that an administrator has chosen with
-// aliases.
+// offered keeps resource names that the program chose, and replaces names that an administrator chose with aliases.
 func offered(r *Redactor, v any) (any, bool) {
 	if name, _ := v.(string); chosen.MatchString(name) {
 		return name, true
@@ -91,7 +90,7 @@ var State = object(map[string]Shape{
 	})),
 })
 
-// settings contains the keys of the settings files, except keys whose values can have any form, such as paths.
+// settings contains the keys of the settings files, except for keys whose values can have any form, such as paths.
 var settings = func() map[string]Shape {
 	all := map[string]Shape{
 		"families": anyOf(list(family), text(`((dfl|opae|vfio|xrt|aws)(, ?)?){1,5}`)), "mode": mode, "allocationPolicy": words("packed", "spread"),
@@ -117,8 +116,8 @@ var (
 	numbers  = []string{"accelNbunits", "resyncInterval", "healthInterval", "recoveryHold", "tombstoneGrace", "reprogramTimeout", "flapLimit", "flapWindow", "sensorInterval"}
 )
 
-// Settings is the shape of a settings file. Of the entries for individual nodes, it keeps only the one for the bundle's
-// node.
+// Settings is the shape of a settings file. It keeps only the bundle's node's entry from the entries for individual
+// nodes.
 func Settings(r *Redactor, v any) (any, bool) {
 	all := map[string]Shape{"nodes": mapping(func(r *Redactor, name any) (any, bool) {
 		if name == r.node {
@@ -135,8 +134,8 @@ func Settings(r *Redactor, v any) (any, bool) {
 // ConfigMap is the shape of a ConfigMap that contains settings files.
 var ConfigMap = object(map[string]Shape{"data": object(map[string]Shape{"config.yaml": yamlText(Settings), "overrides.yaml": yamlText(Settings)})})
 
-// logLine is the shape of a log line (docs/log-events.md). It leaves out the message, because the event already says
-// the same.
+// logLine is the shape of a log line (docs/log-events.md). It leaves out the message, because the event says the same
+// thing.
 var logLine = func() Shape {
 	all := map[string]Shape{
 		"time": when, "level": words("debug", "info", "warn", "error"), "event": event,
@@ -193,8 +192,8 @@ var Pod = object(map[string]Shape{
 	}),
 })
 
-// Node is the shape of a node: what the kubelet reports about it. A resource that has an alias from a part that was
-// redacted earlier keeps the alias. Other resources with names chosen by an administrator are left out.
+// Node is the shape of a node: what the kubelet reports about it. Resources keep the aliases that they got in parts
+// redacted earlier. Other resources whose names an administrator chose are left out.
 var Node = func() Shape {
 	known := func(r *Redactor, v any) (any, bool) {
 		name, _ := v.(string)
@@ -225,7 +224,7 @@ var Node = func() Shape {
 
 // Slices is the shape of a list of a node's ResourceSlices.
 var Slices = func() Shape {
-	device := map[string]Shape{ // without the attributes, which are also in the daemon's state
+	device := map[string]Shape{ // the attributes are also in the daemon's state
 		"name": text(`pci-[0-9a-f]{4,8}-[0-9a-f]{2}-[0-9a-f]{2}-[0-7](-p[0-9])?`),
 		"taints": list(object(map[string]Shape{
 			"key": words(driver + "/unhealthy"), "effect": words("NoSchedule", "NoExecute", "None"), "timeAdded": when,
@@ -241,7 +240,7 @@ var Slices = func() Shape {
 	}))})
 }()
 
-// phrases lists the phrases that are kept in error texts.
+// phrases lists the phrases that error texts keep.
 var phrases = []string{
 	"address already in use", "bad file descriptor", "broken pipe", "cannot allocate memory", "connection refused", "connection reset by peer", "context canceled",
 	"deadline exceeded", "device or resource busy", "file exists", "free", "input/output error", "invalid argument", "i/o timeout", "is a directory", "is not a directory",

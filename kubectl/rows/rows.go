@@ -14,12 +14,12 @@ import (
 )
 
 // Row is a device or a card on a node. It has the keys that the node sent, plus node, namespace, pod, version and api.
-// A node that didn't answer has a single row with the key error.
+// A node that didn't answer has a single row, with the key error.
 type Row = map[string]any
 
-// Devices returns the devices in all answers, and cordoned slots that are empty, whose health is "absent". If unhealthy
-// is true, it returns only devices that aren't healthy or that a rule taints. A tainted device has the key taintRules,
-// which contains the names of the rules.
+// Devices returns the devices in all answers, and empty slots that are cordoned, whose health is "absent". If unhealthy
+// is true, it returns only devices that aren't healthy or that a rule taints. The names of the rules that taint a
+// device are in its taintRules key.
 func Devices(answers []fleet.Answer, rules []resourceapi.DeviceTaintRule, unhealthy bool) []Row {
 	var all []Row
 	for _, a := range answers {
@@ -42,18 +42,18 @@ func Devices(answers []fleet.Answer, rules []resourceapi.DeviceTaintRule, unheal
 	return all
 }
 
-// isEmpty reports whether the slot of a cordoned card or port is empty: none of the node's devices is subject to the
-// cordon.
+// isEmpty reports whether the slot of a cordoned card or port is empty, meaning that the cordon doesn't apply to any of
+// the node's devices.
 func isEmpty(answers []fleet.Answer, node, cordoned string) bool {
 	return !slices.ContainsFunc(answers, func(a fleet.Answer) bool {
 		return a.Node == node && slices.ContainsFunc(a.State.Devices, func(d Row) bool {
-			c, _ := d["cordon"].(map[string]any) // in an IOMMU group, the cordon may be for another function
+			c, _ := d["cordon"].(map[string]any) // in an IOMMU group, the cordon may be another function's
 			return d["id"] == cordoned || text(d["id"])+"-p0" == cordoned || strings.HasPrefix(text(d["id"]), cordoned+"-p") || c != nil && c["device"] == cordoned
 		})
 	})
 }
 
-// taints adds the names of the rules that taint a device to its row.
+// taints adds the names of the rules that taint a device to the device's row.
 func taints(r Row, rules []resourceapi.DeviceTaintRule) {
 	delete(r, "taintRules")
 	var names []any
@@ -67,14 +67,14 @@ func taints(r Row, rules []resourceapi.DeviceTaintRule) {
 	}
 }
 
-// Flaps returns the cards whose health has changed since the given time, and cards that were removed since then or at
-// an unknown time. The cards with the most failures come first. In addition to the ledger's keys, each row contains:
+// Flaps returns the cards whose health has changed since the given time, and the cards that were removed since then or
+// at an unknown time. The cards with the most failures come first. Besides the ledger's keys, each row contains:
 //
 //   - failuresSince: the number of failures (changes to unhealthy) since then
-//   - moreFailures: true if there may have been more failures, because the ledger keeps only the newest changes
+//   - moreFailures: true if there may have been more failures, because the ledger keeps only the latest changes
 //   - changes, more: the same for health changes of any kind
-//   - last: the time of the newest change or removal
-//   - reasons: the reasons for the changes since then, the most frequent first
+//   - last: the time of the latest change or removal
+//   - reasons: the reasons for the changes since then, most frequent first
 //   - health: the current health of the card's worst device
 func Flaps(answers []fleet.Answer, since time.Time) []Row {
 	var cards, failed []Row
@@ -98,7 +98,7 @@ func Flaps(answers []fleet.Answer, since time.Time) []Row {
 	return append(cards, failed...)
 }
 
-// of returns a row with an object's keys, plus the keys that describe the answer.
+// of returns a row with an object's keys and the keys that describe the answer.
 func of(a fleet.Answer, object map[string]any) Row {
 	r := Row{}
 	maps.Copy(r, object)
@@ -111,8 +111,8 @@ func of(a fleet.Answer, object map[string]any) Row {
 }
 
 // history adds a card's history since the given time to the card's row. Only some changes to a card's ports count as
-// changes to the card, and the node marks those. Nodes with an older version, which don't count failures, don't mark
-// any changes. For such a node, changes at the same time are counted once.
+// changes to the card; the node marks the ones that do. Nodes with an older version, which doesn't count failures,
+// don't mark any changes. For them, changes at the same time are counted once.
 func history(r Row, since time.Time) {
 	var newest time.Time
 	if at, err := time.Parse(time.RFC3339Nano, text(r["lastRemoved"])); err == nil && !at.Before(since) {
@@ -126,7 +126,7 @@ func history(r Row, since time.Time) {
 		change, _ := v.(map[string]any)
 		at, err := time.Parse(time.RFC3339Nano, text(change["time"]))
 		if err != nil || at.Before(since) {
-			more = more && i > 0 // the newest change comes first, so all others are older
+			more = more && i > 0 // the latest change comes first, so all others are older
 			continue
 		}
 		if at.After(newest) {
@@ -182,8 +182,8 @@ func number(v any) int64 {
 	return n
 }
 
-// Notes returns notes for the user about the answers: which nodes sent incomplete answers, have several releases, or
-// run a version older than mine.
+// Notes returns notes to the user about the answers: which nodes sent incomplete answers, have several releases, or run
+// a version older than mine.
 func Notes(answers []fleet.Answer, mine string) []string {
 	nodes := map[string][]string{}
 	pods := map[string][]string{}
@@ -213,7 +213,7 @@ func Notes(answers []fleet.Answer, mine string) []string {
 	return notes
 }
 
-// Silent lists the nodes that didn't answer, as a single string. It returns "" if all of them answered.
+// Silent returns the names of the nodes that didn't answer as a single string, or "" if all of them answered.
 func Silent(answers []fleet.Answer) string {
 	var nodes []string
 	for _, a := range answers {
@@ -224,7 +224,7 @@ func Silent(answers []fleet.Answer) string {
 	return names(nodes)
 }
 
-// names lists the first few names as a single string.
+// names returns the first few names as a single string.
 func names(all []string) string {
 	const most = 5
 	slices.Sort(all)

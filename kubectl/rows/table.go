@@ -17,12 +17,12 @@ type Column struct {
 	Cell  func(Row) string
 }
 
-// key returns a column that shows a key's value.
+// key returns a column that shows the value of a key.
 func key(title, name string) Column {
 	return Column{title, func(r Row) string { return Text(r[name]) }}
 }
 
-// The columns of the tables. The last column of each table may be long.
+// The tables' columns. A table's last column can be long.
 var (
 	DeviceColumns = []Column{key("NODE", "node"), key("ID", "id"), health, {"HOLDER", Holder}, key("RESOURCE", "resource"), reasons}
 	WideDevices   = []Column{
@@ -61,7 +61,7 @@ var (
 	pod = Column{"POD", func(r Row) string { return strings.Trim(Text(r["namespace"])+"/"+Text(r["pod"]), "/") }}
 )
 
-// Holder returns the containers that hold a device, in the format of the daemon's devices command.
+// Holder returns the containers that hold a device, formatted as in the daemon's devices command.
 func Holder(r Row) string {
 	switch {
 	case r["error"] != nil:
@@ -74,7 +74,7 @@ func Holder(r Row) string {
 	return Text(r["holder"])
 }
 
-// Cordon returns who cordoned a device, and why.
+// Cordon returns who cordoned a device and why.
 func Cordon(r Row) string {
 	c, _ := r["cordon"].(map[string]any)
 	if c == nil {
@@ -119,7 +119,7 @@ func Text(v any) string {
 	return fmt.Sprint(v)
 }
 
-// Print prints a table, with terminal colours if colour is true. It doesn't print anything if there are no rows.
+// Print prints a table, in colour if colour is true. If there are no rows, it doesn't print anything.
 func Print(w io.Writer, all []Row, columns []Column, colour bool) error {
 	if len(all) == 0 {
 		return nil

@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	recent = 7 * 24 * time.Hour // how far back health changes are counted
-	linger = 30 * time.Second   // how long nodes are followed after the last page has been closed
+	recent = 7 * 24 * time.Hour // how far back to count health changes
+	linger = 30 * time.Second   // how long nodes are followed after the last page was closed
 	retry  = 5 * time.Second    // how long to wait after an error before following the nodes again
 )
 
-// Board contains each node's latest answer. It is safe for concurrent use. Set Kubectl before its first use.
+// Board holds each node's latest answer. It is safe for concurrent use. Set Kubectl before using it.
 type Board struct {
-	Kubectl [2]string // how the page's commands for kubectl and for kubectl accelerator begin
+	Kubectl [2]string // how the page's commands begin, for kubectl and for kubectl accelerator
 
 	cluster string
 
 	mu      sync.Mutex
 	version int
 	changed chan struct{} // closed when version changes
-	trouble string        // reason why the pods aren't known
+	trouble string        // why the pods aren't known
 	nodes   map[string]*entry
 	viewers int           // number of open pages
 	looked  chan struct{} // closed when viewers changes
@@ -36,13 +36,13 @@ type Board struct {
 
 // entry is a release on a node.
 type entry struct {
-	version int // version of the board in which the entry last changed
+	version int // board version in which the entry last changed
 	gone    bool
 	node    node
 	details json.RawMessage
 }
 
-// node is what the page shows of each node.
+// node is what the page shows about each node.
 type node struct {
 	Key     string   `json:"key"`
 	Node    string   `json:"node"`
@@ -50,7 +50,7 @@ type node struct {
 	Version string   `json:"version"`
 	API     string   `json:"api"`
 	Asked   bool     `json:"asked"` // the node hasn't answered yet
-	Error   string   `json:"error"` // reason why Devices, Version and API are from an earlier answer
+	Error   string   `json:"error"` // why Devices, Version and API are from an earlier answer
 	Notes   []string `json:"notes"`
 	Devices []device `json:"devices"`
 }
@@ -59,7 +59,7 @@ type device struct {
 	ID      string   `json:"id"`
 	Card    string   `json:"card"`
 	Health  string   `json:"health"`
-	Fault   bool     `json:"fault"` // someone must do something about it
+	Fault   bool     `json:"fault"` // someone has to do something about it
 	Reasons []string `json:"reasons"`
 	Holder  string   `json:"holder"`
 	Cordon  string   `json:"cordon"`  // who cordoned it, and why
@@ -72,8 +72,8 @@ func NewBoard(cluster string) *Board {
 	return &Board{Kubectl: [2]string{"kubectl", "kubectl accelerator"}, cluster: fleet.Printable(cluster), changed: make(chan struct{}), looked: make(chan struct{}), nodes: map[string]*entry{}}
 }
 
-// Follow runs follow while a page is open, until ctx is done, and applies the changes that follow reports to the board.
-// If follow fails, Follow runs it again after a while.
+// Follow runs follow while a page is open, and applies the changes that follow reports to the board. If follow fails,
+// Follow runs it again after a while. Follow returns when ctx is done.
 func (b *Board) Follow(ctx context.Context, follow func(context.Context, func(fleet.Change)) error) {
 	for b.await(ctx, true, 0) {
 		following, cancel := context.WithCancel(ctx)
@@ -127,7 +127,7 @@ func (b *Board) look(n int) {
 	b.looked = make(chan struct{})
 }
 
-// forget marks all nodes as gone, but keeps their devices.
+// forget marks all nodes as gone but keeps their devices.
 func (b *Board) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -137,7 +137,7 @@ func (b *Board) forget() {
 	b.touch()
 }
 
-// touch begins a new version of the board. The caller must hold mu.
+// touch starts a new version of the board. The caller must hold mu.
 func (b *Board) touch() {
 	b.version++
 	close(b.changed)
@@ -198,7 +198,7 @@ func summary(c fleet.Change) (node, json.RawMessage) {
 		d.More = changes[d.Card]["more"] == true
 		n.Devices = append(n.Devices, d)
 	}
-	// Sensors aren't followed: their values are from the node's last answer.
+	// Sensors aren't followed: their values are from the node's latest answer.
 	details, err := json.Marshal(map[string]any{"devices": c.State.Devices, "cards": c.State.Cards, "at": time.Now().UTC().Format(time.RFC3339)})
 	if err != nil { // can't happen, because the value was parsed from JSON
 		n.Error = err.Error()
@@ -210,14 +210,14 @@ func summary(c fleet.Change) (node, json.RawMessage) {
 type update struct {
 	Cluster string    `json:"cluster"`
 	Kubectl [2]string `json:"kubectl"`
-	All     bool      `json:"all"` // Nodes contains all nodes, not just those that have changed
+	All     bool      `json:"all"` // whether Nodes contains all nodes, rather than just those that have changed
 	Trouble string    `json:"trouble"`
 	Nodes   []node    `json:"nodes"`
 	Gone    []string  `json:"gone"`
 }
 
-// since returns what has changed since a version, the current version, and a channel that is closed when there is a
-// newer version.
+// since returns what has changed since a version, the current version, and a channel that is closed when a newer
+// version exists.
 func (b *Board) since(version int) (update, int, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -234,7 +234,7 @@ func (b *Board) since(version int) (update, int, <-chan struct{}) {
 	return u, b.version, b.changed
 }
 
-// details returns a node's devices and their history, or nil if they aren't known.
+// details returns a node's devices and their history, or nil if they are unknown.
 func (b *Board) details(key string) json.RawMessage {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -22,13 +22,13 @@ import (
 var files embed.FS
 
 const (
-	pace       = 250 * time.Millisecond // minimum time between two events
+	pace       = 250 * time.Millisecond // minimum time between events
 	alive      = 20 * time.Second       // maximum time without an event
-	readWithin = 10 * time.Second       // how long a client may take to read an event or to send a request
+	readWithin = 10 * time.Second       // how long a client can take to read an event or send a request
 )
 
-// headers are sent with every response. A browser that honours them runs only the page's own scripts and loads only its
-// own files, even if a node managed to send HTML to it.
+// headers are sent with every response. A browser that honours them runs only the page's own scripts and loads only the
+// page's own files, even if a node managed to get HTML into the page.
 var headers = map[string]string{
 	"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
@@ -40,7 +40,7 @@ var headers = map[string]string{
 }
 
 // Serve serves a board's page at http://ADDRESS/TOKEN/ until ctx is done, and then returns nil. The machine's other
-// users can also connect, so a connection never waits long for its client.
+// users can connect too, so no connection waits long for its client.
 func Serve(ctx context.Context, listener net.Listener, b *Board, token string) error {
 	server := &http.Server{
 		Handler: Handler(b, listener.Addr().String(), token), ReadTimeout: readWithin, WriteTimeout: readWithin, MaxHeaderBytes: 8 << 10,
@@ -101,7 +101,7 @@ func writeJSON(w http.ResponseWriter, v any) {
 	_ = json.NewEncoder(w).Encode(v) // an error means that the page has been closed
 }
 
-// serveEvents writes all nodes and then any changes, until the page is closed.
+// serveEvents writes all nodes and then each change, until the page is closed.
 func (b *Board) serveEvents(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	b.look(1)

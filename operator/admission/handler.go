@@ -21,18 +21,17 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/metrics"
 )
 
-// maxWarnings limits the number of warnings that a pod's creator gets. The API server passes on at most 4096
-// characters.
+// maxWarnings limits the number of warnings for a pod's creator. The API server passes on no more than 4096 characters.
 const maxWarnings = 5
 
-// maxNamespace is the maximum length of a namespace's name.
+// maxNamespace is the maximum length of a namespace name.
 const maxNamespace = 63
 
-// lines is how many times per second each message is logged. There is a limit because any pod that can reach the
+// lines is how many times per second a message can be logged. There is a limit because any pod that can reach the
 // webhook can cause these messages.
 const lines = 10
 
-// Handler answers the API server's requests for new pods. If it is served by [httpd.ServeBodies], it limits the total
+// Handler answers the API server's requests for new pods. When served by [httpd.ServeBodies], it limits the total
 // memory that requests use.
 type Handler struct {
 	cache, live client.Reader
@@ -42,9 +41,9 @@ type Handler struct {
 	log         *zap.Logger
 }
 
-// NewHandler returns a handler that replaces names with resources in the domain. It reads mappings from cache. A
-// mapping that was applied together with the pod may not be in the cache yet, so if a name is missing, the handler also
-// reads from live, which queries the API server, unless it has done so too often.
+// NewHandler returns a handler that replaces names with resources in the domain. It reads mappings from cache. Because
+// the cache may not yet contain a mapping that was applied together with the pod, the handler also looks up missing
+// names in live, which queries the API server, unless it has done so too often.
 func NewHandler(cache, live client.Reader, domain string, m *metrics.Metrics, log *zap.Logger) *Handler {
 	few := zap.WrapCore(func(c zapcore.Core) zapcore.Core { return zapcore.NewSamplerWithOptions(c, time.Second, lines, 0) })
 	return &Handler{cache, live, newLimits(), domain, m, log.WithOptions(few)}
@@ -57,7 +56,7 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.R
 	return h.handleFrom(ctx, "", req)
 }
 
-// handleFrom answers a request from the client at the address host.
+// handleFrom answers a request from a client at the address host.
 func (h *Handler) handleFrom(ctx context.Context, host string, req admission.Request) admission.Response {
 	begin := time.Now()
 	resp := h.handle(ctx, host, req)
@@ -84,7 +83,7 @@ func (h *Handler) handle(ctx context.Context, host string, req admission.Request
 			req.Operation, req.Resource.String(), req.SubResource, req.Namespace))
 	}
 	decode, within := h.limits.forSize(len(req.Object.Raw))
-	// A stopping server cancels requests but waits for their answers, so answer a canceled request as well.
+	// A server that is stopping cancels requests but waits for their answers, so answer canceled requests too.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 	defer cancel()
 	resp, unknown := h.decide(ctx, decode, host, req, func() (*mapping.Table, error) { return h.table(ctx, h.cache, req.Namespace) })
@@ -95,13 +94,13 @@ func (h *Handler) handle(ctx context.Context, host string, req admission.Request
 	if err != nil {
 		return h.failed(http.StatusInternalServerError, unknown, err)
 	}
-	// Decode the pod again. It wasn't kept, because it would have used memory while waiting for the API server.
+	// Decode the pod again. Keeping it would have used memory while waiting for the API server.
 	resp, _ = h.decide(ctx, decode, host, req, func() (*mapping.Table, error) { return table, nil })
 	return resp()
 }
 
 // decide waits for its turn and decodes the pod. It returns a function that logs and returns the answer. If the pod
-// requests a name that isn't in the table, unknown is the pod's own name, for the log.
+// requests a name that isn't in the table, unknown is the pod's name, for the log.
 func (h *Handler) decide(ctx context.Context, decode *decodeLimit, host string, req admission.Request, table func() (*mapping.Table, error)) (resp func() admission.Response, unknown string) {
 	failed := func(code int32, object string, err error) (func() admission.Response, string) {
 		return func() admission.Response { return h.failed(code, object, err) }, ""
@@ -120,7 +119,7 @@ func (h *Handler) decide(ctx context.Context, decode *decodeLimit, host string, 
 	if !requests(pod, h.domain) {
 		return func() admission.Response { return admission.Allowed("") }, ""
 	}
-	// For most pods, the API server doesn't generate the name until after admission.
+	// For most pods, the API server generates the name after admission.
 	name := pod.Metadata.Name
 	if name == "" {
 		name = pod.Metadata.GenerateName + "*"
@@ -159,7 +158,7 @@ func (h *Handler) failed(code int32, object string, err error) admission.Respons
 	return admission.Errored(code, err)
 }
 
-// short cuts an error's text to 1000 bytes, because it may quote the request.
+// short cuts an error's text off after 1000 bytes, because the text may quote the request.
 func short(err error) string {
 	text := err.Error()
 	return text[:min(len(text), 1000)]
@@ -178,8 +177,8 @@ func (h *Handler) table(ctx context.Context, reader client.Reader, namespace str
 	return mapping.NewTable(h.domain, functions.Items, regions.Items), nil
 }
 
-// liveTable reads a namespace's mappings from the API server. It waits while another request is reading the same
-// namespace's mappings, or while liveLimit other requests are reading.
+// liveTable reads a namespace's mappings from the API server. It waits while another request is reading the mappings of
+// the same namespace, or while liveLimit other requests are reading.
 func (h *Handler) liveTable(ctx context.Context, namespace string) (*mapping.Table, error) {
 	leave, err := h.limits.namespaces.enter(ctx, namespace)
 	if err != nil {
@@ -210,7 +209,7 @@ func requests(pod *Pod, domain string) bool {
 	return false
 }
 
-// warnings returns warnings for a pod's creator about dropped variables.
+// warnings returns the warnings about dropped variables for a pod's creator.
 func warnings(dropped []string) []string {
 	var all []string
 	for i, name := range dropped {

@@ -14,27 +14,27 @@ import (
 )
 
 const (
-	// maxBody is the maximum size of a request, in bytes. An API server accepts pods of up to 3 MiB, and etcd stores up
-	// to 1.5 MiB.
+	// maxBody is the maximum size of a request, in bytes. An API server accepts pods of up to 3 MiB, of which etcd can
+	// store 1.5 MiB.
 	maxBody = 3 << 20
 	// smallBody is the maximum size of a request that is received immediately. Nearly all pods are smaller. Each
-	// connection has at most one such request. A larger request waits for its turn after its first smallBody bytes have
-	// been received.
+	// connection has at most one such request. Larger requests have to wait for their turn once their first smallBody
+	// bytes have been received.
 	smallBody = 64 << 10
 	// maxLarge limits the total size of larger requests that are being received or handled.
 	maxLarge = maxBody
-	// headBytes is how many bytes of a rejected request are read to find its uid.
+	// headBytes is how much of a rejected request is read to find its UID.
 	headBytes = 1 << 10
-	// largeWithin is how long a large request waits for its turn, and then again for the rest of its bytes.
+	// largeWithin is how long a large request waits for its turn, and then once more for the rest of its bytes.
 	largeWithin = 500 * time.Millisecond
 	// decodeTiny, decodeSmall and decodeLarge limit how many pods of each size are decoded at the same time. A decoded
-	// pod can take twenty times the memory of its JSON. Pods of up to tinyBody bytes don't wait for larger ones.
+	// pod can take up twenty times as much memory as its JSON. Pods of up to tinyBody bytes don't wait for larger ones.
 	tinyBody    = 16 << 10
 	decodeTiny  = 4
 	decodeSmall = 2
 	decodeLarge = 1
-	// waitTiny and wait limit how many pods wait to be decoded. A waiting pod's connection isn't closed to make room
-	// for others, so waiting pods must not use up all of [httpd.ServeBodies]' connections.
+	// waitTiny and wait limit how many pods can wait to be decoded. A waiting pod's connection isn't closed to make
+	// room for others, so waiting pods must not use up all of [httpd.ServeBodies]' connections.
 	waitTiny = 64
 	wait     = 16
 )
@@ -46,12 +46,12 @@ var (
 )
 
 // listTimeout limits how long a request waits for mappings from the cache and the API server. It is shorter than the
-// webhook's timeout, so that the API server receives the reason for a failure.
+// webhook's timeout, so that the API server gets to know the reason for a failure.
 const listTimeout = 3 * time.Second
 
-// Each pod with an unknown name causes a read from the API server. liveLimit is the maximum number of reads at the same
-// time, liveRate the number per second, and liveBurst the number in a burst. shareRate and shareBurst are the rate and
-// the burst for the pods of one namespace, of which only one reads at a time.
+// Each pod with an unknown name causes a read from the API server. liveLimit is the maximum number of concurrent reads,
+// liveRate the number per second, and liveBurst the number in a burst. shareRate and shareBurst are the rate and burst
+// for a single namespace, which never has more than one read at a time.
 const (
 	liveLimit  = 4
 	liveRate   = 10
@@ -60,14 +60,14 @@ const (
 	shareBurst = 5
 )
 
-// limits limits the memory used by requests.
+// limits limits how much memory requests use.
 type limits struct {
-	bytes              *semaphore.Weighted // total size of large requests that haven't been answered
+	bytes              *semaphore.Weighted // total size of the large requests that haven't been answered yet
 	hosts              *queues             // queues of large requests, by address
-	tiny, small, large *decodeLimit        // limits for decoding pods
-	live               *shares             // limits how often requests read from the API server
+	tiny, small, large *decodeLimit        // limits on decoding pods
+	live               *shares             // limits on reads from the API server
 	reading            *semaphore.Weighted // requests that are reading from the API server
-	namespaces         *queues             // queues of these requests, by namespace
+	namespaces         *queues             // queues for these requests, by namespace
 }
 
 func newLimits() limits {
@@ -78,7 +78,7 @@ func newLimits() limits {
 	}
 }
 
-// forSize returns the limit for decoding a pod of this size, and how long the pod's request may take.
+// forSize returns the limit for decoding a pod of the given size, and the time limit for its request.
 func (l *limits) forSize(pod int) (*decodeLimit, time.Duration) {
 	switch {
 	case pod <= tinyBody:
@@ -89,8 +89,8 @@ func (l *limits) forSize(pod int) (*decodeLimit, time.Duration) {
 	return l.large, largeWithin
 }
 
-// receive waits until there is room for a large request of this size. The caller must call release when the request no
-// longer needs the room.
+// receive waits until there is room for a large request of the given size. The caller must call release when the
+// request no longer needs the room.
 func (l *limits) receive(ctx context.Context, host string, size int) (release func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, largeWithin)
 	defer cancel()
@@ -109,16 +109,16 @@ func (l *limits) receive(ctx context.Context, host string, size int) (release fu
 }
 
 // decodeLimit limits how many pods are decoded at the same time, and how many wait. Waiting pods are decoded round
-// robin by address, so an address with many pods delays another address's pod by only one pod.
+// robin by address, so an address with lots of pods delays a pod from another address by just one pod.
 type decodeLimit struct {
 	mu      sync.Mutex
-	free    int // how many more pods may be decoded now
-	room    int // how many pods may wait
-	round   int // round of the last waiting request that was admitted
+	free    int // how many more pods can be decoded now
+	room    int // how many more pods can wait
+	round   int // the round of the last waiting request that was admitted
 	waiting []*waiter
 }
 
-// waiter is a waiting request. In each round, one request from each address is admitted.
+// waiter is a waiting request. Each round admits one request per address.
 type waiter struct {
 	host  string
 	round int
@@ -127,7 +127,7 @@ type waiter struct {
 
 func newDecodeLimit(now, wait int) *decodeLimit { return &decodeLimit{free: now, room: wait} }
 
-// acquire waits for a turn. If too many requests are waiting, the last one from the address with the most requests
+// acquire waits for a turn. If too many requests are waiting, the last one from the address that has the most requests
 // fails immediately.
 func (l *decodeLimit) acquire(ctx context.Context, host string) error {
 	l.mu.Lock()
@@ -188,8 +188,8 @@ func (l *decodeLimit) release() {
 	next.done <- nil
 }
 
-// queues admits only one request at a time for each name. So a client or a namespace never has more than one request in
-// the common queue.
+// queues admits only one request at a time for each name, so that no client or namespace ever has more than one request
+// in the common queue.
 type queues struct {
 	mu sync.Mutex
 	of map[string]*queue
@@ -197,12 +197,12 @@ type queues struct {
 
 type queue struct {
 	turn  *semaphore.Weighted
-	users int // number of requests that have the turn or are waiting for it
+	users int // requests that have the turn or are waiting for it
 }
 
 func newQueues() *queues { return &queues{of: map[string]*queue{}} }
 
-// enter waits for a turn for the name. The caller must call leave to end the turn.
+// enter waits for its turn for the name. The caller must call leave to end the turn.
 func (q *queues) enter(ctx context.Context, name string) (leave func(), err error) {
 	q.mu.Lock()
 	one := q.of[name]
@@ -229,7 +229,7 @@ func (q *queues) enter(ctx context.Context, name string) (leave func(), err erro
 	}, nil
 }
 
-// shares limits how often something is done, both in total and for each namespace.
+// shares limits how often something is done, both in total and per namespace.
 type shares struct {
 	mu  sync.Mutex
 	all *rate.Limiter
@@ -240,11 +240,11 @@ func newShares() *shares {
 	return &shares{all: rate.NewLimiter(liveRate, liveBurst), of: map[string]*rate.Limiter{}}
 }
 
-// allow reports whether a namespace may do it now. A namespace that has used up its share doesn't reduce the other
-// namespaces' shares.
+// allow reports whether the namespace can do it now. A namespace that has used up its share doesn't reduce the shares
+// of others.
 //
-// Anyone can make up namespaces, so the map only contains namespaces that were allowed, until their share is restored.
-// There are at most liveBurst + liveRate*shareBurst/shareRate of these.
+// Anyone can make up namespaces, so the map contains a namespace only from when it is allowed until its share is
+// restored. There are never more than liveBurst + liveRate*shareBurst/shareRate of them.
 func (s *shares) allow(namespace string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,23 +13,22 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/mapping"
 )
 
-// The prefixes of the variables that the hook reads. All names with these prefixes are reserved.
+// Prefixes of the variables that the hook reads. All names with these prefixes are reserved.
 const (
 	varRegion = "FPGA_REGION"
 	varAFU    = "FPGA_AFU"
 )
 
-// maxDevices limits the number of devices that all containers of a pod can request, which bounds the size of the patch.
-// No node has that many cards.
+// maxDevices limits how many devices a pod's containers can request in total, and thereby the size of the patch. No
+// node has that many cards.
 const maxDevices = 1024
 
-// maxVariables limits the number of variables removed from a container, because the API server moves all later
-// variables for each one that is removed.
+// maxVariables limits how many variables are removed from a container, because the API server moves all later variables
+// for each one that is removed.
 const maxVariables = 2 * maxDevices
 
-// Mutate returns a copy of the pod in which names are replaced with resources, and to which the variables are added
-// that tell the hook how to program the cards. An error is the reason to deny the pod, and mentions the container and
-// the resource.
+// Mutate returns a copy of the pod with names replaced by resources and with the variables that tell the hook how to
+// program the cards. If it returns an error, the pod must be denied; the error mentions the container and the resource.
 //
 // Mutate is idempotent.
 func Mutate(pod *Pod, table *mapping.Table) (*Pod, error) {
@@ -50,10 +49,10 @@ func Mutate(pod *Pod, table *mapping.Table) (*Pod, error) {
 	return pod, nil
 }
 
-// pair is a card's interface and the AFU with which the card is programmed.
+// pair is a card's interface and the AFU that the card is programmed with.
 type pair struct{ iface, afu string }
 
-// mutate changes a container, and returns the number of devices that the container requests.
+// mutate changes a container, and returns the number of devices it requests.
 func mutate(c *Container, table *mapping.Table) (total int64, err error) {
 	requested, err := requestedDevices(c, table.Domain())
 	if err != nil {
@@ -72,7 +71,7 @@ func mutate(c *Container, table *mapping.Table) (total int64, err error) {
 		modes  mapping.Modes        // modes in which nodes advertise all of the names so far
 		first  string               // the first name
 		wanted = map[string]int64{} // devices by resource
-		free   = map[string]int64{} // the part of wanted that the container requests by resource name
+		free   = map[string]int64{} // how much of wanted the container requests by resource name
 		pairs  []pair
 	)
 	for _, name := range slices.Sorted(maps.Keys(requested)) {
@@ -104,7 +103,7 @@ func mutate(c *Container, table *mapping.Table) (total int64, err error) {
 	return total, nil
 }
 
-// requestedDevices returns the number of devices in the domain that a container requests, by name.
+// requestedDevices returns how many devices in the domain a container requests, by name.
 func requestedDevices(c *Container, domain string) (map[string]int64, error) {
 	found := map[string]int64{}
 	for _, in := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
@@ -137,13 +136,13 @@ func shown(q resource.Quantity, has bool) string {
 	return q.String()
 }
 
-// inDomain reports whether a resource belongs to the domain.
+// inDomain reports whether a resource is in the domain.
 func inDomain(name corev1.ResourceName, domain string) bool {
 	rest, ok := strings.CutPrefix(string(name), domain)
 	return ok && strings.HasPrefix(rest, "/")
 }
 
-// replace replaces the requested names in the list with the wanted resources.
+// replace replaces the list's requested names with the wanted resources.
 func replace(list corev1.ResourceList, requested, wanted map[string]int64) {
 	for name := range requested {
 		if _, stays := wanted[name]; !stays {
@@ -157,12 +156,12 @@ func replace(list corev1.ResourceList, requested, wanted map[string]int64) {
 	}
 }
 
-// reserved reports whether a variable has one of the two prefixes.
+// reserved reports whether a variable's name has one of the two prefixes.
 func reserved(name string) bool {
 	return strings.HasPrefix(name, varRegion) || strings.HasPrefix(name, varAFU)
 }
 
-// kept returns the pairs that stay in a container, in order. A pair stays if it selects one of the namespace's
+// kept returns the pairs that a container keeps, in order. It keeps a pair if the pair selects one of the namespace's
 // functions and the container requests a device for it by resource name.
 func kept(env []corev1.EnvVar, table *mapping.Table, free map[string]int64) []pair {
 	afus := map[string]string{}
@@ -183,8 +182,8 @@ func kept(env []corev1.EnvVar, table *mapping.Table, free map[string]int64) []pa
 	return pairs
 }
 
-// setPairs replaces the reserved variables with numbered pairs. The other variables stay in order, because a variable
-// may refer to earlier ones.
+// setPairs replaces the reserved variables with numbered pairs. The other variables stay in order, because variables
+// can refer to earlier ones.
 func setPairs(c *Container, pairs []pair) {
 	var env []corev1.EnvVar
 	for _, v := range c.Env {

@@ -13,8 +13,8 @@ import (
 )
 
 // patch returns the operations that turn before into after, and the names of the user's variables that they remove. It
-// only compares resources and env, and removes variables by index, so fields that only newer versions of Kubernetes
-// know stay, even in the remaining variables.
+// compares only resources and env, and removes variables by index, so that fields that only newer versions of
+// Kubernetes know are kept, even in the remaining variables.
 func patch(before, after *Pod) (ops []jsonpatch.Operation, dropped []string) {
 	to := after.lists()
 	for l, from := range before.lists() {
@@ -33,7 +33,7 @@ func patch(before, after *Pod) (ops []jsonpatch.Operation, dropped []string) {
 	return ops, dropped
 }
 
-// patchResources returns the operations that change the resource list at a path.
+// patchResources returns the operations that change the resource list at path.
 func patchResources(path string, before, after corev1.ResourceList) (ops []jsonpatch.Operation) {
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		if _, stays := after[name]; !stays {
@@ -80,5 +80,5 @@ func patchEnv(path string, before, after []corev1.EnvVar) (ops []jsonpatch.Opera
 	return ops, dropped
 }
 
-// escape escapes a key for a JSON pointer (RFC 6901).
+// escape escapes a key for use in a JSON pointer (RFC 6901).
 func escape(key string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(key) }

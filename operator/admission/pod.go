@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// Pod contains the fields of a pod that admission reads. Other fields aren't decoded, because a [corev1.Pod] can take a
-// hundred times the memory of its JSON, and the user chooses the size of the JSON.
+// Pod contains a pod's fields that admission reads. Other fields aren't decoded, because a [corev1.Pod] can take up a
+// hundred times as much memory as its JSON, whose size is up to the user.
 type Pod struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -27,7 +27,7 @@ type Pod struct {
 	} `json:"spec"`
 }
 
-// Container contains the fields of a container that admission reads.
+// Container contains a container's fields that admission reads.
 type Container struct {
 	Name      string          `json:"name"`
 	Env       []corev1.EnvVar `json:"env"`
@@ -39,8 +39,8 @@ type resources struct {
 	Requests corev1.ResourceList `json:"requests"`
 }
 
-// maxToken is the maximum length of a name or quantity in resources, in bytes of JSON. A name has at most 317
-// characters. Decoding a quantity with a million digits takes tens of MiB.
+// maxToken is the maximum length of a resource's name or quantity, in bytes of JSON. A name has at most 317 characters.
+// Decoding a quantity with a million digits would take tens of MiB.
 const maxToken = 512
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -56,8 +56,8 @@ func (r *resources) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plain)(r))
 }
 
-// maxElements limits the number of elements in a list of containers, including all members of objects and elements of
-// lists in it. The largest realistic pods have a few thousand.
+// maxElements limits the number of elements in a list of containers. It counts the members of all objects and the
+// elements of all lists in it. The largest realistic pods have a few thousand.
 const maxElements = 1 << 15
 
 var errElements = errors.New("elements in a list of containers")
@@ -75,10 +75,10 @@ func (c *containers) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*[]Container)(c))
 }
 
-// checkElements returns an error if data, which must be valid JSON, has too many elements, or if null is an element of
-// a list, which API servers never send.
+// checkElements returns an error if data, which must be valid JSON, has too many elements, or contains a list with null
+// in it, which API servers never send.
 func checkElements(data []byte) error {
-	count, last := 0, byte(0) // last is the last byte that isn't a space
+	count, last := 0, byte(0) // last is the last byte that isn't white space
 	for i := 0; i < len(data); i++ {
 		switch b := data[i]; b {
 		case ' ', '\t', '\r', '\n':
@@ -117,7 +117,7 @@ func ParsePod(raw []byte) (*Pod, error) {
 	return &p, nil
 }
 
-// clone returns a copy of the pod, which shares the containers' variables with the original.
+// clone returns a copy of the pod. The copy shares the containers' variables with the original.
 func (p *Pod) clone() *Pod {
 	c := *p
 	for _, list := range []*containers{&c.Spec.InitContainers, &c.Spec.Containers} {
@@ -130,14 +130,14 @@ func (p *Pod) clone() *Pod {
 	return &c
 }
 
-// list is one of the lists of containers in a new pod.
+// list is one of a new pod's lists of containers.
 type list struct {
 	kind       string
 	path       string // JSON pointer in the pod
 	containers []Container
 }
 
-// lists returns the pod's lists of containers. It leaves out ephemeral containers, because they don't have resources.
+// lists returns the pod's lists of containers, except for ephemeral containers, which don't have resources.
 func (p *Pod) lists() []list {
 	return []list{
 		{"init container", "/spec/initContainers", p.Spec.InitContainers},

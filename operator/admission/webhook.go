@@ -21,8 +21,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/httpd"
 )
 
-// ServeHTTP answers an AdmissionReview. A request that is too large, or for which there is no room, is denied, even if
-// failurePolicy is Ignore. So is a request that doesn't arrive in time, if its uid is known.
+// ServeHTTP answers an AdmissionReview. It denies requests that are too large or for which there is no room, even if
+// failurePolicy is Ignore. It also denies a request that doesn't arrive in time, if the request's UID is known.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -48,9 +48,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// review reads a request and handles it. ok is false if review has already written the answer. A large request only
-// occupies room once its first bytes have arrived, and until its answer is known, because a client might not send or
-// read anything.
+// review reads a request and handles it. ok is false if review has already written the answer. A large request takes up
+// room only from when its first bytes have arrived until its answer is known, because a client might never send or read
+// anything.
 func (h *Handler) review(w http.ResponseWriter, r *http.Request) (id types.UID, resp admission.Response, ok bool) {
 	size := int(r.ContentLength)
 	body := make([]byte, min(size, smallBody))
@@ -82,9 +82,9 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request) (id types.UID, 
 	return req.UID, h.handleFrom(r.Context(), host, req), true
 }
 
-// refuse denies a request of which only the beginning, head, has been read.
+// refuse denies a request of which only the beginning (head) has been read.
 func (h *Handler) refuse(w http.ResponseWriter, head []byte, code int32, reason error) {
-	w.Header().Set("Connection", "close") // the rest of the body isn't read
+	w.Header().Set("Connection", "close") // because the rest of the body isn't read
 	found := uid.FindSubmatch(head)
 	if found == nil {
 		http.Error(w, reason.Error(), int(code))
@@ -96,7 +96,7 @@ func (h *Handler) refuse(w http.ResponseWriter, head []byte, code int32, reason 
 	h.answer(w, types.UID(found[1]), resp)
 }
 
-// answer writes the response for a request.
+// answer writes the response to a request.
 func (h *Handler) answer(w http.ResponseWriter, id types.UID, resp admission.Response) {
 	if err := resp.Complete(admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{UID: id}}); err != nil {
 		resp = h.failed(http.StatusInternalServerError, "", err)
@@ -114,8 +114,8 @@ func (h *Handler) answer(w http.ResponseWriter, id types.UID, resp admission.Res
 
 var reviewType = metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}
 
-// parseReview returns the request in an AdmissionReview, with only the fields that Handle reads. The other fields
-// aren't decoded, because the list of the user's groups, for example, can take many times the memory of its JSON.
+// parseReview returns the request in an AdmissionReview with only the fields that Handle reads. The other fields aren't
+// decoded, because the list of the user's groups, for example, can take up many times as much memory as its JSON.
 func parseReview(body []byte) (admission.Request, error) {
 	var review struct {
 		metav1.TypeMeta `json:",inline"`
@@ -137,14 +137,14 @@ func parseReview(body []byte) (admission.Request, error) {
 			review.APIVersion, review.Kind, review.Request != nil)
 	}
 	r := review.Request
-	if !validUID.MatchString(string(r.UID)) { // the answer repeats the uid
+	if !validUID.MatchString(string(r.UID)) { // the answer repeats the UID
 		return admission.Request{}, fmt.Errorf("request.uid: found %.80q, want 1 to 64 letters, digits and hyphens", r.UID)
 	}
 	return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{UID: r.UID, Resource: r.Resource, SubResource: r.SubResource,
 		Namespace: r.Namespace, Operation: r.Operation, Object: runtime.RawExtension{Raw: r.Object}}}, nil
 }
 
-// uid matches a request's uid. An API server writes the uid as the request's first field, so no user input precedes it.
+// uid matches a request's UID. API servers write the UID as the request's first field, so no user input precedes it.
 var (
 	uid      = regexp.MustCompile(`"request":\{"uid":"([-0-9A-Za-z]{1,64})"`)
 	validUID = regexp.MustCompile(`^[-0-9A-Za-z]{1,64}$`)

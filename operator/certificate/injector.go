@@ -25,7 +25,7 @@ import (
 // caOverlap is how long a CA remains trusted after it has been replaced.
 const caOverlap = 10 * time.Minute
 
-// Injector writes the CA from a Secret to all webhooks in a MutatingWebhookConfiguration.
+// Injector writes the CA from a Secret to all webhooks of a MutatingWebhookConfiguration.
 type Injector struct {
 	Client        client.Client
 	Configuration string
@@ -33,12 +33,12 @@ type Injector struct {
 	Metrics       *metrics.Metrics
 	Log           *zap.Logger
 
-	current *x509.Certificate // the CA that Reconcile last saw
+	current *x509.Certificate // the last CA that Reconcile saw
 	since   time.Time         // when Reconcile first saw current
 }
 
-// SetupWithManager registers Reconcile with the manager, for changes to the Secret and the configuration. The manager's
-// cache should not contain any other objects of these kinds.
+// SetupWithManager registers Reconcile with the manager for changes to the Secret and the configuration. The manager's
+// cache shouldn't contain any other objects of these kinds.
 func (i *Injector) SetupWithManager(mgr ctrl.Manager) error {
 	requests := []reconcile.Request{{NamespacedName: types.NamespacedName{Name: i.Configuration}}}
 	return ctrl.NewControllerManagedBy(mgr).Named("ca").For(&admissionv1.MutatingWebhookConfiguration{}).
@@ -67,14 +67,14 @@ func (i *Injector) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	}
 	rest := max(0, i.since.Add(caOverlap).Sub(now))
 
-	// Patch the object, because an update would drop fields that only newer versions of Kubernetes know. The patch
-	// contains the resource version that was read. If the object has changed since then, the API server rejects the
-	// patch, and Reconcile is called again.
+	// Use a patch, because an update would drop fields that only newer versions of Kubernetes know. The patch contains
+	// the resource version that was read: if the object has changed since then, the API server rejects the patch, and
+	// Reconcile is called again.
 	//
-	// The API server records the operator as the owner of only caBundle, with the operation Update. So Helm, which
+	// The API server records the operator as the owner of caBundle only, with the operation Update. So Helm, which
 	// applies the other fields, doesn't get a conflict and doesn't reset caBundle. Server-side apply wouldn't work: if
 	// Helm removed or renamed a webhook, the operator's fields (the name and caBundle) would stay, without the required
-	// fields.
+	// ones.
 	before := configuration.DeepCopy()
 	count := 0
 	for n := range configuration.Webhooks {
@@ -99,8 +99,8 @@ func (i *Injector) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	return result, nil
 }
 
-// bundle returns a caBundle and the number of CAs in it. The current CA comes first. If keep is true, it is followed by
-// the CAs in the previous caBundle, before, that haven't expired.
+// bundle returns a caBundle and the number of CAs in it. It starts with the current CA. If keep is true, the CAs in the
+// previous caBundle (before) follow, unless they have expired.
 func bundle(current *x509.Certificate, before []byte, keep bool, now time.Time) ([]byte, int) {
 	all := []*x509.Certificate{current}
 	if keep {

@@ -20,10 +20,10 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// leafOverlap is how long the previous certificate is served after a new one has been issued.
+// leafOverlap is how long the previous certificate is still served after a new one has been issued.
 const leafOverlap = time.Minute
 
-// retryInterval is the time between attempts to issue a certificate while there is no CA.
+// retryInterval is the time between attempts to issue a certificate when there is no CA.
 const retryInterval = 200 * time.Millisecond
 
 // Source issues and renews the certificate that a replica serves.
@@ -33,11 +33,11 @@ type Source struct {
 	log    *zap.Logger
 
 	mu       sync.Mutex
-	previous *tls.Certificate // the certificate that was being served when the newest one was issued, or nil
+	previous *tls.Certificate // what was being served when the newest certificate was issued, or nil
 }
 
-// NewSource returns a source of certificates for a DNS name. Their CA is stored in a Secret, which the source creates
-// if it doesn't exist.
+// NewSource returns a source of certificates for a DNS name. Their CA is stored in a Secret, which is created if it
+// doesn't exist.
 func NewSource(config *rest.Config, secret types.NamespacedName, dnsName string, log *zap.Logger) *Source {
 	return newSource(&authority.DynamicAuthority{
 		RESTConfig: config, SecretNamespace: secret.Namespace, SecretName: secret.Name, CommonName: "accelerator-operator",
@@ -53,14 +53,14 @@ func newSource(a servertls.Authority, secret types.NamespacedName, dnsName strin
 
 // Start issues and renews certificates until ctx is done. It implements [manager.Runnable].
 func (s *Source) Start(ctx context.Context) error {
-	// The library logs every step and every attempt, so log its lines at level debug.
+	// The library logs every step and every attempt, so log its lines at debug level.
 	return s.source.Start(logr.NewContext(ctx, ctrl.Log.V(1)))
 }
 
 // NeedLeaderElection implements [manager.LeaderElectionRunnable]. It returns false, because every replica serves.
 func (s *Source) NeedLeaderElection() bool { return false }
 
-// signer signs certificates. When it signs one, it records the certificate that was being served until then.
+// signer signs certificates. Each time, it records the certificate that was being served until then.
 type signer struct {
 	servertls.Authority
 	*Source
@@ -100,8 +100,8 @@ func choose(previous, newest *tls.Certificate, now time.Time) *tls.Certificate {
 	return previous
 }
 
-// Trusted returns an error unless every webhook's caBundle in the configuration contains a CA of the certificate being
-// served.
+// Trusted returns an error unless every webhook's caBundle in the configuration contains a CA that signed the served
+// certificate.
 func (s *Source) Trusted(configuration *admissionv1.MutatingWebhookConfiguration) error {
 	served, err := s.GetCertificate(nil)
 	if err != nil {

@@ -19,35 +19,35 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/mapping"
 )
 
-// Reasons for the Ready condition, in addition to the reasons of a [mapping.Problem].
+// Reasons for the Ready condition. The others are the reasons of a [mapping.Problem].
 const (
 	ReasonMapped        = "Mapped"
 	ReasonAmbiguousName = "AmbiguousName"
 )
 
-// Functions writes the status of AcceleratorFunctions.
+// Functions writes AcceleratorFunctions' status.
 type Functions struct {
 	Client client.Client
-	Domain string // domain of the resources
+	Domain string // the resources' domain
 	Log    *zap.Logger
 }
 
-// Regions writes the status of FpgaRegions.
+// Regions writes FpgaRegions' status.
 type Regions struct {
 	Client client.Client
-	Domain string // domain of the resources
+	Domain string // the resources' domain
 	Log    *zap.Logger
 }
 
-// SetupWithManager registers Reconcile with the manager for changes to functions and, because a region may have the
-// same name as a function, for changes to regions.
+// SetupWithManager registers Reconcile with the manager for changes to functions and also to regions, because a region
+// may have the same name as a function.
 func (r Functions) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("functions").For(&v2.AcceleratorFunction{}).
 		Watches(&v2.FpgaRegion{}, &handler.EnqueueRequestForObject{}).Complete(r)
 }
 
-// SetupWithManager registers Reconcile with the manager for changes to regions and, because a function may have the
-// same name as a region, for changes to functions.
+// SetupWithManager registers Reconcile with the manager for changes to regions and also to functions, because a
+// function may have the same name as a region.
 func (r Regions) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("regions").For(&v2.FpgaRegion{}).
 		Watches(&v2.AcceleratorFunction{}, &handler.EnqueueRequestForObject{}).Complete(r)
@@ -99,7 +99,7 @@ func publish(ctx context.Context, c client.Client, log *zap.Logger, m mapping.Ma
 	}
 	if err := c.Status().Patch(ctx, object, client.MergeFrom(before)); err != nil {
 		if apierrors.IsNotFound(err) {
-			return nil // deleted in the meantime
+			return nil // deleted meanwhile
 		}
 		return fmt.Errorf("status of %s %s/%s: %w", m.Kind, object.GetNamespace(), object.GetName(), err)
 	}

@@ -14,14 +14,14 @@ import (
 // Modes is a set of node modes.
 type Modes uint8
 
-// The modes in which nodes advertise the resources.
+// Modes in which nodes advertise resources.
 const (
 	AF          Modes = 1 << iota // ports with an AFU
 	Region                        // cards that are programmed before the container starts
 	RegionDevel                   // cards that the container programs
 )
 
-// String returns the names of the modes, such as "region" or "region or regiondevel".
+// String returns the modes' names, such as "region" or "region or regiondevel".
 func (m Modes) String() string {
 	var all []string
 	for i, name := range []string{"af", "region", "regiondevel"} {
@@ -32,16 +32,16 @@ func (m Modes) String() string {
 	return strings.Join(all, " or ")
 }
 
-// The kinds of objects.
+// Kinds of objects.
 const (
 	KindFunction = "AcceleratorFunction"
 	KindRegion   = "FpgaRegion"
 )
 
-// Mapping describes the resource that an object's name stands for, or why the name doesn't stand for any.
+// Mapping describes the resource that an object's name stands for, or why it doesn't stand for one.
 type Mapping struct {
 	Kind      string
-	Name      string // name of the object
+	Name      string // the object's name
 	Mode      Modes  // a single mode
 	Interface string
 	AFU       string // "" for an FpgaRegion
@@ -51,7 +51,7 @@ type Mapping struct {
 	Problem  *Problem
 }
 
-// Problem is the reason why a name doesn't stand for a resource.
+// Problem is why a name doesn't stand for a resource.
 type Problem struct {
 	Reason  string // the condition's reason: one word
 	Message string
@@ -59,7 +59,7 @@ type Problem struct {
 
 func (p *Problem) Error() string { return p.Message }
 
-// The reasons of problems.
+// Reasons of problems.
 const (
 	InvalidName        = "InvalidName"
 	InvalidInterfaceID = "InvalidInterfaceID"
@@ -71,7 +71,7 @@ func problem(reason, format string, args ...any) *Problem {
 	return &Problem{reason, fmt.Sprintf(format, args...)}
 }
 
-// OfFunction returns the mapping for an AcceleratorFunction, with a resource in the domain.
+// OfFunction returns an AcceleratorFunction's mapping. The resource is in the domain.
 func OfFunction(domain string, f *v2.AcceleratorFunction) Mapping {
 	m := Mapping{Kind: KindFunction, Name: f.Name, Interface: f.Spec.InterfaceID, AFU: f.Spec.AfuID}
 	var name string
@@ -100,7 +100,7 @@ func OfFunction(domain string, f *v2.AcceleratorFunction) Mapping {
 	return m
 }
 
-// OfRegion returns the mapping for an FpgaRegion, with a resource in the domain.
+// OfRegion returns an FpgaRegion's mapping. The resource is in the domain.
 func OfRegion(domain string, r *v2.FpgaRegion) Mapping {
 	m := Mapping{Kind: KindRegion, Name: r.Name, Mode: RegionDevel, Interface: r.Spec.InterfaceID}
 	if !isCard(m.Interface) {
@@ -116,10 +116,11 @@ func badInterface(id string) *Problem {
 	return problem(InvalidInterfaceID, "interfaceId: found %.40q (%d characters), want the interface id of a card: 32 hexadecimal digits in lower case, not all f", id, len(id))
 }
 
-// name sets the mapping's resource to name, or its problem if pods can't request the object by its name.
+// name sets the mapping's resource to name or, if pods can't request the object by its name, sets the mapping's
+// problem.
 func (m *Mapping) name(domain, name string) {
 	switch {
-	case len(m.Name) > 63: // the API server already rejects any other name that can't be part of a resource name
+	case len(m.Name) > 63: // the API server rejects all other names that can't be part of a resource name
 		m.Problem = problem(InvalidName, "name: found %d characters, want at most 63: it is part of the name of a resource", len(m.Name))
 	case isResource(m.Name) && m.Name != name:
 		m.Problem = problem(InvalidName, "name: found that of another resource, want another name; this object stands for %s", name)
@@ -128,14 +129,14 @@ func (m *Mapping) name(domain, name string) {
 	}
 }
 
-// isResource reports whether an object's name looks like the name of a resource in mode region or regiondevel. Names of
-// resources in mode af contain base64, which in practice includes capital letters, so they can't be names of objects.
+// isResource reports whether an object's name looks like a resource in region or regiondevel mode. Resource names in af
+// mode contain base64, which in practice includes capital letters, so objects can't have such names.
 func isResource(name string) bool {
 	id, ok := strings.CutPrefix(name, "region-")
 	return ok && names.IsID(id)
 }
 
-// isCard reports whether a card can have this ID. The ID of a card that doesn't answer is read as all f.
+// isCard reports whether a card can have this ID. A card that doesn't respond seems to have an ID of all f.
 func isCard(id string) bool { return names.IsID(id) && strings.Trim(id, "f") != "" }
 
 // isBitstream reports whether the hook accepts id as a bitstream's ID.
@@ -143,12 +144,12 @@ func isBitstream(id string) bool {
 	return len(id) >= 8 && len(id) <= 40 && strings.Trim(id, "0123456789abcdef") == "" && strings.Trim(id, "f") != ""
 }
 
-// Table contains the mappings of one namespace.
+// Table contains a namespace's mappings.
 type Table struct {
 	domain    string
 	functions []v2.AcceleratorFunction
 	regions   []v2.FpgaRegion
-	all       func() []Mapping // derives all mappings on the first call, because most pods need only one
+	all       func() []Mapping // derives all mappings when first called, because most pods need only one
 }
 
 // NewTable returns the table for a namespace's objects, with resources in the domain. The objects must not change while
@@ -159,7 +160,7 @@ func NewTable(domain string, functions []v2.AcceleratorFunction, regions []v2.Fp
 	return t
 }
 
-// derive returns the mappings for the objects whose names are wanted.
+// derive returns the mappings of the objects whose names are wanted.
 func (t *Table) derive(wanted func(name string) bool) (all []Mapping) {
 	for i := range t.functions {
 		if f := &t.functions[i]; wanted(f.Name) {
@@ -174,7 +175,7 @@ func (t *Table) derive(wanted func(name string) bool) (all []Mapping) {
 	return all
 }
 
-// ofResource returns the mappings whose resource has this name, which is given without the domain.
+// ofResource returns the mappings whose resource has this name (without the domain).
 func (t *Table) ofResource(name string) (all []Mapping) {
 	if !names.Ours(name) {
 		return nil
@@ -188,13 +189,13 @@ func (t *Table) ofResource(name string) (all []Mapping) {
 	return all
 }
 
-// Domain returns the domain of the resources.
+// Domain returns the resources' domain.
 func (t *Table) Domain() string { return t.domain }
 
 // maxNames limits the number of names in an error.
 const maxNames = 20
 
-// Known lists the names that pods can request, in a form suitable for the end of an error message.
+// Known lists the names that pods can request, as text for the end of an error message.
 func (t *Table) Known() string {
 	objects := map[string]int{}
 	for _, m := range t.all() {
@@ -216,20 +217,20 @@ func (t *Table) Known() string {
 	return "usable names: " + strings.Join(all, ", ")
 }
 
-// Target describes what a name in a pod stands for.
+// Target is what a name in a pod stands for.
 type Target struct {
 	Resource string
 	Modes    Modes
-	Function *Mapping // the function with which each device is programmed; nil if there is none
-	Real     bool     // the pod uses the resource name itself
+	Function *Mapping // the function that each device is programmed with; nil if there is none
+	Real     bool     // the pod uses the resource's name itself
 }
 
-// ErrUnknown is the error for a name that no object has.
+// ErrUnknown is the error for a name that doesn't belong to any object.
 var ErrUnknown = errors.New("found no " + KindFunction + " or " + KindRegion + " of that name in this namespace")
 
 // Find looks up a name (without the domain).
 func (t *Table) Find(name string) (Target, error) {
-	// Resource names take precedence, so that mutating a pod a second time doesn't change it.
+	// Resource names take precedence, so that mutating a pod again doesn't change it.
 	if all := t.ofResource(name); all != nil {
 		target := Target{Resource: t.domain + "/" + name, Real: true}
 		for _, m := range all {
@@ -253,8 +254,8 @@ func (t *Table) Find(name string) (Target, error) {
 	return target, nil
 }
 
-// Allows reports whether pods in the namespace are allowed to have cards with this interface programmed with this AFU.
-// They are allowed if a function in mode region contains both.
+// Allows reports whether pods in the namespace can have cards that have this interface programmed with this AFU: some
+// function in region mode must list both.
 func (t *Table) Allows(iface, afu string) bool {
 	name, ok := names.Region(iface)
 	return ok && slices.ContainsFunc(t.ofResource(name), func(m Mapping) bool {

@@ -15,10 +15,10 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/mapping"
 )
 
-// Result is the result of an admission request.
+// Result is the outcome of an admission request.
 type Result string
 
-// Results of admission requests.
+// Outcomes of admission requests.
 const (
 	Mapped    Result = "mapped"
 	Unchanged Result = "unchanged"
@@ -26,19 +26,19 @@ const (
 	Failed    Result = "failed"
 )
 
-// Metrics contains the metrics that other packages set.
+// Metrics holds the metrics that other packages set.
 type Metrics struct {
 	requests *prometheus.CounterVec
 	duration prometheus.Histogram
 	caExpiry *prometheus.GaugeVec
 }
 
-// buckets contains the upper bounds of the classic buckets, in seconds. A request waits for mappings for at most three
-// seconds.
+// buckets holds the upper bounds of the classic buckets, in seconds. A request waits at most three seconds for
+// mappings.
 var buckets = []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .25, .5, 1, 2, 3, 5}
 
-// New registers the metrics and returns them. The number of mappings is taken from cache. If cache is nil, New
-// registers only the version metric and returns nil.
+// New registers the metrics and returns them. It counts the mappings in cache. If cache is nil, it registers only the
+// version metric and returns nil.
 func New(registry prometheus.Registerer, version string, cache client.Reader) *Metrics {
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "accelerator_operator_build_info",
@@ -72,7 +72,7 @@ func New(registry prometheus.Registerer, version string, cache client.Reader) *M
 	return m
 }
 
-// Plugins registers the metric for the number of FpgaDevicePlugins in cache.
+// Plugins registers the metric that counts the FpgaDevicePlugins in cache.
 func Plugins(registry prometheus.Registerer, cache client.Reader) {
 	registry.MustRegister(pluginCollector{cache, prometheus.NewDesc("accelerator_device_plugins",
 		"Number of FpgaDevicePlugins, by `Available` condition. All replicas report the same values. The metric exists only with `devicePlugins.enabled`.", []string{"available"}, nil)})
@@ -86,7 +86,7 @@ type pluginCollector struct {
 
 func (c pluginCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
 
-// Collect implements [prometheus.Collector]. It doesn't send anything unless the cache is filled within a second.
+// Collect implements [prometheus.Collector]. It doesn't send anything if the cache hasn't been filled within a second.
 func (c pluginCollector) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -126,7 +126,7 @@ type collector struct {
 
 func (c collector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
 
-// Collect implements [prometheus.Collector]. It doesn't send anything unless the cache is filled within a second.
+// Collect implements [prometheus.Collector]. It doesn't send anything if the cache hasn't been filled within a second.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -39,7 +39,7 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/metrics"
 )
 
-// Add adds the controller to a manager, which runs it in the leader.
+// Add adds the controller to a manager. Only the leader runs it.
 func Add(mgr ctrl.Manager, s Settings, log *zap.Logger) error {
 	renderer, err := NewRenderer(s)
 	if err != nil {
@@ -49,7 +49,7 @@ func Add(mgr ctrl.Manager, s Settings, log *zap.Logger) error {
 	if err := errors.Join(v1.AddToScheme(scheme), corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme)); err != nil {
 		return err
 	}
-	// The controller has a cache of its own, which only keeps the objects and fields that it needs.
+	// The controller has its own cache, which keeps only the objects and fields that it needs.
 	ours := labels.SelectorFromSet(labels.Set{labelManagedBy: manager})
 	namespace := map[string]cache.Config{s.Namespace: {}}
 	byObject := map[client.Object]cache.ByObject{
@@ -60,7 +60,7 @@ func Add(mgr ctrl.Manager, s Settings, log *zap.Logger) error {
 	for _, kind := range kinds {
 		mapping, err := mgr.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 		if meta.IsNoMatchError(err) {
-			continue // a kind of the Prometheus Operator; if that is installed later, the kind isn't watched until a restart
+			continue // a Prometheus Operator kind; if the CRD is installed later, it isn't watched until a restart
 		} else if err != nil {
 			return err
 		}
@@ -92,8 +92,7 @@ func Add(mgr ctrl.Manager, s Settings, log *zap.Logger) error {
 	daemonSets.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("DaemonSet"))
 	all := handler.EnqueueRequestsFromMapFunc(r.all)
 	b := ctrl.NewControllerManagedBy(mgr).Named("plugins").
-		// A change to one FpgaDevicePlugin triggers a reconciliation of all, because several of them may match the same
-		// nodes.
+		// A change to one FpgaDevicePlugin reconciles all of them, because several may match the same nodes.
 		WatchesRawSource(source.Kind(c.GetCache(), client.Object(&v1.FpgaDevicePlugin{}), all, predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Kind(c.GetCache(), client.Object(daemonSets), delayed{all}, predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Kind(c.GetCache(), client.Object(&corev1.Node{}), delayed{all}, predicate.Funcs{UpdateFunc: devicesChanged})).
@@ -105,7 +104,7 @@ func Add(mgr ctrl.Manager, s Settings, log *zap.Logger) error {
 	return b.Complete(r)
 }
 
-// kinds lists the kinds of the chart's objects.
+// kinds lists the kinds of objects in the chart.
 var kinds = []schema.GroupVersionKind{
 	corev1.SchemeGroupVersion.WithKind("ConfigMap"),
 	corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
@@ -117,7 +116,7 @@ var kinds = []schema.GroupVersionKind{
 	{Group: "monitoring.coreos.com", Version: "v1", Kind: "PrometheusRule"},
 }
 
-// trimNode reduces a node to its name and resources.
+// trimNode strips a node down to its name and resources.
 func trimNode(object any) (any, error) {
 	if n, ok := object.(*corev1.Node); ok {
 		return &corev1.Node{
@@ -128,7 +127,7 @@ func trimNode(object any) (any, error) {
 	return object, nil
 }
 
-// trimPod reduces a pod to its labels, its node, and the parts of its status that show why it isn't running.
+// trimPod strips a pod down to its labels, its node, and the parts of its status that explain why it isn't running.
 func trimPod(object any) (any, error) {
 	if p, ok := object.(*corev1.Pod); ok {
 		return &corev1.Pod{
@@ -145,7 +144,7 @@ func trimPod(object any) (any, error) {
 	return object, nil
 }
 
-// devicesChanged reports whether a node's resources have changed. A kubelet writes its node's status every few minutes
+// devicesChanged reports whether a node's resources have changed. Kubelets write their node's status every few minutes
 // even if nothing has changed.
 func devicesChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Node)
@@ -153,8 +152,8 @@ func devicesChanged(e event.UpdateEvent) bool {
 	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Status, after.Status)
 }
 
-// delayed enqueues requests after a delay of a second. A reconciliation sends a dozen requests to the API server, and
-// on a large cluster, nodes and pods change many times per second.
+// delayed enqueues requests after one second. A reconciliation sends a dozen requests to the API server, and on a large
+// cluster, nodes and pods change many times per second.
 type delayed struct{ handler.EventHandler }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -175,7 +174,7 @@ func (d delayed) Delete(ctx context.Context, e event.DeleteEvent, q queue) {
 	d.EventHandler.Delete(ctx, e, delayedQueue{q})
 }
 
-// instance returns a request for the FpgaDevicePlugin that a pod belongs to.
+// instance returns a request for the FpgaDevicePlugin that the pod belongs to.
 func instance(_ context.Context, pod client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: pod.GetLabels()[labelInstance]}}}
 }
@@ -184,7 +183,7 @@ type reconciler struct {
 	client   client.Client // reads from the cache
 	live     client.Reader
 	renderer *Renderer
-	owned    []*metav1.PartialObjectMetadata // one for each watched kind
+	owned    []*metav1.PartialObjectMetadata // one per watched kind
 	recorder events.EventRecorder
 	log      *zap.Logger
 }
@@ -202,21 +201,21 @@ func (r *reconciler) all(ctx context.Context, _ client.Object) (requests []recon
 }
 
 // Reconcile implements [reconcile.Reconciler]. It always applies all objects, to undo changes made by others. The API
-// server doesn't write objects that haven't changed.
+// server doesn't write an object that is unchanged.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	p := &v1.FpgaDevicePlugin{}
-	// Don't read from the cache, because it may not contain the most recently written status yet.
+	// Don't read from the cache, which may not contain the latest status yet.
 	if err := r.live.Get(ctx, req.NamespacedName, p); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if p.DeletionTimestamp != nil {
-		return reconcile.Result{}, nil // the garbage collector deletes its objects
+		return reconcile.Result{}, nil // the garbage collector will delete its objects
 	}
 	before := p.DeepCopy()
 	reason, refused := r.install(ctx, p)
 	err := r.publish(ctx, before, p, reason, refused)
 	if reason == reasonForeignObject || reason == reasonApplyFailed {
-		err = errors.Join(refused, err) // try again, because the cause may disappear without an event
+		err = errors.Join(refused, err) // retry, because the cause may disappear without an event
 	}
 	return reconcile.Result{}, err
 }
@@ -276,7 +275,7 @@ func (r *reconciler) install(ctx context.Context, p *v1.FpgaDevicePlugin) (strin
 	return reasonApplied, nil
 }
 
-// selectors returns the node selectors in p's spec and in its DaemonSet, which differ while the spec is rejected.
+// selectors returns the node selectors in p's spec and in its DaemonSet. They differ while the spec is rejected.
 func selectors(p *v1.FpgaDevicePlugin, sets []appsv1.DaemonSet) []map[string]string {
 	all := []map[string]string{nodeSelector(p)}
 	for i := range sets {
@@ -288,7 +287,7 @@ func selectors(p *v1.FpgaDevicePlugin, sets []appsv1.DaemonSet) []map[string]str
 }
 
 // older reports whether a was created before b. If both were created in the same second, the one whose name sorts first
-// counts as older.
+// is the older one.
 func older(a, b *v1.FpgaDevicePlugin) bool {
 	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.Name < b.Name
@@ -322,8 +321,8 @@ func (r *reconciler) prune(ctx context.Context, p *v1.FpgaDevicePlugin, keep []*
 }
 
 // daemonSet returns p's DaemonSet for the plugin (not the one for bitstreams), or nil if there is none. It reads from
-// the API server, because the cache may still contain the generation before the last apply, whose outdated status would
-// look current.
+// the API server, because the cache may still contain the DaemonSet as it was before the last apply, with an outdated
+// status that would look current.
 func (r *reconciler) daemonSet(ctx context.Context, p *v1.FpgaDevicePlugin) (*appsv1.DaemonSet, error) {
 	var list appsv1.DaemonSetList
 	if err := r.live.List(ctx, &list, client.InNamespace(r.renderer.settings.Namespace), client.MatchingLabels{labelInstance: p.Name}); err != nil {
@@ -337,7 +336,7 @@ func (r *reconciler) daemonSet(ctx context.Context, p *v1.FpgaDevicePlugin) (*ap
 	return nil, nil
 }
 
-// short cuts text to a length that is allowed in a condition and a Kubernetes Event.
+// short cuts text to a length that conditions and Kubernetes Events allow.
 func short(text string) string {
 	const most = 900
 	if len(text) > most {

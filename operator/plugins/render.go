@@ -34,15 +34,15 @@ import (
 
 const (
 	chartName = "accelerator-device-plugin"
-	intelName = "intel-fpga-plugin" // last part of the path of Intel's image
+	intelName = "intel-fpga-plugin" // the last part of the path of Intel's image
 
-	// debugLevel is the lowest logLevel that means debug. Intel's plugin uses klog, where level 4 is for debugging.
+	// debugLevel is the lowest logLevel that means debug. Intel's plugin uses klog, where debugging starts at level 4.
 	debugLevel = 4
 
 	// manager is the objects' field manager, and the value of their managed-by label.
 	manager = "accelerator-operator"
 
-	// nodeCondition is the only type of node condition that the policy in the operator's chart allows.
+	// nodeCondition is the only node condition type that the policy in the operator's chart allows.
 	nodeCondition = "accelerator.b-com.com/CardsHealthy"
 
 	labelManagedBy = "app.kubernetes.io/managed-by"
@@ -52,9 +52,9 @@ const (
 
 // Settings are the settings of a [Renderer].
 type Settings struct {
-	Version   string // the operator's version, and the tag of images that have neither a tag nor a digest
-	Image     string // REPOSITORY[:TAG][@DIGEST]; used if spec.image is empty or Intel's
-	Namespace string // namespace of the objects
+	Version   string // the operator's version, which is also the tag of images that have neither a tag nor a digest
+	Image     string // REPOSITORY[:TAG][@DIGEST]; used if spec.image is empty or refers to Intel's image
+	Namespace string // the objects' namespace
 }
 
 // Renderer renders the device plugin's chart. It is safe for concurrent use.
@@ -83,7 +83,7 @@ func NewRenderer(s Settings) (*Renderer, error) {
 		return nil, fmt.Errorf("chart %s: %w", chartName, err)
 	}
 	c.Metadata.Version, c.Metadata.AppVersion = s.Version, s.Version
-	// A release's images are in the same registry.
+	// All of a release's images are in the same registry.
 	if repository, _, _ := splitImage(s.Image); path.Base(repository) == chartName {
 		image := c.Values["bitstreams"].(map[string]any)["image"].(map[string]any)
 		image["repository"] = path.Join(path.Dir(repository), image["repository"].(string))
@@ -93,8 +93,8 @@ func NewRenderer(s Settings) (*Renderer, error) {
 	return &Renderer{s, c, cluster}, nil
 }
 
-// Render returns the objects that install p's plugin, in the order in which they must be applied. It returns an error
-// if the chart rejects the spec. The error contains the key of the rejected value.
+// Render returns the objects that install p's plugin, in the order in which they must be applied. If the chart rejects
+// the spec, the error contains the rejected value's key.
 func (r *Renderer) Render(ctx context.Context, p *v1.FpgaDevicePlugin) ([]*unstructured.Unstructured, error) {
 	values, err := r.values(p)
 	if err != nil {
@@ -121,7 +121,7 @@ func (r *Renderer) Render(ctx context.Context, p *v1.FpgaDevicePlugin) ([]*unstr
 			return nil, fmt.Errorf("%s: %w", m.Name, err)
 		}
 		// The policy for node conditions is part of the operator's chart, and applies to all plugins' accounts. The
-		// operator must not be able to write policies, because then no policy could limit the operator.
+		// operator must not be able to write policies, because no policy could limit it then.
 		if strings.HasPrefix(u.GetKind(), "ValidatingAdmissionPolicy") {
 			continue
 		}
@@ -137,8 +137,8 @@ func (r *Renderer) Render(ctx context.Context, p *v1.FpgaDevicePlugin) ([]*unstr
 	return objects, nil
 }
 
-// normalize removes empty lists and maps that the API server wouldn't store. Otherwise each apply would be a change,
-// for which the controller's watch would trigger the next apply.
+// normalize removes empty lists and maps, because the API server wouldn't store them. With them, each apply would be a
+// change, and the controller's watch would then trigger the next one.
 func normalize(u *unstructured.Unstructured) error {
 	typed, err := scheme.Scheme.New(u.GroupVersionKind())
 	if runtime.IsNotRegisteredError(err) {
@@ -158,8 +158,8 @@ func normalize(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// leaveOut removes an object's empty lists and maps if the stored object doesn't have them. Other fields stay, even if
-// they are false, so that applying them undoes changes by others.
+// leaveOut removes an object's empty lists and maps if the stored object doesn't have them. It keeps other fields even
+// if they are false, so that applying them undoes others' changes.
 func leaveOut(object, stored any) {
 	switch o := object.(type) {
 	case map[string]any:
@@ -181,7 +181,7 @@ func leaveOut(object, stored any) {
 	}
 }
 
-// values returns the chart values for p: the values of its fields, overridden by spec.values.
+// values returns the chart values for p: its fields' values, overridden by spec.values.
 func (r *Renderer) values(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	values, err := specValues(p)
 	if err != nil {
@@ -221,7 +221,7 @@ func (r *Renderer) values(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 		config["mode"] = p.Spec.Mode
 	}
 	if p.Spec.Mode == "region" {
-		// In this mode, install the hook, as Intel's plugin does.
+		// In this mode, install the hook too, as Intel's plugin does.
 		fields["programming"] = map[string]any{"enabled": true}
 	}
 	if p.Spec.LogLevel >= debugLevel {
@@ -247,7 +247,7 @@ func (r *Renderer) values(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 }
 
 // readable returns an error if a string in values contains a character that is special in YAML. The chart indents
-// strings only after line feeds, but in YAML other characters end a line as well, and Helm's toYaml returns an empty
+// strings only after line feeds, but YAML has other characters that end a line, and Helm's toYaml returns an empty
 // string if there is a control character.
 func readable(values map[string]any) error {
 	raw, err := json.Marshal(values)
@@ -274,8 +274,8 @@ func specValues(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	if p.Spec.Values == nil {
 		return map[string]any{}, nil
 	}
-	// Decode JSON, because the same text may be invalid or mean something else in YAML. UseNumber keeps the spelling of
-	// numbers.
+	// Decode it as JSON, because as YAML, the same text may be invalid or mean something else. UseNumber keeps numbers
+	// as they are written.
 	d := json.NewDecoder(bytes.NewReader(p.Spec.Values.Raw))
 	d.UseNumber()
 	values := map[string]any{}
@@ -285,7 +285,7 @@ func specValues(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	return values, nil
 }
 
-// image returns the chart values for an image. If the reference is empty or refers to Intel's image, it returns the
+// image returns the chart values for an image. If reference is empty or refers to Intel's image, it returns the
 // operator's default image.
 func (r *Renderer) image(reference string) map[string]any {
 	if repository, _, _ := splitImage(reference); repository == "" || isIntels(repository) {
@@ -295,7 +295,7 @@ func (r *Renderer) image(reference string) map[string]any {
 	return map[string]any{"repository": repository, "tag": tag, "digest": digest}
 }
 
-// splitImage returns the parts of REPOSITORY[:TAG][@DIGEST].
+// splitImage splits REPOSITORY[:TAG][@DIGEST] into its parts.
 func splitImage(reference string) (repository, tag, digest string) {
 	repository, digest, _ = strings.Cut(reference, "@")
 	if colon := strings.LastIndexByte(repository, ':'); colon > strings.LastIndexByte(repository, '/') {
@@ -304,7 +304,7 @@ func splitImage(reference string) (repository, tag, digest string) {
 	return repository, tag, digest
 }
 
-// isIntels reports whether the last part of a repository's path is intelName.
+// isIntels reports whether a repository's path ends with intelName.
 func isIntels(repository string) bool {
 	return path.Base(repository) == intelName
 }
@@ -312,7 +312,7 @@ func isIntels(repository string) bool {
 // refusal rewrites a Helm error as a single line, without the introduction and file names.
 func refusal(err error) error {
 	text := err.Error()
-	// An error from the schema consists of an introduction, the chart's name, and a line for each key.
+	// An error from the schema consists of an introduction, the chart's name, and one line per key.
 	if strings.Contains(text, "\n- at '") {
 		var lines []string
 		for line := range strings.Lines(text) {
@@ -324,7 +324,7 @@ func refusal(err error) error {
 		}
 		return errors.New(strings.Join(lines, "; "))
 	}
-	// An error from a template has the form: execution error at (FILE:LINE:COLUMN): SENTENCE
+	// An error from a template looks like this: execution error at (FILE:LINE:COLUMN): SENTENCE
 	if place, sentence, ok := strings.Cut(text, "): "); ok && strings.HasPrefix(place, "execution error at (") {
 		return errors.New("values: " + sentence)
 	}
@@ -351,7 +351,7 @@ func nodeSelector(p *v1.FpgaDevicePlugin) map[string]string {
 	return labels
 }
 
-// overlap reports whether a node can match a selector in a as well as a selector in b.
+// overlap reports whether a node can match both a selector in a and a selector in b.
 func overlap(a, b []map[string]string) bool {
 	for _, a := range a {
 		if slices.ContainsFunc(b, func(b map[string]string) bool { return !disjoint(a, b) }) {
@@ -361,7 +361,7 @@ func overlap(a, b []map[string]string) bool {
 	return false
 }
 
-// disjoint reports whether it is impossible for a node to match both selectors.
+// disjoint reports whether no node can match both selectors.
 func disjoint(a, b map[string]string) bool {
 	for key, value := range a {
 		if other, ok := b[key]; ok && other != value {
@@ -371,7 +371,7 @@ func disjoint(a, b map[string]string) bool {
 	return false
 }
 
-// offers returns a function that reports whether a plugin with these values can advertise a resource.
+// offers returns a function that reports whether a plugin with these values could advertise a resource.
 func (r *Renderer) offers(values map[string]any) (func(resource string) bool, error) {
 	all, err := util.CoalesceValues(r.chart, values)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/api/v1"
 )
 
-// Reasons for the Available condition, in addition to those for Accepted.
+// Reasons for the Available condition. It also uses those for Accepted.
 const (
 	reasonReady       = "Ready"
 	reasonNoNodes     = "NoNodes"
@@ -27,8 +27,8 @@ const (
 	reasonPodsWaiting = "PodsWaiting"
 )
 
-// publish writes p's status if it has changed, and records which conditions have changed. refused is the reason why p's
-// objects aren't applied, or nil if they are.
+// publish writes p's status if it has changed, and records which conditions have changed. refused says why p's objects
+// aren't applied, or is nil if they are.
 func (r *reconciler) publish(ctx context.Context, before, p *v1.FpgaDevicePlugin, reason string, refused error) error {
 	daemonSet, err := r.daemonSet(ctx, p)
 	if err != nil {
@@ -83,8 +83,8 @@ func (r *reconciler) publish(ctx context.Context, before, p *v1.FpgaDevicePlugin
 	return nil
 }
 
-// record logs a change to a condition and creates a Kubernetes Event for it. While p isn't accepted, record ignores
-// Available, which just repeats the reason.
+// record logs a change to a condition and creates a Kubernetes Event for it. While p isn't accepted, it ignores
+// Available, which then only repeats the reason.
 func (r *reconciler) record(p *v1.FpgaDevicePlugin, was *metav1.Condition, c metav1.Condition) {
 	applied := c.Type == v1.ConditionAccepted && was != nil && was.ObservedGeneration != c.ObservedGeneration
 	repeats := c.Type == v1.ConditionAvailable && meta.IsStatusConditionFalse(p.Status.Conditions, v1.ConditionAccepted)
@@ -147,7 +147,7 @@ func waiting(pod *corev1.Pod) string {
 	return ""
 }
 
-// nodeNames returns the names of the nodes on which pods are running, sorted.
+// nodeNames returns the names of the nodes on which pods are running, in order.
 func nodeNames(pods []corev1.Pod) []string {
 	var names []string
 	for _, pod := range pods {
@@ -159,8 +159,8 @@ func nodeNames(pods []corev1.Pod) []string {
 	return slices.Compact(names)
 }
 
-// devices returns the number of p's devices on the nodes, and how many of them are unhealthy. A node's capacity
-// includes all devices, and its allocatable resources only the healthy ones.
+// devices returns how many of p's devices are on the nodes, and how many of those are unhealthy. A node's capacity
+// counts all devices, while its allocatable resources count only healthy ones.
 func (r *reconciler) devices(ctx context.Context, p *v1.FpgaDevicePlugin, nodes []string) (all, unhealthy int64, err error) {
 	values, err := r.renderer.values(p)
 	if err != nil {

@@ -11,12 +11,12 @@ import (
 
 // Attribute is a sysfs file of an FME or a port.
 type Attribute struct {
-	Name  string // path below the directory of the FME or port; "manager state" for the FPGA manager
+	Name  string // path below the FME's or port's directory; "manager state" for the FPGA manager
 	Value string
 	Err   error
 }
 
-// The attributes to show, as [fs.Glob] patterns. An FME's errors aren't shown, because in dfl, reading them blocks
+// The attributes to show, as [fs.Glob] patterns. They don't include the FME's errors, because dfl blocks reads of these
 // until programming has finished (pdata->lock, dfl-fme-error.c).
 var (
 	fmeAttributes = []string{"ports_num", "bitstream_id", "bitstream_metadata", "cache_size", "fabric_version", "socket_id",
@@ -24,7 +24,7 @@ var (
 	portAttributes = []string{"power_state", "ap1_event", "ap2_event", "ltr", "errors/errors", "errors/first_error"}
 )
 
-// FMEAttributes reads the attributes of a card's FME, omitting those that the FME doesn't have.
+// FMEAttributes reads the attributes that a card's FME has.
 func FMEAttributes(h Host, c Card) ([]Attribute, error) {
 	p, err := placeOf(h, c)
 	if err != nil || p.fme == "" {
@@ -33,7 +33,7 @@ func FMEAttributes(h Host, c Card) ([]Attribute, error) {
 	return readAttributes(p.fme, fmeAttributes), nil
 }
 
-// PortAttributes reads the attributes of one of a card's ports, omitting those that the port doesn't have.
+// PortAttributes reads the attributes that one of a card's ports has.
 func PortAttributes(h Host, c Card, port Port) ([]Attribute, error) {
 	p, err := placeOf(h, c)
 	if err != nil {
@@ -49,7 +49,7 @@ func PortAttributes(h Host, c Card, port Port) ([]Attribute, error) {
 // errLeft is the error for a card that is no longer on the node.
 var errLeft = absentf("the card has left")
 
-// placeOf returns the current paths of a card.
+// placeOf returns a card's current paths.
 func placeOf(h Host, c Card) (place, error) {
 	places, err := locate(h)
 	i := slices.IndexFunc(places, func(p place) bool { return p.address == c.Address && p.name == c.Driver })

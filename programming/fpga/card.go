@@ -14,40 +14,40 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Host holds the roots of a node's sysfs and device nodes.
+// Host holds the roots of a node's sysfs and device tree.
 type Host = sysfs.Host
 
 // Card is a PCI function with ports or an FME.
 type Card struct {
-	Address string // of the PCI function with the ports: DDDD:BB:DD.F in lower case
+	Address string // of the PCI function with the ports: DDDD:BB:DD.F, in lower case
 	Driver  string // dfl or opae
 	// FME is the name of the FME and its device node, for example dfl-fme.0, or "" if there is no FME. The FME may
 	// belong to the physical function.
 	FME          string
-	FMEAddress   string // of the PCI function with the FME, which is either Address or the physical function's address; "" if there is no FME
+	FMEAddress   string // of the PCI function with the FME: either Address or the physical function's address; "" if there is no FME
 	InterfaceID  string // 32 lower-case hex digits; "" if there is none or InterfaceErr is set
-	InterfaceErr error  // the error from reading InterfaceID
+	InterfaceErr error  // why InterfaceID couldn't be read
 	Ports        []Port // sorted by number
 }
 
 // Port is one of a card's ports.
 type Port struct {
-	Name   string // of the port and its device node, for example dfl-port.0
-	Number int    // hardware number, which identifies the port in requests to the driver; -1 if no driver is bound
-	AFUID  string // 32 lower-case hex digits, all f if the card doesn't answer; "" if AFUErr is set
-	// AFUErr is the error from reading AFUID. It is EBUSY while the port is being programmed or after programming has
-	// failed, and fs.ErrNotExist if the card has no AFU ids.
+	Name   string // the port's name and its device node's, for example dfl-port.0
+	Number int    // hardware number, which identifies the port in driver requests; -1 if no driver is bound
+	AFUID  string // 32 lower-case hex digits, all f if the card doesn't respond; "" if AFUErr is set
+	// AFUErr says why AFUID couldn't be read. It is EBUSY while the port is being programmed and after programming has
+	// failed, and fs.ErrNotExist if the card doesn't have AFU IDs.
 	AFUErr error
 }
 
-// ID returns the card's device id in Kubernetes: its address, without the domain if that is 0000.
+// ID returns the card's device ID in Kubernetes: its address, without the domain if the domain is 0000.
 func (c Card) ID() string { return strings.TrimPrefix(c.Address, "0000:") }
 
-// driver describes the sysfs paths of a driver's cards:
+// driver describes where a driver's cards are in sysfs:
 //
 //	<PCI device>/<class>/<entry>N/{<port>N/, <fme>N/}
 //
-// In the class directory, there is a link <class>/<entry>N for each entry. Paths below an FME are [fs.Glob] patterns.
+// The class directory contains a link <class>/<entry>N for each entry. Paths below an FME are [fs.Glob] patterns.
 type driver struct {
 	name        string
 	pci         string // the PCI device's path
@@ -74,18 +74,18 @@ var drivers = []*driver{
 	},
 }
 
-// place holds a card's paths, which are found without reading attributes.
+// place holds a card's paths. They can be found without reading any attributes.
 type place struct {
 	*driver
 	address string
-	physfn  string   // for a virtual function, the physical function's address
+	physfn  string   // a virtual function's physical function
 	ports   []string // directories
 	fme     string   // the FME's directory, which may be in the physical function; "" if there is none
 	fmeAt   string   // address of the function with the FME
 }
 
-// Cards returns the node's cards, sorted by address, except those that are removed while it is running. If it returns
-// an error, it also returns the cards that it could locate.
+// Cards returns the node's cards, sorted by address. It omits cards that are removed while it is running. If it returns
+// an error, it also returns the cards that it was able to find.
 func Cards(h Host) ([]Card, error) {
 	places, err := locate(h)
 	cards := make([]Card, 0, len(places))
@@ -95,9 +95,9 @@ func Cards(h Host) ([]Card, error) {
 	return cards, err
 }
 
-// Find returns the named card, and if the name is a port's, also that port. A name is a PCI address (with or without
-// the domain), the name of an FME or port, or the path of its device node. An address can be followed by -pN, which
-// selects port number N, as in device ids. The error is fs.ErrNotExist if there is no such card.
+// Find returns the named card and, if the name selects a port, that port. A name is a PCI address (with or without the
+// domain), an FME's or port's name, or the path of its device node. As in device IDs, an address can be followed by
+// -pN, which selects port number N. The error is fs.ErrNotExist if there is no such card.
 func Find(h Host, name string) (Card, *Port, error) {
 	places, lerr := locate(h)
 	short := strings.TrimPrefix(strings.TrimPrefix(name, h.Dev+"/"), "/dev/")
@@ -134,7 +134,7 @@ func Find(h Host, name string) (Card, *Port, error) {
 	return Card{}, nil, absentf("device %s: found no FPGA card of this name, want one of %s", sysfs.Quote(name), strings.Join(ids, ", "))
 }
 
-// Port returns the card's port with this number. The error is fs.ErrNotExist if there is none.
+// Port returns the card's port with the given number. The error is fs.ErrNotExist if there is none.
 func (c Card) Port(number int) (Port, error) {
 	var numbers []string
 	for _, p := range c.Ports {
@@ -150,7 +150,7 @@ func (c Card) Port(number int) (Port, error) {
 		number, c.ID(), cmp.Or(strings.Join(numbers, ", "), "none"))
 }
 
-// absent is an [fs.ErrNotExist] with its own text.
+// absent is an [fs.ErrNotExist] with a text of its own.
 type absent string
 
 func absentf(format string, args ...any) error { return absent(fmt.Sprintf(format, args...)) }
@@ -159,8 +159,8 @@ func (a absent) Error() string { return string(a) }
 
 func (absent) Is(target error) bool { return target == fs.ErrNotExist }
 
-// parseAddress parses [DDDD:]BB:DD.F[-pN]. The address is "" if name has a different format. The number is -1 if there
-// is no -pN.
+// parseAddress parses [DDDD:]BB:DD.F[-pN]. It returns "" as the address if name has a different format, and -1 as the
+// number if there is no -pN.
 func parseAddress(name string) (address string, number int) {
 	text, digits, hasPort := strings.Cut(name, "-p")
 	if strings.Count(text, ":") == 1 {
@@ -176,8 +176,8 @@ func parseAddress(name string) (address string, number int) {
 	return address, number
 }
 
-// locate returns the cards, sorted by address. It omits entries that have neither a port nor an FME, because they can't
-// be programmed, and entries that appear or disappear while it is running.
+// locate finds the cards and sorts them by address. It omits entries that have neither a port nor an FME, because they
+// can't be programmed, and entries that appear or disappear while it is running.
 func locate(h Host) ([]place, error) {
 	var places []place
 	var errs error
@@ -209,7 +209,7 @@ func locate(h Host) ([]place, error) {
 	return places, errs
 }
 
-// locate returns the card of a class entry. Its address is "" if the entry is a region below an FME.
+// locate finds the card that a class entry belongs to. The address is "" if the entry is a region below an FME.
 func (d *driver) locate(h Host, name string) (place, error) {
 	p := place{driver: d}
 	var err error
@@ -237,7 +237,7 @@ func (d *driver) locate(h Host, name string) (place, error) {
 	return p, err
 }
 
-// comesOrGoes reports whether an error from following links means that the card has just appeared or disappeared.
+// comesOrGoes reports whether an error from following links means that the card just appeared or disappeared.
 func comesOrGoes(err error) bool {
 	return sysfs.Gone(err) || errors.Is(err, syscall.ELOOP) ||
 		errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EINVAL)
@@ -259,8 +259,8 @@ func (p place) read() Card {
 	return c
 }
 
-// readInterfaceID reads the FME's interface id. A dfl card has a file with the id for each port (FME_PR_INTFC_ID,
-// dfl-fme-mgr.c), all with the same content.
+// readInterfaceID reads the FME's interface ID. A dfl card has one file with the ID per port (FME_PR_INTFC_ID,
+// dfl-fme-mgr.c), and all of them have the same content.
 func (p place) readInterfaceID() (string, error) {
 	var err error
 	files, _ := fs.Glob(os.DirFS(p.fme), p.interfaceID) // the only possible error is a malformed pattern
@@ -273,7 +273,7 @@ func (p place) readInterfaceID() (string, error) {
 	return "", err
 }
 
-// portDir returns the directory of the named port, or "" if there is none.
+// portDir returns the named port's directory, or "" if there is no such port.
 func (p place) portDir(name string) string {
 	for _, dir := range p.ports {
 		if base(dir) == name {

@@ -13,7 +13,7 @@ import (
 type requests struct {
 	program, release, assign uintptr
 
-	programSize uint32 // size of programArg without the fields that the driver doesn't have
+	programSize uint32 // programArg's size without the fields that the driver doesn't have
 	portNumber  bool   // release and assign take a pointer to the port number instead of a portArg
 }
 
@@ -22,7 +22,7 @@ var (
 	opaeRequests = requests{program: 0xb580, release: 0xb581, assign: 0xb582, programSize: 32}
 )
 
-// programArg is dfl's struct dfl_fpga_fme_port_pr and, with the status field, opae's struct fpga_fme_port_pr.
+// programArg is dfl's struct dfl_fpga_fme_port_pr. With the status field, it is opae's struct fpga_fme_port_pr.
 type programArg struct {
 	size          uint32 // argsz
 	flags         uint32
@@ -49,13 +49,14 @@ func ioctlDriver(fd int, request uintptr, arg unsafe.Pointer) error {
 	return nil
 }
 
-// programPort asks the driver to program a port with data, which must not be in memory managed by Go. The driver copies
-// data first (fme_pr, dfl-fme-pr.c). fd is the open FME. text describes the card's errors if the driver returns them.
+// programPort asks the driver to program a port with data, which must not be in memory that Go manages. The driver
+// starts by copying data (fme_pr, dfl-fme-pr.c). fd is the open FME. text describes the card's errors, if the driver
+// returns any.
 func (r requests) programPort(do ioctl, fd, port int, data []byte) (text string, err error) {
 	arg := &programArg{
 		size:          r.programSize,
 		port:          uint32(port),
-		bufferSize:    uint32(len(data)), // fits, because of programming.MaxSize
+		bufferSize:    uint32(len(data)), // can't overflow, because of programming.MaxSize
 		bufferAddress: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(data)))),
 	}
 	err = do(fd, r.program, unsafe.Pointer(arg))
@@ -72,7 +73,7 @@ func (r requests) movePort(do ioctl, fd int, request uintptr, port int) error {
 	return do(fd, request, unsafe.Pointer(arg))
 }
 
-// statusText describes opae's status bits (DEFINE_FPGA_PR_ERR_MSG).
+// statusText describes the bits of opae's status (DEFINE_FPGA_PR_ERR_MSG).
 func statusText(status uint64) string {
 	names := []string{"operation error", "CRC error", "incompatible bitstream", "IP protocol error",
 		"FIFO overflow", "time-out", "secure load error"}

@@ -20,27 +20,27 @@ import (
 // Programmer programs a node's cards.
 type Programmer struct {
 	Host    Host
-	LockDir string            // directory for the lock files, one for each FME
-	Store   programming.Store // where an AOCX is unpacked
+	LockDir string            // directory of the lock files, one per FME
+	Store   programming.Store // where AOCX files are unpacked
 	Always  bool              // program a port even if it already has the AFU
 	Max     MaxTemperature    // reject cards that are hotter than this
-	// Begin, if not nil, is called with the lock held, before Program opens a device node. If Begin returns an error,
-	// Program returns it.
+	// Begin, if not nil, is called with the lock held, before Program opens any device nodes. If Begin fails, Program
+	// returns its error.
 	Begin func() error
 
 	do   ioctl // nil means ioctlDriver
 	open open  // nil means syscall.Open
 }
 
-// ErrLoaded is returned by [Programmer.Program] for a port that already has the AFU.
+// ErrLoaded is returned by [Programmer.Program] if the port already has the AFU.
 var ErrLoaded = errors.New("the port has the AFU already")
 
-// Program programs one of a card's ports. It first waits for the FME's lock. It returns once the port has the
-// bitstream's AFU, or when ctx is done. If another process was faster and the port already has the AFU according to
-// [Loaded], Program returns [ErrLoaded].
+// Program programs one of a card's ports. It first waits for the FME's lock, and returns once the port has the
+// bitstream's AFU, or when ctx is done. If the port turns out to have the AFU already (see [Loaded]), because another
+// process was faster, Program returns [ErrLoaded].
 //
-// Program returns the errors of [Fits] and [MaxTemperature.Check], and an error if another process has the FME or the
-// port open. Each error is one line that names the card and says what to do.
+// Program also returns an error if [Fits] or [MaxTemperature.Check] does, or if another process has the FME or the port
+// open. Each error is a single line that names the card and says what to do.
 func (p Programmer) Program(ctx context.Context, card Card, port Port, b *programming.Bitstream) error {
 	if port.Number < 0 {
 		return fmt.Errorf("card %s, %s: found no driver, want it bound: %s", card.ID(), port.Name, card.Rebind())
@@ -48,8 +48,8 @@ func (p Programmer) Program(ctx context.Context, card Card, port Port, b *progra
 	return within(ctx, card, port.Number, func() error { return p.program(ctx, card, port.Number, b) })
 }
 
-// Release detaches the port with this number from the physical function, so that a virtual function can use it. The
-// driver refuses to do so while a process has the port open.
+// Release detaches a port from the physical function, so that a virtual function can use it. The driver refuses while a
+// process has the port open.
 func (p Programmer) Release(ctx context.Context, card Card, number int) error {
 	return within(ctx, card, number, func() error {
 		return p.move(ctx, card, number, "release", func(r requests) uintptr { return r.release })
@@ -63,9 +63,9 @@ func (p Programmer) Assign(ctx context.Context, card Card, number int) error {
 	})
 }
 
-// within runs work, which should return when ctx is done. If a request or an attribute read still blocks at that point,
-// within returns without waiting for work, and the process should exit. The kernel keeps the process's lock until the
-// request has returned.
+// within runs work, which should return when ctx is done. If work is still blocked in a request or an attribute read at
+// that point, within returns anyway, and the process should exit. The kernel holds the process's lock until the request
+// has returned.
 func within(ctx context.Context, card Card, number int, work func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- work() }()
@@ -73,7 +73,7 @@ func within(ctx context.Context, card Card, number int, work func() error) error
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		const grace = 200 * time.Millisecond // give work time to return its error, which contains the cause
+		const grace = 200 * time.Millisecond // gives work time to return its error, which includes the cause
 		select {
 		case err = <-done:
 		case <-time.After(grace):
@@ -123,7 +123,7 @@ func (p Programmer) program(ctx context.Context, card Card, number int, b *progr
 	if err != nil {
 		return err
 	}
-	// Unpacking an AOCX takes seconds, so the card in the slot may have been replaced.
+	// Unpacking an AOCX takes seconds, so another card may be in the slot by now.
 	id, err := t.readInterfaceID()
 	if err == nil && id != b.InterfaceID {
 		err = fmt.Errorf("interface: found %q, want %q: another card has taken its place", id, b.InterfaceID)
@@ -139,7 +139,7 @@ func (p Programmer) program(ctx context.Context, card Card, number int, b *progr
 	}
 	syscall.Close(unused)
 	text, err := t.programPort(p.ioctl(), fme, number, data.Data)
-	syscall.Close(fme) // close it before reading the card; see doc.go
+	syscall.Close(fme) // before reading the card; see doc.go
 	if err != nil {
 		return t.explain(err, portDir, text)
 	}
@@ -147,7 +147,7 @@ func (p Programmer) program(ctx context.Context, card Card, number int, b *progr
 }
 
 func (p Programmer) move(ctx context.Context, card Card, number int, verb string, request func(requests) uintptr) error {
-	const most = 255 // largest port number in sysfs, although requests have 32 bits for it
+	const most = 255 // the largest port number in sysfs, even though requests have 32 bits for it
 	if number < 0 || number > most {
 		return fmt.Errorf("%s: found port number %d, want 0 to %d", verb, number, most)
 	}
@@ -165,8 +165,8 @@ func (p Programmer) move(ctx context.Context, card Card, number int, verb string
 	if err == nil {
 		return nil
 	}
-	// Source: dfl_fpga_cdev_release_port and dfl_fpga_cdev_assign_port, drivers/fpga/dfl.c. fme_ioctl
-	// returns EINVAL instead of ENODEV.
+	// Source: dfl_fpga_cdev_release_port and dfl_fpga_cdev_assign_port, drivers/fpga/dfl.c. fme_ioctl returns EINVAL
+	// instead of ENODEV.
 	hint := remedy(err)
 	port, absent := t.card.Port(number)
 	switch {
@@ -189,13 +189,14 @@ func (p Programmer) ioctl() ioctl {
 
 var errNoFME = errors.New("the card has no FME: program a virtual function on the host that has its physical function")
 
-// Loaded reports whether the port already had the bitstream's AFU when it was read. It returns false for an AOCX, and
-// for a GBS with the AFU id [programming.OpenCL], because every AOCX has that id.
+// Loaded reports whether the port had the bitstream's AFU when it was last read. It returns false for every AOCX, and
+// for a GBS whose AFU ID is [programming.OpenCL], because all AOCX files share that ID.
 func Loaded(port Port, b *programming.Bitstream) bool {
 	return b.Format == programming.GBS && b.AFUID != programming.OpenCL && port.AFUID == b.AFUID
 }
 
-// Fits returns an error unless the port, as it was when it was read, can be programmed with the bitstream.
+// Fits returns an error unless the bitstream can be used to program the port, going by the state in which card and port
+// were read.
 func Fits(card Card, port Port, b *programming.Bitstream) error {
 	switch {
 	case sysfs.AllOnes(b.InterfaceID) || sysfs.AllOnes(b.AFUID):
@@ -219,14 +220,14 @@ func Fits(card Card, port Port, b *programming.Bitstream) error {
 	return port.AFUErr
 }
 
-// taken is a card whose lock this process holds. The card was read with the lock held.
+// taken is a card whose lock this process holds. It was read while the lock was held.
 type taken struct {
 	place
 	card Card
 	lock *privatedir.Lock
 }
 
-// take acquires a card's lock, and then rereads the card, because there may be a different one at its address by now.
+// take acquires a card's lock and then rereads the card, because a different one may be at its address by now.
 func (p Programmer) take(ctx context.Context, card Card) (t taken, err error) {
 	if card.FME == "" {
 		return t, errNoFME
@@ -270,8 +271,8 @@ func (p Programmer) openNode(dir string, flag int) (fd int, err error) {
 	case err != nil:
 		return -1, fmt.Errorf("%s: %w%s", path, err, remedy(err))
 	}
-	// The device node may have been replaced just before it was opened, or its number may have been reused for another
-	// card.
+	// The device node may have been replaced just before it was opened, or its number may have been reused for a
+	// different card.
 	var st syscall.Stat_t
 	err = syscall.Fstat(fd, &st)
 	if err == nil && st.Mode&syscall.S_IFMT == syscall.S_IFCHR {
@@ -289,7 +290,7 @@ func (p Programmer) openNode(dir string, flag int) (fd int, err error) {
 	return fd, nil
 }
 
-// remedy returns what the user can do about an error from a device node, or "".
+// remedy returns what the user can do about an error from a device node, or "" if we don't know.
 func remedy(err error) string {
 	switch {
 	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EACCES):
@@ -302,7 +303,7 @@ func remedy(err error) string {
 	return ""
 }
 
-// explain adds to the error of a programming request what the card and its driver report, and what the user can do.
+// explain adds what the card and its driver report, and what the user can do, to the error from a programming request.
 func (t taken) explain(err error, portDir, text string) error {
 	if _, gone := os.Lstat(portDir); errors.Is(gone, fs.ErrNotExist) {
 		return fmt.Errorf("programming: %w: the card has left meanwhile", err)
@@ -316,7 +317,7 @@ func (t taken) explain(err error, portDir, text string) error {
 		hint = ": the card did not finish in time: it was pulled, or does not answer; reset it or its slot, or power the node off and on"
 	case errors.Is(err, syscall.EINVAL):
 		// Source: fme_pr, dfl-fme-pr.c. Either the FME is being removed, or the bridges can't be disabled because the
-		// card is dead. The port number isn't the cause, because the port existed a moment ago.
+		// card is dead. It can't be the port number, because the port existed a moment ago.
 		hint = ": the driver refuses the request, want a card that answers: dmesg"
 		if t.name == "opae" {
 			hint += "; or the length of the raw bitstream is not a multiple of 4"
@@ -332,8 +333,7 @@ func (t taken) explain(err error, portDir, text string) error {
 	return fmt.Errorf("programming: %w%s", err, hint)
 }
 
-// managerStatus returns the errors that a dfl card's FPGA manager reports, on one line (status_show,
-// drivers/fpga/fpga-mgr.c).
+// managerStatus returns the errors from a dfl card's FPGA manager on one line (status_show, drivers/fpga/fpga-mgr.c).
 func (t taken) managerStatus() string {
 	files, _ := fs.Glob(os.DirFS(t.fme), t.status) // the only possible error is a malformed pattern
 	for _, file := range files {
@@ -344,7 +344,7 @@ func (t taken) managerStatus() string {
 	return ""
 }
 
-// readBack waits for up to a second until the port has the bitstream's AFU. This is long enough, because the driver
+// readBack waits up to a second for the port to have the bitstream's AFU. A second is enough, because the driver
 // enables the port before the request returns.
 func (t taken) readBack(ctx context.Context, portDir string, b *programming.Bitstream) error {
 	const most, interval = time.Second, 20 * time.Millisecond
@@ -357,7 +357,7 @@ func (t taken) readBack(ctx context.Context, portDir string, b *programming.Bits
 		switch {
 		case err == nil && id == b.AFUID:
 			return nil
-		case errors.Is(err, fs.ErrNotExist): // the request succeeds even if the card is pulled in the meantime
+		case errors.Is(err, fs.ErrNotExist): // the request succeeds even if the card is pulled meanwhile
 			return fmt.Errorf("programmed, but not verified: %w", errLeft)
 		}
 		select {
@@ -375,9 +375,9 @@ func (t taken) readBack(ctx context.Context, portDir string, b *programming.Bits
 	}
 }
 
-// Rebind returns a shell command that unbinds and rebinds the card's driver, which enables the card's ports. A dfl port
-// stays disabled after a programming failure until its driver is rebound (disable_count, dfl-afu-main.c), and has no
-// driver after Assign.
+// Rebind returns a shell command that unbinds and rebinds the card's driver, which enables the card's ports. After a
+// programming failure, a dfl port stays disabled until its driver is rebound (disable_count, dfl-afu-main.c). After
+// Assign, it doesn't have a driver.
 func (c Card) Rebind() string {
 	i := slices.IndexFunc(drivers, func(d *driver) bool { return d.name == c.Driver })
 	return fmt.Sprintf("for f in unbind bind; do echo %s > /sys/bus/pci/drivers/%s/$f; done", c.Address, drivers[max(i, 0)].pci)

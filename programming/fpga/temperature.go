@@ -10,23 +10,23 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sensors"
 )
 
-// MaxTemperature determines which cards are too hot to be programmed. The zero value rejects a card if any part of it
-// has reached that part's warning limit.
+// MaxTemperature determines which cards are too hot to be programmed. The zero value rejects a card if any of its parts
+// has reached its own warning limit.
 type MaxTemperature struct {
-	// Die is an additional limit for the FPGA itself, in °C, or 0 for none. If Die is set, cards whose temperature
-	// isn't known are rejected.
+	// Die is an additional limit for the FPGA itself in °C, or 0 for none. If it is set, cards whose temperature isn't
+	// known are rejected.
 	Die float64
-	Off bool // accept all cards, without reading sensors
+	Off bool // accept all cards and don't read any sensors
 }
 
-// longestReading is how long reading a card's temperatures may take. It takes a board's controller about 10 ms.
+// longestReading is the maximum time to read a card's temperatures. A board's controller needs about 10 ms.
 const longestReading = 2 * time.Second
 
-// Check returns an error if the card is too hot. It reads the sensors of the card's FME and of the board's controller,
-// for up to 2 s or until ctx is done. If a read is still blocked then, its goroutine is abandoned.
+// Check returns an error if the card is too hot. It reads the sensors of the card's FME and of the board's controller
+// for up to 2 s, or until ctx is done. If a read is still blocked by then, its goroutine is abandoned.
 //
-// A sensor that can't be read in this time is ignored, because the failure says nothing about the card: the driver of
-// the board's controller may be missing or busy with an update. The card also protects itself.
+// Sensors that can't be read in that time are ignored, because this says nothing about the card: the driver of the
+// board's controller may be missing, or busy with an update. The card also has its own protection.
 func (m MaxTemperature) Check(ctx context.Context, h Host, card Card) error {
 	if m.Off {
 		return nil
@@ -58,7 +58,7 @@ func (m MaxTemperature) check(h Host, card Card) error {
 		limits, err := s.Limits()
 		failed = errors.Join(failed, err)
 		if limits.Least() == 0 && m.Die == 0 {
-			continue // nothing to compare the value with
+			continue // there is nothing to compare the value with
 		}
 		value, err := s.Read()
 		if err != nil {
@@ -93,6 +93,6 @@ func (m MaxTemperature) unknown(err error) error {
 	if err == nil {
 		err = errors.New("no sensor")
 	}
-	first, _, _ := strings.Cut(err.Error(), "\n") // there may be several lines
+	first, _, _ := strings.Cut(err.Error(), "\n") // the error may have several lines
 	return fmt.Errorf("the temperature of the FPGA is not known (%s), want less than %g °C (--max-temperature)", first, m.Die)
 }

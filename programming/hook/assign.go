@@ -10,29 +10,29 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 )
 
-// placement is a pair together with the card and port assigned to it.
+// placement is a pair with the card and port assigned to it.
 type placement struct {
 	pair
 	card   fpga.Card
 	port   fpga.Port
 	loaded bool   // the port already has the AFU
-	device string // for the log: id of the allocated device, which is the card or one of its ports
+	device string // for the log: the ID of the allocated device, which is the card or one of its ports
 }
 
-// assign assigns a card to each pair, and returns the placements in the order of pairs. Each card, which must have a
-// port, gets at most one pair. A card that already has a requested AFU keeps that AFU. The remaining pairs get the
-// remaining cards in order.
+// assign assigns a card to each pair, and returns the placements in the order of pairs. Each card must have a port, and
+// gets at most one pair. A card that already has one of the requested AFUs keeps it. The remaining pairs get the
+// remaining cards, in order.
 //
-// The result must not change while the cards are being programmed. So assign first decides which AFU each card gets,
+// The result must stay the same while the cards are being programmed. So assign first decides which AFU each card gets,
 // treating equal pairs as one, and then distributes those cards among the equal pairs. The first step loops over the
-// cards rather than the pairs, because a card with several ports may have several AFUs.
+// cards rather than the pairs, because a card with several ports can have several AFUs.
 func assign(pairs []pair, cards []fpga.Card) ([]placement, error) {
 	type demand struct {
 		pair // the first of several equal pairs
 		open int
 	}
 	var demands []demand
-	index := map[[2]string]int{} // index into demands, by ids; a map, because a pod can request 100,000 pairs
+	index := map[[2]string]int{} // index into demands, by IDs. It is a map because a pod can request 100,000 pairs.
 	for _, p := range pairs {
 		ids := [2]string{p.interfaceID, p.afu}
 		if _, ok := index[ids]; !ok {
@@ -74,7 +74,7 @@ func assign(pairs []pair, cards []fpga.Card) ([]placement, error) {
 	return placements, nil
 }
 
-// choosePort returns the card's port to use for a pair: one that already has the AFU, or otherwise the first port.
+// choosePort returns the port to use for a pair: one that already has the AFU, or else the card's first port.
 func choosePort(card fpga.Card, p pair) (port fpga.Port, loaded bool) {
 	for _, port := range card.Ports {
 		if card.InterfaceID == p.interfaceID && port.AFUID == p.afu && p.afu != programming.OpenCL {
@@ -84,7 +84,7 @@ func choosePort(card fpga.Card, p pair) (port fpga.Port, loaded bool) {
 	return card.Ports[0], false
 }
 
-// describe lists the cards and their interfaces as text.
+// describe returns the cards and their interfaces as text.
 func describe(cards []fpga.Card) string {
 	var all []string
 	for _, c := range cards {

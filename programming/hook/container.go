@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming"
 )
 
-// The limits for stdin and config.json, in bytes.
+// Size limits for stdin and config.json, in bytes.
 const (
 	maxState  = 1 << 20
 	maxConfig = 16 << 20
@@ -57,13 +57,13 @@ type config struct {
 	} `json:"hooks"`
 }
 
-// entry is a hook in config.json.
+// entry is one of the hooks in config.json.
 type entry struct {
 	Path string   `json:"path"`
 	Args []string `json:"args"` // starting with the program's name
 }
 
-// readConfig reads a config.json. It rejects links, and doesn't block if the file is a FIFO.
+// readConfig reads a config.json. It doesn't follow links, and doesn't block on a FIFO.
 func readConfig(path string) (config, error) {
 	var c config
 	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|syscall.O_NOCTTY|syscall.O_CLOEXEC, 0)
@@ -83,7 +83,7 @@ func readConfig(path string) (config, error) {
 	return c, err
 }
 
-// decode decodes r, which must contain nothing but one JSON object. It ignores unknown fields.
+// decode decodes r, which must consist of a single JSON object. It ignores unknown fields.
 func decode(r io.Reader, limit int64, into any) error {
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {
@@ -98,28 +98,28 @@ func decode(r io.Reader, limit int64, into any) error {
 	return nil
 }
 
-// Prefixes of environment variables.
+// Environment variable prefixes.
 const (
 	regionPrefix = "FPGA_REGION_"
 	afuPrefix    = "FPGA_AFU_"
 )
 
-// pair is a container's request for an AFU on a card with a certain interface.
+// pair is a container's request for an AFU on a card that has a given interface.
 type pair struct {
 	name        string // for messages
 	interfaceID string // 32 lower-case hex digits
 	afu         string // 8 to 40 lower-case hex digits: an AFU's id or an AOCX's hash
 }
 
-// pairs returns the pairs in the container's environment, ordered by number.
+// pairs returns the pairs in the container's environment, sorted by number.
 func (c config) pairs() ([]pair, error) {
 	if c.Process == nil || c.Process.Env == nil {
 		return nil, errors.New("process.env: found none, want the environment of the container")
 	}
 	regions, afus := map[string]string{}, map[string]string{}
 	for _, variable := range c.Process.Env {
-		// If a variable occurs twice, the last value counts, because runc passes that one to the process (prepareEnv,
-		// libcontainer/env.go).
+		// If a variable occurs twice, the last value counts, because that is the one runc passes to the process
+		// (prepareEnv, libcontainer/env.go).
 		name, value, _ := strings.Cut(variable, "=")
 		for prefix, values := range map[string]map[string]string{regionPrefix: regions, afuPrefix: afus} {
 			number, ok := numbered(name, prefix)
@@ -161,14 +161,14 @@ func (c config) pairs() ([]pair, error) {
 	return pairs, nil
 }
 
-// numbered returns the decimal number that follows prefix in name. It returns false for other names, which the hook
-// ignores.
+// numbered returns the decimal number that follows prefix in name. For other names, which the hook ignores, it returns
+// false.
 func numbered(name, prefix string) (number string, ok bool) {
 	number, ok = strings.CutPrefix(name, prefix)
 	return number, ok && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
-// compareNumbers compares decimal numbers of any length. 1 sorts before 01, because FPGA_AFU_1 and FPGA_AFU_01 are
+// compareNumbers compares decimal numbers of any length. It puts 1 before 01, because FPGA_AFU_1 and FPGA_AFU_01 are
 // different variables.
 func compareNumbers(a, b string) int {
 	x, y := strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
@@ -184,7 +184,7 @@ func parseAFU(s string) (string, error) {
 	return id, notAllOnes(id)
 }
 
-// notAllOnes returns an error for an id whose digits are all f. That is what a card that doesn't answer reports.
+// notAllOnes rejects an ID that consists of f digits only. Such IDs come from cards that don't respond.
 func notAllOnes(id string) error {
 	if sysfs.AllOnes(id) {
 		return fmt.Errorf("found %q, want an id that is not all f", id)
@@ -193,7 +193,7 @@ func notAllOnes(id string) error {
 }
 
 // ports returns the paths of the dfl and opae ports in linux.devices. It ignores block devices, because pods can choose
-// their paths (volumeDevices).
+// where these appear (volumeDevices).
 func (c config) ports() ([]string, error) {
 	if c.Linux == nil || c.Linux.Devices == nil {
 		return nil, errors.New("linux.devices: found none, want the devices of the container")

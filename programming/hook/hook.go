@@ -20,23 +20,23 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 )
 
-// Flags are the flags of an invocation, or of one of the hook's entries in config.json.
+// Flags are the flags of this invocation, or of one of the hook's entries in config.json.
 type Flags struct {
-	Devices []string // names of the cards to program, as in [fpga.Find]; if there are none, program all cards
-	AFU     string   // AFU for these cards; if it is "", the container's environment chooses the AFUs
+	Devices []string // names of the cards to program, as in [fpga.Find]; if empty, all cards are programmed
+	AFU     string   // the AFU for these cards; if "", the container's environment chooses the AFUs
 }
 
-// Hook is one invocation of the hook. It must be used only once.
+// Hook is a single invocation of the hook. It can't be reused.
 type Hook struct {
 	Flags
 	// Self is the path of this program, with symbolic links resolved.
 	Self string
-	// Parse parses the arguments of an entry in config.json. The first argument is the program's name.
+	// Parse parses an entry's arguments in config.json, starting with the program's name.
 	Parse func(args []string) (Flags, error)
 
-	// If Always is set, ports are programmed even if they already report the requested AFU. The id that a port reports
-	// comes from its bitstream, so a pod that could program the card may have left behind a different bitstream with
-	// the same id.
+	// Always programs ports even if they already report the requested AFU. The ID that a port reports comes from its
+	// bitstream, so a pod that was able to program the card may have left a different bitstream with the same ID
+	// behind.
 	Always bool
 
 	Host    fpga.Host
@@ -47,13 +47,13 @@ type Hook struct {
 	at atomic.Pointer[step]
 }
 
-// step is the current step of an invocation, for errors and the log.
+// step is what an invocation is currently doing, for errors and the log.
 type step struct {
-	about     string // start of the error message
+	about     string // how the error message starts
 	container string
 	placement // empty until cards have been assigned
 	file      string
-	began     time.Time // when the invocation started or, later, when work on the placement started
+	began     time.Time // when the invocation started or, for a placement, when work on it started
 }
 
 // Run programs the cards of the container whose OCI state is on stdin. If it fails, it logs the error before returning
@@ -66,8 +66,7 @@ func (h *Hook) Run(ctx context.Context, stdin io.Reader) error {
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		// Wait a moment for the error from run, which contains the cause. A read that blocks doesn't end when ctx is
-		// done.
+		// Give run a moment to return its error, which includes the cause. A blocked read doesn't end when ctx is done.
 		select {
 		case err = <-done:
 		case <-time.After(time.Second):
@@ -80,7 +79,7 @@ func (h *Hook) Run(ctx context.Context, stdin io.Reader) error {
 	at := h.at.Load()
 	device := at.device
 	if device == "" && len(h.Devices) == 1 {
-		device = strings.TrimSuffix(h.Devices[0], "-p0") // port 0 has the same id as its card
+		device = strings.TrimSuffix(h.Devices[0], "-p0") // port 0 has the same ID as its card
 	}
 	err = errors.New(terminal.Escape(at.about + ": " + err.Error()))
 	h.Log.Error("programming failed", logevent.ProgrammingFailed, logevent.Err(err), logevent.Lasted(time.Since(at.began)), logevent.Container(at.container),
@@ -88,7 +87,7 @@ func (h *Hook) Run(ctx context.Context, stdin io.Reader) error {
 	return err
 }
 
-// run does the work of Run.
+// run does Run's work.
 func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 	state, err := readState(stdin)
 	if err != nil {
@@ -102,7 +101,7 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 	config, err := readConfig(filepath.Join(state.Bundle, "config.json"))
 	var pairs []pair
 	names := h.Devices
-	if h.AFU == "" { // with --afu, config.json isn't required
+	if h.AFU == "" { // with --afu, config.json is optional
 		if err != nil {
 			return err
 		}
@@ -113,7 +112,7 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 			return err
 		}
 	}
-	nodes, _ := config.ports() // the ports' device nodes in the container; nil if unknown
+	nodes, _ := config.ports() // the container's device nodes for ports; nil if unknown
 
 	at.about = "cards of the container"
 	h.enter(at)
@@ -146,11 +145,11 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 	return nil
 }
 
-// program programs a placement's port, unless the port already has the AFU and Always is false. nodes lists the ports'
-// device nodes in the container.
+// program programs a placement's port, unless the port already has the AFU and Always is false. nodes lists the
+// container's device nodes for ports.
 func (h *Hook) program(ctx context.Context, at step, nodes []string) error {
 	p := at.placement
-	// After a card has left, the kernel reuses its ports' numbers for another card. If the daemon wasn't running at the
+	// Once a card is gone, the kernel reuses its ports' numbers for other cards. If the daemon wasn't running at the
 	// time, the CDI spec may be outdated and give the container another pod's port.
 	if nodes != nil && !slices.ContainsFunc(nodes, func(node string) bool { return filepath.Base(node) == p.port.Name }) {
 		return fmt.Errorf("card %s: the CDI spec is outdated, so the container has %s instead of %s: check that the device plugin, or the DRA driver, runs",
@@ -182,7 +181,7 @@ func (h *Hook) program(ctx context.Context, at step, nodes []string) error {
 
 func (h *Hook) enter(at step) { h.at.Store(&at) }
 
-// given returns the names of the cards that were allocated to the container.
+// given returns the names of the cards allocated to the container.
 func (h *Hook) given(c config) ([]string, error) {
 	var names []string
 	for i, entry := range c.Hooks.CreateRuntime {
@@ -193,20 +192,20 @@ func (h *Hook) given(c config) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("hooks.createRuntime[%d].args: %w", i, err)
 		}
-		if flags.AFU == "" { // cards of an entry with --afu don't get a pair
+		if flags.AFU == "" { // cards in an entry with --afu don't get a pair
 			names = append(names, flags.Devices...)
 		}
 	}
-	// If config.json lists this program under another path, isSelf doesn't recognize its entries, so add the devices of
-	// this invocation.
+	// If config.json uses a different path for this program, isSelf doesn't recognize its entries, so add this
+	// invocation's own devices.
 	if names = append(names, h.Devices...); len(names) > 0 {
 		return names, nil
 	}
 	return c.ports()
 }
 
-// isSelf reports whether path leads to this program. It compares paths rather than files, because after an upgrade, the
-// path leads to a file other than the one that this process runs.
+// isSelf reports whether path leads to this program. It compares paths rather than files, because after an upgrade the
+// file at the path isn't the one that this process is running.
 func (h *Hook) isSelf(path string) bool {
 	if filepath.IsAbs(path) && path != h.Self {
 		path, _ = filepath.EvalSymlinks(path)
@@ -214,7 +213,7 @@ func (h *Hook) isSelf(path string) bool {
 	return path == h.Self
 }
 
-// named returns the placements for --afu, one for each --device. Several of them may be for ports of the same card.
+// named returns the placements for --afu, one per --device. Several of them can be for ports of the same card.
 func (h *Hook) named() ([]placement, error) {
 	afu, err := parseAFU(h.AFU)
 	if err != nil {
@@ -239,8 +238,8 @@ func (h *Hook) named() ([]placement, error) {
 	return all, nil
 }
 
-// find returns the named cards, once each, in the order of names. A card contains only the ports that the names select.
-// own holds the addresses of the cards that this invocation programs.
+// find returns the named cards in the order of names, without duplicates. Each card contains only the ports that the
+// names select. own holds the addresses of the cards that this invocation programs.
 func (h *Hook) find(names []string) (cards []fpga.Card, own map[string]bool, err error) {
 	own = map[string]bool{}
 	for i, name := range names {

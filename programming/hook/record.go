@@ -15,13 +15,13 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// maxFile is the maximum size of a log file, in bytes. A file that has reached this size is renamed to FILE.1,
-// replacing any previous FILE.1.
+// maxFile is the maximum size of a log file, in bytes. A file that has reached it is renamed to FILE.1, replacing any
+// earlier FILE.1.
 const maxFile = 1 << 20
 
 // NewLog returns a logger that uses the daemon's format. It sends each line to socket, which belongs to the node's
-// syslog or journal. If the socket doesn't accept a line immediately, the line is appended to file. Logging a line
-// takes at most half a second. A line that can't be written is dropped.
+// syslog or journal. A line that socket doesn't accept immediately is appended to file instead. Logging a line takes at
+// most half a second. Lines that can't be written are dropped.
 func NewLog(socket, file string) *zap.Logger {
 	core := func(severity int, level zapcore.LevelEnabler) zapcore.Core {
 		return zapcore.NewCore(zapcore.NewJSONEncoder(logevent.Keys()), sink{socket, file, severity}, level)
@@ -33,7 +33,7 @@ type only zapcore.Level
 
 func (o only) Enabled(l zapcore.Level) bool { return l == zapcore.Level(o) }
 
-// sink writes lines with one syslog severity.
+// sink writes lines with a given syslog severity.
 type sink struct {
 	socket, file string
 	severity     int
@@ -52,12 +52,12 @@ func (s sink) Write(line []byte) (int, error) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(500 * time.Millisecond): // the file system doesn't respond
+	case <-time.After(500 * time.Millisecond): // the file system isn't responding
 	}
 	return len(line), nil
 }
 
-// send sends a line as one datagram. It doesn't use package log/syslog, which would block if the reader stalls.
+// send sends a line as a single datagram. Package log/syslog would block if the reader stalled.
 func (s sink) send(line []byte) error {
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -85,8 +85,8 @@ func appendTo(path string, line []byte) error {
 	}
 }
 
-// appendOrRotate appends a line to file, or renames the file if it is full. It locks the file. Closing the file
-// releases the lock.
+// appendOrRotate locks the file and then appends a line to it, or renames it if it is full. Closing the file releases
+// the lock.
 func appendOrRotate(file *os.File, path string, line []byte) (rotated bool, err error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -101,7 +101,7 @@ func appendOrRotate(file *os.File, path string, line []byte) (rotated bool, err 
 	}
 	now, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(now, info) {
-		return true, nil // another hook has rotated the file since it was opened
+		return true, nil // another hook rotated the file after we opened it
 	}
 	if err != nil {
 		return false, err

@@ -12,11 +12,11 @@ import (
 	"b-com.com/accelerator-device-plugin/programming"
 )
 
-// Type is the artifact type of a bitstream. The manifest has one layer. Its media type is Type followed by the format,
-// for example Type + ".gbs".
+// Type is a bitstream's artifact type. The manifest has one layer, whose media type is Type followed by the format, for
+// example Type + ".gbs".
 const Type = "application/vnd.b-com.accelerator.bitstream.v1"
 
-// The annotations of a manifest. Only an AOCX has a hash and a board.
+// Annotations of a manifest. Only AOCX files have a hash and a board.
 const (
 	prefix      = "com.b-com.accelerator."
 	interfaceID = prefix + "interface-id"
@@ -26,24 +26,23 @@ const (
 	board       = prefix + "board"
 )
 
-// MaxManifest is the maximum size of a manifest, in bytes. Those that [Description.Manifest] returns are about 1 KiB
-// long.
+// MaxManifest is the maximum size of a manifest, in bytes. [Description.Manifest] returns manifests of about 1 KiB.
 const MaxManifest = 64 << 10
 
 // Description is what a manifest says about its bitstream.
 type Description struct {
 	Format, InterfaceID, AFUID string // as in programming.Bitstream
-	Hash, Board                string // of an AOCX
+	Hash, Board                string // for an AOCX
 	File                       digest.Digest
-	Size                       int64 // of the file, in bytes
+	Size                       int64 // the file's size, in bytes
 }
 
-// Describe describes a bitstream. file and size are the digest and the size of its file.
+// Describe describes a bitstream. file and size are its file's digest and size.
 func Describe(b *programming.Bitstream, file digest.Digest, size int64) Description {
 	return Description{b.Format, b.InterfaceID, b.AFUID, b.Hash, b.Board, file, size}
 }
 
-// ID returns the ID by which pods select the bitstream.
+// ID returns the ID that pods use to select the bitstream.
 func (d Description) ID() string { return cmp.Or(d.Hash, d.AFUID) }
 
 // Layer returns the file's descriptor.

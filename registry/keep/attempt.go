@@ -96,7 +96,7 @@ func (k *Keeper) attempt(ctx context.Context, e *entry) (result string, err erro
 
 // replaceable returns the digest of the file at path, or "" if there is no file. It returns an error if the file is
 // neither the desired one nor one that keep installed, or if another reference on the list needs different content at
-// the same path.
+// that path.
 func (k *Keeper) replaceable(e *entry, path string, d artifact.Description) (sum digest.Digest, err error) {
 	sum, _, err = k.sum(d.InterfaceID, d.ID())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -121,11 +121,11 @@ func (k *Keeper) replaceable(e *entry, path string, d artifact.Description) (sum
 	return sum, nil
 }
 
-// announce records that the file at path is about to be replaced, if that is still allowed. Call it only once the
-// content has been downloaded: otherwise a registry could announce content that it never sends, and keep would believe
-// that it had installed that content itself.
+// announce records that the file at path is about to be replaced, if that is still allowed. It must not be called
+// before the content has been downloaded. Otherwise, a registry could announce content that it never sends, and keep
+// would believe that it had installed that content itself.
 func (k *Keeper) announce(e *entry, path string, d artifact.Description) error {
-	if _, err := k.replaceable(e, path, d); err != nil { // another process may have installed a file in the meantime
+	if _, err := k.replaceable(e, path, d); err != nil { // another process may have installed a file meanwhile
 		return err
 	}
 	k.mu.Lock()
@@ -139,9 +139,9 @@ func (k *Keeper) announce(e *entry, path string, d artifact.Description) error {
 	return k.save()
 }
 
-// reserveSpace reserves space for a bitstream on the file system, or returns an error if less than MinFree would be
-// left. While it is being installed, each bitstream needs twice its size, including those that are being pulled at the
-// same time. MinFree prevents the kubelet from evicting pods, and a tag that keeps moving from filling the node's disk.
+// reserveSpace reserves space for a bitstream on the file system. It returns an error if that would leave less than
+// MinFree. A bitstream needs twice its size while it is being installed, and other pulls may be running. MinFree keeps
+// the kubelet from evicting pods, and a tag that keeps moving from filling the node's disk.
 func (k *Keeper) reserveSpace(size int64) (free func(), err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -160,7 +160,7 @@ func (k *Keeper) reserveSpace(size int64) (free func(), err error) {
 	}, nil
 }
 
-// Space returns the free and total size of the file system that dir is on, in bytes.
+// Space returns the free and total size, in bytes, of the file system that dir is on.
 func Space(dir string) (free, total int64, err error) {
 	var at syscall.Statfs_t
 	if err := syscall.Statfs(dir, &at); err != nil {
@@ -184,7 +184,7 @@ func (k *Keeper) installed(e *entry, path string, manifest digest.Digest, d arti
 	return k.save()
 }
 
-// open takes the lock and reads the record, if that hasn't been done yet.
+// open takes the lock and reads the record, unless it has already done so.
 func (k *Keeper) open() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -218,7 +218,7 @@ func (k *Keeper) close() {
 	}
 }
 
-// update updates the record of which files the references on the list name. The caller must hold k.mu.
+// update updates the record of which files the listed references refer to. The caller must hold k.mu.
 func (k *Keeper) update() {
 	k.record.update(func(reference string) bool { return k.entries[reference] != nil }, time.Now())
 }
@@ -243,8 +243,8 @@ func (k *Keeper) save() error {
 	return nil
 }
 
-// reserve waits until nobody is installing or removing a file at path, and then keeps others from doing so until
-// release is called. Callers don't download anything in between, so the wait is short.
+// reserve waits until no one else is installing or removing a file at path, and then keeps others from doing so until
+// release is called. Callers don't download anything in the meantime, so the wait is short.
 func (k *Keeper) reserve(ctx context.Context, path string) (release func(), err error) {
 	for {
 		k.mu.Lock()
@@ -269,7 +269,7 @@ func (k *Keeper) reserve(ctx context.Context, path string) (release func(), err 
 	}
 }
 
-// intact reports whether the store still has the file with the right content. It rereads the file only if it has
+// intact reports whether the store still has the file with the right content. It rereads the file only if the file has
 // changed since it was last read.
 func (k *Keeper) intact(n named) bool {
 	info, err := os.Lstat(filepath.Join(string(k.cfg.Store), n.Path))
@@ -293,14 +293,14 @@ func (k *Keeper) intact(n named) bool {
 	return sum == n.File
 }
 
-// same reports whether a file is unchanged. A change to its content, owner or mode changes its ctime.
+// same reports whether a file is unchanged. Any change to its content, owner or mode changes the ctime.
 func same(a, b fs.FileInfo) bool {
 	at, ok := a.Sys().(*syscall.Stat_t)
 	bt, ok2 := b.Sys().(*syscall.Stat_t)
 	return ok && ok2 && os.SameFile(a, b) && a.Size() == b.Size() && at.Ctim == bt.Ctim
 }
 
-// sum returns the digest of a bitstream in the store, and the file's metadata as it was before the file was read.
+// sum returns the digest of a bitstream in the store, and the file's metadata from before it was read.
 func (k *Keeper) sum(interfaceID, id string) (digest.Digest, fs.FileInfo, error) {
 	b, err := k.cfg.Store.Lookup(interfaceID, id)
 	if err != nil {

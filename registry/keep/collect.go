@@ -18,25 +18,25 @@ import (
 	"b-com.com/accelerator-device-plugin/registry/transfer"
 )
 
-// Collect defines which files are removed after the last reference to them is gone. With the zero value, none are.
+// Collect determines which files are removed once no reference refers to them any more. The zero value keeps all files.
 type Collect struct {
-	// Age is how long files are kept after they were last needed. It must be at least MinAge, or 0 to keep files no
-	// matter how old they are.
+	// Age is how long files are kept after they were last needed. It must be at least MinAge. 0 keeps files no matter
+	// how old they are.
 	Age time.Duration
-	// MaxSize limits the total size of the files that keep has installed, in bytes. If they are larger, those that have
+	// MaxSize limits the total size, in bytes, of the files that keep has installed. Past that, the files that have
 	// been unneeded the longest are removed, but none before MinAge. 0 means no limit.
 	MaxSize int64
-	// Loaded returns the IDs of the AFUs loaded on the node's cards. If it returns an error, nothing is removed.
+	// Loaded returns the IDs of the AFUs that are loaded on the node's cards. If it fails, nothing is removed.
 	Loaded func() ([]string, error)
 }
 
-// MinAge is the minimum time that a file stays after the last reference to it is gone, so that a pod that was scheduled
-// because of the file can still start. It can't be shorter than a day, because with the mount option relatime, a file's
-// access time may be a day old.
+// MinAge is the minimum time that a file is kept after the last reference to it is gone, so that a pod that was
+// scheduled because of the file can still start. It can't be shorter than a day, because with the relatime mount
+// option, a file's access time can be up to a day old.
 const MinAge = 24 * time.Hour
 
-// collectAll collects every hour until ctx is done. It waits an hour before it starts, because the clock may be wrong
-// after a boot.
+// collectAll collects every hour until ctx is done. It waits an hour before the first time, because the clock may be
+// wrong after a boot.
 func (k *Keeper) collectAll(ctx context.Context) {
 	for backoff.Wait(ctx, time.Hour) {
 		if err := k.collect(ctx); err != nil && ctx.Err() == nil {
@@ -45,7 +45,7 @@ func (k *Keeper) collectAll(ctx context.Context) {
 	}
 }
 
-// collect removes partial downloads that won't be resumed, and files according to [Collect]. It continues after an
+// collect removes partial downloads that won't be resumed, and the files that [Collect] selects. It goes on after an
 // error, because the disk may be full.
 func (k *Keeper) collect(ctx context.Context) error {
 	if err := k.open(); err != nil {
@@ -105,7 +105,7 @@ func (k *Keeper) collect(ctx context.Context) error {
 	return errs
 }
 
-// idle returns for how long no reference has named the file and no program has read it.
+// idle returns how long the file has neither been named by a reference nor read by a program.
 func (k *Keeper) idle(path string, f file) (time.Duration, error) {
 	idle := time.Since(f.Unnamed)
 	info, err := os.Lstat(filepath.Join(string(k.cfg.Store), path))
@@ -121,7 +121,7 @@ func (k *Keeper) idle(path string, f file) (time.Duration, error) {
 }
 
 // remove removes a file that keep installed, unless a reference names it again or its content has changed. If it
-// returns both true and an error, the file has been removed but is still in the record.
+// returns both true and an error, the file is gone but still in the record.
 func (k *Keeper) remove(ctx context.Context, path string, f file, reason string) (removed bool, err error) {
 	release, err := k.reserve(ctx, path)
 	if err != nil {
@@ -149,7 +149,7 @@ func (k *Keeper) remove(ctx context.Context, path string, f file, reason string)
 	return true, k.save()
 }
 
-// unlink removes a file from the store. Programs that have the file open can continue to read it.
+// unlink removes a file from the store. Programs that have the file open can go on reading it.
 func (k *Keeper) unlink(path string) error {
 	store, err := privatedir.OpenDir(string(k.cfg.Store), false)
 	if err != nil {

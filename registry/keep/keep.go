@@ -34,11 +34,11 @@ type Registry interface {
 
 // Config configures a [Keeper].
 type Config struct {
-	List     string // file with the references, see [ReadList]
+	List     string // file with the references; see [ReadList]
 	Store    programming.Store
-	Interval time.Duration // time between two checks of a tag
-	Timeout  time.Duration // time limit for one attempt
-	// Open returns the client for one attempt, which reports what it does to log and progress, and the keys for
+	Interval time.Duration // time between checks of a tag
+	Timeout  time.Duration // time limit for an attempt
+	// Open returns the client for an attempt, which reports what it does to log and progress, and the keys for
 	// [transfer.Options]. It rereads the files with credentials, CA certificates and keys each time, because they may
 	// have been replaced.
 	Open    func(log func(text string), progress func(done, total int64)) (Registry, signature.Keys, error)
@@ -49,7 +49,7 @@ type Config struct {
 	Log     *zap.Logger
 }
 
-// The results of attempts.
+// Results of attempts.
 const (
 	Installed = "installed"
 	Unchanged = "unchanged"
@@ -59,27 +59,27 @@ const (
 // State is the state of a reference.
 type State struct {
 	Reference string
-	Present   bool      // the store contains the bitstream that the reference named when it was last checked
-	Path      string    // path of this bitstream in the store
-	Digest    string    // digest of this bitstream's manifest
+	Present   bool      // whether the store contains the bitstream that the reference named when last checked
+	Path      string    // this bitstream's path in the store
+	Digest    string    // this bitstream's manifest digest
 	Checked   time.Time // end of the last successful attempt
 	Result    string    // of the last attempt; "" before the first
 	Error     string    // of the last attempt
 }
 
-// Keeper keeps the bitstreams of a list of references in a store. Create it with [New].
+// Keeper keeps the bitstreams in a list of references in a store. Create it with [New].
 type Keeper struct {
 	cfg Config
 
 	mu      sync.Mutex
 	entries map[string]*entry        // by reference
-	busy    map[string]chan struct{} // by path, while a file is being installed or removed there; closed afterwards
+	busy    map[string]chan struct{} // by path, while a file is being installed or removed there; then closed
 	seen    map[string]seen          // by path
 	counts  map[string]int           // number of attempts, by result
-	pulling int64                    // bytes that running pulls may still need
+	pulling int64                    // how many bytes running pulls may still need
 	lock    *privatedir.Lock         // nil if not locked yet
 	record  *record                  // nil if not read yet
-	saved   string                   // the record as it is in the store; "" if unknown
+	saved   string                   // the record as the store has it; "" if unknown
 }
 
 // entry is a reference on the list.
@@ -109,7 +109,7 @@ func New(cfg Config) (*Keeper, error) {
 	return k, nil
 }
 
-// Run keeps the bitstreams up to date until ctx is done, and then returns nil. It follows changes to the list.
+// Run keeps the bitstreams up to date, following changes to the list, until ctx is done. It then returns nil.
 func (k *Keeper) Run(ctx context.Context) error {
 	return k.run(ctx, func(changed func()) {
 		dirwatch.Run(ctx, dirwatch.Config{
@@ -178,7 +178,7 @@ func (k *Keeper) replace(refs []registry.Reference) (added []*entry) {
 	return added
 }
 
-// Once makes one attempt for each reference, all in parallel.
+// Once makes one attempt per reference, all in parallel.
 func (k *Keeper) Once(ctx context.Context) {
 	defer k.close()
 	var running sync.WaitGroup
@@ -188,7 +188,7 @@ func (k *Keeper) Once(ctx context.Context) {
 	running.Wait()
 }
 
-// follow tries a reference at intervals until ctx is done, and sooner after a failure.
+// follow tries a reference at intervals, and sooner after a failure, until ctx is done.
 func (k *Keeper) follow(ctx context.Context, e *entry) {
 	interval := k.cfg.Interval
 	wait := backoff.Backoff{First: 15 * time.Second, Most: min(interval, 10*time.Minute)}
@@ -204,8 +204,8 @@ func (k *Keeper) follow(ctx context.Context, e *entry) {
 	}
 }
 
-// try makes an attempt for a reference, and reports whether it succeeded. next is the time until the next attempt
-// should this one fail, or 0 if there won't be another.
+// try makes an attempt for a reference, and reports whether it succeeded. next is the time until the next attempt if
+// this one fails, or 0 if there won't be one.
 func (k *Keeper) try(ctx context.Context, e *entry, next time.Duration) bool {
 	began := time.Now()
 	attempt, cancel := context.WithTimeoutCause(ctx, k.cfg.Timeout, fmt.Errorf("not done after %s", k.cfg.Timeout))
@@ -273,7 +273,7 @@ func (k *Keeper) States() ([]State, map[string]int) {
 	return all, counts
 }
 
-// Ready returns an error until there has been an attempt for each reference on the list.
+// Ready returns an error until every reference on the list has been attempted.
 func (k *Keeper) Ready(context.Context) error {
 	all, _ := k.States()
 	for _, s := range all {

@@ -10,14 +10,14 @@ import (
 	"b-com.com/accelerator-device-plugin/registry/transfer"
 )
 
-// The limits of a list. Each reference costs a goroutine, and a time series of each metric.
+// Limits on a list. Each reference costs a goroutine and a time series in each metric.
 const (
 	mostReferences = 100
 	longestLine    = 512
 	largestList    = 64 << 10
 )
 
-// ReadList reads a file with one reference per line. It ignores empty lines and lines that start with #. Errors contain
+// ReadList reads a file with one reference per line. It ignores empty lines and lines that start with #. Errors include
 // the line number.
 func ReadList(path string) ([]registry.Reference, error) {
 	info, err := os.Stat(path)

@@ -2,10 +2,10 @@ package keep
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Metrics collects the metrics of a [Keeper].
+// Metrics collects a [Keeper]'s metrics.
 type Metrics struct{ *Keeper }
 
-// Only references on the list have time series, so there are at most [mostReferences] of them for each metric.
+// Only references on the list have time series, so no metric has more than [mostReferences] of them.
 var (
 	pulls   = prometheus.NewDesc("accelerator_bitstream_pulls_total", "Attempts to pull or check a listed bitstream, by result: installed, unchanged (already in the store) or failed.", []string{"result"}, nil)
 	present = prometheus.NewDesc("accelerator_bitstream_present", "1 if the store contains the bitstream that the reference pointed to when it was last checked, 0 if not.", []string{"reference"}, nil)

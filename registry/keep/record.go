@@ -20,36 +20,36 @@ const (
 	lockName      = ".keep.lock"
 	recordVersion = 1
 	largestRecord = 1 << 20
-	mostFiles     = 1000 // files that keep has installed; each takes about 500 bytes of the record
-	mostNamed     = 500  // references; each takes at most 900 bytes
+	mostFiles     = 1000 // files that keep installed; each takes up about 500 bytes of the record
+	mostNamed     = 500  // references; each takes up at most 900 bytes
 )
 
-// record is the content of .keep.json.
+// record is what .keep.json contains.
 type record struct {
 	Version    int              `json:"version"`
 	References map[string]named `json:"references"` // by reference, including some that are no longer on the list
-	Files      map[string]file  `json:"files"`      // files that keep has installed, by path in the store: INTERFACE/ID.FORMAT
+	Files      map[string]file  `json:"files"`      // files that keep installed, by path in the store: INTERFACE/ID.FORMAT
 }
 
-// named describes the bitstream that a reference named when it was last pulled or checked.
+// named is the bitstream that a reference named when last pulled or checked.
 type named struct {
 	Manifest digest.Digest `json:"manifest"`
 	Path     string        `json:"path"` // in the store
 	File     digest.Digest `json:"file"`
 }
 
-// file describes a file that keep has installed.
+// file is a file that keep installed.
 type file struct {
 	InterfaceID string        `json:"interfaceId"`
 	ID          string        `json:"id"`
 	AFUID       string        `json:"afuId"`
 	Digest      digest.Digest `json:"digest"`
-	Next        digest.Digest `json:"next,omitempty"` // digest of a file that is about to replace this one, or was about to when the process ended
+	Next        digest.Digest `json:"next,omitempty"` // digest of a file that is about to replace this one, or was when the process ended
 	Size        int64         `json:"size"`
-	Unnamed     time.Time     `json:"unnamed,omitzero"` // when the last reference on the list stopped naming the file; zero if one still names it
+	Unnamed     time.Time     `json:"unnamed,omitzero"` // when the last listed reference stopped naming the file; zero if one still names it
 }
 
-// has reports whether keep has installed content with this digest in the file.
+// has reports whether keep installed the file with content of the given digest.
 func (f file) has(sum digest.Digest) bool { return sum != "" && (sum == f.Digest || sum == f.Next) }
 
 func newRecord() *record {
@@ -78,9 +78,9 @@ func readRecord(dir *os.Root) (*record, error) {
 	return r, nil
 }
 
-// update records for each file since when no reference has named it. A reference that is removed from the list stays in
-// the record for as long as its file exists. If it is listed again, the file counts as named even if the registry can't
-// be reached.
+// update records since when each file hasn't been named by a reference. A reference that is removed from the list stays
+// in the record for as long as its file exists. If it is listed again, the file counts as named even if the registry
+// can't be reached.
 func (r *record) update(listed func(reference string) bool, now time.Time) {
 	paths := map[string]bool{}
 	for reference, n := range r.References {
@@ -102,7 +102,7 @@ func (r *record) update(listed func(reference string) bool, now time.Time) {
 	}
 }
 
-// text returns the record as it is written to the file.
+// text returns the record as it is stored in the file.
 func (r *record) text() (string, error) {
 	text, err := json.MarshalIndent(r, "", " ")
 	return string(text) + "\n", err

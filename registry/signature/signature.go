@@ -17,25 +17,25 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// Media types. Layers of type Simple are in the manifest tagged with [Tag]. Bundle is the artifact type of a referrer,
-// and the type of its layer.
+// Media types. Layers of type Simple are in the manifest that is tagged with [Tag]. Bundle is a referrer's artifact
+// type, and also its layer's type.
 const (
 	Simple = "application/vnd.dev.cosign.simplesigning.v1+json"
 	Bundle = "application/vnd.dev.sigstore.bundle.v0.3+json"
 )
 
-// Annotation is the annotation of a [Simple] layer that contains the layer's signature in base64.
+// Annotation is the annotation of a [Simple] layer that holds the layer's signature in base64.
 const Annotation = "dev.cosignproject.cosign/signature"
 
-// Tag returns the tag that cosign gives to a manifest's signatures.
+// Tag returns the tag that cosign uses for a manifest's signatures.
 func Tag(manifest digest.Digest) string {
 	return manifest.Algorithm().String() + "-" + manifest.Encoded() + ".sig"
 }
 
-// Keys are public keys. A signature is valid if it was made with any of them.
+// Keys are public keys. A signature from any of them is valid.
 type Keys []crypto.PublicKey
 
-// ParseKeys parses one or more public keys in PEM, such as the file cosign.pub.
+// ParseKeys parses one or more public keys in PEM, such as those in cosign.pub.
 func ParseKeys(text []byte) (Keys, error) {
 	var keys Keys
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
@@ -70,7 +70,7 @@ func ParseKeys(text []byte) (Keys, error) {
 	return keys, nil
 }
 
-// signed reports whether the signature of the message was made with one of the keys.
+// signed reports whether the message's signature was made with one of the keys.
 func (keys Keys) signed(message, signature []byte) bool {
 	sum := sha256.Sum256(message)
 	for _, key := range keys {
@@ -92,7 +92,7 @@ func (keys Keys) signed(message, signature []byte) bool {
 
 var errKey = errors.New("found a signature by another key, or a changed one")
 
-// VerifySimple returns an error unless the payload is signed with one of the keys and contains the manifest's digest.
+// VerifySimple returns an error unless the payload was signed with one of the keys and contains the manifest's digest.
 func (keys Keys) VerifySimple(payload, signature []byte, manifest digest.Digest) error {
 	if !keys.signed(payload, signature) {
 		return errKey
@@ -114,7 +114,7 @@ func (keys Keys) VerifySimple(payload, signature []byte, manifest digest.Digest)
 	return nil
 }
 
-// VerifyBundle returns an error unless the statement in the bundle is signed with one of the keys and contains the
+// VerifyBundle returns an error unless the bundle's statement was signed with one of the keys and contains the
 // manifest's digest.
 func (keys Keys) VerifyBundle(bundle []byte, manifest digest.Digest) error {
 	const payloadType, predicate = "application/vnd.in-toto+json", "https://sigstore.dev/cosign/sign/v1"

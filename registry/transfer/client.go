@@ -27,21 +27,21 @@ import (
 	"b-com.com/accelerator-device-plugin/registry/artifact"
 )
 
-// Client transfers bitstreams for one command. Its fields must not be changed while a method is running.
+// Client transfers bitstreams for a command. Don't change its fields while a method is running.
 type Client struct {
 	Roots      *x509.CertPool      // trusted CA certificates; nil means the system's
 	PlainHTTP  bool                // use HTTP for the registry
 	Credential auth.CredentialFunc // nil means no credentials
 	UserAgent  string
-	Stall      time.Duration           // a connection is closed after this time without any data
+	Stall      time.Duration           // a connection is closed after this much time without any data
 	Log        func(text string)       // logs a line about something that takes time
-	Progress   func(done, total int64) // called repeatedly during the transfer of a file
+	Progress   func(done, total int64) // called repeatedly while a file is being transferred
 
 	dial func(ctx context.Context, network, address string) (net.Conn, error) // nil except in tests
 }
 
-// DockerCredentials returns the credentials from Docker's configuration. Using them may run helper programs. Without a
-// configuration, there are no credentials.
+// DockerCredentials returns the credentials in Docker's configuration. Using them may run helper programs. If there is
+// no configuration, there are no credentials.
 func DockerCredentials() (auth.CredentialFunc, error) {
 	if os.Getenv("DOCKER_CONFIG") == "" && os.Getenv("HOME") == "" { // as in a service
 		return nil, nil
@@ -53,8 +53,8 @@ func DockerCredentials() (auth.CredentialFunc, error) {
 	return credentials.Credential(store), nil
 }
 
-// ParseReference parses the name of an artifact, such as registry.example.com/fpga/nlb:1.0. If there is neither a tag
-// nor a digest, the tag is latest.
+// ParseReference parses an artifact's name, such as registry.example.com/fpga/nlb:1.0. If it has neither a tag nor a
+// digest, the tag is latest.
 func ParseReference(text string) (registry.Reference, error) {
 	ref, err := registry.ParseReference(text)
 	if err != nil {
@@ -64,16 +64,16 @@ func ParseReference(text string) (registry.Reference, error) {
 	return ref, nil
 }
 
-// repository returns the repository of a reference.
+// repository returns the repository that a reference is in.
 func (c *Client) repository(ref registry.Reference) *remote.Repository {
 	host := (&url.URL{Host: ref.Host()}).Hostname()
 	base := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: c.dial,
 		TLSClientConfig: &tls.Config{RootCAs: c.Roots}, ForceAttemptHTTP2: true,
-		// The digest covers the bytes as they are sent, so don't ask for compression.
+		// The digest covers the bytes as sent, so don't ask for compression.
 		DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
-		// A process that runs for months makes many pulls, so don't leave connections open. Buffer little in case the
-		// disk is slow.
+		// A process that runs for months makes many pulls, so don't leave connections open. Keep buffers small in case
+		// the disk is slow.
 		IdleConnTimeout: 30 * time.Second, HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 1 << 20},
 	}
 	return &remote.Repository{
@@ -87,7 +87,7 @@ func (c *Client) repository(ref registry.Reference) *remote.Repository {
 	}
 }
 
-// manifest reads a manifest of at most [artifact.MaxManifest] bytes, and returns it with its descriptor.
+// manifest reads a manifest of up to [artifact.MaxManifest] bytes, and returns it with its descriptor.
 func (c *Client) manifest(ctx context.Context, repo *remote.Repository, reference string) (text []byte, desc ocispec.Descriptor, err error) {
 	err = c.attempts(ctx, func() (bool, error) {
 		var r io.ReadCloser
@@ -107,10 +107,10 @@ func (c *Client) manifest(ctx context.Context, repo *remote.Repository, referenc
 	return text, desc, err
 }
 
-// mostFailures is the number of consecutive attempts without progress after which the client gives up.
+// mostFailures is how many consecutive attempts can fail without progress before the client gives up.
 const mostFailures = 5
 
-// attempts calls f until f succeeds, ctx is done, or retrying can't help. f reports whether it has made progress.
+// attempts calls f until it succeeds, ctx is done, or a retry wouldn't help. f reports whether it has made progress.
 func (c *Client) attempts(ctx context.Context, f func() (progress bool, err error)) error {
 	wait := backoff.Backoff{First: time.Second, Most: 10 * time.Second}
 	failures, begun := 0, false
@@ -137,8 +137,8 @@ func (c *Client) attempts(ctx context.Context, f func() (progress bool, err erro
 	}
 }
 
-// temporary reports whether another attempt may succeed. begun means that an earlier attempt made progress. If the
-// registry or a proxy can't be reached at all, trying again only makes sense if begun is true.
+// temporary reports whether a retry may succeed. begun means that an earlier attempt made progress. If the registry or
+// a proxy can't be reached at all, a retry makes sense only if begun is true.
 func temporary(err error, begun bool) bool {
 	if answer, ok := errors.AsType[*errcode.ErrorResponse](err); ok {
 		return answer.StatusCode >= 500 || answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusRequestTimeout
@@ -150,16 +150,16 @@ func temporary(err error, begun bool) bool {
 		return false
 	}
 	if begun {
-		return true // if a proxy refuses CONNECT, the error has no type
+		return true // if a proxy refuses CONNECT, the error doesn't have a type
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Op == "read" || op.Op == "write"
 	}
-	// The errors of HTTP/2 have no exported types.
+	// HTTP/2's errors don't have exported types.
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(err.Error(), "http2: ") || strings.Contains(err.Error(), "stream error: ")
 }
 
-// plain returns err without the request's URL, which is long, and without details that only programs need.
+// plain returns err without the request's URL, which is long, and without details that are only useful to programs.
 func plain(err error) error {
 	if request, ok := errors.AsType[*url.Error](err); ok {
 		return request.Err
@@ -175,7 +175,7 @@ func plain(err error) error {
 	return errors.New(text)
 }
 
-// Explain adds advice for the user to an error of the client.
+// Explain adds advice for the user to one of the client's errors.
 func Explain(ref registry.Reference, err error) error {
 	status := 0
 	if answer, ok := errors.AsType[*errcode.ErrorResponse](err); ok {

@@ -31,17 +31,17 @@ import (
 type Pulled struct {
 	Path      string
 	Bitstream *programming.Bitstream // already closed
-	Digest    digest.Digest          // digest of the manifest
+	Digest    digest.Digest          // the manifest's digest
 	Installed bool                   // false if the store already had the file
 }
 
 // Options control [Client.Pull].
 type Options struct {
 	Force     bool           // replace a different file in the store
-	Keys      signature.Keys // the manifest must be signed with one of them; nil means that no signature is needed
-	KeepParts bool           // keep the partial downloads of other pulls; otherwise remove them, except for running pulls
-	// Ready is called just before the file is installed, once it is complete and its digest has been verified. If Ready
-	// returns an error, the file isn't installed. Ready may be nil.
+	Keys      signature.Keys // the manifest must be signed with one of these; nil means that no signature is needed
+	KeepParts bool           // keep other pulls' partial downloads; otherwise remove those of pulls that aren't running
+	// Ready may be nil. It is called just before the file is installed, once it is complete and its digest has been
+	// verified. If Ready returns an error, the file isn't installed.
 	Ready func() error
 }
 
@@ -120,7 +120,7 @@ func (c *Client) Pull(ctx context.Context, ref registry.Reference, store program
 	return Pulled{path, b, manifest.Digest, true}, err
 }
 
-// RemoveParts removes the partial downloads that interrupted pulls have left in the store, except for the named files.
+// RemoveParts removes partial downloads that interrupted pulls left behind in the store, except for the named files.
 func RemoveParts(store programming.Store, except ...string) error {
 	dir, err := privatedir.OpenDir(string(store), false)
 	if err != nil {
@@ -130,7 +130,7 @@ func RemoveParts(store programming.Store, except ...string) error {
 	return removeParts(dir, except...)
 }
 
-// removeParts removes the partial downloads of pulls that aren't running, except for the named files.
+// removeParts removes partial downloads of pulls that aren't running, except for the named files.
 func removeParts(dir *os.Root, except ...string) error {
 	entries, err := fs.ReadDir(dir.FS(), ".")
 	if err != nil {
@@ -152,8 +152,8 @@ func removeParts(dir *os.Root, except ...string) error {
 	return nil
 }
 
-// stored returns the bitstream, closed, if the store already has the same file, and nil if it doesn't have the
-// bitstream. If the store has a different file for it, stored returns an error.
+// stored returns the bitstream, closed, if the store already has the same file. It returns nil if the store doesn't
+// have the bitstream, and an error if the store has a different file for it.
 func stored(ctx context.Context, store programming.Store, d artifact.Description) (*programming.Bitstream, error) {
 	b, err := store.Lookup(d.InterfaceID, d.ID())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -182,22 +182,22 @@ type part struct {
 	dir  *os.Root
 	lock *privatedir.Lock // the lock on this file
 	file *os.File
-	size int64     // of the file
-	hash hash.Hash // of the file
-	old  bool      // an earlier pull wrote the beginning of the file
+	size int64     // the file's size
+	hash hash.Hash // the file's hash
+	old  bool      // the file's beginning was written by an earlier pull
 	keep bool      // keep the file for the next pull
 }
 
 const partPrefix = ".pull-"
 
 // PartName returns the name of the file in the store that a pull downloads to. Two pulls use the same name only if they
-// install the same file under the same ID. The file's digest alone wouldn't be enough, because a hostile manifest can
-// announce another bitstream's digest, and its registry can then send something else.
+// install the same file under the same ID. The file's digest alone wouldn't be enough: a hostile manifest can announce
+// another bitstream's digest, and its registry can then send something else.
 func PartName(d artifact.Description) string {
 	return partPrefix + digest.FromString(d.InterfaceID+" "+d.ID()+" "+d.File.String()).Encoded() + "." + d.Format
 }
 
-// openPart opens the file of an earlier pull, or creates it. It waits until no other pull is using the file.
+// openPart opens an earlier pull's file, or creates the file. It waits until no other pull is using it.
 func (c *Client) openPart(ctx context.Context, dir *os.Root, d artifact.Description) (_ *part, err error) {
 	p := &part{Description: d, dir: dir, name: PartName(d)}
 	p.path = filepath.Join(dir.Name(), p.name)
@@ -239,8 +239,8 @@ func (p *part) close() {
 	p.lock.Release()
 }
 
-// explain decides whether the next pull can resume the download that failed with err. If so, it keeps the file and adds
-// a note to the error.
+// explain decides whether the next pull can resume a download that failed with err. If so, it keeps the file and adds a
+// note to the error.
 func (p *part) explain(ctx context.Context, err error) error {
 	if p.size > 0 && (ctx.Err() != nil || temporary(err, true)) {
 		p.keep = true
@@ -249,7 +249,7 @@ func (p *part) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// download completes the file and verifies its digest.
+// download downloads the rest of the file and verifies its digest.
 func (c *Client) download(ctx context.Context, repo *remote.Repository, p *part) error {
 	for {
 		err := c.attempts(ctx, func() (bool, error) {
@@ -267,7 +267,7 @@ func (c *Client) download(ctx context.Context, repo *remote.Repository, p *part)
 		if !p.old {
 			return fmt.Errorf("file: found digest %s, want %s", sum, p.File)
 		}
-		// After a power loss, the end of the old part may not be on the disk.
+		// After a power loss, the end of the old part may be missing from the disk.
 		c.Log("the file of an earlier pull is damaged: starting again")
 		if err := p.restart(); err != nil {
 			return err
@@ -275,7 +275,7 @@ func (c *Client) download(ctx context.Context, repo *remote.Repository, p *part)
 	}
 }
 
-// fetch resumes the download at the end of the file.
+// fetch resumes the download where the file ends.
 func (c *Client) fetch(ctx context.Context, repo *remote.Repository, p *part) error {
 	if p.size == p.Size {
 		return nil
@@ -298,8 +298,8 @@ func (c *Client) fetch(ctx context.Context, repo *remote.Repository, p *part) er
 	return err
 }
 
-// blob returns a reader for a blob, starting at the given offset. It doesn't use Blobs().Fetch, which would first
-// request the whole blob.
+// blob returns a reader for a blob from the given offset on. It doesn't use Blobs().Fetch, which would first request
+// the whole blob.
 func blob(ctx context.Context, repo *remote.Repository, of digest.Digest, from int64) (io.ReadCloser, error) {
 	address := url.URL{Scheme: "https", Host: repo.Reference.Host(), Path: "/v2/" + repo.Reference.Repository + "/blobs/" + of.String()}
 	if repo.PlainHTTP {

@@ -15,8 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/registry/artifact"
 )
 
-// Push pushes a bitstream, and returns the digest of its manifest. It doesn't send the file if the registry already has
-// it.
+// Push pushes a bitstream, and returns its manifest's digest. It doesn't send the file if the registry already has it.
 func (c *Client) Push(ctx context.Context, ref registry.Reference, b *programming.Bitstream) (digest.Digest, error) {
 	file, err := digest.FromReader(b.Content())
 	if err != nil {
@@ -51,7 +50,7 @@ func (c *Client) Push(ctx context.Context, ref registry.Reference, b *programmin
 	})
 }
 
-// counted is a reader that reports how much has been read.
+// counted is a reader that reports how much of it has been read.
 type counted struct {
 	io.Reader
 	done, total int64

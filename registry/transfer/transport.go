@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// lost is the error for a connection that stalled, or broke during the transfer of a body. Trying again may help.
+// lost is the error for a connection that stalled, or that broke while a body was being transferred. A retry may help.
 type lost struct{ error }
 
 func (l lost) Unwrap() error { return l.error }
@@ -21,7 +21,7 @@ func (l lost) Unwrap() error { return l.error }
 type transport struct {
 	base  http.RoundTripper
 	host  string // the registry's, without the port
-	plain bool   // HTTP is allowed for this host
+	plain bool   // whether HTTP is allowed for this host
 	stall time.Duration
 }
 
@@ -50,13 +50,13 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// cause returns the reason why ctx is done, or err if it isn't done.
+// cause returns the reason why ctx is done. If it isn't done, cause returns err.
 func cause(ctx context.Context, err error) error {
 	return cmp.Or(context.Cause(ctx), err)
 }
 
-// check returns an error if a request isn't allowed. The URL of a request comes from the user's reference, from a
-// redirect, or from a challenge in which the registry names its token server.
+// check returns an error if a request isn't allowed. Its URL comes from the user's reference, from a redirect, or from
+// a challenge in which the registry names its token server.
 func (t transport) check(req *http.Request) error {
 	host := req.URL.Hostname()
 	if req.URL.Scheme != "https" && !(req.URL.Scheme == "http" && t.plain && strings.EqualFold(host, t.host)) {
@@ -69,7 +69,7 @@ func (t transport) check(req *http.Request) error {
 	return nil
 }
 
-// sameDomain reports whether host is the registry, a subdomain of it, or in its parent domain. For example,
+// sameDomain reports whether host is the registry, one of its subdomains, or in its parent domain. For example,
 // auth.example.com and registry.example.com have the same parent domain.
 func sameDomain(host, registry string) bool {
 	host, registry = strings.ToLower(host), strings.ToLower(registry)
@@ -81,7 +81,7 @@ func sameDomain(host, registry string) bool {
 		strings.Contains(parent, ".") && (host == parent || strings.HasSuffix(host, "."+parent))
 }
 
-// upload is the body of a PUT request. Its timer cancels the request if the connection doesn't accept any data. (POST
+// upload is the body of a PUT request. Its timer cancels the request if the connection stops accepting data. (POST
 // requests, which are for tokens, are too small to need this.)
 type upload struct {
 	io.ReadCloser
@@ -92,14 +92,14 @@ type upload struct {
 func (u upload) Read(p []byte) (int, error) {
 	n, err := u.ReadCloser.Read(p)
 	limit := u.stall
-	if err != nil { // at the end, allow for a registry that checks a large file before it answers
+	if err != nil { // the body has ended; allow for a registry that checks a large file before it responds
 		limit *= 10
 	}
 	u.timer.Reset(limit)
 	return n, err
 }
 
-// answer is the body of an answer. Its timer cancels the request if a read takes too long.
+// answer is the body of a response. Its timer cancels the request if a read takes too long.
 type answer struct {
 	io.ReadCloser
 	timer  *time.Timer
@@ -111,7 +111,7 @@ type answer struct {
 func (a answer) Read(p []byte) (int, error) {
 	a.timer.Reset(a.stall)
 	n, err := a.ReadCloser.Read(p)
-	a.timer.Stop() // the time that the reader spends between reads doesn't count
+	a.timer.Stop() // the time between reads is the reader's and doesn't count
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = lost{cause(a.ctx, err)}
 	}

@@ -20,8 +20,8 @@ import (
 	"b-com.com/accelerator-device-plugin/registry/signature"
 )
 
-// SignersFile is the name of a file in the store with the public keys (PEM) of everyone who may sign bitstreams for the
-// store.
+// SignersFile is the name of a file in the store with the public keys (PEM) of everyone who is allowed to sign
+// bitstreams for the store.
 const SignersFile = "signers.pem"
 
 // signers returns the keys in the store's [SignersFile], or nil if there is no such file.
@@ -39,11 +39,11 @@ func signers(dir *os.Root) (signature.Keys, error) {
 	return keys, nil
 }
 
-// mostSignatures is the number of signatures above which a manifest is rejected.
+// mostSignatures is the maximum number of signatures. Manifests with more are rejected.
 const mostSignatures = 20
 
-// verify returns an error if the manifest isn't signed with one of the keys. where describes the source of the keys in
-// error messages.
+// verify returns an error unless the manifest is signed with one of the keys. where says in error messages where the
+// keys come from.
 func (c *Client) verify(ctx context.Context, repo *remote.Repository, manifest ocispec.Descriptor, keys signature.Keys, where string) error {
 	layers, err := c.signatures(ctx, repo, manifest)
 	if err != nil {
@@ -71,7 +71,7 @@ func (c *Client) verify(ctx context.Context, repo *remote.Repository, manifest o
 	return fmt.Errorf("signature of %s: %w, want one by a key in %s: cosign sign --key", manifest.Digest, reason, where)
 }
 
-// signatures returns the layers with the signatures of a manifest, in both formats.
+// signatures returns the layers with a manifest's signatures, in both formats.
 func (c *Client) signatures(ctx context.Context, repo *remote.Repository, manifest ocispec.Descriptor) (layers []ocispec.Descriptor, err error) {
 	add := func(text []byte, mediaType string) error {
 		var m ocispec.Manifest
@@ -116,7 +116,7 @@ func (c *Client) signatures(ctx context.Context, repo *remote.Repository, manife
 	return layers, nil
 }
 
-// small fetches a manifest or blob of at most [artifact.MaxManifest] bytes.
+// small fetches a manifest or blob of up to [artifact.MaxManifest] bytes.
 func (c *Client) small(ctx context.Context, repo *remote.Repository, d ocispec.Descriptor) (text []byte, err error) {
 	if err := d.Digest.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: found digest %q: %w", d.MediaType, d.Digest, err)

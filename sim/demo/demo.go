@@ -17,31 +17,31 @@ import (
 
 // Options are the settings of a demo.
 type Options struct {
-	Interactive bool   // after the steps, keep running until ctx is done; not with Functions, XRT or AWS
+	Interactive bool   // after the steps, keep running until ctx is done; not allowed with Functions, XRT or AWS
 	Functions   bool   // the card has functions bound to vfio-pci, for which the daemon needs a rule
 	XRT         bool   // the card is a U250 that uses XRT
 	AWS         bool   // the card is on an AWS instance
-	Program     string // path of this executable, for the printed commands
+	Program     string // this executable's path, for the commands that the demo prints
 	Colour      bool   // use terminal colours
 	Resource    string
 	Hold        time.Duration // the daemon's recovery hold
 }
 
-// Paths contains the paths of sockets.
+// Paths contains the sockets' paths.
 type Paths struct {
 	KubeletDir   string // the kubelet stand-in's device plugin directory
 	PodResources string // the stand-in's pod-resources socket
 	Daemon       string // the daemon's local socket
 }
 
-// Daemon runs the daemon on a node until ctx is done, logging to log.
+// Daemon runs the daemon on a node until ctx is done. The daemon logs to log.
 type Daemon func(ctx context.Context, node *simnode.Node, paths Paths, log io.Writer) error
 
-// stepTimeout is the time limit for a step. The demo must finish within 30 s.
+// stepTimeout is the time limit for a step. The whole demo must finish within 30 s.
 const stepTimeout = 5 * time.Second
 
-// Run runs the demo and prints its steps to out. It returns an error if a step fails or doesn't have the expected
-// effect on the kubelet.
+// Run runs the demo and prints its steps to out. It returns an error if a step fails, or if the kubelet doesn't see
+// what the step should have caused.
 func Run(ctx context.Context, out io.Writer, o Options, daemon Daemon) (err error) {
 	dir, err := os.MkdirTemp("", "accel-demo-")
 	if err != nil {
@@ -92,7 +92,7 @@ func Run(ctx context.Context, out io.Writer, o Options, daemon Daemon) (err erro
 	return err
 }
 
-// stage contains the simulated parts that the steps change.
+// stage contains the simulated parts, which the steps change.
 type stage struct {
 	Options
 	out       io.Writer
@@ -101,10 +101,10 @@ type stage struct {
 	node      *simnode.Node
 	kubelet   *simkubelet.Kubelet
 	pods      *simkubelet.PodResources
-	daemonErr error // the daemon's error, if the daemon exited during the steps
+	daemonErr error // the daemon's error if it exited during the steps
 }
 
-// play runs the steps until one of them fails, because each step depends on the ones before it.
+// play runs the steps until one fails, because each step depends on the previous ones.
 func (s *stage) play(ctx context.Context, ended <-chan error) error {
 	fmt.Fprintf(s.out, "A simulated node and a stand-in for the kubelet, in %s\nAFTER is the time since the step began; to plug in a card, the demo first writes its files.\n\n", s.dir)
 	fmt.Fprintf(s.out, "  %-52s  %10s  %s\n", "STEP", "AFTER", "RECEIVED BY THE KUBELET")
@@ -137,7 +137,7 @@ func (s *stage) play(ctx context.Context, ended <-chan error) error {
 	return nil
 }
 
-// run runs a step and waits until the kubelet has seen the effect.
+// run runs a step and waits for its effect to reach the kubelet.
 func (s *stage) run(ctx context.Context, step step) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
@@ -166,7 +166,7 @@ func (s *stage) print(step, after, received string) {
 	fmt.Fprintf(s.out, "  %-52s  %10s  %s\n", step, after, received)
 }
 
-// stay prints each list that the kubelet receives, until ctx is done.
+// stay prints each list that the kubelet receives until ctx is done.
 func (s *stage) stay(ctx context.Context, ended <-chan error) error {
 	if err := s.node.Plug(cardA); err != nil {
 		return err
@@ -219,7 +219,7 @@ Interrupt (^C) to end. The directory is removed.
 	}
 }
 
-// showLog prints the daemon's log, because the directory that contains it is about to be removed.
+// showLog prints the daemon's log, because the directory that it is in is about to be removed.
 func (s *stage) showLog() {
 	if text, err := os.ReadFile(filepath.Join(s.dir, "daemon.log")); err == nil {
 		fmt.Fprintf(s.out, "\nThe daemon's log:\n%s", text)

@@ -5,6 +5,6 @@
 // received the expected list, and prints the list and how long it took to arrive. If the list doesn't arrive in time,
 // the demo fails.
 //
-// [Run] owns a temporary directory, the stand-in and the daemon's goroutine. Before it returns, it stops the goroutine
-// and the stand-in, and removes the directory.
+// [Run] owns a temporary directory, the stand-in and the daemon's goroutine. Before it returns, it stops the stand-in
+// and the goroutine, and removes the directory.
 package demo

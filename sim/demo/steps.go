@@ -15,14 +15,14 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
-// step is a change and its expected effect on the kubelet.
+// step is a change and the effect it should have on the kubelet.
 type step struct {
 	name string
 	do   func(ctx context.Context) error
-	// await waits for the effect. It returns the kubelet's state and when the kubelet reached that state, even if there
-	// is an error.
+	// await waits for the effect. It returns the kubelet's state and when the kubelet reached that state, even if it
+	// also returns an error.
 	await func(ctx context.Context) (received string, at time.Time, err error)
-	// least is the minimum time that the step must take, because a recovered device stays unhealthy during the hold.
+	// least is the minimum time for the step, because a recovered device stays unhealthy during the hold.
 	least time.Duration
 }
 
@@ -46,7 +46,7 @@ const (
 	ap6Error = "0x4000000000000" // bit 50: the port was shut down because of power or heat
 )
 
-// health records, by id, whether each device on a list is healthy.
+// health records whether each device on a list is healthy, by ID.
 type health map[string]bool
 
 func (s *stage) steps() []step {
@@ -66,7 +66,7 @@ func (s *stage) steps() []step {
 }
 
 const (
-	cardV = "0000:5e:00.0" // of the n6001-vfs board
+	cardV = "0000:5e:00.0" // on the n6001-vfs board
 	vf0   = "5e:00.1"
 	vf1   = "5e:00.2"
 	vf2   = "5e:00.3"
@@ -90,12 +90,12 @@ func (s *stage) functionSteps() []step {
 }
 
 const (
-	cardF2  = "0000:5e:00.0" // of the aws-f2 board
+	cardF2  = "0000:5e:00.0" // on the aws-f2 board
 	slotF2  = "5e:00.0"
 	imageF2 = "1d0f:f010:1d0f:1d51"
 )
 
-// awsSteps returns the steps for a card on an AWS instance.
+// awsSteps returns the steps that use a card on an AWS instance.
 func (s *stage) awsSteps() []step {
 	list := func(healthy bool) func(context.Context) (string, time.Time, error) {
 		return s.list(health{slotF2: healthy})
@@ -114,11 +114,11 @@ func (s *stage) awsSteps() []step {
 }
 
 const (
-	cardX = "0000:5e:00.0" // of the u250 board
+	cardX = "0000:5e:00.0" // on the u250 board
 	user  = "5e:00.1"
 )
 
-// xrtSteps returns the steps for a card with XRT.
+// xrtSteps returns the steps that use a card with XRT.
 func (s *stage) xrtSteps() []step {
 	hold := fmt.Sprintf("(healthy after %s)", s.Hold)
 	return []step{
@@ -165,7 +165,7 @@ func (s *stage) set(attribute, value string) func(context.Context) error {
 func (s *stage) unbind(context.Context) error { return s.node.Unbind(cardA.Address, 1) }
 func (s *stage) bind(context.Context) error   { return s.node.Bind(cardA.Address, 1) }
 
-// restart stops the kubelet and starts a new one, which begins by deleting all sockets.
+// restart stops the kubelet and starts a new one, which deletes all sockets first.
 func (s *stage) restart(ctx context.Context) (err error) {
 	s.kubelet.Stop()
 	next, err := simkubelet.Start(context.WithoutCancel(ctx), s.paths.KubeletDir, simkubelet.Behaviour{})
@@ -177,7 +177,7 @@ func (s *stage) restart(ctx context.Context) (err error) {
 	return nil
 }
 
-// list waits for a list that contains exactly these devices with this health.
+// list waits for a list with exactly these devices and this health.
 func (s *stage) list(want health) func(context.Context) (string, time.Time, error) {
 	return func(ctx context.Context) (string, time.Time, error) {
 		got, err := s.kubelet.AwaitList(ctx, s.Resource, func(l simkubelet.List) bool { return maps.Equal(known(l), want) })
@@ -227,7 +227,7 @@ func known(l simkubelet.List) health {
 	return h
 }
 
-// describe formats a list of devices on one line.
+// describe formats a list of devices as a single line.
 func (s *stage) describe(devices []simkubelet.Device) string {
 	if len(devices) == 0 {
 		return "no device"

@@ -16,11 +16,11 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// Checkpoint is the name of the file, in the kubelet's directory, that contains the devices and the Allocate response
-// of each container.
+// Checkpoint is the name of a file in the kubelet's directory. It contains each container's devices and Allocate
+// response.
 const Checkpoint = "kubelet_internal_checkpoint"
 
-// checkpoint is the content of that file, as written by pkg/kubelet/cm/devicemanager/checkpoint in Kubernetes 1.37.
+// checkpoint is that file's content, as written by pkg/kubelet/cm/devicemanager/checkpoint in Kubernetes 1.37.
 type checkpoint struct {
 	Data     checkpointData
 	Checksum uint64
@@ -35,11 +35,11 @@ type podDevicesEntry struct {
 	PodUID        string
 	ContainerName string
 	ResourceName  string
-	DeviceIDs     map[int64][]string // by NUMA node, -1 for none
+	DeviceIDs     map[int64][]string // by NUMA node; -1 for none
 	AllocResp     []byte             // a marshaled ContainerAllocateResponse
 }
 
-// has reports whether the entry is for the resource and contains any of the devices.
+// has reports whether the entry is for the resource and includes any of the devices.
 func (e podDevicesEntry) has(resource string, ids []string) bool {
 	if e.ResourceName != resource {
 		return false
@@ -52,7 +52,7 @@ func (e podDevicesEntry) has(resource string, ids []string) bool {
 	return false
 }
 
-// checksum computes the same checksum as the kubelet: a hash of a go-spew dump of the data, with the names of the
+// checksum computes the same checksum as the kubelet: a hash of the data dumped by go-spew, with the names of the
 // kubelet's types.
 func (d checkpointData) checksum() uint64 {
 	h := fnv.New32a()
@@ -68,9 +68,9 @@ func (d checkpointData) checksum() uint64 {
 	return uint64(h.Sum32())
 }
 
-// Allocated records that the devices were allocated to a container with this response, and writes the checkpoint. It
-// ends earlier allocations of the devices, because the kubelet allocates a device to only one container at a time.
-// [Kubelet.Allocate] calls Allocated. Tests also call it, to simulate an allocation by another daemon.
+// Allocated records that the devices were allocated to a container with this response, and writes the checkpoint.
+// Earlier allocations of the devices end, because the kubelet allocates a device to only one container at a time.
+// [Kubelet.Allocate] calls Allocated. Tests also call it to simulate an allocation by another daemon.
 func (k *Kubelet) Allocated(resource string, answer *v1beta1.ContainerAllocateResponse, ids ...string) error {
 	response, err := proto.Marshal(answer)
 	if err != nil {
@@ -93,8 +93,8 @@ func (k *Kubelet) Allocated(resource string, answer *v1beta1.ContainerAllocateRe
 	return k.writeCheckpoint()
 }
 
-// AllocatedByOldDaemon records that a daemon of an older release, whose responses had no annotations, allocated the
-// devices to a container with these device nodes.
+// AllocatedByOldDaemon records that a daemon from an older release, whose responses didn't have annotations, allocated
+// the devices to a container with these device nodes.
 func (k *Kubelet) AllocatedByOldDaemon(resource string, nodes []string, ids ...string) error {
 	answer := &v1beta1.ContainerAllocateResponse{Envs: map[string]string{"ACCELERATOR_DEVICES": strings.Join(ids, ",")}}
 	for _, name := range nodes {
@@ -103,9 +103,9 @@ func (k *Kubelet) AllocatedByOldDaemon(resource string, nodes []string, ids ...s
 	return k.Allocated(resource, answer, ids...)
 }
 
-// End ends all of the resource's allocations that contain any of the devices, for example an init container's
-// allocation. As in the kubelet, an ended allocation stays in the checkpoint until the file is next written. For a pod
-// that the pod-resources API lists, use [PodResources.Release].
+// End ends all of the resource's allocations that include any of the devices, such as an init container's. As in the
+// kubelet, they stay in the checkpoint until the file is next written. For a pod that the pod-resources API lists, use
+// [PodResources.Release].
 func (k *Kubelet) End(resource string, ids ...string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -117,7 +117,7 @@ func (k *Kubelet) end(resource string, ids []string) {
 	k.entries = slices.DeleteFunc(k.entries, func(e podDevicesEntry) bool { return e.has(resource, ids) })
 }
 
-// podsOf returns the UIDs of the pods that have any of the resource's devices with these ids.
+// podsOf returns the UIDs of the pods that have any of the given devices of the resource.
 func (k *Kubelet) podsOf(resource string, ids ...string) (uids []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -129,7 +129,7 @@ func (k *Kubelet) podsOf(resource string, ids ...string) (uids []string) {
 	return uids
 }
 
-// forget removes the allocations of ended pods from memory but not from the checkpoint, as the device manager's
+// forget removes ended pods' allocations from memory but not from the checkpoint, as the device manager's
 // UpdateAllocatedDevices does.
 func (k *Kubelet) forget(ended map[string]bool) {
 	k.mu.Lock()
@@ -164,8 +164,8 @@ func (k *Kubelet) writeCheckpoint() error {
 	return nil
 }
 
-// readCheckpoint returns the allocations in the checkpoint left by an earlier kubelet. If the file is damaged, it
-// returns none, like the kubelet.
+// readCheckpoint returns the allocations in an earlier kubelet's checkpoint. If the file is damaged, it returns none,
+// as the kubelet does.
 func readCheckpoint(dir string) ([]podDevicesEntry, error) {
 	text, err := os.ReadFile(filepath.Join(dir, Checkpoint))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -16,17 +16,17 @@ import (
 // Socket is the name of the kubelet's socket in its directory.
 const Socket = "kubelet.sock"
 
-// Behaviour specifies how the kubelet fails. With the zero Behaviour, it doesn't fail.
+// Behaviour determines how the kubelet fails. The zero Behaviour doesn't.
 type Behaviour struct {
 	Refuse       string // Register returns this error
 	HangRegister bool   // Register never responds
 	Vanish       bool   // the kubelet stops during Register
 	NoStream     bool   // Register responds, but ListAndWatch is never called
 	NoRead       bool   // ListAndWatch is called, but its stream is never read
-	HangUp       bool   // Register responds, and the kubelet then closes the connection to the plugin
+	HangUp       bool   // Register responds, and then the kubelet closes the connection to the plugin
 	// OnePlugin makes the kubelet behave like kubelets up to 1.36. They read the lists of all plugins that have
-	// registered a resource, but only call the plugin that registered last. When any of the resource's streams ends,
-	// they close the connection to that last plugin, but don't close the other plugins' streams.
+	// registered a resource, but call only the one that registered last. When any of the resource's streams ends, they
+	// close the connection to that last plugin, but don't close the other plugins' streams.
 	OnePlugin bool
 }
 
@@ -39,20 +39,20 @@ type Kubelet struct {
 	cancel   context.CancelFunc
 	listener *net.UnixListener
 	server   *grpc.Server
-	tasks    sync.WaitGroup // the server, plus one for each plugin
+	tasks    sync.WaitGroup // the server and one per plugin
 
 	state         // its mu guards the following fields
 	behaviour     Behaviour
 	registrations map[string]int
-	plugins       map[string][]*plugin // by resource, in the order of registration
-	lists         map[string]List      // the newest list, by resource
-	open          map[string]List      // the newest list of each resource that has an open stream
+	plugins       map[string][]*plugin // by resource, in order of registration
+	lists         map[string]List      // each resource's latest list
+	open          map[string]List      // the latest list of each resource with an open stream
 	follower      func(map[string]List)
 	entries       []podDevicesEntry // the checkpoint's entries
 }
 
-// Start starts a kubelet in dir, which is created if necessary. It first deletes all sockets in dir. The kubelet runs
-// until Stop or Kill is called or ctx is done. In any case, Stop or Kill must be called.
+// Start starts a kubelet in dir, which it creates if necessary. It first deletes all sockets in dir. The kubelet runs
+// until Stop or Kill is called or ctx is done. Stop or Kill must always be called.
 func Start(ctx context.Context, dir string, b Behaviour) (*Kubelet, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("kubelet directory: %w", err)
@@ -114,7 +114,7 @@ func (k *Kubelet) Stop() {
 	k.tasks.Wait()
 }
 
-// Kill stops the kubelet as SIGKILL would: its socket file remains.
+// Kill stops the kubelet as if by SIGKILL: its socket file stays.
 func (k *Kubelet) Kill() {
 	k.listener.SetUnlinkOnClose(false)
 	k.Stop()

@@ -23,7 +23,7 @@ type Device struct {
 	NUMANode int // -1: none
 }
 
-// Device returns the entry with this id.
+// Device returns the entry with the given ID.
 func (l List) Device(id string) (Device, bool) {
 	for _, d := range l.Devices {
 		if d.ID == id {
@@ -33,7 +33,7 @@ func (l List) Device(id string) (Device, bool) {
 	return Device{}, false
 }
 
-// record stores a received message as the resource's newest list.
+// record stores a received message as the resource's latest list.
 func (k *Kubelet) record(resource string, m *v1beta1.ListAndWatchResponse, received time.Time) {
 	devices := make([]Device, 0, len(m.Devices))
 	for _, d := range m.Devices {
@@ -46,13 +46,13 @@ func (k *Kubelet) record(resource string, m *v1beta1.ListAndWatchResponse, recei
 	k.change(func() {
 		k.lists[resource] = List{Number: k.lists[resource].Number + 1, Devices: devices, Received: received}
 		k.open[resource] = k.lists[resource]
-		_ = k.writeCheckpoint() // the device manager's genericDeviceUpdateCallback only logs the error
+		_ = k.writeCheckpoint() // the device manager's genericDeviceUpdateCallback only logs the error too
 		k.callFollower()
 	})
 }
 
-// Follow calls f with the newest list of each resource that has an open stream, immediately and then, in order, each
-// time a list is received or a stream ends. f must not keep the map or call the kubelet's methods.
+// Follow calls f with the latest list of each resource that has an open stream: immediately, and then, in order,
+// whenever a list is received or a stream ends. f must not keep the map or call the kubelet's methods.
 func (k *Kubelet) Follow(f func(map[string]List)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -67,7 +67,7 @@ func (k *Kubelet) callFollower() {
 	}
 }
 
-// AwaitLists waits until wanted returns true for the newest lists of the resources that have an open stream. It returns
+// AwaitLists waits until wanted returns true for the latest lists of all resources with an open stream. It returns
 // those lists, by resource.
 func (k *Kubelet) AwaitLists(ctx context.Context, wanted func(map[string]List) bool) (map[string]List, error) {
 	var newest map[string]List
@@ -81,14 +81,14 @@ func (k *Kubelet) AwaitLists(ctx context.Context, wanted func(map[string]List) b
 	return newest, nil
 }
 
-// Newest returns the resource's newest list, or the zero List if there is none.
+// Newest returns the resource's latest list, or the zero List if there is none.
 func (k *Kubelet) Newest(resource string) List {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.lists[resource]
 }
 
-// AwaitList waits until wanted returns true for the resource's newest list.
+// AwaitList waits until wanted returns true for the resource's latest list.
 func (k *Kubelet) AwaitList(ctx context.Context, resource string, wanted func(List) bool) (List, error) {
 	var newest List
 	err := k.await(ctx, func() bool {
@@ -102,7 +102,7 @@ func (k *Kubelet) AwaitList(ctx context.Context, resource string, wanted func(Li
 	return newest, nil
 }
 
-// Registrations returns how many times Register has been called for the resource, including rejected calls.
+// Registrations returns how often Register has been called for the resource, including calls that were rejected.
 func (k *Kubelet) Registrations(resource string) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -123,7 +123,7 @@ func (k *Kubelet) await(ctx context.Context, met func() bool) error {
 	return k.state.await(ctx, k.ctx, met)
 }
 
-// Plugin returns a client with which tests can call the resource's newest plugin as a kubelet does.
+// Plugin returns a client that tests can use to call the resource's newest plugin as a kubelet would.
 func (k *Kubelet) Plugin(resource string) (v1beta1.DevicePluginClient, error) {
 	p, err := k.newest(resource)
 	if err != nil {
@@ -163,7 +163,7 @@ func (k *Kubelet) Allocate(ctx context.Context, resource string, ids ...string) 
 	return given, k.Allocated(resource, given, ids...)
 }
 
-// CutStream ends the stream of the resource's newest plugin and closes its connection.
+// CutStream ends the stream of the resource's newest plugin and closes the connection to the plugin.
 func (k *Kubelet) CutStream(resource string) {
 	if p, err := k.newest(resource); err == nil {
 		p.cut()

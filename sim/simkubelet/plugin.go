@@ -18,7 +18,7 @@ import (
 // optionsTimeout is the time limit for GetDevicePluginOptions.
 const optionsTimeout = 10 * time.Second
 
-// plugin is a registered plugin and the connection to it.
+// plugin is a registered plugin and its connection.
 type plugin struct {
 	v1beta1.DevicePluginClient
 	conn *grpc.ClientConn
@@ -94,7 +94,7 @@ func (k *Kubelet) dial(ctx context.Context, endpoint string) (*plugin, error) {
 	return p, nil
 }
 
-// follow records a plugin's lists until its stream ends.
+// follow records a plugin's lists until the stream ends.
 func (k *Kubelet) follow(resource string, p *plugin, b Behaviour) {
 	if b.HangUp {
 		return
@@ -120,7 +120,7 @@ func (k *Kubelet) follow(resource string, p *plugin, b Behaviour) {
 	}
 }
 
-// remove disconnects a plugin whose stream has ended, and removes it.
+// remove disconnects and removes a plugin whose stream has ended.
 func (k *Kubelet) remove(resource string, p *plugin) {
 	p.cut()
 	_ = p.conn.Close()

@@ -17,14 +17,14 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// PodBehaviour specifies how the pod-resources API fails. With the zero PodBehaviour, it doesn't fail. If several
-// fields are set, the first one takes effect.
+// PodBehaviour determines how the pod-resources API fails. The zero PodBehaviour doesn't. If several fields are set,
+// the first one takes effect.
 type PodBehaviour struct {
-	Refuse  bool   // connections are accepted and immediately closed
+	Refuse  bool   // connections are accepted and closed immediately
 	Stall   bool   // List doesn't respond while this is set
 	Fail    string // List returns this error
-	Nothing bool   // List doesn't return any pods, even if some hold devices, because the kubelet doesn't know its pods yet
-	Garbage bool   // List also returns entries that no kubelet would return; with Nothing, it returns nothing else
+	Nothing bool   // List doesn't return any pods, as if the kubelet didn't know its pods yet, even if some hold devices
+	Garbage bool   // List also returns entries that no kubelet would return; with Nothing, only those
 }
 
 // PodResources is a running stand-in for the pod-resources API.
@@ -41,12 +41,12 @@ type PodResources struct {
 	kubelet   *Kubelet        // the kubelet that knows the pods' allocations; may be nil
 	ended     map[string]bool // UIDs of pods that have been released
 	holds     []hold          // in the order in which they were added
-	asked     int             // how many times List has been called
+	asked     int             // how often List has been called
 }
 
-// StartPodResources serves the API on the Unix socket at this path. It creates the socket's directory if necessary, and
-// replaces an existing socket. At first, no pod holds any devices. The stand-in runs until Stop is called or ctx is
-// done. In any case, Stop must be called.
+// StartPodResources serves the API on a Unix socket. It creates the socket's directory if necessary, and replaces an
+// existing socket. At first, no pod holds any devices. The stand-in runs until Stop is called or ctx is done. Stop must
+// always be called.
 func StartPodResources(ctx context.Context, socket string) (*PodResources, error) {
 	if err := os.MkdirAll(filepath.Dir(socket), 0o750); err != nil {
 		return nil, fmt.Errorf("pod-resources directory: %w", err)
@@ -60,8 +60,8 @@ func StartPodResources(ctx context.Context, socket string) (*PodResources, error
 	if err != nil {
 		return nil, fmt.Errorf("pod-resources socket: %w", err)
 	}
-	// Make the socket look as if the kubelet has been running for an hour, because the daemon doesn't rely on the
-	// responses of a kubelet that has just started.
+	// Make it look as if the kubelet has been running for an hour, because the daemon doesn't trust a kubelet's
+	// responses right after it has started.
 	old := time.Now().Add(-time.Hour)
 	if err := os.Chtimes(socket, old, old); err != nil {
 		listener.Close()
@@ -81,13 +81,13 @@ func StartPodResources(ctx context.Context, socket string) (*PodResources, error
 	return p, nil
 }
 
-// Stop stops the stand-in: it ends all calls, removes the socket and drops the held devices.
+// Stop stops the stand-in: it ends all calls, removes the socket and forgets the held devices.
 func (p *PodResources) Stop() {
 	p.cancel()
 	p.tasks.Wait()
 }
 
-// Behave changes the API's behaviour. The change also applies to stalled calls.
+// Behave changes the API's behaviour, also for stalled calls.
 func (p *PodResources) Behave(b PodBehaviour) {
 	p.change(func() { p.behaviour = b })
 }
@@ -112,7 +112,7 @@ func (p *PodResources) List(ctx context.Context, _ *podresources.ListPodResource
 		return nil, status.Error(codes.Unavailable, err.Error())
 	case err != nil:
 		return nil, status.FromContextError(err).Err()
-	case b.Refuse: // the call arrived on a connection that was accepted before Refuse was set
+	case b.Refuse: // the call arrived on a connection accepted before Refuse was set
 		return nil, status.Error(codes.Unavailable, "refused")
 	case b.Fail != "":
 		return nil, status.Error(codes.Unknown, b.Fail)
@@ -120,7 +120,7 @@ func (p *PodResources) List(ctx context.Context, _ *podresources.ListPodResource
 	return &podresources.ListPodResourcesResponse{PodResources: pods}, nil
 }
 
-// Asked returns how many times List has been called, including calls that are still in progress.
+// Asked returns how often List has been called, including calls in progress.
 func (p *PodResources) Asked() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,7 +135,7 @@ func (p *PodResources) AwaitAsked(ctx context.Context, n int) error {
 	return nil
 }
 
-// refusing is a listener that closes accepted connections while Refuse is set.
+// refusing is a listener that closes the connections it accepts while Refuse is set.
 type refusing struct {
 	*net.UnixListener
 	p *PodResources

@@ -11,7 +11,7 @@ import (
 // the claim's name.
 type hold struct{ namespace, pod, container, resource, id, claim string }
 
-// Hold adds devices to those that the container holds.
+// Hold makes the container hold more devices.
 func (p *PodResources) Hold(namespace, pod, container, resource string, ids ...string) {
 	p.change(func() {
 		for _, id := range ids {
@@ -20,7 +20,7 @@ func (p *PodResources) Hold(namespace, pod, container, resource string, ids ...s
 	})
 }
 
-// HoldClaim adds a claim's devices to those that the container holds. The names in devices are the names in the pool.
+// HoldClaim makes the container hold a claim's devices. devices are the names in the pool.
 func (p *PodResources) HoldClaim(namespace, pod, container, claim, driver string, devices ...string) {
 	p.change(func() {
 		for _, device := range devices {
@@ -30,7 +30,7 @@ func (p *PodResources) HoldClaim(namespace, pod, container, claim, driver string
 }
 
 // Release removes all of the pod's devices. After [PodResources.Join], the device manager forgets the pod's allocations
-// at the next List, and they disappear from its [Checkpoint] when the file is next written.
+// at the next List, and they disappear from the [Checkpoint] when the file is next written.
 func (p *PodResources) Release(namespace, pod string) {
 	p.change(func() {
 		var released []hold
@@ -54,13 +54,13 @@ func (p *PodResources) Release(namespace, pod string) {
 }
 
 // Join makes k and p parts of the same kubelet: a device's allocation in k belongs to the pod that holds the device in
-// p. An allocation that no pod ever holds, such as an init container's, stays until [Kubelet.End]. If either part is
-// restarted, Join must be called again.
+// p. An allocation that no pod ever holds, such as an init container's, lasts until [Kubelet.End]. If k or p is
+// restarted, call Join again.
 func (p *PodResources) Join(k *Kubelet) {
 	p.change(func() { p.kubelet = k })
 }
 
-// answer returns List's response. It doesn't share any memory with holds.
+// answer returns List's response, which doesn't share any memory with holds.
 func answer(holds []hold, b PodBehaviour) []*podresources.PodResources {
 	var pods []*podresources.PodResources
 	if !b.Nothing {
@@ -72,9 +72,10 @@ func answer(holds []hold, b PodBehaviour) []*podresources.PodResources {
 	return pods
 }
 
-// listPods returns the response that a kubelet would send: an entry for each pod, with a separate entry for each of the
+// listPods returns the response that a kubelet would send: an entry per pod, with a separate entry for each of the
 // pod's devices (pkg/kubelet/apis/podresources, and containerDevicesFromResourceDeviceInstances and GetDynamicResources
-// in pkg/kubelet/cm). A real kubelet returns a single entry for all of a claim's devices, but this makes no difference.
+// in pkg/kubelet/cm). A real kubelet returns a single entry for all of a claim's devices, but that makes no difference
+// here.
 func listPods(holds []hold) []*podresources.PodResources {
 	var pods []*podresources.PodResources
 	for _, h := range holds {
@@ -103,8 +104,8 @@ func listPods(holds []hold) []*podresources.PodResources {
 }
 
 // garbage returns entries that no kubelet would return: all pods a second time; empty and nil pods, containers and
-// devices; and names and ids that are too long or contain invalid characters. Such ids also appear under the resources
-// in holds, where a reader that doesn't check ids would accept them.
+// devices; and names and IDs that are too long or contain invalid characters. These IDs also appear under the resources
+// in holds, where a reader that doesn't check IDs would accept them.
 func garbage(holds []hold) []*podresources.PodResources {
 	long := strings.Repeat("x", 10_000)
 	ids := []string{"", "\x00", "3b:00.0\x00", "\n", "../../etc", "\u202e", long}

@@ -6,18 +6,18 @@ import (
 	"sync"
 )
 
-// errStopped is the error that await returns if the stand-in has stopped.
+// errStopped is the error from await if the stand-in has stopped.
 var errStopped = errors.New("the kubelet has stopped")
 
-// state is a mutex and a channel that notifies waiting goroutines of changes.
+// state is a mutex, and a channel that tells waiting goroutines about changes.
 type state struct {
 	mu      sync.Mutex
-	changed chan struct{} // closed and replaced at each change
+	changed chan struct{} // closed and replaced on each change
 }
 
 func newState() state { return state{changed: make(chan struct{})} }
 
-// change calls f with mu held and notifies waiting goroutines.
+// change calls f with mu held, and then notifies waiting goroutines.
 func (s *state) change(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -26,7 +26,7 @@ func (s *state) change(f func()) {
 	s.changed = make(chan struct{})
 }
 
-// await waits until met returns true, or until ctx or life, the stand-in's context, is done. It calls met with mu held.
+// await waits until met returns true, or until ctx or life (the stand-in's context) is done. It calls met with mu held.
 func (s *state) await(ctx, life context.Context, met func() bool) error {
 	for {
 		s.mu.Lock()

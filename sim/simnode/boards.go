@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// Board is a card model: a real one, or a made-up one with a rare feature.
+// Board is a card model, either a real one or one made up for a rare feature.
 type Board struct {
 	Name    string
 	Text    string // a one-line description
 	Card    Card   // without an address
-	Others  []Card // the slot's other functions, starting with function 1, without addresses
-	Virtual bool   // Others are virtual functions of Card
+	Others  []Card // the slot's other functions, from function 1 on, without addresses
+	Virtual bool   // whether Others are virtual functions of Card
 }
 
-// Ids from Intel's Acceleration Stack: the interface ids of releases 1.2 (Arria 10) and 2.0 (D5005), and the AFU ids of
+// IDs from Intel's Acceleration Stack: the interface IDs of releases 1.2 (Arria 10) and 2.0 (D5005), and the AFU IDs of
 // the loopback examples.
 const (
 	nlb0 = "d8424dc4a4a3c413f89e433683f9040b"
@@ -45,7 +45,7 @@ var Boards = []Board{
 		Card: xrt(ManagementDriver, "10ee:5004:10ee:000e"), Others: []Card{xrt(XRTDriver, "10ee:5005:10ee:000e")}},
 }
 
-// xrt returns a function of a U250.
+// xrt returns one of a U250's functions.
 func xrt(driver, id string) Card {
 	return Card{NUMANode: -1, Group: SlotGroup, Driver: driver, PCIID: id}
 }
@@ -65,7 +65,7 @@ func BoardNamed(name string) (Board, error) {
 	return Board{}, fmt.Errorf("board: found %q, want one of %s", name, strings.Join(names, ", "))
 }
 
-// At returns the board's functions as they appear in a slot, starting with the physical function.
+// At returns the board's functions as they would be in a slot, starting with the physical function.
 func (b Board) At(address string) ([]Card, error) {
 	c := b.Card
 	c.Address = address
@@ -87,7 +87,7 @@ func (b Board) At(address string) ([]Card, error) {
 	return all, nil
 }
 
-// PlugBoard plugs in all of a board's functions, or none.
+// PlugBoard plugs in all of a board's functions. If that fails, it doesn't leave any of them plugged in.
 func (n *Node) PlugBoard(b Board, address string) error {
 	cards, err := b.At(address)
 	if err != nil {

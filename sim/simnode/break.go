@@ -15,21 +15,21 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Break is a way in which a device can break.
+// Break is a way for a device to break.
 type Break struct {
-	Reason string // the reason that package inventory reports
+	Reason string // the health reason in package inventory
 	Text   string // a one-line description
 
-	of    kinds // the kinds of devices that can break this way
-	value value // the value that breaks the device, if do is nil
+	of    kinds // kinds of devices that can break this way
+	value value // the value that breaks the device if do is nil
 	do    func(n *Node, c *plugged, port int) error
 }
 
 // value is an attribute value that breaks a device.
 type value struct {
-	file      string // in the port, the function or the FME
+	file      string // path in the port, the function or the FME
 	good, bad string
-	fme       bool // the file is in the FME, so all of the card's ports break
+	fme       bool // whether the file is in the FME, so that all of the card's ports break
 }
 
 // kinds is a set of device kinds.
@@ -43,7 +43,7 @@ const (
 	ofAny = ofPort | ofGroup | ofXRT | ofSlot
 )
 
-// kind returns the kind of the card's devices.
+// kind returns what kind of devices the card has.
 func (c *plugged) kind() kinds {
 	switch {
 	case c.Slot != "":
@@ -56,7 +56,7 @@ func (c *plugged) kind() kinds {
 	return ofGroup
 }
 
-// Breaks lists all ways in which a device can break. The first one that applies to a device is the default.
+// Breaks lists the ways for a device to break. By default, a device breaks the first way that applies to it.
 var Breaks = []Break{
 	{"port-ap6", "the port was shut down for power or heat", ofPort, value{"errors/errors", "0x0", "0x4000000000000", false}, nil},
 	{"port-mmio-timeout", "the AFU did not answer in time (degraded)", ofPort, value{"errors/errors", "0x0", "0x100000000", false}, nil},
@@ -81,17 +81,17 @@ const (
 	nodeMissing = "node-missing"
 )
 
-// Device is one of a card's ports, an IOMMU group with a function bound to vfio-pci, the user function of a card with
-// XRT, or an AWS card.
+// Device is a device on the node: a card's port, an IOMMU group with a function bound to vfio-pci, the user function of
+// a card with XRT, or an AWS card.
 type Device struct {
 	ID, Address string
 	Port        int
-	AFUID       string // "" for a device that isn't a port
-	Node        string // name below Dev; "" if there is currently none
-	Partial     bool   // the card is partly plugged in or pulled
+	AFUID       string // "" if the device isn't a port
+	Node        string // name below Dev; "" if there currently isn't one
+	Partial     bool   // the card has been partly plugged in or pulled
 }
 
-// Devices returns all cards' devices, sorted by card. A card without ports has none.
+// Devices returns all cards' devices, sorted by card. A card without ports doesn't have any.
 func (n *Node) Devices() []Device {
 	var all []Device
 	for _, address := range slices.Sorted(maps.Keys(n.cards)) {
@@ -124,8 +124,8 @@ func (n *Node) Devices() []Device {
 	return all
 }
 
-// lowest returns the lowest function of c's group that is bound to vfio-pci, or nil if there is none. The group's
-// device is named after this function.
+// lowest returns the lowest function in c's group that is bound to vfio-pci, or nil if there is none. The group's
+// device is named after it.
 func (n *Node) lowest(c *plugged) *plugged {
 	for _, m := range n.groupOf(c.Function.IOMMU) {
 		if m.Function.Driver == VFIODriver {
@@ -135,7 +135,7 @@ func (n *Node) lowest(c *plugged) *plugged {
 	return nil
 }
 
-// device returns the card and port of a device. text has the form used in the exclude setting: the card's address, plus
+// device returns a device's card and port. text has the same form as in the exclude setting: the card's address, plus
 // -pN for port N.
 func (n *Node) device(text string) (*plugged, int, error) {
 	card, number, hasPort := strings.Cut(text, "-p")
@@ -164,8 +164,8 @@ func (n *Node) device(text string) (*plugged, int, error) {
 	return c, port, nil
 }
 
-// Break breaks a device so that the device is unhealthy for this reason. If reason is "", Break uses the first reason
-// that applies to the device.
+// Break makes a device unhealthy for the given reason or, if reason is "", for the first one that applies to the
+// device.
 func (n *Node) Break(device, reason string) error {
 	c, port, err := n.device(device)
 	if err != nil {
@@ -203,7 +203,7 @@ func (n *Node) breakWith(b Break, c *plugged, port int) error {
 	return n.SetFile(n.valueFile(b.value, c, port), b.value.bad+"\n")
 }
 
-// valueFile returns the path of a device's attribute.
+// valueFile returns the path of the device's attribute that v is about.
 func (n *Node) valueFile(v value, c *plugged, port int) string {
 	dir := n.CardDir(c.Address)
 	switch {
@@ -215,7 +215,7 @@ func (n *Node) valueFile(v value, c *plugged, port int) string {
 	return filepath.Join(dir, v.file)
 }
 
-// tripFirewall trips one of the management function's firewalls.
+// tripFirewall trips a firewall in the management function.
 func (n *Node) tripFirewall(c *plugged, _ int) error {
 	m := n.management(c)
 	if m == nil {
@@ -228,7 +228,7 @@ func (n *Node) startReset(c *plugged, _ int) error { return n.BeginReset(c.Addre
 
 func (n *Node) loadImage(c *plugged, _ int) error { return n.Remove(c.Address) }
 
-// silence makes all reads of the config space return ones.
+// silence makes all reads from config space return ones.
 func (n *Node) silence(c *plugged, _ int) error {
 	return n.SetFile(n.config(c), strings.Repeat("\xff", 64))
 }
@@ -242,7 +242,7 @@ func (n *Node) removeNode(c *plugged, port int) error {
 	return os.RemoveAll(filepath.Join(n.Dev, name))
 }
 
-// deviceNode returns the name and numbers of the device node for a port, a group or a function bound to xocl.
+// deviceNode returns the name and numbers of the device node of a port, a group or a function bound to xocl.
 func (n *Node) deviceNode(c *plugged, port int) (name string, major, minor int) {
 	switch c.kind() {
 	case ofXRT:
@@ -259,7 +259,7 @@ func (n *Node) config(c *plugged) string { return filepath.Join(n.physical(c), "
 
 func (n *Node) physical(c *plugged) string { return n.CardDir(cmp.Or(c.PhysFn, c.Address)) }
 
-// countFatal counts another fatal error for the physical function.
+// countFatal counts one more fatal error for the physical function.
 func (n *Node) countFatal(c *plugged, _ int) error {
 	file := filepath.Join(n.physical(c), "aer_dev_fatal")
 	text, err := os.ReadFile(file)
@@ -274,7 +274,7 @@ func (n *Node) countFatal(c *plugged, _ int) error {
 	return n.SetFile(file, AER("FATAL", count+1)+"\n")
 }
 
-// breakGroup binds the last function of c's group, other than c, to another driver.
+// breakGroup binds the last function in c's group other than c to another driver.
 func (n *Node) breakGroup(c *plugged, _ int) error {
 	members := n.groupOf(c.Function.IOMMU)
 	for _, m := range slices.Backward(members) {
@@ -285,7 +285,7 @@ func (n *Node) breakGroup(c *plugged, _ int) error {
 	return fmt.Errorf("found %s, which is alone in its group, want a group of several functions", c.Address)
 }
 
-// Heal undoes any [Break] of a device. Error counters keep their values.
+// Heal undoes a [Break] of any kind. Error counters keep their values.
 func (n *Node) Heal(device string) error {
 	c, port, err := n.device(device)
 	if err != nil {
@@ -316,8 +316,8 @@ func (n *Node) Heal(device string) error {
 	return n.restoreNode(c, port)
 }
 
-// restoreNode recreates a device's device node if it is missing. A group has no device node while none of its functions
-// is bound to vfio-pci.
+// restoreNode recreates a device's missing device node. A group doesn't have one while none of its functions is bound
+// to vfio-pci.
 func (n *Node) restoreNode(c *plugged, port int) error {
 	name, major, minor := n.deviceNode(c, port)
 	if _, err := os.Lstat(filepath.Join(n.Dev, name)); !errors.Is(err, fs.ErrNotExist) || minor < 0 {
@@ -339,7 +339,7 @@ func (n *Node) healDriver(c *plugged, port int) error {
 	return n.Bind(c.Address, port)
 }
 
-// healConfig restores the config space of the physical function.
+// healConfig restores the physical function's config space.
 func (n *Node) healConfig(c *plugged) error {
 	physical := n.cards[cmp.Or(c.PhysFn, c.Address)]
 	if physical == nil {
@@ -352,7 +352,7 @@ func (n *Node) healConfig(c *plugged) error {
 	return n.restoreFile(n.config(c), header(id, false))
 }
 
-// healGroup rebinds the functions in c's group to the drivers they had when they were plugged in.
+// healGroup rebinds the functions in c's group to the drivers that they had when they were plugged in.
 func (n *Node) healGroup(c *plugged) error {
 	for _, m := range n.groupOf(c.Function.IOMMU) {
 		if m.Function.Driver != m.Driver && !m.Partial {

@@ -12,19 +12,19 @@ import (
 )
 
 // directories creates directories whose inode numbers have never belonged to a deleted directory, as in sysfs. Package
-// inventory uses these numbers to tell a port from a later port with the same name. Most file systems, but not tmpfs,
+// inventory uses these numbers to tell a port from a later port of the same name. Most file systems, though not tmpfs,
 // reuse a deleted directory's number for the next directory.
 //
-// A directory is created in dir and then moved into place. If the new directory has the number of a deleted one, it
-// stays in dir to keep the number occupied, and another directory is created.
+// A directory is created in dir and then moved into place. If it gets the number of a deleted directory, it stays in
+// dir to keep the number occupied, and another directory is created.
 type directories struct {
 	dir     string
 	deleted []uint64 // inode numbers, oldest first
 	keep    int      // maximum length of deleted
 }
 
-// maxDeleted is how many inode numbers of deleted directories are kept: enough for the directories of about two hundred
-// cards. Older numbers may be reused, because inventory has forgotten the ports that had them.
+// maxDeleted is how many deleted directories' inode numbers are kept: enough for about two hundred cards. Older numbers
+// may be reused, because inventory has forgotten the ports that had them.
 const maxDeleted = 4096
 
 // makeAll creates a directory, along with any missing parents.
@@ -57,12 +57,12 @@ func (d *directories) makeAll(path string) error {
 	}
 }
 
-// occupant returns the path of the directory that keeps a number occupied.
+// occupant returns the path of the directory that keeps an inode number occupied.
 func (d *directories) occupant(number uint64) string {
 	return filepath.Join(d.dir, strconv.FormatUint(number, 10))
 }
 
-// removeAll deletes a file, or a directory and its contents.
+// removeAll deletes a file or a directory with its contents.
 func (d *directories) removeAll(path string) error {
 	if err := d.retire(path); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (d *directories) removeAll(path string) error {
 	return os.RemoveAll(path)
 }
 
-// retire records the inode numbers of a directory and all directories in it, so that they aren't reused after the
+// retire records the inode numbers of a directory and of all directories in it, so that they aren't reused once the
 // directories have been deleted.
 func (d *directories) retire(path string) error {
 	err := filepath.WalkDir(path, func(path string, e fs.DirEntry, err error) error {
@@ -95,7 +95,7 @@ func (d *directories) retire(path string) error {
 	return nil
 }
 
-// inode returns the inode number of a file.
+// inode returns a file's inode number.
 func inode(path string) (uint64, error) {
 	info, err := os.Lstat(path)
 	if err != nil {

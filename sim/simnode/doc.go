@@ -1,7 +1,7 @@
 // Package simnode creates simulated nodes. A simulated node is a folder with a sysfs tree and a device directory, laid
-// out as by the kernel's drivers. Its cards can be plugged in, pulled and broken. A card has all files that determine
-// its health, with good values at first. The Set functions change these files. Instead of the DFL driver's files, a PCI
-// function may have an IOMMU group and a driver such as vfio-pci.
+// out as the kernel's drivers would. Its cards can be plugged in, pulled and broken. A card has all the files that
+// determine its health. At first they have good values; the Set functions change them. Instead of the DFL driver's
+// files, a PCI function can have an IOMMU group and a driver such as vfio-pci.
 //
 // The demo and simulate commands and tests use this package. A simulated node differs from a real kernel: inotify
 // reports all changes (it reports hardly any in a real sysfs), there are no uevents, and reading a file can't hang or
@@ -10,9 +10,9 @@
 // A Node's directories never have the inode number of a directory that the Node has deleted, even though most file
 // systems reuse a deleted directory's number immediately. sysfs doesn't reuse numbers: on 64-bit machines, since Linux
 // 5.5, its inode numbers have 64 bits and only count up (commit 40430452fd5d, "kernfs: use 64bit inos if ino_t is
-// 64bit"; __kernfs_new_node in fs/kernfs/dir.c). In older kernels, the numbers have fewer bits and are reused sooner.
-// To keep the numbers of the last few thousand deleted directories occupied, a Node creates empty directories in its
-// folder. Its files, unlike its directories, may reuse numbers.
+// 64bit"; __kernfs_new_node in fs/kernfs/dir.c). In older kernels, the numbers have fewer bits and are reused sooner. A
+// Node creates empty directories in its folder, to keep the numbers of the last few thousand deleted directories
+// occupied. Unlike directories, files may reuse numbers.
 //
 // A [Node] owns its folder. It isn't safe for concurrent use. A node opened with [Open] is saved in the folder before
 // and after each card is plugged in or pulled, so that several processes can take turns using it. The folder must

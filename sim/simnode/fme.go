@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// plugFME creates the FME's files in the same order as the driver: the manager, region, sensors, controller and errors,
-// and finally the driver link.
+// plugFME creates the FME's files in the driver's order: manager, region, sensors, controller, errors, and finally the
+// driver link.
 func (n *Node) plugFME(t *tree, c *plugged) {
 	name := "dfl-fme." + strconv.Itoa(c.FME)
 	fme := filepath.Join(n.regionDir(c), name)
@@ -25,7 +25,7 @@ func (n *Node) plugFME(t *tree, c *plugged) {
 	n.node(t, name, major, c.FME)
 }
 
-// plugManager creates the files of the FME's FPGA manager.
+// plugManager creates the files for the FME's FPGA manager.
 func (n *Node) plugManager(t *tree, fme string, c *plugged) {
 	fpga := "fpga" + strconv.Itoa(c.Manager)
 	manager := filepath.Join(fme, "dfl-fme-mgr."+strconv.Itoa(c.FME), "fpga_manager", fpga)
@@ -34,7 +34,7 @@ func (n *Node) plugManager(t *tree, fme string, c *plugged) {
 	t.link(manager, n.sys(managerClass, fpga))
 }
 
-// plugChild creates the files of the FME's region, which belongs to port 0.
+// plugChild creates the files for the FME's region, which belongs to port 0.
 func (n *Node) plugChild(t *tree, fme string, c *plugged) {
 	device := filepath.Join(fme, "dfl-fme-region."+strconv.Itoa(c.Region))
 	child := "region" + strconv.Itoa(c.Child)
@@ -44,7 +44,7 @@ func (n *Node) plugChild(t *tree, fme string, c *plugged) {
 	t.link(region, n.sys(regionClass, child))
 }
 
-// plugHWMon creates the files of a hwmon device below the device at dir.
+// plugHWMon creates a hwmon device's files below the device at dir.
 func (n *Node) plugHWMon(t *tree, dir string, number int, files []attribute) {
 	hwmon := "hwmon" + strconv.Itoa(number)
 	dir = filepath.Join(dir, "hwmon", hwmon)
@@ -52,8 +52,8 @@ func (n *Node) plugHWMon(t *tree, dir string, number int, files []attribute) {
 	t.link(dir, n.sys(hwmonClass, hwmon))
 }
 
-// plugBMC creates the files of the board's controller, as drivers/mfd/intel-m10-bmc-pmci.c and its children do. Of the
-// real drivers, only OFS's show the boot image. The controller's devices are given the FME's number.
+// plugBMC creates the board controller's files, as drivers/mfd/intel-m10-bmc-pmci.c and its children do. Among the real
+// drivers, only OFS's show the boot image. The controller's devices get the FME's number.
 func (n *Node) plugBMC(t *tree, fme string, c *plugged) {
 	bmc := filepath.Join(fme, "dfl_dev."+strconv.Itoa(c.FME))
 	t.attributes(bmc, attribute{"bmc_version", "0x10400"}, attribute{"bmcfw_version", "0x10400"})
@@ -62,7 +62,7 @@ func (n *Node) plugBMC(t *tree, fme string, c *plugged) {
 	n.plugHWMon(t, child("hwmon"), c.HWMon[len(sensors)], board)
 }
 
-// board contains some of the sensors of an N6001's board controller (drivers/hwmon/intel-m10-bmc-hwmon.c).
+// board contains some of the sensors on an N6001's board controller (drivers/hwmon/intel-m10-bmc-hwmon.c).
 var board = []attribute{
 	{"name", "n6000bmc_hwmon"},
 	{"temp1_label", "FPGA FABRIC Digital Temperature#1"}, {"temp1_input", "48500"}, {"temp1_max", "90000"}, {"temp1_crit", "100000"},

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// The values of [Card.Group]: which IOMMU group a function is in.
+// Values of [Card.Group], which says which IOMMU group a function is in.
 const (
 	OwnGroup  = "own"  // the function has a group to itself
 	SlotGroup = "slot" // the slot's functions share a group and form one card, which is pulled as a whole
@@ -29,16 +29,16 @@ const (
 	cdevClass  = "class/vfio-dev"
 )
 
-// function is the state of a plugged-in function that has an IOMMU group.
+// function is the state of a plugged-in function with an IOMMU group.
 type function struct {
 	Driver    string // current driver; "" if there is none
 	IOMMU     int    // the group's number
 	Character int    // M in vfio-dev/vfioM; -1 if vfio-pci hasn't registered the function
 	Minor     int    // minor of the group's device node, the same for all of its functions; -1 if Character is -1
-	Render    int    `json:",omitempty"` // minor of the render node of a function bound to xocl; 0 if there is none
+	Render    int    `json:",omitempty"` // minor of a function's render node if it is bound to xocl; otherwise 0
 }
 
-// harmless reports whether a group is still viable if one of its functions is bound to this driver.
+// harmless reports whether a group stays viable if one of its functions is bound to this driver.
 func harmless(driver string) bool {
 	return slices.Contains([]string{"", VFIODriver, "pci-stub", "pcieport"}, driver)
 }
@@ -87,7 +87,7 @@ func (n *Node) groupDir(c *plugged) string { return n.sys(groupsDir, strconv.Ito
 // vfioNode returns the name of the group's device node.
 func (c *plugged) vfioNode() string { return "vfio/" + strconv.Itoa(c.Function.IOMMU) }
 
-// virtFn returns the path of the link from the physical function to a virtual function.
+// virtFn returns the path of the physical function's link to a virtual function.
 func (n *Node) virtFn(c *plugged) string {
 	routing := func(address string) uint64 { // device and function
 		device, f, _ := strings.Cut(address[len("0000:00:"):], ".")
@@ -98,7 +98,7 @@ func (n *Node) virtFn(c *plugged) string {
 	return filepath.Join(n.CardDir(c.PhysFn), "virtfn"+strconv.FormatUint(routing(c.Address)-routing(c.PhysFn)-1, 10))
 }
 
-// plugFunction creates a function's files in the same order as the kernel.
+// plugFunction creates a function's files in the kernel's order.
 func (n *Node) plugFunction(t *tree, c *plugged) {
 	dir := n.CardDir(c.Address)
 	if len(n.groupOf(c.Function.IOMMU)) == 1 {
@@ -116,8 +116,8 @@ func (n *Node) plugFunction(t *tree, c *plugged) {
 	}
 }
 
-// bindFunction binds a driver to a function that has none. As in the kernel, the driver core's links are created before
-// vfio-pci registers the function.
+// bindFunction binds a driver to a function that doesn't have one. As in the kernel, the driver core's links are
+// created before vfio-pci registers the function.
 func (n *Node) bindFunction(c *plugged, driver string) error {
 	f, dir := c.Function, n.CardDir(c.Address)
 	f.Driver = driver
@@ -170,8 +170,8 @@ func (n *Node) vfioMajor() int {
 	return 244
 }
 
-// loadVFIO creates the device node that all groups share, if it doesn't exist yet. In the kernel this happens when the
-// modules are loaded. The device node is never removed.
+// loadVFIO creates the device node that all groups share, if it doesn't exist yet. (The kernel does this when the
+// modules are loaded.) The device node is never removed.
 func (n *Node) loadVFIO(t *tree) {
 	class := n.sys("class/misc/vfio")
 	if _, err := os.Lstat(class); !errors.Is(err, fs.ErrNotExist) {
@@ -179,15 +179,15 @@ func (n *Node) loadVFIO(t *tree) {
 	}
 	major, minor := 10, 196
 	if n.Mknod {
-		major, minor = 123, 0 // not used by any driver
+		major, minor = 123, 0 // no driver uses these
 	}
 	t.file(n.sys("devices/virtual/misc/vfio/dev"), fmt.Sprintf("%d:%d\n", major, minor))
 	n.node(t, "vfio/vfio", major, minor)
 	t.link(n.sys("devices/virtual/misc/vfio"), class)
 }
 
-// unbindFunction unbinds a function's driver, and then calls then. It removes the links immediately. If a process is
-// using the function's group, everything else waits until EndUse.
+// unbindFunction unbinds a function's driver and then calls the callback. The links are removed immediately. If a
+// process is using the function's group, the rest is deferred until EndUse.
 func (n *Node) unbindFunction(c *plugged, then func() error) error {
 	f, dir := c.Function, n.CardDir(c.Address)
 	was := f.Driver
@@ -195,7 +195,7 @@ func (n *Node) unbindFunction(c *plugged, then func() error) error {
 		if err := os.RemoveAll(n.sys(pciDrivers, f.Driver, c.Address)); err != nil {
 			return err
 		}
-		// Keep the old link elsewhere, so that the next link gets a different inode number, as in sysfs.
+		// Keep the old link elsewhere, so that the next one gets a different inode number, as in sysfs.
 		err := os.Rename(filepath.Join(dir, "driver"), filepath.Join(n.directories.dir, "driver-"+c.Address))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -265,7 +265,7 @@ func (n *Node) unplugFunction(c *plugged, then func() error) error {
 	})
 }
 
-// SetDriver unbinds a function's driver and binds another driver, or none if driver is "". If a process is using the
+// SetDriver unbinds a function's driver and binds a different one, or none if driver is "". If a process is using the
 // function's group, the new driver isn't bound until EndUse.
 func (n *Node) SetDriver(address, driver string) error {
 	c, err := n.function(address)
@@ -289,7 +289,7 @@ func (n *Node) SetDriver(address, driver string) error {
 	return nil
 }
 
-// Use marks a function's IOMMU group as being used by a process, until EndUse. The mark isn't saved.
+// Use marks a function's IOMMU group as in use by a process, until EndUse. The mark isn't saved.
 func (n *Node) Use(address string) error {
 	c, err := n.function(address)
 	if err == nil && c.Function.Character < 0 {
@@ -302,8 +302,8 @@ func (n *Node) Use(address string) error {
 	return nil
 }
 
-// EndUse ends the use of a function's IOMMU group, and completes any unbinds and removals that are waiting for it, in
-// order.
+// EndUse marks a function's IOMMU group as no longer in use, and completes any unbinds and removals that are waiting
+// for this, in order.
 func (n *Node) EndUse(address string) error {
 	c := n.cards[address]
 	if c == nil || c.Function == nil || !n.used[c.Function.IOMMU] {
@@ -321,7 +321,7 @@ func (n *Node) EndUse(address string) error {
 	return nil
 }
 
-// GroupNode returns the name of the device node of a function's group. ok is false if there is no such function. The
+// GroupNode returns the name of the device node for a function's group. ok is false if there is no such function. The
 // device node exists while any of the group's functions is bound to vfio-pci.
 func (n *Node) GroupNode(address string) (name string, ok bool) {
 	c := n.cards[address]
@@ -331,7 +331,7 @@ func (n *Node) GroupNode(address string) (name string, ok bool) {
 	return c.vfioNode(), true
 }
 
-// function returns the plugged-in function with this address.
+// function returns the plugged-in function at the given address.
 func (n *Node) function(address string) (*plugged, error) {
 	c := n.cards[address]
 	switch {

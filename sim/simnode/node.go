@@ -16,34 +16,34 @@ type Node struct {
 	Sys string // the sysfs root
 	Dev string // the device node directory
 
-	// If Mknod is set, device nodes are real character devices, which only root can create. Their major numbers are
-	// reserved for experiments, so no driver uses them. Otherwise device nodes are regular files, and sysfs shows
-	// numbers from a recording. Set Mknod before calling Plug.
+	// Mknod makes device nodes real character devices, which only root can create. Their major numbers are reserved for
+	// experimental use, so no driver has them. Otherwise, device nodes are regular files, and sysfs shows numbers from
+	// a recording. Set Mknod before calling Plug.
 	Mknod bool
 
 	cards       map[string]*plugged // by address
 	directories *directories
 	used        map[int]bool
-	waiting     map[int][]func() error // by IOMMU group: the steps that wait until the group is no longer in use
+	waiting     map[int][]func() error // by IOMMU group: steps that wait until the group is no longer in use
 
-	// The following fields are set only for a node opened with Open.
+	// These fields are set only for a node opened with Open.
 	state string // path of the file that the node is saved in
 	lock  *privatedir.Lock
 }
 
-// Card describes a card that uses the in-tree DFL driver, a PCI function that has an IOMMU group, or one of an AWS
-// card's functions.
+// Card describes a card that uses the in-tree DFL driver, a PCI function with an IOMMU group, or one of an AWS card's
+// functions.
 type Card struct {
-	Address     string // DDDD:BB:DD.F, lower case
+	Address     string // DDDD:BB:DD.F in lower case
 	Ports       int    // hardware ports 0..Ports-1
 	AFUID       string // 32 hex digits, the same for all ports
 	InterfaceID string // 32 hex digits
 	NUMANode    int    // -1: none
-	PhysFn      string // the physical function's address, for a virtual function (which has no FME)
-	// PCIID contains the ids of the vendor, device, subsystem vendor and subsystem device, in the form
-	// VVVV:DDDD:SSSS:SSSS. The default is 8086:09c4:8086:0000, a PAC with Arria 10, or 09c5 for its virtual function.
-	// For a function with an IOMMU group it is 8086:bcce:8086:1771, or bccf if the function is virtual. For an AWS
-	// card, it is the ids of an F2 instance's card.
+	PhysFn      string // a virtual function's physical function; virtual functions don't have an FME
+	// PCIID contains the vendor, device, subsystem vendor and subsystem device IDs, in the form VVVV:DDDD:SSSS:SSSS.
+	// The default is 8086:09c4:8086:0000, a PAC with Arria 10, or 09c5 for its virtual function. For a function with an
+	// IOMMU group it is 8086:bcce:8086:1771, or bccf if the function is virtual. For an AWS card, it is the IDs of an
+	// F2 instance's card.
 	PCIID string
 
 	Group  string `json:",omitempty"` // OwnGroup or SlotGroup for a function without ports or an FME; "" for a card that uses the DFL driver
@@ -55,7 +55,7 @@ type Card struct {
 
 var id = regexp.MustCompile("^[0-9a-f]{32}$")
 
-// Check returns an error if the card's address or one of its ids is malformed.
+// Check returns an error if the card's address or one of its IDs is malformed.
 func (c Card) Check() error {
 	if address, err := sysfs.ParsePCIAddress(c.Address); err != nil || address != c.Address {
 		return fmt.Errorf("address: found %q, want DDDD:BB:DD.F in lower case", c.Address)
@@ -73,20 +73,20 @@ func (c Card) Check() error {
 	return err
 }
 
-// plugged is a plugged-in card and the numbers that the driver assigned to it.
+// plugged is a plugged-in card, with the numbers that the driver gave it.
 type plugged struct {
 	Card
 	Region      int      // base region
-	FME         int      // this field and the next three are unused for a virtual function
+	FME         int      // not used for a virtual function, and nor are the next three fields
 	Child       int      // the FME's region
 	Manager     int      // fpgaN
-	HWMon       []int    // the numbers of the thermal, the power and the board controller's hwmon device
-	PortNumbers []int    // the driver's number for each hardware port
+	HWMon       []int    // numbers of the thermal, the power and the board controller's hwmon device
+	PortNumbers []int    // the driver's number of each hardware port
 	AFUs        []string // each hardware port's current AFU
-	Partial     bool     // the card is being plugged in or pulled
+	Partial     bool     // whether the card is being plugged in or pulled
 
-	Function *function `json:",omitempty"` // nil for a card that uses the DFL driver or an AWS card
-	Removed  bool      `json:",omitempty"` // the AWS card's function is missing until Rescan
+	Function *function `json:",omitempty"` // nil for a card that uses the DFL driver and for an AWS card
+	Removed  bool      `json:",omitempty"` // whether the AWS card's function is missing until Rescan
 }
 
 const (
@@ -95,10 +95,10 @@ const (
 	hwmonClass   = "class/hwmon"
 	busDir       = "bus/pci/devices"
 	driverDir    = "bus/platform/drivers"
-	bridge       = "0000:00:02.0" // the root port for all cards
+	bridge       = "0000:00:02.0" // the root port that all cards are below
 )
 
-// New creates a node without cards in dir, which must exist. The node isn't saved.
+// New creates a node without cards in dir, which must exist. It isn't saved.
 func New(dir string) (*Node, error) {
 	n := in(dir)
 	if err := n.make(); err != nil {
@@ -107,7 +107,7 @@ func New(dir string) (*Node, error) {
 	return n, nil
 }
 
-// in returns a node in dir, without creating any files.
+// in returns a node in dir without creating any files.
 func in(dir string) *Node {
 	return &Node{
 		Sys:         filepath.Join(dir, "sys"),
@@ -119,7 +119,7 @@ func in(dir string) *Node {
 	}
 }
 
-// make creates the files of a node without cards.
+// make creates the files that a node without cards has.
 func (n *Node) make() error {
 	for _, d := range []string{
 		n.directories.dir, n.Dev, n.sys(regionClass), n.sys(managerClass), n.sys(hwmonClass), n.sys(busDir), n.bridgeDir(),
@@ -146,12 +146,12 @@ func (n *Node) sys(elem ...string) string {
 
 func (n *Node) bridgeDir() string { return n.sys("devices/pci0000:00", bridge) }
 
-// CardDir returns a card's PCI directory.
+// CardDir returns a card's PCI device directory.
 func (n *Node) CardDir(address string) string {
 	return filepath.Join(n.bridgeDir(), address)
 }
 
-// PortDir returns the directory of a hardware port of a plugged-in card.
+// PortDir returns the directory of a plugged-in card's hardware port.
 func (n *Node) PortDir(address string, port int) string {
 	c := n.cards[address]
 	return filepath.Join(n.regionDir(c), "dfl-port."+strconv.Itoa(c.PortNumbers[port]))
@@ -167,12 +167,12 @@ func (n *Node) regionDir(c *plugged) string {
 	return filepath.Join(n.CardDir(c.Address), "fpga_region", "region"+strconv.Itoa(c.Region))
 }
 
-// PortNode returns the name of the device node of a hardware port of a plugged-in card.
+// PortNode returns the name of the device node for a plugged-in card's hardware port.
 func (n *Node) PortNode(address string, port int) string {
 	return "dfl-port." + strconv.Itoa(n.cards[address].PortNumbers[port])
 }
 
-// majors returns the major numbers of the device nodes of ports and FMEs.
+// majors returns the major numbers for the ports' and FMEs' device nodes.
 func (n *Node) majors() (port, fme int) {
 	if n.Mknod {
 		return 120, 121 // Documentation/admin-guide/devices.txt: LOCAL/EXPERIMENTAL USE
@@ -180,7 +180,7 @@ func (n *Node) majors() (port, fme int) {
 	return 245, 246
 }
 
-// allocator is a kind of number. Of each kind, the kernel assigns the lowest free number.
+// allocator is a kind of number. The kernel assigns the lowest free number of each kind.
 type allocator int
 
 const (
@@ -195,7 +195,7 @@ const (
 	renders    // minors of xocl's render nodes, starting at firstRender
 )
 
-// numbers returns the numbers that the card occupies, by kind.
+// numbers returns the numbers that the card takes up, by kind.
 func (c *plugged) numbers() map[allocator][]int {
 	f := c.Function
 	switch {
@@ -211,7 +211,7 @@ func (c *plugged) numbers() map[allocator][]int {
 	}
 }
 
-// free returns the lowest numbers of a kind that no card occupies.
+// free returns the lowest numbers of a kind that no card is using.
 func (n *Node) free(of allocator, count int) []int {
 	used := map[int]bool{}
 	for _, c := range n.cards {

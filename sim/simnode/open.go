@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
 )
 
-// The names of files in a saved node's directory.
+// Names of files in a saved node's directory.
 const (
 	stateFile = "node.json"
 	newState  = stateFile + ".new"
@@ -30,8 +30,8 @@ const lockTimeout = 10 * time.Second
 // write to it or redirect its path, because the files in it are trusted. If the effective user is root, Open sets
 // Mknod.
 //
-// If the last process that used the node was killed, a card may be partly plugged in or partly pulled. Such a card can
-// be unplugged.
+// If the last process that used the node was killed, a card may be only partly plugged in or pulled. Such a card can be
+// unplugged.
 func Open(ctx context.Context, dir string) (*Node, error) {
 	root, err := privatedir.OpenDir(dir, true)
 	if err != nil {
@@ -55,10 +55,10 @@ func Open(ctx context.Context, dir string) (*Node, error) {
 	return n, nil
 }
 
-// Close closes a node opened with [Open], so that other processes can open it.
+// Close closes a node opened with [Open]. Other processes can then open it.
 func (n *Node) Close() error { return n.lock.Release() }
 
-// checkContent returns an error if a directory is neither empty nor a node's.
+// checkContent returns an error unless the directory is empty or a node's.
 func checkContent(root *os.Root) error {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
@@ -85,7 +85,7 @@ type saved struct {
 
 const (
 	savedAs  = 1       // node.json's version
-	maxState = 1 << 20 // in bytes; 255 cards and maxDeleted directories take a tenth of this
+	maxState = 1 << 20 // in bytes; 255 cards and maxDeleted directories take up a tenth of this
 )
 
 // save writes the node to its file, if it has one.
@@ -104,8 +104,8 @@ func (n *Node) save() error {
 	return n.SetFile(n.state, string(text)+"\n")
 }
 
-// load reads the node from its file. If the files of a node don't exist yet, load creates them, starting with
-// node.json, so that even the directory of an incomplete node contains node.json.
+// load reads the node from its file. If the node's files don't exist yet, load creates them, starting with node.json,
+// so that even an incomplete node's directory contains node.json.
 func (n *Node) load(root *os.Root) error {
 	text, err := privatedir.ReadFile(root, stateFile, maxState)
 	switch {
@@ -139,7 +139,7 @@ func (n *Node) restore(text []byte) error {
 	return nil
 }
 
-// partial returns the error for a card that is partly plugged in or pulled.
+// partial returns the error for a card that has been partly plugged in or pulled.
 func (c *plugged) partial() error {
 	return fmt.Errorf("%s: card is plugged or pulled in part, because a process was killed: pull it first", c.Address)
 }

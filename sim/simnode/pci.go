@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// pciID contains the PCI ids of a card and its subsystem.
+// pciID contains a card's and its subsystem's PCI IDs.
 type pciID struct{ vendor, device, subVendor, subDevice uint16 }
 
-// defaultID returns the ids of a card whose PCIID is "".
+// defaultID returns the IDs of a card whose PCIID is "".
 func (c Card) defaultID() string {
 	switch {
 	case c.Slot == Application:
@@ -44,7 +44,7 @@ func (c Card) pciID() (pciID, error) {
 	return pciID{v[0], v[1], v[2], v[3]}, nil
 }
 
-// plugPCI creates the PCI core's files for a card, in the formats of drivers/pci/pci-sysfs.c and drivers/pci/pcie/aer.c
+// plugPCI creates the PCI core's files for a card, formatted as by drivers/pci/pci-sysfs.c and drivers/pci/pcie/aer.c
 // in Linux 6.1.
 func plugPCI(t *tree, dir string, c *plugged, id pciID) {
 	hex := func(v uint16) string { return fmt.Sprintf("0x%04x", v) }
@@ -56,8 +56,8 @@ func plugPCI(t *tree, dir string, c *plugged, id pciID) {
 		attribute{"numa_node", strconv.Itoa(c.NUMANode)})
 	t.file(filepath.Join(dir, "config"), header(id, c.PhysFn != ""))
 	if c.PhysFn != "" {
-		// A virtual function has its physical function's capabilities, but no link of its own and, on these cards, no
-		// error reporting.
+		// A virtual function has its physical function's capabilities, but doesn't have a link of its own or, on these
+		// cards, error reporting.
 		t.attributes(dir, link("Unknown", "0")...)
 		return
 	}
@@ -65,10 +65,10 @@ func plugPCI(t *tree, dir string, c *plugged, id pciID) {
 	t.attributes(dir, aerNone...)
 }
 
-// lastOfBridge is the last file that plugBridge creates.
+// lastOfBridge is the file that plugBridge creates last.
 const lastOfBridge = "aer_rootport_total_err_nonfatal"
 
-// plugBridge creates the PCI core's files for the root port that matter for a card.
+// plugBridge creates the PCI core's files for the root port, as far as they matter for a card.
 func plugBridge(t *tree, dir string) {
 	t.attributes(dir, link("8.0 GT/s PCIe", "8")...)
 	t.attributes(dir, aerNone...)
@@ -76,8 +76,8 @@ func plugBridge(t *tree, dir string) {
 		attribute{"aer_rootport_total_err_fatal", "0"}, attribute{lastOfBridge, "0"})
 }
 
-// header returns the first 64 bytes of the configuration space, which all users can read. In a virtual function's
-// header, all bits of the ids are ones (PCIe 9.3.4.1).
+// header returns the first 64 bytes of config space, which all users can read. In a virtual function's header, all bits
+// of the IDs are ones (PCIe 9.3.4.1).
 func header(id pciID, virtual bool) string {
 	h := make([]byte, 64)
 	put := func(at int, v uint16) { h[at], h[at+1] = byte(v), byte(v>>8) }
@@ -100,7 +100,7 @@ func header(id pciID, virtual bool) string {
 	return string(h)
 }
 
-// link returns the attributes of a link with the given current speed and width, and a maximum of eight lanes at 8 GT/s.
+// link returns a link's attributes, with the given current speed and width, and a maximum of eight lanes at 8 GT/s.
 func link(speed, width string) []attribute {
 	return []attribute{
 		{"current_link_speed", speed}, {"current_link_width", width},
@@ -108,7 +108,7 @@ func link(speed, width string) []attribute {
 	}
 }
 
-// The types of errors that AER counts, one per line, as recorded on an N6000.
+// Types of errors that AER counts, one per line, as recorded on an N6000.
 var (
 	correctable   = []string{"RxErr", "BadTLP", "BadDLLP", "Rollover", "Timeout", "NonFatalErr", "CorrIntErr", "HeaderOF"}
 	uncorrectable = []string{
@@ -117,13 +117,13 @@ var (
 	}
 )
 
-// aerNone contains the AER files of a device without errors.
+// aerNone contains the AER files for a device that hasn't had any errors.
 var aerNone = []attribute{
 	{"aer_dev_correctable", AER("COR", 0)}, {"aer_dev_fatal", AER("FATAL", 0)}, {"aer_dev_nonfatal", AER("NONFATAL", 0)},
 }
 
 // AER returns the value of aer_dev_correctable (if severity is COR), aer_dev_fatal (FATAL) or aer_dev_nonfatal
-// (NONFATAL) after the given number of errors, which are bad DLLPs for COR and surprise downs for the others.
+// (NONFATAL) after the given number of errors: bad DLLPs for COR, and otherwise surprise downs.
 func AER(severity string, errors uint64) string {
 	lines := slices.Clone(uncorrectable)
 	if severity == "COR" {

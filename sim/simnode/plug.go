@@ -10,8 +10,8 @@ import (
 	"strconv"
 )
 
-// Plug plugs in a card. As in the kernel, the card gets the lowest free numbers. If there is an error, Plug pulls the
-// card again.
+// Plug plugs in a card. As in the kernel, the card gets the lowest free numbers. If Plug fails, it pulls the card
+// again.
 func (n *Node) Plug(card Card) error {
 	if c := n.cards[card.Address]; c != nil && c.Partial {
 		return fmt.Errorf("simulated node: %w", c.partial())
@@ -40,7 +40,7 @@ func (n *Node) Plug(card Card) error {
 	return n.save()
 }
 
-// addCard assigns the DFL driver's lowest free numbers to a card.
+// addCard gives a card the DFL driver's lowest free numbers.
 func (n *Node) addCard(c *plugged) {
 	free := n.free(regions, 2)
 	c.Region, c.PortNumbers, c.AFUs = free[0], n.free(ports, c.Ports), slices.Repeat([]string{c.AFUID}, c.Ports)
@@ -86,7 +86,7 @@ func (n *Node) plugPort(t *tree, c *plugged, port, number int) {
 	n.bind(t, dir, port, c.AFUs[port])
 }
 
-// addPort creates the files of a port without a driver.
+// addPort creates the files of a port that doesn't have a driver.
 func (n *Node) addPort(t *tree, dir string, number int) {
 	name := filepath.Base(dir)
 	major, _ := n.majors()
@@ -95,7 +95,7 @@ func (n *Node) addPort(t *tree, dir string, number int) {
 	t.file(filepath.Join(dir, "uevent"), "DEVNAME="+name+"\n")
 }
 
-// bind creates the files that a driver adds to a port, and finally the driver link.
+// bind creates the files that a driver adds to a port, ending with the driver link.
 func (n *Node) bind(t *tree, dir string, port int, afu string) {
 	t.file(filepath.Join(dir, "id"), strconv.Itoa(port)+"\n")
 	t.file(filepath.Join(dir, "afu_id"), afu+"\n")
@@ -104,10 +104,10 @@ func (n *Node) bind(t *tree, dir string, port int, afu string) {
 	t.link(n.sys(driverDir, "dfl-port"), filepath.Join(dir, "driver"))
 }
 
-// Unplug pulls a card. It removes its parts in the same order as the kernel: virtual functions, the devices below the
-// FME, the FME, the ports, and the card itself. Before it removes a part, it removes the part's device node and links.
-// Functions that share the card's group, and an AWS card's other function, are pulled before the card. If a process is
-// using a function's group, that function and everything after it wait for EndUse.
+// Unplug pulls a card. It removes the card's parts in the kernel's order: virtual functions, the devices below the FME,
+// the FME, the ports, and the card itself. A part's device node and links are removed before the part. Functions that
+// share the card's group, and an AWS card's other function, are pulled before the card. If a process is using a
+// function's group, that function and everything after it wait for EndUse.
 func (n *Node) Unplug(address string) error {
 	c := n.cards[address]
 	if c == nil {
@@ -181,7 +181,7 @@ func (n *Node) unplug(c *plugged) error {
 	return nil
 }
 
-// Unbind unbinds a port's driver. The driver's attributes are removed, but the port's directory stays.
+// Unbind unbinds a port's driver. The driver's attributes are removed; the port's directory stays.
 func (n *Node) Unbind(address string, port int) error {
 	dir := n.PortDir(address, port)
 	for _, name := range []string{"driver", "afu_id", "power_state", "errors", "id"} {
@@ -213,8 +213,8 @@ func (n *Node) Release(address string, port int) error {
 	return nil
 }
 
-// Assign assigns a released port to its card as DFL_FPGA_FME_PORT_ASSIGN does. The port then has a device node but no
-// driver.
+// Assign gives a released port back to its card as DFL_FPGA_FME_PORT_ASSIGN does. The port then has a device node but
+// no driver.
 func (n *Node) Assign(address string, port int) error {
 	t := n.tree()
 	n.addPort(t, n.PortDir(address, port), n.cards[address].PortNumbers[port])

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// Set changes an attribute of a hardware port, creating it if necessary. As with real hardware, a reader gets either
-// the old value or the new one, never an empty file. The same is true of the other Set functions.
+// Set changes an attribute of a hardware port, creating the attribute if necessary. As on real hardware, a reader gets
+// either the old value or the new one, never an empty file. This is true of all Set functions.
 func (n *Node) Set(address string, port int, attribute, value string) error {
 	c := n.cards[address]
 	if c == nil || port < 0 || port >= len(c.PortNumbers) {
@@ -17,7 +17,7 @@ func (n *Node) Set(address string, port int, attribute, value string) error {
 }
 
 // Reprogram changes a hardware port's AFU, as partial reconfiguration does. On real hardware, reading afu_id fails with
-// EBUSY during the reconfiguration, and continues to fail if the reconfiguration fails. A regular file can't simulate
+// EBUSY during the reconfiguration, and goes on failing if the reconfiguration fails. Regular files can't simulate
 // this.
 func (n *Node) Reprogram(address string, port int, afu string) error {
 	if err := n.Set(address, port, "afu_id", afu); err != nil {
@@ -27,7 +27,7 @@ func (n *Node) Reprogram(address string, port int, afu string) error {
 	return nil
 }
 
-// SetFME changes an attribute of a card's FME, e.g. errors/catfatal_errors.
+// SetFME changes an attribute of a card's FME, such as errors/catfatal_errors.
 func (n *Node) SetFME(address, attribute, value string) error {
 	if c := n.cards[address]; c == nil || c.PhysFn != "" {
 		return fmt.Errorf("simulated node: slot %s: found no FME", address)
@@ -35,7 +35,7 @@ func (n *Node) SetFME(address, attribute, value string) error {
 	return n.SetFile(filepath.Join(n.FMEDir(address), attribute), value+"\n")
 }
 
-// SetFile replaces the content of the file at path.
+// SetFile replaces a file's content.
 func (n *Node) SetFile(path, content string) error {
 	err := os.WriteFile(path+".new", []byte(content), 0o644)
 	if err == nil {

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// The values of [Card.Slot]: which of an AWS card's functions a Card is.
+// Values of [Card.Slot], which says which of an AWS card's functions a Card is.
 const (
 	Application = "application" // the loaded image's function, which is function 0
 	Management  = "management"  // stays in place while an image is loaded
 )
 
-// plugSlot creates the files of one of an AWS card's functions. Each BAR is a regular file of one page.
+// plugSlot creates the files of one of an AWS card's functions. Each BAR is a one-page regular file.
 func (n *Node) plugSlot(t *tree, c *plugged) {
 	dir := n.CardDir(c.Address)
 	bars := []string{"resource0", "resource4", "resource4_wc"}
@@ -26,7 +26,7 @@ func (n *Node) plugSlot(t *tree, c *plugged) {
 	t.link(dir, n.sys(busDir, c.Address))
 }
 
-// Remove removes one of an AWS card's functions until Rescan, as a write to the function's remove file in sysfs does.
+// Remove removes one of an AWS card's functions until Rescan, as writing to the function's remove file in sysfs does.
 func (n *Node) Remove(address string) error {
 	c, err := n.slotFunction(address)
 	if err == nil && !c.Removed {
@@ -41,8 +41,8 @@ func (n *Node) Remove(address string) error {
 	return n.save() // saves the inode numbers of the deleted directories
 }
 
-// Rescan brings back an AWS card's function that was removed. ids are the PCI ids of the image loaded in the meantime,
-// in the same form as [Card.PCIID]. If ids is "", the function keeps its ids.
+// Rescan brings back a function of an AWS card after Remove. ids are the PCI IDs of the image that has been loaded
+// since, in the same form as [Card.PCIID]. If ids is "", the function keeps its IDs.
 func (n *Node) Rescan(address, ids string) error {
 	c, err := n.slotFunction(address)
 	if err == nil && c.Removed {
@@ -61,7 +61,7 @@ func (n *Node) Rescan(address, ids string) error {
 	return n.save()
 }
 
-// slotFunction returns the AWS card's function at this address, even if it has been removed.
+// slotFunction returns the AWS card's function at the given address, even if it has been removed.
 func (n *Node) slotFunction(address string) (*plugged, error) {
 	c := n.cards[address]
 	switch {
@@ -73,8 +73,8 @@ func (n *Node) slotFunction(address string) (*plugged, error) {
 	return c, nil
 }
 
-// changeImage changes the ids in an application function's config space, as happens when an image is loaded without a
-// rescan.
+// changeImage changes the IDs in an application function's config space, which is what happens when an image is loaded
+// without a rescan.
 func (n *Node) changeImage(c *plugged, _ int) error {
 	id, err := c.pciID()
 	if err != nil {

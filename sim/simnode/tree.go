@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// tree creates files and links. After the first error, which it keeps in err, it does nothing.
+// tree creates files and links. It stores the first error in err, and does nothing after that.
 type tree struct {
 	directories *directories
-	made        map[string]bool // the directories created so far; without it, most of the time would be spent checking whether a directory exists
+	made        map[string]bool // directories created so far; without it, most of the time would be spent checking for directories
 	err         error
 }
 
@@ -43,7 +43,8 @@ func (n *Node) node(t *tree, name string, major, minor int) {
 	if t.err != nil {
 		return
 	}
-	// For these majors, and minors below 256, the device number is major<<8 | minor.
+	// For these majors and minors below 256, the device number is major<<8
+	// minor.
 	if minor > 255 {
 		t.err = fmt.Errorf("%s: found no free minor number, want fewer cards", name)
 		return
@@ -53,7 +54,7 @@ func (n *Node) node(t *tree, name string, major, minor int) {
 	}
 }
 
-// attribute is a driver's file, which contains a value followed by a newline.
+// attribute is a driver's file, which contains a value and a newline.
 type attribute struct{ name, value string }
 
 func (t *tree) attributes(dir string, all ...attribute) {
@@ -67,7 +68,7 @@ func (t *tree) link(target, path string) {
 	if t.err != nil {
 		return
 	}
-	// As in the kernel, the link's path goes through the target's parent, so that it ends with the target's name even
+	// As in the kernel, the link's path goes through the target's parent. That way, it ends with the target's name even
 	// if the target is an ancestor of the link.
 	parent, err := filepath.Rel(filepath.Dir(path), filepath.Dir(target))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// The drivers of the two functions of a card with XRT.
+// Drivers of the two functions of a card with XRT.
 const (
 	XRTDriver        = "xocl"
 	ManagementDriver = "xclmgmt"
@@ -19,20 +19,20 @@ const (
 	defaultVBNV = "xilinx_u250_gen3x16_xdma_shell_4_1"
 	firstRender = 128 // the lowest minor of a render node
 
-	// xocl's directories, and xclmgmt's directory for its firewall (privileged), below the function's directory.
+	// xocl's directories, and xclmgmt's firewall directory (privileged), below the function's directory.
 	rom        = "rom.u.0"
 	firewall   = "firewall.u.16777216"
 	privileged = "firewall.m.16777216"
 	drm        = "drm"
 )
 
-// resetFiles lists the files and directories that xocl removes for a reset, after it has removed drm.
+// resetFiles lists the files and directories that xocl removes for a reset, after drm.
 var resetFiles = []string{"dev_offline", "device_bad_state", "ready", "interface_uuids", "logic_uuids", rom, firewall}
 
-// renderNode returns the name of the render node of a function bound to xocl.
+// renderNode returns the name of the function's render node. The function must be bound to xocl.
 func (c *plugged) renderNode() string { return "dri/renderD" + strconv.Itoa(c.Function.Render) }
 
-// bindXRT creates xocl's files in the same order as the driver, ending with user_pf.
+// bindXRT creates xocl's files in the driver's order, ending with user_pf.
 func (n *Node) bindXRT(t *tree, c *plugged) {
 	n.addXRT(t, c)
 	dir := n.CardDir(c.Address)
@@ -63,7 +63,7 @@ func (n *Node) addXRT(t *tree, c *plugged) {
 	t.file(filepath.Join(dir, "dev_offline"), "0\n")
 }
 
-// bindManagement creates xclmgmt's files. The simulated management function has no device node.
+// bindManagement creates xclmgmt's files. The simulated management function doesn't have a device node.
 func (n *Node) bindManagement(t *tree, c *plugged) {
 	dir := n.CardDir(c.Address)
 	t.file(filepath.Join(dir, privileged, "status"), "0\n")
@@ -72,7 +72,7 @@ func (n *Node) bindManagement(t *tree, c *plugged) {
 	t.file(filepath.Join(dir, "mgmt_pf"), "")
 }
 
-// removeXRT removes the device node, drm and then the given files.
+// removeXRT removes the device node, then drm, and then the given files.
 func (n *Node) removeXRT(c *plugged, files ...string) error {
 	dir, f := n.CardDir(c.Address), c.Function
 	if f.Render != 0 {
@@ -100,8 +100,8 @@ func (n *Node) unbindXRT(c *plugged) error {
 	return n.removeXRT(c, slices.Concat([]string{"user_pf", "shutdown", "mgmt_pf", privileged, drm}, resetFiles)...)
 }
 
-// BeginReset begins a reset of a card with XRT, given the address of its user function: xocl removes its device node
-// and most of its files, but stays bound.
+// BeginReset starts resetting a card with XRT, given its user function's address: xocl removes its device node and most
+// of its files, but stays bound.
 func (n *Node) BeginReset(address string) error {
 	c, err := n.user(address)
 	if err == nil && c.Function.Render == 0 {
@@ -119,7 +119,8 @@ func (n *Node) BeginReset(address string) error {
 	return nil
 }
 
-// EndReset ends a reset. The card gets the lowest free render node. If vbnv isn't empty, it is the card's new shell.
+// EndReset ends a reset. The card gets the lowest free render node. vbnv is the card's new shell, or "" if it keeps the
+// old one.
 func (n *Node) EndReset(address, vbnv string) error {
 	c, err := n.user(address)
 	if err == nil && c.Function.Render != 0 {
@@ -143,7 +144,7 @@ func (n *Node) EndReset(address, vbnv string) error {
 	return nil
 }
 
-// user returns the plugged-in function at this address, which must be bound to xocl.
+// user returns the plugged-in function at the given address, which must be bound to xocl.
 func (n *Node) user(address string) (*plugged, error) {
 	c, err := n.function(address)
 	if err == nil && c.Function.Driver != XRTDriver {
@@ -162,7 +163,7 @@ func (n *Node) management(c *plugged) *plugged {
 	return nil
 }
 
-// RenderNode returns the name of the render node of a card with XRT. ok is false while the card doesn't have one.
+// RenderNode returns the name of the render node for a card with XRT. ok is false while the card doesn't have one.
 func (n *Node) RenderNode(address string) (name string, ok bool) {
 	c := n.cards[address]
 	if c == nil || c.Function == nil || c.Function.Render == 0 {
@@ -171,7 +172,7 @@ func (n *Node) RenderNode(address string) (name string, ok bool) {
 	return c.renderNode(), true
 }
 
-// healXRT restores the files of a function bound to xocl, and of the management function.
+// healXRT restores the files of the management function and of the function bound to xocl.
 func (n *Node) healXRT(c *plugged) error {
 	if m := n.management(c); m != nil {
 		if err := n.restoreFile(filepath.Join(n.CardDir(m.Address), privileged, "status"), "0\n"); err != nil {
@@ -184,7 +185,7 @@ func (n *Node) healXRT(c *plugged) error {
 	return nil
 }
 
-// renderMajor returns the major number of render nodes.
+// renderMajor returns the render nodes' major number.
 func (n *Node) renderMajor() int {
 	if n.Mknod {
 		return 124 // as in majors

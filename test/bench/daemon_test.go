@@ -21,7 +21,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// dir is the directory of the programs that are measured.
+// dir is the directory with the programs to measure.
 var dir = flag.String("dir", "", "directory of the built programs")
 
 const (
@@ -29,10 +29,10 @@ const (
 	afu      = "d8424dc4a4a3c413f89e433683f9040b"
 	region   = "69528db6eb31577a8c3668f9faa081f6"
 	ports    = 32
-	scrapes  = 20 // as many as in five minutes with an interval of 15 s
+	scrapes  = 20 // as many as in five minutes at an interval of 15 s
 )
 
-// daemon is a process of the binary on a simulated node of its own.
+// daemon is a process of the binary, on its own simulated node.
 type daemon struct {
 	node    *simnode.Node
 	kubelet *simkubelet.Kubelet
@@ -44,7 +44,7 @@ func address(i int) string { return fmt.Sprintf("0000:%02x:00.0", i) }
 
 func id(i int) string { return fmt.Sprintf("%02x:00.0", i) }
 
-// cards returns cards with one port each.
+// cards returns cards that have one port each.
 func cards(n int) []simnode.Card {
 	var all []simnode.Card
 	for i := range n {
@@ -62,8 +62,8 @@ func plug(b *testing.B, dir string, cards []simnode.Card) *simnode.Node {
 	return node
 }
 
-// launch starts the binary on a node with these cards. The intervals are the defaults; more are
-// additional flags. end must be called.
+// launch starts the binary on a node with the given cards. It uses the default intervals; more contains additional
+// flags. The caller must call end.
 func launch(b *testing.B, cards []simnode.Card, more ...string) (d *daemon, end func()) {
 	b.Helper()
 	tree, err := os.MkdirTemp("", "accel-bench-") // short enough for sockets
@@ -82,7 +82,7 @@ func launch(b *testing.B, cards []simnode.Card, more ...string) (d *daemon, end 
 	d.begin = time.Now()
 	must.Succeed(b, d.process.Start())
 	return d, func() {
-		_ = d.process.Process.Signal(syscall.SIGTERM) // it may have ended, which Wait reports
+		_ = d.process.Process.Signal(syscall.SIGTERM) // it may have exited already, which Wait reports
 		err := d.process.Wait()
 		d.kubelet.Stop()
 		pods.Stop()
@@ -90,7 +90,7 @@ func launch(b *testing.B, cards []simnode.Card, more ...string) (d *daemon, end 
 	}
 }
 
-// await waits for a list that is as wanted, and returns the time of its receipt.
+// await waits for a list for which wanted returns true, and returns when the list was received.
 func (d *daemon) await(b *testing.B, wanted func(simkubelet.List) bool) time.Time {
 	b.Helper()
 	list := must.Value(d.kubelet.AwaitList(b.Context(), resource, wanted))(b)
@@ -118,8 +118,8 @@ func BenchmarkStart(b *testing.B) {
 	report(b, took)
 }
 
-// BenchmarkChange makes ports unhealthy and healthy in turn, and measures the time from each change
-// until the kubelet has received its list.
+// BenchmarkChange alternately makes ports unhealthy and healthy, and measures the time from each change until the
+// kubelet has received the list.
 func BenchmarkChange(b *testing.B) {
 	d, end := launch(b, cards(ports))
 	defer end()
@@ -140,8 +140,8 @@ func BenchmarkChange(b *testing.B) {
 	report(b, took)
 }
 
-// BenchmarkGone removes a device node and puts it back, and measures the time from each removal until
-// the kubelet has received its list.
+// BenchmarkGone removes a device node and puts it back, and measures the time from each removal until the kubelet has
+// received the list.
 func BenchmarkGone(b *testing.B) {
 	d, end := launch(b, cards(ports))
 	defer end()
@@ -166,7 +166,7 @@ func BenchmarkGone(b *testing.B) {
 	report(b, took)
 }
 
-// BenchmarkIdle measures memory and processor time of a daemon without any changes.
+// BenchmarkIdle measures the memory and processor time of a daemon when nothing changes.
 func BenchmarkIdle(b *testing.B) {
 	for _, n := range []int{8, ports} {
 		b.Run(fmt.Sprintf("ports=%d", n), func(b *testing.B) { idle(b, n, cards(n)) })
@@ -199,10 +199,10 @@ func idle(b *testing.B, devices int, cards []simnode.Card, more ...string) {
 	b.ReportMetric(d.resident(b), "MiB")
 }
 
-// BenchmarkScrape measures memory after scrapes, and the processor time of a scrape. The interval of 3 s is shorter
-// than in production, and leaves less time for garbage collection.
+// BenchmarkScrape measures the memory after several scrapes, and the processor time of a scrape. The interval of 3 s is
+// shorter than in production, and leaves less time for garbage collection.
 func BenchmarkScrape(b *testing.B) {
-	pid := os.Getpid() // an address that no other process uses
+	pid := os.Getpid() // for an address that no other process uses
 	address := fmt.Sprintf("127.%d.%d.%d:9480", pid>>16, pid>>8&0xff, pid&0xff)
 	d, end := launch(b, cards(ports), "--http-address", address)
 	defer end()
@@ -225,12 +225,12 @@ func BenchmarkScrape(b *testing.B) {
 	b.ReportMetric(d.resident(b), "MiB")
 }
 
-// BenchmarkHook measures a hook from exec to exit, on a node with 32 cards, for a container whose two cards already
-// have their AFUs. The hook's log is a file on disk.
+// BenchmarkHook measures a hook from exec to exit. The node has 32 cards, and the container's two cards already have
+// their AFUs. The hook logs to a file on disk.
 func BenchmarkHook(b *testing.B) {
 	bundle := b.TempDir()
 	node := plug(b, bundle, cards(ports))
-	tool := must.Value(filepath.Abs(filepath.Join(*dir, "accelerator-fpga")))(b) // absolute, since the hook runs in another directory
+	tool := must.Value(filepath.Abs(filepath.Join(*dir, "accelerator-fpga")))(b) // absolute, because the hook runs in another directory
 	var entries []string
 	for _, id := range []string{id(ports - 2), id(ports - 1)} {
 		entries = append(entries, fmt.Sprintf(`{"path": %q, "args": ["accelerator-fpga", "hook", "--device", %q]}`, tool, id))
@@ -252,8 +252,8 @@ func BenchmarkHook(b *testing.B) {
 	report(b, took)
 }
 
-// cpu returns the processor time of the process so far: the sum over its threads of the first
-// field of /proc/PID/task/TID/schedstat, in nanoseconds.
+// cpu returns the processor time that the process has used so far: the sum over its threads of the first field in
+// /proc/PID/task/TID/schedstat, in nanoseconds.
 func (d *daemon) cpu(b *testing.B) (sum time.Duration) {
 	b.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", d.process.Process.Pid))
@@ -271,7 +271,7 @@ func (d *daemon) cpu(b *testing.B) (sum time.Duration) {
 	return sum
 }
 
-// resident returns the resident memory of the process in MiB.
+// resident returns the process's resident memory in MiB.
 func (d *daemon) resident(b *testing.B) float64 {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.process.Process.Pid))

@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// Each `make bench ROWS=…` in the documents selects a measurement, except the placeholder PATTERN.
+// Each `make bench ROWS=…` in the docs selects a measurement, except for the placeholder PATTERN.
 func TestDocumentedRows(t *testing.T) {
 	all := groups("")
 	found := 0

@@ -13,16 +13,16 @@ import (
 	"strings"
 )
 
-// row is a row of the table.
+// row is a row in the table.
 type row struct {
 	what, aim string
 	measured  func(results) string
 }
 
-// group is a run of Go benchmarks and the rows that show the results.
+// group is a run of Go benchmarks, and the rows that show its results.
 type group struct {
-	name string // matched by ROWS to select groups
-	// The arguments of go test. Without a pkg, nothing is run, and the rows show file sizes.
+	name string // ROWS selects groups by this name
+	// The arguments to go test. Without a pkg, nothing is run, and the rows show file sizes.
 	module, pkg, bench string
 	flags              []string
 	rows               []row
@@ -32,7 +32,7 @@ const (
 	external = "./test/bench"
 )
 
-// groups returns the table's groups. dir is the directory that contains the programs.
+// groups returns the table's groups. dir is the directory with the programs.
 func groups(dir string) []group {
 	size := func(name string) func(results) string {
 		return func(r results) string {
@@ -55,8 +55,8 @@ func groups(dir string) []group {
 	}
 	return []group{
 		{"size of the binaries", "", "", "", nil, []row{
-			// The DRA driver's other costs are measured by the story dra-costs of make e2e, because this requires an
-			// API server.
+			// The DRA driver's other costs are measured by the dra-costs story in make e2e, because they require an API
+			// server.
 			{"binary, static", "≤ 20 MB", size("accelerator-device-plugin")},
 			{"binary accelerator-dra-driver, static", "≤ 60 MB", size("accelerator-dra-driver")},
 			{"binary accelerator-fpga, static", "≤ 8 MB", size("accelerator-fpga")},
@@ -94,7 +94,7 @@ func groups(dir string) []group {
 		{"uevent parser", ".", "./watcher", "Judge/irrelevant", nil, []row{
 			{"filter and parse of an irrelevant uevent", "0 allocs/op", format("%.1f ns/op %.0f B/op %.0f allocs/op", "Judge/irrelevant ns/op", "Judge/irrelevant B/op", "Judge/irrelevant allocs/op")},
 		}},
-		// Run this five times, because the result is smaller than the noise of a single run.
+		// Run this five times, because the result is smaller than the noise in a single run.
 		{"cost of the log", ".", "./cmd/internal/deviceplugin", "LogOverhead", []string{"-count=5"}, []row{
 			{"time that the log adds to a change → list, median and range of 5 comparisons", "< 5 %", func(r results) string {
 				at := func(share float64) float64 { return 100 * (r.at("LogOverhead logged/silent", share) - 1) }
@@ -151,7 +151,7 @@ func run(ctx context.Context, dir, pattern string) error {
 	return nil
 }
 
-// results contains the benchmarks' values by "NAME UNIT", one for each run.
+// results contains the benchmarks' values by "NAME UNIT", one value per run.
 type results struct {
 	values map[string][]float64
 	err    *error // the first error
@@ -187,7 +187,7 @@ func (g group) measure(ctx context.Context, dir string) (results, error) {
 	return r, nil
 }
 
-// at returns a quantile of a benchmark's values. For example, if share is 0.5, it returns the median.
+// at returns a quantile of a benchmark's values: the median if share is 0.5, for example.
 func (r results) at(key string, share float64) float64 {
 	values := slices.Sorted(slices.Values(r.values[key]))
 	if len(values) == 0 {

@@ -1,4 +1,4 @@
-// Package bitstreamtest generates valid and broken bitstreams for tests. It owns no state.
+// Package bitstreamtest generates valid and broken bitstreams for tests. It doesn't have any state.
 package bitstreamtest
 
 import (
@@ -8,16 +8,16 @@ import (
 	"fmt"
 )
 
-// IDs for tests: an interface, two AFUs, and the AFU in every AOCX.
+// IDs for tests: an interface, two AFUs, and the AFU that every AOCX has.
 const (
 	Interface = "ce48969398f05f33946d560708be108a"
 	AFU       = "d8424dc4a4a3c413f89e433683f9040b"
 	OtherAFU  = "f7df405cbd7acf7222f144b0b93acd18"
 	OpenCL    = "18b79ffa2ee54aa096ef4230dafacb5f"
-	Hash      = "0123456789abcdef0123456789abcdef01234567" // hash of an AOCX
+	Hash      = "0123456789abcdef0123456789abcdef01234567" // an AOCX's hash
 )
 
-// Metadata returns the metadata for a GBS with an accelerator cluster for each AFU.
+// Metadata returns a GBS's metadata, with an accelerator cluster for each AFU.
 func Metadata(interfaceID string, afuIDs ...string) string {
 	var clusters []byte
 	for i, id := range afuIDs {
@@ -30,32 +30,32 @@ func Metadata(interfaceID string, afuIDs ...string) string {
 		"interface-uuid": %q, "accelerator-clusters": [%s]}}`, interfaceID, clusters)
 }
 
-// GBS returns a GBS with the given metadata, which need not be valid.
+// GBS returns a GBS with the given metadata, which doesn't need to be valid.
 func GBS(metadata string, raw []byte) []byte {
 	return Header(uint32(len(metadata)), append([]byte(metadata), raw...))
 }
 
-// Header returns a GBS whose header declares this length of the metadata.
+// Header returns a GBS whose header claims that the metadata has the given length.
 func Header(length uint32, rest []byte) []byte {
 	return append(binary.LittleEndian.AppendUint32([]byte("XeonFPGA\xb7GBSv001"), length), rest...)
 }
 
-// Section is a section in an ELF file.
+// Section is a section of an ELF file.
 type Section struct {
 	Name  string
 	Data  []byte
 	Type  uint32 // 0 means SHT_PROGBITS
 	Flags uint64
-	// Size and Offset replace the true values in the section table, unless they are 0.
+	// Size and Offset, unless they are 0, replace the true values in the section table.
 	Size, Offset uint64
 }
 
-// ELF returns a little-endian ELF64 file, like those that aocl writes.
+// ELF returns a little-endian ELF64 file like the ones that aocl writes.
 func ELF(sections ...Section) []byte {
 	return elf(binary.LittleEndian, true, sections)
 }
 
-// ELFVariants returns ELF64 and ELF32 files with these sections, each in both byte orders.
+// ELFVariants returns the sections as ELF64 and ELF32 files in both byte orders.
 func ELFVariants(sections ...Section) map[string][]byte {
 	return map[string][]byte{
 		"ELF64 little-endian": elf(binary.LittleEndian, true, sections),

@@ -16,7 +16,7 @@ import (
 )
 
 // Unfold writes the tree of the board in file below root, which must exist. Several boards can share a root: their
-// directories are merged, and a later board's files replace existing ones. It is an error if a link already exists.
+// directories are merged, and a later board's files replace existing ones. Links that already exist are an error.
 func Unfold(root, file string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -28,7 +28,7 @@ func Unfold(root, file string) error {
 	return nil
 }
 
-// UnfoldText is like [Unfold], but takes the board's text.
+// UnfoldText is like [Unfold] but takes the board's text.
 func UnfoldText(root string, board []byte) error {
 	r, err := os.OpenRoot(root)
 	if err != nil {
@@ -53,13 +53,13 @@ func UnfoldText(root string, board []byte) error {
 	return nil
 }
 
-// remark matches a line in the header of a board recorded by `make fixtures`. The line describes a file that can't be
+// remark matches a line in the header of a board recorded by `make fixtures`. Such lines describe files that can't be
 // stored as text (docs/testing.md).
 var remark = regexp.MustCompile(`(?m)^  (sys/\S+) (answers|begins|does not answer) ?(.*)$`)
 
-// UnfoldRecorded is like [Unfold], but also creates the files described in the header of a recorded board: binary
-// files, and a FIFO for each file that hangs when it is read. It doesn't create files whose reads fail, but returns the
-// names of the errors, by path below root.
+// UnfoldRecorded is like [Unfold], but also creates the files described in a recorded board's header: binary files, and
+// a FIFO for each file that hangs when it is read. It doesn't create files whose reads fail; it returns the names of
+// their errors, by path below root.
 func UnfoldRecorded(root, file string) (failing map[string]string, err error) {
 	if err := Unfold(root, file); err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func UnfoldRecorded(root, file string) (failing map[string]string, err error) {
 	return failing, nil
 }
 
-// write writes a file, creating its directory if necessary.
+// write writes a file, creating the directory if necessary.
 func write(r *os.Root, name string, content []byte) error {
 	if err := r.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err
@@ -105,7 +105,7 @@ func write(r *os.Root, name string, content []byte) error {
 	return r.WriteFile(name, content, 0o644)
 }
 
-// link creates a link, and its directory if necessary. The target need not exist, but must be in the tree.
+// link creates a link, and its directory if necessary. The target doesn't need to exist, but it must be in the tree.
 func link(r *os.Root, name, target string) error {
 	if path.IsAbs(target) || !filepath.IsLocal(path.Join(path.Dir(name), target)) {
 		return errors.New("found a target outside of the tree, want one in it")

@@ -12,8 +12,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// tree returns the entries below root: directories with a slash, links with their targets, files with
-// their contents.
+// tree returns the entries below root: directories with a slash, links with their targets, and files with their
+// contents.
 func tree(t *testing.T, root string) []string {
 	t.Helper()
 	var all []string
@@ -55,7 +55,7 @@ func TestUnfold(t *testing.T) {
 	compare.NoError(t, "a second board", board.UnfoldText(root, []byte("-- sys/a/b --\n2\n-- sys/c/e --\n")))
 }
 
-// Each board of testdata has its source in its head. The tests of its family unfold it.
+// Each board in testdata says in its header where it comes from. The tests of its family unfold it.
 func TestBoards(t *testing.T) {
 	files, err := filepath.Glob("../../testdata/sysfs/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -72,7 +72,7 @@ func TestBoards(t *testing.T) {
 	compare.Error(t, "a board that does not exist", "", board.Unfold(t.TempDir(), "none.txtar"))
 }
 
-// The head of a recorded board describes the files that are not text.
+// A recorded board's header describes the files that aren't text.
 func TestUnfoldRecorded(t *testing.T) {
 	const head = "A board.\n\n  sys/config begins 86 80 0a ff\n  sys/stuck does not answer\n  sys/afu_id answers EBUSY\n"
 	const files = "\n-- sys/id --\n0\n  sys/id begins ff\n"

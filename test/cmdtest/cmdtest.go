@@ -14,11 +14,11 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// binaries is the directory that contains the built program, or "" if no test has needed it yet.
+// binaries is the directory with the built program, or "" if no test has needed it yet.
 var binaries string
 
-// built builds the program once for all tests in a process. It uses the same flags as make build, so that both share
-// the build cache.
+// built builds the program once for all of the process's tests. It uses the same flags as make build, so that the two
+// share the build cache.
 var built = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp(patient.Disk, "adp-bin")
 	if err != nil {
@@ -35,7 +35,7 @@ var built = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// Run runs the tests of a package that uses [Command]. It is like [patient.Main], but also removes the built program.
+// Run runs the tests in a package that uses [Command]. It is like [patient.Main], but also removes the built program.
 func Run(m *testing.M) int {
 	code := patient.Main(m)
 	if binaries != "" {
@@ -44,8 +44,8 @@ func Run(m *testing.M) int {
 	return code
 }
 
-// Command returns a command that runs the program with the given arguments. Its environment overrides the settings
-// whose defaults are files or addresses on this machine, because a kubelet or another daemon may be using those.
+// Command returns a command that runs the program with the given arguments. Its environment overrides settings whose
+// defaults are files or addresses on this machine, because a kubelet or another daemon may be using those.
 func Command(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	path := must.Value(built())(t)
@@ -71,7 +71,7 @@ func Output(t testing.TB, args ...string) (stdout, stderr string, code int) {
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
-// ShortDir returns a temporary directory with a path that is short enough for sockets.
+// ShortDir returns a temporary directory whose path is short enough for sockets.
 func ShortDir(t testing.TB) string {
 	t.Helper()
 	dir := must.Value(os.MkdirTemp("", "adp"))(t)

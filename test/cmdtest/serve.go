@@ -19,12 +19,12 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// Running is the program running as a daemon.
+// Running is the program, running as a daemon.
 type Running struct {
 	*exec.Cmd
 	T     *testing.T
-	lines chan map[string]any // lines of the daemon's log; closed when the log ends
-	Early []map[string]any    // lines that were read while waiting for others
+	lines chan map[string]any // lines of the daemon's log; closed at the end of the log
+	Early []map[string]any    // lines read while waiting for others
 	bad   []string            // errors about output that isn't a valid log line
 }
 
@@ -42,7 +42,7 @@ func Serve(t *testing.T, more ...string) (*Running, *simnode.Node, *simkubelet.K
 	}, more...)
 	r := &Running{Cmd: Command(t, args...), T: t, lines: make(chan map[string]any, 10_000)}
 	read, write := io.Pipe()
-	r.Stdout, r.Stderr = write, write // check both, because both must contain only log lines
+	r.Stdout, r.Stderr = write, write // check both, because both may contain only log lines
 	must.Succeed(t, r.Start())
 	go func() {
 		defer close(r.lines)
@@ -62,7 +62,7 @@ func Serve(t *testing.T, more ...string) (*Running, *simnode.Node, *simkubelet.K
 
 func (r *Running) end(log io.Closer) {
 	r.Process.Kill()
-	r.Wait() // always returns an error, because the program was killed
+	r.Wait() // always an error, because the program was killed
 	log.Close()
 	for range r.lines {
 	}
@@ -71,7 +71,7 @@ func (r *Running) end(log io.Closer) {
 	}
 }
 
-// Await returns the next line with this event, waiting for it if necessary.
+// Await returns the next line with the given event, waiting for it if necessary.
 func (r *Running) Await(event string) map[string]any {
 	r.T.Helper()
 	for i, line := range r.Early {

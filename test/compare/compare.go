@@ -1,5 +1,5 @@
-// Package compare compares what a test wants with what it got. If they differ, it reports an error, but the test
-// continues.
+// Package compare compares what a test wants with what it got. If they differ, it reports an error, and the test goes
+// on.
 package compare
 
 import (
@@ -11,8 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Values compares whole values, and shows the differences. what describes the values, such as "log" or "answer of the
-// hook".
+// Values compares whole values and shows how they differ. what describes them, such as "log" or "answer of the hook".
 func Values(t testing.TB, what string, want, got any, options ...cmp.Option) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, options...); diff != "" {
@@ -20,7 +19,7 @@ func Values(t testing.TB, what string, want, got any, options ...cmp.Option) {
 	}
 }
 
-// Equal compares small values, such as numbers and texts.
+// Equal compares small values, such as numbers and strings.
 func Equal[T comparable](t testing.TB, what string, want, got T) {
 	t.Helper()
 	if got != want {
@@ -44,7 +43,7 @@ func Empty(t testing.TB, what string, got any) {
 	}
 }
 
-// Error checks that there is an error, and that its text contains part. If part is "", any error will do.
+// Error checks that there is an error and that its text contains part. If part is "", any error will do.
 func Error(t testing.TB, what, part string, err error) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), part) {
@@ -52,7 +51,7 @@ func Error(t testing.TB, what, part string, err error) {
 	}
 }
 
-// Outcome is like [NoError] if part is "", and like [Error] otherwise.
+// Outcome is like [NoError] if part is "", and otherwise like [Error].
 func Outcome(t testing.TB, what, part string, err error) {
 	t.Helper()
 	if part == "" {
@@ -62,7 +61,7 @@ func Outcome(t testing.TB, what, part string, err error) {
 	Error(t, what, part, err)
 }
 
-// ErrorOf returns the error of a call that also returns a value.
+// ErrorOf returns the error from a call that also returns a value.
 func ErrorOf[T any](_ T, err error) error { return err }
 
 // ErrorIs checks that err is or wraps want.

@@ -19,7 +19,7 @@ func (f *failing) Helper() {}
 
 func (f *failing) Errorf(string, ...any) { f.failures++ }
 
-// Each comparison fails for what differs, and for nothing else.
+// Each comparison fails if the values differ, and only then.
 func TestComparisons(t *testing.T) {
 	for name, compared := range map[string]struct{ alike, differs func(testing.TB) }{
 		"Values": {

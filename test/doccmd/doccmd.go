@@ -1,4 +1,4 @@
-// Package doccmd finds commands in this project's documents, so that tests can check whether the commands exist.
+// Package doccmd finds the commands in this project's documents, so that tests can check that they exist.
 package doccmd
 
 import (
@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// Command is an invocation of a program in a document.
+// Command is a program's invocation in a document.
 type Command struct {
 	Page  string
 	Args  []string // without the program's name
@@ -23,7 +23,8 @@ type Command struct {
 
 func (c Command) String() string { return c.Page + ": " + strings.Join(c.Args, " ") }
 
-// Commands returns the invocations of a program, such as "make" or "kubectl accelerator", in the tree's documents.
+// Commands returns a program's invocations in the tree's documents. program is "make" or "kubectl accelerator", for
+// example.
 func Commands(t testing.TB, tree, program string) (found []Command) {
 	t.Helper()
 	pages := must.Value(filepath.Glob(tree + "/docs/*.md"))(t)
@@ -46,8 +47,8 @@ func Examples(root *cobra.Command, program string) (found []Command) {
 	return found
 }
 
-// Check checks commands against the program that newRoot defines. It fails the test if a subcommand or flag doesn't
-// exist, if a whole command has too few or too many arguments, or if there are fewer than atLeast commands.
+// Check checks commands against the program that newRoot defines. The test fails if a subcommand or flag doesn't exist,
+// if a whole command has too few or too many arguments, or if there are fewer than atLeast commands.
 func Check(t testing.TB, atLeast int, commands []Command, newRoot func() *cobra.Command) {
 	t.Helper()
 	for _, c := range commands {
@@ -78,7 +79,7 @@ var (
 	before = regexp.MustCompile(`^(sudo|\{|[A-Z]+=.*)$`)
 )
 
-// inText returns the invocations of a program in a Markdown text.
+// inText returns a program's invocations in a Markdown text.
 func inText(page, text, program string) (found []Command) {
 	add := func(script string, whole bool) {
 		if !strings.Contains(script, program) {
@@ -111,7 +112,7 @@ func inText(page, text, program string) (found []Command) {
 	return found
 }
 
-// split splits a script into commands, and each command into words.
+// split splits a script into commands and each command into words.
 func split(script string) (commands [][]string) {
 	var words []string
 	for _, text := range append(token.FindAllString(script, -1), ";") {

@@ -12,7 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// cleanUp removes a story's objects, after running the story's own cleanups in reverse order.
+// cleanUp runs the story's cleanups in reverse order, and then removes the story's objects.
 func (s *scene) cleanUp() {
 	var failed error
 	for _, clean := range slices.Backward(s.cleanups) {
@@ -35,7 +35,7 @@ func (s *scene) cleanUp() {
 	s.must("kubectl", "annotate", "node", cluster.NodeName, modeAnnotation+"-")
 }
 
-// writeState writes the state of the cluster to a directory, for a failed story.
+// writeState writes the cluster's state to a directory, for a story that failed.
 func (s *scene) writeState(dir string) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		fmt.Println("  ", err)

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// draDriver is the name of the DRA driver and its DeviceClass, and the domain of the driver's attributes.
+	// draDriver is the name of the DRA driver and of its DeviceClass, and the domain of the driver's attributes.
 	draDriver = "accelerator.b-com.com"
 	// draImage is the driver's image.
 	draImage = "accelerator-dra-driver"
@@ -30,8 +30,8 @@ const (
 	draRegistry = "/var/lib/kubelet/plugins_registry"
 )
 
-// installDRA installs the chart with the DRA driver, and returns when the driver is ready. At the end of the story, it
-// checks that the node has no claims left.
+// installDRA installs the chart with the DRA driver, and waits until the driver is ready. At the end of the story, it
+// checks that there are no claims left on the node.
 func (s *scene) installDRA(values ...string) {
 	s.install(s.draValues(values...)...)
 	s.cleanups = append(s.cleanups, s.removeClaims)
@@ -42,13 +42,13 @@ func (s *scene) draValues(values ...string) []string {
 	return append([]string{"api=dra", "config.cdiDir=" + specs}, values...)
 }
 
-// removeClaims deletes the story's Deployments, pods and claims, in this order. Then it checks that the driver has
-// removed everything that it had prepared.
+// removeClaims deletes the story's Deployments, pods and claims, in that order. It then checks that the driver has
+// removed everything it had prepared.
 func (s *scene) removeClaims() {
 	all := metav1.ListOptions{}
 	s.check(s.Client.AppsV1().Deployments(s.users).DeleteCollection(s.ctx, metav1.DeleteOptions{}, all))
 	await(s, "pods left", func() (int, error) {
-		// A ReplicaSet that has not been deleted yet replaces its pods.
+		// A ReplicaSet that hasn't been deleted yet replaces its pods.
 		if err := s.Client.CoreV1().Pods(s.users).DeleteCollection(s.ctx, metav1.DeleteOptions{}, all); err != nil {
 			return -1, err
 		}
@@ -64,7 +64,7 @@ func (s *scene) removeClaims() {
 	s.prepared(0)
 }
 
-// hardware changes the simulated node, and returns the time just before the change.
+// hardware changes the simulated node, and returns the time right before the change.
 func (s *scene) hardware(change func(*simnode.Node) error) time.Time {
 	node := must(simnode.Open(s.ctx, simulated))
 	began := time.Now()
@@ -72,30 +72,30 @@ func (s *scene) hardware(change func(*simnode.Node) error) time.Time {
 	return began
 }
 
-// breakCard breaks the first port of a card, and returns the time just before.
+// breakCard breaks a card's first port, and returns the time right before that.
 func (s *scene) breakCard(address string) time.Time {
 	return s.hardware(func(n *simnode.Node) error { return n.Break(address, "port-ap6") })
 }
 
-// healCard heals the first port of a card, and returns the time just before.
+// healCard heals a card's first port, and returns the time right before that.
 func (s *scene) healCard(address string) time.Time {
 	return s.hardware(func(n *simnode.Node) error { return n.Heal(address) })
 }
 
-// plugCard plugs in a card with this number of ports and this AFU, and returns the time just before. numa is the card's
-// NUMA node, or -1 if it has none.
+// plugCard plugs in a card with this number of ports and this AFU, and returns the time right before that. numa is the
+// card's NUMA node, or -1 if it doesn't have one.
 func (s *scene) plugCard(address string, ports, numa int, afu string) time.Time {
 	return s.hardware(func(n *simnode.Node) error {
 		return n.Plug(simnode.Card{Address: address, Ports: ports, AFUID: afu, InterfaceID: interfaceID, NUMANode: numa})
 	})
 }
 
-// pullCard pulls a card, and returns the time just before.
+// pullCard pulls a card, and returns the time right before that.
 func (s *scene) pullCard(address string) time.Time {
 	return s.hardware(func(n *simnode.Node) error { return n.Unplug(address) })
 }
 
-// deviceName returns the name that the DRA API uses for the device with this ID.
+// deviceName returns the DRA API's name for the device with this ID.
 func deviceName(id string) string {
 	if strings.Count(id, ":") == 1 {
 		id = "0000:" + id
@@ -103,8 +103,8 @@ func deviceName(id string) string {
 	return "pci-" + strings.NewReplacer(":", "-", ".", "-").Replace(id)
 }
 
-// offered is a set of devices in slices. It maps each name to REASON:EFFECT of the device's taint, or to "" if it has
-// none. A reason of the form recovering.CAUSE is shortened to recovering.
+// offered is a set of devices in slices. It maps each device's name to its taint, as REASON:EFFECT, or to "" if the
+// device doesn't have one. Reasons of the form recovering.CAUSE are shortened to recovering.
 type offered map[string]string
 
 // offer returns the devices with these IDs, without taints.
@@ -116,7 +116,7 @@ func offer(ids ...string) offered {
 	return devices
 }
 
-// with returns a copy of the set in which the device with this ID is added, or has this taint.
+// with returns a copy of the set in which the device with this ID has this taint. The device is added if necessary.
 func (o offered) with(id, taint string) offered {
 	o = maps.Clone(o)
 	o[deviceName(id)] = taint
@@ -152,7 +152,7 @@ type published struct {
 }
 
 // shows waits until the slices contain exactly these devices. It ignores states before since, and returns the time of
-// the first match. On a version of Kubernetes without taints, tainted devices must be missing instead.
+// the first match. On Kubernetes versions without taints, tainted devices must be missing instead.
 func (p published) shows(since time.Time, want offered) time.Time {
 	if p.s.minor < taints {
 		want = maps.Clone(want)
@@ -173,8 +173,8 @@ func (p published) taints(since time.Time, id string) time.Time {
 	})
 }
 
-// keep checks that the slices have contained these devices without taints at all times from since on, and returns the
-// number of states checked.
+// keep checks that the slices have contained these devices, without taints, all the time since the given time. It
+// returns the number of states checked.
 func (p published) keep(since time.Time, want offered) int {
 	states := p.since(p.s, since)
 	for _, st := range states {
@@ -220,7 +220,7 @@ func (p podRecord) gone(since time.Time, name string) time.Time {
 	})
 }
 
-// times contains the duration of each round.
+// times contains how long each round took.
 type times []time.Duration
 
 // String returns the median and the maximum.
@@ -230,8 +230,8 @@ func (t times) String() string {
 
 func (t times) median() time.Duration { return slices.Sorted(slices.Values(t))[len(t)/2] }
 
-// measured prints times as a step, with the target for their median. A target of 0 means none. A missed target does not
-// fail the story, because the machine may be busy.
+// measured prints times as a step, with the target for their median. A target of 0 means none. The story doesn't fail
+// if the target is missed, because the machine may be busy.
 func (s *scene) measured(name string, t times, aim time.Duration) {
 	text := ""
 	switch {
@@ -243,7 +243,7 @@ func (s *scene) measured(name string, t times, aim time.Duration) {
 	s.step("  %s: %v%s", name, t, text)
 }
 
-// request returns a request for n devices that match a CEL expression; "" matches every device.
+// request returns a request for n devices that match a CEL expression. "" matches every device.
 func request(name string, n int64, expression string) resourceapi.DeviceRequest {
 	exactly := &resourceapi.ExactDeviceRequest{DeviceClassName: draDriver, Count: n}
 	if expression != "" {
@@ -252,7 +252,7 @@ func request(name string, n int64, expression string) resourceapi.DeviceRequest 
 	return resourceapi.DeviceRequest{Name: name, Exactly: exactly}
 }
 
-// one requests any one device.
+// one requests any device.
 func one() resourceapi.DeviceClaim {
 	return resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{request("card", 1, "")}}
 }
@@ -262,8 +262,8 @@ func selects(expression string) resourceapi.DeviceClaim {
 	return resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{request("card", 1, expression)}}
 }
 
-// tolerating requests one device and tolerates its taints, so that the pods are not evicted. In Kubernetes 1.37, a
-// toleration must specify the effect in order to prevent eviction.
+// tolerating requests one device and tolerates its taints, so that the pods aren't evicted. In Kubernetes 1.37, a
+// toleration has to specify the effect to prevent eviction.
 func tolerating() resourceapi.DeviceClaim {
 	devices := one()
 	devices.Requests[0].Exactly.Tolerations = []resourceapi.DeviceToleration{
@@ -304,25 +304,25 @@ func (s *scene) claimant(name string, claims ...string) *corev1.Pod {
 	return pod
 }
 
-// templated returns a pod whose container uses a claim created from a template.
+// templated returns a pod whose container uses a claim that is created from a template.
 func (s *scene) templated(name, template string) *corev1.Pod {
 	pod := s.claimant(name, template)
 	pod.Spec.ResourceClaims[0].ResourceClaimName, pod.Spec.ResourceClaims[0].ResourceClaimTemplateName = nil, &template
 	return pod
 }
 
-// deployment creates a Deployment of one pod that uses a claim created from a template.
+// deployment creates a Deployment with one pod, which uses a claim that is created from a template.
 func (s *scene) deployment(name, template string) {
 	s.apply(deployment(s.templated(name, template)))
 }
 
-// claimed creates a claim and a pod of the same name that uses it.
+// claimed creates a claim, and a pod of the same name that uses it.
 func (s *scene) claimed(name string, devices resourceapi.DeviceClaim) {
 	s.claim(name, devices)
 	s.create(s.claimant(name, name))
 }
 
-// deleteClaimed deletes pods and the claims with the same names, and waits until all are gone.
+// deleteClaimed deletes pods and the claims of the same names, and waits until all of them are gone.
 func (s *scene) deleteClaimed(names ...string) {
 	s.deletePods(names...)
 	for _, name := range names {
@@ -335,7 +335,7 @@ func (s *scene) deleteClaimed(names ...string) {
 	}, 0)
 }
 
-// draReport returns the report of a container that has these devices through a single request, and these device nodes.
+// draReport returns the report of a container that has these devices, through a single request, and these device nodes.
 func draReport(ids string, nodes ...string) report {
 	r := reportOf(ids, nodes...)
 	for _, id := range strings.Split(ids, ",") {
@@ -344,8 +344,8 @@ func draReport(ids string, nodes ...string) report {
 	return r
 }
 
-// hasDevices is like [scene.hasReport], for a container with several requests or claims. ACCELERATOR_UNITS and
-// ACCELERATOR_DEVICES only list the devices of one of them.
+// hasDevices is like [scene.hasReport], but for a container with several requests or claims. ACCELERATOR_UNITS and
+// ACCELERATOR_DEVICES list only one request's devices.
 func (s *scene) hasDevices(name string, want report) {
 	s.reachesPhase(name, corev1.PodRunning)
 	some := func(r report, err error) (report, error) {
@@ -358,8 +358,8 @@ func (s *scene) hasDevices(name string, want report) {
 	await(s, "report of pod "+name, func() (report, error) { return some(s.lastReport(name, "main")) }, want)
 }
 
-// cannotPrepare waits until the kubelet reports in an event of the pod that it could not prepare a claim. It returns
-// the event's message, which must contain all these texts.
+// cannotPrepare waits for one of the pod's events to say that the kubelet couldn't prepare a claim. It returns the
+// event's message, which must contain all of these texts.
 func (s *scene) cannotPrepare(name string, texts ...string) string {
 	message := ""
 	await(s, "event of pod "+name, func() (bool, error) {
@@ -374,9 +374,9 @@ func (s *scene) cannotPrepare(name string, texts ...string) string {
 	return message
 }
 
-// unprepared returns the kubelet's events about claims that it could not prepare, for one pod, or for all pods if pod
-// is "". It omits events caused by a race in Kubernetes 1.37: the kubelet may request a new pod's claim before the API
-// server's node authorizer knows that the pod is bound to the node. The kubelet retries at the next sync.
+// unprepared returns the kubelet's events about claims that it couldn't prepare, for one pod, or for all pods if pod is
+// "". It leaves out events caused by a race in Kubernetes 1.37: the kubelet may request a new pod's claim before the
+// API server's node authorizer knows that the pod is bound to the node. The kubelet retries at the next sync.
 func (s *scene) unprepared(pod string) ([]corev1.Event, error) {
 	selector := "reason=FailedPrepareDynamicResources"
 	if pod != "" {
@@ -388,8 +388,8 @@ func (s *scene) unprepared(pod string) ([]corev1.Event, error) {
 	}), err
 }
 
-// claimHealth waits until a pod's status shows this health for the devices of its claims, by ID. Older versions of
-// Kubernetes must not show any.
+// claimHealth waits until a pod's status shows this health for its claims' devices, by ID. Older versions of Kubernetes
+// must not show any.
 func (s *scene) claimHealth(name string, want map[string]string) {
 	byName := map[string]string{}
 	if s.minor < taints {
@@ -401,7 +401,7 @@ func (s *scene) claimHealth(name string, want map[string]string) {
 	s.health(name, byName)
 }
 
-// cutDevice splits the name of a CDI device in front of the name of the driver's device.
+// cutDevice splits a CDI device's name right before the name of the driver's device.
 func cutDevice[T ~string](name T) (before, device T) {
 	i := max(0, strings.Index(string(name), "-pci-")+1)
 	return name[:i], name[i:]
@@ -461,8 +461,8 @@ func (s *scene) allocated(claim string) ([]string, error) {
 	return names, nil
 }
 
-// apiRequests returns how many requests for slices and claims the API server has answered, by verb and resource. It
-// omits watches.
+// apiRequests returns how many requests for slices and claims the API server has answered, by verb and resource, not
+// counting watches.
 func (s *scene) apiRequests() map[string]string {
 	text := must(s.Client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(s.ctx))
 	found := map[string]string{}

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The names of stories differ, and are valid in resources and as file names.
+// Stories have different names, which are valid in resources and as file names.
 func TestStories(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range stories {
@@ -34,7 +34,7 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// A story ends at the first failed check. Other panics are bugs of this program, and are not recovered.
+// A story ends at the first check that fails. Other panics are bugs in this program, and aren't recovered.
 func TestTry(t *testing.T) {
 	var s scene
 	after := false
@@ -59,7 +59,7 @@ func TestRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		err  error
-		want bool // the story continues
+		want bool // whether the story continues
 	}{
 		{"wanted error", errors.New("mode: want single or pool"), true},
 		{"another error", errors.New("no such host"), false},
@@ -73,7 +73,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// sample counts the samples, and returns the longest gap.
+// sample counts the samples and returns the longest gap.
 func TestSample(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

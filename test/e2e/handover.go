@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// All names are sampled every sampleInterval. The kubelet's pods are only listed with every podsEvery-th sample,
+// All names are sampled every sampleInterval. The kubelet's pods are listed only with every podsEvery-th sample,
 // because the kubelet limits its pod-resources API to 100 calls per second for all clients together, including the
 // daemon.
 const (
@@ -28,33 +28,33 @@ const (
 	longestGap     = time.Second // between two samples, on a shared machine
 )
 
-// wholeCards is the name for driver devices that are cards with several ports, as in region mode. draDriver is the name
-// for all other driver devices.
+// wholeCards is the name for the driver's devices that are cards with several ports, as in region mode. draDriver is
+// the name for all of its other devices.
 const wholeCards = draDriver + "/card"
 
 // deviceNames is a sorted set of device names.
 type deviceNames []string
 
 // offers maps the name of a resource, or of the driver, to the devices that a pod could get under that name if no pod
-// had any device yet. So it includes devices that a pod already holds under the same name. It omits names without
-// devices.
+// had any devices yet. So it includes devices that a pod already holds under the same name. Names without devices are
+// left out.
 type offers map[string]deviceNames
 
-// glimpse is one sample. A resource's devices are those that the kubelet's device manager lists as healthy
-// (GetAllocatableResources of the pod-resources API). The driver's devices are those without a taint in ResourceSlices,
-// listed from the API server without a resource version.
+// glimpse is a sample. A resource's devices are the ones that the kubelet's device manager lists as healthy
+// (GetAllocatableResources in the pod-resources API). The driver's devices are the ones without a taint in
+// ResourceSlices, listed from the API server without a resource version.
 type glimpse struct {
 	at     time.Time
 	offers offers
-	nodes  map[string][]string // numbers (MAJOR:MINOR) of the device nodes inside containers, to the names of their pods
+	nodes  map[string][]string // numbers (MAJOR:MINOR) of the device nodes inside containers, mapped to their pods' names
 }
 
 // held contains the pods that hold devices, according to the kubelet: name to device to pod.
 type held map[string]map[string]string
 
-// noSlices waits until the kubelet has deleted the slices of earlier stories. Those stories uninstalled the release,
-// and with it the driver's permissions. Because a story starts without a state directory, its daemons do not know about
-// these slices.
+// noSlices waits until the kubelet has deleted earlier stories' slices. Those stories uninstalled the release, and with
+// it the driver's permissions. A story's own daemons don't know about these slices, because the story starts without a
+// state directory.
 func (s *scene) noSlices() {
 	await(s, "slices of an earlier story", func() (int, error) {
 		all, err := s.Client.ResourceV1().ResourceSlices().List(s.ctx, metav1.ListOptions{})
@@ -62,8 +62,8 @@ func (s *scene) noSlices() {
 	}, 0)
 }
 
-// portsOf returns the ports of a device that is offered under a name. In region mode, a device is a card with all of
-// its ports. The stories' cards have at most two.
+// portsOf returns the ports of a device that is offered under a name. In region mode, a device is a card with all its
+// ports. The stories' cards have at most two.
 func portsOf(name, device string) deviceNames {
 	if name == wholeCards || strings.Contains(name, "/region-") {
 		return deviceNames{device, device + "-p1"}
@@ -72,9 +72,9 @@ func portsOf(name, device string) deviceNames {
 }
 
 // judge returns what is wrong with a sample. A port must not be offered under two names at once, even if nothing holds
-// it. A port held under one name must be neither offered nor held under another. A device node must not be inside two
-// pods. before and after are the closest lists of pods before and after the sample, and a device counts as held if it
-// is in both. In these lists, all of the driver's devices have the same name.
+// it. A port that is held under one name must be neither offered nor held under another. A device node must not be
+// inside two pods. before and after are the lists of pods closest to the sample, and a device counts as held if it is
+// in both. In these lists, all of the driver's devices have the same name.
 func judge(sample glimpse, before, after held) []string {
 	var wrong []string
 	offered, holds := map[string]string{}, map[string]string{} // port to name; port to pod and name
@@ -111,12 +111,12 @@ func judge(sample glimpse, before, after held) []string {
 	return wrong
 }
 
-// sampler samples all names until the end of the story.
+// sampler samples all names until the story ends.
 type sampler struct {
 	resources []string
-	inSlices  bool          // also sample slices
-	awayLimit time.Duration // how long a free port may not be offered under any name; 0 means no limit
-	outage    bool          // samples may be missing because the story restarts the kubelet
+	inSlices  bool          // whether to also sample slices
+	awayLimit time.Duration // how long a free port can go without being offered under any name; 0 means no limit
+	outage    bool          // whether samples may be missing because the story restarts the kubelet
 
 	s     *scene
 	stop  func()
@@ -128,16 +128,16 @@ type sampler struct {
 	inside   insides
 	count    int
 	gap      time.Duration
-	failed   int   // samples that could not be read
+	failed   int   // samples that couldn't be read
 	err      error // the first error
 	states   []glimpse
 	pending  []glimpse // states since the last list of pods
-	most     int       // largest number of pods that had a device node at the same time
+	most     int       // largest number of pods that had a device node at once
 	wrong    []string
 	absences absences
 }
 
-// sampleBoth samples both APIs: the story's resource, and the slices.
+// sampleBoth samples both APIs: the story's resource and the slices.
 func (s *scene) sampleBoth() *sampler {
 	return s.sample(&sampler{resources: []string{s.resource}, inSlices: true})
 }
@@ -164,7 +164,7 @@ func (s *scene) sample(w *sampler) *sampler {
 	return w
 }
 
-// ports returns the ports of all cards, by the numbers of their device nodes.
+// ports returns all cards' ports, by their device nodes' numbers.
 func (s *scene) ports() map[string]string {
 	ports := map[string]string{}
 	s.hardware(func(n *simnode.Node) error {
@@ -178,7 +178,7 @@ func (s *scene) ports() map[string]string {
 	return ports
 }
 
-// take takes one sample.
+// take takes a sample.
 func (w *sampler) take(ctx context.Context, kubelet podresources.PodResourcesListerClient, pods bool) {
 	sample := glimpse{at: time.Now()}
 	var now held
@@ -272,8 +272,8 @@ func (s *scene) untainted(ctx context.Context) (offers, error) {
 	return found, nil
 }
 
-// formOf returns the name for one of the driver's devices: wholeCards for a card with several ports, which has no
-// single AFU, and draDriver for everything else.
+// formOf returns the name for one of the driver's devices: wholeCards for a card with several ports, which doesn't have
+// a single AFU, and draDriver for everything else.
 func formOf(device resourceapi.Device) string {
 	if _, ok := device.Attributes["afuId"]; ok {
 		return draDriver
@@ -375,7 +375,7 @@ func (o offers) String() string {
 	return strings.Join(all, " | ")
 }
 
-// problem returns an error if a sample was wrong, or if too many samples could not be read.
+// problem returns an error if a sample was wrong, or if too many samples couldn't be read.
 func (w *sampler) problem() error {
 	switch {
 	case len(w.wrong) > 0:
@@ -409,7 +409,7 @@ func (w *sampler) end() {
 	}
 }
 
-// changes prints the states since a time.
+// changes prints the states since a given time.
 func (w *sampler) changes(since time.Time) {
 	for _, state := range w.since(since) {
 		fmt.Printf("             %6.2f s  %s\n", state.at.Sub(since).Seconds(), state.offers)

@@ -54,7 +54,7 @@ func TestJudge(t *testing.T) {
 }
 
 // Each letter is a sample, one second after the previous one. o: offered. h: held and offered. x: held and not offered.
-// n: held, but only its device node shows it. A blank: away.
+// n: held, but only the device node shows it. A space: away.
 func TestAbsences(t *testing.T) {
 	for name, tt := range map[string]struct {
 		samples     string

@@ -14,8 +14,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// insides contains the device nodes inside the containers that run the workload, by process. They do not change as long
-// as the process runs.
+// insides contains the device nodes inside the containers that run the workload, by process. They don't change as long
+// as the process is running.
 type insides map[string]inside
 
 type inside struct {
@@ -23,8 +23,8 @@ type inside struct {
 	nodes []string // MAJOR:MINOR
 }
 
-// read maps the device nodes inside all containers to the sorted names of the pods. It reads /dev of the containers
-// themselves, so it also finds init containers, and containers that the kubelet does not know about.
+// read maps the device nodes inside all containers to their pods' sorted names. It reads the containers' own /dev, so
+// it also finds init containers, and containers that the kubelet doesn't know about.
 func (all insides) read() map[string][]string {
 	var running []string
 	for _, pid := range cluster.PodProcesses() {
@@ -36,7 +36,7 @@ func (all insides) read() map[string][]string {
 		in, ok := all[pid]
 		if !ok {
 			if in, ok = look(pid); !ok {
-				continue // the container has ended, or has not started yet
+				continue // the container has ended, or hasn't started yet
 			}
 			all[pid] = in
 		}
@@ -53,8 +53,7 @@ func (all insides) read() map[string][]string {
 }
 
 // look returns what is inside the container of a process that runs the workload with an argument. Without an argument,
-// the process is a sandbox. A process that runs another program may be the runtime, which has yet to enter the
-// container.
+// the process is a sandbox. A process that runs another program may be the runtime, before it enters the container.
 func look(pid string) (inside, bool) {
 	dir := filepath.Join("/proc", pid)
 	command, err := os.ReadFile(filepath.Join(dir, "cmdline"))
@@ -93,18 +92,18 @@ func podsWith(nodes map[string][]string) int {
 	return len(pods)
 }
 
-// absences measures how long ports are not offered under any name.
+// absences measures how long ports aren't offered under any name.
 type absences struct {
 	ports   map[string]string // device node number to port
 	offered map[string]time.Time
 	held    map[string]time.Time // when a pod last held the port
-	last    time.Time            // when the newest sample was taken
+	last    time.Time            // when the latest sample was taken
 
 	free  longest // ports that no pod held
 	after longest // other ports, since their pod ended
 }
 
-// longest counts absences, and keeps the length of the longest one.
+// longest counts absences, and keeps the longest one's length.
 type longest struct {
 	count int
 	most  time.Duration
@@ -123,9 +122,9 @@ func (l longest) String() string {
 }
 
 // note processes a sample, and returns what is wrong. A port that no pod held must not be away for longer than the
-// limit. A port must be offered [soon] after its pod has ended. A port counts as held in three cases: the newest list
-// of pods before the sample contains it; that list contains another port of its card, which may be offered as a whole;
-// or a device node of one of these ports is inside a container.
+// limit. A port must be offered [soon] after its pod has ended. A port counts as held in three cases: the latest list
+// of pods before the sample contains it; that list contains another of its card's ports, because the card may be
+// offered as a whole; or a device node of one of these ports is inside a container.
 func (a *absences) note(sample glimpse, before held, limit time.Duration) (wrong []string) {
 	if a.offered == nil {
 		a.offered, a.held = map[string]time.Time{}, map[string]time.Time{}

@@ -17,7 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// options holds the values of the flags.
+// options holds the flags' values.
 type options struct {
 	bin, certManager, workload, dist, version, tree, out, releases string
 
@@ -59,7 +59,7 @@ func main() {
 	}
 }
 
-// run runs the selected stories, and reports whether any failed.
+// run runs the selected stories, and reports whether any of them failed.
 func run(ctx context.Context, o options) (failed bool, err error) {
 	pattern, err := regexp.Compile(o.only)
 	if err != nil {
@@ -118,7 +118,7 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("version of the API server: %w", err)
 	}
-	// The stories in apart run while another story waits. Any that are left run at the end.
+	// The stories in apart run while another story is waiting. Any that are left run at the end.
 	isApart := func(s story) bool { return slices.Contains(apart, s.name) }
 	others := slices.DeleteFunc(slices.Clone(chosen), func(s story) bool { return !isApart(s) })
 	chosen = slices.DeleteFunc(chosen, isApart)
@@ -148,8 +148,8 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	return failed, nil
 }
 
-// importImages imports the images of the tree into the node as described in docs/install.md, and the images of the pods
-// and of cert-manager. The "next version" of an image is the same image under another tag.
+// importImages imports the tree's images into the node as described in docs/install.md, and also the pods' and
+// cert-manager's images. The "next version" of an image is the same image with a different tag.
 func importImages(ctx context.Context, c *cluster.Cluster, o options) error {
 	others := filepath.Join(o.out, "images.tar")
 	defer os.Remove(others)
@@ -173,8 +173,8 @@ func importImages(ctx context.Context, c *cluster.Cluster, o options) error {
 	return nil
 }
 
-// keep prints how to use and how to stop the cluster, and waits for a signal. It prints this process's PID because make
-// forwards SIGTERM but not SIGINT. The SIGINT from Ctrl-C reaches every process in the terminal.
+// keep prints how to use and how to stop the cluster, and waits for a signal. It prints this process's PID, because
+// make forwards SIGTERM but not SIGINT. Ctrl-C's SIGINT reaches every process in the terminal.
 func keep(ctx context.Context, c *cluster.Cluster, o options) {
 	fmt.Printf("== the cluster runs until Ctrl-C, or until: kill %d (kill -INT of make does not end it)\n"+
 		"  export KUBECONFIG=%s CONTAINERD_ADDRESS=%s CONTAINERD_NAMESPACE=k8s.io PATH=%s:$PATH\n",

@@ -10,10 +10,10 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// simulated is the directory of the simulated node.
+// simulated is the simulated node's directory.
 const simulated = cluster.Root + "/node"
 
-// simulate runs the image's binary with the command simulate on the simulated node, and returns its output.
+// simulate runs the simulate command of the image's binary on the simulated node, and returns its output.
 func (s *scene) simulate(args ...string) string {
 	program := filepath.Join(s.dist, "bin_"+runtime.GOARCH, "accelerator-device-plugin")
 	out, err := exec.CommandContext(s.ctx, program, append([]string{"simulate", simulated}, args...)...).Output()
@@ -31,7 +31,7 @@ func (s *scene) plug(addresses ...string) {
 	}
 }
 
-// portNode returns the name of a port's device node.
+// portNode returns the name of the device node of a card's port.
 func (s *scene) portNode(address string) string {
 	found := must(filepath.Glob(filepath.Join(simulated, "sys/bus/pci/devices", address, "fpga_region/region*/dfl-port.*")))
 	if len(found) != 1 {

@@ -12,11 +12,11 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// amount is the capacity and the allocatable number of a resource in the node status. Both are -1 if the resource is
-// not listed.
+// amount is a resource's capacity and allocatable number in the node's status. Both are -1 if the resource isn't
+// listed.
 type amount struct{ Capacity, Allocatable int64 }
 
-// advertised returns the amount of a resource in the node status.
+// advertised returns a resource's amount in the node's status.
 func (s *scene) advertised(resource string) (amount, error) {
 	node, err := s.Node(s.ctx)
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *scene) advertised(resource string) (amount, error) {
 	return amount{count(node.Status.Capacity), count(node.Status.Allocatable)}, nil
 }
 
-// awaitAdvertised waits until the node advertises this amount of a resource, and returns how long that took.
+// awaitAdvertised waits until the node advertises this amount of a resource, and returns how long it took.
 func (s *scene) awaitAdvertised(resource string, capacity, allocatable int64) time.Duration {
 	return await(s, "node status of "+resource, func() (amount, error) { return s.advertised(resource) }, amount{capacity, allocatable})
 }
@@ -45,7 +45,7 @@ func (s *scene) awaitAdvertisedSoon(resource string, capacity, allocatable int64
 	}
 }
 
-// soon is how long a device may still count as held after its pod has ended. The daemon lists the kubelet's pods every
+// soon is how long a device can still count as held after its pod has ended. The daemon lists the kubelet's pods every
 // 10 s.
 const soon = 15 * time.Second
 
@@ -56,18 +56,18 @@ func (s *scene) kubelet() podresources.PodResourcesListerClient {
 	return podresources.NewPodResourcesListerClient(connection)
 }
 
-// samples counts the samples of a resource during an action.
+// samples counts a resource's samples during an action.
 type samples struct {
 	Node, Kubelet count // node status, every 100 ms; device manager, every 20 ms
 }
 
 // count counts samples.
 type count struct {
-	All, Less int           // number of samples, and of those that had fewer than all devices
+	All, Less int           // number of samples, and how many of them had fewer than all devices
 	Gap       time.Duration // longest time with fewer than all devices
 }
 
-// sampled calls do, and samples meanwhile whether want devices are allocatable.
+// sampled calls do, and samples during the call whether want devices are allocatable.
 func (s *scene) sampled(want int64, do func()) samples {
 	var seen samples
 	kubelet := s.kubelet()
@@ -82,7 +82,7 @@ func (s *scene) sampled(want int64, do func()) samples {
 	return seen
 }
 
-// always is like sampled, but ends the story if any sample shows another number of devices.
+// always is like sampled, but ends the story if any sample shows a different number of devices.
 func (s *scene) always(want int64, do func()) {
 	seen := s.sampled(want, do)
 	if seen.Kubelet.All == 0 || seen.Kubelet.Less+seen.Node.Less > 0 {
@@ -91,7 +91,7 @@ func (s *scene) always(want int64, do func()) {
 	s.step("  %d allocatable in %d samples of node status, %d of the device manager", want, seen.Node.All, seen.Kubelet.All)
 }
 
-// sample calls read at regular intervals until ctx ends, and counts the results.
+// sample calls read at regular intervals until ctx is done, and counts the results.
 func sample(ctx context.Context, every time.Duration, want int64, read func() (int64, error)) count {
 	var c count
 	var since time.Time // when the current gap began
@@ -121,7 +121,7 @@ func sample(ctx context.Context, every time.Duration, want int64, read func() (i
 	}
 }
 
-// allocatable returns the number of devices that the kubelet's device manager can allocate.
+// allocatable returns how many devices the kubelet's device manager can allocate.
 func (s *scene) allocatable(ctx context.Context, kubelet podresources.PodResourcesListerClient) (int64, error) {
 	return s.allocatableOf(ctx, kubelet, s.resource)
 }
@@ -140,8 +140,8 @@ func (s *scene) allocatableOf(ctx context.Context, kubelet podresources.PodResou
 	return n, nil
 }
 
-// heldDevices returns which devices of the story's resource the story's containers hold, according to the kubelet:
-// POD/CONTAINER to sorted IDs.
+// heldDevices returns which devices of the story's resource are held by which of the story's containers, according to
+// the kubelet: POD/CONTAINER to sorted IDs.
 func (s *scene) heldDevices(kubelet podresources.PodResourcesListerClient) (map[string][]string, error) {
 	list, err := kubelet.List(s.ctx, &podresources.ListPodResourcesRequest{})
 	if err != nil {

@@ -41,7 +41,7 @@ const (
 	regionsCRD   = "fpgaregions.fpga.intel.com"
 )
 
-// installOperator installs the operator, and returns when its replicas are ready.
+// installOperator installs the operator, and waits until its replicas are ready.
 func (s *scene) installOperator(args ...string) {
 	s.cleanups = append(s.cleanups, s.removeOperator)
 	must(s.helmOperator("install", append([]string{"--create-namespace"}, args...)...))
@@ -52,9 +52,9 @@ func (s *scene) helmOperator(command string, args ...string) (string, error) {
 	return s.Run(s.ctx, "helm", append([]string{command, operator, s.packaged(operator), "--namespace", operatorNamespace, "--wait", "--timeout", "1m"}, args...)...)
 }
 
-// removeOperator removes the operator and its CRDs, and with them all mappings. It removes the webhook first, so that
+// removeOperator removes the operator and its CRDs, and with them all mappings. It starts with the webhook, so that
 // pods can be created even if a later step fails. It kills the processes, so that none of them renews its lease once
-// the next story has begun. The empty namespace remains.
+// the next story has begun. The empty namespace stays.
 func (s *scene) removeOperator() {
 	run := func(command string, args ...string) {
 		s.must(command, args...)
@@ -73,7 +73,7 @@ func (s *scene) removeOperator() {
 	run("kubectl", "delete", "validatingadmissionpolicybindings,validatingadmissionpolicies", "--selector", operatorSelector)
 }
 
-// operators returns the operator's pods, except those being deleted.
+// operators returns the operator's pods, except for those that are being deleted.
 func (s *scene) operators() ([]corev1.Pod, error) {
 	list, err := s.Client.CoreV1().Pods(operatorNamespace).List(s.ctx, metav1.ListOptions{LabelSelector: operatorSelector})
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *scene) operators() ([]corev1.Pod, error) {
 	return slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil }), nil
 }
 
-// scale changes the number of replicas, and waits until all are ready and there are no other pods.
+// scale changes the number of replicas, and waits until all of them are ready and there are no other pods.
 func (s *scene) scale(replicas int) {
 	s.must("kubectl", "--namespace", operatorNamespace, "scale", "deployment", operator, "--replicas", strconv.Itoa(replicas))
 	await(s, "replicas", func() ([2]int, error) {
@@ -142,7 +142,7 @@ func (s *scene) certificateIn(name, key string) (*x509.Certificate, error) {
 	return all[0], nil
 }
 
-// trusted returns the CAs with which the API server verifies the webhook.
+// trusted returns the CAs that the API server uses to verify the webhook.
 func (s *scene) trusted() ([]*x509.Certificate, error) {
 	hook, err := s.webhook()
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *scene) served() (all []*x509.Certificate, err error) {
 	return all, nil
 }
 
-// mapping is an AcceleratorFunction, or an FpgaRegion if it has neither a mode nor an AFU.
+// mapping is an AcceleratorFunction or, if it has neither a mode nor an AFU, an FpgaRegion.
 type mapping struct{ name, mode, afu, iface string }
 
 func (m mapping) manifest() []byte {
@@ -231,7 +231,7 @@ func (s *scene) kubectl(stdin string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// mustKubectl is like kubectl, but without input, and ends the story if the command fails.
+// mustKubectl is like kubectl but without input, and ends the story if the command fails.
 func (s *scene) mustKubectl(args ...string) {
 	must(s.kubectl("", args...))
 }
@@ -242,7 +242,7 @@ func (s *scene) apply(objects ...any) string {
 	return out
 }
 
-// table returns the lines printed by kubectl get, with a single space between words, and AGE in place of every age.
+// table returns the lines that kubectl get prints, with a single space between words and AGE in place of every age.
 func (s *scene) table(args ...string) ([]string, error) {
 	out, err := s.kubectl("", append([]string{"get"}, args...)...)
 	if err != nil {
@@ -255,10 +255,10 @@ func (s *scene) table(args ...string) ([]string, error) {
 	return lines, nil
 }
 
-// age matches an object's age, in the column after a condition.
+// age matches an object's age in the column after a condition.
 var age = regexp.MustCompile(`\b( \d+[smh])+\b`)
 
-// mappingsReady waits until each of these mappings is Ready.
+// mappingsReady waits until all of these mappings are Ready.
 func (s *scene) mappingsReady(kind string, names ...string) {
 	await(s, "mappings", func() ([]string, error) {
 		out, err := s.kubectl("", "get", kind, "--output",
@@ -297,7 +297,7 @@ func deployment(pod *corev1.Pod) *appsv1.Deployment {
 	}
 }
 
-// createDeployment creates a Deployment with one replica of a pod. It is deleted when the story ends.
+// createDeployment creates a Deployment with one replica of a pod. The Deployment is deleted when the story ends.
 func (s *scene) createDeployment(pod *corev1.Pod) {
 	s.cleanups = append(s.cleanups, func() { s.deleteDeployment(pod.Name) })
 	s.apply(deployment(pod))
@@ -307,12 +307,12 @@ func (s *scene) deleteDeployment(name string) {
 	s.mustKubectl("delete", "deployment", name, "--ignore-not-found")
 }
 
-// rolledOut waits until the pod of a Deployment is available.
+// rolledOut waits until a Deployment's pod is available.
 func (s *scene) rolledOut(name string) {
 	s.mustKubectl("rollout", "status", "deployment", name, "--timeout", "1m")
 }
 
-// inNamespace runs part of a story with its pods in a new namespace. No other story may use the same name.
+// inNamespace runs part of a story with its pods in a new namespace. No other story must use the same name.
 func (s *scene) inNamespace(namespace string, part func()) {
 	s.mustKubectl("create", "namespace", namespace)
 	s.cleanups = append(s.cleanups, func() {
@@ -342,12 +342,12 @@ func (s *scene) sumMetric(metric string, words ...string) int {
 	return int(sum)
 }
 
-// webhookCalls returns the number of times that the API server has called the webhook.
+// webhookCalls returns how often the API server has called the webhook.
 func (s *scene) webhookCalls() int {
 	return s.sumMetric("apiserver_admission_webhook_request_total", `type="admit"`)
 }
 
-// isDenied ends the story unless the webhook denies the pod, with an error from kubectl that contains all words.
+// isDenied ends the story unless the webhook denies the pod and kubectl's error contains all of the words.
 func (s *scene) isDenied(pod *corev1.Pod, words ...string) {
 	_, err := s.kubectl(manifest(pod), "apply", "--filename", "-")
 	s.refused("pod "+pod.Name, err, append([]string{"denied the request: "}, words...)...)

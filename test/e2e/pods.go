@@ -67,7 +67,7 @@ func (s *scene) create(pod *corev1.Pod) {
 // user creates a pod that requests one device through the story's resource.
 func (s *scene) user(name string) { s.create(s.pod(name, s.resource, 1)) }
 
-// userGets is like user, and waits until the pod has the device with this ID and device node.
+// userGets is like user, and then waits until the pod has the device with this ID and device node.
 func (s *scene) userGets(name, id, node string) {
 	s.user(name)
 	s.hasReport(name, reportOf(id, node))
@@ -92,13 +92,13 @@ func (s *scene) reachesPhase(name string, phase corev1.PodPhase) {
 	}, phase)
 }
 
-// unschedulable waits until the scheduler reports that no node has enough devices for a pod.
+// unschedulable waits until the scheduler says that no node has enough devices for a pod.
 func (s *scene) unschedulable(name string) { s.notScheduled(name, "Insufficient") }
 
-// pending waits until the scheduler reports that no node has the devices requested by a pod's claims.
+// pending waits until the scheduler says that no node has the devices that a pod's claims request.
 func (s *scene) pending(name string) { s.notScheduled(name, "cannot allocate all claims") }
 
-// notScheduled waits until the scheduler reports in these words that it found no node for a pod.
+// notScheduled waits until the scheduler says, in these words, that it hasn't found a node for a pod.
 func (s *scene) notScheduled(name, words string) {
 	await(s, "pod "+name, func() (bool, error) {
 		pod, err := s.readPod(name)
@@ -120,7 +120,7 @@ func (s *scene) hasReport(name string, want report) {
 	await(s, "report of pod "+name, func() (report, error) { return s.lastReport(name, "main") }, want)
 }
 
-// anyReport waits until the container of a running pod has printed a report, and returns it.
+// anyReport waits until the container of a running pod has printed a report, and returns the report.
 func (s *scene) anyReport(name string) report { return s.reportIn(name, "main") }
 
 func (s *scene) reportIn(name, container string) report {
@@ -132,7 +132,7 @@ func (s *scene) reportIn(name, container string) report {
 	return r
 }
 
-// lastReport returns a container's last report, with sorted IDs: the kubelet passes them in random order.
+// lastReport returns a container's last report. It sorts the IDs, because the kubelet passes them in random order.
 func (s *scene) lastReport(name, container string) (report, error) {
 	var r report
 	text, err := s.Client.CoreV1().Pods(s.users).GetLogs(name, &corev1.PodLogOptions{Container: container}).DoRaw(s.ctx)
@@ -185,7 +185,7 @@ func (s *scene) deletePods(names ...string) {
 	}, 0)
 }
 
-// restarts returns how many times a pod's container has been restarted.
+// restarts returns how often a pod's container has been restarted.
 func (s *scene) restarts(name string) (int32, error) {
 	pod, err := s.readPod(name)
 	if err != nil || len(pod.Status.ContainerStatuses) == 0 {

@@ -16,7 +16,7 @@ func (s *scene) daemonPID() int {
 	return s.pid(pod.Status.ContainerStatuses[0].ContainerID)
 }
 
-// pid returns the PID of a container's first process. The container is given as in a pod's status: containerd://ID.
+// pid returns the PID of a container's first process. container has the form containerd://ID, as in a pod's status.
 func (s *scene) pid(container string) int {
 	out := s.must("ctr", "tasks", "list")
 	for l := range strings.Lines(out) {
@@ -36,7 +36,7 @@ func (s *scene) killContainer(name string) {
 }
 
 // restartsWith kills a pod's container process, and waits until the restarted container has the same devices as before.
-// n is the number of restarts including this one.
+// n is the number of restarts, including this one.
 func (s *scene) restartsWith(name string, was report, n int32) {
 	s.killContainer(name)
 	s.unharmed(name, was, n)
@@ -54,12 +54,12 @@ func (s *scene) daemonStatus() map[string]string {
 	return status
 }
 
-// daemonMounts returns which of these paths are mounts in the daemon's container, and maps each of them to ro or rw.
+// daemonMounts returns which of these paths are mounts in the daemon's container, mapped to ro or rw.
 func (s *scene) daemonMounts(paths ...string) map[string]string {
 	return mounts(s.daemonPID(), paths...)
 }
 
-// mounts is like daemonMounts, for any process.
+// mounts is like daemonMounts but for any process.
 func mounts(pid int, paths ...string) map[string]string {
 	text := must(os.ReadFile(fmt.Sprintf("/proc/%d/mounts", pid)))
 	found := map[string]string{}
@@ -72,7 +72,7 @@ func mounts(pid int, paths ...string) map[string]string {
 	return found
 }
 
-// processStart returns when a process was started. The kernel's resolution is 10 ms.
+// processStart returns when a process was started, to within the kernel's resolution of 10 ms.
 func (s *scene) processStart(pid int) time.Time {
 	text := must(os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)))
 	_, after, _ := strings.Cut(string(text), ") ") // the fields after the name, starting with the third

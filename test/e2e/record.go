@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// record contains every state that an API server watch has reported for the objects of one kind, with the time. This
-// includes states that didn't last long enough for polling to see them.
+// record contains every state that an API server watch has reported for objects of one kind, with timestamps. This
+// includes states that were too short-lived for polling to see.
 type record[T metav1.Object] struct {
 	mu      sync.Mutex
 	states  []moment[T]
@@ -27,7 +27,7 @@ type moment[T any] struct {
 	objects map[string]T
 }
 
-// follow records the objects of a watch until the end of the story.
+// follow records a watch's objects until the story ends.
 func follow[T metav1.Object](s *scene, open func(context.Context, metav1.ListOptions) (watch.Interface, error), o metav1.ListOptions) *record[T] {
 	ctx, stop := context.WithCancel(s.ctx)
 	w, err := open(ctx, o)
@@ -80,8 +80,8 @@ func (r *record[T]) now() ([]moment[T], <-chan struct{}, error) {
 	return r.states, r.changed, r.failed
 }
 
-// until returns the time of the first state at or after since that satisfies want, and waits for such a state if
-// necessary. If the state at since satisfies want, it returns since. name describes the state in errors.
+// until waits, if necessary, for a state at or after since that satisfies want, and returns the time of the first one.
+// If the state at since satisfies want, it returns since. name describes the state in errors.
 func (r *record[T]) until(s *scene, name string, since time.Time, want func(map[string]T) bool) time.Time {
 	limit := time.NewTimer(patience)
 	defer limit.Stop()
@@ -111,7 +111,7 @@ func (r *record[T]) since(s *scene, t time.Time) []moment[T] {
 	return from(states, t)
 }
 
-// from returns the states from t on. The first is the state at t, if there is one.
+// from returns the states from t on. The first one is the state at t, if there is one.
 func from[T any](states []moment[T], t time.Time) []moment[T] {
 	var chosen []moment[T]
 	for _, st := range states {

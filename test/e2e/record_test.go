@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// A record keeps each state, even a state that the next event ends at once.
+// A record keeps every state, even one that the next event ends at once.
 func TestRecord(t *testing.T) {
 	events := make(chan watch.Event, 8)
 	pod := func(name, node string) *corev1.Pod {

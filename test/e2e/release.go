@@ -16,16 +16,16 @@ import (
 
 const (
 	release   = "fpga"
-	namespace = "kube-system" // of the release
+	namespace = "kube-system" // the release's namespace
 
-	// Labels of the pods of each API, and of both.
+	// Labels of the plugin's pods, of the driver's pods, and of both.
 	pluginPods = "app.kubernetes.io/name=accelerator-device-plugin,app.kubernetes.io/instance=" + release
 	draPods    = "app.kubernetes.io/name=accelerator-device-plugin-dra,app.kubernetes.io/instance=" + release
 	selector   = "app.kubernetes.io/name in (accelerator-device-plugin,accelerator-device-plugin-dra),app.kubernetes.io/instance=" + release
 
 	daemonAccount = namespace + ":" + release + "-accelerator-device-plugin"
 
-	nextVersion = "next" // the same image with another tag
+	nextVersion = "next" // the same image with a different tag
 )
 
 // images lists the names of the images that `make image` builds.
@@ -36,16 +36,16 @@ func (o options) image(name string) string {
 	return filepath.Join(o.dist, fmt.Sprintf("%s_%s_%s.tar", name, o.version, runtime.GOARCH))
 }
 
-// tag returns the tag of the images.
+// tag returns the images' tag.
 func (o options) tag() string { return strings.ReplaceAll(o.version, "+", "_") }
 
 // chart returns the path to the daemon's chart.
 func (s *scene) chart() string { return s.packaged("accelerator-device-plugin") }
 
-// packaged returns the path of a chart that `make chart` has packaged.
+// packaged returns the path of a chart packaged by `make chart`.
 func (s *scene) packaged(name string) string { return s.glob(filepath.Join(s.dist, name+"-*.tgz")) }
 
-// glob returns the only path that matches a pattern. It ends the story if there is not exactly one.
+// glob returns the path that matches a pattern. It ends the story unless there is exactly one.
 func (s *scene) glob(pattern string) string {
 	paths := must(filepath.Glob(pattern))
 	if len(paths) != 1 {
@@ -64,15 +64,15 @@ func (s *scene) mustHelm(command string, args ...string) {
 	must(s.helm(command, args...))
 }
 
-// begin plugs in cards, installs the chart, and returns when the node advertises the cards.
+// begin plugs in cards, installs the chart, and waits until the node advertises the cards.
 func (s *scene) begin(addresses ...string) {
 	s.plug(addresses...)
 	s.install()
 	s.awaitAdvertised(s.resource, int64(len(addresses)), int64(len(addresses)))
 }
 
-// settings returns the arguments with which a story runs helm on the chart. They set the values for the simulated node,
-// the values for the story, and the given values, which are written as for helm --set.
+// settings returns the arguments for running helm on the chart in a story. They set the values for the simulated node
+// and for the story, and the given values, which are written as for helm --set.
 func (s *scene) settings(values ...string) []string {
 	args := []string{s.chart(), "--wait", "--timeout", "1m"}
 	values = append([]string{
@@ -89,7 +89,7 @@ func setting(args []string, values ...string) []string {
 	return args
 }
 
-// install installs the chart, and returns when the daemon is ready.
+// install installs the chart, and waits until the daemon is ready.
 func (s *scene) install(values ...string) {
 	if s.stepBegan.IsZero() {
 		s.step("helm install")
@@ -97,19 +97,20 @@ func (s *scene) install(values ...string) {
 	s.mustHelm("install", s.settings(values...)...)
 }
 
-// upgradeTo changes values of the release and keeps all others. It returns when a new daemon has replaced the old one.
+// upgradeTo changes some of the release's values and keeps the others. It waits until a new daemon has replaced the old
+// one.
 func (s *scene) upgradeTo(values ...string) {
 	old := s.daemon().Name
 	s.mustHelm("upgrade", setting([]string{s.chart(), "--reset-then-reuse-values", "--wait", "--timeout", "1m"}, values...)...)
 	s.replaces(old)
 }
 
-// beginUpgrade changes the values of the release with helm upgrade, but does not wait until the new daemon is ready.
+// beginUpgrade changes the release's values with helm upgrade, but doesn't wait until the new daemon is ready.
 func (s *scene) beginUpgrade(values ...string) {
 	s.mustHelm("upgrade", slices.DeleteFunc(s.settings(values...), func(arg string) bool { return arg == "--wait" })...)
 }
 
-// uninstall uninstalls the release, if it exists.
+// uninstall uninstalls the release if it exists.
 func (s *scene) uninstall() {
 	s.mustHelm("uninstall", "--ignore-not-found", "--wait", "--timeout", "1m")
 	await(s, "pods of the daemon left", func() (int, error) {
@@ -130,10 +131,10 @@ func (s *scene) daemonsOf(labels string) ([]corev1.Pod, error) {
 	return list.Items, nil
 }
 
-// daemon waits until the release has exactly one pod and this pod is ready, and returns the pod.
+// daemon waits until the release has exactly one pod and the pod is ready. It returns the pod.
 func (s *scene) daemon() corev1.Pod { return s.daemonOf(selector) }
 
-// daemonOf waits until exactly one pod has these labels and this pod is ready, and returns the pod.
+// daemonOf waits until exactly one pod has these labels and the pod is ready. It returns the pod.
 func (s *scene) daemonOf(labels string) corev1.Pod {
 	var pod corev1.Pod
 	await(s, "one daemon, ready", func() (bool, error) {
@@ -157,7 +158,7 @@ func ready(pod corev1.Pod) bool {
 	return false
 }
 
-// restartDaemon deletes the daemon's pod, and returns when its replacement is ready.
+// restartDaemon deletes the daemon's pod, and waits until its replacement is ready.
 func (s *scene) restartDaemon() {
 	old := s.daemon()
 	s.check(s.Client.CoreV1().Pods(namespace).Delete(s.ctx, old.Name, metav1.DeleteOptions{}))
@@ -168,16 +169,16 @@ func (s *scene) restartDaemon() {
 	s.daemon()
 }
 
-// exec runs a command of the daemon's binary in the daemon's pod, as described in docs/install.md.
+// exec runs a command of the daemon's binary in the daemon's pod, as docs/install.md describes.
 func (s *scene) exec(args ...string) string {
 	return s.execInPod(s.daemon().Name, args...)
 }
 
-// hasReasons waits until the daemon's /devices lists exactly these unhealthy devices, each with its reasons. want maps
+// hasReasons waits until the daemon's /devices lists exactly these unhealthy devices, with these reasons. want maps
 // device IDs to reasons.
 func (s *scene) hasReasons(want map[string][]string) { s.hasReasonsIn(selector, want) }
 
-// hasReasonsIn is like hasReasons, for the daemon whose pod has these labels.
+// hasReasonsIn is like hasReasons but for the daemon whose pod has these labels.
 func (s *scene) hasReasonsIn(labels string, want map[string][]string) {
 	await(s, "unhealthy devices", func() (map[string][]string, error) {
 		text, err := s.Client.CoreV1().Pods(namespace).ProxyGet("http", s.daemonOf(labels).Name, "9480", "/devices", nil).DoRaw(s.ctx)
@@ -204,7 +205,7 @@ func (s *scene) hasReasonsIn(labels string, want map[string][]string) {
 // line is a line in the daemon's log.
 type line map[string]any
 
-// logs returns what kubectl logs prints for the daemon. Each line must be a JSON object of the daemon.
+// logs returns what kubectl logs prints for the daemon. Every line must be a JSON object from the daemon.
 func (s *scene) logs() []line {
 	text := s.must("kubectl", "--namespace", namespace, "logs", s.daemon().Name)
 	var lines []line
@@ -239,7 +240,7 @@ func (s *scene) logged(event string, fields line) {
 // has reports whether a line has these fields.
 func (l line) has(fields line) bool {
 	for name, value := range fields {
-		if fmt.Sprint(l[name]) != fmt.Sprint(value) { // comparing text works for lists as well
+		if fmt.Sprint(l[name]) != fmt.Sprint(value) { // comparing text also works for lists
 			return false
 		}
 	}

@@ -27,7 +27,7 @@ type story struct {
 }
 
 // needs maps a story to the oldest minor version of Kubernetes 1 that it requires. Stories that run on all supported
-// versions are not listed.
+// versions aren't listed.
 var needs = map[string]int{
 	"dra-extended": 36, "dra-extended-stale": 36, "dra-families": 36, // DRAExtendedResource
 	"dra-break": taints, "dra-pulled": taints, "dra-tolerated": taints,
@@ -46,17 +46,17 @@ type scene struct {
 	*cluster.Cluster
 	ctx      context.Context
 	resource string // resource name of the story's release
-	users    string // namespace of the story's pods
-	minor    int    // minor version of Kubernetes
+	users    string // namespace for the story's pods
+	minor    int    // Kubernetes' minor version
 	apart    bool
-	beside   func() bool // runs one of the stories in apart; returns false if none is left
+	beside   func() bool // runs one of the stories in apart; returns false if there are none left
 
 	steps     []row
 	stepBegan time.Time
 	cleanups  []func()
 }
 
-// failure is the panic value that ends a story.
+// failure is the value of the panic that ends a story.
 type failure struct{ error }
 
 // choose returns the stories whose names match the pattern, in their usual order.
@@ -98,7 +98,7 @@ func runStory(ctx context.Context, c *cluster.Cluster, o options, minor int, st 
 			s.writeState(filepath.Join(o.out, st.name))
 		}
 	}
-	// Leftover objects would make the next story fail, so a failed cleanup fails this story.
+	// A failed cleanup fails this story, because leftover objects would make the next one fail.
 	s.steps = append(s.steps, row{name: "clean up"})
 	s.stepBegan = time.Now()
 	if ctx.Err() == nil {
@@ -129,8 +129,8 @@ func (s *scene) try(run func()) (err error) {
 	return nil
 }
 
-// emptyCheckpoint removes the kubelet's checkpoint if it contains entries of an earlier story. Otherwise a driver would
-// withhold the devices for five minutes, because it cannot make the kubelet rewrite the file.
+// emptyCheckpoint removes the kubelet's checkpoint if it contains an earlier story's entries. Otherwise, a driver would
+// withhold the devices for five minutes, because it can't make the kubelet rewrite the file.
 func (s *scene) emptyCheckpoint() {
 	text, err := os.ReadFile(checkpointFile)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !bytes.Contains(text, []byte(`"PodUID"`)) {
@@ -151,7 +151,7 @@ func (s *scene) emptyNode() {
 	s.simulate()
 }
 
-// ownNamespace creates the namespace for the pods of the stories in apart, if it does not exist. It is never deleted.
+// ownNamespace creates the namespace for the pods of the stories in apart, if it doesn't exist. It is never deleted.
 func (s *scene) ownNamespace() {
 	s.users = "apart"
 	if _, err := s.Client.CoreV1().Namespaces().Get(s.ctx, s.users, metav1.GetOptions{}); err != nil {
@@ -163,7 +163,7 @@ func (s *scene) ownNamespace() {
 // state is the daemon's state directory.
 const state = cluster.Root + "/state"
 
-// step ends the current step, prints its time, and begins the next one.
+// step ends the current step, prints how long it took, and begins the next one.
 func (s *scene) step(format string, args ...any) {
 	s.endStep(nil)
 	s.steps = append(s.steps, row{name: fmt.Sprintf(format, args...)})
@@ -184,7 +184,7 @@ func (s *scene) endStep(err error) {
 	s.stepBegan = time.Time{}
 }
 
-// check ends the story if err is not nil.
+// check ends the story if err isn't nil.
 func (s *scene) check(err error) {
 	if err != nil {
 		panic(failure{err})
@@ -197,7 +197,7 @@ func (s *scene) must(program string, args ...string) string {
 	return out
 }
 
-// must returns value, or ends the story if err is not nil.
+// must returns value, or ends the story if err isn't nil.
 func must[T any](value T, err error) T {
 	if err != nil {
 		panic(failure{err})
@@ -208,10 +208,10 @@ func must[T any](value T, err error) T {
 // failf ends the story with an error.
 func (s *scene) failf(format string, args ...any) { s.check(fmt.Errorf(format, args...)) }
 
-// patience is the time limit of [await].
+// patience is how long [await] waits.
 const patience = 100 * time.Second
 
-// await calls read until it returns want, and returns how long that took. If read fails, await retries. name describes
+// await calls read until it returns want, and returns how long it took. If read fails, await retries. name describes
 // the value in errors.
 func await[T any](s *scene, name string, read func() (T, error), want T) time.Duration {
 	began := time.Now()
@@ -238,7 +238,7 @@ func await[T any](s *scene, name string, read func() (T, error), want T) time.Du
 	}
 }
 
-// wait waits for limit. It ends the story if a process of the cluster ends unexpectedly.
+// wait waits for limit. It ends the story if one of the cluster's processes ends unexpectedly.
 func (s *scene) wait(limit time.Duration) {
 	select {
 	case <-time.After(limit):
@@ -255,7 +255,7 @@ func (s *scene) throughout(limit time.Duration, check func()) {
 	}
 }
 
-// waitBeside waits for limit, and runs stories from apart meanwhile, so it can take longer.
+// waitBeside waits for limit. It runs stories from apart meanwhile, so it can take longer.
 func (s *scene) waitBeside(limit time.Duration) {
 	end := time.Now().Add(limit)
 	for time.Now().Before(end) && s.beside() {
@@ -282,7 +282,7 @@ func same[T any](s *scene, name string, got, want T) {
 	}
 }
 
-// refused ends the story unless err contains all the texts.
+// refused ends the story unless err contains all of the texts.
 func (s *scene) refused(name string, err error, texts ...string) {
 	if err == nil {
 		s.failf("%s: accepted, want an error", name)

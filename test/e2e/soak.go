@@ -19,14 +19,14 @@ import (
 )
 
 // A soak runs random operations in rounds. In each round, several lanes choose operations at random, each at its own
-// pace. The round ends when no operation is running and all faults have ended. Everything must then agree: see
-// [soaking.quiet].
+// pace. The round ends when no operation is running and all faults have ended. Everything must then agree (see
+// [soaking.quiet]).
 //
 // Each round has a different mixture: some kinds of operations are missing, and others are frequent. If everything
 // happened all the time, one kind could mask bugs that another would reveal ("swarm testing").
 const (
 	roundTime = 4 * time.Minute
-	opLimit   = 3 * time.Minute // time limit of an operation
+	opLimit   = 3 * time.Minute // time limit for an operation
 )
 
 // soaking is a running soak.
@@ -38,7 +38,7 @@ type soaking struct {
 	crowd crowdOfSoak
 	watch watching
 
-	changing atomic.Bool // an upgrade is, or may be, changing the names of devices
+	changing atomic.Bool // whether an upgrade is, or may be, changing the devices' names
 
 	mu      sync.Mutex // guards the rest
 	file    *soak.Writer
@@ -46,18 +46,18 @@ type soaking struct {
 	lines   []soak.Line
 	wrong   []soak.Wrong
 	count   int             // number of operations so far
-	busy    map[string]bool // parts that have a fault at the moment
+	busy    map[string]bool // parts that currently have a fault
 	naming  naming
 	former  naming
 }
 
-// act is what an operation works with. It has its own scene, whose checks end the operation rather than the soak.
+// act is what an operation works with. It has a scene of its own, whose checks end the operation rather than the soak.
 type act struct {
 	*scene
 	*soaking
 }
 
-// operation is a kind of operation. choose returns false if there is nothing to do at the moment.
+// operation is a kind of operation. choose returns false if there is currently nothing to do.
 type operation struct {
 	weight   int
 	disturbs bool
@@ -68,7 +68,7 @@ type operation struct {
 // lane is a group of operations that run one at a time.
 type lane struct {
 	name  string
-	pause time.Duration // mean time between two operations
+	pause time.Duration // mean time between operations
 	kinds map[string]operation
 }
 
@@ -95,7 +95,7 @@ func (l lane) mixed(random *rand.Rand) lane {
 	return l
 }
 
-// runSoak runs random operations for a while, or replays the operations of an earlier history. It reports whether it
+// runSoak runs random operations for a while, or replays the operations in an earlier history. It reports whether it
 // found violations.
 func runSoak(ctx context.Context, c *cluster.Cluster, o options) (failed bool, err error) {
 	var replay []soak.Line
@@ -153,7 +153,7 @@ func (s *soaking) rounds(lasts time.Duration) {
 	}
 }
 
-// runLane runs random operations until ctx ends.
+// runLane runs random operations until ctx is done.
 func (s *soaking) runLane(ctx context.Context, l lane, random *rand.Rand) {
 	kinds, sum := slices.Sorted(maps.Keys(l.kinds)), 0
 	for _, o := range l.kinds {
@@ -178,7 +178,7 @@ func (s *soaking) runLane(ctx context.Context, l lane, random *rand.Rand) {
 	}
 }
 
-// operate runs an operation, and writes lines for its start and end. A failed operation is not a violation: without an
+// operate runs an operation, and writes lines when it starts and ends. A failed operation isn't a violation: without an
 // API server, for example, hardly any operation succeeds.
 func (s *soaking) operate(l lane, kind, target string, args []string) {
 	o := l.kinds[kind]
@@ -199,7 +199,7 @@ func (s *soaking) operate(l lane, kind, target string, args []string) {
 	s.write(soak.Line{Done: &done})
 }
 
-// replay runs the operations of a history, lane by lane, at their original times. It also repeats the quiet times.
+// replay runs a history's operations, lane by lane, at their original times. It also repeats the quiet times.
 func (s *soaking) replay(history []soak.Line) {
 	byLane := map[string][]soak.Line{}
 	var quiets []float64
@@ -224,7 +224,7 @@ func (s *soaking) replay(history []soak.Line) {
 					s.operate(l, line.Op.Kind, line.Op.Target, line.Op.Args)
 				}
 			})
-			// The lanes share the map, but each one only writes its own entry.
+			// The lanes share the map, but each of them writes only its own entry.
 		}
 		running.Wait()
 		if len(s.found()) > 0 {
@@ -234,10 +234,10 @@ func (s *soaking) replay(history []soak.Line) {
 	}
 }
 
-// at returns the time since the start of the run, as written in lines.
+// at returns the time since the start of the run, in the form used in lines.
 func (s *soaking) at(t time.Time) float64 { return t.Sub(s.began).Seconds() }
 
-// write writes a line, and passes it to the checker.
+// write writes a line and passes it to the checker.
 func (s *soaking) write(line soak.Line) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -263,7 +263,7 @@ func (s *soaking) found() []soak.Wrong {
 	return s.wrong
 }
 
-// report prints the result, and writes the picture.
+// report prints the result and writes the picture.
 func (s *soaking) report(dir string, ended error) (failed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// The parts that faults affect: those of the cluster, and programs in pods, which the kubelet restarts.
+// The parts that faults affect: the cluster's parts, and programs in pods, which the kubelet restarts.
 var (
 	clusterParts = []string{"kubelet", "containerd", "kube-apiserver", "etcd", "kube-scheduler", "kube-controller-manager"}
 	programs     = map[string]string{"daemon": "accelerator-dev", "driver": "accelerator-dra", "operator": "accelerator-ope"} // names as in /proc/PID/comm
@@ -56,9 +56,9 @@ var faultOperations = map[string]operation{
 		defer func() { a.check(a.Signal(part, syscall.SIGCONT)) }()
 		a.pause(args[0])
 	}},
-	// The kubelet starts while the API server is stopped, so it does not know any pods until the API server continues.
-	// Usually this happens while a pod holds a device under its old name, because then only the daemon knows that the
-	// device is not free.
+	// The kubelet starts while the API server is stopped, so it doesn't know about any pods until the API server
+	// continues. This is usually done while a pod holds a device under its old name, because only the daemon then knows
+	// that the device isn't free.
 	"blind": {weight: 10, disturbs: true, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		if !s.formerNameHeld() && random.IntN(6) > 0 || !s.take("kube-apiserver") {
 			return "", nil, false
@@ -78,7 +78,7 @@ var faultOperations = map[string]operation{
 		a.pause(args[0])
 	}},
 	"disk": {weight: 2, disturbs: true, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
-		// The state directory cannot become read-only, because a file in it is open for writing.
+		// The state directory can't become read-only, because a file in it is open for writing.
 		disk := [][2]string{{state, "full"}, {specs, "full"}, {specs, "read-only"}}[random.IntN(3)]
 		return disk[0], []string{disk[1], seconds(random, 10)}, s.take(disk[0])
 	}, run: func(a act, target string, args []string) {
@@ -92,7 +92,7 @@ var faultOperations = map[string]operation{
 		}
 		a.pause(args[1])
 	}},
-	// The machine's wall clock jumps, and jumps back later.
+	// The machine's wall clock jumps, and later jumps back.
 	"clock": {weight: 1, disturbs: true, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		return "clock", []string{strconv.Itoa(random.IntN(1200) - 600), seconds(random, 6)}, s.take("clock")
 	}, run: func(a act, _ string, args []string) {
@@ -105,7 +105,7 @@ var faultOperations = map[string]operation{
 	}},
 }
 
-// anyPart returns a function that chooses a part that has no fault, and a number of seconds.
+// anyPart returns a function that chooses a part that doesn't have a fault, and a number of seconds.
 func anyPart(mean float64) func(*soaking, *rand.Rand) (string, []string, bool) {
 	return func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		part := parts[random.IntN(len(parts))]
@@ -116,7 +116,7 @@ func anyPart(mean float64) func(*soaking, *rand.Rand) (string, []string, bool) {
 	}
 }
 
-// seconds returns a random number of seconds, at most a minute.
+// seconds returns a random number of seconds, up to a minute.
 func seconds(random *rand.Rand, mean float64) string {
 	return fmt.Sprintf("%.1f", min(60, 0.1+random.ExpFloat64()*mean))
 }
@@ -145,7 +145,7 @@ func (a act) pause(text string) {
 	}
 }
 
-// send sends a signal to processes. It ignores processes that have ended.
+// send sends a signal to processes, ignoring processes that have ended.
 func send(pids []int, s syscall.Signal) (err error) {
 	for _, pid := range pids {
 		if failed := syscall.Kill(pid, s); !errors.Is(failed, syscall.ESRCH) {
@@ -155,7 +155,7 @@ func send(pids []int, s syscall.Signal) (err error) {
 	return err
 }
 
-// mountSmall mounts a file system of one megabyte, which is easily filled.
+// mountSmall mounts a one-megabyte file system, which is easy to fill.
 func mountSmall(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -169,7 +169,7 @@ func remount(dir string, flags uintptr) error {
 
 const fillerName = ".soak-filler"
 
-// fill writes a file until the file system is full.
+// fill writes to a file until the file system is full.
 func fill(path string) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -24,15 +24,15 @@ import (
 // slots lists the card slots.
 var slots = []string{first, second, third, "0000:04:00.0"}
 
-// soakBreaks lists the ways to break a port. All of them can be healed, and have no effect once they are.
+// soakBreaks lists ways to break a port. All of them can be healed, and have no effect after that.
 var soakBreaks = []string{"port-ap6", "power-throttled", "fme-fatal", "driver-unbound", "node-missing"}
 
-// bench is the state of the simulated hardware.
+// bench is the simulated hardware's state.
 type bench struct {
 	mu    sync.Mutex
-	cards map[string]*card // by address; includes pulled cards
+	cards map[string]*card // by address; includes cards that have been pulled
 
-	excluded []string // only used by the hardware lane
+	excluded []string // used only by the hardware lane
 }
 
 type card struct {
@@ -43,10 +43,10 @@ type card struct {
 // port is a card's port. The embedded Port is what the checker knows about it.
 type port struct {
 	soak.Port
-	device  string  // name of the device in the simulate command
+	device  string  // the device's name in the simulate command
 	plugged float64 // when it was plugged in
 
-	unsureCordon, unsureExclusion bool // a command that changes the state is running or has failed
+	unsureCordon, unsureExclusion bool // whether a command that changes the state is running or has failed
 }
 
 // fit reports whether the port can be offered.
@@ -54,7 +54,7 @@ func (p port) fit() bool {
 	return p.Node != "" && p.Broken == "" && !p.Cordoned && !p.Excluded && !p.Unsure
 }
 
-// all returns the ports of all plugged cards.
+// all returns the ports of all cards that are plugged in.
 func (b *bench) all() []port {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -67,7 +67,7 @@ func (b *bench) all() []port {
 	return found
 }
 
-// choose returns a random card that is plugged, or not plugged, and satisfies want. It returns "" if there is none.
+// choose returns a random card that satisfies want and is, or isn't, plugged in. It returns "" if there is none.
 func (b *bench) choose(random *rand.Rand, plugged bool, want func(*card) bool) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,13 +103,13 @@ func anyOf(want func(port) bool) func(*card) bool {
 	return func(c *card) bool { return slices.ContainsFunc(c.ports, want) }
 }
 
-// plain reports whether a card is neither cordoned nor excluded, which would also affect the next card in the slot.
+// plain reports whether a card is neither cordoned nor excluded. Both would also affect the next card in the slot.
 func plain(c *card) bool {
 	return !slices.ContainsFunc(c.ports, func(p port) bool { return p.Cordoned || p.Excluded || p.Unsure })
 }
 
-// single returns a condition: the card has a single port, so that it is the same device in each mode, and want is true
-// for the port.
+// single returns a condition that is met if the card has a single port, so that it is the same device in every mode,
+// and want is true for that port.
 func single(want func(port) bool) func(*card) bool {
 	return func(c *card) bool { return len(c.ports) == 1 && want(c.ports[0]) }
 }
@@ -218,7 +218,7 @@ func withoutSince(p soak.Port) soak.Port {
 	return p
 }
 
-// nodesOf maps the names of devices to the numbers of their device nodes.
+// nodesOf maps devices' names to the numbers of their device nodes.
 func nodesOf(n *simnode.Node) map[string]string {
 	nodes := map[string]string{}
 	for _, d := range n.Devices() {
@@ -264,10 +264,10 @@ func (a act) mark(address string, mark func(*port)) {
 	a.write(soak.Line{Port: &p.Port})
 }
 
-// notCordoned matches the error of uncordon for a device without a cordon, whether or not other devices have one.
+// notCordoned matches uncordon's error for a device without a cordon, whether or not other devices have one.
 var notCordoned = regexp.MustCompile("is not cordoned|want one that is cordoned")
 
-// cordon cordons a card's only port, or ends the cordon. A failed command may still have taken effect, so the port
+// cordon cordons a card's only port, or ends the cordon. A command that failed may still have taken effect, so the port
 // stays unsure until a command succeeds.
 func (a act) cordon(address string, cordoned bool) {
 	id := a.bench.ports(address)[0].device
@@ -297,7 +297,7 @@ func (a act) exclude(address string, excluded bool) {
 	a.mark(address, func(p *port) { p.unsureExclusion, p.Excluded = false, excluded })
 }
 
-// settled reports whether the daemon lists a device, with the reason if want is true, and without it otherwise.
+// settled reports whether the daemon lists a device with the reason or, if want is false, without it.
 func (a act) settled(id, reason string, want bool) bool {
 	rows, err := a.rows()
 	for _, row := range rows {

@@ -74,7 +74,7 @@ var podOperations = map[string]operation{
 		pod.Spec.InitContainers = []corev1.Container{first}
 		a.create(pod)
 	}},
-	// The operator translates the name. If the operator is down, the pod is rejected. In mode region, the container
+	// The operator translates the name. If the operator is down, the pod is rejected. In region mode, the container
 	// runtime's hook lets the pod run only on a card that has the AFU.
 	"mapped": {weight: 3, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		name := map[string]string{"af": "soak-loopback", "region": "soak-region"}[s.present().Mode]
@@ -84,7 +84,7 @@ var podOperations = map[string]operation{
 		pod := s.crowd.next(domain + name)
 		return pod, []string{domain + name, "1"}, pod != ""
 	}, run: func(a act, name string, args []string) { a.create(mayFail(a.podOf(name, args))) }},
-	// The claim requires an AFU. Simulated cards cannot be programmed, so the pod only runs on a card that already has
+	// The claim requires an AFU. Simulated cards can't be programmed, so the pod runs only on a card that already has
 	// the AFU.
 	"programmed": {weight: 2, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		if s.present().API != "dra" {
@@ -129,7 +129,7 @@ func (s *soaking) formerNameHeld() bool {
 	})
 }
 
-// newPod chooses what a pod requests: usually a name from the current settings, sometimes one from the previous
+// newPod chooses what a pod requests: usually a name from the current settings, and sometimes one from the previous
 // settings. During an upgrade, both are about equally likely.
 func newPod(s *soaking, random *rand.Rand) (string, []string, bool) {
 	of := s.present()
@@ -168,7 +168,7 @@ func (a act) podOf(name string, args []string) *corev1.Pod {
 	return pod
 }
 
-// wantsLabel is the label with the number of devices in a pod's claim.
+// wantsLabel is the label for the number of devices in a pod's claim.
 const wantsLabel = "soak/devices"
 
 // endPod deletes a pod and its claim.

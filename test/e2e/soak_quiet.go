@@ -22,13 +22,13 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/soak"
 )
 
-// A quiet time lasts at least quietLeast, and everything must agree within quietLimit. The kubelet may take a minute or
-// two to retry a container or a claim.
+// A quiet time lasts at least quietLeast, and everything must agree within quietLimit. It may take the kubelet a minute
+// or two to retry a container or a claim.
 const (
 	quietLeast = 30 * time.Second
 	quietLimit = 200 * time.Second
-	// recordedLimit replaces quietLimit while the kubelet's checkpoint still records ports: see [soak.Limits.Recorded].
-	// Once the kubelet has removed them, the driver gets quietLeast to notice.
+	// recordedLimit replaces quietLimit while the kubelet's checkpoint still records ports (see
+	// [soak.Limits.Recorded]). Once the kubelet has removed them, the driver has quietLeast to notice.
 	recordedLimit = 330 * time.Second
 )
 
@@ -60,8 +60,8 @@ func (a act) tearDown() {
 	_, _ = a.Run(a.ctx, "kubectl", "--namespace", namespace, "delete", "configmap", "--ignore-not-found", overrides)
 }
 
-// restore starts the parts that have ended on their own, and repairs the release if an upgrade failed halfway. It reads
-// the naming first, because a failed upgrade may not have been able to.
+// restore starts the parts that have ended by themselves, and repairs the release if an upgrade failed halfway. It
+// reads the naming first, because an upgrade that failed may not have been able to.
 func (a act) restore() {
 	for _, part := range clusterParts {
 		if a.EndedPart(part) {
@@ -80,9 +80,9 @@ func (a act) restore() {
 	a.rolledToNaming()
 }
 
-// settleCards ends the cordons and exclusions whose commands failed, and which may or may not be in effect.
+// settleCards ends cordons and exclusions whose commands failed. They may or may not be in effect.
 func (a act) settleCards() {
-	// A command in a pod continues even after its kubectl has given up.
+	// A command in a pod goes on even after its kubectl has given up.
 	await(a.scene, "commands cordon and uncordon in pods", func() (n int, err error) {
 		for _, pid := range cluster.Programs(programs["daemon"]) {
 			if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && bytes.Contains(line, []byte("cordon\x00")) {
@@ -103,8 +103,8 @@ func (a act) settleCards() {
 	}
 }
 
-// quiet ends all faults, waits until everything agrees, and then deletes all pods and looks for what is left behind. It
-// writes a line with its findings.
+// quiet ends all faults, waits until everything agrees, and then deletes all pods and looks for anything that was left
+// behind. It writes a line with its findings.
 func (s *soaking) quiet() {
 	a := act{s.base, s}
 	a.restore()
@@ -212,9 +212,9 @@ func allNames() []string {
 
 // expected returns the ports that each name must offer. A port must not be offered if a pod has it under another name,
 // or if a container that is older than the port has a device node with its number. There is one exception: if the
-// kubelet has allocated the port to that container's pod, the card was plugged back in while the pod was running.
-// Because the daemon may regard it as the same card, either answer is correct. The kubelet also lists pods whose
-// containers are not running.
+// kubelet has allocated the port to that container's pod, the card was plugged back in while the pod was running. The
+// daemon may take it for the same card, so either answer is correct. The kubelet also lists pods whose containers
+// aren't running.
 func (a act) expected(now naming, offers map[string][]string) map[string][]string {
 	fit := map[string]bool{}
 	ports := a.bench.all()
@@ -252,7 +252,7 @@ func (a act) expected(now naming, offers map[string][]string) map[string][]strin
 
 type givenTo struct{ name, pod string }
 
-// given returns, for each port that the kubelet has allocated to a pod that has not ended, the pod and the name under
+// given returns, for each port that the kubelet has allocated to a pod that hasn't ended, the pod and the name under
 // which the port was allocated.
 func (a act) given() map[string]givenTo {
 	given := map[string]givenTo{}
@@ -290,7 +290,7 @@ func (a act) wants() map[string]string {
 	return wants
 }
 
-// waiting returns the names of the pending pods.
+// waiting returns the pending pods' names.
 func (a act) waiting() (waiting []string) {
 	list, err := a.Client.CoreV1().Pods(a.users).List(a.ctx, metav1.ListOptions{FieldSelector: "status.phase=Pending"})
 	if err != nil {
@@ -343,12 +343,12 @@ func (a act) leftOver() (left []string) {
 	return left
 }
 
-// lasting lists the files that remain when there are no pods: the spec for the device plugin's devices, the cordons,
-// the ledger, the boot in which a driver last ran, and stale entries of the kubelet's checkpoint, which remain until
-// the kubelet rewrites it.
+// lasting lists the files that stay when there are no pods: the spec for the device plugin's devices, the cordons, the
+// ledger, the boot in which a driver last ran, and stale entries from the kubelet's checkpoint, which stay until the
+// kubelet rewrites it.
 var lasting = []string{"fpga.intel.com-fpga.json", "cordons.json", "cards.json", "owner-dra.boot", "entries.json"}
 
-// filesIn returns the files below directories, other than sockets.
+// filesIn returns the files below these directories, except for sockets.
 func filesIn(dirs ...string) (found []string) {
 	for _, dir := range dirs {
 		_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {

@@ -14,15 +14,15 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/soak"
 )
 
-// soakResources lists the values used for the setting resourceName.
+// soakResources lists the values used for the resourceName setting.
 var soakResources = []string{"e2e.b-com.com/soak", "e2e.b-com.com/soak-too"}
 
-// naming holds the settings that determine the names of ports.
+// naming holds the settings that determine ports' names.
 type naming struct {
 	API, Mode, Resource string
 }
 
-// names returns the names through which pods can get devices.
+// names returns the names under which pods can get devices.
 func (n naming) names() []string {
 	switch {
 	case n.API == "dra":
@@ -44,7 +44,7 @@ func (n naming) labels() string {
 	return pluginPods
 }
 
-// of returns the name of a port.
+// of returns a port's name.
 func (n naming) of(p port) string {
 	all := n.names()
 	if n.API != "dra" && n.Mode == "af" {
@@ -73,7 +73,7 @@ var settingOperations = map[string]operation{
 		to := s.present()
 		change := random.IntN(8)
 		if to.API == "dra" && random.IntN(2) == 0 {
-			change = 7 // claims only have one name, so the device plugin is more interesting
+			change = 7 // claims have only one name, so the device plugin is more interesting
 		}
 		switch change {
 		case 0: // keep the names
@@ -100,7 +100,7 @@ var settingOperations = map[string]operation{
 		}},
 }
 
-// another returns a random one of these values, other than present.
+// another returns a random one of these values other than present.
 func another(random *rand.Rand, present string, all ...string) string {
 	all = slices.DeleteFunc(slices.Clone(all), func(v string) bool { return v == present })
 	return all[random.IntN(len(all))]
@@ -123,7 +123,7 @@ func (a act) upgradeNaming(to naming, values ...string) {
 		a.readNaming()
 	}
 	a.check(err)
-	// A fault may delay the change for minutes, so the next change may come before this one has completed.
+	// A fault may delay the change for minutes, so the next change may come before this one is complete.
 	soon, cancel := context.WithTimeout(a.ctx, 30*time.Second)
 	defer cancel()
 	own := *a.scene
@@ -157,7 +157,7 @@ func (a act) readNaming() {
 	a.setNaming(naming{values.API, values.Config.Mode, values.Config.ResourceName})
 }
 
-// rolledToNaming waits until the only daemon is ready and runs with the current settings.
+// rolledToNaming waits until there is only one daemon, which is ready and uses the current settings.
 func (a act) rolledToNaming() {
 	labels, name := a.present().labels(), release+"-accelerator-device-plugin"
 	if labels == draPods {

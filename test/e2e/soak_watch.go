@@ -36,12 +36,12 @@ type watching struct {
 	containers map[string]soak.Container // by PID and start time
 	looked     time.Time                 // when the last sample of containers began
 
-	// Only used by the task that reads offers.
+	// Used only by the task that reads offers.
 	offers   map[string][]string
 	recorded []string
 }
 
-// containersOf returns the running containers of a pod.
+// containersOf returns a pod's running containers.
 func (w *watching) containersOf(pod string) []soak.Container {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -186,8 +186,7 @@ func (s *soaking) lookAtContainers() {
 	}
 }
 
-// startOf returns a process's start time, for which the kernel's resolution is 10 ms, and a key that identifies the
-// process.
+// startOf returns a process's start time, with the kernel's resolution of 10 ms, and a key that identifies the process.
 func startOf(pid int) (started time.Time, key string) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -206,7 +205,7 @@ func startOf(pid int) (started time.Time, key string) {
 	return time.Now().Add(time.Duration(ticks)*time.Second/100 - uptime()), fmt.Sprintf("%d of %d", pid, ticks)
 }
 
-// uptime returns the time since the machine booted.
+// uptime returns how long ago the machine booted.
 func uptime() time.Duration {
 	text, err := os.ReadFile("/proc/uptime")
 	if err != nil {
@@ -218,7 +217,7 @@ func uptime() time.Duration {
 
 var podOfCgroup = regexp.MustCompile(`/pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12})/`)
 
-// containerOf returns a process's container, if the process is the container's first and runs the workload.
+// containerOf returns a process's container if the process is the container's first and runs the workload.
 func containerOf(pid int) (soak.Container, bool) {
 	in, ok := look(strconv.Itoa(pid))
 	if !ok {
@@ -243,7 +242,7 @@ func containerOf(pid int) (soak.Container, bool) {
 	return c, true
 }
 
-// allowed returns the numbers of the ports that a cgroup v1 allows, from lines such as "c 120:0 rw".
+// allowed returns the numbers of the ports that a v1 cgroup allows, from lines such as "c 120:0 rw".
 func allowed(path string) []string {
 	text, _ := os.ReadFile(path)
 	found := []string{}
@@ -255,8 +254,8 @@ func allowed(path string) []string {
 	return found
 }
 
-// recorded returns the ports that the kubelet's checkpoint records even though the node uses DRA. The kubelet removes
-// the entries of an ended container only when it next allocates a device plugin's device.
+// recorded returns the ports that the kubelet's checkpoint records even though the node uses DRA. The kubelet doesn't
+// remove the entries of a container that has ended until it next allocates a device plugin's device.
 func (s *soaking) recorded() (ports []string) {
 	var file struct {
 		Data struct {
@@ -281,7 +280,7 @@ func (s *soaking) recorded() (ports []string) {
 	return slices.Compact(ports)
 }
 
-// readOffers returns what the kubelet's device manager and the slices offer. If only the slices cannot be read, it
+// readOffers returns what the kubelet's device manager and the slices offer. If only the slices can't be read, it
 // returns the kubelet's offers and an error.
 func (s *soaking) readOffers(ctx context.Context, kubelet podresources.PodResourcesListerClient) (map[string][]string, error) {
 	all, err := kubelet.GetAllocatableResources(ctx, &podresources.AllocatableResourcesRequest{})
@@ -317,8 +316,8 @@ func (s *soaking) readOffers(ctx context.Context, kubelet podresources.PodResour
 	}
 	for name, ports := range offers {
 		slices.Sort(ports)
-		// For a few seconds, two slices may contain the same devices: those of two drivers, or of one driver that has
-		// yet to see its own write. The scheduler does not allocate devices from such a pool.
+		// For a few seconds, two slices may contain the same devices: the slices of two drivers, or of one driver that
+		// hasn't seen its own write yet. The scheduler doesn't allocate devices from such a pool.
 		offers[name] = slices.Compact(ports)
 	}
 	return offers, err

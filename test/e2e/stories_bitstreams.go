@@ -28,12 +28,12 @@ const (
 	registryAddress = "198.18.0.1:5000" // on the pods' bridge
 	keeperPods      = "app.kubernetes.io/name=accelerator-device-plugin-bitstreams,app.kubernetes.io/instance=" + release
 
-	// A user of the registry, with the bcrypt hash of "secret".
+	// One of the registry's users, with the bcrypt hash of "secret".
 	registryUser = "user:$2a$04$nAph6uAjj2tXavcEbvgqvui99VyEKiqJSNALpt1e7zcWQG7gW5CVu\n"
 	dockerConfig = `{"auths": {"` + registryAddress + `": {"username": "user", "password": "secret"}}}`
 )
 
-// startRegistry runs CNCF's registry, with TLS and a password, until the end of the story. It returns the registry's
+// startRegistry runs CNCF's registry, with TLS and a password, until the story ends. It returns the registry's
 // directory, which contains the credentials.
 func (s *scene) startRegistry() (dir string) {
 	dir = must(os.MkdirTemp("", "e2e-registry-"))
@@ -49,8 +49,8 @@ log: {level: warn}
 	return dir
 }
 
-// serveRegistry runs CNCF's registry with this configuration and address until the end of the story. It then removes
-// the directory.
+// serveRegistry runs CNCF's registry with this configuration and address until the story ends, and then removes the
+// directory.
 func (s *scene) serveRegistry(dir, config, address string) {
 	s.check(os.WriteFile(dir+"/registry.yaml", []byte(config), 0o600))
 	unused := must(net.Listen("tcp", address)) // fails if another program is listening
@@ -85,8 +85,8 @@ func (s *scene) pushBitstream(dir, afu, reference string) {
 }
 
 // The chart's list contains a bitstream in a registry. A pod whose claim requires this bitstream runs with its AFU,
-// without any step on the node. A pod that requires another bitstream stays pending, with a reason, until that one is
-// on the list as well. A reference that does not exist causes an Event, but delays nothing else.
+// without any steps on the node. A pod that requires another bitstream stays pending, with a reason, until that one is
+// also on the list. A reference that doesn't exist causes an Event, but doesn't delay anything else.
 func bitstreams(s *scene) {
 	s.plugCard(first, 1, -1, otherAFU)
 	s.plugCard(second, 1, -1, otherAFU)
@@ -134,7 +134,7 @@ func bitstreams(s *scene) {
 	}
 	s.claim("one", claim(afuID))
 	s.create(restarting(s.claimant("one", "one")))
-	s.step("  %s", s.hookFails("one", "--afu: card "+firstID)) // the hook has found the bitstream, but the simulated card has no driver
+	s.step("  %s", s.hookFails("one", "--afu: card "+firstID)) // the hook has found the bitstream, but the simulated card doesn't have a driver
 	s.hardware(func(n *simnode.Node) error { return n.Reprogram(first, 0, afuID) })
 	s.hasReport("one", draReport(firstID, "dfl-port.0"))
 

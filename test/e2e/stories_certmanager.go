@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	certManager       = "cert-manager" // name and namespace of the release
+	certManager       = "cert-manager" // the release's name and namespace
 	certManagerPrefix = "adp.e2e/" + certManager + "/" + certManager + "-"
 	certificateSecret = "accelerator-operator-cert"
 )
@@ -27,7 +27,7 @@ var certManagerImages = []cluster.Image{
 	{Name: certManagerPrefix + "cainjector:e2e", Args: []string{"cainjector"}, User: "1000"},
 }
 
-// issuers defines a self-signed issuer, and a CA issuer whose CA the first one issues.
+// issuers defines a self-signed issuer, and a CA issuer whose CA comes from the first one.
 const issuers = `
 apiVersion: cert-manager.io/v1
 kind: Issuer
@@ -54,7 +54,7 @@ spec:
 `
 
 // installCertManager installs cert-manager with its chart, and creates the issuers. It waits for cert-manager's own
-// webhook, which does not work until the CA injector has set the webhook's CA.
+// webhook, which doesn't work until the CA injector has set its CA.
 func (s *scene) installCertManager() {
 	chart := s.glob(filepath.Join(s.certManager, certManager+"-*.tgz"))
 	s.step("helm install %s", filepath.Base(chart))
@@ -76,7 +76,7 @@ func (s *scene) installCertManager() {
 	}, true)
 }
 
-// issued describes the certificate that cert-manager has most recently issued for the operator.
+// issued describes the certificate that cert-manager last issued for the operator.
 type issued struct {
 	Ready    string
 	Revision int
@@ -103,12 +103,12 @@ func (s *scene) issued() (issued, error) {
 	return i, err
 }
 
-// renewed waits until this revision of the certificate has been issued, and the API server trusts its CA.
+// renewed waits until this revision of the certificate has been issued and the API server trusts its CA.
 func (s *scene) renewed(revision int) {
 	await(s, "certificate", s.issued, issued{"True", revision, true})
 }
 
-// allServe waits until both replicas serve the certificate in the Secret, and returns the age of the certificate.
+// allServe waits until both replicas serve the certificate in the Secret, and returns the certificate's age.
 func (s *scene) allServe() time.Duration {
 	var leaf *x509.Certificate
 	await(s, "replicas with the certificate in the Secret", func() (n int, err error) {
@@ -126,9 +126,9 @@ func (s *scene) allServe() time.Duration {
 	return time.Since(leaf.NotBefore)
 }
 
-// whileRenewing calls do, and waits until both replicas serve the newest certificate. Meanwhile it creates pods, and
-// ten times a second verifies each replica's certificate against the CAs in caBundle. The API server itself only
-// verifies it when it opens a new connection.
+// whileRenewing calls do, and waits until both replicas serve the latest certificate. Meanwhile, it creates pods, and
+// ten times a second it verifies each replica's certificate against the CAs in caBundle. (The API server itself
+// verifies the certificate only when it opens a new connection.)
 func (s *scene) whileRenewing(do func()) {
 	verified, failures := 0, []error(nil)
 	s.noneRefused(s.whileCreating("nlb0", func() {
@@ -219,7 +219,7 @@ func (s *scene) countTrusted() int {
 	return len(all)
 }
 
-// renewBefore sets the Certificate's duration and renewal time, both as JSON.
+// renewBefore sets the Certificate's duration and renewal time, both given as JSON.
 func (s *scene) renewBefore(duration, before string) {
 	s.must("kubectl", "patch", "certificate", operator, "--namespace", operatorNamespace, "--type", "merge",
 		"--patch", `{"spec":{"duration":`+duration+`,"renewBefore":`+before+`}}`)

@@ -22,22 +22,22 @@ import (
 
 const cardsHealthy = "accelerator.b-com.com/CardsHealthy"
 
-// installWithCondition installs the chart with the node condition enabled. The condition is removed at the end of the
-// story.
+// installWithCondition installs the chart with the node condition enabled. The condition is removed when the story
+// ends.
 func (s *scene) installWithCondition(values ...string) {
 	s.cleanups = append(s.cleanups, s.removeCondition)
 	s.install(append(values, "nodeCondition.enabled=true")...)
 }
 
-// removeCondition removes the condition as described in docs/node-condition.md.
+// removeCondition removes the condition as docs/node-condition.md describes.
 func (s *scene) removeCondition() {
-	s.uninstall() // otherwise the daemon would write the condition again
+	s.uninstall() // otherwise, the daemon would write the condition again
 	s.must("kubectl", "patch", "node/"+cluster.NodeName, "--subresource", "status",
 		"-p", `{"status":{"conditions":[{"type":"`+cardsHealthy+`","$patch":"delete"}]}}`)
 	same(s, "condition after its removal", must(s.condition()), "")
 }
 
-// condition returns the node's condition as STATUS REASON: MESSAGE, or "" if the node has none.
+// condition returns the node's condition as STATUS REASON: MESSAGE, or "" if the node doesn't have one.
 func (s *scene) condition() (string, error) {
 	node, err := s.Client.CoreV1().Nodes().Get(s.ctx, cluster.NodeName, metav1.GetOptions{})
 	for _, c := range node.Status.Conditions {
@@ -48,7 +48,7 @@ func (s *scene) condition() (string, error) {
 	return "", err
 }
 
-// judged waits until the node has this condition. The command check, run in the daemon's pod, must then print the
+// judged waits until the node has this condition. The check command, run in the daemon's pod, must then print the
 // condition's message and exit with this code.
 func (s *scene) judged(status, reason, message string, code int) {
 	pod := s.daemon().Name
@@ -64,8 +64,8 @@ func (s *scene) judged(status, reason, message string, code int) {
 	s.step("  condition %s %s, %.1f s after check", status, reason, took.Seconds())
 }
 
-// A broken card changes the condition, and healing the card changes it back. Cordoning a card does not. The condition
-// survives a restart.
+// A broken card changes the condition, and healing the card changes it back. Cordoning a card doesn't change it. The
+// condition survives a restart.
 func condition(s *scene, values ...string) {
 	s.step("helm install without a card")
 	s.installWithCondition(values...)
@@ -121,7 +121,7 @@ func transition(node *corev1.Node) time.Time {
 	return time.Time{}
 }
 
-// A daemon's token only permits changes to the condition of the daemon's own node.
+// A daemon's token allows changes only to the condition of the daemon's own node.
 func conditionPolicy(s *scene) {
 	s.plug(first)
 	s.step("helm install on this node only, and a second Node object")
@@ -146,7 +146,7 @@ func conditionPolicy(s *scene) {
 	s.check(patch(own, cluster.NodeName, conditions(cardsHealthy)))
 	s.step("refused: another node")
 	var err error
-	await(s, "another node refused", func() (bool, error) { // a policy does not take effect immediately
+	await(s, "another node refused", func() (bool, error) { // policies don't take effect immediately
 		err = patch(own, other, conditions(cardsHealthy))
 		return err != nil, nil
 	}, true)
@@ -173,8 +173,8 @@ func conditionPolicy(s *scene) {
 }
 
 // A taint keeps pods away until the cards are advertised. A stand-in for the Node Readiness Controller removes the
-// taint according to the rule in deploy/examples. As in the mode bootstrap-only, it does so once, when the condition
-// has the required status.
+// taint according to the rule in deploy/examples. As in bootstrap-only mode, it does so once, when the condition has
+// the required status.
 func conditionTaint(s *scene) {
 	rule := string(must(os.ReadFile(filepath.Join(s.tree, "deploy", "examples", "node-readiness-rule.yaml"))))
 	found := regexp.MustCompile(`- \{type: (\S+), requiredStatus: "(\w+)"\}\n  taint: \{key: (\S+), value: (\w+), effect: (\w+)\}`).FindStringSubmatch(rule)

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A card is taken out of service and put back, using only kubectl.
+// A card is taken out of service and put back using only kubectl.
 func cordon(s *scene) {
 	s.plug(first, second)
 	s.step("helm install with events")
@@ -41,8 +41,8 @@ func cordon(s *scene) {
 	s.restartDaemon()
 	s.logged("device.cordoned", line{"device": firstID, "by": "alice", "reason": "file"})
 	s.awaitAdvertised(s.resource, 2, 0)
-	// The DaemonSet controller checks a pod once after minReadySeconds. If it is still waiting for the old pod at that
-	// time, it never checks the new one again.
+	// The DaemonSet controller checks a pod once, after minReadySeconds. If it is still waiting for the old pod then,
+	// it never checks the new one again.
 	await(s, "available pods", func() (int32, error) {
 		set, err := s.Client.AppsV1().DaemonSets(namespace).Get(s.ctx, "fpga-accelerator-device-plugin", metav1.GetOptions{})
 		return set.Status.NumberAvailable, err
@@ -68,8 +68,8 @@ func cordon(s *scene) {
 	s.mustHelm("rollback", "--wait", "--timeout", "1m")
 	s.awaitAdvertised(s.resource, 2, 0)
 
-	// Uncordon both cards. The scheduler compares the requests of all pods with the number of healthy devices, so while
-	// a running pod's card is cordoned, another healthy card does not make a pending pod schedulable.
+	// Uncordon both cards. The scheduler compares all pods' requests with the number of healthy devices, so while a
+	// running pod's card is cordoned, another healthy card doesn't make a pending pod schedulable.
 	s.step("uncordon: the cards are allocatable, and the pending pod gets the free one")
 	s.exec("uncordon", firstID, secondID, "--by", "alice")
 	s.hasReport("next", reportOf(secondID, "dfl-port.1"))
@@ -84,8 +84,8 @@ func cordon(s *scene) {
 	s.hasEvent(aboutNode(), "DeviceRecovered", corev1.EventTypeNormal)
 }
 
-// surgeUpgrade starts an upgrade that never finishes, because minReadySeconds is too long. It returns the pods of both
-// daemons.
+// surgeUpgrade starts an upgrade that never finishes, because minReadySeconds is too long. It returns both daemons'
+// pods.
 func (s *scene) surgeUpgrade() (pods []string) {
 	s.mustHelm("upgrade", s.chart(), "--reset-then-reuse-values", "--set", "minReadySeconds=3600", "--set", "podLabels.surge=yes")
 	await(s, "two daemons, ready", func() (bool, error) {
@@ -101,18 +101,18 @@ func (s *scene) surgeUpgrade() (pods []string) {
 	return pods
 }
 
-// execInPod is like exec, for one of several daemon pods.
+// execInPod is like exec but for one of several daemon pods.
 func (s *scene) execInPod(pod string, args ...string) string {
 	return s.must("kubectl", append([]string{"--namespace", namespace, "exec", pod, "--", "accelerator-device-plugin"}, args...)...)
 }
 
-// hasCordons waits until `devices` shows exactly these cordons, each written ID BY WHY.
+// hasCordons waits until `devices` shows exactly these cordons, each in the form ID BY WHY.
 func (s *scene) hasCordons(want ...string) {
 	pod := s.daemon().Name
 	await(s, "cordons", func() ([]string, error) { return s.cordonsIn(pod) }, want)
 }
 
-// cordonsIn returns the cordons that `devices` prints when run in a pod.
+// cordonsIn returns the cordons that `devices` prints when it is run in a pod.
 func (s *scene) cordonsIn(pod string) (got []string, err error) {
 	var devices []struct {
 		ID      string

@@ -12,7 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// specs is the directory of CDI specs.
+// specs is the directory for CDI specs.
 const specs = cluster.Root + "/cdi"
 
 // A user's first steps: the chart with its default values.
@@ -52,8 +52,8 @@ func podGetsOne(s *scene) {
 	s.hasReport("both", reportOf(firstID+","+secondID, "dfl-port.0", "dfl-port.1"))
 }
 
-// An unhealthy device immediately becomes unallocatable. A recovered device becomes allocatable after the recovery
-// hold.
+// An unhealthy device immediately becomes unallocatable. A device that has recovered becomes allocatable after the
+// recovery hold.
 func health(s *scene) {
 	s.begin(first, second)
 	for _, reason := range []string{"power-throttled", "fme-fatal"} {
@@ -110,8 +110,8 @@ func removedInUse(s *scene) {
 	s.awaitAdvertised(s.resource, 1, 1)
 }
 
-// A pod holds a card that is pulled. The next card gets the pulled card's device number, so the pod's container may
-// open it. For this reason, no other pod gets the next card while the first pod runs.
+// A pod holds a card that is pulled. The next card gets the pulled card's device number, so the pod's container could
+// open it. That is why no other pod gets the next card while the first pod is running.
 func numberReused(s *scene, values ...string) {
 	s.plug(first)
 	s.install(values...)

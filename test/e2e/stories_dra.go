@@ -85,7 +85,7 @@ func draClaim(s *scene) {
 	s.deleteClaimed("other-afu")
 }
 
-// refusesConfig checks that no object can be created that contains this configuration for the driver.
+// refusesConfig checks that no object with this configuration for the driver can be created.
 func (s *scene) refusesConfig(parameters, text string) {
 	devices := withConfig(one(), parameters)
 	named := metav1.ObjectMeta{Name: "bad-config"}
@@ -143,7 +143,7 @@ func draHotplug(s *scene) {
 	s.measured("free card pulled → not in the slice", withdrawn, 100*time.Millisecond)
 }
 
-// A claim with admin access shares a card with the pod that holds it, in a namespace that permits this.
+// A claim with admin access shares a card with the pod that holds it, in a namespace that allows this.
 func draAdmin(s *scene) {
 	s.plug(first)
 	s.installDRA()
@@ -192,7 +192,7 @@ func draAdmin(s *scene) {
 	s.podGone("next")
 }
 
-// awaitAccount waits until the namespace of the story's pods has its default service account, without which no pod can
+// awaitAccount waits until the namespace of the story's pods has its default service account. Without it, no pods can
 // be created.
 func (s *scene) awaitAccount() {
 	await(s, "default service account", func() (string, error) {
@@ -201,7 +201,7 @@ func (s *scene) awaitAccount() {
 	}, "default")
 }
 
-// podGone waits until no pod has this name.
+// podGone waits until there is no pod with this name.
 func (s *scene) podGone(name string) {
 	await(s, "pod "+name+" gone", func() (bool, error) {
 		_, err := s.readPod(name)
@@ -209,7 +209,7 @@ func (s *scene) podGone(name string) {
 	}, true)
 }
 
-// The driver can only write the slices of its own node.
+// The driver can write only its own node's slices.
 func draPolicy(s *scene) {
 	s.plug(first)
 	s.installDRA()
@@ -231,7 +231,7 @@ func draPolicy(s *scene) {
 	s.check(create(driver, s.slice("own", cluster.NodeName)))
 	s.step("refused: a slice of another node, of all nodes")
 	var err error
-	await(s, "slice of another node refused", func() (bool, error) { // a policy does not take effect immediately
+	await(s, "slice of another node refused", func() (bool, error) { // policies don't take effect immediately
 		err = create(driver, s.slice("other", other))
 		return err != nil, nil
 	}, true)
@@ -275,7 +275,8 @@ func (s *scene) slice(name, node string) *resourceapi.ResourceSlice {
 	}
 }
 
-// clientOf returns a client with a token for the driver's service account, bound to object unless that is nil.
+// clientOf returns a client with a token for the driver's service account. The token is bound to object unless that is
+// nil.
 func (s *scene) clientOf(object *authenticationv1.BoundObjectReference) kubernetes.Interface {
 	_, account, _ := strings.Cut(daemonAccount, ":")
 	token, err := s.Client.CoreV1().ServiceAccounts(namespace).CreateToken(s.ctx, account,

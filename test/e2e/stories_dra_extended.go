@@ -12,8 +12,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// Pods that were written for the device plugin request a resource, and get devices from the DRA driver without being
-// changed. No device plugin has advertised the resource on this node before.
+// Pods that were written for the device plugin request a resource, and get devices from the DRA driver without any
+// changes. No device plugin has advertised the resource on this node before.
 func draExtended(s *scene) {
 	s.plug(first, second)
 	s.step("helm install")
@@ -53,7 +53,7 @@ func draExtended(s *scene) {
 	s.classProgramsUnchangedPod()
 }
 
-// awaitUntainted waits until the slices contain these devices without taints. They may contain others as well.
+// awaitUntainted waits until the slices contain these devices without taints. They may also contain others.
 func (p published) awaitUntainted(since time.Time, ids ...string) {
 	p.until(p.s, "devices without a taint", since, func(slices map[string]*resourceapi.ResourceSlice) bool {
 		found := devices(slices)
@@ -66,8 +66,8 @@ func (p published) awaitUntainted(since time.Time, ids ...string) {
 	})
 }
 
-// unchangedPodKeepsBrokenCard breaks two cards: one held by an unchanged pod, and one held by a pod with a claim. In
-// Kubernetes 1.37.1, only the pod with the claim is deleted, and only its status shows the card's health.
+// unchangedPodKeepsBrokenCard breaks two cards: one that an unchanged pod holds, and one that a pod with a claim holds.
+// In Kubernetes 1.37.1, only the pod with the claim is deleted, and only its status shows the card's health.
 func (s *scene) unchangedPodKeepsBrokenCard(slices published, pods podRecord) {
 	s.step("the cards of an unchanged pod and of a pod with a claim break: only the second pod is deleted")
 	s.create(s.pod("unchanged", s.resource, 1))
@@ -110,7 +110,7 @@ func (s *scene) unchangedPodKeepsBrokenCard(slices published, pods podRecord) {
 }
 
 // classProgramsUnchangedPod creates a class with a resource name and an AFU. The claim that Kubernetes creates for the
-// pod inherits the AFU from the class. Because programming is off, the claim is rejected.
+// pod inherits the AFU from the class. The claim is rejected, because programming is off.
 func (s *scene) classProgramsUnchangedPod() {
 	s.step("a class has an AcceleratorConfig: it applies to an unchanged pod")
 	const class, resource = "programmed.b-com.com", "e2e.b-com.com/programmed"
@@ -133,8 +133,8 @@ func (s *scene) classProgramsUnchangedPod() {
 	s.deletePods("programmed")
 }
 
-// The device plugin has advertised the resource before, and a pod still holds a card through it. Starting five minutes
-// after the plugin has ended, pods that request the resource fail to start: kubernetes#141426, whose fix is not in
+// The device plugin has advertised the resource before, and a pod still holds a card through it. From five minutes
+// after the plugin has ended, pods that request the resource fail to start: kubernetes#141426, whose fix isn't in
 // 1.37.1.
 func draExtendedStale(s *scene) {
 	s.plug(first)
@@ -194,7 +194,8 @@ func draExtendedStale(s *scene) {
 	s.hasReport("waits", draReport(secondID, "dfl-port.1"))
 	s.deletePods("waits")
 
-	// The driver asks the kubelet who holds its devices, which makes the kubelet forget the devices of ended pods.
+	// The driver asks the kubelet who holds its devices, which makes the kubelet forget the devices of pods that have
+	// ended.
 	s.step("the kubelet starts with a checkpoint that still has the ended pod: a new pod starts")
 	s.check(s.StopKubelet())
 	s.check(os.WriteFile(file, stale, 0o600))
@@ -225,7 +226,7 @@ func (s *scene) notStarted(name string, since time.Time) {
 	}, true)
 }
 
-// startFailures returns the kubelet's events since the given time about containers of a pod that failed to start.
+// startFailures returns the kubelet's events, since the given time, about a pod's containers that failed to start.
 func (s *scene) startFailures(name string, since time.Time) []string {
 	events := must(s.Client.CoreV1().Events(s.users).List(s.ctx, metav1.ListOptions{FieldSelector: "reason=Failed,involvedObject.name=" + name}))
 	var messages []string

@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// rounds is how many times stories repeat a measurement.
+// rounds is how often stories repeat a measurement.
 const rounds = 7
 
 // The card of a Deployment's pod breaks. The pod is evicted, and its replacement gets another card.
@@ -66,8 +66,7 @@ func draBreak(s *scene) {
 	slices.shows(time.Now(), both)
 }
 
-// On versions of Kubernetes without taints in slices, a broken card is removed from the slice, and its pod keeps
-// running.
+// On Kubernetes versions without taints in slices, a broken card is removed from the slice, and its pod keeps running.
 func draUntainted(s *scene) {
 	if s.minor >= taints {
 		s.step("NOT RUN: slices of this version of Kubernetes have taints")
@@ -100,8 +99,7 @@ func draUntainted(s *scene) {
 	s.hasReport("waits", draReport(firstID, "dfl-port.0"))
 }
 
-// holderOf waits until a Deployment has a running pod other than old. It returns the name of this pod and the ID of its
-// card.
+// holderOf waits until a Deployment has a running pod other than old. It returns that pod's name and its card's ID.
 func (s *scene) holderOf(deployment, old string) (name, id string) {
 	await(s, "running pod of "+deployment, func() (bool, error) {
 		pods, err := s.Client.CoreV1().Pods(s.users).List(s.ctx, metav1.ListOptions{LabelSelector: "app=" + deployment})
@@ -198,8 +196,8 @@ func draPulled(s *scene) {
 	s.hasReport("again", draReport(secondID, "dfl-port.1"))
 }
 
-// A claim's tolerationSeconds count from the fault of its card, even if meanwhile another card changes or the driver is
-// upgraded (kubernetes#141107).
+// A claim's tolerationSeconds count from when its card breaks, even if another card changes or the driver is upgraded
+// in the meantime (kubernetes#141107).
 func draTolerated(s *scene) {
 	const tolerated, tolerance = 30 * time.Second, 5 * time.Second
 	s.plug(first, second)

@@ -49,7 +49,7 @@ func (s *scene) metadata(pod, path string) (attributes, int64) {
 			}
 		}
 	}
-	s.check(json.NewDecoder(file).Decode(&content)) // the first object; the file contains one for each API version
+	s.check(json.NewDecoder(file).Decode(&content)) // the first object; the file contains one per API version
 	same(s, "kind in "+path, content.APIVersion+" "+content.Kind, "metadata.resource.k8s.io/v1beta1 DeviceMetadata")
 	found := attributes{}
 	for _, r := range content.Requests {
@@ -61,7 +61,7 @@ func (s *scene) metadata(pod, path string) (attributes, int64) {
 	return found, content.Metadata.Generation
 }
 
-// published returns the attributes in the slices for the devices with these IDs.
+// published returns the attributes that the slices list for the devices with these IDs.
 func (s *scene) published(ids ...string) attributes {
 	slices, err := s.Client.ResourceV1().ResourceSlices().List(s.ctx, metav1.ListOptions{FieldSelector: "spec.driver=" + draDriver})
 	s.check(err)
@@ -78,15 +78,15 @@ func (s *scene) published(ids ...string) attributes {
 	return found
 }
 
-// metadataIsPublished checks that a metadata file in a pod's container has this generation, and contains the attributes
-// that the slices have for the devices with these IDs.
+// metadataIsPublished checks that a metadata file in a pod's container has this generation, and contains the same
+// attributes as the slices for the devices with these IDs.
 func (s *scene) metadataIsPublished(pod, path string, generation int64, ids ...string) {
 	found, version := s.metadata(pod, path)
 	same(s, path+" of "+pod, found, s.published(ids...))
 	same(s, "generation of "+path, version, generation)
 }
 
-// noMetadata waits until no metadata files are left on the node.
+// noMetadata waits until there are no metadata files left on the node.
 func (s *scene) noMetadata() {
 	await(s, "metadata files on the node", func() (bool, error) {
 		_, err := os.Stat(draPlugin + "/metadata")
@@ -97,7 +97,7 @@ func (s *scene) noMetadata() {
 	}, false)
 }
 
-// Containers find the attributes of their devices in files, one per request.
+// Containers find their devices' attributes in files, one per request.
 func draMetadata(s *scene) {
 	s.plugCard(first, 1, 0, afuID)
 	s.plugCard(second, 1, 1, otherAFU)

@@ -44,7 +44,7 @@ func (s *scene) oneLine(name string, texts ...string) {
 	s.step("  %s", message)
 }
 
-// A claim programs its device through a hook of its CDI device, which the container runtime runs. If the claim is
+// A claim programs its device through a hook in its CDI device, which the container runtime runs. If the claim is
 // rejected or the hook fails, the pod's events say why.
 func draProgram(s *scene) {
 	s.plug(first)
@@ -165,13 +165,13 @@ func draAlternatives(s *scene) {
 	s.step("it is in use: the next pod gets the other card, which the hook programs")
 	s.claim("two", devices)
 	s.create(restarting(s.claimant("two", "two")))
-	s.step("  %s", s.hookFails("two", "--afu: card "+firstID)) // a simulated card has no driver
+	s.step("  %s", s.hookFails("two", "--afu: card "+firstID)) // simulated cards don't have a driver
 	same(s, "alternative", chosen("two"), "card/programmed "+deviceName(firstID))
 	s.hardware(func(n *simnode.Node) error { return n.Reprogram(first, 0, afuID) })
 	s.hasReport("two", draReport(firstID, "dfl-port.0"))
 }
 
-// alternative returns a subrequest for one device that matches a CEL expression.
+// alternative returns a subrequest for a device that matches a CEL expression.
 func alternative(name, expression string) resourceapi.DeviceSubRequest {
 	return resourceapi.DeviceSubRequest{Name: name, DeviceClassName: draDriver, Selectors: request(name, 1, expression).Exactly.Selectors}
 }
@@ -210,7 +210,7 @@ func draBitstream(s *scene) {
 	shown := maps.Clone(cards)
 	shown[name] = ""
 	s.step("  in the slice after %d ms", published.shows(installed, shown).Sub(installed).Milliseconds())
-	s.step("  %s", s.hookFails("one", "--afu: card "+firstID)) // a simulated card has no driver
+	s.step("  %s", s.hookFails("one", "--afu: card "+firstID)) // simulated cards don't have a driver
 	same(s, "devices of the claim", must(s.allocated("one")), []string{name, deviceName(firstID)})
 	s.hardware(func(n *simnode.Node) error { return n.Reprogram(first, 0, afuID) })
 	s.hasReport("one", draReport(firstID, "dfl-port.0"))
@@ -228,7 +228,7 @@ func draBitstream(s *scene) {
 	s.pending("three")
 }
 
-// unscheduled waits for the scheduler's message about a pod, and returns it.
+// unscheduled waits for the scheduler's message about a pod, and returns the message.
 func (s *scene) unscheduled(name string) (message string) {
 	await(s, "message of the scheduler", func() (bool, error) {
 		pod, err := s.readPod(name)

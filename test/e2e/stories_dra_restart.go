@@ -75,7 +75,7 @@ func draKilled(s *scene) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	s.step("the driver is killed at random moments while pods come and go; seed %d", seed)
 	began := time.Now()
-	// After a failure, the kubelet does not retry a claim before the next sync.
+	// After a failure, the kubelet doesn't retry a claim until the next sync.
 	crowd := s.startCrowd(3, 15*time.Second)
 	const kills = 10
 	for n := range kills {
@@ -83,7 +83,7 @@ func draKilled(s *scene) {
 		s.wait(time.Duration(random.IntN(3000)) * time.Millisecond)
 		container := pod.Status.ContainerStatuses[0].ContainerID
 		s.check(syscall.Kill(s.pid(container), syscall.SIGKILL))
-		if n%3 > 0 { // replace the pod as well, which avoids the kubelet's back-off; its sockets have other names
+		if n%3 > 0 { // also replace the pod, which avoids the kubelet's back-off; its sockets have other names
 			now := int64(0)
 			s.check(s.Client.CoreV1().Pods(namespace).Delete(s.ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 		}
@@ -117,11 +117,11 @@ func draKilled(s *scene) {
 	}
 }
 
-// crowd is a group of goroutines, each of which repeatedly creates a pod, checks its device, and deletes it.
+// crowd is a group of goroutines. Each of them repeatedly creates a pod, checks its device, and deletes it.
 type crowd struct {
 	s     *scene
 	stop  context.CancelFunc
-	limit time.Duration // pods that are not running by then are deleted; with [patience], they are an error
+	limit time.Duration // pods that aren't running by then are deleted; with [patience], they are an error
 	tasks sync.WaitGroup
 	mu    sync.Mutex
 	pods  int
@@ -182,7 +182,7 @@ func (c *crowd) round(name string) {
 		s.failf("device %s: found pods %s and %s, want one", id, other, name)
 	}
 	s.check(s.Client.CoreV1().Pods(s.users).Delete(s.ctx, name, metav1.DeleteOptions{}))
-	// Only wait until the container has ended. The card is free before the pod is gone, and the next pod may get it.
+	// Wait only until the container has ended. The card is free before the pod is gone, and the next pod may get it.
 	await(s, "end of pod "+name, func() (bool, error) {
 		pod, err := s.readPod(name)
 		if err != nil {
@@ -204,7 +204,7 @@ func (c *crowd) end() int {
 	return c.pods
 }
 
-// helm upgrade, with surge, while pods start.
+// helm upgrade, with surge, while pods are starting.
 func draUpgrade(s *scene) {
 	ids := []string{firstID, secondID, thirdID}
 	s.plug(first, second, third)
@@ -239,7 +239,7 @@ func draUpgrade(s *scene) {
 	s.prepared(0)
 }
 
-// Measures the driver's cost with 32 cards and a real API server.
+// The driver's costs are measured with 32 cards and a real API server.
 func draCosts(s *scene) {
 	const cards = 32
 	all := offered{}

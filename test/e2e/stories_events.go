@@ -31,12 +31,12 @@ func kubernetesEvents(s *scene) {
 	})
 }
 
-// aboutNode refers to the node in the same way as the daemon's Events do.
+// aboutNode refers to the node the same way the daemon's Events do.
 func aboutNode() corev1.ObjectReference {
 	return corev1.ObjectReference{Kind: "Node", Name: cluster.NodeName}
 }
 
-// deviceEvents breaks, heals and pulls the first card, which the pod "user" holds, and waits for the Events.
+// deviceEvents breaks, heals and pulls the first card, which the "user" pod holds, and waits for the Events.
 func (s *scene) deviceEvents() {
 	aboutPod := corev1.ObjectReference{Kind: "Pod", Namespace: s.users, Name: "user", UID: s.uid("user")}
 	s.step("the device breaks: Events of pod and node")
@@ -52,7 +52,7 @@ func (s *scene) deviceEvents() {
 	s.hasEvent(aboutNode(), "DeviceRemovedInUse", corev1.EventTypeWarning)
 }
 
-// The API server switches to a certificate of another CA, and to another key for tokens, while the daemon follows the
+// The API server switches to a certificate from another CA, and to another key for tokens, while the daemon follows the
 // node and writes Events.
 func credentials(s *scene) {
 	s.plug(first)
@@ -93,8 +93,8 @@ func (s *scene) account(file string) (string, error) {
 	return string(text), err
 }
 
-// hasEvent waits for an Event about an object from the daemon. It compares the fields by which kubectl describe finds
-// Events, which include the UID of pods. The message must contain all the words.
+// hasEvent waits for an Event about an object from the daemon. It compares the fields that kubectl describe uses to
+// find Events, which include pods' UIDs. The message must contain all of the words.
 func (s *scene) hasEvent(about corev1.ObjectReference, reason, kind string, words ...string) {
 	await(s, "event "+reason+" of "+about.Name, func() (string, error) {
 		list, err := s.Client.CoreV1().Events("").List(s.ctx, metav1.ListOptions{

@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
-// The cards of the families, and their resources. The first card provides the port.
+// The families' cards and their resources. The first card provides the port.
 const (
 	vfCard                       = "0000:02:00.0" // has three virtual functions on vfio-pci
 	xrtCard, xrtUser, xrtID      = "0000:03:00.0", "0000:03:00.1", "03:00.1"
@@ -27,13 +27,13 @@ const (
 
 var vfIDs = []string{"02:00.1", "02:00.2", "02:00.3"}
 
-// allFamilies lists the chart values for the cards of [scene.plugFamilies].
+// allFamilies lists the chart values for [scene.plugFamilies]' cards.
 var allFamilies = []string{
 	"config.families={dfl,vfio,xrt,aws}",
 	"config.resources[0].name=" + vfResource, "config.resources[0].match.family=vfio",
 }
 
-// plugFamilies plugs in a card of each family.
+// plugFamilies plugs in a card from each family.
 func (s *scene) plugFamilies() {
 	s.plug(first)
 	for address, board := range map[string]string{vfCard: "n6001-vfs", xrtCard: "u250", awsCard: "aws-f2"} {
@@ -41,8 +41,8 @@ func (s *scene) plugFamilies() {
 	}
 }
 
-// Pods get a card of each family. While they hold the cards, the XRT card is reset and gets another shell, and an image
-// is loaded into the AWS card.
+// Pods get a card from each family. While they hold the cards, the XRT card is reset and gets another shell, and an
+// image is loaded into the AWS card.
 func families(s *scene, values ...string) {
 	s.plugFamilies()
 	s.step("helm install with all families: each card is offered under its name")
@@ -107,7 +107,7 @@ func families(s *scene, values ...string) {
 	s.check(os.RemoveAll(specs))
 }
 
-// Claims select cards of all families by their attributes. Through a class, unchanged pods get an XRT card under the
+// Claims select cards from all families by their attributes. Through a class, unchanged pods get an XRT card under the
 // resource name that the device plugin uses.
 func draFamilies(s *scene) {
 	s.plugFamilies()
@@ -161,14 +161,14 @@ func (s *scene) withNodes(r report, pattern string) report {
 	return r
 }
 
-// withFiles sets the mounted files of a report.
+// withFiles sets a report's mounted files.
 func withFiles(r report, files map[string]string) report {
 	r.Files = files
 	return r
 }
 
-// writeBars writes a text to each BAR file of the application function. It returns the texts by path. The paths are the
-// same inside containers.
+// writeBars writes a text to each of the application function's BAR files. It returns the texts by path. The paths are
+// the same inside containers.
 func (s *scene) writeBars(text string) map[string]string {
 	entry := filepath.Join(simulated, "sys/bus/pci/devices", awsCard)
 	target := must(os.Readlink(entry))

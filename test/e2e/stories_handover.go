@@ -15,7 +15,7 @@ import (
 // their CDI spec.
 var finishing = []string{"dra.finishClaims=true", "config.cdiDir=" + specs}
 
-// changeAPI changes the release's values with helm upgrade, and returns when both APIs offer the given devices. It
+// changeAPI changes the release's values with helm upgrade, and waits until both APIs offer the given devices. It
 // prints how long each part took.
 func (w *sampler) changeAPI(list, inSlices deviceNames, values ...string) {
 	began := time.Now()
@@ -26,8 +26,8 @@ func (w *sampler) changeAPI(list, inSlices deviceNames, values ...string) {
 	w.s.step("  helm upgrade --wait: %.1f s", took.Seconds())
 }
 
-// changed waits until both APIs offer the given devices after a change of the API. It prints when the old API stopped
-// offering devices and when the new one started, relative to began. It returns the latter time.
+// changed waits until both APIs offer the given devices after a switch to the other API. It prints when the old API
+// stopped offering devices and when the new one started, relative to began. It returns the latter time.
 func (w *sampler) changed(began time.Time, list, inSlices deviceNames) time.Time {
 	reached := w.reaches(began, list, inSlices)
 	w.mu.Lock()
@@ -41,7 +41,7 @@ func (w *sampler) changed(began time.Time, list, inSlices deviceNames) time.Time
 	return reached
 }
 
-// deviceOf returns the only device of a pod.
+// deviceOf returns a pod's only device.
 func (s *scene) deviceOf(pod string) string {
 	return deviceName(s.anyReport(pod).Env["ACCELERATOR_DEVICES"])
 }
@@ -58,8 +58,8 @@ func (s *scene) unharmed(pod string, was report, restarts int32) {
 	s.hasReport(pod, was)
 }
 
-// The chart value api is changed in both directions with helm upgrade, while one pod holds a device through a resource
-// and others hold devices through claims.
+// helm upgrade changes the chart's api value in both directions, while one pod holds a device through a resource and
+// others hold devices through claims.
 func draHandover(s *scene) {
 	s.noSlices()
 	s.plug(first, second, third)
@@ -128,14 +128,14 @@ func draHandover(s *scene) {
 	w.end()
 }
 
-// freeze stops a daemon's process, and returns a function that kills the process.
+// freeze stops a daemon's process, and returns a function that kills it.
 func (s *scene) freeze(labels string) (kill func()) {
 	pid := s.pid(s.daemonOf(labels).Status.ContainerStatuses[0].ContainerID)
 	s.check(syscall.Kill(pid, syscall.SIGSTOP))
 	return func() { s.check(syscall.Kill(pid, syscall.SIGKILL)) }
 }
 
-// remains checks for this long that the devices of both APIs do not change.
+// remains checks for this long that both APIs' devices don't change.
 func (w *sampler) remains(limit time.Duration, list, inSlices deviceNames) {
 	began := time.Now()
 	w.s.wait(limit)
@@ -206,7 +206,7 @@ func draHandoverKilled(s *scene) {
 	w.end()
 }
 
-// The daemons of both APIs repeatedly start at the same time.
+// The two APIs' daemons repeatedly start at the same time.
 func draHandoverTogether(s *scene) {
 	s.noSlices()
 	s.plug(first, second)
@@ -241,7 +241,7 @@ func draHandoverTogether(s *scene) {
 			return winner != "neither", nil
 		}, true)
 		won = append(won, winner)
-		// The other API's daemon is running, but waits.
+		// The other API's daemon is running but waiting.
 		await(s, "running daemons", func() (int, error) {
 			pods, err := s.daemonsOf("app.kubernetes.io/instance in (" + release + "," + other + ")")
 			return len(slices.DeleteFunc(pods, func(p corev1.Pod) bool {
@@ -269,7 +269,7 @@ func (s *scene) label(change string) {
 	s.must("kubectl", "label", "nodes", "--all", "--overwrite", change)
 }
 
-// A change of the API is rolled back: automatically after a failure, and with helm rollback.
+// A switch to the other API is rolled back: automatically after a failure, and with helm rollback.
 func draHandoverRollback(s *scene) {
 	s.noSlices()
 	s.plug(first, second)
@@ -298,8 +298,8 @@ func draHandoverRollback(s *scene) {
 	w.end()
 }
 
-// After a change from DRA, the device plugin recognizes the device nodes of claims, even if their cards were renumbered
-// while no daemon was running.
+// After a switch from DRA, the device plugin recognizes claims' device nodes, even if their cards were renumbered while
+// no daemon was running.
 func draHandoverRenumbered(s *scene) {
 	s.plug(first)
 	s.installDRA()

@@ -25,7 +25,7 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
-// The log and a metric show which pods hold a device, and so does the command logs.
+// The log and a metric show which pods hold a device, and so does the logs command.
 func holders(s *scene) {
 	s.begin(first)
 	s.step("a pod gets a device: log and metric have the pod")
@@ -90,7 +90,8 @@ func holders(s *scene) {
 	}
 }
 
-// hasHolderMetric waits until the holders metric has, or does not have, a series for a pod and the first card.
+// hasHolderMetric waits until the holders metric has a series for a pod and the first card or, if want is false,
+// doesn't have it.
 func (s *scene) hasHolderMetric(pod string, want bool) {
 	series := fmt.Sprintf(`accelerator_device_holder{container="main",device=%q,namespace="default",pod=%q,resource=%q} 1`, firstID, pod, s.resource)
 	await(s, series, func() (bool, error) {
@@ -99,7 +100,7 @@ func (s *scene) hasHolderMetric(pod string, want bool) {
 	}, want)
 }
 
-// logsCommand returns the output of the command logs for a log with this text.
+// logsCommand runs the logs command on a log with this text, and returns its output.
 func (s *scene) logsCommand(text string, args ...string) []byte {
 	binary := filepath.Join(s.dist, "bin_"+runtime.GOARCH, "accelerator-device-plugin")
 	cmd := exec.CommandContext(s.ctx, binary, append([]string{"logs"}, args...)...)
@@ -162,13 +163,13 @@ func (w *sampler) withheld(since time.Time, device string) {
 	}
 }
 
-// afName returns the af-mode resource name for an AFU on an interface.
+// afName returns the resource name in af mode for an AFU on an interface.
 func afName(region, afu string) string {
 	ids, _ := hex.DecodeString(region + afu)
 	return fmt.Sprintf("fpga.intel.com/af-%s.%s.%s", region[:3], afu[:3], base64.RawURLEncoding.EncodeToString(ids))
 }
 
-// The kubelet restarts while the API server is down, so it does not know its pods. One of these pods holds a device
+// The kubelet restarts while the API server is down, so it doesn't know its pods. One of these pods holds a device
 // under an old name.
 func kubeletBlind(s *scene) {
 	other := s.resource + "-other"
@@ -223,7 +224,7 @@ func kubeletBlind(s *scene) {
 }
 
 // The kubelet reports that two containers hold the same device. In fact, a stand-in for the pod-resources API adds the
-// second container to the kubelet's answers.
+// second container to the kubelet's responses.
 func heldTwice(s *scene) {
 	s.plug(first, second)
 	s.install("events=true")
@@ -263,7 +264,7 @@ func heldTwice(s *scene) {
 }
 
 // answersTwice puts a stand-in in front of the kubelet's pod-resources API until end is called. It forwards the
-// kubelet's answers, but adds a device to a pod.
+// kubelet's responses, but adds a device to a pod.
 func (s *scene) answersTwice(pod, id string) (end func()) {
 	const socket = "/var/lib/kubelet/pod-resources/kubelet.sock"
 	kubelet := s.kubelet()

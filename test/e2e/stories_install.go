@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// The tree's manifests are applied as described in docs/install.md, without a simulated node.
+// The tree's manifests are applied as docs/install.md describes, without a simulated node.
 func manifests(s *scene) {
 	s.step("kubectl apply: ready on a node without card")
 	text := must(os.ReadFile(filepath.Join(s.tree, "deploy", "manifests", "accelerator-device-plugin.yaml")))
@@ -31,7 +31,7 @@ func manifests(s *scene) {
 	s.must("kubectl", "delete", "--wait", "--filename", file)
 }
 
-// Helm rejects unknown and invalid values before it sends a request to the API server.
+// Helm rejects unknown and invalid values before it sends any requests to the API server.
 func refused(s *scene) {
 	for _, tt := range []struct{ name, value, text string }{
 		{"an unknown key", "nodeAnnotations=true", "additional properties 'nodeAnnotations' not allowed"},
@@ -51,8 +51,8 @@ func refused(s *scene) {
 	same(s, "daemon sets", len(sets.Items), 0)
 }
 
-// helm test starts a pod that requests one device. The test passes if a device is free. It fails if none is free, or if
-// no resource is set.
+// helm test starts a pod that requests one device. It passes if a device is free, and fails if none is free or no
+// resource is set.
 func helmTest(s *scene) {
 	s.step("helm install")
 	s.install()
@@ -80,7 +80,7 @@ func (s *scene) testsRelease(plug, hold func()) {
 	s.noTestPods()
 }
 
-// noTestPods waits until no pod of helm test is pending or running.
+// noTestPods waits until none of helm test's pods are pending or running.
 func (s *scene) noTestPods() {
 	await(s, "pods of helm test", func() (int, error) {
 		pods, err := s.Client.CoreV1().Pods(namespace).List(s.ctx, metav1.ListOptions{
@@ -97,7 +97,7 @@ func (s *scene) noTestPods() {
 // modeAnnotation is the node annotation that overrides the mode.
 const modeAnnotation = "fpga.intel.com/device-plugin-mode"
 
-// The node annotation overrides the mode. The service account only has the permissions that this needs.
+// The node annotation overrides the mode. The service account has only the permissions that this needs.
 func annotation(s *scene) {
 	const region = "fpga.intel.com/region-" + interfaceID
 	s.plug(first)
@@ -128,8 +128,8 @@ func annotation(s *scene) {
 	})
 }
 
-// hasRights checks an account's permissions in all namespaces. The account is given as NAMESPACE:NAME, a permission as
-// VERB RESOURCE.
+// hasRights checks an account's permissions in all namespaces. An account is given as NAMESPACE:NAME, and a permission
+// as VERB RESOURCE.
 func (s *scene) hasRights(account string, want map[string]bool) {
 	got := map[string]bool{}
 	for _, action := range slices.Sorted(maps.Keys(want)) {
@@ -141,7 +141,7 @@ func (s *scene) hasRights(account string, want map[string]bool) {
 	same(s, "rights", got, want)
 }
 
-// Mode pool works without hardware.
+// Pool mode works without hardware.
 func pool(s *scene) {
 	s.step("helm install: 8 units")
 	s.install("config.mode=pool", "config.accelNbunits=8")

@@ -54,7 +54,7 @@ func (s *scene) refuses(words string, user string, args ...string) {
 	}, true)
 }
 
-// kubectlAccelerator runs every command of kubectl accelerator, as the administrator and as users with the example
+// kubectlAccelerator runs every command of kubectl accelerator, as the administrator and as users who have the example
 // roles.
 func kubectlAccelerator(s *scene, values ...string) {
 	s.plug(first, second)
@@ -90,7 +90,7 @@ func kubectlAccelerator(s *scene, values ...string) {
 	s.shows(flapped, "lou", "flaps")
 	s.shows([]string{firstID}, "lou", "logs", node)
 	denied := "you lack a right: needs the role accelerator-operate in " + namespace
-	s.refuses(denied, "lou", "uncordon", node, firstID) // the API server does not apply a new policy immediately
+	s.refuses(denied, "lou", "uncordon", node, firstID) // the API server doesn't apply a new policy immediately
 	s.refuses(denied, "lou", "cordon", node, firstID, "--why", "fan")
 	s.hasCordons()
 
@@ -139,8 +139,8 @@ func kubectlAccelerator(s *scene, values ...string) {
 	s.hasCordons()
 }
 
-// canPull runs can-pull for the first card as a user with the role operate, until the answer contains these words. Then
-// it checks that the pod of can-pull is gone.
+// canPull runs can-pull for the first card as a user with the operate role, until the answer contains these words. It
+// then checks that can-pull's pod is gone.
 func (s *scene) canPull(words string) {
 	await(s, "answer of can-pull", func() (string, error) {
 		out, err := s.accelerator("olga", "can-pull", cluster.NodeName, firstID)
@@ -153,7 +153,7 @@ func (s *scene) canPull(words string) {
 	same(s, "pods of can-pull", pods, "")
 }
 
-// report checks the reports that the administrator and a user with the role operate can create.
+// report checks the reports that the administrator and a user with the operate role can create.
 func (s *scene) report(dra bool) {
 	dir := must(os.MkdirTemp("", "report"))
 	defer os.RemoveAll(dir)

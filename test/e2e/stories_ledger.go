@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A card is missing after a reboot, and found again later.
+// A card is missing after a reboot, and is found again later.
 func missing(s *scene) {
 	s.plug(first, second)
 	s.step("helm install with events")
@@ -92,13 +92,13 @@ func (s *scene) flap() map[string][]string {
 	return flapping
 }
 
-// showsFault waits until `devices` shows the card's fault or, if want is false, no longer shows it.
+// showsFault waits until `devices` shows the card's fault or, if want is false, stops showing it.
 func (s *scene) showsFault(want bool) {
 	await(s, "port-ap6 in devices", func() (bool, error) { return strings.Contains(s.exec("devices"), "port-ap6"), nil }, want)
 }
 
-// A quarantine survives a change of the API. As with the device plugin, a card that is pulled while no DRA driver is
-// running counts as missing.
+// A quarantine survives a switch to the other API. As with the device plugin, a card that is pulled while no DRA driver
+// is running counts as missing.
 func draLedger(s *scene) {
 	s.plug(first, second)
 	s.step("device plugin: a card turns too often, and is in quarantine")

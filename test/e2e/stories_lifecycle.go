@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The stories in this file cover the scenarios in Kubernetes' own device plugin tests (test/e2e_node) that need a
+// The stories in this file cover the scenarios from Kubernetes' own device plugin tests (test/e2e_node) that need a
 // container runtime.
 
-// A container restarted in place, without a call of Allocate, keeps its device.
+// A container that is restarted in place, without a call to Allocate, keeps its device.
 func restartInPlace(s *scene) {
 	s.begin(first, second)
 	s.create(restarting(s.pod("user", s.resource, 1)))
@@ -49,7 +49,7 @@ func withoutDaemon(s *scene) {
 	s.unschedulable("next")
 }
 
-// A restarted kubelet does not admit a succeeded pod again.
+// A restarted kubelet doesn't admit a pod again that has succeeded.
 func succeeded(s *scene) {
 	s.begin(first)
 	s.step("a pod succeeds, and is kept by a finalizer")
@@ -67,7 +67,7 @@ func succeeded(s *scene) {
 	s.staysInPhase("job", corev1.PodSucceeded)
 }
 
-// A pod is deleted by force while the kubelet is down.
+// A pod is force-deleted while the kubelet is down.
 func orphan(s *scene) {
 	s.begin(first)
 	s.userGets("user", firstID, "dfl-port.0")
@@ -80,7 +80,7 @@ func orphan(s *scene) {
 	s.check(s.StartKubelet())
 	kubelet := s.kubelet()
 	await(s, "held", func() (map[string][]string, error) { return s.heldDevices(kubelet) }, map[string][]string{})
-	// For the device manager, a pod is active until its last process has ended.
+	// To the device manager, a pod is active until its last process has ended.
 	await(s, "container ended", func() (bool, error) {
 		_, err := os.Stat(fmt.Sprintf("/proc/%d/root", pid))
 		return err != nil, nil
@@ -89,7 +89,7 @@ func orphan(s *scene) {
 	s.userGets("next", firstID, "dfl-port.0")
 }
 
-// A pod that is force-deleted keeps its device until its last process has ended.
+// A force-deleted pod keeps its device until its last process has ended.
 func forced(s *scene) {
 	s.begin(first)
 	s.step("a pod that ignores SIGTERM has the only device, and another pod waits for it")
@@ -135,7 +135,7 @@ func forced(s *scene) {
 	}
 }
 
-// An init container's device is reused for a later container. A sidecar's is not, because the sidecar keeps running.
+// An init container's device is reused for a later container. A sidecar's isn't, because the sidecar keeps running.
 func initContainers(s *scene) {
 	s.begin(first, second)
 	s.step("init container, sidecar and main container: two devices for three")
@@ -174,7 +174,7 @@ func statusOfFailed(s *scene) {
 	s.health("user", map[string]string{firstID: "Unhealthy"})
 }
 
-// As in a reboot, all containers end at once and the kubelet restarts, with and without a running daemon.
+// As in a reboot, all containers end at once and the kubelet restarts, both with and without a running daemon.
 func reboot(s *scene) {
 	s.begin(first, second)
 	s.userGets("user", firstID, "dfl-port.0")
@@ -207,7 +207,7 @@ func reboot(s *scene) {
 	}, "Failed UnexpectedAdmissionError")
 }
 
-// restartKubelet restarts the kubelet and waits until it answers requests again.
+// restartKubelet restarts the kubelet and waits until it's serving requests again.
 func (s *scene) restartKubelet() {
 	s.check(s.StopKubelet())
 	s.check(s.StartKubelet())

@@ -14,8 +14,8 @@ import (
 )
 
 // The names, IDs and modes of the objects that Intel published for its FPGA plugin
-// (intel-device-plugins-for-kubernetes, deployments/fpga_admissionwebhook/mappings-collection.yaml). They are in the
-// order in which kubectl lists them.
+// (intel-device-plugins-for-kubernetes, deployments/fpga_admissionwebhook/mappings-collection.yaml), in the order in
+// which kubectl lists them.
 const (
 	nlb0, nlb3 = afuID, otherAFU
 	dcp10      = interfaceID
@@ -53,7 +53,7 @@ func (m mapping) resource() string {
 	return domain + name
 }
 
-// usable is the message of a Ready mapping.
+// usable is a Ready mapping's message.
 const usable = "pods of this namespace can request the name"
 
 // applyPublished applies Intel's objects, and checks what kubectl get prints for them.
@@ -200,7 +200,7 @@ func mappings(s *scene) {
 	same(s, "conditions that could not be evaluated", s.sumMetric("apiserver_admission_match_condition_evaluation_errors_total"), 0)
 }
 
-// large returns a pod with 100 containers and 100 init containers, each with six resources.
+// large returns a pod with 100 containers and 100 init containers, each of them with six resources.
 func large(pod *corev1.Pod) *corev1.Pod {
 	c := pod.Spec.Containers[0]
 	c.Resources.Limits = units("example.com/a", 1)
@@ -217,7 +217,7 @@ func large(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// In mode region, the requested name is replaced with the region's resource, and two variables for the hook are added.
+// In region mode, the requested name is replaced with the region's resource, and two variables for the hook are added.
 func mappingRegion(s *scene) {
 	s.plug(first)
 	s.step("helm install of both charts, with programming")
@@ -274,7 +274,7 @@ func mappingRegion(s *scene) {
 	same(s, "variables", pod.Spec.Containers[0].Env, append(pair(1, afuID), pair(2, otherAFU)...))
 }
 
-// The webhook denies a pod, and kubectl shows the reason.
+// The webhook denies a pod, and kubectl shows why.
 func mappingDenied(s *scene) {
 	s.step("helm install of the operator")
 	s.installOperator()
@@ -355,7 +355,7 @@ func (s *scene) describeShows(words string) {
 	}, true)
 }
 
-// deploymentHasPod waits until a Deployment has a pod that requests one device of the resource.
+// deploymentHasPod waits until a Deployment has a pod that requests one of the resource's devices.
 func (s *scene) deploymentHasPod(name, resource string) {
 	await(s, "pod of Deployment "+name, func() ([]map[string]int64, error) {
 		pods, err := s.Client.CoreV1().Pods(s.users).List(s.ctx, metav1.ListOptions{LabelSelector: "app=" + name})
@@ -370,7 +370,7 @@ func (s *scene) deploymentHasPod(name, resource string) {
 	}, []map[string]int64{{resource: 1}})
 }
 
-// While no replica responds, pods that do not request a function are unaffected.
+// While none of the replicas respond, pods that don't request a function aren't affected.
 func mappingWebhookDown(s *scene) {
 	nlb0 := mapping{"nlb0", "af", afuID, interfaceID}
 	plain := s.pod("plain", "cpu", 0)
@@ -407,7 +407,7 @@ func mappingWebhookDown(s *scene) {
 	s.unschedulable("user")
 }
 
-// signalOperators sends a signal to the process of each replica.
+// signalOperators sends a signal to each replica's process.
 func (s *scene) signalOperators(signal syscall.Signal) {
 	pods := must(s.operators())
 	for _, pod := range pods {
@@ -415,7 +415,7 @@ func (s *scene) signalOperators(signal syscall.Signal) {
 	}
 }
 
-// The chart adopts and keeps the CRDs and objects of an Intel installation.
+// The chart adopts an Intel installation's CRDs and objects, and keeps them.
 func mappingIntel(s *scene) {
 	s.step("Intel's CRDs, with objects")
 	s.cleanups = append(s.cleanups, s.removeOperator)
@@ -455,8 +455,8 @@ func mappingIntel(s *scene) {
 	same(s, "resources", requestedUnits(pod.Spec.Containers[0]), map[string]int64{mapping{"old", "af", afuID, interfaceID}.resource(): 1})
 }
 
-// intelCRDs defines CRDs with the group, names and schemas of Intel's, including Intel's pattern for modes, but without
-// the status subresource.
+// intelCRDs defines CRDs with the same group, names and schemas as Intel's, including Intel's pattern for modes, but
+// without the status subresource.
 const intelCRDs = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

@@ -15,7 +15,7 @@ import (
 // The stories in this file rename devices with helm upgrade. With the chart's upgrade strategy, the new daemon becomes
 // ready while the old one is still running.
 
-// namingAway is how long a free port may not be offered under any name while names change.
+// namingAway is how long a free port can go without being offered under any name while names change.
 const namingAway = 2 * time.Second
 
 // plugFourPorts plugs in a card with two ports and two cards with one port each, and returns the ports and the cards.
@@ -58,7 +58,7 @@ func (s *scene) run(names []string, n int) []string {
 	return found
 }
 
-// guests repeatedly creates a pod that requests a resource and deletes it two seconds later, until end is called.
+// guests repeatedly creates a pod that requests a resource, and deletes it two seconds later, until end is called.
 func (s *scene) guests(resource string) (end func() int) {
 	ctx, stop := context.WithCancel(s.ctx)
 	var task sync.WaitGroup
@@ -86,7 +86,7 @@ func (s *scene) guests(resource string) (end func() int) {
 	}
 }
 
-// replaces waits until there is only one daemon, and it is not old.
+// replaces waits until there is only one daemon and it isn't old.
 func (s *scene) replaces(old string) {
 	await(s, "another daemon", func() (bool, error) { return s.daemon().Name != old, nil }, true)
 }
@@ -144,8 +144,8 @@ func namingMode(s *scene) {
 	w.end()
 }
 
-// Ports are renamed, first by a rule and then by the setting resourceName, while pods wait for the old and the new
-// name.
+// Ports are renamed, first by a rule and then by the resourceName setting, while pods are waiting for the old and the
+// new name.
 func namingName(s *scene) {
 	ports, _ := s.plugFourPorts()
 	const short = "example.com/nlb"
@@ -164,8 +164,8 @@ func namingName(s *scene) {
 	w.end()
 }
 
-// rename renames ports with helm upgrade. Four pods wait for the new name. Four others request the old one, and are
-// created before the upgrade if early is true, or else just after it has begun.
+// rename renames ports with helm upgrade. Four pods are waiting for the new name. Four others request the old one; they
+// are created before the upgrade if early is true, and otherwise right after it has begun.
 func (w *sampler) rename(ports deviceNames, former, name string, early bool, values ...string) {
 	s := w.s
 	next := s.crowdOf("next", name, 4)
@@ -211,7 +211,7 @@ func (w *sampler) rename(ports deviceNames, former, name string, early bool, val
 	w.changes(began)
 }
 
-// The mode changes while pods hold ports through claims. No pod is evicted, and the two daemons do not keep overwriting
+// The mode changes while pods hold ports through claims. No pod is evicted, and the two daemons don't keep overwriting
 // each other's slices.
 func namingDRA(s *scene) {
 	s.noSlices()
@@ -259,8 +259,8 @@ func namingDRA(s *scene) {
 		s.step("  a pod ends: offered after %.1f s", w.shows(since, want).Sub(since).Seconds())
 	}
 
-	// One pod has the second port of a card, another pod the first port of another card. A card's first port has the
-	// same name as the card. So when the mode changes, the second pod's claim keeps this device until it ends, and no
+	// One pod has a card's second port, and another pod has another card's first port. A card's first port has the same
+	// name as the card. So when the mode changes, the second pod's claim keeps this device until the pod ends, and no
 	// taint is needed.
 	bus, port := `device.attributes["resource.kubernetes.io"].pciBusID == "`, `" && `+attribute("portId")+" == "
 	s.claimed("second", selects(bus+first+port+"1"))

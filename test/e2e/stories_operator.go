@@ -39,7 +39,7 @@ func (s *scene) removePlugins() {
 	s.mustKubectl("delete", "crd", pluginsCRD)
 }
 
-// noPlugins waits until the operator's namespace contains no plugin objects.
+// noPlugins waits until the operator's namespace doesn't contain any plugin objects.
 func (s *scene) noPlugins() {
 	await(s, "objects of plugins", func() (string, error) {
 		return s.Run(s.ctx, "kubectl", "get", "daemonsets,pods,configmaps,serviceaccounts,networkpolicies,clusterroles", "--output", "name",
@@ -47,7 +47,7 @@ func (s *scene) noPlugins() {
 	}, "")
 }
 
-// pluginValues returns the values with which a plugin serves the simulated node under the story's resource name.
+// pluginValues returns the values for a plugin that serves the simulated node under the story's resource name.
 func (s *scene) pluginValues() map[string]any {
 	return map[string]any{
 		"simulatedNode": simulated, "stateDir": state, "minReadySeconds": 0,
@@ -63,7 +63,7 @@ func (s *scene) fdp(name string, spec map[string]any) {
 	must(s.kubectl(string(text), "apply", "--filename", "-"))
 }
 
-// patchFDP merges a patch into the spec of an FpgaDevicePlugin.
+// patchFDP merges a patch into an FpgaDevicePlugin's spec.
 func (s *scene) patchFDP(name string, spec map[string]any) {
 	text := must(json.Marshal(map[string]any{"spec": spec}))
 	s.mustKubectl("patch", "fdp", name, "--type", "merge", "--patch", string(text))
@@ -77,7 +77,7 @@ func (s *scene) hasConditions(name string, conditions ...string) {
 	}, conditions)
 }
 
-// hasMessage waits until a condition's message contains words.
+// hasMessage waits until a condition's message contains these words.
 func (s *scene) hasMessage(name, condition, words string) {
 	await(s, condition+" of "+name, func() (bool, error) {
 		out, err := s.kubectl("", "get", "fdp", name, "--output", `jsonpath={.status.conditions[?(@.type=="`+condition+`")].message}`)
@@ -93,7 +93,7 @@ const (
 	available = "Available=True/Ready"
 )
 
-// pluginObjects returns the DaemonSet of an FpgaDevicePlugin, and the DaemonSet's pods that are not being deleted.
+// pluginObjects returns an FpgaDevicePlugin's DaemonSet, and the DaemonSet's pods that aren't being deleted.
 func (s *scene) pluginObjects(name string) (*appsv1.DaemonSet, []corev1.Pod) {
 	set := must(s.Client.AppsV1().DaemonSets(operatorNamespace).Get(s.ctx, name+"-accelerator-device-plugin", metav1.GetOptions{}))
 	pods := must(s.Client.CoreV1().Pods(operatorNamespace).List(s.ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(set.Spec.Selector)}))
@@ -108,8 +108,8 @@ func operatorInstalls(s *scene) {
 	s.step("one object: the node offers its devices, the status has the numbers")
 	values := s.pluginValues()
 	config := values["config"].(map[string]any)
-	config["resourceNamespace"] = "operator.e2e.b-com.com" // the node still lists the resources of earlier stories
-	// The resource's name does not depend on the mode.
+	config["resourceNamespace"] = "operator.e2e.b-com.com" // the node still lists earlier stories' resources
+	// The resource's name doesn't depend on the mode.
 	config["resources"] = []any{map[string]any{"name": s.resource, "match": map[string]any{"family": "dfl"}}}
 	s.fdp("fpga", map[string]any{"values": values})
 	s.hasConditions("fpga", accepted, available)
@@ -150,7 +150,7 @@ func operatorInstalls(s *scene) {
 	s.reachesPhase("user", corev1.PodRunning)
 }
 
-// Values that the chart rejects do not change any objects. If the image does not exist, the old pod keeps running.
+// Values that the chart rejects don't change any objects. If the image doesn't exist, the old pod keeps running.
 func operatorValues(s *scene) {
 	s.plug(first)
 	s.installPlugins()
@@ -188,7 +188,7 @@ func operatorValues(s *scene) {
 	})
 }
 
-// Changes made by others are reverted, even if they are made while no operator is running.
+// Changes made by others are reverted, even if they were made while no operator was running.
 func operatorDrift(s *scene) {
 	s.plug(first)
 	s.installPlugins()
@@ -324,12 +324,12 @@ func operatorUpgrade(s *scene) {
 	s.step("  %s", names)
 }
 
-// Intel's sample, unmodified, installs a plugin with the hook.
+// Intel's unmodified sample installs a plugin with the hook.
 func operatorIntel(s *scene) {
 	const label = "intel.feature.node.kubernetes.io/fpga-arria10"
 	s.plug(first)
 	s.installPlugins()
-	// The sample uses the chart's default directories on this machine. Remove those that do not exist yet.
+	// The sample uses the chart's default directories on this machine. Remove those that didn't exist before.
 	for _, dir := range []string{"/opt/accelerator-fpga", "/run/accelerator-fpga", "/var/run/cdi"} {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 			s.cleanups = append(s.cleanups, func() { s.check(os.RemoveAll(dir)) })

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The pod has exactly the privileges listed in docs/chart.md, and can detect a plugged card with them.
+// The pod has exactly the privileges that docs/chart.md lists, and they are enough to detect a card that is plugged in.
 func powers(s *scene) {
 	s.install()
 	s.step("its process has no capability, and cannot gain one")
@@ -36,7 +36,7 @@ func powers(s *scene) {
 	s.step("a card is plugged: found by inotify, before the next resync")
 	s.plug(first)
 	took := await(s, "allocatable", func() (amount, error) { return s.advertised(s.resource) }, amount{1, 1})
-	if took.Seconds() > 4 { // the node status is written every second, but a resync only runs every minute
+	if took.Seconds() > 4 { // the node status is written every second, but a resync runs only every minute
 		s.failf("found after %v, want at most 4 s", took)
 	}
 	s.step("the spec of the pod at the API server")

@@ -21,7 +21,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// The IDs used by the stories about programming, and the paths used by the chart and the hook.
+// IDs used by the stories about programming, and paths used by the chart and the hook.
 const (
 	otherAFU       = "f7df405cbd7acf7222f144b0b93acd18"
 	otherInterface = "69528db6eb31577a8c3668f9faa081f6"
@@ -79,8 +79,8 @@ func (s *scene) startFails(pod *corev1.Pod, words ...string) {
 	s.deletePods(pod.Name)
 }
 
-// hookFails waits until one of the pod's events ends with a line from the hook that contains all words, and returns the
-// line.
+// hookFails waits until one of the pod's events ends with a line from the hook that contains all of the words. It
+// returns the line.
 func (s *scene) hookFails(pod string, words ...string) (line string) {
 	await(s, "event of pod "+pod, func() (bool, error) {
 		list, err := s.Client.CoreV1().Events(s.users).List(s.ctx, metav1.ListOptions{FieldSelector: "reason=Failed,involvedObject.name=" + pod})
@@ -102,7 +102,7 @@ func (s *scene) hookFails(pod string, words ...string) (line string) {
 	return line
 }
 
-// A pod runs if its card has its AFU. The events of all other pods say why they do not run.
+// A pod runs if its card has its AFU. All other pods' events say why they don't run.
 func programming(s *scene) {
 	s.plug(first)
 	s.step("helm install with programming: the program is on the host, and not in the mounts of the daemon")
@@ -175,14 +175,14 @@ func programming(s *scene) {
 	s.step("another mode: no hook, a pod without a pair runs")
 	s.mustHelm("upgrade", s.settings("config.mode=regiondevel", "config.cdiDir="+specs)...)
 	s.daemon()
-	// The old list is withdrawn before the new one is sent. In between, the node status may still show the old list.
+	// The old list is withdrawn before the new one is sent. Until then, the node's status may still show the old list.
 	kubelet := s.kubelet()
 	await(s, "devices of the new daemon", func() (int64, error) { return s.allocatableOf(s.ctx, kubelet, region) }, 2)
 	s.create(s.pod("developer", region, 1))
 	s.reachesPhase("developer", corev1.PodRunning)
 }
 
-// countHookEvents returns how many lines in the hook's log have this event.
+// countHookEvents returns how many lines with this event the hook's log contains.
 func (s *scene) countHookEvents(event string) int {
 	text := must(os.ReadFile(hookLog))
 	return bytes.Count(text, []byte(`"event":"`+event+`"`))
@@ -198,7 +198,7 @@ func (s *scene) hostNode(name string) {
 	s.cleanups = append(s.cleanups, func() { s.check(os.Remove(path)) })
 }
 
-// The program on the host is complete at every moment of an upgrade, and remains after helm uninstall.
+// The program on the host is complete at every moment of an upgrade, and stays after helm uninstall.
 func programmingUpgrade(s *scene) {
 	s.plug(first)
 	s.step("helm install with programming")
@@ -250,8 +250,8 @@ func (s *scene) initLogHas(words string) (bool, error) {
 	return false, nil
 }
 
-// alwaysRunnable calls do, and meanwhile repeatedly checks that the program on the host exists and runs. It returns the
-// number of checks.
+// alwaysRunnable calls do, and during the call repeatedly checks that the program on the host exists and runs. It
+// returns the number of checks.
 func (s *scene) alwaysRunnable(do func()) int {
 	path, checks, ran := hostDir+"/accelerator-fpga", 0, 0
 	var missing, failed error

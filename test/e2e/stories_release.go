@@ -19,8 +19,8 @@ import (
 type publication struct {
 	s        *scene
 	dir      string // the release's files
-	work     string // keys, and the home directory of the programs
-	registry string // address of the registry, including the path
+	work     string // keys, and the programs' home directory
+	registry string // the registry's address, including the path
 }
 
 // releaseStory publishes dist/release as a publisher would, installs it as a user would, and upgrades to it from
@@ -74,7 +74,7 @@ func (s *scene) publish() *publication {
 	s.check(os.Mkdir(p.dir, 0o755))
 	from := filepath.Join(s.dist, "release")
 	for _, entry := range must(os.ReadDir(from)) {
-		// publish.sh adds a file. Work in a copy to keep this file out of dist/release.
+		// publish.sh adds a file. Work in a copy, to keep that file out of dist/release.
 		if entry.Name() != "SHA256SUMS.sigstore.json" {
 			s.check(os.Symlink(filepath.Join(from, entry.Name()), filepath.Join(p.dir, entry.Name())))
 		}
@@ -129,7 +129,7 @@ func (p *publication) runIn(dir string, env []string, program string, args ...st
 	return must(p.tryIn(dir, env, program, args...))
 }
 
-// tryIn runs a program in a directory. The program has a home directory and a key store of its own.
+// tryIn runs a program in a directory. The program has its own home directory and key store.
 func (p *publication) tryIn(dir string, env []string, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(p.s.ctx, program, args...)
 	cmd.Dir = dir
@@ -164,7 +164,7 @@ func (p *publication) verify() {
 	p.run(nil, "sha256sum", "--check", "--quiet", "SHA256SUMS")
 }
 
-// digest returns the digest of an image in the registry, and checks that release-notes.md lists it.
+// digest returns an image's digest in the registry, and checks that release-notes.md lists it.
 func (p *publication) digest(repository string) string {
 	digest := strings.TrimSpace(p.run(nil, p.program("oras"), "resolve", p.registry+"/"+repository+":"+p.s.tag()))
 	row := fmt.Sprintf("| `%s` | `%s` |", repository, digest)
@@ -174,7 +174,7 @@ func (p *publication) digest(repository string) string {
 	return digest
 }
 
-// chart returns the arguments with which helm installs the plugin's chart from the registry with these values.
+// chart returns helm's arguments for installing the plugin's chart from the registry with these values.
 func (p *publication) chart(values ...string) []string {
 	return setting([]string{"oci://" + p.registry + "/charts/accelerator-device-plugin", "--version", p.s.version, "--plain-http", "--timeout", "1m"}, values...)
 }
@@ -191,7 +191,7 @@ func (p *publication) krew() string {
 	return filepath.Join(p.work, "krew", "bin", "kubectl-accelerator")
 }
 
-// awayInUpgrade is how long a port may go unoffered while one release replaces another.
+// awayInUpgrade is how long a port can go without being offered while one release replaces another.
 const awayInUpgrade = 15 * time.Second
 
 // upgradesFrom installs an earlier release with these additional values, upgrades to the published one, rolls back, and

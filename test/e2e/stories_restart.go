@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The kubelet restarts, and then restarts again while a card is pulled.
+// The kubelet restarts, and then restarts again while a card is being pulled.
 func kubeletRestarts(s *scene) {
 	s.begin(first, second)
 	s.userGets("user", firstID, "dfl-port.0")
@@ -58,7 +58,7 @@ func daemonRestarts(s *scene) {
 	s.unschedulable("third")
 }
 
-// keepsDevices checks that a pod is running, has not been restarted, and holds these devices.
+// keepsDevices checks that a pod is running, hasn't been restarted, and holds these devices.
 func (s *scene) keepsDevices(name, ids string) {
 	s.reachesPhase(name, corev1.PodRunning)
 	n := must(s.restarts(name))
@@ -138,7 +138,7 @@ func (s *scene) crashNewDaemon() {
 	})
 }
 
-// After a broken upgrade, the old pod keeps running.
+// After an upgrade that doesn't work, the old pod keeps running.
 func brokenUpgrade(s *scene) {
 	s.begin(first)
 	old := s.daemon().Name

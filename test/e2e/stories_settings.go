@@ -14,7 +14,7 @@ import (
 // overrides is the name of the user's ConfigMap, as in docs/upgrade.md.
 const overrides = release + "-accelerator-device-plugin-overrides"
 
-// A node's settings can be changed without a restart, and Helm does not overwrite them.
+// A node's settings can be changed without a restart, and Helm doesn't overwrite them.
 func settingsInService(s *scene) {
 	s.begin(first, second)
 	s.configApplied()
@@ -91,7 +91,7 @@ func (s *scene) patchOverrides(content string) {
 	s.kubectlSystem("patch", "configmap", overrides, "--type", "merge", "--patch", fmt.Sprintf(`{"data": {"overrides.yaml": %q}}`, content))
 }
 
-// syncConfigMaps makes the kubelet update the ConfigMaps in the daemon's pod immediately, by changing the pod.
+// syncConfigMaps changes the daemon's pod, which makes the kubelet update the ConfigMaps in it immediately.
 func (s *scene) syncConfigMaps() {
 	s.kubectlSystem("annotate", "pod", "--selector", "app.kubernetes.io/instance="+release, "--overwrite",
 		"example.com/looked="+time.Now().Format(time.RFC3339Nano))
@@ -103,7 +103,7 @@ func (s *scene) sameDaemon(name string) {
 	same(s, "daemon", fmt.Sprint(pod.Name, " ", pod.Status.ContainerStatuses[0].RestartCount), name+" 0")
 }
 
-// hash returns the expected hash of the current settings.
+// hash returns the hash that the current settings should have.
 func (s *scene) hash() string {
 	content := s.kubectlSystem("get", "configmap", release+"-accelerator-device-plugin", "--output", `jsonpath={.data.config\.yaml}`) +
 		s.kubectlSystem("get", "configmap", "--ignore-not-found", overrides, "--output", `jsonpath={.data.overrides\.yaml}`)

@@ -16,7 +16,7 @@ type row struct {
 	steps        []row
 }
 
-// begin starts a row, and returns a function that ends it. The function's argument failed is the error, or "".
+// begin starts a row, and returns a function that ends it. failed is the row's error, or "".
 func (t *table) begin(name string) (end func(failed string, steps ...row)) {
 	i, began := len(t.rows), time.Now()
 	t.rows = append(t.rows, row{name: name})

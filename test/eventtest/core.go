@@ -20,16 +20,16 @@ type core struct {
 }
 
 // Checked returns a core that passes lines on to another core, and fails the test if a line doesn't match its
-// declaration. It must not be used after the test has ended.
+// declaration. Don't use it after the test has ended.
 func Checked(t testing.TB, to zapcore.Core) zapcore.Core { return &core{Core: to, t: t} }
 
-// Observed returns a core that checks lines of all levels, and the lines observed by it.
+// Observed returns a core that checks lines at every level, and the lines that it has observed.
 func Observed(t testing.TB) (zapcore.Core, *observer.ObservedLogs) {
 	to, logs := observer.New(zapcore.DebugLevel)
 	return Checked(t, to), logs
 }
 
-// Log returns a logger that checks log lines of every level and then discards them.
+// Log returns a logger that checks lines at every level and then discards them.
 func Log(t testing.TB) *zap.Logger {
 	return zap.New(Checked(t, zapcore.NewCore(encoder, zapcore.AddSync(io.Discard), zapcore.DebugLevel)))
 }
@@ -57,5 +57,5 @@ func (c *core) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	return c.Core.Write(entry, fields)
 }
 
-// encoder encodes lines in the same way as the daemon.
+// encoder encodes lines the way the daemon does.
 var encoder = zapcore.NewJSONEncoder(logevent.Keys())

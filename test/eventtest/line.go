@@ -65,7 +65,7 @@ func check(line map[string]any) error {
 	return errors.Join(problems...)
 }
 
-// common checks the fields that all lines have.
+// common checks the fields that every line has.
 func common(line map[string]any) error {
 	text, _ := line["time"].(string)
 	_, err := time.Parse(logevent.TimeLayout, text)
@@ -75,7 +75,7 @@ func common(line map[string]any) error {
 	return err
 }
 
-// is reports whether a decoded value has the wanted type.
+// is reports whether a decoded value has the given type.
 func is(want logevent.Type, value any) bool {
 	switch v := value.(type) {
 	case string:

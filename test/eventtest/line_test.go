@@ -14,7 +14,7 @@ const good = `{"level":"warn","time":"2026-11-21T20:56:34.463023314Z","logger":"
 func TestLine(t *testing.T) {
 	for _, tc := range []struct {
 		name, old, new string
-		err            string // part of the error; "": none
+		err            string // part of the error; "" if there is none
 	}{
 		{"good", "", "", ""},
 		{"offset", "314Z", "314+02:00", ""},
@@ -45,7 +45,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// Line accepts only JSON, for any input.
+// Whatever the input, Line accepts only JSON.
 func FuzzLine(f *testing.F) {
 	f.Add([]byte(good))
 	f.Add([]byte(`{"event":"device.health","event":null}`))

@@ -1,7 +1,7 @@
-// Package familytest provides the tests that every family of cards must pass, and functions that change sysfs trees for
-// them.
+// Package familytest provides tests that every family of cards must pass, and functions that change sysfs trees for
+// these tests.
 //
-// The package owns no state.
+// The package doesn't have any state.
 package familytest
 
 import (
@@ -27,8 +27,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/sysfstest"
 )
 
-// Ignore makes comparisons ignore the fields of units that differ between runs, the findings about files, and the
-// bitstream ID.
+// Ignore makes comparisons ignore the unit fields that differ between runs, the findings about files, and the bitstream
+// ID.
 var Ignore = cmp.Options{
 	cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "Files", "Counters"),
 	cmpopts.IgnoreFields(inventory.Condition{}, "Err"),
@@ -54,7 +54,7 @@ func Node(t testing.TB, boards ...string) sysfs.Host {
 	return sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
 }
 
-// Absent is a content that makes [Put] remove the file.
+// Absent is a content with which [Put] removes the file.
 const Absent = "absent"
 
 // Put writes a file, or removes it if content is Absent. path is relative to the parent of /sys. If it has the form
@@ -79,14 +79,14 @@ func Put(t testing.TB, host sysfs.Host, path, content string) {
 	}
 }
 
-// Change is a change to the hardware. Each step is a path that is removed or, in the form PATH -> TARGET, a link that
-// is created as by [Put].
+// Change is a change to the hardware. Each step is either a path that is removed or, in the form PATH -> TARGET, a link
+// that [Put] creates.
 type Change struct {
 	Name  string
 	Steps []string
 }
 
-// make makes the change. It moves the files it removes to the directory aside.
+// make makes the change. It moves the files that it removes to the directory aside.
 func (c Change) make(t testing.TB, host sysfs.Host, aside string) {
 	for i, path := range c.Steps {
 		if strings.Contains(path, " -> ") {
@@ -108,10 +108,10 @@ func (c Change) undo(t testing.TB, host sysfs.Host, aside string) {
 	}
 }
 
-// ChangeDuringReading reads the card once for each file access that a reading makes, and makes the change before that
-// access. This ensures that a change isn't missed even if there is no event: after each reading, either a check of the
-// reading must find the change, or the reading must be the same as one of the changed card. A reading may fail only if
-// the changed card can't be read either. each, which may be nil, is called with each reading.
+// ChangeDuringReading reads the card once for each file access in a reading, and makes the change before that access.
+// This ensures that a change isn't missed even without an event: after each reading, either a check of the reading must
+// find the change, or the reading must be the same as one of the changed card. A reading may fail only if the changed
+// card can't be read either. each, which may be nil, is called with each reading.
 func ChangeDuringReading(t *testing.T, host sysfs.Host, f inventory.Family, card string, c Change, each func(*testing.T, inventory.Reading)) {
 	t.Helper()
 	aside := t.TempDir()
@@ -139,7 +139,7 @@ func ChangeDuringReading(t *testing.T, host sysfs.Host, f inventory.Family, card
 }
 
 // Shortage calls each of the family's methods once for each file access that the method makes, and makes that access
-// fail because of a shortage. The method must report the shortage, or return the same result as without it.
+// fail because of a shortage. The method must either report the shortage or return the same result as without it.
 func Shortage(t *testing.T, host sysfs.Host, f inventory.Family, card string) {
 	t.Helper()
 	for name, do := range map[string]func() (any, error, error){
@@ -185,7 +185,7 @@ func Shortage(t *testing.T, host sysfs.Host, f inventory.Family, card string) {
 	}
 }
 
-// Rows checks that each row of the family's health table has a severity, that no row occurs twice, and that the wanted
+// Rows checks that each row in the family's health table has a severity, that no row occurs twice, and that the wanted
 // rows exist.
 func Rows(t *testing.T, f inventory.Family, want ...string) {
 	t.Helper()
@@ -203,8 +203,8 @@ func Rows(t *testing.T, f inventory.Family, want ...string) {
 	}
 }
 
-// NoCard checks that the family doesn't read any of these cards, and doesn't list any cards on a host without its
-// driver.
+// NoCard checks that the family doesn't read any of these cards, and doesn't list any cards on a host that doesn't have
+// the driver.
 func NoCard(t *testing.T, host sysfs.Host, f inventory.Family, cards ...string) {
 	t.Helper()
 	for _, card := range cards {
@@ -219,11 +219,11 @@ func NoCard(t *testing.T, host sysfs.Host, f inventory.Family, cards ...string) 
 	}
 }
 
-// Readings contains cards' units by address. The units of a card that has none are nil.
+// Readings contains cards' units, by address. A card without units has nil.
 type Readings map[string][]inventory.Unit
 
-// ReadAll returns the units of all of a host's cards, as returned by Read and by Outline. It leaves out cards that are
-// gone.
+// ReadAll returns the units of all of a host's cards, both as Read and as Outline returns them. It leaves out cards
+// that are gone.
 func ReadAll(t testing.TB, host sysfs.Host, f inventory.Family) (read, outlined Readings) {
 	t.Helper()
 	cards := must.Value(f.Cards(host))(t)
@@ -245,7 +245,7 @@ func ReadAll(t testing.TB, host sysfs.Host, f inventory.Family) (read, outlined 
 	return read, outlined
 }
 
-// ReadOne reads a card, and fails the test unless it has exactly one unit without conditions.
+// ReadOne reads a card. The test fails unless the card has exactly one unit, and the unit has no conditions.
 func ReadOne(t testing.TB, host sysfs.Host, f inventory.Family, card string) inventory.Reading {
 	t.Helper()
 	r, err := f.Read(host, card)
@@ -255,8 +255,8 @@ func ReadOne(t testing.TB, host sysfs.Host, f inventory.Family, card string) inv
 	return r
 }
 
-// Observed checks that a check of the card finds each of these changes. A change is a path that is moved away or, in
-// the form PATH -> TARGET, a link that is created. Paths are relative to the parent of /sys.
+// Observed checks that a check of the card finds each of these changes. A change is either a path that is moved away
+// or, in the form PATH -> TARGET, a link that is created. Paths are relative to the parent of /sys.
 func Observed(t *testing.T, host sysfs.Host, f inventory.Family, card string, paths ...string) {
 	t.Helper()
 	seen := ReadOne(t, host, f, card).Observed
@@ -274,7 +274,7 @@ func Observed(t *testing.T, host sysfs.Host, f inventory.Family, card string, pa
 	}
 }
 
-// Silence replaces files with FIFOs, so that opening one of them blocks until there is a writer.
+// Silence replaces files with FIFOs, so that opening them blocks until there is a writer.
 func Silence(t *testing.T, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
@@ -282,8 +282,8 @@ func Silence(t *testing.T, paths ...string) {
 	}
 }
 
-// Below returns the paths of the regular files below a directory: those whose relative names are in names, and all
-// others.
+// Below returns the paths of the regular files below a directory, in two parts: those whose relative names are in
+// names, and all others.
 func Below(t *testing.T, dir string, names ...string) (in, others []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -303,7 +303,7 @@ func Below(t *testing.T, dir string, names ...string) (in, others []string) {
 	return in, others
 }
 
-// Returns checks that do returns, without an error, even though some files are silent.
+// Returns checks that do returns without an error even though some files are silent.
 func Returns(t *testing.T, do func() error) {
 	t.Helper()
 	done := make(chan error, 1)
@@ -318,7 +318,7 @@ func Returns(t *testing.T, do func() error) {
 	}
 }
 
-// Judged returns the names of a unit's health files that exist, followed by the names and values of its counters.
+// Judged returns the names of a unit's health files that exist, and then the names and values of its counters.
 func Judged(u inventory.Unit) (names []string) {
 	for _, f := range u.Files {
 		if !f.Absent {

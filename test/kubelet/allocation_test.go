@@ -14,8 +14,8 @@ const (
 	afNameB = "af-695.f7d.aVKNtusxV3qMNmj5-qCB9vffQFy9es9yIvFEsLk6zRg"
 )
 
-// The kubelet calls GetPreferredAllocation and follows the answer. Without the call, it would choose devices in the
-// order of a map, so twenty equal results are no coincidence.
+// The kubelet calls GetPreferredAllocation and follows the answer. Without the call, it would choose devices in map
+// order, so twenty equal results can't be a coincidence.
 func TestPreferredAllocation(t *testing.T) {
 	three := cardB
 	three.Ports = 3
@@ -23,7 +23,7 @@ func TestPreferredAllocation(t *testing.T) {
 		name, policy string
 		want         []string
 	}{
-		{"packed", "packed", []string{"3b:00.0", "3b:00.0-p1"}}, // the tightest fit: the card with two ports
+		{"packed", "packed", []string{"3b:00.0", "3b:00.0-p1"}}, // the tightest fit is the card with two ports
 		{"spread", "spread", []string{"3b:00.0", "5e:00.0"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -39,12 +39,11 @@ func TestPreferredAllocation(t *testing.T) {
 	}
 }
 
-// The pod's container must also get the device of its init container: the kubelet lists this device in
-// must_include_device_ids.
+// The pod's container must also get its init container's device, which the kubelet lists in must_include_device_ids.
 func TestPreferredAllocationMustInclude(t *testing.T) {
 	r := started(t, cardA, cardB)
 	for range 20 {
-		// 3b:00.0 is held: an init container with one device gets 3b:00.0-p1, the tightest fit.
+		// 3b:00.0 is held, so an init container with one device gets 3b:00.0-p1, the tightest fit.
 		other := r.admit("other", r.resource, 1)
 		r.holds(other, "3b:00.0")
 		pod := kubelet.NewPod("job", r.resource, 2)

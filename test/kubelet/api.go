@@ -20,7 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/metrics"
 )
 
-// serve starts serving the pod-resources API, until Stop.
+// serve serves the pod-resources API until Stop.
 func (k *Kubelet) serve(ctx context.Context) error {
 	if err := os.Remove(k.Pods); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("pod-resources socket: %w", err)
@@ -40,7 +40,7 @@ func (k *Kubelet) serve(ctx context.Context) error {
 	return nil
 }
 
-// Listed returns the held devices that the pod-resources API lists, by POD/CONTAINER.
+// Listed returns the held devices according to the pod-resources API, by POD/CONTAINER.
 func (k *Kubelet) Listed(ctx context.Context) (map[string][]string, error) {
 	conn, err := grpc.NewClient("unix:"+k.Pods, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -67,13 +67,13 @@ func (k *Kubelet) Listed(ctx context.Context) (map[string][]string, error) {
 	return held, nil
 }
 
-// GetDevices returns a container's devices, for the pod-resources API.
+// GetDevices returns a container's devices for the pod-resources API.
 func (d heldDevices) GetDevices(podUID, container string) []*podresources.ContainerDevices {
 	return containerDevices(d.manager.GetDevices(podUID, container))
 }
 
-// containerDevices returns the entries in the kubelet's response: one for each NUMA node of each device. It is a copy
-// of an unexported function in pkg/kubelet/cm.
+// containerDevices returns the entries in the kubelet's response: one per NUMA node and device. It is a copy of an
+// unexported function in pkg/kubelet/cm.
 func containerDevices(of devicemanager.ResourceDeviceInstances) []*podresources.ContainerDevices {
 	var all []*podresources.ContainerDevices
 	for resource, devices := range of {
@@ -94,11 +94,11 @@ func containerDevices(of devicemanager.ResourceDeviceInstances) []*podresources.
 	return all
 }
 
-// countRegistrations registers the kubelet's metric, which doesn't count before that.
+// countRegistrations registers the kubelet's metric, which doesn't count anything until then.
 var countRegistrations = sync.OnceFunc(func() { legacyregistry.MustRegister(metrics.DevicePluginRegistrationCount) })
 
-// Registrations returns how often Register was called for the resource, according to the kubelet's own metric. The
-// metric adds up the calls to all kubelets in this process, including before restarts.
+// Registrations returns how often Register has been called for the resource, according to the kubelet's own metric. The
+// metric counts the calls to all of this process's kubelets, also from before restarts.
 func Registrations(resource string) (int, error) {
 	n, err := testutil.GetCounterMetricValue(metrics.DevicePluginRegistrationCount.WithLabelValues(resource))
 	return int(n), err

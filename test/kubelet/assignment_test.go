@@ -7,7 +7,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
 
-// listed waits until the pod-resources API returns these devices of the pods.
+// listed waits until the pod-resources API lists these devices for the pods.
 func (r *rig) listed(when string, want map[string][]string) {
 	r.t.Helper()
 	await(r, when, func() map[string][]string {
@@ -17,7 +17,7 @@ func (r *rig) listed(when string, want map[string][]string) {
 	}, want)
 }
 
-// The devices of a pod that is deleted while the kubelet is down are free after its restart.
+// If a pod is deleted while the kubelet is down, its devices are free after the restart.
 func TestPodDeletedWithoutKubelet(t *testing.T) {
 	r := started(t, cardA)
 	pod := r.admit("job", r.resource, 2)
@@ -29,8 +29,8 @@ func TestPodDeletedWithoutKubelet(t *testing.T) {
 	r.holds(r.admit("next", r.resource, 2), "3b:00.0", "3b:00.0-p1")
 }
 
-// The only device becomes unhealthy while a pod holds it. The pod keeps it, the capacity stays 1 and the allocatable
-// number is 0, even after the pod was deleted. Then the device recovers.
+// The only device becomes unhealthy while a pod holds it. The pod keeps the device, the capacity stays at 1, and 0
+// devices are allocatable, even after the pod has been deleted. Then the device recovers.
 func TestOnlyDeviceBreaksUnderPod(t *testing.T) {
 	t.Parallel()
 	one := cardA

@@ -12,19 +12,18 @@ import (
 // amounts are the resources that the kubelet advertises, by name.
 type amounts map[string]kubelet.Amount
 
-// only returns the amounts of a node that has only the rig's resource.
+// only returns the amounts for a node that has only the rig's resource.
 func (r *rig) only(capacity, allocatable int64) amounts {
 	return amounts{r.resource: {Capacity: capacity, Allocatable: allocatable}}
 }
 
-// awaitTimeout limits every wait. Tests with a shorter limit measure the time.
+// awaitTimeout is the time limit for every wait. Tests with a shorter limit measure the time themselves.
 const awaitTimeout = 45 * time.Second
 
-// pollLimit is how long devices may count as held after the end of their pod. The daemon queries the kubelet every 10
-// s.
+// pollLimit is how long devices may count as held after their pod has ended. The daemon queries the kubelet every 10 s.
 const pollLimit = 15 * time.Second
 
-// advertisesAfterEnd is like advertises, for use after the end of a pod that held devices. The test fails if it takes
+// advertisesAfterEnd is like advertises, for use after a pod that held devices has ended. The test fails if it takes
 // longer than pollLimit.
 func (r *rig) advertisesAfterEnd(when string, want amounts) {
 	r.t.Helper()
@@ -33,7 +32,7 @@ func (r *rig) advertisesAfterEnd(when string, want amounts) {
 	}
 }
 
-// await calls look until it returns want, and returns the time that took.
+// await calls look until it returns want. It returns how long that took.
 func await[T any](r *rig, when string, look func() T, want T) time.Duration {
 	r.t.Helper()
 	took, wrong := within(r, awaitTimeout, look, want)
@@ -43,8 +42,8 @@ func await[T any](r *rig, when string, look func() T, want T) time.Duration {
 	return took
 }
 
-// within is like await with a timeout, after which it returns the difference. It polls, because the device manager does
-// not announce changes of its state.
+// within is like await but with its own timeout, after which it returns the difference. It has to poll, because the
+// device manager doesn't announce changes to its state.
 func within[T any](r *rig, timeout time.Duration, look func() T, want T) (took time.Duration, wrong string) {
 	began := time.Now()
 	tick := time.NewTicker(200 * time.Microsecond)
@@ -63,7 +62,7 @@ func within[T any](r *rig, timeout time.Duration, look func() T, want T) (took t
 	}
 }
 
-// advertises waits until node status would have exactly these resources.
+// advertises waits until the node's status would have exactly these resources.
 func (r *rig) advertises(when string, want amounts) time.Duration {
 	r.t.Helper()
 	return await(r, when, r.advertised, want)
@@ -71,13 +70,13 @@ func (r *rig) advertises(when string, want amounts) time.Duration {
 
 func (r *rig) advertised() amounts { return r.kubelet.Advertised() }
 
-// timed is like advertises, and adds the time to the table.
+// timed is like advertises, and adds how long it took to the table.
 func (r *rig) timed(what string, want amounts) {
 	r.t.Helper()
 	timings.add(what, r.advertises(what, want))
 }
 
-// holds checks which devices a pod holds.
+// holds checks which devices a pod is holding.
 func (r *rig) holds(pod *v1.Pod, want ...string) {
 	r.t.Helper()
 	if diff := cmp.Diff(want, r.kubelet.Held(pod)); diff != "" {
@@ -85,7 +84,7 @@ func (r *rig) holds(pod *v1.Pod, want ...string) {
 	}
 }
 
-// health waits until pod status has this health of a pod's devices.
+// health waits until the pod's status has this health for its devices.
 func (r *rig) health(when string, pod *v1.Pod, want map[string]string) {
 	r.t.Helper()
 	await(r, when, func() map[string]string { return r.kubelet.Health(pod) }, want)
@@ -97,7 +96,7 @@ func (r *rig) statusUpdated(when string, pod *v1.Pod) {
 	await(r, when, func() bool { return r.kubelet.StatusUpdated(pod) }, true)
 }
 
-// count returns how often Register was called for the rig's resource.
+// count returns how often Register has been called for the rig's resource.
 func (r *rig) count() int {
 	r.t.Helper()
 	n, err := kubelet.Registrations(r.resource)
@@ -105,7 +104,7 @@ func (r *rig) count() int {
 	return n
 }
 
-// registrations waits until Register was called want times for a resource.
+// registrations waits until Register has been called want times for a resource.
 func (r *rig) registrations(resource string, want int) {
 	r.t.Helper()
 	await(r, "registrations of "+resource, func() int {
@@ -115,7 +114,7 @@ func (r *rig) registrations(resource string, want int) {
 	}, want)
 }
 
-// logged waits until the daemons' logs have want lines with an event.
+// logged waits until the daemons' logs have want lines with a given event.
 func (r *rig) logged(event string, want int) {
 	r.t.Helper()
 	await(r, "lines "+event, func() int {
@@ -129,8 +128,7 @@ func (r *rig) logged(event string, want int) {
 	}, want)
 }
 
-// awaitSockets waits until the directory has want sockets of plugins: one for each live
-// registration.
+// awaitSockets waits until the directory has want plugin sockets: one per live registration.
 func (r *rig) awaitSockets(want int) {
 	r.t.Helper()
 	await(r, "sockets", func() int { return len(r.sockets()) }, want)

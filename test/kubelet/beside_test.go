@@ -6,8 +6,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
 
-// Two daemons run side by side for a minute, and each is made to register again. This must not cause an endless
-// sequence of registrations.
+// Two daemons run side by side for a minute, and each of them is made to register again. This must not cause an endless
+// series of registrations.
 func TestTwoDaemonsSideBySide(t *testing.T) {
 	r := started(t, cardA)
 	second := r.startSecond(1)
@@ -18,7 +18,7 @@ func TestTwoDaemonsSideBySide(t *testing.T) {
 	}{
 		{"neither", func() {}, 2},
 		{"the second", func() { r.do(second.Hangup()) }, 3},
-		// In 1.36 and before, this closes the connection to the second, which registers again.
+		// Up to 1.36, this closes the connection to the second daemon, which then registers again.
 		{"the first", func() { r.do(r.daemon.Hangup()) }, map[string]int{"1.36": 7, "1.37": 4}[kubelet.Version]},
 	} {
 		tc.reregister()

@@ -14,16 +14,16 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
 
-// The device manager accepts the checkpoint of the stand-in for the kubelet, including its checksum. So tests with the
-// stand-in use the same file format as a kubelet.
+// The device manager accepts the checkpoint that the stand-in for the kubelet writes, including its checksum. So tests
+// that use the stand-in use the same file format as a kubelet.
 func TestCheckpointOfStandIn(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "adp") // short: paths of sockets have 107 bytes
+	dir, err := os.MkdirTemp("", "adp") // short, because a socket's path has at most 107 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	in := filepath.Join(dir, "kubelet") // the directory of kubelet.Start
+	in := filepath.Join(dir, "kubelet") // the directory that kubelet.Start uses
 	const resource = "simkubelet.example.com/accelerator"
 	before, err := simkubelet.Start(t.Context(), in, simkubelet.Behaviour{})
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// Daemon is a running process of the binary under test.
+// Daemon is a running process of the binary that is being tested.
 type Daemon struct {
 	process *exec.Cmd
 	log     *os.File
 }
 
-// StartDaemon starts the binary, and appends its log to a file.
+// StartDaemon starts the binary and appends its log to a file.
 func StartDaemon(binary, log string, flags ...string) (*Daemon, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -31,13 +31,13 @@ func StartDaemon(binary, log string, flags ...string) (*Daemon, error) {
 	return d, nil
 }
 
-// Hangup sends SIGHUP.
+// Hangup sends SIGHUP to the process.
 func (d *Daemon) Hangup() error { return d.process.Process.Signal(syscall.SIGHUP) }
 
-// Pause sends SIGSTOP.
+// Pause sends SIGSTOP to the process.
 func (d *Daemon) Pause() error { return d.process.Process.Signal(syscall.SIGSTOP) }
 
-// Kill sends SIGKILL, and waits for the process to end.
+// Kill sends SIGKILL to the process and waits for it to end.
 func (d *Daemon) Kill() error {
 	if err := d.process.Process.Kill(); err != nil {
 		return err
@@ -46,7 +46,7 @@ func (d *Daemon) Kill() error {
 	return d.log.Close()
 }
 
-// End sends SIGTERM, and returns an error unless the process exits with status 0 within 5 s.
+// End sends SIGTERM to the process, and returns an error unless it exits with status 0 within 5 s.
 func (d *Daemon) End() error {
 	if err := d.process.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (d *Daemon) End() error {
 	return errors.Join(err, d.log.Close())
 }
 
-// Lines decodes the lines of a daemon's log, except a last line that is incomplete.
+// Lines decodes the lines in a daemon's log, except for an incomplete last line.
 func Lines(log string) ([]map[string]any, error) {
 	text, err := os.ReadFile(log)
 	if err != nil {

@@ -17,19 +17,19 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/apis/core"
-	_ "k8s.io/kubernetes/pkg/apis/core/install" // conversion of Events
+	_ "k8s.io/kubernetes/pkg/apis/core/install" // converts Events
 	"k8s.io/kubernetes/pkg/apis/core/validation"
 
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
-// admission checks the Events that a stand-in receives as the API server does: with its types,
-// its conversion and its validation.
+// admission checks Events that a stand-in receives the way the API server does: with its types, conversion and
+// validation.
 type admission struct {
 	t    *testing.T
 	mu   sync.Mutex
-	made map[string]*v1.Event // created Events by name
+	made map[string]*v1.Event // created Events, by name
 }
 
 func (a *admission) look(_ http.ResponseWriter, r *http.Request) bool {
@@ -51,7 +51,7 @@ func (a *admission) take(method, name string, body []byte) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var sent v1.Event
-	if method == http.MethodPatch { // decoding over the old Event is a merge patch, as the patch has no nested objects
+	if method == http.MethodPatch { // decoding over the old Event is a merge patch, because the patch doesn't have any nested objects
 		sent = *a.made[name]
 	}
 	strict := json.NewDecoder(bytes.NewReader(body))
@@ -77,8 +77,8 @@ func (a *admission) take(method, name string, body []byte) error {
 	return errs.ToAggregate()
 }
 
-// described returns the Events that kubectl describe finds for an object: by kind, name,
-// namespace and uid (searchEvents in k8s.io/kubectl/pkg/describe).
+// described returns the Events that kubectl describe would find for an object by kind, name, namespace and UID
+// (searchEvents in k8s.io/kubectl/pkg/describe).
 func (a *admission) described(kind, namespace, name, uid string) []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -94,7 +94,7 @@ func (a *admission) described(kind, namespace, name, uid string) []string {
 	return found
 }
 
-// The daemon creates Events for the node and the pod when a held device changes. The Events pass the API server's own
+// When a held device changes, the daemon creates Events for the node and the pod. They pass the API server's own
 // validation.
 func TestEvents(t *testing.T) {
 	t.Parallel()

@@ -12,9 +12,9 @@ const (
 	unhealthy = "Unhealthy"
 )
 
-// A card is pulled while a pod holds its device. The kubelet shows devices that are not listed as Healthy, so the
-// daemon keeps the device on its list as unhealthy, and the pod's status shows Unhealthy. After the pod has ended, the
-// device leaves the list at the daemon's next query to the kubelet.
+// A card is pulled while a pod holds its device. The kubelet shows devices that aren't listed as Healthy, so the daemon
+// keeps the device on its list as unhealthy, and the pod's status shows Unhealthy. After the pod has ended, the device
+// leaves the list at the daemon's next query to the kubelet.
 func TestRemovedInUse(t *testing.T) {
 	r := started(t, cardA, cardB)
 	pod := r.admit("job", r.resource, 1)
@@ -37,8 +37,8 @@ func TestRemovedInUse(t *testing.T) {
 	r.advertisesAfterEnd("the pod was deleted", r.only(2, 2))
 }
 
-// The same happens while no daemon is running. The next daemon does not know the allocations of the previous one, and
-// reads them from the pod-resources API.
+// The same happens while no daemon is running. The next daemon doesn't know what the previous one allocated, and finds
+// out from the pod-resources API.
 func TestRemovedInUseWithoutDaemon(t *testing.T) {
 	r := started(t, cardA, cardB)
 	pod := r.admit("job", r.resource, 1)
@@ -49,10 +49,10 @@ func TestRemovedInUseWithoutDaemon(t *testing.T) {
 	r.advertises("another daemon", r.only(3, 2))
 	r.health("another daemon", pod, map[string]string{"3b:00.0": unhealthy})
 	r.kubelet.Delete(pod)
-	r.advertises("the pod was deleted", r.only(2, 2)) // after the daemon's next query, every ten seconds
+	r.advertises("the pod was deleted", r.only(2, 2)) // after the daemon's next query, which it makes every ten seconds
 }
 
-// The same happens while the kubelet is down. Its checkpoint contains the pod.
+// The same happens while the kubelet is down. The pod is in its checkpoint.
 func TestRemovedInUseWithoutKubelet(t *testing.T) {
 	r := started(t, cardA, cardB)
 	pod := r.admit("job", r.resource, 1)
@@ -65,16 +65,16 @@ func TestRemovedInUseWithoutKubelet(t *testing.T) {
 	r.advertises("kubelet restarted", r.only(3, 2))
 }
 
-// A card is pulled while a pod holds it, and another card gets its node while no daemon is running. The next daemon
-// reads the pod's node from the kubelet's checkpoint, and withholds the other card. When the first card is plugged in
-// again, its node differs from the pod's node, so it is unhealthy.
+// A card is pulled while a pod holds it, and another card gets its device node while no daemon is running. The next
+// daemon finds the pod's device node in the kubelet's checkpoint, and withholds the other card. When the first card is
+// plugged in again, its device node differs from the pod's, so the card is unhealthy.
 func TestNodeNumberReused(t *testing.T) {
 	first, second := cardA, cardB
 	first.Ports, second.Ports = 1, 1
 	for _, tc := range []struct {
 		name    string
 		flags   []string
-		restart bool // the kubelet restarts, too
+		restart bool // the kubelet also restarts
 	}{
 		{"nodes", nil, false},
 		{"CDI", []string{"--cdi-dir", t.TempDir()}, false},
@@ -113,7 +113,7 @@ func TestNodeNumberReused(t *testing.T) {
 	}
 }
 
-// loggedReason waits for a line of the log with this reason for a device.
+// loggedReason waits for a log line with the given reason for a device.
 func (r *rig) loggedReason(device, reason string) {
 	r.t.Helper()
 	await(r, device+": log line with "+reason, func() bool {

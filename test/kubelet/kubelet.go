@@ -24,7 +24,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 )
 
-// newManagerImpl is the device manager's constructor that takes the path of the socket as an argument. The exported
+// newManagerImpl is the device manager's constructor that takes the socket's path as an argument. The exported
 // constructor always uses /var/lib/kubelet/device-plugins/kubelet.sock.
 //
 //go:linkname newManagerImpl k8s.io/kubernetes/pkg/kubelet/cm/devicemanager.newManagerImpl
@@ -33,11 +33,11 @@ func newManagerImpl(log klog.Logger, socket string, nodes []cadvisor.Node, store
 // Kubelet is a running kubelet.
 type Kubelet struct {
 	Dir  string // directory of kubelet.sock, the plugins' sockets and the checkpoint
-	Pods string // path of the pod-resources socket
+	Pods string // the pod-resources socket's path
 
 	current atomic.Pointer[devicemanager.ManagerImpl] // the device manager, for concurrent calls to Advertised
 
-	// The fields below are set by Start, Restart and Resume, and are valid until Stop.
+	// These fields are set by Start, Restart and Resume, and are valid until Stop.
 	devices  *devicemanager.ManagerImpl
 	topology topologymanager.Manager
 	ready    *ready
@@ -48,8 +48,8 @@ type Kubelet struct {
 	admitted map[types.UID]*v1.Pod
 }
 
-// Start starts a kubelet in a directory, whose path must be short because the path of a Unix socket has at most 107
-// bytes.
+// Start starts a kubelet in a directory. The directory's path must be short, because a Unix socket's path has at most
+// 107 bytes.
 func Start(ctx context.Context, dir string) (*Kubelet, error) {
 	countRegistrations()
 	k := &Kubelet{
@@ -67,7 +67,7 @@ func Start(ctx context.Context, dir string) (*Kubelet, error) {
 	return k, nil
 }
 
-// start starts the managers of a kubelet, on a node where these containers are already running.
+// start starts a kubelet's managers, on a node where the given containers are already running.
 func (k *Kubelet) start(ctx context.Context, running sets.Set[string]) error {
 	log := klog.Background()
 	nodes := []cadvisor.Node{{Id: 0}}
@@ -92,7 +92,7 @@ func (k *Kubelet) start(ctx context.Context, running sets.Set[string]) error {
 	return k.serve(ctx)
 }
 
-// Stop stops the kubelet. The files in its directory remain, and pods keep running.
+// Stop stops the kubelet. The files in its directory stay, and pods keep running.
 func (k *Kubelet) Stop() error {
 	err := k.devices.Stop(klog.Background())
 	k.api.Stop()
@@ -100,7 +100,7 @@ func (k *Kubelet) Stop() error {
 	return err
 }
 
-// Restart stops and restarts the kubelet.
+// Restart stops the kubelet and starts it again.
 func (k *Kubelet) Restart(ctx context.Context) error {
 	if err := k.Stop(); err != nil {
 		return err
@@ -130,13 +130,13 @@ func (k *Kubelet) Resume(ctx context.Context) error {
 	return nil
 }
 
-// ready implements config.SourcesReady: it reports whether the kubelet has received all pods.
+// ready implements config.SourcesReady. It reports whether the kubelet has received all pods.
 type ready struct{ all atomic.Bool }
 
 func (r *ready) AddSource(string) {}
 func (r *ready) AllReady() bool   { return r.all.Load() }
 
-// Amount contains the quantities of a resource in a node's status.
+// Amount is how much of a resource a node's status shows.
 type Amount struct{ Capacity, Allocatable int64 }
 
 // Advertised returns the plugins' resources as they would appear in a node's status.

@@ -6,8 +6,8 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
-// Node status follows every change on the node. The test does not run in parallel with others,
-// because its times are for the table.
+// The node's status follows every change to the node. The test doesn't run in parallel with others, because its times
+// go into the table.
 func TestLists(t *testing.T) {
 	r := newRig(t, []simnode.Card{cardA})
 	r.advertises("started", r.only(2, 2))

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// prepare creates the directory for logs, and directs the kubelet's log to a file there.
+// prepare creates the directory for logs, and makes the kubelet log to a file there.
 func prepare() error {
 	var err error
 	if *binary, err = filepath.Abs(*binary); err != nil {
@@ -56,10 +56,10 @@ func prepare() error {
 	return flags.Parse([]string{"-logtostderr=false", "-stderrthreshold=FATAL", "-v=2"})
 }
 
-// timings are the measured times of all tests, which TestMain prints.
+// timings contains the times measured in all tests. TestMain prints them.
 var timings table
 
-// table holds measured times by the name of the measurement.
+// table holds measured times, by the measurement's name.
 type table struct {
 	mu   sync.Mutex
 	took map[string][]time.Duration

@@ -39,7 +39,7 @@ func (k *Kubelet) disconnect(_ context.Context, resource, socket string) {
 	k.devices.GetWatcherHandler().DeRegisterPlugin(resource, socket)
 }
 
-// heldDevices provides the device manager's devices to the pod-resources API.
+// heldDevices gives the pod-resources API access to the device manager's devices.
 type heldDevices struct{ manager *devicemanager.ManagerImpl }
 
 func (d heldDevices) UpdateAllocatedDevices() { d.manager.UpdateAllocatedDevices() }
@@ -48,7 +48,7 @@ func (d heldDevices) GetAllocatableDevices() []*podresources.ContainerDevices {
 	return containerDevices(d.manager.GetAllocatableDevices())
 }
 
-// nothing is a provider for the pod-resources API that returns empty lists of CPUs, memory and claims.
+// nothing gives the pod-resources API empty lists of CPUs, memory and claims.
 type nothing struct{}
 
 func (nothing) GetCPUs(string, string) []int64 { return nil }

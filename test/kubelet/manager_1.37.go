@@ -39,7 +39,7 @@ func (k *Kubelet) disconnect(ctx context.Context, resource, socket string) {
 	k.devices.GetWatcherHandler().DeRegisterPlugin(ctx, resource, socket)
 }
 
-// heldDevices provides the device manager's devices to the pod-resources API.
+// heldDevices gives the pod-resources API access to the device manager's devices.
 type heldDevices struct{ manager *devicemanager.ManagerImpl }
 
 func (d heldDevices) UpdateAllocatedDevices(log klog.Logger) { d.manager.UpdateAllocatedDevices(log) }
@@ -48,7 +48,7 @@ func (d heldDevices) GetAllocatableDevices(log klog.Logger) []*podresources.Cont
 	return containerDevices(d.manager.GetAllocatableDevices(log))
 }
 
-// nothing provides the pod-resources API with empty lists of processors, memory and claims.
+// nothing gives the pod-resources API empty lists of CPUs, memory and claims.
 type nothing struct{}
 
 func (nothing) GetCPUs(*v1.Pod, *v1.Container) []int64 { return nil }

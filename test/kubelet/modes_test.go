@@ -11,7 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
-// af is a rig in mode af, with the names of its two resources.
+// af is a rig in af mode, with the names of its two resources.
 type af struct {
 	*rig
 	a, b string
@@ -23,13 +23,13 @@ func newAF(t *testing.T, cards ...simnode.Card) af {
 	return af{r, r.namespace + "/" + afNameA, r.namespace + "/" + afNameB}
 }
 
-// both returns the amounts of a node with both resources.
+// both returns the amounts for a node with both resources.
 func (r af) both(capacityA, allocatableA, capacityB, allocatableB int64) amounts {
 	return amounts{r.a: {Capacity: capacityA, Allocatable: allocatableA}, r.b: {Capacity: capacityB, Allocatable: allocatableB}}
 }
 
-// A resource appears with its first device, and its numbers are 0 after its last device is gone. The kubelet keeps its
-// name. A resource that comes back is registered only once.
+// A resource appears with its first device. When its last device is gone, the kubelet keeps its name, with 0 devices. A
+// resource that comes back is registered only once.
 func TestResourcesComeAndGo(t *testing.T) {
 	t.Parallel()
 	b := cardB
@@ -51,9 +51,9 @@ func TestResourcesComeAndGo(t *testing.T) {
 	r.advertises("the kubelet has restarted", r.both(0, 0, 2, 2))
 }
 
-// A free port that gets another AFU leaves one resource and then joins the other. The kubelet
-// processes the lists of two resources in parallel, in any order: for a moment it may have the
-// device in both, and allocate it by its old resource.
+// A free port that gets a different AFU leaves one resource and then joins the other. The kubelet processes the two
+// resources' lists in parallel and in any order: for a moment, it may have the device in both, and allocate it under
+// its old resource.
 func TestFreeDeviceGetsAnotherAFU(t *testing.T) {
 	t.Parallel()
 	r := newAF(t, cardA)
@@ -72,15 +72,15 @@ func TestFreeDeviceGetsAnotherAFU(t *testing.T) {
 	}
 }
 
-// A held port that gets another AFU stays in the resource that the pod requested, as unhealthy. With the old AFU it is
-// healthy again.
+// A held port that gets a different AFU stays in the resource that the pod requested, as unhealthy. With the old AFU,
+// it becomes healthy again.
 func TestHeldDeviceGetsAnotherAFU(t *testing.T) {
 	t.Parallel()
 	r := newAF(t, cardA)
 	r.advertises("started", amounts{r.a: {Capacity: 2, Allocatable: 2}})
 	pod := r.admit("job", r.a, 1)
 	r.holds(pod, "3b:00.0")
-	r.kill(r.daemon) // the next daemon does not have the time of the allocation
+	r.kill(r.daemon) // the next daemon doesn't know when the device was allocated
 	r.daemon = r.startDaemon()
 	r.advertises("another daemon", amounts{r.a: {Capacity: 2, Allocatable: 2}})
 	for i := range 3 {
@@ -100,7 +100,7 @@ func TestHeldDeviceGetsAnotherAFU(t *testing.T) {
 	r.holds(r.admit("next", r.b, 1), "3b:00.0")
 }
 
-// kubeconfig writes a kubeconfig file for the stand-in, and returns its path.
+// kubeconfig writes a kubeconfig file for the stand-in, and returns the file's path.
 func (r *rig) kubeconfig(server *simapiserver.Server) string {
 	r.t.Helper()
 	path := filepath.Join(r.dir, "kubeconfig")

@@ -13,12 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Main is the name of the container in a pod returned by [NewPod].
+// Main is the name of the container in pods from [NewPod].
 const Main = "main"
 
 var uids atomic.Int64
 
-// NewPod returns a pod with a single container, which requests this number of a resource's devices.
+// NewPod returns a pod with a single container, which requests the given number of a resource's devices.
 func NewPod(name, resource string, devices int64) *v1.Pod {
 	uid := types.UID("uid-" + strconv.FormatInt(uids.Add(1), 10))
 	return &v1.Pod{
@@ -27,14 +27,14 @@ func NewPod(name, resource string, devices int64) *v1.Pod {
 	}
 }
 
-// Container returns a container that requests this number of a resource's devices.
+// Container returns a container that requests the given number of a resource's devices.
 func Container(name, of string, devices int64) v1.Container {
 	requested := v1.ResourceList{v1.ResourceName(of): *resource.NewQuantity(devices, resource.DecimalSI)}
 	return v1.Container{Name: name, Resources: v1.ResourceRequirements{Limits: requested, Requests: requested}}
 }
 
 // Admit admits a pod as the kubelet does: through the topology manager, which gets hints from the device manager and
-// then tells it to allocate. If the pod is rejected, the error contains the reason.
+// then tells it to allocate devices. If the pod is rejected, the error says why.
 func (k *Kubelet) Admit(ctx context.Context, pod *v1.Pod) error {
 	k.mu.Lock()
 	k.admitted[pod.UID] = pod
@@ -53,7 +53,7 @@ func (k *Kubelet) Delete(pod *v1.Pod) {
 	delete(k.admitted, pod.UID)
 }
 
-// Held returns the devices held by a pod's [Main] container, sorted.
+// Held returns the devices that a pod's [Main] container holds, sorted.
 func (k *Kubelet) Held(pod *v1.Pod) []string {
 	var ids []string
 	for _, devices := range k.devices.GetDevices(string(pod.UID), Main) {
@@ -65,8 +65,8 @@ func (k *Kubelet) Held(pod *v1.Pod) []string {
 	return ids
 }
 
-// Health returns the health, Healthy or Unhealthy, of the devices held by a pod's [Main] container, by ID, as it would
-// appear in the pod's status (allocatedResourcesStatus).
+// Health returns the health (Healthy or Unhealthy) of the devices that a pod's [Main] container holds, by ID, as it
+// would appear in the pod's status (allocatedResourcesStatus).
 func (k *Kubelet) Health(pod *v1.Pod) map[string]string {
 	status := v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: Main}}}
 	k.updateStatus(pod, &status)
@@ -80,8 +80,8 @@ func (k *Kubelet) Health(pod *v1.Pod) map[string]string {
 }
 
 // StatusUpdated reports whether the device manager has requested an update of this pod's status since the previous
-// call. Without such a request, the old health stays in the status. StatusUpdated reads all pending requests without
-// blocking, including those for other pods, which it discards.
+// call. Without such a request, the status keeps the old health. StatusUpdated reads all pending requests without
+// blocking, and discards those for other pods.
 func (k *Kubelet) StatusUpdated(pod *v1.Pod) bool {
 	updated := false
 	for {

@@ -6,8 +6,8 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
-// There is exactly one registration, whichever of the daemon, the kubelet and the first card comes first. There is none
-// as long as there is no device.
+// The daemon registers exactly once, no matter which comes first: the daemon, the kubelet or the first card. It doesn't
+// register as long as there are no devices.
 func TestRegistration(t *testing.T) {
 	t.Run("the kubelet first", func(t *testing.T) {
 		t.Parallel()

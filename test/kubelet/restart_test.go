@@ -9,19 +9,18 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
 
-// repeats is the number of repetitions of a test: a race condition may show only rarely.
+// repeats is how often a test is repeated, because a race condition may show up only rarely.
 const repeats = 100
 
-// limit is the maximum time from a restart of either side until the devices are allocatable
-// again.
+// limit is the maximum time from when either side restarts until the devices are allocatable again.
 const limit = time.Second
 
-// busyLimit is the maximum time of sequences that wait for other processes several times, on a busy machine. On an idle
-// machine they take at most half a second. With the failure that the tests look for, an ended stream that is not
-// noticed, they took 30 s.
+// busyLimit is the maximum time, on a busy machine, for sequences that wait for other processes several times. On an
+// idle machine, they take at most half a second. With the failure that the tests look for (nothing notices that a
+// stream has ended), they took 30 s.
 const busyLimit = 5 * time.Second
 
-// withinLimit is timed; the test fails if it takes longer than limit.
+// withinLimit is like timed, but the test fails if it takes longer than limit.
 func (r *rig) withinLimit(name string, want amounts) {
 	r.t.Helper()
 	took := r.advertises(name, want)
@@ -32,9 +31,9 @@ func (r *rig) withinLimit(name string, want amounts) {
 }
 
 // withinBusyLimit is like await, and adds the time to the table. The test fails if it takes longer than busyLimit. A
-// kubelet of 1.36 or before may handle the end of a stream late, because it is writing its checkpoint. It then closes
-// the connection of the registration that has followed, whether or not the stream of this registration is already open.
-// In this case one more registration is needed.
+// kubelet up to 1.36 may handle the end of a stream late, because it is writing its checkpoint. It then closes the
+// connection of the next registration, whether or not that registration's stream is already open, and one more
+// registration is needed.
 func withinBusyLimit[T any](r *rig, name string, look func() T, want T) {
 	r.t.Helper()
 	took := await(r, name, look, want)
@@ -68,7 +67,7 @@ func TestKubeletRestarts(t *testing.T) {
 }
 
 // The daemon is terminated or killed, and another one is started, a hundred times in total. Pods keep their devices,
-// all devices are allocatable again within a second, and no old socket remains.
+// all devices are allocatable again within a second, and no old sockets are left behind.
 func TestDaemonRestarts(t *testing.T) {
 	r := started(t, cardA, cardB)
 	pod := r.admit("job", r.resource, 2)
@@ -89,8 +88,8 @@ func TestDaemonRestarts(t *testing.T) {
 	r.holds(r.admit("next", r.resource, 2), "5e:00.0", "5e:00.0-p1")
 }
 
-// A daemon is replaced so quickly that the kubelet may not yet have handled the end of the old
-// one's stream. In 1.36 and before, that end also closes the connection to the new one.
+// A daemon is replaced so quickly that the kubelet may not have handled the end of the old one's stream yet. Up to
+// 1.36, that end also closes the connection to the new daemon.
 func TestDaemonReplacedAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, []simnode.Card{cardA})
@@ -104,37 +103,35 @@ func TestDaemonReplacedAtOnce(t *testing.T) {
 	}
 }
 
-// reregister calls do, which makes the daemon register again, and waits until all devices are
-// allocatable.
+// reregister calls do, which makes the daemon register again, and waits until all devices are allocatable.
 func (r *rig) reregister(name string, do func()) {
 	r.t.Helper()
 	before := r.count()
 	do()
 	await(r, name+": another registration", func() bool { return r.count() > before }, true)
-	// The change of a port's health shows that the kubelet uses the new stream.
+	// The change to a port's health shows that the kubelet is using the new stream.
 	r.do(r.node.Set(cardA.Address, 1, "errors/errors", broken))
 	r.withinLimit(name+": registered again, and a port breaks", r.only(2, 1))
 	r.do(r.node.Set(cardA.Address, 1, "errors/errors", whole))
 	r.advertises(name+": the port recovers", r.only(2, 2))
 }
 
-// A daemon registers again many times. The kubelet of 1.37 ignores a registration with the same
-// socket path as the old one, and keeps the old connection.
+// A daemon registers again many times. Kubelet 1.37 ignores a registration whose socket has the same path as the old
+// one, and keeps the old connection.
 func TestRegisterAgain(t *testing.T) {
 	r := started(t, cardA)
 	for range repeats {
 		r.reregister("SIGHUP", func() { r.do(r.daemon.Hangup()) })
 	}
 	r.awaitSockets(1)
-	// In 1.36 and before, the end of the old stream may remove a new registration, which is
-	// repeated then.
+	// Up to 1.36, the end of the old stream may remove a new registration, which is then repeated.
 	allowed := map[string]int{"1.36": repeats / 10}[kubelet.Version]
 	if extra := r.count() - 1 - repeats; extra > allowed {
 		t.Errorf("%d more registrations than SIGHUPs, want at most %d", extra, allowed)
 	}
 }
 
-// When the kubelet closes the connection, the daemon registers again, with a growing delay.
+// When the kubelet closes the connection, the daemon registers again, each time after a longer delay.
 func TestStreamCut(t *testing.T) {
 	r := started(t, cardA)
 	for i := range 3 {
@@ -146,7 +143,7 @@ func TestStreamCut(t *testing.T) {
 	r.holds(r.admit("job", r.resource, 1), "3b:00.0")
 }
 
-// The sockets of plugins are deleted by another process, not by a starting kubelet.
+// Another process, rather than a kubelet that is starting, deletes the plugins' sockets.
 func TestSocketsDeleted(t *testing.T) {
 	r := started(t, cardA)
 	for range 3 {

@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
 
-// Two AFUs and one interface, for two cards with two ports each, on different NUMA nodes.
+// Two AFUs and an interface, for two cards with two ports each, on different NUMA nodes.
 const (
 	afuA  = "d8424dc4a4a3c413f89e433683f9040b"
 	afuB  = "f7df405cbd7acf7222f144b0b93acd18"
@@ -26,33 +26,33 @@ var (
 	cardB = simnode.Card{Address: "0000:5e:00.0", Ports: 2, AFUID: afuA, InterfaceID: iface, NUMANode: 1}
 )
 
-// Values of a port's errors: broken is AP6, which makes the port unhealthy.
+// Values of a port's errors. broken is AP6, which makes the port unhealthy.
 const (
 	broken = "0x4000000000000"
 	whole  = "0x0"
 )
 
-// rig is a node with a kubelet and a daemon. Its resource names are unique, because the kubelet's
-// metrics are shared by all kubelets of the process.
+// rig is a node with a kubelet and a daemon. Its resource names are unique, because all of the process's kubelets share
+// the kubelet's metrics.
 type rig struct {
 	t         *testing.T
 	node      *simnode.Node
 	kubelet   *kubelet.Kubelet
 	daemon    *kubelet.Daemon          // the current daemon
 	running   map[*kubelet.Daemon]bool // all running daemons
-	resource  string                   // resource name in the modes single and pool
-	namespace string                   // domain of resource names in the other modes
-	logs      []string                 // one file for each daemon: after SIGKILL, its last line may be incomplete
+	resource  string                   // resource name in single and pool mode
+	namespace string                   // domain of the resource names in other modes
+	logs      []string                 // one file per daemon, because after SIGKILL the last line may be incomplete
 	dir       string
-	flags     []string // flags of every daemon
+	flags     []string // flags for every daemon
 }
 
 var rigs atomic.Int64
 
-// newRig starts a kubelet, plugs the cards and starts a daemon with the flags.
+// newRig starts a kubelet, plugs in the cards and starts a daemon with the given flags.
 func newRig(t *testing.T, cards []simnode.Card, flags ...string) *rig {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "adp") // short: the path of a unix socket has at most 107 bytes
+	dir, err := os.MkdirTemp("", "adp") // short, because a Unix socket's path has at most 107 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func newRig(t *testing.T, cards []simnode.Card, flags ...string) *rig {
 	return r
 }
 
-// started is like newRig, for a test that runs in parallel with others. It waits until the kubelet has all ports.
+// started is like newRig, but for tests that run in parallel with others. It waits until the kubelet has all ports.
 func started(t *testing.T, cards ...simnode.Card) *rig {
 	t.Helper()
 	t.Parallel()
@@ -101,7 +101,7 @@ func started(t *testing.T, cards ...simnode.Card) *rig {
 	return r
 }
 
-// startDaemon starts one more daemon, with these flags after those of the rig.
+// startDaemon starts another daemon, with these flags after the rig's.
 func (r *rig) startDaemon(flags ...string) *kubelet.Daemon {
 	r.t.Helper()
 	all := append([]string{
@@ -118,7 +118,7 @@ func (r *rig) startDaemon(flags ...string) *kubelet.Daemon {
 	return d
 }
 
-// end terminates a daemon, which must end with status 0.
+// end terminates a daemon, which must exit with status 0.
 func (r *rig) end(d *kubelet.Daemon) {
 	r.t.Helper()
 	delete(r.running, d)
@@ -134,7 +134,7 @@ func (r *rig) kill(d *kubelet.Daemon) {
 	r.do(d.Kill())
 }
 
-// do stops the test if err is not nil.
+// do ends the test if err isn't nil.
 func (r *rig) do(err error) {
 	r.t.Helper()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kubelet"
 )
 
-// sample samples the advertised amounts every 0.2 ms until stop is called. stop returns the total
-// time for which holds returned true.
+// sample samples the advertised amounts every 0.2 ms until stop is called. stop returns for how long in total holds
+// returned true.
 func (r *rig) sample(holds func(amounts) bool) (stop func() time.Duration) {
 	end, total := make(chan struct{}), make(chan time.Duration)
 	go func() {
@@ -37,12 +37,12 @@ func (r *rig) sample(holds func(amounts) bool) (stop func() time.Duration) {
 		close(end)
 		return <-total
 	})
-	r.t.Cleanup(func() { stop() }) // for a test that has failed before stop
+	r.t.Cleanup(func() { stop() }) // in case the test has failed before calling stop
 	return stop
 }
 
-// startSecond starts a daemon next to the first one, and blocks until the kubelet has opened its stream. number counts
-// the daemons that were started in this way, from 1.
+// startSecond starts a daemon next to the first one, and waits until the kubelet has opened its stream. number counts
+// the daemons started this way, from 1.
 func (r *rig) startSecond(number int) *kubelet.Daemon {
 	r.t.Helper()
 	second := r.startDaemon()
@@ -51,7 +51,7 @@ func (r *rig) startSecond(number int) *kubelet.Daemon {
 	return second
 }
 
-// awaitListSent waits until the daemon with this log has sent a list.
+// awaitListSent waits until the daemon with the given log has sent a list.
 func (r *rig) awaitListSent(log string) {
 	r.t.Helper()
 	await(r, "a list sent", func() bool {
@@ -61,13 +61,13 @@ func (r *rig) awaitListSent(log string) {
 	}, true)
 }
 
-// sampleBelow samples for how long fewer than want devices are allocatable.
+// sampleBelow measures for how long fewer than want devices are allocatable.
 func (r *rig) sampleBelow(want int64) (stop func() time.Duration) {
 	return r.sample(func(now amounts) bool { return now[r.resource].Allocatable < want })
 }
 
-// waitLimit waits for limit, the time that the kubelet may take to handle the end of a daemon. Its state during this
-// time is not checked.
+// waitLimit waits for limit, which is how long the kubelet may take to handle the end of a daemon. Its state isn't
+// checked during that time.
 func (r *rig) waitLimit() {
 	select {
 	case <-time.After(limit):
@@ -76,8 +76,8 @@ func (r *rig) waitLimit() {
 	}
 }
 
-// In an upgrade with surge, the new daemon starts before the old one ends. In 1.37, all devices stay allocatable. In
-// 1.36 and before, the end of the old daemon's stream also closes the connection to the new one, which registers again.
+// In an upgrade with surge, the new daemon starts before the old one ends. In 1.37, all devices stay allocatable. Up to
+// 1.36, the end of the old daemon's stream also closes the connection to the new one, which registers again.
 func TestSurge(t *testing.T) {
 	t.Parallel()
 	for i := range 6 {
@@ -88,7 +88,7 @@ func TestSurge(t *testing.T) {
 		second := r.startSecond(1)
 		name := "surge, at once"
 		if i%2 == 1 {
-			name = "surge, after a second" // a DaemonSet takes as long, or longer
+			name = "surge, after a second" // a DaemonSet takes at least this long
 			r.waitLimit()
 		}
 		between := r.admit("between", r.resource, 1)
@@ -110,7 +110,7 @@ func TestSurge(t *testing.T) {
 	}
 }
 
-// In this upgrade, the new daemon is stuck before it registers. A third daemon replaces it.
+// In this upgrade, the new daemon gets stuck before it registers. A third daemon replaces it.
 func TestSurgeStuck(t *testing.T) {
 	r := started(t, cardA)
 	less := r.sampleBelow(2)
@@ -136,14 +136,14 @@ func TestSurgeStuck(t *testing.T) {
 	r.admit("next", r.resource, 4)
 }
 
-// A surge is reverted: the new daemon starts and ends again, as after a crash, and the old one keeps running. In 1.36
-// and before, the kubelet has dropped the old daemon by then, and the old daemon detects this by itself.
+// A surge is reverted: the new daemon starts and ends again, as if it had crashed, and the old one keeps running. Up to
+// 1.36, the kubelet has dropped the old daemon by then, which the old daemon detects by itself.
 func TestSurgeReverted(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"ended", "killed"} {
 		t.Run(name, func(t *testing.T) {
 			r := started(t, cardA)
-			for i := range 3 { // repeated crashes
+			for i := range 3 { // several crashes
 				second, less := r.startSecond(i+1), r.sampleBelow(2)
 				if name == "ended" {
 					r.end(second)

@@ -27,22 +27,22 @@ var (
 const (
 	config   = "../../deploy/logging/otel-collector.yaml"
 	recorded = "../../internal/timeline/testdata/hotplug.log"
-	limit    = 30 * time.Second // of each wait for records
+	limit    = 30 * time.Second // for each wait for records
 )
 
-// record is one received log record.
+// record is a received log record.
 type record struct {
 	Body, Time, Severity string
 	Event, Device        string
 	Pod                  string
 }
 
-// backend is an OTLP server that keeps the received records.
+// backend is an OTLP server that keeps the records it receives.
 type backend struct {
 	mu      sync.Mutex
 	records []record
 	err     error
-	more    chan struct{} // has a value when there may be more records
+	more    chan struct{} // holds a value if there may be more records
 }
 
 type value struct{ StringValue string }
@@ -100,7 +100,7 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, "{}")
 }
 
-// await waits until at least n records were received, and returns all records.
+// await waits until at least n records have been received, and returns all records.
 func (b *backend) await(t *testing.T, n int) []record {
 	t.Helper()
 	timeout := time.After(limit)
@@ -122,8 +122,8 @@ func (b *backend) await(t *testing.T, n int) []record {
 	}
 }
 
-// start starts the collector with the configuration of the example, except for its paths and its
-// endpoint. end terminates the collector, which first sends all lines that it has read.
+// start starts the collector with the example's configuration, except for the paths and the endpoint. end terminates
+// the collector, which first sends all the lines it has read.
 func start(t *testing.T, dir, endpoint string) (end func()) {
 	t.Helper()
 	ours := filepath.Join(dir, "ours.yaml")
@@ -154,7 +154,7 @@ service: {telemetry: {metrics: {level: none}}}
 	})
 }
 
-// cri returns a line in the format of containerd, split into parts of at most 200 bytes.
+// cri returns a line in containerd's format, split into parts of up to 200 bytes.
 func cri(line string) (text string) {
 	const at, most = "2026-11-22T08:00:00.123456789Z stderr ", 200
 	for len(line) > most {
@@ -164,8 +164,8 @@ func cri(line string) (text string) {
 	return text + at + "F " + line + "\n"
 }
 
-// Each line of the daemon's log arrives as one record, with the line as its body and the fields as attributes. A
-// restart of the collector and a rotation of the file neither lose nor repeat a line.
+// Each line of the daemon's log arrives as a record, with the line as its body and the fields as attributes. Lines are
+// neither lost nor repeated when the collector restarts or the file is rotated.
 func TestShip(t *testing.T) {
 	text, err := os.ReadFile(recorded)
 	if err != nil {
@@ -220,7 +220,7 @@ func TestShip(t *testing.T) {
 	}
 }
 
-// printed returns the output of the command logs for a log.
+// printed runs the logs command on a log and returns its output.
 func printed(t *testing.T, log string) string {
 	t.Helper()
 	cmd := exec.Command(*binary, "logs")

@@ -1,4 +1,4 @@
-// Package metricstest gives tests access to the page of a [metrics.Metrics] and the values on it. It owns no state.
+// Package metricstest gives tests access to a [metrics.Metrics]'s page and the values on it. It doesn't have any state.
 package metricstest
 
 import (
@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 )
 
-// Page returns the page as text, without the metrics about Go, the process, and the page itself.
+// Page returns the page as text, without the metrics about Go, the process and the page itself.
 func Page(t testing.TB, m *metrics.Metrics) string {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -21,7 +21,7 @@ func Page(t testing.TB, m *metrics.Metrics) string {
 	return Ours(w.Body.String())
 }
 
-// Ours returns the lines on a page that belong to metrics of package metrics.
+// Ours returns the lines on a page for metrics from package metrics.
 func Ours(page string) string {
 	var ours strings.Builder
 	for line := range strings.Lines(page) {
@@ -32,8 +32,8 @@ func Ours(page string) string {
 	return ours.String()
 }
 
-// Samples returns the values on a page by series. It only includes series that begin with one of the prefixes and whose
-// value isn't 0.
+// Samples returns the values on a page, by series. It includes only series that start with one of the prefixes and
+// whose value isn't 0.
 func Samples(page string, prefixes ...string) map[string]string {
 	found := make(map[string]string)
 	for line := range strings.Lines(page) {

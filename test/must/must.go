@@ -1,10 +1,10 @@
-// Package must ends a test immediately if a step of its setup fails, for example if a file can't be written or a server
-// doesn't start. To check what the test is about, use package compare.
+// Package must ends a test immediately if a setup step fails, for example if a file can't be written or a server
+// doesn't start. For what the test is about, use package compare.
 package must
 
 import "testing"
 
-// Succeed ends the test at the first error.
+// Succeed ends the test on the first error.
 func Succeed(t testing.TB, errs ...error) {
 	t.Helper()
 	for _, err := range errs {
@@ -14,7 +14,7 @@ func Succeed(t testing.TB, errs ...error) {
 	}
 }
 
-// Value returns the result of a call, or ends the test if the call returns an error: must.Value(os.ReadFile(path))(t).
+// Value returns a call's result, or ends the test if the call failed: must.Value(os.ReadFile(path))(t).
 func Value[T any](value T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()

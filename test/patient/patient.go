@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// Limit is how long a test waits for something that should happen soon. A test must never pass because this limit was
+// Limit is how long a test waits for something that should happen soon. No test may pass because this limit was
 // reached.
 const Limit = time.Minute
 
-// Await blocks until met returns nil. If that takes too long, it fails the test with met's last error.
+// Await waits until met returns nil. If that takes too long, the test fails with met's last error.
 func Await(t testing.TB, when string, met func() error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Limit)
@@ -33,7 +33,7 @@ func Await(t testing.TB, when string, met func() error) {
 	}
 }
 
-// Elapse blocks for this time, so that the test can check that nothing happens in that time.
+// Elapse lets the given time pass, so that the test can check that nothing happens in it.
 func Elapse(t testing.TB, during time.Duration) {
 	t.Helper()
 	end := time.NewTimer(during)
@@ -48,15 +48,15 @@ func Elapse(t testing.TB, during time.Duration) {
 // Disk is the directory for programs and large temporary files.
 var Disk = os.TempDir()
 
-// memory is a file system in memory. Simulated nodes, which consist of thousands of files, are several times as fast
+// memory is an in-memory file system. Simulated nodes consist of thousands of files, and are several times faster
 // there.
 const memory, memoryNeeded = "/dev/shm", 512 << 20
 
-// Main runs the tests of a package, and returns the exit code. Temporary directories are in memory, unless TMPDIR is
-// set or there isn't enough memory. Tests spend most of their time waiting, so more tests run in parallel than there
-// are processors.
+// Main runs a package's tests, and returns the exit code. Temporary directories are in memory, unless TMPDIR is set or
+// there isn't enough memory. Tests spend most of their time waiting, so more of them run in parallel than there are
+// processors.
 func Main(m *testing.M) int {
-	if err := flag.Set("test.parallel", "8"); err != nil { // the command line may override this
+	if err := flag.Set("test.parallel", "8"); err != nil { // the command line can override this
 		panic(err)
 	}
 	var at syscall.Statfs_t

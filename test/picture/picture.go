@@ -1,4 +1,4 @@
-// Package picture draws the output of commands as pictures for the documentation.
+// Package picture turns commands' output into pictures for the documentation.
 package picture
 
 import (
@@ -11,7 +11,7 @@ import (
 
 var escape = regexp.MustCompile("\x1b\\[([0-9]+)m")
 
-// Terminal returns an SVG of a dark terminal that shows these lines, in colour.
+// Terminal returns an SVG of a dark terminal that shows the given lines in colour.
 func Terminal(title string, lines []string) string {
 	const width, height, margin = 7.25, 18, 16 // width of a character, height of a line
 	columns := 0

@@ -1,4 +1,4 @@
-// Package pipes provides a network within a process, for tests. Its connections come from [net.Pipe], so they work in a
+// Package pipes provides a network within a process for tests. Its connections come from [net.Pipe], so they work in a
 // testing/synctest bubble. A [Listener] owns the connections that haven't been accepted yet.
 package pipes
 
@@ -31,7 +31,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close closes the listener and the connections that haven't been accepted. After that, Dial fails.
+// Close closes the listener and the connections that haven't been accepted. From then on, Dial fails.
 func (l *Listener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	for {

@@ -1,6 +1,6 @@
-// Package privatedirtest creates directories for tests of packages that use package privatedir.
+// Package privatedirtest creates directories for testing packages that use package privatedir.
 //
-// The package owns no state.
+// The package doesn't have any state.
 package privatedirtest
 
 import (
@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Dir returns a new directory that package privatedir accepts, whatever the umask.
+// Dir returns a new directory that package privatedir accepts, regardless of the umask.
 func Dir(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "state")

@@ -8,14 +8,14 @@ import (
 	"syscall"
 )
 
-// Daemon is a running process of the binary under test.
+// Daemon is a running process of the binary that is being tested.
 type Daemon struct {
-	Address string // HTTP address of /metrics
+	Address string // HTTP address that serves /metrics
 	process *exec.Cmd
 	log     *os.File
 }
 
-// StartDaemon starts the binary, and blocks until it is serving HTTP. Its log is written to the file log.
+// StartDaemon starts the binary and waits until it serves HTTP. The binary logs to the file log.
 func StartDaemon(ctx context.Context, binary, log string, flags ...string) (*Daemon, error) {
 	file, err := os.Create(log)
 	if err != nil {
@@ -35,8 +35,8 @@ func StartDaemon(ctx context.Context, binary, log string, flags ...string) (*Dae
 	return d, nil
 }
 
-// Hangup sends SIGHUP.
+// Hangup sends SIGHUP to the process.
 func (d *Daemon) Hangup() error { return d.process.Process.Signal(syscall.SIGHUP) }
 
-// End sends SIGTERM, and returns an error unless the process exits with status 0 within 5 s.
+// End sends SIGTERM to the process, and returns an error unless it exits with status 0 within 5 s.
 func (d *Daemon) End() error { return end(d.process, d.log) }

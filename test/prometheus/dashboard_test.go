@@ -11,12 +11,12 @@ import (
 
 const dashboardFile = "../../deploy/grafana/dashboard.json"
 
-// dashboard is the part of Grafana's model that is checked here.
+// dashboard is the part of Grafana's model that these tests check.
 type dashboard struct {
 	UID           string
 	Title         string
 	SchemaVersion int
-	ID            *int // assigned by Grafana; must not be in the file
+	ID            *int // assigned by Grafana, and must not be in the file
 	Panels        []panel
 	Templating    struct {
 		List []struct {
@@ -55,10 +55,10 @@ func readDashboard(t *testing.T) dashboard {
 	return d
 }
 
-// query is an expression of the dashboard, and the title of its panel.
+// query is one of the dashboard's expressions and the title of its panel.
 type query struct{ panel, expr string }
 
-// queries returns all queries, with each variable replaced by a value.
+// queries returns all queries with the variables replaced by values.
 func (d dashboard) queries() []query {
 	values := strings.NewReplacer("$node", ".*", "$__rate_interval", "1m")
 	var all []query
@@ -75,8 +75,8 @@ func (d dashboard) queries() []query {
 	return all
 }
 
-// The file is a dashboard that Grafana can show: each panel is of a built-in type, queries the
-// chosen data source, and does not overlap another panel.
+// The file is a dashboard that Grafana can show: each panel has a built-in type, queries the selected data source, and
+// doesn't overlap another panel.
 func TestDashboard(t *testing.T) {
 	d := readDashboard(t)
 	if d.UID != "accelerator-device-plugin" || d.Title == "" || d.SchemaVersion < 36 || d.ID != nil {
@@ -127,7 +127,7 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// A change counts although its series is new, and the devices that a new pod finds do not count.
+// A change counts even if its series is new. Devices that a new pod finds don't count as changes.
 func TestChangesOfHealth(t *testing.T) {
 	all := readDashboard(t).queries()
 	i := slices.IndexFunc(all, func(q query) bool { return q.panel == "Changes of health" })

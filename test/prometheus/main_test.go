@@ -17,7 +17,7 @@ var (
 	out    = flag.String("out", "../../bin/test-prometheus", "directory for logs")
 )
 
-// awaitTimeout limits every wait.
+// awaitTimeout is the time limit for every wait.
 const awaitTimeout = 15 * time.Second
 
 func TestMain(m *testing.M) {
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// prepare resolves the paths of the programs. A missing program is an error, not a skip.
+// prepare resolves the programs' paths. If a program is missing, the tests fail; they aren't skipped.
 func prepare() error {
 	for _, program := range []struct {
 		path *string

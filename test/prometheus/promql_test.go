@@ -9,14 +9,14 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// use is a metric in an expression, with the labels that the expression needs of it.
+// use is a metric in an expression, with the labels that the expression needs it to have.
 type use struct {
 	metric string
 	labels []string
 }
 
-// uses returns the metrics in an expression. Each metric needs the labels by which a surrounding expression is grouped
-// or matched. It is an error if an inner expression removes such a label by grouping.
+// uses returns the metrics in an expression. Each metric needs the labels that a surrounding expression groups by or
+// matches on. It is an error if an inner expression removes such a label by grouping.
 func uses(expr string) ([]use, error) {
 	tree, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
 	if err != nil {
@@ -50,7 +50,7 @@ func uses(expr string) ([]use, error) {
 					lost = append(lost, label)
 				}
 			}
-			needed = slices.Clone(node.Grouping) // the result has no other labels
+			needed = slices.Clone(node.Grouping) // the result doesn't have any other labels
 		case *parser.BinaryExpr:
 			if m := node.VectorMatching; m != nil && m.On {
 				on := append(slices.Clone(needed), m.MatchingLabels...)

@@ -21,13 +21,13 @@ const (
 	resource = "example.com/fpga"
 	cardA    = "0000:3b:00.0"
 	cardB    = "0000:5e:00.0"
-	cardC    = "0000:86:00.0"    // plugged later
+	cardC    = "0000:86:00.0"    // plugged in later
 	broken   = "0x4000000000000" // port error: AP6
 	whole    = "0x0"
 )
 
-// rig is a simulated node with two cards of two ports and a kubelet, and two Prometheus servers
-// that scrape the daemons on it.
+// rig is a simulated node that has two cards with two ports each, its kubelet, and two Prometheus servers that scrape
+// the node's daemons.
 type rig struct {
 	t       *testing.T
 	dir     string
@@ -40,7 +40,7 @@ type rig struct {
 }
 
 func newRig(t *testing.T) *rig {
-	dir, err := os.MkdirTemp("", "adp") // short: the path of a unix socket has at most 107 bytes
+	dir, err := os.MkdirTemp("", "adp") // short, because a Unix socket's path has at most 107 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// do stops the test if err is not nil.
+// do ends the test if err isn't nil.
 func (r *rig) do(err error) {
 	r.t.Helper()
 	if err != nil {
@@ -76,7 +76,7 @@ func (r *rig) do(err error) {
 	}
 }
 
-// step prints the progress of the test.
+// step reports the test's progress.
 func (r *rig) step(format string, args ...any) {
 	fmt.Printf("  %s %s\n", time.Now().Format("15:04:05"), fmt.Sprintf(format, args...))
 }
@@ -91,7 +91,7 @@ func (r *rig) startKubelet() {
 	}
 }
 
-// startDaemon starts one more daemon, as the pod with this name.
+// startDaemon starts another daemon, as the pod with the given name.
 func (r *rig) startDaemon(pod string) {
 	r.t.Helper()
 	settings := filepath.Join(r.dir, "config.yaml")
@@ -123,7 +123,7 @@ func (r *rig) endDaemon(pod string) {
 	delete(r.daemons, pod)
 }
 
-// startServer starts a Prometheus with these rules.
+// startServer starts a Prometheus with the given rules.
 func (r *rig) startServer(name, rules string, flags ...string) *prometheus.Server {
 	r.t.Helper()
 	dir := filepath.Join(*out, name)
@@ -143,8 +143,8 @@ func (r *rig) startServer(name, rules string, flags ...string) *prometheus.Serve
 	return s
 }
 
-// settings returns the configuration of deploy/prometheus/scrape.yaml, with an interval of one second and with static
-// targets. The targets have the labels that discovery would get from the API server. Their relabeling is taken from the
+// settings returns the configuration in deploy/prometheus/scrape.yaml, but with an interval of one second and with
+// static targets. The targets have the labels that discovery would get from the API server, and are relabeled as in the
 // file.
 func (r *rig) settings() string {
 	r.t.Helper()
@@ -169,7 +169,7 @@ func (r *rig) settings() string {
 	return string(text)
 }
 
-// target returns a port of a pod, with the labels that Prometheus gets from the API server.
+// target returns a pod's port, with the labels that Prometheus gets from the API server.
 func target(address, pod, port, phase string) map[string]any {
 	return map[string]any{
 		"targets": []string{address},
@@ -184,7 +184,7 @@ func target(address, pod, port, phase string) map[string]any {
 	}
 }
 
-// discover makes both servers scrape the daemons that are running now.
+// discover makes both servers scrape the daemons that are currently running.
 func (r *rig) discover() {
 	r.t.Helper()
 	for _, s := range []*prometheus.Server{r.native, r.classic} {
@@ -193,8 +193,8 @@ func (r *rig) discover() {
 	}
 }
 
-// await waits until an expression has the given value: the values of its samples, in the order
-// of the answer and separated by blanks, or "" for no sample.
+// await waits until an expression has the given value: the values of its samples, in the response's order and separated
+// by spaces, or "" if there are no samples.
 func (r *rig) await(s *prometheus.Server, expr, want string) {
 	r.t.Helper()
 	var got string
@@ -210,14 +210,14 @@ func (r *rig) await(s *prometheus.Server, expr, want string) {
 	}, func() string { return fmt.Sprintf("%s: found %q, want %q", expr, got, want) })
 }
 
-// awaitBoth is like await, for both servers.
+// awaitBoth is like await but for both servers.
 func (r *rig) awaitBoth(expr, want string) {
 	r.t.Helper()
 	r.await(r.native, expr, want)
 	r.await(r.classic, expr, want)
 }
 
-// awaitAlert waits until an alert is in the given state, and returns the alert.
+// awaitAlert waits until an alert is in the given state, and returns it.
 func (r *rig) awaitAlert(s *prometheus.Server, name, state string) prometheus.Alert {
 	r.t.Helper()
 	var found prometheus.Alert
@@ -237,13 +237,13 @@ func (r *rig) awaitAlert(s *prometheus.Server, name, state string) prometheus.Al
 	return found
 }
 
-// awaitQuiet waits until no alert fires.
+// awaitQuiet waits until no alerts are firing.
 func (r *rig) awaitQuiet(s *prometheus.Server) {
 	r.t.Helper()
 	r.await(s, `count(`+firing+`)`, "")
 }
 
-// until waits until holds returns true. At the timeout, the test fails with the problem.
+// until waits until holds returns true. If it takes too long, the test fails with the problem.
 func (r *rig) until(holds func() bool, problem func() string) {
 	r.t.Helper()
 	for begin := time.Now(); !holds(); time.Sleep(50 * time.Millisecond) {

@@ -16,7 +16,7 @@ const (
 	rulesTestsFile = "../../deploy/prometheus/alerts_test.yaml"
 )
 
-// alertRule is an alert rule of rulesFile.
+// alertRule is one of the alert rules in rulesFile.
 type alertRule struct {
 	Alert       string
 	Expr        string
@@ -61,7 +61,7 @@ func TestEachAlertIsTested(t *testing.T) {
 	}
 }
 
-// Each alert has a severity, a summary, a description and a runbook that exists.
+// Each alert has a severity, a summary, a description and an existing runbook.
 func TestAlertsExplainThemselves(t *testing.T) {
 	manual := read(t, "../../docs/alerts.md")
 	for _, rule := range alertRules(t) {
@@ -89,7 +89,7 @@ func TestAlertsExplainThemselves(t *testing.T) {
 	}
 }
 
-// The events that a description mentions are documented.
+// The events that the descriptions mention are documented.
 func TestAlertsNameEventsOfTheLog(t *testing.T) {
 	log := read(t, "../../docs/log-events.md")
 	event := regexp.MustCompile(`\b(device|scan|read|source|register|kubelet|socket|cdi|allocate|uevent|holders|config|slices|driver|claim|ledger)\.[a-z]+\b`)
@@ -102,8 +102,8 @@ func TestAlertsNameEventsOfTheLog(t *testing.T) {
 	}
 }
 
-// faster divides the times of the rules by 60, both for "for" and for ranges: minutes become seconds, and an hour
-// becomes a minute.
+// faster divides the rules' times by 60, both in "for" and in ranges: minutes become seconds, and an hour becomes a
+// minute.
 func faster(rules string) string {
 	rules = regexp.MustCompile(`\b1h\b`).ReplaceAllString(rules, "60m")
 	return regexp.MustCompile(`(for: |\[)(\d+)m\b`).ReplaceAllString(rules, "${1}${2}s")

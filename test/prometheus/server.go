@@ -19,12 +19,12 @@ import (
 
 // Server is a running Prometheus.
 type Server struct {
-	Dir     string // directory of the configuration, rules and data
+	Dir     string // directory for the configuration, rules and data
 	address string
 	process *exec.Cmd
 }
 
-// StartServer starts Prometheus with the configuration dir/prometheus.yml, and blocks until it is ready. The log is
+// StartServer starts Prometheus with the configuration dir/prometheus.yml, and waits until it is ready. The log is
 // dir/log.
 func StartServer(ctx context.Context, binary, dir string, flags ...string) (*Server, error) {
 	path := filepath.Join(dir, "log")
@@ -58,7 +58,7 @@ func StartServer(ctx context.Context, binary, dir string, flags ...string) (*Ser
 	return nil, errors.Join(fmt.Errorf("prometheus is not ready: %w", ctx.Err()), s.End())
 }
 
-// End stops the server, and blocks until it has exited.
+// End stops the server and waits until it has exited.
 func (s *Server) End() error {
 	return end(s.process, nil)
 }
@@ -66,14 +66,14 @@ func (s *Server) End() error {
 // Reload makes the server reread its configuration.
 func (s *Server) Reload() error { return s.process.Process.Signal(syscall.SIGHUP) }
 
-// Sample is an element of a query's result. It contains either a Point or a Histogram.
+// Sample is an element of a query's result. It has either a Point or a Histogram.
 type Sample struct {
 	Labels    map[string]string `json:"metric"`
-	Point     []any             `json:"value"`     // time, and the value as text
+	Point     []any             `json:"value"`     // time, and value as text
 	Histogram []any             `json:"histogram"` // time, buckets
 }
 
-// Value returns the sample's value as formatted by Prometheus, or "" if it is a histogram.
+// Value returns the sample's value as Prometheus formats it, or "" if it is a histogram.
 func (s Sample) Value() string {
 	if len(s.Point) != 2 {
 		return ""
@@ -121,7 +121,7 @@ func (s *Server) Labels() (map[string]map[string]bool, error) {
 type Alert struct {
 	Labels      map[string]string
 	Annotations map[string]string
-	State       string // pending, firing
+	State       string // pending or firing
 }
 
 // Alerts returns the alerts that are pending or firing.
@@ -130,7 +130,7 @@ func (s *Server) Alerts() ([]Alert, error) {
 	return answer.Alerts, s.ask("/api/v1/alerts", nil, &answer)
 }
 
-// Rule is an alert rule and the result of its last evaluation.
+// Rule is an alert rule and its last evaluation's result.
 type Rule struct{ Name, Health, LastError string }
 
 // Rules returns all alert rules.
@@ -166,8 +166,8 @@ func (s *Server) ask(path string, form url.Values, answer any) error {
 	return nil
 }
 
-// listening waits until a log contains a line that matches the pattern, and returns the pattern's first group: the
-// address on which the process is listening.
+// listening waits until the log contains a line that matches the pattern, and returns the pattern's first group, which
+// is the address that the process is listening on.
 func listening(ctx context.Context, log, pattern string) (string, error) {
 	expression := regexp.MustCompile(pattern)
 	for ctx.Err() == nil {
@@ -187,10 +187,10 @@ func listening(ctx context.Context, log, pattern string) (string, error) {
 	return "", fmt.Errorf("%s: found no line that matches %s: %w", log, pattern, ctx.Err())
 }
 
-// pause is the wait between two polls of another process.
+// pause waits between two polls of another process.
 func pause() { time.Sleep(20 * time.Millisecond) }
 
-// end sends SIGTERM to a process, and kills it after five seconds.
+// end sends SIGTERM to a process, and kills it if it hasn't exited after five seconds.
 func end(process *exec.Cmd, log *os.File) error {
 	if err := process.Process.Signal(syscall.SIGTERM); err != nil {
 		return err

@@ -14,12 +14,12 @@ import (
 	"b-com.com/accelerator-device-plugin/test/prometheus"
 )
 
-// firing selects the firing alerts, without those that another process on this machine can cause: the kernel sends
+// firing selects the firing alerts, except those that another process on this machine can cause: the kernel sends
 // uevents to all listeners.
 const firing = `ALERTS{alertstate="firing", alertname!~"AcceleratorUeventsForged|AcceleratorEventsLost"}`
 
-// A sequence of changes is made on a node, with the expected results of queries and alerts after each step. At the end,
-// each rule must have been evaluated without an error, and each query of the dashboard must have had a result.
+// A node goes through a series of changes. After each, queries and alerts have the expected results. By the end, each
+// rule has been evaluated without an error, and each of the dashboard's queries has had a result.
 func TestStory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -147,12 +147,12 @@ func TestStory(t *testing.T) {
 	r.awaitAlert(r.classic, "AcceleratorPluginDown", "firing")
 }
 
-// sent returns the number of lists in the native histogram.
+// sent returns how many lists the native histogram has counted.
 func (r *rig) sent() float64 {
 	return r.value(r.native, `sum(histogram_count(accelerator_hint_to_send_seconds))`)
 }
 
-// value returns the value of an expression with at most one sample, or 0 without sample.
+// value returns the value of an expression that has at most one sample, or 0 if it has none.
 func (r *rig) value(s *prometheus.Server, expr string) float64 {
 	r.t.Helper()
 	samples, err := s.Query(expr)
@@ -165,14 +165,14 @@ func (r *rig) value(s *prometheus.Server, expr string) float64 {
 	return value
 }
 
-// configure writes the daemon's YAML file, and makes the daemon read it.
+// configure writes the daemon's YAML file and makes the daemon read it.
 func (r *rig) configure(settings string) {
 	r.t.Helper()
 	write(r.t, r.dir+"/config.yaml", settings)
 	r.do(r.daemons["b"].Hangup())
 }
 
-// rules checks that Prometheus has evaluated all rules without an error.
+// rules checks that Prometheus has evaluated all rules without errors.
 func rules(t *testing.T, s *prometheus.Server) {
 	got, err := s.Rules()
 	if err != nil {
@@ -188,7 +188,7 @@ func rules(t *testing.T, s *prometheus.Server) {
 	}
 }
 
-// empty maps the titles of panels that may have no data in this test to the reasons.
+// empty maps the titles of panels that may not have data in this test to the reasons.
 var empty = map[string]string{
 	"Firing alerts":                     "with the unchanged rules, no alert fires within the test",
 	"annotation Alerts":                 "with the unchanged rules, no alert fires within the test",
@@ -200,7 +200,7 @@ var empty = map[string]string{
 	"Lost, forged and malformed events": "inotify loses no events",
 }
 
-// unseen maps metrics that have no series on this node to their labels. The last two are metrics of accelerator-fpga
+// unseen maps metrics that don't have any series on this node to their labels. The last two belong to accelerator-fpga
 // keep.
 var unseen = map[string][]string{
 	"accelerator_uevents_total": {"subsystem", "action"},
@@ -210,7 +210,7 @@ var unseen = map[string][]string{
 	"accelerator_bitstream_pulls_total": {"result"},
 }
 
-// answered checks that each query of the dashboard has a result and no error.
+// answered checks that each of the dashboard's queries has a result and no error.
 func answered(t *testing.T, s *prometheus.Server) {
 	for _, q := range readDashboard(t).queries() {
 		samples, err := s.Query(q.expr)
@@ -249,7 +249,7 @@ func known(t *testing.T, servers ...*prometheus.Server) map[string]map[string]bo
 	return all
 }
 
-// names checks that dashboard and alerts use existing metrics and labels only.
+// names checks that the dashboard and the alerts use only metrics and labels that exist.
 func names(t *testing.T, servers ...*prometheus.Server) {
 	there := known(t, servers...)
 	check := func(where, expr string) {

@@ -18,16 +18,16 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// logLine is a line of the log of keep.
+// logLine is a line in keep's log.
 type logLine struct{ Event, Reference, Digest, Path, Error, Address string }
 
-// keeper is a process of accelerator-fpga-registry keep.
+// keeper is an accelerator-fpga-registry keep process.
 type keeper struct {
 	*exec.Cmd
 	lines *bufio.Scanner
 }
 
-// keep starts keep with a list of these references.
+// keep starts keep with the given list of references.
 func (r *rig) keep(t *testing.T, args string, references ...string) *keeper {
 	t.Helper()
 	r.list(t, references...)
@@ -39,7 +39,7 @@ func (r *rig) keep(t *testing.T, args string, references ...string) *keeper {
 	return k
 }
 
-// list writes the list as the kubelet writes a ConfigMap: in a new directory, to which a link is moved.
+// list writes the list the way the kubelet writes a ConfigMap: into a new directory, to which a link is then moved.
 func (r *rig) list(t *testing.T, references ...string) {
 	t.Helper()
 	dir := filepath.Join(r.dir, "list")
@@ -51,7 +51,7 @@ func (r *rig) list(t *testing.T, references ...string) {
 	}
 }
 
-// await returns the next line with this event.
+// await returns the next line with the given event.
 func (k *keeper) await(t *testing.T, event string) logLine {
 	t.Helper()
 	for k.lines.Scan() {
@@ -71,12 +71,12 @@ func (k *keeper) end(t *testing.T) int {
 	t.Helper()
 	must.Succeed(t, k.Process.Signal(syscall.SIGTERM))
 	k.await(t, "keep.stopped")
-	k.Wait() // its error has the exit code
+	k.Wait() // the error is just the exit code
 	return k.ProcessState.ExitCode()
 }
 
-// The bitstreams of a list are pulled into the store. They are also pulled after the list changes, after the
-// credentials change, and after a tag has moved. What is in the store stays when the registry cannot be reached.
+// The listed bitstreams are pulled into the store. They are also pulled after the list or the credentials have changed,
+// and after a tag has moved. When the registry can't be reached, the store keeps what it has.
 func TestKeep(t *testing.T) {
 	const vadd = "registry.example.com/fpga/vadd:1.0"
 	r := newRig(t)
@@ -107,7 +107,7 @@ func TestKeep(t *testing.T) {
 	k.await(t, "keep.refused")
 	compare.Equal(t, "exit code", 0, k.end(t))
 
-	// The tag has moved. A reference with a digest still names the old content, so the two cannot be kept together.
+	// The tag has moved. A reference with a digest still names the old content, so the list can't have both.
 	other := r.write(t, "other.gbs", string(bits.GBS(bits.Metadata(bits.Interface, bits.AFU), []byte("other"))))
 	r.succeed(t, "push --quiet CA "+other+" NAME")
 	k = r.keep(t, "--min-free 0 --once", name, vadd)
@@ -126,7 +126,7 @@ func TestKeep(t *testing.T) {
 	must.Succeed(t, k.Wait())
 	compare.Equal(t, "size of the first one", must.Value(os.Stat(r.gbs))(t).Size(), r.files(t)[gbsPath])
 
-	// The registry is away.
+	// The registry can't be reached.
 	r.env = append(r.env, "HTTPS_PROXY=http://127.0.0.1:1")
 	k = r.keep(t, "--min-free 0 --once", pinned)
 	compare.Equal(t, "digest", pulled.Digest, k.await(t, "bitstream.present").Digest)
@@ -134,7 +134,7 @@ func TestKeep(t *testing.T) {
 	must.Succeed(t, k.Wait())
 }
 
-// If the disk would become full, this is an error of the reference, and nothing is downloaded. When there is enough
+// If pulling a bitstream would fill up the disk, its reference fails, and nothing is downloaded. Once there is enough
 // space, the bitstream is installed.
 func TestKeepFullDisk(t *testing.T) {
 	r := newRig(t)

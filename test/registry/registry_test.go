@@ -16,10 +16,10 @@ import (
 const (
 	gbsPath  = bits.Interface + "/" + bits.AFU + ".gbs"
 	aocxPath = bits.Interface + "/" + bits.Hash + ".aocx"
-	gbsSize  = 8<<20 + 300 // about
+	gbsSize  = 8<<20 + 300 // approximately
 )
 
-// A bitstream is pushed from one node and pulled to another, by tag and by digest, through a proxy.
+// A bitstream is pushed from one node and pulled on another, by tag and by digest, through a proxy.
 func TestPushPull(t *testing.T) {
 	r := newRig(t)
 	var pushed, pulled struct {
@@ -41,7 +41,7 @@ func TestPushPull(t *testing.T) {
 		t.Errorf("second pull: received %d bytes, want only the manifest", again)
 	}
 
-	// The tag is moved to another bitstream with the same ids. The digest still names the first one.
+	// The tag is moved to a different bitstream with the same IDs. The digest still names the first one.
 	other := r.write(t, "other.gbs", string(bits.GBS(bits.Metadata(bits.Interface, bits.AFU), []byte("other"))))
 	r.succeed(t, "push --quiet CA "+other+" NAME")
 	r.fail(t, "pull CA --store STORE NAME", "--force replaces it")
@@ -89,28 +89,29 @@ func TestCertificate(t *testing.T) {
 	compare.Equal(t, "store was made", false, err == nil)
 }
 
-// A pull whose connection is cut at any of ten points continues from there.
+// A pull whose connection is cut, at any of ten points, resumes from there.
 func TestCutPull(t *testing.T) {
 	r := newRig(t)
 	r.succeed(t, "push CA GBS NAME")
 	for i := range int64(10) {
 		must.Succeed(t, os.RemoveAll(r.store))
 		before := r.proxy.from.Load()
-		r.proxy.cutFrom.Store(before + 1 + i*(gbsSize/10)) // the first point is in TLS' handshake
+		r.proxy.cutFrom.Store(before + 1 + i*(gbsSize/10)) // the first point is in the TLS handshake
 		if i == 9 {
 			r.proxy.cutFrom.Store(before + gbsSize - 4<<10)
 		}
 		r.succeed(t, "pull CA --store STORE NAME")
 		compare.Values(t, "files", map[string]int64{gbsPath: must.Value(os.Stat(r.gbs))(t).Size()}, r.files(t))
 		compare.Equal(t, "cuts", i+1, r.proxy.cut.Load())
-		// Data that HTTP/2 had received when the connection was cut, but that the program had not read, is sent again.
+		// Data that HTTP/2 had received when the connection was cut, but that the program hadn't read yet, is sent
+		// again.
 		if received := r.proxy.from.Load() - before; received > gbsSize+5<<20 {
 			t.Errorf("point %d: received %d bytes, want not much more than %d", i, received, gbsSize)
 		}
 	}
 }
 
-// A pull that is terminated, or killed, at any point is continued by the next one.
+// If a pull is terminated or killed, at any point, the next one resumes it.
 func TestKilledPull(t *testing.T) {
 	r := newRig(t)
 	r.succeed(t, "push CA GBS NAME")
@@ -124,10 +125,10 @@ func TestKilledPull(t *testing.T) {
 			<-killed
 		}
 		must.Succeed(t, cmd.Start())
-		cmd.Wait() // its error says how it has ended
+		cmd.Wait() // the error says how it has ended
 		close(killed)
 		files, rest := r.files(t), int64(gbsSize)
-		for _, part := range files { // none if nothing was written yet
+		for _, part := range files { // none if nothing had been written yet
 			rest -= part
 		}
 		if cmd.ProcessState.Success() || len(files) > 1 || files[gbsPath] > 0 || i == 9 && rest > gbsSize*3/4 {
@@ -155,8 +156,8 @@ func TestCutPush(t *testing.T) {
 	}
 }
 
-// If the disk is full, the pull fails and leaves no file. The disk may fill up while the file is downloaded, or while
-// it is copied.
+// If the disk is full, the pull fails without leaving any files behind. The disk may fill up while the file is being
+// downloaded or while it is being copied.
 func TestFullDisk(t *testing.T) {
 	for _, size := range []string{"4m", "12m"} {
 		t.Run(size, func(t *testing.T) {

@@ -30,26 +30,26 @@ var (
 	server = flag.String("registry", "", "path of the binary built from ./registry")
 )
 
-// The user of the registry, with bcrypt's hash of "secret".
+// The registry's user, with bcrypt's hash of "secret".
 const htpasswd = "user:$2a$04$nAph6uAjj2tXavcEbvgqvui99VyEKiqJSNALpt1e7zcWQG7gW5CVu\n"
 
-// rig is a registry with TLS and a password, and a user with credentials and a store.
+// rig is a registry with TLS and a password, and a user who has credentials and a store.
 type rig struct {
-	dir     string // of all files
-	address string // of the registry, on the loopback
+	dir     string // directory of all files
+	address string // the registry's address on the loopback
 	store   string
-	gbs     string // path of a bitstream of 8 MiB
+	gbs     string // path of an 8 MiB bitstream
 	proxy   *proxy
 	env     []string
 }
 
-const name = "registry.example.com/fpga/nlb:1.0" // which only the proxy finds
+const name = "registry.example.com/fpga/nlb:1.0" // only the proxy can find it
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{dir: t.TempDir(), store: filepath.Join(privatedirtest.Dir(t), "fpga")}
 	r.gbs = r.write(t, "nlb_400.gbs", string(bits.GBS(bits.Metadata(bits.Interface, bits.AFU), bytes.Repeat([]byte("raw bits"), 1<<20))))
-	// The certificate of httptest is for example.com, its subdomains and the loopback.
+	// httptest's certificate is for example.com, its subdomains and the loopback.
 	certified := httptest.NewTLSServer(nil)
 	certified.Close()
 	certificate := certified.TLS.Certificates[0]
@@ -100,7 +100,7 @@ func (r *rig) login(t *testing.T, credentials string) {
 	r.write(t, "config.json", fmt.Sprintf(`{"auths": {"registry.example.com": {"username": %q, "password": %q}}}`, user, password))
 }
 
-// command returns a command of accelerator-fpga. Upper-case words in its line stand for paths.
+// command returns an accelerator-fpga command. In line, words in upper case stand for paths.
 func (r *rig) command(t *testing.T, line string) *exec.Cmd {
 	line = strings.NewReplacer("STORE", r.store, "GBS", r.gbs, "CA", "--ca-file="+r.dir+"/ca.pem", "NAME", name, "ADDRESS", r.address, "DIR", r.dir).Replace(line)
 	cmd := exec.CommandContext(t.Context(), filepath.Join(*bin, "accelerator-fpga"), strings.Fields(line)...)
@@ -108,7 +108,7 @@ func (r *rig) command(t *testing.T, line string) *exec.Cmd {
 	return cmd
 }
 
-// run runs a command line, and returns its output, or its errors if the exit code is not 0.
+// run runs a command line. It returns the output or, if the exit code isn't 0, the errors.
 func (r *rig) run(t *testing.T, line string) (output string, code int) {
 	t.Helper()
 	var stdout, stderr strings.Builder
@@ -125,7 +125,7 @@ func (r *rig) run(t *testing.T, line string) (output string, code int) {
 	return strings.ReplaceAll(output, r.store, "STORE"), code
 }
 
-// succeed runs a command line that must succeed.
+// succeed runs a command line, which must succeed.
 func (r *rig) succeed(t *testing.T, line string) (output string) {
 	t.Helper()
 	output, code := r.run(t, line)
@@ -135,7 +135,7 @@ func (r *rig) succeed(t *testing.T, line string) (output string) {
 	return output
 }
 
-// fail runs a command line that must fail, with this text on stderr.
+// fail runs a command line, which must fail with the given text on stderr.
 func (r *rig) fail(t *testing.T, line, want string) {
 	t.Helper()
 	if output, code := r.run(t, line); code != 1 || !strings.Contains(output, want) {
@@ -143,7 +143,7 @@ func (r *rig) fail(t *testing.T, line, want string) {
 	}
 }
 
-// files returns the paths of the files in the store, with their sizes.
+// files returns the paths of the store's files, with their sizes.
 func (r *rig) files(t *testing.T) map[string]int64 {
 	t.Helper()
 	files := map[string]int64{}
@@ -159,14 +159,14 @@ func (r *rig) files(t *testing.T) map[string]int64 {
 	return files
 }
 
-// proxy is an HTTP proxy for one address. It can cut connections.
+// proxy is an HTTP proxy for a single address. It can cut connections.
 type proxy struct {
 	address  string
 	to, from atomic.Int64 // bytes to and from the registry
-	cutFrom  atomic.Int64 // when this many bytes have come from the registry, all connections are cut; 0: never
+	cutFrom  atomic.Int64 // when this many bytes have come from the registry, all connections are cut; 0 means never
 	cutTo    atomic.Int64
-	cut      atomic.Int64 // how often
-	onCut    func()       // nil: nothing
+	cut      atomic.Int64 // number of cuts
+	onCut    func()       // may be nil
 }
 
 func newProxy(t *testing.T, registry string) *proxy {
@@ -199,7 +199,7 @@ func newProxy(t *testing.T, registry string) *proxy {
 	return p
 }
 
-// copy copies until one end is closed, or the connection is cut.
+// copy copies until either end is closed or the connection is cut.
 func (p *proxy) copy(to io.Writer, from io.Reader, count, cut *atomic.Int64) {
 	b := make([]byte, 16<<10)
 	for {
@@ -223,7 +223,7 @@ func (p *proxy) copy(to io.Writer, from io.Reader, count, cut *atomic.Int64) {
 	}
 }
 
-// mount mounts a file system in memory of this size until the end of the test.
+// mount mounts an in-memory file system of the given size until the test ends.
 func mount(t *testing.T, dir, size string) {
 	t.Helper()
 	if os.Geteuid() != 0 {

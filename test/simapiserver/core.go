@@ -28,7 +28,7 @@ type Event struct {
 	Count int
 }
 
-// String returns the Event's namespace, followed by the columns that kubectl shows.
+// String returns the Event's namespace and then the columns that kubectl shows.
 func (e Event) String() string {
 	return strings.Join([]string{
 		e.Metadata.Namespace, e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name, e.InvolvedObject.UID,
@@ -46,26 +46,26 @@ func (s *Server) DeletePod(namespace, name string) {
 	s.edit(func() { delete(s.pods, namespace+"/"+name) })
 }
 
-// EndNamespace begins the deletion of a namespace. From then on, no objects can be created in it.
+// EndNamespace starts deleting a namespace. From then on, no objects can be created in it.
 func (s *Server) EndNamespace(name string) { s.edit(func() { s.ending[name] = true }) }
 
-// DeleteNamespace removes a namespace. Until then, every namespace exists.
+// DeleteNamespace finishes deleting a namespace. All other namespaces exist.
 func (s *Server) DeleteNamespace(name string) { s.edit(func() { s.gone[name] = true }) }
 
-// ExpireEvents removes all Events, as an API server does with Events after an hour.
+// ExpireEvents removes all Events, as an API server does after an hour.
 func (s *Server) ExpireEvents() { s.edit(func() { s.events = nil }) }
 
-// Deaf makes the server create Events but close the connection without a response.
+// Deaf makes the server create Events but then close the connection without a response.
 func (s *Server) Deaf(deaf bool) { s.edit(func() { s.deaf = deaf }) }
 
-// Events returns the existing Events, in order of creation.
+// Events returns the Events that exist, in order of creation.
 func (s *Server) Events() []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.events)
 }
 
-// namespaced answers requests for objects in a namespace.
+// namespaced responds to requests for objects in a namespace.
 func (s *Server) namespaced(w http.ResponseWriter, r *http.Request, path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,8 +98,8 @@ func (s *Server) namespaced(w http.ResponseWriter, r *http.Request, path string)
 	}
 }
 
-// create creates an Event after the same checks as kube-apiserver: admission (NamespaceLifecycle) and validation
-// (legacyValidateEvent).
+// create creates an Event. It first makes the same checks as kube-apiserver: admission (NamespaceLifecycle) and
+// validation (legacyValidateEvent).
 func (s *Server) create(w http.ResponseWriter, r *http.Request, namespace string) {
 	var e Event
 	if !decode(w, r, "application/json", &e) {
@@ -133,7 +133,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, namespace string
 	}
 }
 
-// event returns an Event, or nil if it doesn't exist. The caller must hold mu.
+// event returns an Event, or nil if there is no such Event. The caller must hold mu.
 func (s *Server) event(namespace, name string) *Event {
 	i := slices.IndexFunc(s.events, func(e Event) bool {
 		return e.Metadata.Namespace == namespace && e.Metadata.Name == name
@@ -144,7 +144,7 @@ func (s *Server) event(namespace, name string) *Event {
 	return &s.events[i]
 }
 
-// decode decodes the Event in a request. If that fails, for example because of an unknown field, decode writes the
+// decode decodes the Event in a request. If that fails, because of an unknown field, for example, decode writes the
 // error and returns false.
 func decode(w http.ResponseWriter, r *http.Request, kind string, to *Event) bool {
 	if got := r.Header.Get("Content-Type"); got != kind {

@@ -1,7 +1,7 @@
-// Package simapiserver is a stand-in for the Kubernetes API server, for tests. Over HTTPS, it lists and watches Node
-// objects as PartialObjectMetadata, creates Events, returns the uids of pods, patches the conditions of nodes, and
-// checks tokens. A [Fault] can take over the answer to a request.
+// Package simapiserver is a stand-in for the Kubernetes API server for tests. Over HTTPS, it lists and watches Node
+// objects as PartialObjectMetadata, creates Events, returns pods' UIDs, patches nodes' conditions, and checks tokens. A
+// [Fault] can respond to a request in its place.
 //
-// A [Server] is safe for concurrent use. Each watch runs in a net/http goroutine. Close ends all watches and waits for
-// them.
+// A [Server] is safe for concurrent use. Each watch runs in one of net/http's goroutines. Close ends all watches and
+// waits for them.
 package simapiserver

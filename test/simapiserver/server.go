@@ -31,28 +31,28 @@ type Server struct {
 
 	version int // resourceVersion of the latest change
 	nodes   map[string]node
-	changed chan struct{} // closed at the next change
-	hangup  chan struct{} // closed when HangUp ends all watches
+	changed chan struct{} // closed on the next change
+	hangup  chan struct{} // closed by HangUp, to end all watches
 
-	pods         map[string]string // uid by NAMESPACE/NAME
+	pods         map[string]string // UID by NAMESPACE/NAME
 	events       []Event           // in order of creation
 	ending, gone map[string]bool   // namespaces that are being deleted, and namespaces that have been deleted
 	deaf         bool
 }
 
-// Fault answers a request in place of the server. If it returns false, the server answers the request.
+// Fault responds to a request in the server's place. If it returns false, the server responds itself.
 type Fault func(http.ResponseWriter, *http.Request) bool
 
-// node is the state of a node after the latest change.
+// node is a node's state as of the latest change.
 type node struct {
-	kind        string // ADDED, MODIFIED, DELETED
+	kind        string // ADDED, MODIFIED or DELETED
 	version     int
 	uid         string
 	annotations map[string]string
 	conditions  []Condition
 }
 
-// Start starts a server on the listener or, if listener is nil, on a free local port.
+// Start starts a server on the listener or, if that is nil, on a free local port.
 func Start(listener net.Listener) *Server {
 	s := &Server{
 		token: "token-1", version: 1000, nodes: map[string]node{}, changed: make(chan struct{}), hangup: make(chan struct{}),
@@ -64,8 +64,8 @@ func Start(listener net.Listener) *Server {
 		s.http.Listener = listener
 	}
 	s.http.EnableHTTP2 = true
-	// Disable session tickets, so that the server doesn't write while a client may also be writing. With unbuffered
-	// pipes instead of TCP, both would block.
+	// Disable session tickets, so that the server doesn't write while a client may also be writing. Both would block if
+	// unbuffered pipes were used instead of TCP.
 	s.http.TLS = &tls.Config{SessionTicketsDisabled: true, GetConfigForClient: s.config}
 	s.http.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.http.StartTLS()
@@ -84,7 +84,7 @@ func (s *Server) config(*tls.ClientHelloInfo) (*tls.Config, error) {
 	return config, nil
 }
 
-// Close closes all connections, and waits for the handlers to return.
+// Close closes all connections and waits for the handlers to return.
 func (s *Server) Close() {
 	s.http.CloseClientConnections()
 	s.http.Close()
@@ -107,19 +107,19 @@ users: [{name: u, user: {token: token-1}}]
 `, s.Address(), base64.StdEncoding.EncodeToString(s.CA()))
 }
 
-// UseCertificate changes the certificate for new connections, and closes all existing connections, as a restart would.
+// UseCertificate changes the certificate for new connections, and closes existing ones, as a restart would.
 func (s *Server) UseCertificate(c tls.Certificate) {
 	s.edit(func() { s.certificate = &c })
 	s.http.CloseClientConnections()
 }
 
-// UseToken sets the only token that the server accepts.
+// UseToken sets the token. The server doesn't accept any other.
 func (s *Server) UseToken(token string) { s.edit(func() { s.token = token }) }
 
-// UseFault makes the server call f for each request with a valid token. f may be nil.
+// UseFault makes the server call f for each request that has a valid token. f may be nil.
 func (s *Server) UseFault(f Fault) { s.edit(func() { s.fault = f }) }
 
-// Set creates or changes a node. A node with another uid replaces the previous one.
+// Set creates or changes a node. A node with a different UID replaces the previous one.
 func (s *Server) Set(name, uid string, annotations map[string]string) {
 	s.edit(func() {
 		kind := "MODIFIED"
@@ -161,7 +161,7 @@ func (s *Server) HangUp() {
 }
 
 // Requests returns the requests that had a valid token: "list" and "watch" for nodes, and "METHOD
-// NAMESPACE/KIND[/NAME]" or "METHOD NODE/status" for all others.
+// NAMESPACE/KIND[/NAME]" or "METHOD NODE/status" for everything else.
 func (s *Server) Requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,7 +214,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// list answers a request to list the node with this name.
+// list responds to a request to list the node with the given name.
 func (s *Server) list(w http.ResponseWriter, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,8 +228,8 @@ func (s *Server) list(w http.ResponseWriter, name string) {
 	})
 }
 
-// watch sends the latest change to the node, if it came after the requested resourceVersion, and then all later
-// changes. It may combine changes in quick succession.
+// watch sends the node's latest change, if it is newer than the requested resourceVersion, and then all later changes.
+// It may combine changes that come in quick succession.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, name string) {
 	from, _ := strconv.Atoi(r.FormValue("resourceVersion"))
 	seconds, _ := strconv.Atoi(r.FormValue("timeoutSeconds"))
@@ -268,7 +268,7 @@ func (n node) object(name string) fields {
 	}
 }
 
-// Refuse answers a request with a Status object.
+// Refuse responds to a request with a Status object.
 func Refuse(w http.ResponseWriter, code int, message string) {
 	write(w, code, fields{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": code})
 }

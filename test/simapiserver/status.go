@@ -12,10 +12,10 @@ import (
 type Condition struct {
 	Type, Status, Reason, Message         string
 	LastTransitionTime, LastHeartbeatTime time.Time
-	Manager                               string // field manager that owns the condition
+	Manager                               string // the field manager that owns the condition
 }
 
-// SetCondition creates or replaces a node condition.
+// SetCondition creates or replaces one of a node's conditions.
 func (s *Server) SetCondition(name string, c Condition) {
 	s.edit(func() { s.setCondition(name, c) })
 }
@@ -26,15 +26,15 @@ func (s *Server) setCondition(name string, c Condition) {
 	s.change(name, n)
 }
 
-// Conditions returns a node's conditions, in the order in which they were last written.
+// Conditions returns a node's conditions in the order in which they were last written.
 func (s *Server) Conditions(name string) []Condition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.nodes[name].conditions)
 }
 
-// patchStatus answers a patch of a node's status. The patch must be either an empty dry run or a server-side apply of
-// conditions. As in the real server, an apply removes its manager's other conditions.
+// patchStatus responds to a patch of a node's status. The patch must be either an empty dry run or a server-side apply
+// of conditions. As in the real server, applying removes the manager's other conditions.
 func (s *Server) patchStatus(w http.ResponseWriter, r *http.Request, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,7 +1,7 @@
-// Package sysfstest intercepts file accesses. It can make an access fail, for tests of code that must handle a shortage
+// Package sysfstest intercepts file accesses. It can make an access fail, for testing code that must handle a shortage
 // of descriptors or memory, or change files right before an access.
 //
-// The package owns no state. It doesn't need any privileges, but requires Linux 5.5 or newer
+// The package doesn't have any state. It doesn't need any privileges, but it does need Linux 5.5 or newer
 // (SECCOMP_USER_NOTIF_FLAG_CONTINUE).
 package sysfstest
 
@@ -14,11 +14,11 @@ import (
 	"unsafe"
 )
 
-// Refuse runs work and makes its nth file access fail, counted from 0. open fails with EMFILE, and lstat, readlink,
-// getdents and read fail with ENOMEM. If nth is negative, no access fails. Refuse blocks until work returns, and
-// returns the number of accesses.
+// Refuse runs work and makes its nth file access, counted from 0, fail: open with EMFILE, and lstat, readlink, getdents
+// and read with ENOMEM. If nth is negative, no access fails. Refuse waits for work to return, and returns the number of
+// accesses.
 //
-// Accesses by goroutines that work starts aren't counted.
+// Accesses in goroutines that work starts aren't counted.
 func Refuse(t testing.TB, nth int, work func()) (accesses int) {
 	t.Helper()
 	return supervised(t, work, func(n int, open bool) syscall.Errno {
@@ -32,7 +32,7 @@ func Refuse(t testing.TB, nth int, work func()) (accesses int) {
 	})
 }
 
-// Fail is like Refuse, but the nth access fails with errno, as if a driver had returned this error.
+// Fail is like Refuse, but the nth access fails with errno, as if a driver had returned that error.
 func Fail(t testing.TB, nth int, errno syscall.Errno, work func()) (accesses int) {
 	t.Helper()
 	return supervised(t, work, func(n int, _ bool) syscall.Errno {
@@ -43,8 +43,8 @@ func Fail(t testing.TB, nth int, errno syscall.Errno, work func()) (accesses int
 	})
 }
 
-// Before runs work, and calls change before work's nth file access, counted from 0 as in Refuse. It blocks until work
-// returns, and returns the number of accesses.
+// Before runs work, and calls change before work's nth file access, counted from 0 as in Refuse. It waits for work to
+// return, and returns the number of accesses.
 func Before(t testing.TB, nth int, change, work func()) (accesses int) {
 	t.Helper()
 	once := sync.OnceFunc(change)
@@ -56,9 +56,9 @@ func Before(t testing.TB, nth int, change, work func()) (accesses int) {
 	})
 }
 
-// supervised runs work, and calls access before each file access, with the number of the file access, counted from 0.
-// If access returns an error, the file access fails with it. If a signal interrupts a file access, it is repeated with
-// the same number.
+// supervised runs work, and before each file access calls access with the file access's number, counted from 0. If
+// access returns an error, the file access fails with it. A file access that a signal interrupts is repeated with the
+// same number.
 func supervised(t testing.TB, work func(), access func(n int, open bool) syscall.Errno) (accesses int) {
 	t.Helper()
 	type outcome struct {
@@ -78,7 +78,7 @@ func supervised(t testing.TB, work func(), access func(n int, open bool) syscall
 	}()
 	refused := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // never unlocked, so that the thread, and with it the filter, ends with the goroutine
+		runtime.LockOSThread() // never unlocked, so that the thread, and the filter with it, ends with the goroutine
 		fd, err := notify()
 		if err != nil {
 			close(notifications)
@@ -120,7 +120,7 @@ const (
 type instruction struct {
 	code   uint16
 	ifTrue uint8
-	_      uint8 // the offset to jump if false
+	_      uint8 // how far to jump if false
 	k      uint32
 }
 
@@ -145,21 +145,21 @@ type response struct {
 	flags uint32
 }
 
-// calls contains the numbers of the system calls that are counted, starting with open.
+// calls contains the numbers of the system calls to count, starting with open.
 var calls = map[string][]uint32{
 	"amd64": {257, 262, 267, 217, 0}, // openat, newfstatat, readlinkat, getdents64, read
 	"arm64": {56, 79, 78, 61, 63},
 }[runtime.GOARCH]
 
 // notify makes the kernel send a notification before each of this thread's counted system calls. It returns the
-// descriptor on which the notifications are received.
+// descriptor that receives the notifications.
 func notify() (fd int, err error) {
 	number, known := map[string]uintptr{"amd64": 317, "arm64": 277}[runtime.GOARCH] // seccomp
 	if !known {
 		return -1, fmt.Errorf("found architecture %s, want amd64 or arm64", runtime.GOARCH)
 	}
 	asked := append([]uint32{syscall.SYS_GETPPID}, calls...)
-	filter := []instruction{{code: loadAbsolute}} // load the number of the call
+	filter := []instruction{{code: loadAbsolute}} // load the call's number
 	for i, call := range asked {
 		filter = append(filter, instruction{code: jumpIfEqual, ifTrue: uint8(len(asked) - i), k: call})
 	}
@@ -176,8 +176,8 @@ func notify() (fd int, err error) {
 	return int(r), nil
 }
 
-// supervise answers notifications until work has ended, and returns the number of accesses. If a signal has interrupted
-// a call (ENOENT, see seccomp_unotify(2)), the call is repeated.
+// supervise answers notifications until work has ended, and returns the number of accesses. A call that a signal has
+// interrupted (ENOENT, see seccomp_unotify(2)) is repeated.
 func supervise(fd int, access func(n int, open bool) syscall.Errno) (accesses int, err error) {
 	for {
 		var n notification

@@ -1,5 +1,5 @@
-// Package archive writes reproducible archives: they depend only on the files in them. The files are sorted, belong to
-// root, and have the same time.
+// Package archive writes reproducible archives, which depend only on the files in them: the files are sorted, belong to
+// root, and all have the same time.
 package archive
 
 import (
@@ -23,7 +23,7 @@ type File struct {
 	Data []byte // content; for a symbolic link, its target
 }
 
-// Files contains the files in an archive, by path without a leading slash.
+// Files contains an archive's files, by path without a leading slash.
 type Files map[string]File
 
 // Tar returns a tar archive of the files and their directories, sorted. All of them belong to root and have the time
@@ -63,13 +63,13 @@ func (f Files) Tar(at time.Time) ([]byte, error) {
 			return nil, err
 		}
 	}
-	if err := w.Close(); err != nil { // Close writes the end of the archive
+	if err := w.Close(); err != nil { // writes the end of the archive
 		return nil, err
 	}
 	return out.Bytes(), nil
 }
 
-// Write replaces the contents of dir with the files, none of which may be a link.
+// Write replaces dir's contents with the files, none of which may be a link.
 func (f Files) Write(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
@@ -100,14 +100,14 @@ func (f Files) Gzip(at time.Time) ([]byte, error) {
 	if _, err := w.Write(archive); err != nil {
 		return nil, err
 	}
-	if err := w.Close(); err != nil { // Close writes the end of the archive
+	if err := w.Close(); err != nil { // writes the end of the archive
 		return nil, err
 	}
 	return out.Bytes(), nil
 }
 
-// Read reads a file from disk and adds it at the path where. The permissions in the archive are those that git records,
-// so the umask has no effect. A symbolic link stays a link.
+// Read reads a file from disk and adds it at the path where. It gets the permissions that git would record, so the
+// umask has no effect. Symbolic links stay links.
 func (f Files) Read(where, file string) error {
 	info, err := os.Lstat(file)
 	if err != nil {

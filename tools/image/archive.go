@@ -17,11 +17,11 @@ import (
 type Image struct {
 	Name        string
 	Description string
-	Licence     string    // licence of the image as a whole, an SPDX expression
-	Version     string    // version of the project, as in its programs; in the tag, `_` replaces `+`
+	Licence     string    // the licence of the image as a whole, as an SPDX expression
+	Version     string    // the project's version, as in its programs; in the tag, `_` replaces `+`
 	Revision    string    // commit
-	Created     time.Time // time of the commit
-	Arch        string    // amd64, arm64
+	Created     time.Time // the commit's time
+	Arch        string    // amd64 or arm64
 	Entrypoint  string
 	Files       Files
 }
@@ -57,7 +57,7 @@ func (i Image) build() (v1.Image, error) {
 // tag returns the image's tag.
 func (i Image) tag() string { return strings.ReplaceAll(i.Version, "+", "_") }
 
-// labels returns the image's labels according to the OCI image specification.
+// labels returns the image's labels as defined by the OCI image specification.
 func (i Image) labels() map[string]string {
 	const prefix = "org.opencontainers.image."
 	labels := map[string]string{
@@ -73,7 +73,7 @@ func (i Image) labels() map[string]string {
 	return labels
 }
 
-// Archive returns the image as an OCI layout in a tar archive, and the digest of the image's manifest.
+// Archive returns the image as an OCI layout in a tar archive, and the digest of its manifest.
 func (i Image) Archive() ([]byte, v1.Hash, error) {
 	img, err := i.build()
 	if err != nil {
@@ -91,7 +91,7 @@ func (i Image) Archive() ([]byte, v1.Hash, error) {
 	return archive, digest, err
 }
 
-// layout returns the files of the OCI image layout, and a manifest.json as written by `docker save`.
+// layout returns the files of the OCI image layout, and a manifest.json like the one that `docker save` writes.
 func (i Image) layout(img v1.Image) (Files, error) {
 	files := Files{"oci-layout": {Mode: 0o644, Data: []byte(`{"imageLayoutVersion":"1.0.0"}`)}}
 	blob := func(data []byte, err error) (string, error) {
@@ -133,8 +133,8 @@ func (i Image) layout(img v1.Image) (Files, error) {
 	return files, files.AddJSON("index.json", index)
 }
 
-// index returns the index of the image's manifest. Its annotations are the tag, and the name under which containerd
-// imports the image and the kubelet finds it.
+// index returns the index for the image's manifest. Its annotations are the tag, and the name that containerd gives to
+// the image on import, under which the kubelet finds it.
 func (i Image) index(img v1.Image, size int64) (v1.IndexManifest, error) {
 	digest, err := img.Digest()
 	return v1.IndexManifest{
@@ -151,7 +151,7 @@ func (i Image) index(img v1.Image, size int64) (v1.IndexManifest, error) {
 	}, err
 }
 
-// dockerManifest is an entry in the manifest.json of `docker save`.
+// dockerManifest is an entry in `docker save`'s manifest.json.
 type dockerManifest struct {
 	Config   string
 	RepoTags []string

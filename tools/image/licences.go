@@ -20,9 +20,9 @@ import (
 // licenceFile matches the names of files that contain a licence, or a notice that a licence requires to be passed on.
 var licenceFile = regexp.MustCompile(`^(?i)(LICEN[CS]E|COPYING|NOTICE|PATENTS|AUTHORS)([-._].*)?$`)
 
-// Licences returns the licences of a binary by path, such as go.uber.org/zap@v1.28.0/LICENSE. They include the licences
-// of this project, whose directory is tree, of Go, and of every linked module. It returns an error if a linked module
-// doesn't have a licence.
+// Licences returns a binary's licences by path, such as go.uber.org/zap@v1.28.0/LICENSE. They include the licences of
+// this project, whose directory is tree, of Go, and of every linked module. If a linked module doesn't have a licence,
+// Licences returns an error.
 func Licences(tree string, info *buildinfo.BuildInfo) (map[string][]byte, error) {
 	module := filepath.Join(tree, moduleBelow(info))
 	dirs, err := moduleDirs(module, info)
@@ -51,7 +51,7 @@ func Licences(tree string, info *buildinfo.BuildInfo) (map[string][]byte, error)
 	return all, nil
 }
 
-// licencesIn returns the licence files in a directory, by name.
+// licencesIn returns a directory's licence files, by name.
 func licencesIn(dir string) (map[string][]byte, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -75,7 +75,7 @@ func licencesIn(dir string) (map[string][]byte, error) {
 // none.
 func copyleft(licences map[string][]byte) string {
 	for _, where := range slices.Sorted(maps.Keys(licences)) {
-		// This matches the headings of all versions of the GPL, LGPL and AGPL.
+		// gnu matches the headings of all versions of the GPL, LGPL and AGPL.
 		if gnu.Match(licences[where]) {
 			return where
 		}
@@ -91,11 +91,10 @@ func moduleBelow(info *buildinfo.BuildInfo) string {
 	return path.Join(".", strings.TrimPrefix(info.Main.Path, "b-com.com/"+project))
 }
 
-// own reports whether a linked module belongs to this project. If so, a replace directive contains the module's
-// directory.
+// own reports whether a linked module belongs to this project. If it does, a replace directive contains its directory.
 func own(m *debug.Module) bool { return m.Replace != nil && strings.HasPrefix(m.Replace.Path, "../") }
 
-// moduleDirs returns the directories of the modules linked into a binary, by path@version. It leaves out this project's
+// moduleDirs returns the directories of the modules linked into a binary, by path@version, except for this project's
 // modules.
 func moduleDirs(module string, info *buildinfo.BuildInfo) (map[string]string, error) {
 	args := []string{"list", "-m", "-json"}

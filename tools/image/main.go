@@ -49,7 +49,7 @@ func main() {
 type arguments struct {
 	binaries, files            []string
 	tree                       string
-	image                      Image // only the fields that are set by arguments
+	image                      Image // only the fields set by arguments
 	source                     bool
 	created                    int64
 	out, sbom, root            string

@@ -7,13 +7,13 @@ import (
 	"b-com.com/accelerator-device-plugin/tools/archive"
 )
 
-// File and Files represent the files in the image and in the other archives.
+// File and Files are the files in the image and in the other archives.
 type (
 	File  = archive.File
 	Files = archive.Files
 )
 
-// project is the name of this project.
+// project is this project's name.
 const project = "accelerator-device-plugin"
 
 // Binary is a program in the image.
@@ -26,8 +26,8 @@ type Binary struct {
 // SourceArchive is the path of the binaries' source code in the image.
 const SourceArchive = "/usr/src/" + project + ".tar.gz"
 
-// Rootfs returns the image's files: the binaries, their source code unless it is nil, and the licences, which are below
-// /licenses because image certifications look for them there.
+// Rootfs returns the image's files: the binaries, their source code unless it is nil, and the licences. The licences
+// are below /licenses because image certifications look for them there.
 func Rootfs(binaries []Binary, source []byte, licences map[string][]byte) Files {
 	files := make(Files)
 	if source != nil {

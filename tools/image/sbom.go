@@ -11,8 +11,8 @@ import (
 )
 
 // SBOM returns the bill of materials for binaries, in CycloneDX format. It lists the modules that `go version -m`
-// shows. The first binary is the subject of the bill, and the others are components. The bill is reproducible, because
-// it contains neither a time nor a serial number.
+// shows. The bill's subject is the first binary; the others are components. The bill is reproducible, because it
+// contains neither a time nor a serial number.
 func SBOM(binaries []Binary, version string) ([]byte, error) {
 	bill := cyclonedx.NewBOM()
 	var components []cyclonedx.Component
@@ -61,7 +61,7 @@ func application(b Binary, version string) cyclonedx.Component {
 	return c
 }
 
-// module returns the component for a Go module. Its package URL has the type golang of the purl specification.
+// module returns the component for a Go module. Its package URL has purl's golang type.
 func module(kind cyclonedx.ComponentType, path, version string) cyclonedx.Component {
 	purl := "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
 	return cyclonedx.Component{Type: kind, BOMRef: purl, Name: path, Version: version, PackageURL: purl}

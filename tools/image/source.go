@@ -13,10 +13,10 @@ import (
 )
 
 // Source returns the source code of binaries built from the given modules below tree, as a .tar.gz. It contains the
-// files in the work tree that git tracks, and for each module a vendor/ directory with the packages of other modules,
-// so that `make build-plugin` or `make build-dra` only needs Go. All files have the time at. The file VERSION contains
-// the binaries' version, because the Makefile in the archive can't get it from git. The caller must make sure that the
-// binaries were built from the module versions in go.mod.
+// work tree's files that git tracks, and for each module a vendor/ directory with the packages from other modules, so
+// that all that `make build-plugin` and `make build-dra` need is Go. All files have the time at. The VERSION file
+// contains the binaries' version, because the Makefile in the archive can't get it from git. The caller must make sure
+// that the binaries were built from the module versions in go.mod.
 func Source(tree string, modules []string, version string, at time.Time) ([]byte, error) {
 	top := project + "-" + version
 	files, err := trackedFiles(tree, top)
@@ -54,7 +54,7 @@ func addVendor(files Files, where, module string) error {
 	})
 }
 
-// trackedFiles returns the files in a work tree that git tracks, with their contents on disk. Their paths begin with
+// trackedFiles returns the files in a work tree that git tracks, with their contents on disk. Their paths start with
 // top.
 func trackedFiles(tree, top string) (Files, error) {
 	list, err := command(tree, "git", "ls-files", "-z")
@@ -64,7 +64,7 @@ func trackedFiles(tree, top string) (Files, error) {
 	files := make(Files)
 	for where := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
 		err := files.Read(path.Join(top, where), filepath.Join(tree, where))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a file doesn't exist if its removal hasn't been committed yet
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a file may be missing because its removal hasn't been committed yet
 			return nil, err
 		}
 	}

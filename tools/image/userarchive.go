@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// writeUserArchive writes the archive for machines that run the binaries without an image. The archive also contains
-// the files given as arguments.
+// writeUserArchive writes the archive for machines that run the binaries without an image. It also adds the files given
+// as arguments.
 func (a arguments) writeUserArchive(binaries []Binary, source []byte, licences map[string][]byte, at time.Time) error {
 	files := userArchive(binaries, source, licences)
 	for _, file := range a.files {

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// Section is a section of a version's changelog, such as Added, with its entries in Markdown.
+// Section is a section in a version's changelog, such as Added, and its entries in Markdown.
 type Section struct {
 	Title   string
 	Entries []string
 }
 
-// changes returns the version's sections in CHANGELOG.md. For a pre-release version, these may be the sections below
+// changes returns the version's sections in CHANGELOG.md. For a pre-release version, these can be the sections below
 // Unreleased.
 func (r Release) changes() ([]Section, error) {
 	text, err := os.ReadFile(filepath.Join(r.Tree, "CHANGELOG.md"))
@@ -34,7 +34,7 @@ func (r Release) changes() ([]Section, error) {
 	return nil, fmt.Errorf("CHANGELOG.md: found no changes of %s, want `## [Unreleased]` or `## [%s] - YEAR-MONTH-DAY`", r.Version, r.Version)
 }
 
-// sections returns the sections below the version whose heading matches the pattern heading.
+// sections returns the sections of the version whose heading matches the pattern heading.
 func sections(changelog []byte, heading string) (all []Section, ok bool) {
 	at := regexp.MustCompile(`(?m)^## ` + heading + `$`).FindIndex(changelog)
 	if at == nil {

@@ -14,10 +14,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// values matches a line in values.yaml that contains the repository of one of this project's images.
+// values matches a line in values.yaml with the repository of one of this project's images.
 var values = regexp.MustCompile(`(?m)^( +(?:repository|image): )(accelerator-[a-z-]+)$`)
 
-// kinds maps the changelog's sections to Artifact Hub's kinds of changes.
+// kinds maps the changelog's sections to kinds of changes on Artifact Hub.
 var kinds = map[string]string{"Added": "added", "Changed": "changed", "Upgrade notes": "changed", "Deprecated": "deprecated", "Removed": "removed", "Fixed": "fixed", "Security": "security"}
 
 // tag returns the tag for images and charts in a registry.
@@ -31,7 +31,7 @@ func (r Release) image(name string) string {
 	return r.Registry + "/" + name
 }
 
-// WriteChart packages a chart, and writes the package to the directory Out.
+// WriteChart packages a chart and writes it to the Out directory.
 func (r Release) WriteChart(name string) error {
 	chart, err := r.chart(name)
 	if err != nil {

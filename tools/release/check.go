@@ -12,11 +12,11 @@ import (
 // versions matches a semantic version.
 var versions = regexp.MustCompile(`^(0|[1-9]\d*)(\.(0|[1-9]\d*)){2}(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
 
-// registries matches a registry, with an optional port and path.
+// registries matches a registry, optionally with a port and a path.
 var registries = regexp.MustCompile(`^[A-Za-z0-9.-]+(:\d+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$`)
 
 // Check returns an error if the version can't be built from the tree. The tree must be a commit without local changes,
-// so that others can build the same release, and the commit must not be tagged as another version.
+// so that others can build the same release, and the commit must not have another version's tag.
 func (r Release) Check() error {
 	if !versions.MatchString(r.Version) {
 		return fmt.Errorf("VERSION: found %q, want a version such as 0.3.0, without v", r.Version)

@@ -23,12 +23,12 @@ import (
 	"b-com.com/accelerator-device-plugin/tools/archive"
 )
 
-// The media types of attached files, which are also their artifact types, and of Helm charts (pkg/registry in Helm).
+// Media types of attached files, which are also their artifact types, and of Helm charts (pkg/registry in Helm).
 const (
 	sbomType       = "application/vnd.cyclonedx+json"
 	provenanceType = "application/vnd.in-toto+json"
 
-	// containerdName is the annotation for the name under which containerd imports a manifest or an index.
+	// containerdName is the annotation for the name that containerd gives to a manifest or index on import.
 	containerdName = "io.containerd.image.name"
 
 	chartConfigType = "application/vnd.cncf.helm.config.v1+json"
@@ -52,7 +52,7 @@ func (r Release) layout(ctx context.Context) (*Layout, error) {
 	return &Layout{r, dir, store}, err
 }
 
-// Image adds the image for an architecture from an archive written by make image, and attaches the bill of materials.
+// Image adds the image for an architecture from an archive that make image wrote, and attaches the bill of materials.
 func (l *Layout) Image(ctx context.Context, name, arch string) (ocispec.Descriptor, error) {
 	base := filepath.Join(l.release.Dist, fmt.Sprintf("%s_%s_%s", name, l.release.Version, arch))
 	made, err := oci.NewFromTar(ctx, base+".tar")
@@ -63,8 +63,7 @@ func (l *Layout) Image(ctx context.Context, name, arch string) (ocispec.Descript
 	if err != nil {
 		return ocispec.Descriptor{}, fmt.Errorf("%s.tar: %w", base, err)
 	}
-	// Drop the annotations, because only the index gets the tag, and the archive's name for containerd doesn't apply
-	// here.
+	// Drop the annotations: only the index gets the tag, and the archive's name for containerd doesn't apply here.
 	image = ocispec.Descriptor{MediaType: image.MediaType, Digest: image.Digest, Size: image.Size, Platform: &ocispec.Platform{OS: "linux", Architecture: arch}}
 	if err := l.store.Untag(ctx, l.release.tag()); err != nil {
 		return image, err
@@ -76,7 +75,7 @@ func (l *Layout) Image(ctx context.Context, name, arch string) (ocispec.Descript
 	return image, l.Attach(ctx, image, sbomType, filepath.Base(base)+".cdx.json", bill)
 }
 
-// Index adds an index of the images for all architectures.
+// Index adds an index of all architectures' images.
 func (l *Layout) Index(ctx context.Context, images []ocispec.Descriptor, annotations map[string]string) (ocispec.Descriptor, error) {
 	index := ocispec.Index{MediaType: ocispec.MediaTypeImageIndex, Manifests: images, Annotations: annotations}
 	index.SchemaVersion = 2
@@ -147,8 +146,8 @@ func (l *Layout) push(ctx context.Context, mediaType string, data []byte) (ocisp
 	return d, err
 }
 
-// Write tags the layout's root, sets the name under which containerd imports the root, and writes the layout as an
-// archive. It sorts the entries of index.json, which the store writes in random order.
+// Write tags the layout's root, sets the name that containerd gives to it on import, and writes the layout as an
+// archive. It sorts the entries in index.json, which the store writes in random order.
 func (l *Layout) Write(ctx context.Context, root ocispec.Descriptor, name, file string) error {
 	if err := l.store.Tag(ctx, root, l.release.tag()); err != nil {
 		return err
@@ -178,8 +177,8 @@ func (l *Layout) Write(ctx context.Context, root ocispec.Descriptor, name, file 
 		return err
 	}
 	for _, m := range index.Manifests {
-		// Remove the names that make image gave to the architectures' images. Otherwise containerd would use the last
-		// of them.
+		// Remove the names that make image gave to the architectures' images. Otherwise, containerd would use the last
+		// one.
 		delete(m.Annotations, containerdName)
 		if m.Digest == root.Digest && name != "" {
 			m.Annotations[containerdName] = name

@@ -19,7 +19,7 @@ import (
 type Release struct {
 	Version, Registry, URL string
 	Revision               string    // commit
-	Created                time.Time // time of the commit
+	Created                time.Time // the commit's time
 	Tree, Dist, Out        string
 }
 
@@ -37,13 +37,13 @@ var platforms = []string{"amd64", "arm64"}
 //go:embed publish.sh
 var publish string
 
-// artifact is an image or a chart that is pushed to a registry.
+// artifact is an image or chart that is pushed to a registry.
 type artifact struct {
 	repository string // path below the registry
 	digest     string
 }
 
-// Pack adds the missing parts of a release to the directory Out.
+// Pack adds a release's missing parts to the Out directory.
 func (r Release) Pack(ctx context.Context) error {
 	var artifacts []artifact
 	for _, image := range images {
@@ -99,7 +99,7 @@ func (r Release) Pack(ctx context.Context) error {
 	return os.WriteFile(filepath.Join(r.Out, "SHA256SUMS"), []byte(sums), 0o644)
 }
 
-// packImage writes an image's layout, and returns the digest of the image's index.
+// packImage writes an image's layout, and returns the digest of its index.
 func (r Release) packImage(ctx context.Context, name, description string) (digest string, err error) {
 	l, err := r.layout(ctx)
 	if err != nil {
@@ -118,7 +118,7 @@ func (r Release) packImage(ctx context.Context, name, description string) (diges
 	if err != nil {
 		return "", err
 	}
-	// Without a registry, the image gets the name that containerd would give it.
+	// Without a registry, the image gets the name that containerd would use for it.
 	reference := "docker.io/library/" + name
 	if r.Registry != "" {
 		reference = r.image(name)
@@ -126,7 +126,7 @@ func (r Release) packImage(ctx context.Context, name, description string) (diges
 	return r.finish(ctx, l, index, name, reference+":"+r.tag(), "image")
 }
 
-// packChart writes a chart's layout, and returns the digest of the chart's manifest.
+// packChart writes a chart's layout, and returns the digest of its manifest.
 func (r Release) packChart(ctx context.Context, file, name string) (digest string, err error) {
 	l, err := r.layout(ctx)
 	if err != nil {
@@ -154,7 +154,7 @@ func (r Release) finish(ctx context.Context, l *Layout, root ocispec.Descriptor,
 	return root.Digest.String(), l.Write(ctx, root, reference, base+".tar")
 }
 
-// sums returns the lines of SHA256SUMS for the release's files, and the files as subjects for a statement.
+// sums returns the lines of SHA256SUMS for the release's files, and the files as a statement's subjects.
 func (r Release) sums() (lines string, subjects []*intoto.ResourceDescriptor, err error) {
 	entries, err := os.ReadDir(r.Out)
 	if err != nil {
@@ -176,7 +176,7 @@ func sum(data []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// notes returns the release notes: the upgrade notes, the digests and the other changes.
+// notes returns the release notes: upgrade notes, digests, and other changes.
 func (r Release) notes(artifacts []artifact) ([]byte, error) {
 	sections, err := r.changes()
 	if err != nil {

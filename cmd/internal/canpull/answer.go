@@ -17,29 +17,29 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// The values of [Answer.Answer] and [Reason.Answer].
+// Values of [Answer.Answer] and [Reason.Answer].
 const (
 	Yes     = "yes"
 	No      = "no"
 	Unknown = "unknown"
 )
 
-// Answer is the answer for one card. Programs rely on its JSON keys, because `can-pull -o json` prints it.
+// Answer is the answer for one card. `can-pull -o json` prints it, so programs rely on its JSON keys.
 type Answer struct {
 	Address string   `json:"address"` // including the domain
 	Answer  string   `json:"answer"`  // yes, no or unknown
-	Reasons []Reason `json:"reasons"` // first the reasons for no, then those for unknown
+	Reasons []Reason `json:"reasons"` // reasons for no come first, then reasons for unknown
 }
 
-// Reason is a reason for an answer. If the answer is yes, reasons are only informational, for example about the card's
-// other functions.
+// Reason is a reason for an answer. If the answer is yes, reasons are only informational: they list the card's other
+// functions, for example.
 type Reason struct {
 	Answer string `json:"answer"` // no, unknown or yes
 	What   string `json:"what"`
 	Do     string `json:"do"` // what to do about it; "" if nothing
 }
 
-// Facts is the input of [Judge].
+// Facts is what [Judge] needs to know.
 type Facts struct {
 	Address string // including the domain
 	Card    Card
@@ -48,12 +48,12 @@ type Facts struct {
 	Rows    []view.Row // all of the node's devices
 	RowsErr error      // not nil if Rows isn't known
 	Cordons []cordon.Cordon
-	// Holders maps device ids to holders reported by the kubelet, in addition to the holders in Rows.
+	// Holders maps device IDs to the holders that the kubelet reported. Rows may list others.
 	Holders    map[string][]string
 	HoldersErr string // why the holders aren't known; "" if they are known
 	DRA        bool   // Rows comes from the DRA driver
 
-	// Given maps device ids to the UIDs of the pods to which the device is allocated in the kubelet's checkpoint.
+	// Given maps device IDs to the UIDs of the pods that have the device according to the kubelet's checkpoint.
 	Given    map[string][]string
 	GivenErr error // not nil if Given isn't known
 
@@ -109,7 +109,7 @@ func (a *Answer) add(answer, what, do string) {
 func (a *Answer) no(what, do string)      { a.add(No, what, do) }
 func (a *Answer) unknown(what, do string) { a.add(Unknown, what, do) }
 
-// offers adds a reason for each of the card's devices that a new pod can get.
+// offers adds a reason for each of the card's devices that a new pod could still get.
 func (a *Answer) offers(f Facts, addresses map[string]bool) {
 	if f.RowsErr != nil {
 		a.unknown("the devices of the card are not known: "+f.RowsErr.Error(), "run the command where the daemon runs, or with --scan")
@@ -117,7 +117,7 @@ func (a *Answer) offers(f Facts, addresses map[string]bool) {
 	}
 	open := map[string]bool{} // by function
 	listed := map[string]bool{}
-	ends := map[string]time.Time{} // when cordons end, by device
+	ends := map[string]time.Time{} // when each device's cordon ends
 	for _, row := range f.Rows {
 		if !addresses[row.PCIAddress] || row.MissingSince != nil {
 			continue
@@ -126,7 +126,7 @@ func (a *Answer) offers(f Facts, addresses map[string]bool) {
 		switch {
 		case slices.Contains(row.Reasons, inventory.ReasonExcluded):
 		case left(f) && slices.Contains(row.Reasons, inventory.ReasonRemovedInUse):
-		case row.Cordon == nil: // even if the device isn't advertised now: programming a different AFU may change that
+		case row.Cordon == nil: // even if it isn't advertised now, because programming a different AFU may change that
 			open[short(row.PCIAddress)] = true
 		case row.Health != inventory.Unhealthy.String():
 			a.no(row.ID+" is cordoned, but still advertised", "check again in a second")
@@ -144,7 +144,7 @@ func (a *Answer) offers(f Facts, addresses map[string]bool) {
 		}
 		return
 	}
-	for _, function := range f.Card.Functions { // functions whose device isn't listed yet
+	for _, function := range f.Card.Functions { // functions whose devices aren't listed yet
 		if !listed[function.Address] && function.hasPort() && cordon.Find(f.Cordons, short(function.Address)) == nil {
 			open[short(function.Address)] = true
 		}
@@ -177,7 +177,7 @@ func slotsOf(rows []view.Row) []string {
 	return sorted(slots)
 }
 
-// cordonLeft is how long a cordon must still last to count. It is long enough to pull the card.
+// cordonLeft is how much longer a cordon must last to count: long enough to pull the card.
 const cordonLeft = 10 * time.Minute
 
 // holders adds a reason for each container that holds one of the card's devices.
@@ -221,9 +221,9 @@ func (a *Answer) holders(f Facts, addresses map[string]bool) {
 	}
 }
 
-// given adds reasons for the pods in the kubelet's checkpoint, because the pod-resources API may not list all pods. It
-// doesn't list any for a few seconds after the kubelet has started, and never lists pods in which only init containers
-// have a device.
+// given adds reasons for the pods in the kubelet's checkpoint, because the pod-resources API may leave pods out. It
+// doesn't list any pods in the first few seconds after the kubelet starts, and it never lists pods in which only init
+// containers have a device.
 func (a *Answer) given(f Facts, addresses map[string]bool) {
 	for _, uid := range sorted(ofCard(f.Given, addresses)) {
 		a.unknown("according to the kubelet's checkpoint, the pod with the UID "+uid+" has the card, but the kubelet does not list this pod: the pod has ended, "+
@@ -233,7 +233,7 @@ func (a *Answer) given(f Facts, addresses map[string]bool) {
 	}
 }
 
-// ofCard returns the names listed for devices of the cards at these addresses.
+// ofCard returns the names that are listed for devices at these addresses.
 func ofCard(names map[string][]string, addresses map[string]bool) map[string]bool {
 	all := map[string]bool{}
 	for id, of := range names {
@@ -247,7 +247,7 @@ func ofCard(names map[string][]string, addresses map[string]bool) map[string]boo
 	return all
 }
 
-// mostProcesses is the maximum number of reasons about processes. Any user can start many processes.
+// mostProcesses is the maximum number of reasons about processes, because any user can start lots of processes.
 const mostProcesses = 20
 
 // processes adds a reason for each process that has one of the card's device nodes or BARs open.
@@ -288,11 +288,11 @@ func (a *Answer) processes(f Facts) {
 	}
 }
 
-// fpgaDrivers lists the drivers that are only used by processes that have a device node open. The stubs aren't used at
+// fpgaDrivers lists the drivers that can only be used through an open device node. The stub drivers can't be used at
 // all.
 var fpgaDrivers = []string{"", "dfl-pci", "intel-fpga-pci", "pcieport", "pci-stub", "pci-pf-stub"}
 
-// function adds a reason for a function that is removed together with the card.
+// function adds a reason for a function that would be removed together with the card.
 func (a *Answer) function(f Function, card string) {
 	with := short(f.Address) + " is pulled with the card"
 	if f.PhysFn != "" {
@@ -310,7 +310,8 @@ func (a *Answer) function(f Function, card string) {
 	}
 }
 
-// Numbers returns the numbers of the card's device nodes, each number once even if functions share a device node.
+// Numbers returns the device numbers of the card's device nodes. A device node that functions share is listed only
+// once.
 func (c Card) Numbers() []sysfs.DeviceNumber {
 	var all []sysfs.DeviceNumber
 	for _, f := range c.Functions {

@@ -13,9 +13,9 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Card holds all functions that are removed when a card is pulled.
+// Card holds all the functions that disappear when a card is pulled.
 type Card struct {
-	Address   string     // the address passed to [Read], or the address of its physical function
+	Address   string     // the address passed to [Read], or its physical function's address
 	Functions []Function // sorted by address
 }
 
@@ -28,7 +28,7 @@ type Function struct {
 	BARs    []BAR // programs may map these through sysfs
 }
 
-// BAR is the sysfs file of a BAR.
+// BAR is a BAR's file in sysfs.
 type BAR struct {
 	Name string // such as resource0
 	File procusers.File
@@ -113,7 +113,7 @@ func (f *Function) read(sys, link string) error {
 		err = f.addBARs(dir)
 	}
 	bound := strings.Contains(f.Driver, "vfio")
-	if err != nil || !bound && f.Driver != "" { // an unbound function's group may still be open
+	if err != nil || !bound && f.Driver != "" { // an unbound function's group may still be open somewhere
 		return err
 	}
 	group, err := target(dir + "/iommu_group")
@@ -125,7 +125,7 @@ func (f *Function) read(sys, link string) error {
 			return err
 		}
 	}
-	if bound && len(f.Nodes) == 0 { // some kernels only provide groups, some only character devices
+	if bound && len(f.Nodes) == 0 { // some kernels provide only groups, others only character devices
 		return fmt.Errorf("%s: bound to %s, but %s has no group %q", dir, f.Driver, filepath.Join(sys, "class/vfio"), group)
 	}
 	return nil
@@ -147,7 +147,7 @@ func (f *Function) addBARs(dir string) error {
 	return err
 }
 
-// add adds the device node whose number is in file, if that file exists.
+// add adds the device node whose number is in file. It does nothing if file doesn't exist.
 func (f *Function) add(name, file string) error {
 	number, err := sysfs.ReadAs(file, sysfs.ParseDeviceNumber)
 	if sysfs.Gone(err) {
@@ -159,7 +159,7 @@ func (f *Function) add(name, file string) error {
 	return err
 }
 
-// target returns the last element of the path that a link points to, or "" if the link doesn't exist.
+// target returns the base name of a link's target, or "" if there is no link.
 func target(link string) (string, error) {
 	path, err := os.Readlink(link)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -4,11 +4,11 @@
 //	…                       // ask the daemon (package control), search processes (package procusers)
 //	answer := canpull.Judge(facts)
 //
-// Pulling a card removes all functions in the slot and their virtual functions. The answer covers all of these, as well
-// as other cards' devices of which one of these functions is a member. A virtual function's address stands for its
-// physical function.
+// Pulling a card removes all functions in the slot and their virtual functions. The answer covers all of these, and
+// also other cards' devices that include one of these functions. A virtual function's address stands for its physical
+// function.
 //
-// The answer is yes only if all facts are known and none of them speaks against pulling the card.
+// The answer is yes only if all facts are known and none of them argues against pulling the card.
 //
 // The package owns no state. Read blocks only on sysfs, and doesn't read any files whose content comes from the
 // hardware. Judge doesn't block.

@@ -70,7 +70,7 @@ func (p *plugin) Configure(ctx context.Context, cfg *inventory.Config) error {
 	source.Allocations, source.Alone = p.settings.Allocations, !cfg.HoldersUnknown
 	source.StateDir = p.cfg.StateDir // for a driver that runs later
 	source.Confirm = min(holders.Confirm, cfg.HoldersInterval)
-	source.Refresh = func() bool { return p.Refresh() } // in a func because the server, whose Refresh it calls, is set later
+	source.Refresh = func() bool { return p.Refresh() } // a closure, because the server it calls is set later
 	injected, err := holders.OpenInjected(p.cfg.StateDir)
 	if err != nil {
 		return fmt.Errorf("--state-dir: %w", err)
@@ -83,11 +83,11 @@ func (p *plugin) Configure(ctx context.Context, cfg *inventory.Config) error {
 	p.settings.Ending = p.use.Ending
 	cfg.Holders, cfg.Given = p.use.Ask, p.settings.Allocations.Added()
 	cfg.Record, err = p.use.Record(ctx)
-	cfg.HoldersUnknown = cfg.HoldersUnknown || err != nil // the first query for holders will report the error
+	cfg.HoldersUnknown = cfg.HoldersUnknown || err != nil // the first query for holders will report this error
 	return nil
 }
 
-// Sources returns the configuration for finding out who is using the device plugin's devices.
+// Sources returns the configuration for finding out who is using the plugin's devices.
 func Sources(cfg config.Config, owns func(resource, id string) bool) holders.Config {
 	return holders.Config{
 		Rules:  holders.Rules{Owns: owns, InPod: os.Getenv("KUBERNETES_SERVICE_HOST") != "", Node: cfg.NodeName, DevRoot: cfg.HostDevRoot, Grace: cfg.TombstoneGrace},
@@ -99,11 +99,10 @@ func (p *plugin) Start(_ context.Context, inv *inventory.Inventory) {
 	p.Server = server.New(p.settings, inv, p.log)
 }
 
-// Withdraw has nothing to do: the kubelet notices immediately that the streams have ended, and stops advertising the
-// devices.
+// Withdraw does nothing: when the streams end, the kubelet notices immediately and stops advertising the devices.
 func (p *plugin) Withdraw(context.Context) error { return nil }
 
-// Close closes the CDI spec. The last daemon on the node to do so removes the file.
+// Close closes the CDI spec. The last of the node's daemons to do so removes the file.
 func (p *plugin) Close() error {
 	if p.settings.CDI == nil {
 		return nil

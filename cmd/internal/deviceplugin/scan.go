@@ -19,8 +19,8 @@ import (
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
 )
 
-// Scan returns the state as seen by a daemon that has just started without any history. If insist is true, a missing
-// kubelet socket is reported as a holders error even if there are no devices.
+// Scan returns the state that a daemon would report right after its first start. If insist is true, a missing kubelet
+// socket is reported as a holders error even if there are no devices.
 func Scan(ctx context.Context, cfg config.Config, insist bool) (control.State, error) {
 	policy := daemon.OfferNaming(cfg)
 	watched := daemon.Watching(cfg, metrics.New("scan"))
@@ -42,7 +42,7 @@ func Scan(ctx context.Context, cfg config.Config, insist bool) (control.State, e
 	return state, nil
 }
 
-// AskOnce asks the kubelet once who uses which device.
+// AskOnce asks the kubelet, once, which containers are using which devices.
 func AskOnce(ctx context.Context, cfg config.Config, owns func(resource, id string) bool) inventory.Holdings {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -58,7 +58,7 @@ func ScanOnce(ctx context.Context, cfg config.Config, watched inventory.Config) 
 	watched.ResyncInterval, watched.HealthInterval = time.Hour, time.Hour // never: ScanOnce takes seconds
 	inv := inventory.New(watched, host, zap.NewNop())
 
-	// Reading a card never takes this long. Only listing a directory can.
+	// Reading a card never takes this long; only listing a directory can.
 	ctx, cancel := context.WithTimeout(ctx, daemon.ReadTimeout+time.Second)
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error { return inv.Run(ctx) })

@@ -24,22 +24,23 @@ import (
 // Proc is a procfs mount.
 type Proc struct {
 	Root     string
-	Patience time.Duration // maximum time for searching one process
+	Patience time.Duration // maximum time to search one process
 }
 
-// Process is a process that has a device open or mapped.
+// Process is a process that has one of the devices or files open or mapped.
 type Process struct {
 	PID     int
-	Command string // the name that the process has given itself: at most 15 arbitrary bytes
-	// Group is the last element of the process's longest control group path. It contains the id of a container, or the
-	// unit of a service. It is "" if unknown.
+	Command string // the name that the process gave itself: up to 15 arbitrary bytes
+	// Group is the last element of the process's longest control group path. It includes the container's ID or the name
+	// of the service's unit. It is "" if unknown.
 	Group   string
 	Devices []sysfs.DeviceNumber // in the order of Find's argument
 	Files   []File               // in the order of Find's arguments
 }
 
-// File identifies a sysfs file, such as a BAR. Each network namespace has a sysfs with its own device number, but inode
-// numbers are the same in all of them. The size rules out files on other file systems that have the same inode number.
+// File identifies a sysfs file, such as a BAR. Each network namespace has its own sysfs with its own device number, but
+// the inode numbers are the same in all of them. The size rules out files on other file systems that happen to have the
+// same inode number.
 type File struct{ Inode, Size uint64 }
 
 // FileAt returns the file at path.
@@ -55,11 +56,11 @@ func FileAt(path string) (File, error) {
 	return File{st.Ino, uint64(st.Size)}, nil
 }
 
-// hostNamespace is the target of the link for the initial PID namespace: PROC_PID_INIT_INO in include/linux/proc_ns.h.
+// hostNamespace is where the link of the initial PID namespace points: PROC_PID_INIT_INO in include/linux/proc_ns.h.
 const hostNamespace = "pid:[4026531836]"
 
-// ErrConfined means that this process can't see all processes, but another process on the host may be able to. Errors
-// from [Proc.CheckAccess] wrap it.
+// ErrConfined means that this process can't see all processes, but another one on the host might. Errors from
+// [Proc.CheckAccess] wrap it.
 var ErrConfined = errors.New("this process")
 
 // CheckAccess returns an error if this process can't see all processes on the host.
@@ -83,8 +84,8 @@ func (p Proc) Find(ctx context.Context, devices []sysfs.DeviceNumber, files ...F
 	var first error
 	failed := 0
 	searched := map[int]bool{}
-	// New processes must also be searched, because a child inherits its parent's files: the parent may have started the
-	// child after being searched, or may have ended before it was searched.
+	// New processes must be searched too, because children inherit their parent's files: the parent may have started
+	// the child after being searched, or may have ended before it was searched.
 	next := func() ([]int, error) {
 		pids, err := numbers(p.Root)
 		return slices.DeleteFunc(pids, func(pid int) bool { return searched[pid] }), err
@@ -142,7 +143,7 @@ func (p Proc) within(ctx context.Context, pid int, devices []sysfs.DeviceNumber,
 	}
 }
 
-// search searches one process and returns the first error. After an error, devices or files may be missing.
+// search searches one process and returns the first error. If there was one, devices or files may be missing.
 func (p Proc) search(pid int, devices []sysfs.DeviceNumber, files []File) (Process, error) {
 	process := Process{PID: pid}
 	dir := filepath.Join(p.Root, strconv.Itoa(pid))
@@ -151,16 +152,16 @@ func (p Proc) search(pid int, devices []sysfs.DeviceNumber, files []File) (Proce
 		return process, unlessGone(err)
 	}
 	seen := found{devices: map[sysfs.DeviceNumber]bool{}, files: map[File]bool{}}
-	mapped := false // the mappings, which all threads share, have been searched
+	mapped := false // the mappings have been searched; all threads share them
 	for _, tid := range tids {
-		// Root has a directory for each thread, but only lists processes.
+		// Root lists only processes, but also has a directory for each thread.
 		thread := filepath.Join(p.Root, strconv.Itoa(tid))
 		_, threadErr := numbersOf(thread+"/fd", seen)
-		if !mapped { // if the first thread has ended before the others, it doesn't have any mappings
+		if !mapped { // a first thread that ends before the others no longer has any mappings
 			n, mapErr := numbersOf(thread+"/map_files", seen)
 			mapped, threadErr = n > 0, cmp.Or(threadErr, mapErr)
 		}
-		// Ignore errors if the thread has just ended: its links may return EACCES.
+		// Ignore errors if the thread has just ended, because its links may then return EACCES.
 		if _, ended := os.Lstat(thread); !errors.Is(ended, fs.ErrNotExist) {
 			err = cmp.Or(err, threadErr)
 		}
@@ -188,8 +189,7 @@ type found struct {
 	files   map[File]bool
 }
 
-// numbersOf adds the character devices and regular files behind the links in dir to seen. It returns the number of
-// links.
+// numbersOf adds the character devices and regular files that the links in dir lead to. It returns the number of links.
 func numbersOf(dir string, seen found) (links int, err error) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -214,7 +214,7 @@ func numbersOf(dir string, seen found) (links int, err error) {
 	}
 }
 
-// add adds the target of the link dir/name, if it is a character device or a regular file. It doesn't request any
+// add adds the target of the link dir/name if it is a character device or a regular file. It doesn't request any
 // attributes, so the kernel returns the type, numbers and size without asking a file server, and a FUSE file system
 // that denies access to root doesn't cause an error. No device can be open on such a file system.
 func (f found) add(dir int, name string) error {
@@ -235,7 +235,7 @@ func (f found) add(dir int, name string) error {
 	}
 }
 
-// numbers returns the names in a directory that are decimal numbers, sorted.
+// numbers returns the names in dir that are decimal numbers, in ascending order.
 func numbers(dir string) ([]int, error) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -253,7 +253,7 @@ func numbers(dir string) ([]int, error) {
 	return all, err
 }
 
-// unlessGone returns nil if err means that a process has ended or has closed a file, and err otherwise.
+// unlessGone returns nil if err means that a process has ended or has closed a file. Otherwise it returns err.
 func unlessGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
 		return nil
@@ -261,8 +261,8 @@ func unlessGone(err error) error {
 	return err
 }
 
-// head returns the first bytes of a file that describes a process. It ignores errors, because the description is just
-// displayed.
+// head returns the first bytes of a file that describes a process. It ignores errors, because the description is only
+// for display.
 func head(name string) []byte {
 	f, err := os.Open(name)
 	if err != nil {

@@ -1,10 +1,10 @@
-// Command kernelrig prepares claims on the test machine of test/kernel. It uses the driver's inventory, claims and CDI
-// spec, but no API server or kubelet. It executes commands from stdin, one per line, until end of file, and answers
-// each with one line on stdout: "ok", or an error. It logs to stderr.
+// Command kernelrig prepares claims on test/kernel's test machine. It uses the driver's inventory, claims and CDI spec,
+// but neither an API server nor a kubelet. It executes commands from stdin, one per line, until end of file, and
+// answers each with one line on stdout: "ok" or an error. It logs to stderr.
 //
 //	prepare NAME DEVICE [AFU]     for a claim whose only request is card
 //	unprepare NAME
-//	taint DEVICE [VALUE:EFFECT]   waits until the device has this taint, or none
+//	taint DEVICE [VALUE:EFFECT]   waits until the device has this taint, or no taint
 package main
 
 import (
@@ -39,7 +39,7 @@ import (
 const (
 	node    = "node"
 	request = "card"
-	// requestTimeout is the time limit for a command. Prepare leaves 5 s of it for its answer.
+	// requestTimeout is the time limit for a command. Prepare keeps 5 s of it for its answer.
 	requestTimeout = 8 * time.Second
 )
 
@@ -66,7 +66,7 @@ type rig struct {
 func run(ctx context.Context, dir, cdiDir, hook string) error {
 	cfg := config.Defaults()
 	cfg.HostDevRoot, cfg.LogLevel = cfg.DevRoot, "debug"
-	// Use the same values as for the daemon in the stories. With the defaults, the stories would take too long.
+	// Use the values that the stories' daemon uses. With the defaults, the stories would take too long.
 	cfg.HealthInterval, cfg.RecoveryHold, cfg.ReprogramTimeout, cfg.FlapLimit = 100*time.Millisecond, 300*time.Millisecond, time.Second, 0
 	counts := metrics.New("")
 	log := daemon.OpenLog(cfg, os.Stderr, counts)
@@ -144,7 +144,7 @@ func (r *rig) do(ctx context.Context, words []string) error {
 	return fmt.Errorf("found %q, want prepare, unprepare or taint", words[0])
 }
 
-// claimOf returns a claim with one device. If afu isn't "", the claim's configuration requires that AFU.
+// claimOf returns a claim for one device. If afu isn't "", the claim's configuration requires that AFU.
 func claimOf(name, device, afu string) *resourceapi.ResourceClaim {
 	allocated := resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
 		{Request: request, Driver: draname.Driver, Pool: node, Device: draname.Device(device)},
@@ -164,7 +164,7 @@ func claimOf(name, device, afu string) *resourceapi.ResourceClaim {
 	}
 }
 
-// tainted blocks until the device is listed with the taint want, or without a taint if want is "".
+// tainted waits until the listed device has the taint want, or no taint if want is "".
 func (r *rig) tainted(ctx context.Context, device, want string) error {
 	for {
 		s, stale := r.Latest()

@@ -1,6 +1,6 @@
 // Command accelerator-dra-driver publishes a node's FPGA cards in ResourceSlices, and prepares them for pods' claims.
 //
-// This package only wires things up: it reads the command line, combines the packages claims, slices and driver into a
+// This package only wires things up: it parses the command line, combines the packages claims, slices and driver into a
 // [daemon.API], and turns errors into exit codes (0 success, 1 failure, 2 usage). The daemon itself is in package
 // daemon of the root module.
 //

@@ -17,17 +17,17 @@ import (
 
 const program = "accelerator-dra-driver"
 
-// version is set by the Makefile.
+// version is set at build time by the Makefile.
 var version = ""
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	// Restore the default action after the first signal, so that a second one kills the process.
+	// Restore the default action, so that a second signal kills the process.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run runs one command line and returns its exit code.
+// run executes a command line and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd := newCommand()
 	cmd.SetArgs(args)
@@ -41,7 +41,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.As(err, &f):
 		return 1
 	}
-	daemon.LogUsage(stderr, err) // stderr must consist of one JSON object per line
+	daemon.LogUsage(stderr, err) // stderr must contain one JSON object per line
 	return 2
 }
 

@@ -36,7 +36,7 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
-// claimKind is the CDI kind of claims' devices.
+// claimKind is the CDI kind for claims' devices.
 const claimKind = draname.Driver + "/claim"
 
 func serve(cmd *cobra.Command, loader *config.Loader, s *settings) error {
@@ -50,7 +50,7 @@ func serve(cmd *cobra.Command, loader *config.Loader, s *settings) error {
 	grpclog.Use(log.Logger)
 	apiserver.UseLogger(log.Logger)
 	for _, flag := range append(withoutEffect, "resources") {
-		off := flag == "node-annotation" && !loader.Config.NodeAnnotation || // false, as set by the chart
+		off := flag == "node-annotation" && !loader.Config.NodeAnnotation || // false is what the chart sets
 			flag == "resources" && stdslices.Contains(cfg.Families, "vfio") // vfio devices need a rule
 		if (loader.IsSet(flag) || flag == "resources" && len(cfg.Resources) > 0) && !off {
 			log.Warn("setting has no effect with DRA", logevent.ConfigNotice, logevent.Flag(flag))
@@ -83,7 +83,7 @@ type api struct {
 	client         kubernetes.Interface
 	spec           *cdi.Spec
 	claims         *claims.Claims
-	published      slices.Options       // for the attributes and taints of a device, as in the slices
+	published      slices.Options       // to compute devices' attributes and taints, as in the slices
 	owned          *offer.Ownership     // the device plugin's resource names
 	use            *holders.Source      // set by Configure
 	injected       *holders.Injected    // set by Configure
@@ -126,7 +126,7 @@ func open(cfg config.Config, s settings, client kubernetes.Interface, log *zap.L
 	return a, nil
 }
 
-// dial returns a client for the API server. It uses the pod's credentials, or the kubeconfig file if one is given.
+// dial returns a client for the API server. It uses the kubeconfig file, or the pod's credentials if kubeconfig is "".
 func dial(kubeconfig string) (kubernetes.Interface, error) {
 	cfg, err := rest.InClusterConfig()
 	if kubeconfig != "" {
@@ -137,7 +137,7 @@ func dial(kubeconfig string) (kubernetes.Interface, error) {
 	}
 	cfg.UserAgent = program + "/" + buildVersion()
 	cfg.AcceptContentTypes, cfg.ContentType = "application/vnd.kubernetes.protobuf,application/json", "application/vnd.kubernetes.protobuf"
-	cfg.QPS, cfg.Burst = 20, 40 // the publisher limits the rate of writes, and a taint must not wait for earlier ones
+	cfg.QPS, cfg.Burst = 20, 40 // the publisher limits the rate of writes, and a taint must not have to wait for earlier ones
 	return kubernetes.NewForConfig(cfg)
 }
 
@@ -156,7 +156,7 @@ func (a *api) Configure(ctx context.Context, cfg *inventory.Config) error {
 	})
 	cfg.Holders, cfg.Given = a.use.Ask, a.claims.Added()
 	cfg.Record, err = a.use.Record(ctx)
-	cfg.HoldersUnknown = cfg.HoldersUnknown || err != nil // the first answer reports the error
+	cfg.HoldersUnknown = cfg.HoldersUnknown || err != nil // the first answer will report the error
 	return nil
 }
 
@@ -195,11 +195,11 @@ func (a *api) Withdraw(ctx context.Context) error {
 	return driver.Withdraw(ctx, a.client, a.cfg.NodeName, a.Driver == nil || a.UpToDate())
 }
 
-// Close closes the CDI spec. The last driver on the node removes the file.
+// Close closes the CDI spec. The last driver on the node to do so removes the file.
 func (a *api) Close() error { return a.spec.Close() }
 
-// Policy returns the policy that follows from the settings. It publishes every device in a PCI slot. A device that the
-// device plugin advertises only with a rule also needs that rule here, so that claims for accelerators don't get a
+// Policy returns the policy that follows from the settings. It publishes every device in a PCI slot. Devices that the
+// device plugin advertises only if there is a rule need the rule here too, so that claims for accelerators don't get a
 // network card on vfio-pci.
 func (a *api) Policy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy {
 	a.owned.Add(cfg.Resources)
@@ -214,7 +214,7 @@ func (a *api) Policy(cfg config.Config, cordons []cordon.Cordon) inventory.Polic
 	return p
 }
 
-// elsewhereWithin is the maximum time that elsewhere waits for the kubelet.
+// elsewhereWithin is how long elsewhere waits for the kubelet.
 const elsewhereWithin = 1500 * time.Millisecond
 
 // elsewhere implements [claims.Config.Elsewhere].
@@ -256,10 +256,10 @@ func (a *api) named(ctx context.Context) (map[string]bool, error) {
 	return names, nil
 }
 
-// Holders returns who uses which device.
+// Holders returns which containers are using which devices.
 func (a *api) Holders(ctx context.Context) inventory.Holdings { return a.use.Recent(ctx) }
 
-// Resources returns the driver as the only resource. Its streams are health streams.
+// Resources returns the driver as the only resource. Its streams are the health streams.
 func (a *api) Resources() []metrics.Resource {
 	return []metrics.Resource{{Name: draname.Driver, Streams: a.Streams(), Ready: a.Driver.Ready() == nil}}
 }
@@ -267,12 +267,12 @@ func (a *api) Resources() []metrics.Resource {
 // Latest implements [claims.Devices].
 func (a *api) Latest() (inventory.Snapshot, <-chan struct{}) { return a.inventory.Latest() }
 
-// Ready returns nil if the kubelet has registered the driver, the slices are published, and the CDI spec is up to date
-// with the prepared claims.
+// Ready returns nil if the kubelet has registered the driver, the slices have been published, and the CDI spec is up to
+// date with the prepared claims.
 func (a *api) Ready() error { return errors.Join(a.Driver.Ready(), a.claims.Ready()) }
 
 // Alive always returns nil, because the driver has no goroutine that could hang unnoticed.
 func (a *api) Alive() error { return nil }
 
-// Reregister republishes the slices. The kubelet registers drivers by itself, so nothing else is needed.
+// Reregister republishes the slices. Nothing else is needed, because the kubelet registers drivers by itself.
 func (a *api) Reregister() { a.Republish() }

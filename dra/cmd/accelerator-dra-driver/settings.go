@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming"
 )
 
-// settings holds the settings that only the driver has. They can't be set in the YAML file.
+// settings holds the settings that only this driver has. They can't be set in the YAML file.
 type settings struct {
 	pluginDir, registryDir string
 	podUID                 string
@@ -30,13 +30,13 @@ type settings struct {
 	publishBitstreams      bool
 }
 
-// withoutEffect lists device plugin settings that don't have any effect in the driver. The driver accepts them so that
-// the same settings file can be used with both APIs.
+// withoutEffect lists the device plugin's settings that don't have any effect here. The driver accepts them so that
+// both APIs can use the same settings file.
 var withoutEffect = []string{
 	"resource-name", "resource-namespace", "accel-nbunits", "allocation-policy", "kubelet-dir", "node-annotation",
 }
 
-// usages holds the help texts that differ from the device plugin's.
+// usages holds help texts that differ from the device plugin's.
 var usages = map[string]string{
 	"cdi-dir":    "directory for the CDI spec, through which containers get their device nodes; if empty, /var/run/cdi is used",
 	"kubeconfig": "kubeconfig file for the API server; if empty, the pod's service account is used",
@@ -47,7 +47,7 @@ var usages = map[string]string{
 	"socket": "local socket for accelerator-device-plugin's commands, which only root can use; if empty, there is none",
 }
 
-// addSettings adds the flags of all settings to fs. Flags that have no effect are hidden from the help.
+// addSettings adds the flags for all settings to fs. Flags that don't have any effect are hidden from the help.
 func addSettings(fs *pflag.FlagSet, loader *config.Loader, s *settings) {
 	loader.AddFlags(fs)
 	for _, name := range withoutEffect {
@@ -71,7 +71,7 @@ func addSettings(fs *pflag.FlagSet, loader *config.Loader, s *settings) {
 		"nothing is published or prepared, no Events and no condition are written, and --socket and --state-dir are ignored")
 }
 
-// load returns the configuration and fills in s. It must be called after fs has parsed the command line.
+// load returns the configuration and fills in s. fs must already have parsed the command line.
 func (s *settings) load(fs *pflag.FlagSet, loader *config.Loader) (config.Config, error) {
 	if err := loader.Load(os.LookupEnv); err != nil {
 		return config.Config{}, err
@@ -95,9 +95,9 @@ func (s *settings) load(fs *pflag.FlagSet, loader *config.Loader) (config.Config
 	cfg := loader.Config
 	cfg.NodeAnnotation = false
 	if s.finishClaims {
-		// The device plugin on the same node uses these.
+		// These belong to the device plugin on the same node.
 		cfg.Socket, cfg.StateDir, cfg.Events, cfg.NodeConditionType = "", "", false, ""
-		s.claimStatus, s.publishBitstreams = false, false // no claims are prepared any more
+		s.claimStatus, s.publishBitstreams = false, false // no claims are being prepared any more
 	}
 	if cfg.CDIDir == "" {
 		cfg.CDIDir = "/var/run/cdi" // containers get their nodes only through CDI
@@ -108,7 +108,7 @@ func (s *settings) load(fs *pflag.FlagSet, loader *config.Loader) (config.Config
 	return cfg, errors.Join(s.check(), check(cfg))
 }
 
-// variable returns the name of a setting's environment variable.
+// variable returns the name of the environment variable for a setting.
 func variable(name string) string {
 	return "ACCELERATOR_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
@@ -132,7 +132,7 @@ func (s *settings) check() error {
 	return errors.Join(errs...)
 }
 
-// effect returns the effect of the taint on a device that has failed or was removed.
+// effect returns the taint effect for devices that have failed or were removed.
 func (s *settings) effect() resourceapi.DeviceTaintEffect {
 	return resourceapi.DeviceTaintEffect(s.taintEffect)
 }
@@ -143,7 +143,7 @@ func programmingOf(cfg config.Config) *claims.Programming {
 		return nil
 	}
 	flags := pflag.NewFlagSet("hook", pflag.ContinueOnError)
-	flags.ParseErrorsAllowlist.UnknownFlags = true // ignore the other flags of the hook
+	flags.ParseErrorsAllowlist.UnknownFlags = true // ignore the hook's other flags
 	store := flags.String("store", string(programming.DefaultStore), "")
 	_ = flags.Parse(cfg.ProgrammingHookArgs) // the hook reports invalid arguments
 	return &claims.Programming{

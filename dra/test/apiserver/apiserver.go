@@ -11,8 +11,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// Start starts etcd and an API server, and returns an administrator's client configuration. They are stopped when the
-// test ends. If ACCELERATOR_E2E_BIN, the directory with both programs, isn't set, Start skips the test.
+// Start starts etcd and an API server, and returns a client configuration for an administrator. Both are stopped when
+// the test ends. Start skips the test unless ACCELERATOR_E2E_BIN is set to the directory that contains both programs.
 func Start(t *testing.T) *rest.Config {
 	bin := os.Getenv("ACCELERATOR_E2E_BIN")
 	if bin == "" {

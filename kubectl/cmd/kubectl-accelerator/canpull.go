@@ -86,7 +86,7 @@ own.`,
 	return cmd
 }
 
-// errPrinted makes the exit code 1 without printing a message, because the output already contains the reason.
+// errPrinted sets the exit code to 1 without printing a message, because the output already says why.
 var errPrinted = errors.New("")
 
 func checkNode(name string) error {
@@ -96,7 +96,7 @@ func checkNode(name string) error {
 	return nil
 }
 
-// line returns two functions for a status line in a terminal: tell replaces the line's text, and done clears the line.
+// line returns two functions for a status line on a terminal: tell replaces its text, and done clears it.
 func line(w io.Writer) (tell func(string), done func()) {
 	if !terminal.Is(w) {
 		return func(string) {}, func() {}

@@ -48,7 +48,7 @@ func (c *cluster) fleet(cmd *cobra.Command) (*fleet.Fleet, error) {
 	if err != nil {
 		return nil, failure{err}
 	}
-	raw, _ := c.kube.ToRawKubeConfigLoader().RawConfig() // ToRESTConfig returns the same error
+	raw, _ := c.kube.ToRawKubeConfigLoader().RawConfig() // ToRESTConfig would have returned the same error
 	if config.Host == "http://localhost:8080" && raw.CurrentContext+*c.kube.Context+*c.kube.ClusterName+*c.kube.APIServer == "" {
 		return nil, failure{errors.New("found no kubeconfig with a current context, want one in ~/.kube/config, in $KUBECONFIG, or with --kubeconfig")}
 	}
@@ -61,7 +61,7 @@ func (c *cluster) fleet(cmd *cobra.Command) (*fleet.Fleet, error) {
 	return f, nil
 }
 
-// ask queries the given nodes, or all nodes if nodes is empty. If history is true, the answers include the cards'
+// ask queries the given nodes, or all nodes if none are given. If history is true, the answers include the cards'
 // history.
 func (c *cluster) ask(cmd *cobra.Command, nodes []string, history bool) ([]fleet.Answer, error) {
 	for _, node := range nodes {
@@ -125,8 +125,8 @@ func finish(cmd *cobra.Command, answers []fleet.Answer) error {
 	return nil
 }
 
-// nodeAndCards completes the name of a node, and then the addresses of cards on this node. It completes at
-// most this number of cards, or any number if most is 0.
+// nodeAndCards completes a node's name and then the addresses of cards on that node. It completes at most most cards,
+// or any number if most is 0.
 func (c *cluster) nodeAndCards(most int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {
@@ -144,7 +144,7 @@ func (c *cluster) nodeAndCards(most int) cobra.CompletionFunc {
 	}
 }
 
-// nodes completes the names of nodes that have a pod of the plugin. It stops after most nodes, unless most is 0.
+// nodes completes the names of nodes that have one of the plugin's pods. It stops after most nodes unless most is 0.
 func (c *cluster) nodes(most int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		var names []string

@@ -60,7 +60,7 @@ across plugin restarts and upgrades (see "The ledger" in docs/service.md).
 	return cmd
 }
 
-// parseDays parses a duration, which may be a number of days, such as 7d.
+// parseDays parses a duration, which can also be given in days, as in 7d.
 func parseDays(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		if n, err := strconv.ParseUint(days, 10, 16); err == nil {

@@ -71,7 +71,7 @@ a duration before now (90m).`,
 	return cmd
 }
 
-// logs prints a node's logs in order. It isn't a failure if a log from before a restart no longer exists.
+// logs prints a node's logs in order. A log from before a restart that no longer exists isn't a failure.
 func logs(cmd *cobra.Command, f *fleet.Fleet, node string, reader *timeline.Reader) error {
 	note := func(text string) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", program, terminal.Escape(text))
@@ -82,7 +82,7 @@ func logs(cmd *cobra.Command, f *fleet.Fleet, node string, reader *timeline.Read
 	}
 	var failed error
 	for _, log := range all {
-		if all[0].Pod != all[len(all)-1].Pod { // keep the devices of different pods apart
+		if all[0].Pod != all[len(all)-1].Pod { // so that devices in different pods are kept apart
 			reader.Origin = log.Pod
 		}
 		if err := readLog(cmd.Context(), f, log, reader); err != nil && log.Previous {

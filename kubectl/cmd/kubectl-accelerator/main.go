@@ -18,24 +18,24 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// version is set by the Makefile.
+// version is set at build time by the Makefile.
 var version = ""
 
 const program = "kubectl accelerator"
 
 func main() {
 	signals := []os.Signal{syscall.SIGTERM, syscall.SIGINT}
-	if !signal.Ignored(syscall.SIGHUP) { // nohup makes the process ignore SIGHUP
+	if !signal.Ignored(syscall.SIGHUP) { // under nohup, SIGHUP is ignored
 		signals = append(signals, syscall.SIGHUP) // sent when the terminal is closed
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
-	// After the first signal, restore the signals' default action, so that the next one kills the process.
+	// Restore the default action, so that a second signal kills the process.
 	context.AfterFunc(ctx, stop)
-	klog.SetLogger(logr.Discard()) // the output already contains what the client logs
+	klog.SetLogger(logr.Discard()) // the output already says what the client would log
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run runs the command with these arguments and returns its exit code.
+// run executes the command and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
@@ -56,10 +56,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 2
 }
 
-// suggested turns the error for an unknown command into one line.
+// suggested turns the error for an unknown command into a single line.
 var suggested = strings.NewReplacer("\n\nDid you mean this?\n\t", ", did you mean ", "\n\t", " or ", "\n", "")
 
-// failure is an error from a command whose arguments were correct.
+// failure is an error from a command whose arguments were valid.
 type failure struct{ error }
 
 func (f failure) Unwrap() error { return f.error }

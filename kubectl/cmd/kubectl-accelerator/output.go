@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/kubectl/rows"
 )
 
-// output holds the flags for the format of rows.
+// output holds the flags that determine how rows are printed.
 type output struct {
 	format    string
 	templates *genericclioptions.KubeTemplatePrintFlags
@@ -41,7 +41,7 @@ func completeOutput(cmd *cobra.Command, formats ...string) {
 	}
 }
 
-// parse chooses the printer for the format. It returns an error if the format is unknown.
+// parse picks the printer for the format, and returns an error if there is no such format.
 func (o *output) parse(short, wide []rows.Column) error {
 	columns := short
 	switch {
@@ -92,7 +92,7 @@ func list(all []rows.Row) map[string]any {
 	return map[string]any{"apiVersion": "v1", "kind": "List", "items": items}
 }
 
-// parseColumns parses HEADER:path,HEADER:path the same way kubectl does.
+// parseColumns parses HEADER:path,HEADER:path the way kubectl does.
 func parseColumns(text string) (columns []rows.Column, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		title, path, ok := strings.Cut(part, ":")

@@ -97,7 +97,7 @@ is then 1.`,
 	return cmd
 }
 
-// bundle is a report being written.
+// bundle is a report that is being written.
 type bundle struct {
 	f        *fleet.Fleet
 	node     string
@@ -108,7 +108,7 @@ type bundle struct {
 	tell     func(string)
 
 	tar      *tar.Writer
-	err      error // error from writing the archive; once it is set, no more parts are read
+	err      error // the first error from writing the archive; once it is set, no more parts are read
 	size     int   // total size of all parts
 	problems []problem
 }
@@ -137,7 +137,7 @@ func (b *bundle) write(ctx context.Context, name string) (err error) {
 	b.tar = tar.NewWriter(compressed)
 	b.parts(ctx, pods)
 	for _, end := range []func() error{b.tar.Close, compressed.Close} {
-		if b.err == nil { // later errors would only repeat the first one
+		if b.err == nil { // later errors would only repeat the first
 			b.err = end()
 		}
 	}
@@ -240,7 +240,7 @@ func (b *bundle) pod(ctx context.Context, pod *corev1.Pod) {
 	}
 }
 
-// alias returns what stands for a name in the report. The result is also suitable as a file name.
+// alias returns what the report uses in place of a name. The result can also be used as a file name.
 func (b *bundle) alias(kind, name string) string {
 	if b.full {
 		return strings.NewReplacer("/", "_", `\`, "_").Replace(name)
@@ -254,10 +254,10 @@ func (b *bundle) object(path string, parameters map[string]string) reader {
 	return func(ctx context.Context) ([]byte, error) { return b.f.Object(ctx, path, parameters) }
 }
 
-// part reads a part, and adds what the part's shape keeps or, in a full report, everything. For a log, shape is nil.
+// part reads a part, and adds what its shape keeps or, in a full report, all of it. shape is nil for logs.
 func (b *bundle) part(ctx context.Context, name string, shape redact.Shape, read reader) {
 	if ctx.Err() != nil || b.err != nil {
-		return // write reports this error
+		return // write will return this error
 	}
 	b.tell("reading " + name)
 	limited, cancel := context.WithTimeoutCause(ctx, b.f.Limit, fmt.Errorf("no answer within %s", b.f.Limit))

@@ -74,21 +74,21 @@ read the page, but it can't be used to change anything.`,
 	}
 }
 
-// name returns the name of the kubeconfig's context, which serves as the cluster's name.
+// name returns the kubeconfig context's name, which also serves as the cluster's name.
 func (c *cluster) name() string {
 	raw, _ := c.kube.ToRawKubeConfigLoader().RawConfig() // fleet returns the same error
 	return cmp.Or(*c.kube.Context, raw.CurrentContext)
 }
 
-// beginnings returns the beginnings of commands that the user can copy, for kubectl and for kubectl accelerator. They
-// include this command's flags that select the cluster and the user. Without these flags, a copied command would run
-// against another cluster.
+// beginnings returns how commands that the user can copy begin, for kubectl and for kubectl accelerator. They include
+// the flags given to this command that select the cluster and the user. Otherwise, a copied command would run against a
+// different cluster.
 func beginnings(cmd *cobra.Command) [2]string {
 	kube := []string{"kubeconfig", "context", "cluster", "user", "as", "as-group"}
 	return [2]string{"kubectl" + shellFlags(cmd, kube...), program + shellFlags(cmd, append(kube, "namespace", "selector")...)}
 }
 
-// shellFlags formats the flags with these names for a shell, except those that weren't set.
+// shellFlags returns the named flags as shell words, leaving out flags that weren't set.
 func shellFlags(cmd *cobra.Command, names ...string) string {
 	var out strings.Builder
 	for _, name := range names {
@@ -110,5 +110,5 @@ func shellFlags(cmd *cobra.Command, names ...string) string {
 	return out.String()
 }
 
-// plain matches texts that a shell leaves unchanged.
+// plain matches text that a shell leaves alone.
 var plain = regexp.MustCompile(`^[\w@%+:,./-]+$`)

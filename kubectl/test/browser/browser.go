@@ -1,6 +1,6 @@
-// Package browser opens pages in Chromium, for tests.
+// Package browser opens pages in Chromium for tests.
 //
-// A [Page] must be used by only one goroutine. Its methods block until Chromium responds.
+// A [Page] must not be used by more than one goroutine. Its methods block until Chromium responds.
 package browser
 
 import (
@@ -22,8 +22,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// Page is a page in Chromium. At its end, the test fails if the page has sent a request to another address, printed to
-// the console or thrown an exception.
+// Page is a page in Chromium. When the test ends, it fails if the page has sent a request to another address, printed
+// to the console or thrown an exception.
 type Page struct {
 	t   *testing.T
 	ctx context.Context
@@ -33,8 +33,8 @@ type Page struct {
 	console []string
 }
 
-// Open opens an address in a window of the given size, with the colour scheme light or dark, and waits until the
-// JavaScript expression ready is true.
+// Open opens an address in a window of the given size, with the given colour scheme (light or dark), and waits until
+// the JavaScript expression ready is true.
 func Open(t *testing.T, address string, width, height int64, scheme, ready string) *Page {
 	t.Helper()
 	path := os.Getenv("ACCELERATOR_CHROMIUM")
@@ -71,8 +71,8 @@ func Open(t *testing.T, address string, width, height int64, scheme, ready strin
 		})
 		return err
 	}))
-	// Chromium cancels requests when one of the machine's network interfaces appears or disappears. If a file is
-	// missing from the page for this reason, open the page again.
+	// Chromium cancels requests when one of the machine's network interfaces appears or disappears. If the page lacks a
+	// file because of that, open it again.
 	patient.Await(t, "the page", func() error {
 		b.Do(chromedp.Navigate(address))
 		if got := b.Text(ready); got != "true" {
@@ -90,7 +90,7 @@ func Open(t *testing.T, address string, width, height int64, scheme, ready strin
 	return b
 }
 
-// Do performs steps in the page.
+// Do performs steps on the page.
 func (b *Page) Do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	if err := chromedp.Do(b.ctx, steps...); err != nil {

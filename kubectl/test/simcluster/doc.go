@@ -1,3 +1,3 @@
-// Package simcluster simulates an API server and the plugin's pods, for tests. It serves what kubectl-accelerator
-// requests: lists of pods, commands in pods over websockets, logs of pods, and the user's name.
+// Package simcluster simulates an API server and the plugin's pods for tests. It serves what kubectl-accelerator
+// requests: lists of pods, commands in pods over websockets, pods' logs, and the user's name.
 package simcluster

@@ -42,7 +42,7 @@ type Command func(ctx context.Context, args []string, stdout, stderr io.Writer) 
 type Pod struct {
 	corev1.Pod
 	Run  Command
-	Logs []string // its container's logs, oldest first; the last one is the current log
+	Logs []string // the container's logs, oldest first; the last one is the current log
 }
 
 // Cluster is a simulated API server.
@@ -53,7 +53,7 @@ type Cluster struct {
 	pods    map[string]*Pod // by NAMESPACE/NAME
 	denied  map[string]bool // keys are VERB RESOURCE
 	failing map[string]bool // keys are VERB RESOURCE
-	refusal *metav1.Status  // response to the creation of a pod; if nil, the pod is created
+	refusal *metav1.Status  // what the creation of a pod returns; if nil, the pod is created
 	asked   int
 	kubelet func(*Pod)        // if nil, pods stay pending
 	objects map[string]string // JSON by path
@@ -129,22 +129,21 @@ func (c *Cluster) Delete(namespace, name string) {
 	delete(c.pods, namespace+"/"+name)
 }
 
-// Kubelet sets the function that handles a pod after the pod has been created. accept calls Set to change the pod's
-// state.
+// Kubelet sets the function that handles a pod once it has been created. accept calls Set to change the pod's state.
 func (c *Cluster) Kubelet(accept func(*Pod)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.kubelet = accept
 }
 
-// SetObject sets the JSON that is served at a path, such as a node, a ConfigMap, or the list of ResourceSlices.
+// SetObject sets the JSON that is served at a path, for a node, a ConfigMap or the list of ResourceSlices, for example.
 func (c *Cluster) SetObject(path, text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.objects[path] = text
 }
 
-// object returns a handler that serves the objects of a resource.
+// object returns a handler that serves a resource's objects.
 func (c *Cluster) object(resource string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		verb := "get"
@@ -173,35 +172,35 @@ func (c *Cluster) Pods() []string {
 	return slices.Sorted(maps.Keys(c.pods))
 }
 
-// Deny removes one of the user's permissions, such as "list pods".
+// Deny takes one of the user's permissions away, such as "list pods".
 func (c *Cluster) Deny(right string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.denied[right] = true
 }
 
-// Refuse makes the API server reject the creation of pods, with this code, reason and message.
+// Refuse makes the API server reject the creation of pods with the given code, reason and message.
 func (c *Cluster) Refuse(code int, reason metav1.StatusReason, words string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.refusal = &metav1.Status{Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Message: words}
 }
 
-// Fail makes a kind of request, such as "get pods", fail.
+// Fail makes requests of a given kind, such as "get pods", fail.
 func (c *Cluster) Fail(request string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.failing[request] = true
 }
 
-// Asked returns how many commands have been run in pods.
+// Asked returns how many commands have run in pods.
 func (c *Cluster) Asked() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.asked
 }
 
-// NewPod returns a running pod that belongs to a release, with the labels that the chart sets for an API (devicePlugin
+// NewPod returns a running pod that belongs to a release, with the labels that the chart sets for the API (devicePlugin
 // or dra).
 func NewPod(node, namespace, release, api string, run Command) *Pod {
 	name, yes := "accelerator-device-plugin", true
@@ -234,8 +233,8 @@ func write(w http.ResponseWriter, code int, o any) {
 	_ = json.NewEncoder(w).Encode(o) // the client may have disconnected
 }
 
-// allowed reports whether the user has a permission. If not, allowed writes the error that an API server with RBAC
-// would send.
+// allowed reports whether the user has a permission. If not, it writes the error that an API server with RBAC would
+// send.
 func (c *Cluster) allowed(w http.ResponseWriter, verb, resource, namespace, name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -284,7 +283,7 @@ func (c *Cluster) list(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, found)
 }
 
-// pod returns the pod that a request is for. If there is none, pod writes the error and returns nil.
+// pod returns the pod that a request is about. If there is none, it writes the error and returns nil.
 func (c *Cluster) pod(w http.ResponseWriter, r *http.Request) *Pod {
 	namespace, name := r.PathValue("namespace"), r.PathValue("name")
 	c.mu.Lock()
@@ -377,7 +376,7 @@ func (c *Cluster) logs(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, p.Logs[len(p.Logs)-back])
 }
 
-// exec runs a command and writes its output in the protocol v5.channel.k8s.io.
+// exec runs a command and writes its output using the v5.channel.k8s.io protocol.
 func (c *Cluster) exec(w http.ResponseWriter, r *http.Request) {
 	if !c.allowed(w, "create", "pods/exec", r.PathValue("namespace"), r.PathValue("name")) {
 		return
@@ -437,7 +436,7 @@ func (c *channel) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Prints returns a command that prints text if its arguments are `devices -o state`, and fails otherwise.
+// Prints returns a command that prints text if its arguments are `devices -o state`, and otherwise fails.
 func Prints(text string) Command {
 	return func(_ context.Context, args []string, stdout, stderr io.Writer) int {
 		if got := strings.Join(args, " "); got != "accelerator-device-plugin devices -o state" {
@@ -449,7 +448,7 @@ func Prints(text string) Command {
 	}
 }
 
-// Node holds the answer of one of the plugin's pods, which can change.
+// Node holds an answer, which can change, from one of the plugin's pods.
 type Node struct {
 	mu      sync.Mutex
 	text    string

@@ -1,9 +1,9 @@
 // Package v1 contains the type of the API group deviceplugin.intel.com, version v1: FpgaDevicePlugin, which installs
 // the device plugin.
 //
-// The type has the same keys as in Intel's operator, so objects written for that operator are accepted unchanged. The
-// key spec.values, the conditions and the numbers of devices are our additions. An object's name must be a valid name
-// for a Helm release.
+// The type has the same keys as in Intel's operator, so objects written for that operator are accepted unchanged. We
+// have added spec.values, the conditions and the numbers of devices. An object's name must be a valid Helm release
+// name.
 //
 // `make generate-operator` generates the CRD and the DeepCopy methods from this package. The comments on fields are
 // shown by `kubectl explain`.

@@ -1,5 +1,5 @@
-// Package v2 contains the types of the API group fpga.intel.com, version v2. Each object defines a name, in the
-// object's namespace, for a function or for the cards with an interface.
+// Package v2 contains the types of the API group fpga.intel.com, version v2. Each object defines a name for a function,
+// or for the cards that have an interface, in the object's namespace.
 //
 // The types have the same keys as in Intel's FPGA plugin, so objects written for that plugin are accepted unchanged.
 // The schema differs from Intel's in two ways: the mode must be exactly af or region (Intel's schema accepts any mode

@@ -18,7 +18,7 @@ import (
 // namespaceFile contains the pod's namespace.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// settings holds the values of the flags.
+// settings holds the flags' values.
 type settings struct {
 	kubeconfig           string
 	namespace            string
@@ -53,7 +53,7 @@ Examples:
   accelerator-operator                                        run the operator in a pod
   accelerator-operator --namespace fpga --device-plugins --log-format console`
 
-// parse reads the command line.
+// parse parses the command line.
 func parse(args []string, out io.Writer) (settings, error) {
 	var s settings
 	flags := pflag.NewFlagSet("accelerator-operator", pflag.ContinueOnError)

@@ -20,17 +20,17 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// version is set by the Makefile.
+// version is set at build time by the Makefile.
 var version = "devel"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	// Restore the signals' default action, so that a second signal kills the process.
+	// Restore the default action, so that a second signal kills the process.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run runs the command with these arguments, and returns the exit code.
+// run executes the command and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	s, err := parse(args, stderr)
 	switch {

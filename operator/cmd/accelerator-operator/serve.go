@@ -37,14 +37,14 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/plugins"
 )
 
-// path is the URL path to which API servers send pods.
+// path is the URL path that API servers send pods to.
 const path = "/pods"
 
-// readyTimeout is the time limit for a readiness check. It is shorter than the default timeout of a probe, so that the
-// kubelet receives the reason for a failure.
+// readyTimeout is the time limit for a readiness check. It is shorter than a probe's default timeout, so that the
+// kubelet gets to know the reason for a failure.
 const readyTimeout = 800 * time.Millisecond
 
-// serve runs the operator until ctx is done or a part of it fails.
+// serve runs the operator until ctx is done or one of its parts fails.
 func serve(ctx context.Context, s settings, log *zap.Logger) error {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(v2.AddToScheme(scheme), corev1.AddToScheme(scheme), admissionv1.AddToScheme(scheme)); err != nil {
@@ -54,15 +54,15 @@ func serve(ctx context.Context, s settings, log *zap.Logger) error {
 	if err != nil {
 		return err
 	}
-	// Don't limit requests, because the API server has limits of its own. With client-go's limit of five per second,
-	// writing the status of a few hundred mappings would take minutes.
+	// Don't limit requests, because the API server has its own limits. With client-go's default of five per second,
+	// writing a few hundred mappings' statuses would take minutes.
 	config.QPS = -1
 	config.UserAgent = "accelerator-operator/" + version
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
-			// Watch only the injector's two objects, because the operator isn't allowed to read any others.
+			// Watch only the injector's two objects, because the operator isn't allowed to read others.
 			ByObject: map[client.Object]cache.ByObject{
 				&admissionv1.MutatingWebhookConfiguration{}: {Field: fields.OneTermEqualSelector("metadata.name", s.webhookConfiguration)},
 				&corev1.Secret{}: {
@@ -109,7 +109,7 @@ func serve(ctx context.Context, s settings, log *zap.Logger) error {
 	return tasks.Wait()
 }
 
-// listenAndServe serves handler on an address until ctx is done. It does nothing if the address is 0.
+// listenAndServe serves handler at an address until ctx is done. If the address is 0, it does nothing.
 func listenAndServe(ctx context.Context, flag, address string, handler http.Handler, log *zap.Logger) error {
 	if address == "0" {
 		return nil
@@ -124,9 +124,9 @@ func listenAndServe(ctx context.Context, flag, address string, handler http.Hand
 	return nil
 }
 
-// lease returns the lease's name. Replicas that inject the CA use a different lease from replicas that don't. Otherwise
-// an upgrade that turns injection on would get stuck: the old replicas hold the lease until the new ones are ready, but
-// the new ones aren't ready until a leader has injected the CA.
+// lease returns the lease's name. Replicas that inject the CA use a different lease than replicas that don't.
+// Otherwise, an upgrade that turns injection on would get stuck: the old replicas hold the lease until the new ones are
+// ready, but the new ones don't become ready until a leader has injected the CA.
 func (s settings) lease() string {
 	if s.mappings && s.tlsCertDir == "" && s.webhookConfiguration != "" {
 		return "accelerator-operator"
@@ -134,7 +134,7 @@ func (s settings) lease() string {
 	return "accelerator-operator-without-ca"
 }
 
-// addMappings adds everything for mappings to the manager: admission, its certificates, and the controllers for
+// addMappings adds everything to do with mappings to the manager: admission, its certificates, and the controllers for
 // statuses. It also adds a readiness check to checks.
 func addMappings(ctx context.Context, mgr ctrl.Manager, s settings, m *metrics.Metrics, checks map[string]healthz.Checker, log *zap.Logger) error {
 	// Admission reads both kinds from the cache, even in replicas that don't run the controllers.
@@ -185,7 +185,7 @@ func addMappings(ctx context.Context, mgr ctrl.Manager, s settings, m *metrics.M
 }
 
 // ready returns a readiness check. The replica is ready if it is serving TLS, its cache has been filled, and trusted
-// has returned nil at least once. trusted itself may be nil.
+// has returned nil at least once. trusted may be nil.
 func ready(serves func() error, mappings cache.Cache, trusted func(context.Context) error) healthz.Checker {
 	var once atomic.Bool
 	return func(req *http.Request) error {

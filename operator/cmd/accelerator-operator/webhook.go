@@ -22,7 +22,7 @@ type webhookServer struct {
 	port        int
 	handler     http.Handler // handles requests for path
 	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	clientCA    string // path of the CA file; "" if clients don't need a certificate
+	clientCA    string // path of the CA file; "" if clients don't need certificates
 	log         *zap.Logger
 	listening   atomic.Bool
 }

@@ -17,20 +17,20 @@ import (
 	"b-com.com/accelerator-device-plugin/registry/keep"
 )
 
-// The reasons of Events.
+// Reasons of Events.
 const (
 	bitstreamsFailed  = "BitstreamsFailed"
 	bitstreamsPresent = "BitstreamsPresent"
 )
 
 const (
-	gather      = 10 * time.Second // how long to wait for more changes: if a registry is down, all its references fail
-	pace        = time.Minute      // minimum time between two writes, because a registry's error text may differ with each attempt
-	repeatAfter = 30 * time.Minute // when an unchanged Event is written again, because API servers keep Events for only an hour
+	gather      = 10 * time.Second // how long to wait for more changes: if a registry is down, all of its references fail
+	pace        = time.Minute      // minimum time between writes, because a registry's error text may be different each time
+	repeatAfter = 30 * time.Minute // time after which an unchanged Event is written again, because API servers keep Events for only an hour
 )
 
-// recorder writes Events about failing references for the pod. References that fail at the same time share one Event.
-// Otherwise, when a registry is down, each node would write an Event for each reference.
+// recorder writes Events about failing references on behalf of the pod. References that fail at the same time share an
+// Event. Otherwise, if a registry were down, each node would write an Event for each reference.
 type recorder struct {
 	writer *apiserver.Writer
 	pod    apiserver.Object
@@ -52,7 +52,7 @@ func (r *recorder) run(ctx context.Context, changed <-chan struct{}) error {
 		case <-changed:
 		case <-repeat.C:
 			if last.Warning {
-				last.Message = "" // write it again
+				last.Message = "" // so that it is written again
 			}
 		}
 		if !backoff.Wait(ctx, max(gather, pace-time.Since(last.Last))) {
@@ -78,7 +78,7 @@ func (r *recorder) run(ctx context.Context, changed <-chan struct{}) error {
 	}
 }
 
-// write writes an Event, retrying until the API server has accepted or rejected it. It returns false if ctx is done.
+// write writes an Event. It retries until the API server has accepted or rejected it, and returns false if ctx is done.
 func (r *recorder) write(ctx context.Context, e apiserver.Event) bool {
 	for {
 		err := apiserver.ErrNotFound
@@ -91,7 +91,7 @@ func (r *recorder) write(ctx context.Context, e apiserver.Event) bool {
 		switch {
 		case ctx.Err() != nil:
 			return false
-		case err == nil, errors.Is(err, apiserver.ErrExists): // it exists if the answer to an earlier attempt was lost
+		case err == nil, errors.Is(err, apiserver.ErrExists): // it exists if the response to an earlier attempt was lost
 			r.writer.Passed(true)
 			return true
 		case errors.Is(err, apiserver.ErrRefused), errors.Is(err, apiserver.ErrNotFound), errors.Is(err, apiserver.ErrEnding):
@@ -104,8 +104,8 @@ func (r *recorder) write(ctx context.Context, e apiserver.Event) bool {
 	}
 }
 
-// summary returns the reason and message of an Event about these references. Both are "" if none has failed but some
-// haven't been tried yet.
+// summary returns the reason and message of an Event about these references. Both are "" if none of them has failed but
+// some haven't been tried yet.
 func summary(states []keep.State) (reason, message string) {
 	failed := slices.DeleteFunc(slices.Clone(states), func(s keep.State) bool { return s.Result != keep.Failed })
 	if len(failed) == 0 {

@@ -35,7 +35,7 @@ type keepSettings struct {
 	sysfs          string
 	maxMiB         int64
 	address        string
-	pod            apiserver.Object // the pod that Events are written for; if it has no name, none are written
+	pod            apiserver.Object // the pod to write Events for; if it doesn't have a name, no Events are written
 	podName        string
 	node           string
 }
@@ -133,7 +133,7 @@ func (s *keepSettings) check() error {
 	return err
 }
 
-// run keeps the list's bitstreams up to date until ctx is done.
+// run keeps the listed bitstreams up to date until ctx is done.
 func (s *keepSettings) run(ctx context.Context, log *zap.Logger) (err error) {
 	log.Info("keep started", logevent.KeepStarted, logevent.Version(release.Version(version)), logevent.PID(os.Getpid()), logevent.Path(s.List))
 	defer func() {
@@ -143,7 +143,7 @@ func (s *keepSettings) run(ctx context.Context, log *zap.Logger) (err error) {
 		}
 		log.Info("keep stopped", logevent.KeepStopped)
 	}()
-	changed := make(chan struct{}, 1) // holds an element if something has changed since Events were last written
+	changed := make(chan struct{}, 1) // holds an element if anything has changed since Events were last written
 	s.Log = log
 	s.Changed = func(keep.State) {
 		select {
@@ -182,13 +182,13 @@ func (s *keepSettings) run(ctx context.Context, log *zap.Logger) (err error) {
 	return parts.Wait()
 }
 
-// loadedAFUs returns the IDs of the AFUs loaded on the node's cards. It returns an error while a card is being
+// loadedAFUs returns the IDs of the AFUs that are loaded on the node's cards. It returns an error while a card is being
 // programmed, because it can't know which file is being loaded.
 func loadedAFUs(sysfs string) (ids []string, err error) {
 	cards, err := fpga.Cards(fpga.Host{Sys: sysfs, Dev: "/dev", Simulated: sysfs != "/sys"})
 	for _, card := range cards {
 		for _, port := range card.Ports {
-			if port.AFUErr != nil && !errors.Is(port.AFUErr, fs.ErrNotExist) { // an N6000 has no AFU IDs, but can't be programmed either
+			if port.AFUErr != nil && !errors.Is(port.AFUErr, fs.ErrNotExist) { // an N6000 doesn't have AFU IDs, but can't be programmed either
 				err = errors.Join(err, port.AFUErr)
 			}
 			ids = append(ids, port.AFUID)

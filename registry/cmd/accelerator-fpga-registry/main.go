@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	_ "golang.org/x/crypto/x509roots/fallback" // Mozilla's CA certificates, for systems without any, such as our image
+	_ "golang.org/x/crypto/x509roots/fallback" // Mozilla's CA certificates, for systems that don't have any, such as our image
 	"oras.land/oras-go/v2/registry"
 
 	"b-com.com/accelerator-device-plugin/internal/release"
@@ -21,7 +21,7 @@ import (
 	"b-com.com/accelerator-device-plugin/registry/transfer"
 )
 
-// version is set by the Makefile.
+// version is set at build time by the Makefile.
 var version = ""
 
 func main() {
@@ -31,7 +31,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run runs one command line and returns its exit code.
+// run executes a command line and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 2
 }
 
-// short shortens a text, which may come from a registry, to one line of limited length.
+// short cuts text, which may come from a registry, to a single line of limited length.
 func short(text string) string {
 	const longest = 1000
 	if len(text) > longest {
@@ -59,7 +59,7 @@ func short(text string) string {
 	return terminal.Escape(text)
 }
 
-// failure is an error that isn't caused by the command line.
+// failure is an error that the command line didn't cause.
 type failure struct{ error }
 
 func (f failure) Unwrap() error { return f.error }
@@ -148,7 +148,7 @@ func (s *settings) open() (*transfer.Client, error) {
 	return c, err
 }
 
-// client returns a client that shows its progress on stderr, and a context that expires after --timeout.
+// client returns a client that shows progress on stderr, and a context that expires after --timeout.
 func (s *settings) client(cmd *cobra.Command, doing string, ref registry.Reference) (*transfer.Client, context.Context, func(), error) {
 	c, err := s.open()
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// progress shows how much of a file has been transferred. On a terminal it keeps updating one line; otherwise it writes
-// a line every 10 s. Its methods can be called concurrently, because an abandoned upload may still call show for a
-// moment.
+// progress shows how much of a file has been transferred. On a terminal, it keeps updating a single line; otherwise, it
+// writes a line every 10 s. Its methods can be called concurrently, because an abandoned upload may go on calling show
+// for a moment.
 type progress struct {
 	mu       sync.Mutex
 	w        io.Writer
@@ -19,8 +19,8 @@ type progress struct {
 	terminal bool
 	began    time.Time
 	shown    time.Time
-	first    int64 // number of bytes that were already there at the start
-	dirty    bool  // the terminal's line must be cleared
+	first    int64 // how many bytes were already there at the start
+	dirty    bool  // the terminal's line needs to be cleared
 }
 
 func newProgress(w io.Writer, quiet bool, what string) *progress {
@@ -66,7 +66,7 @@ func (p *progress) log(text string) {
 	fmt.Fprintf(p.w, "%s: %s\n", p.what, short(text))
 }
 
-// clear clears the terminal's line.
+// clear clears the line on the terminal.
 func (p *progress) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -79,7 +79,7 @@ DOCKER_CONFIG directory. You can set a proxy with HTTPS_PROXY, HTTP_PROXY and NO
 	return cmd
 }
 
-// readKeys reads the file given with --key. It returns nil if the flag isn't set.
+// readKeys reads the file that --key specifies. It returns nil if the flag isn't set.
 func readKeys(path string) (signature.Keys, error) {
 	if path == "" {
 		return nil, nil
@@ -95,18 +95,18 @@ func readKeys(path string) (signature.Keys, error) {
 	return keys, nil
 }
 
-// row is the result in JSON. Its keys are those of "accelerator-fpga install", plus reference and digest.
+// row is the result in JSON. It has the same keys as in "accelerator-fpga install", plus reference and digest.
 type row struct {
 	Reference   string  `json:"reference"`
-	Digest      string  `json:"digest"` // of the manifest
+	Digest      string  `json:"digest"` // the manifest's digest
 	Format      string  `json:"format"`
 	InterfaceID string  `json:"interfaceId"`
 	AFUID       string  `json:"afuId"`
 	Size        int64   `json:"size"`            // size of the raw bitstream, in bytes
-	Hash        string  `json:"hash,omitempty"`  // only of an AOCX
-	Board       *string `json:"board,omitempty"` // only of an AOCX
+	Hash        string  `json:"hash,omitempty"`  // for an AOCX
+	Board       *string `json:"board,omitempty"` // for an AOCX
 	Path        string  `json:"path"`
-	Installed   *bool   `json:"installed,omitempty"` // only for pull; false if the store already had the file
+	Installed   *bool   `json:"installed,omitempty"` // for pull; false if the store already had the file
 }
 
 func rowOf(ref registry.Reference, digest string, b *programming.Bitstream) row {
@@ -127,7 +127,7 @@ func (s *settings) printPulled(w io.Writer, ref registry.Reference, p transfer.P
 	return s.print(w, r, text)
 }
 
-// print prints a result as JSON or text.
+// print prints a result, as JSON or as text.
 func (s *settings) print(w io.Writer, r row, text string) error {
 	switch {
 	case s.quiet:

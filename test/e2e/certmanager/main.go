@@ -2,11 +2,11 @@
 //
 //	cert-manager controller|webhook|cainjector [FLAG…]
 //
-// cert-manager's own commands are in modules that are not published. This command replaces them in `make e2e`. It runs
-// the controllers that issue and renew Certificates for CA and self-signed issuers, the complete webhook and the
-// complete CA injector. It does not support leader election, metrics, or ACME, Vault and Venafi issuers.
+// cert-manager's own commands are in modules that aren't published. This command replaces them in `make e2e`. It runs
+// the controllers that issue and renew Certificates for CA and self-signed issuers, the complete webhook, and the
+// complete CA injector. It doesn't support leader election, metrics, or ACME, Vault and Venafi issuers.
 //
-// The name of this module begins with the name of cert-manager's module because the webhook is an internal package.
+// This module's name starts with the name of cert-manager's module because the webhook is an internal package.
 // cert-manager's own commands do the same.
 package main
 
@@ -41,7 +41,7 @@ import (
 	"github.com/cert-manager/cert-manager/pkg/util"
 	"github.com/cert-manager/cert-manager/pkg/webhook/options"
 
-	// Controllers and issuers, which register themselves.
+	// Controllers and issuers. They register themselves.
 	_ "github.com/cert-manager/cert-manager/pkg/controller/certificaterequests/approver"
 	_ "github.com/cert-manager/cert-manager/pkg/controller/certificaterequests/ca"
 	_ "github.com/cert-manager/cert-manager/pkg/controller/certificaterequests/selfsigned"
@@ -84,8 +84,8 @@ func run(ctx context.Context, args []string) error {
 	return fmt.Errorf("found %q, want controller, webhook or cainjector", part)
 }
 
-// runController runs all registered controllers. It ignores the chart's flags, which only configure features that are
-// missing here, and the namespace of ClusterIssuers.
+// runController runs all registered controllers. It ignores the chart's flags, which only configure features that
+// aren't included here, and the namespace for ClusterIssuers.
 func runController(ctx context.Context) error {
 	factory, err := controller.NewContextFactory(ctx, controller.ContextOptions{
 		CertificateOptions: controller.CertificateOptions{
@@ -139,7 +139,7 @@ func runWebhook(ctx context.Context, args []string) error {
 	return server.Run(ctx)
 }
 
-// runInjector injects CAs into every kind of object that can contain one.
+// runInjector injects CAs into all kinds of objects that can contain one.
 func runInjector(ctx context.Context) error {
 	scheme := runtime.NewScheme()
 	err := errors.Join(clientscheme.AddToScheme(scheme), certmanager.AddToScheme(scheme),
@@ -154,7 +154,7 @@ func runInjector(ctx context.Context) error {
 	manager, err := ctrl.NewManager(util.RestConfigWithUserAgent(config, "cainjector"), ctrl.Options{
 		Scheme:  scheme,
 		Metrics: metricsserver.Options{BindAddress: "0"},
-		// Cache only the metadata of Secrets.
+		// Cache only Secrets' metadata.
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 	})
 	if err != nil {

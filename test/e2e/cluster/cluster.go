@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Root is the directory for all of the cluster's files, except those whose paths are fixed in the kubelet. It is not
-// below /tmp or /run because these may be mounted with nodev, which disables device nodes.
+// Root is the directory for all of the cluster's files, except for those whose paths are fixed in the kubelet. It isn't
+// below /tmp or /run, because these may be mounted with nodev, which disables device nodes.
 const Root = "/var/lib/adp-e2e"
 
 // NodeName is the node's name.
@@ -31,15 +31,15 @@ const patience = 2 * time.Minute
 
 // Options configures a cluster.
 type Options struct {
-	Bin    string    // directory of the binaries; its subdirectory cni holds the CNI plugins
-	Logs   string    // directory for the log of each process
-	Output io.Writer // receives a line for each part that comes up
+	Bin    string    // directory of the binaries; the CNI plugins are in its cni subdirectory
+	Logs   string    // directory for the processes' logs
+	Output io.Writer // gets a line for each part that comes up
 }
 
 // Cluster is a running cluster.
 type Cluster struct {
 	Client     kubernetes.Interface
-	Kubeconfig string // path; authenticates as an administrator
+	Kubeconfig string // path of a kubeconfig that authenticates as an administrator
 
 	Options
 	lock   net.Listener
@@ -49,9 +49,9 @@ type Cluster struct {
 	processes map[string]*process
 }
 
-// Up starts a cluster, and returns when its node is ready. If Up fails, it removes everything that it has started.
+// Up starts a cluster and waits until its node is ready. If it fails, it removes everything that it has started.
 func Up(ctx context.Context, o Options) (*Cluster, error) {
-	// The lock is an abstract socket, because the kernel frees its name when the process ends.
+	// The lock is an abstract socket, because the kernel releases its name when the process ends.
 	lock, err := net.Listen("unix", "@"+Root)
 	if err != nil {
 		return nil, fmt.Errorf("another cluster of make e2e is running: %w", err)
@@ -107,7 +107,7 @@ func (c *Cluster) up(ctx context.Context) error {
 	return c.startAll(ctx)
 }
 
-// startAll starts all parts. It waits for a part only where the next one needs it to be up.
+// startAll starts all parts. It waits for a part only if the next one needs it to be up.
 func (c *Cluster) startAll(ctx context.Context) error {
 	if err := c.start("etcd", "containerd", "kube-apiserver"); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (c *Cluster) Node(ctx context.Context) (*corev1.Node, error) {
 	return c.Client.CoreV1().Nodes().Get(ctx, NodeName, metav1.GetOptions{})
 }
 
-// await waits until a part is up, and prints how long that took.
+// await waits until a part is up, and prints how long it took.
 func (c *Cluster) await(ctx context.Context, name string, up func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -199,13 +199,13 @@ func (c *Cluster) Ended() error {
 // StopKubelet stops the kubelet. Containers keep running.
 func (c *Cluster) StopKubelet() error { return c.stop("kubelet") }
 
-// StartKubelet starts the kubelet without waiting until it is ready.
+// StartKubelet starts the kubelet. It doesn't wait until the kubelet is ready.
 func (c *Cluster) StartKubelet() error { return c.start("kubelet") }
 
 // StopAPIServer stops the API server. The other parts keep running and retry.
 func (c *Cluster) StopAPIServer() error { return c.stop("kube-apiserver") }
 
-// StartAPIServer starts the API server, and returns when it is ready.
+// StartAPIServer starts the API server and waits until it is ready.
 func (c *Cluster) StartAPIServer(ctx context.Context) error {
 	if err := c.start("kube-apiserver"); err != nil {
 		return err
@@ -213,7 +213,7 @@ func (c *Cluster) StartAPIServer(ctx context.Context) error {
 	return c.await(ctx, "API server", c.apiServerReady)
 }
 
-// Kill kills a part, if it is running.
+// Kill kills a part if it is running.
 func (c *Cluster) Kill(name string) {
 	if p := c.forget(name); p != nil {
 		_ = p.cmd.Process.Kill()
@@ -229,7 +229,7 @@ func (c *Cluster) EndedPart(name string) bool {
 	return p == nil || p.ended() != nil
 }
 
-// Signal sends a signal to a part, if it is running.
+// Signal sends a signal to a part if it is running.
 func (c *Cluster) Signal(name string, signal syscall.Signal) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -239,7 +239,7 @@ func (c *Cluster) Signal(name string, signal syscall.Signal) error {
 	return nil
 }
 
-// Start restarts a part that was killed or has ended on its own, and returns when the part is up.
+// Start restarts a part that was killed or has ended by itself, and waits until it is up.
 func (c *Cluster) Start(ctx context.Context, name string) error {
 	c.Kill(name)
 	if err := c.start(name); err != nil {
@@ -254,7 +254,7 @@ func (c *Cluster) Start(ctx context.Context, name string) error {
 	return c.await(ctx, name, up)
 }
 
-// EndPods ends the containers of all pods without involving the kubelet, as a reboot would.
+// EndPods ends all pods' containers without involving the kubelet, as a reboot would.
 func (c *Cluster) EndPods(ctx context.Context) error { return removeSandboxes(ctx) }
 
 // Run runs one of the binaries as a cluster administrator and returns its stdout. Errors include its stderr.

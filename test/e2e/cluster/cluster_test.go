@@ -6,7 +6,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// Only the mounts of the cluster are unmounted.
+// Only the cluster's mounts are unmounted.
 func TestOurs(t *testing.T) {
 	for path, want := range map[string]bool{
 		"/var/lib/adp-e2e":                          true,

@@ -20,7 +20,7 @@ const ContainerdSocket = Root + "/run/containerd.sock"
 //go:embed config
 var configs embed.FS
 
-// writeConfigs writes the configuration files: those in the directory config, and a kubeconfig for each of [users].
+// writeConfigs writes the configuration files: the ones in the config directory, and a kubeconfig for each of [users].
 func writeConfigs(bin string) error {
 	templates, err := template.ParseFS(configs, "config/*")
 	if err != nil {
@@ -55,7 +55,7 @@ func writeConfigs(bin string) error {
 	return nil
 }
 
-// arguments returns the command line of a part.
+// arguments returns a part's command line.
 func arguments(name string) []string {
 	pki := func(file string) string { return dir("pki", file) }
 	switch name {
@@ -75,7 +75,7 @@ func arguments(name string) []string {
 			"--service-account-issuer=https://kubernetes.default.svc",
 			"--service-account-key-file=" + pki("now-sa.pub"), "--service-account-signing-key-file=" + pki("now-sa.key"),
 			"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true",
-			// Without kube-proxy, the API server must connect directly to the pods of a webhook.
+			// Without kube-proxy, the API server has to connect directly to a webhook's pods.
 			"--enable-aggregator-routing=true",
 			"--kubelet-client-certificate=" + pki("admin.crt"), "--kubelet-client-key=" + pki("admin.key"),
 			"--kubelet-certificate-authority=" + pki("ca.crt"), "--kubelet-preferred-address-types=InternalIP",
@@ -94,7 +94,7 @@ func arguments(name string) []string {
 	return nil
 }
 
-// control returns the arguments shared by the controller manager and the scheduler.
+// control returns the arguments that the controller manager and the scheduler share.
 func control(name, port string) []string {
 	kubeconfig := dir(name + ".kubeconfig")
 	return []string{

@@ -9,25 +9,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Credentials selects the credentials with which pods and the API server authenticate each other. Each value is a step
-// of a rotation.
+// Credentials selects the credentials that pods and the API server use to authenticate each other. Each value is a step
+// in a rotation.
 type Credentials int
 
 // The steps of a rotation, in order.
 const (
-	// FirstCredentials are those of a new cluster.
+	// FirstCredentials are a new cluster's credentials.
 	FirstCredentials Credentials = iota
 
 	// With BothCredentials, pods receive both CAs, and tokens signed with the next key. The API server still serves the
 	// first certificate, and accepts tokens signed with either key.
 	BothCredentials
 
-	// With NextCredentials, the API server serves a certificate of the next CA, and only accepts tokens signed with the
-	// next key.
+	// With NextCredentials, the API server serves a certificate from the next CA, and accepts only tokens signed with
+	// the next key.
 	NextCredentials
 )
 
-// files maps each file pki/now-NAME to the files below pki that it consists of.
+// files maps each file pki/now-NAME to the files below pki that it is made from.
 func (c Credentials) files() map[string][]string {
 	files := map[string][]string{
 		"apiserver.crt": {"apiserver.crt"},
@@ -60,8 +60,8 @@ func (c Credentials) write(pki string) error {
 }
 
 // UseCredentials restarts the API server, the controller manager, the scheduler and the kubelet with these credentials,
-// and returns when the node is ready. The kubelet must be restarted to request new tokens, because it caches tokens in
-// memory. The scheduler would reconnect on its own, but only up to a minute later.
+// and waits until the node is ready. The kubelet has to be restarted to make it request new tokens, because it caches
+// tokens in memory. The scheduler would reconnect by itself, but that can take up to a minute.
 func (c *Cluster) UseCredentials(ctx context.Context, credentials Credentials) error {
 	for _, name := range []string{"kubelet", "kube-scheduler", "kube-controller-manager", "kube-apiserver"} {
 		if err := c.stop(name); err != nil {
@@ -84,7 +84,7 @@ func (c *Cluster) UseCredentials(ctx context.Context, credentials Credentials) e
 	if err != nil {
 		return err
 	}
-	err = c.await(ctx, "CA for pods", func(ctx context.Context) error { // otherwise the kubelet may not write the new CA until a minute later
+	err = c.await(ctx, "CA for pods", func(ctx context.Context) error { // otherwise, it may take the kubelet a minute to write the new CA
 		config, err := c.Client.CoreV1().ConfigMaps("kube-system").Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
 		if err == nil && config.Data["ca.crt"] != string(want) {
 			err = errors.New("ConfigMap kube-root-ca.crt is not up to date")

@@ -1,5 +1,5 @@
 // Package cluster runs a one-node Kubernetes cluster on this machine: etcd, API server, controller manager, scheduler,
-// containerd and kubelet, built from the Go modules of their projects.
+// containerd and kubelet, all built from their projects' Go modules.
 //
 // The cluster is isolated from the machine. It listens on the addresses of its own bridge, which are in the range
 // reserved for benchmarks (RFC 2544), and keeps its files below [Root]. The exceptions are paths that are fixed in the
@@ -7,8 +7,8 @@
 // [Cluster.Down] ends all processes and removes all files and interfaces. If this process is killed before that, the
 // next [Up] cleans up.
 //
-// There is no kube-proxy, and network policies are not enforced. The only service that the tests need is the API
+// There is no kube-proxy, and network policies aren't enforced. The only service that the tests need is the API
 // server's, and the API server itself listens on that service's address.
 //
-// A [Cluster] must be used by a single goroutine.
+// A [Cluster] must not be used by more than one goroutine.
 package cluster

@@ -1,6 +1,6 @@
 package cluster
 
-// For tests.
+// Exported for tests.
 var (
 	Ours     = ours
 	Unescape = unescape

@@ -11,23 +11,23 @@ import (
 	"runtime"
 )
 
-// The images of the sandboxes and of the stories' pods.
+// The images for the sandboxes and for the stories' pods.
 const (
 	PauseImage    = "adp.e2e/pause:1"
 	WorkloadImage = "adp.e2e/workload:1"
 )
 
-// Images lists these two images. Both contain the binary of test/e2e/workload.
+// Images lists these two images. Both contain test/e2e/workload's binary.
 var Images = []Image{{Name: PauseImage}, {Name: WorkloadImage}}
 
-// Image is an image that contains one static binary.
+// Image is an image that contains a single static binary.
 type Image struct {
 	Name string
-	Args []string // arguments of the binary, which precede the container's
+	Args []string // the binary's arguments, which come before the container's
 	User string   // user ID; root if empty
 }
 
-// WriteImages writes an archive of images in the format of docker save. Each image contains only the given binary.
+// WriteImages writes an archive of images in docker save's format. Each image contains only the given binary.
 func WriteImages(path, binary string, images []Image) error {
 	program, err := os.ReadFile(binary)
 	if err != nil {

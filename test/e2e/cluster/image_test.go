@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// Each image of an archive runs the binary with its own arguments and user.
+// Each image in an archive runs the binary with its own arguments and user.
 func TestWriteImages(t *testing.T) {
 	dir := t.TempDir()
 	binary, archive := filepath.Join(dir, "program"), filepath.Join(dir, "images.tar")

@@ -10,17 +10,17 @@ import (
 // The networks are in the range reserved for benchmarks (RFC 2544), which no real network uses.
 const (
 	bridge     = "adp-e2e"
-	nodeIP     = "198.18.0.1" // gateway of the pods; all parts listen on it
+	nodeIP     = "198.18.0.1" // the pods' gateway; all parts listen on it
 	podNet     = "198.18.0.0/24"
-	serviceIP  = "198.18.1.1" // address of the API server's service; the API server listens on it
+	serviceIP  = "198.18.1.1" // address of the API server's service, which the API server listens on
 	serviceNet = "198.18.1.0/24"
 )
 
-// addBridge adds the bridge for the pods, with the addresses of the node and of the service.
+// addBridge adds the bridge for the pods, with the node's and the service's addresses.
 func addBridge() error {
 	attributes := netlink.NewLinkAttrs()
 	attributes.Name = bridge
-	// Without a fixed MAC address, a bridge takes the address of one of its ports, and changes it when that port is
+	// Without a fixed MAC address, a bridge takes on one of its ports' addresses, and changes it when that port is
 	// removed. Pods would then keep sending to the old address for half a minute.
 	attributes.HardwareAddr = net.HardwareAddr{0x02, 0, 198, 18, 0, 1}
 	link := &netlink.Bridge{LinkAttrs: attributes}
@@ -38,7 +38,7 @@ func addBridge() error {
 	return netlink.LinkSetUp(link)
 }
 
-// removeBridge removes the bridge, if it exists.
+// removeBridge removes the bridge if it exists.
 func removeBridge() error {
 	link, err := netlink.LinkByName(bridge)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {

@@ -16,15 +16,15 @@ import (
 	"time"
 )
 
-// authority signs the certificates of a cluster.
+// authority signs a cluster's certificates.
 type authority struct {
 	dir         string
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
 }
 
-// writePKI writes certificates and keys to dir, as NAME.crt and NAME.key: the pairs that [newServing] makes, a pair for
-// each user in [users], and one for the kubelet's server. It writes a second set from newServing to dir/next, for
+// writePKI writes certificates and keys to dir, as NAME.crt and NAME.key: the pairs that [newServing] creates, a pair
+// for each user in [users], and one for the kubelet's server. It calls newServing again for dir/next, for
 // [Cluster.UseCredentials]. trust.crt contains both CAs.
 func writePKI(dir string) error {
 	a, err := newServing(dir)
@@ -69,7 +69,7 @@ func newServing(dir string) (*authority, error) {
 	return a, writePEM(filepath.Join(dir, "sa.pub"), "PUBLIC KEY", public)
 }
 
-// concatenate concatenates several files into one. All names are relative to dir.
+// concatenate concatenates several files. All names are relative to dir.
 func concatenate(dir, name string, from ...string) error {
 	var all []byte
 	for _, file := range from {
@@ -82,7 +82,7 @@ func concatenate(dir, name string, from ...string) error {
 	return os.WriteFile(filepath.Join(dir, name), all, 0o600)
 }
 
-// users lists the users that get a kubeconfig, with the subject of each one's certificate.
+// users lists the users that get a kubeconfig, with their certificates' subjects.
 var users = map[string]pkix.Name{
 	"admin":                   {CommonName: "admin", Organization: []string{"system:masters"}},
 	"kube-controller-manager": {CommonName: "system:kube-controller-manager"},
@@ -102,7 +102,7 @@ func newAuthority(dir string) (*authority, error) {
 	return a, a.sign("ca", a.certificate, key.Public())
 }
 
-// issue issues a certificate for use by both servers and clients.
+// issue issues a certificate that can be used by both servers and clients.
 func (a *authority) issue(name string, subject pkix.Name, addresses ...string) error {
 	key, err := newKey(filepath.Join(a.dir, name+".key"))
 	if err != nil {
@@ -125,8 +125,7 @@ func (a *authority) sign(name string, c *x509.Certificate, public crypto.PublicK
 	return writePEM(filepath.Join(a.dir, name+".crt"), "CERTIFICATE", der)
 }
 
-// unsigned returns a certificate that has yet to be signed. It is valid for a month, because a cluster may be kept
-// running.
+// unsigned returns a certificate that isn't signed yet. It is valid for a month, because a cluster may be kept running.
 func unsigned(subject pkix.Name) *x509.Certificate {
 	now := time.Now()
 	return &x509.Certificate{

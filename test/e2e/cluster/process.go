@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// grace is how long a process may take to end before it is killed.
+// grace is how long a process can take to end before it is killed.
 const grace = 10 * time.Second
 
-// process is a running process of the cluster.
+// process is one of the cluster's running processes.
 type process struct {
 	name, log string
 	cmd       *exec.Cmd
@@ -22,8 +22,8 @@ type process struct {
 	err       error
 }
 
-// start starts parts. Each part runs in its own session, so that Ctrl-C reaches only this process, which then stops the
-// parts in the right order. If this process is killed, the kernel kills the parts.
+// start starts parts. Each part runs in a session of its own, so that Ctrl-C reaches only this process, which then
+// stops the parts in the right order. If this process is killed, the kernel kills the parts.
 func (c *Cluster) start(names ...string) error {
 	for _, name := range names {
 		p := &process{name: name, log: filepath.Join(c.Logs, name+".log"), done: make(chan struct{})}
@@ -33,7 +33,7 @@ func (c *Cluster) start(names ...string) error {
 		}
 		p.cmd = exec.Command(filepath.Join(c.Bin, name), arguments(name)...)
 		p.cmd.Stdout, p.cmd.Stderr = log, log
-		// containerd looks up its shim and runc in PATH.
+		// containerd looks for its shim and runc in PATH.
 		p.cmd.Env = append(os.Environ(), "PATH="+c.Bin+":"+os.Getenv("PATH"))
 		p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 		err = p.cmd.Start()
@@ -52,7 +52,7 @@ func (c *Cluster) start(names ...string) error {
 	return nil
 }
 
-// stop stops a part, if it is running.
+// stop stops a part if it is running.
 func (c *Cluster) stop(name string) error {
 	p := c.forget(name)
 	if p == nil {
@@ -71,7 +71,7 @@ func (c *Cluster) stop(name string) error {
 	return nil
 }
 
-// forget marks a part as intentionally stopped. It returns the part's process, or nil.
+// forget marks a part as stopped on purpose. It returns the part's process, or nil.
 func (c *Cluster) forget(name string) *process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +80,7 @@ func (c *Cluster) forget(name string) *process {
 	return p
 }
 
-// ended returns an error if the process has ended on its own.
+// ended returns an error if the process has ended by itself.
 func (p *process) ended() error {
 	select {
 	case <-p.done:

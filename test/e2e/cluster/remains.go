@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// before is the state of the machine before the cluster started. It is also saved in a file below [Root], in case this
+// before is the machine's state before the cluster started. It is also saved in a file below [Root], in case this
 // process is killed.
 type before struct {
 	Sysctls map[string]string
-	There   []string // existing paths among [elsewhere] and [networkNamespaces]
+	There   []string // which paths in [elsewhere] and [networkNamespaces] existed
 }
 
 // sysctls lists the sysctls that the kubelet and the bridge plugin change.
@@ -26,22 +26,22 @@ var sysctls = []string{
 	"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes", "net/ipv4/ip_forward",
 }
 
-// elsewhere lists the directories outside [Root] that containerd, its plugins and the kubelet create.
+// elsewhere lists the directories outside of [Root] that containerd, its plugins and the kubelet create.
 var elsewhere = []string{
 	"/var/lib/kubelet", "/var/log/containers", "/var/log/pods", "/var/lib/cni", "/run/containerd", "/run/netns", "/run/runc",
 	"/opt/containerd", "/usr/libexec/kubernetes",
 }
 
-// networkNamespaces matches the network namespaces of the pods.
+// networkNamespaces matches the pods' network namespaces.
 const networkNamespaces = "/run/netns/cni-*"
 
-// claim is a file that marks /var/lib/kubelet as belonging to the cluster.
+// claim is a file that marks /var/lib/kubelet as the cluster's.
 const claim = "/var/lib/kubelet/.adp-e2e"
 
 // mark creates the claim file.
 func mark() error { return os.WriteFile(claim, []byte("of make e2e\n"), 0o600) }
 
-// CheckHost returns an error if the machine cannot run a cluster, or if another kubelet is or has been running on it.
+// CheckHost returns an error if the machine can't run a cluster, or if another kubelet is or has been running on it.
 func CheckHost() error {
 	if os.Geteuid() != 0 {
 		return errors.New("found another user, want root, for containers, devices and mounts")
@@ -53,7 +53,7 @@ func CheckHost() error {
 		return errors.Join(errors.New("port 10250: found a listener, want none: kubelets listen on this port"), connection.Close())
 	}
 	if _, err := os.Stat(claim); err == nil {
-		return nil // a cluster of make e2e was killed
+		return nil // a cluster started by make e2e was killed
 	}
 	if entries, err := os.ReadDir("/var/lib/kubelet"); err == nil && len(entries) > 0 {
 		return errors.New("/var/lib/kubelet: found files, want none: they belong to another kubelet")
@@ -66,7 +66,7 @@ func CheckHost() error {
 	return nil
 }
 
-// running returns the processes with this name.
+// running returns the processes with the given name.
 func running(name string) []int {
 	var pids []int
 	for pid, comm := range processes("comm") {
@@ -77,7 +77,7 @@ func running(name string) []int {
 	return pids
 }
 
-// recordHost returns the state of the machine, and saves it to a file.
+// recordHost returns the machine's state and saves it to a file.
 func recordHost() (before, error) {
 	b := before{Sysctls: map[string]string{}}
 	for _, name := range sysctls {
@@ -102,7 +102,7 @@ func recordHost() (before, error) {
 	return b, os.WriteFile(dir("before.json"), text, 0o600)
 }
 
-// clean removes the remains of a cluster whose process was killed.
+// clean removes what is left of a cluster whose process was killed.
 func clean() error {
 	text, err := os.ReadFile(dir("before.json"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -118,7 +118,7 @@ func clean() error {
 	return b.restore()
 }
 
-// Down ends all processes and restores the machine. It continues after errors.
+// Down ends all processes and restores the machine. It goes on after errors.
 func (c *Cluster) Down() error {
 	err := c.stop("kubelet")
 	if _, up := c.processes["containerd"]; up {
@@ -132,7 +132,7 @@ func (c *Cluster) Down() error {
 	return errors.Join(err, c.before.restore(), c.lock.Close())
 }
 
-// restore kills the remaining processes, removes everything that the cluster has created, and resets the sysctls.
+// restore kills the remaining processes, removes everything that the cluster created, and resets the sysctls.
 func (b before) restore() error {
 	err := errors.Join(killRest(), unmountRest(), removeCgroups(), removeBridge())
 	namespaces, _ := filepath.Glob(networkNamespaces)

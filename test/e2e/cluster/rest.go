@@ -22,7 +22,7 @@ func processes(file string) map[int]string {
 		if err != nil {
 			continue
 		}
-		if text, err := os.ReadFile(path); err == nil && len(text) > 0 { // zombies have no command line
+		if text, err := os.ReadFile(path); err == nil && len(text) > 0 { // zombies don't have a command line
 			all[pid] = string(text)
 		}
 	}
@@ -52,8 +52,8 @@ func killRest() error {
 	}
 }
 
-// podCgroups returns the directories of the pods' cgroups, parents first. All of them are the cluster's: [CheckHost]
-// has checked that there were none before.
+// podCgroups returns the directories of the pods' cgroups, parents first. All of them belong to the cluster:
+// [CheckHost] has made sure that there weren't any before.
 func podCgroups() []string {
 	var dirs []string
 	// With cgroup v1, each hierarchy has its own.
@@ -70,7 +70,7 @@ func podCgroups() []string {
 	return dirs
 }
 
-// PodProcesses returns the sorted PIDs of all processes in the cgroups of pods.
+// PodProcesses returns the sorted PIDs of all processes in pods' cgroups.
 func PodProcesses() []int {
 	var pids []int
 	for _, dir := range podCgroups() {
@@ -85,7 +85,7 @@ func PodProcesses() []int {
 	return slices.Compact(pids)
 }
 
-// removeCgroups removes the cgroups of pods, which must not contain any processes.
+// removeCgroups removes the pods' cgroups, which must not contain any processes.
 func removeCgroups() error {
 	var errs error
 	for _, dir := range slices.Backward(podCgroups()) {
@@ -124,12 +124,12 @@ func ours(path string) bool {
 	return false
 }
 
-// unescape decodes the kernel's escapes for whitespace and backslashes in a path, such as \040.
+// unescape decodes the kernel's escapes in a path for white space and backslashes, such as \040.
 func unescape(path string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
 }
 
-// Programs returns the processes in pods that run a program. name is the program's name in /proc/PID/comm.
+// Programs returns the processes in pods that run a program. name is what /proc/PID/comm contains.
 func Programs(name string) []int {
 	in := PodProcesses()
 	return slices.DeleteFunc(running(name), func(pid int) bool { return !slices.Contains(in, pid) })

@@ -5,29 +5,29 @@ import (
 	"slices"
 )
 
-// Limits defines how patient the checker is. Times are in seconds.
+// Limits determines how patient the checker is. Times are in seconds.
 type Limits struct {
 	// Sample is how long something must look wrong before it counts. Anything shorter may be an artifact of sampling:
-	// containers and offers are sampled in turn, and the kernel may list a process for a little longer than it runs.
+	// containers and offers are sampled in turn, and the kernel may list a process for slightly longer than it runs.
 	Sample float64
-	// Late is the longest time from the start of a sample until the line with its result, which may be that nothing
-	// could be read. If there is no line after this time, nothing has changed.
+	// Late is the maximum time from the start of a sample until the line with its result, which may be that nothing
+	// could be read. If there is no line by then, nothing has changed.
 	Late float64
 
-	// The following limits only count time in which nothing is disturbed. Settle is how long the effects of a fault
-	// last after its end.
+	// The following limits count only time in which nothing is disturbed. Settle is how long a fault's effects last
+	// after it has ended.
 	Settle  float64
-	Publish float64 // from a port's fault until the scheduler must know about it
-	Serve   float64 // how long a pod may wait even though enough ports are free
-	Away    float64 // how long a fit and free port may stay unoffered
+	Publish float64 // from when a port breaks until the scheduler must know about it
+	Serve   float64 // how long a pod can wait even though enough ports are free
+	Away    float64 // how long a port that is fit and free can go without being offered
 	// Recorded replaces Away for the ports in [Offers.Recorded]. A driver that starts at the same time as the kubelet
-	// cannot tell whether such a port is free or belongs to an init container, so it withholds the port for
+	// can't tell whether such a port is free or belongs to an init container, so it withholds the port for
 	// --tombstone-grace.
 	Recorded float64
 
 	Quick  float64 // like Serve and Away, but at the end of a quiet time, and by any clock
-	Memory float64 // how many MiB a part may grow by
-	Files  int     // how many more descriptors a part may open
+	Memory float64 // how many MiB a part can grow by
+	Files  int     // how many more descriptors a part can open
 }
 
 // DefaultLimits are the limits for a cluster that shares its machine with other work.
@@ -35,13 +35,13 @@ var DefaultLimits = Limits{Sample: 0.25, Late: 7, Settle: 15, Publish: 5, Serve:
 
 // Checker finds violations in a history. Most rules are about states that must not last. Each such state is a
 // [condition], which is evaluated after every line and becomes a violation if it is true for longer than its limit.
-// Durations are measured up to the time for which the samplers have reported, not up to the newest line. Otherwise,
+// Durations are measured up to the time that the samplers have reported on, not up to the latest line. Otherwise,
 // whenever a sampler was late, a container would seem to live longer than it did.
 //
-// Rules that require the plugin to act in time only count undisturbed time. Their clock stops when a fault begins, and
-// continues [Limits.Settle] after the fault has ended. A fault does not reset the clock: a soak has faults all the
-// time, so otherwise a pod that is never served would never be noticed. But a condition that becomes false, even
-// briefly, starts over.
+// Rules that require the plugin to act in time count only undisturbed time. Their clock stops when a fault begins, and
+// resumes [Limits.Settle] after the fault has ended. A fault doesn't reset the clock: a soak has faults all the time,
+// so a pod that is never served would otherwise go unnoticed. But a condition that becomes false, even briefly, starts
+// over.
 type Checker struct {
 	limits Limits
 
@@ -54,12 +54,12 @@ type Checker struct {
 
 	offers       *Offers // nil before the first sample
 	unread       bool
-	noSlices     bool // the slices could not be read, but the kubelet's offers could
+	noSlices     bool // the slices couldn't be read, but the kubelet's offers could
 	conditions   map[string]*condition
-	waited       map[string]*condition // by pod name: its newest condition of waiting despite free ports
+	waited       map[string]*condition // by pod name: its latest condition of waiting despite free ports
 	round        int
 	calm         calm
-	now          float64 // time of the newest line
+	now          float64 // time of the latest line
 	looked, read float64 // times up to which all containers, and all offers, are known
 
 	first   *Quiet
@@ -68,7 +68,7 @@ type Checker struct {
 	summary Summary
 }
 
-// condition is a state that exists now, and that becomes a violation if it lasts.
+// condition is a state that currently exists, and that becomes a violation if it lasts.
 type condition struct {
 	wrong Wrong
 	clock
@@ -78,7 +78,7 @@ type condition struct {
 	reported     bool
 }
 
-// clock selects which time counts towards a condition's limit.
+// clock selects which time counts toward a condition's limit.
 type clock int
 
 const (
@@ -90,9 +90,9 @@ const (
 
 // calm is a clock that stops while something is disturbed.
 type calm struct {
-	open  map[int]bool // the operations that disturb at the moment
-	since float64      // if open is empty, when the clock last continued
-	total float64      // what the clock showed at that time
+	open  map[int]bool // operations that are currently disturbing
+	since float64      // if open is empty, when the clock last resumed
+	total float64      // what the clock showed then
 }
 
 func (c *calm) at(t float64) float64 {
@@ -115,7 +115,7 @@ func (c *calm) end(n int, t, settle float64) {
 	}
 }
 
-// unreadable is a disturbance that is not an operation: the offers cannot be read.
+// unreadable is a disturbance that isn't an operation: the offers can't be read.
 const unreadable = -1
 
 type pod struct {
@@ -130,12 +130,12 @@ type pod struct {
 type container struct {
 	Container
 	pod    *pod
-	calm   float64 // the calm clock when the violation was found
+	calm   float64 // what the calm clock showed when the violation was found
 	judged bool
 }
 
-// number describes a device node number. After a card was pulled, its driver may assign the number to a port of another
-// card.
+// number describes a device node number. After a card has been pulled, its driver may give the number to a port of
+// another card.
 type number struct {
 	owners []owner
 	unfit  []span // when no fit port had the number
@@ -150,7 +150,7 @@ type span struct {
 	from, to, calm float64 // calm is the calm clock at from
 }
 
-const forever = 1e18 // end of something that has not ended yet
+const forever = 1e18 // the end of something that hasn't ended yet
 
 // NewChecker returns a checker for a new history.
 func NewChecker(limits Limits) *Checker {
@@ -199,8 +199,8 @@ func (c *Checker) Add(line Line) []Wrong {
 }
 
 // advance updates the times up to which the samplers have looked. A sample that finds a new container began after the
-// container did, and has already written the lines for the containers that it no longer found. A sampler that writes no
-// lines is assumed to have looked up to Late ago.
+// container did, and has already written lines for the containers that it no longer found. A sampler that doesn't write
+// any lines is assumed to have looked up to Late ago.
 func (c *Checker) advance(line Line) {
 	c.looked, c.read = max(c.looked, c.now-c.limits.Late), max(c.read, c.now-c.limits.Late)
 	switch {
@@ -225,7 +225,7 @@ func (c *Checker) time(of clock) float64 {
 	return c.calm.at(c.now)
 }
 
-// overdue returns the violations for conditions that have exceeded their limits.
+// overdue returns violations for the conditions that have exceeded their limits.
 func (c *Checker) overdue() []Wrong {
 	var found []Wrong
 	for _, key := range slices.Sorted(maps.Keys(c.conditions)) {
@@ -246,7 +246,7 @@ func (c *Checker) overdue() []Wrong {
 	return found
 }
 
-// observe evaluates all conditions. While the offers cannot be read, conditions that depend on them keep their state.
+// observe evaluates all conditions. While the offers can't be read, conditions that depend on them keep their state.
 func (c *Checker) observe() {
 	c.round++
 	c.observeShared()
@@ -278,7 +278,7 @@ func (c *Checker) known(of clock) bool {
 	return !c.unread || c.noSlices
 }
 
-// holds records that a condition is true at the moment.
+// holds records that a condition is currently true.
 func (c *Checker) holds(key string, of clock, since, limit float64, wrong func() Wrong) *condition {
 	x := c.conditions[key]
 	if x == nil {
@@ -355,14 +355,14 @@ func (c *Checker) addContainer(k Container) []Wrong {
 	return c.judge(running)
 }
 
-// open returns the numbers of the ports that a container has in its /dev or may open.
+// open returns the numbers of the ports that a container has in its /dev or is allowed to open.
 func (k *container) open() []string {
 	all := slices.Concat(k.Nodes, k.Rules)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// at returns the ports that had the number at time t. If there were none, it returns the last port to have had it
+// at returns the ports that had the number at time t. If there weren't any, it returns the last port that had it
 // before.
 func (n *number) at(t float64) (ports []string) {
 	for _, o := range n.owners {
@@ -380,8 +380,8 @@ func (n *number) at(t float64) (ports []string) {
 	return ports
 }
 
-// without reports whether the number belonged to no fit port between calm, a time of the calm clock, and until. It
-// returns when that period began, which may be earlier than calm.
+// without reports whether, from calm (a time of the calm clock) to until, the number didn't belong to any fit port. It
+// returns when that period began, which may be before calm.
 func (n *number) without(calm, until float64) (since float64, ok bool) {
 	for _, s := range n.unfit {
 		if s.calm <= calm && s.to > until {
@@ -452,7 +452,7 @@ func (c *Checker) addPort(p Port) {
 	}
 }
 
-// addOffers processes a sample of the offers. If nothing could be read before it, conditions that compare two samples
+// addOffers processes a sample of the offers. If nothing could be read before that, conditions that compare two samples
 // start over.
 func (c *Checker) addOffers(o Offers) {
 	known := c.known(readClock)
@@ -474,7 +474,7 @@ func (c *Checker) addOffers(o Offers) {
 	c.summary.Offers++
 }
 
-// owners returns the ports that have a number now.
+// owners returns the ports that currently have a number.
 func (c *Checker) owners(of string) (ports []string) {
 	if n := c.numbers[of]; n != nil {
 		for _, o := range n.owners {
@@ -486,5 +486,5 @@ func (c *Checker) owners(of string) (ports []string) {
 	return ports
 }
 
-// Summary returns the numbers of the run so far.
+// Summary returns the run's figures so far.
 func (c *Checker) Summary() Summary { return c.summary }

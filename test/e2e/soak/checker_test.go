@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/soak"
 )
 
-// limits are short, so that histories are.
+// limits are short, so that the histories are short too.
 var limits = soak.Limits{Sample: 0.25, Late: 3, Settle: 20, Publish: 5, Serve: 120, Away: 60, Recorded: 90, Quick: 15, Memory: 16, Files: 10}
 
 // node is a node with three cards; c and d are the ports of one.
@@ -22,7 +22,7 @@ const node = `
 0.1 offers r=a,b,c,c-p1
 `
 
-// Each history is followed by the violations: RULE@TIME and what it is about.
+// Each history is followed by its violations: RULE@TIME, and what the violation is about.
 func TestChecker(t *testing.T) {
 	for _, tt := range []struct{ name, history, want string }{
 		// Rule shared.

@@ -8,7 +8,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/soak"
 )
 
-// history reads a history in a compact form. Each line begins with its time:
+// history reads a history in a compact form. Each line starts with its time:
 //
 //	port ID NUMBER|- [FIELD...]        FIELD: broken, cordoned, excluded, unsure, since=T (otherwise 0.1 s ago)
 //	offers NAME=ID,ID... [seen=T]      the last sample before it (otherwise 0.1 s ago)
@@ -23,7 +23,7 @@ func history(t testing.TB, text string) (lines []soak.Line) {
 	t.Helper()
 	on := map[string]soak.Container{}
 	pid := 1000
-	offered := 0.0 // time of the line of offers before
+	offered := 0.0 // time of the previous line with offers
 	for _, row := range strings.Split(strings.TrimSpace(text), "\n") {
 		words := strings.Fields(row)
 		if len(words) == 0 {

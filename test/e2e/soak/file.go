@@ -17,7 +17,7 @@ type Writer struct{ w io.Writer }
 // NewWriter returns a Writer that writes a history to w.
 func NewWriter(w io.Writer) *Writer { return &Writer{w} }
 
-// Write writes a line, with its times rounded to milliseconds.
+// Write writes a line with its times rounded to milliseconds.
 func (w *Writer) Write(line Line) error {
 	line.At = rounded(line.At)
 	switch {
@@ -48,9 +48,9 @@ func (w *Writer) Write(line Line) error {
 
 func rounded(seconds float64) float64 { return math.Round(seconds*1000) / 1000 }
 
-// Read calls each for every line of a history, in order, until each returns an error. The last line of a killed run may
-// be incomplete, and is skipped. Unknown fields are an error, because another version may have given the history a
-// different meaning.
+// Read calls each for every line of a history, in order, until each returns an error. The last line of a run that was
+// killed may be incomplete, and is then skipped. Unknown fields are an error, because another version may have used the
+// history in a different sense.
 func Read(r io.Reader, each func(Line) error) error {
 	in := bufio.NewReaderSize(r, 1<<16)
 	at := 0.0

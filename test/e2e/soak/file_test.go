@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/soak"
 )
 
-// What is written can be read, even if the last line was cut.
+// What is written can be read, even if the last line was cut off.
 func TestFile(t *testing.T) {
 	lines := []soak.Line{
 		{At: 0.5, Run: &soak.Run{Seed: 1<<64 - 1, Version: "1.0", Began: "2026-01-01T00:00:00Z"}},
@@ -82,8 +82,8 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// What can be read is the same after it is written and read again. It can be checked, described and drawn, whatever it
-// contains.
+// Whatever can be read is the same after it has been written and read again. It can be checked, described and drawn, no
+// matter what it contains.
 func FuzzRead(f *testing.F) {
 	var file bytes.Buffer
 	w := soak.NewWriter(&file)

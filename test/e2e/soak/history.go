@@ -1,12 +1,12 @@
 // Package soak judges the history of a soak, which runs random operations and faults on a real cluster.
 //
-// The command e2e runs the operations and writes the history: a line of JSON for each operation and each observation.
-// This package defines these lines. A [Checker] reads nothing else, either as they are written or later from the file.
-// So it knows which devices containers can open, what the node offers, and the state of the simulated hardware, but not
-// what the daemon believes.
+// The e2e command runs the operations and writes the history: a line of JSON for each operation and each observation.
+// This package defines these lines. They are all that a [Checker] reads, either while they are written or later from
+// the file. So it knows which devices containers can open, what the node offers, and the state of the simulated
+// hardware, but not what the daemon believes.
 package soak
 
-// Line is a line of a history. Exactly one field is set in addition to the time.
+// Line is a line in a history. Besides the time, exactly one field is set.
 type Line struct {
 	At float64 `json:"t"` // seconds since the start of the run, by the monotonic clock
 
@@ -24,20 +24,20 @@ type Line struct {
 // Run describes the run.
 type Run struct {
 	Seed    uint64 `json:"seed"`
-	Version string `json:"version"` // of the images
-	Began   string `json:"began"`   // wall clock, RFC 3339
+	Version string `json:"version"` // the images' version
+	Began   string `json:"began"`   // wall clock time, RFC 3339
 }
 
-// Op is the start of an operation. It contains everything needed to repeat the operation.
+// Op is the start of an operation. It contains everything that is needed to repeat the operation.
 type Op struct {
-	N      int      `json:"n"`              // number of the operation, counted from 1
+	N      int      `json:"n"`              // the operation's number, counted from 1
 	Lane   string   `json:"lane,omitempty"` // operations in the same lane run one at a time
 	Kind   string   `json:"kind"`           // such as pod, delete, plug, kill, stop, upgrade
 	Target string   `json:"target,omitempty"`
 	Args   []string `json:"args,omitempty"`
 
 	// Disturbs is true if the operation is a fault of the plugin or of a part of the cluster. Until it has ended, and
-	// for a while afterwards, pods may wait longer and lists may be out of date.
+	// for a while after that, pods may wait longer and lists may be out of date.
 	Disturbs bool `json:"disturbs,omitempty"`
 }
 
@@ -47,57 +47,57 @@ type Done struct {
 	Error string `json:"error,omitempty"` // can be a legitimate refusal
 }
 
-// Pod is the new state of one of the soak's pods, as reported by the API server.
+// Pod is the new state of one of the soak's pods, according to the API server.
 type Pod struct {
 	Name      string         `json:"name"`
 	UID       string         `json:"uid"`
-	Wants     map[string]int `json:"wants,omitempty"` // number of devices by resource name, or under [Claims]
-	Phase     string         `json:"phase"`           // Pending, Running, Succeeded, Failed; Gone
+	Wants     map[string]int `json:"wants,omitempty"` // number of devices, by resource name or under [Claims]
+	Phase     string         `json:"phase"`           // Pending, Running, Succeeded, Failed or Gone
 	Scheduled bool           `json:"scheduled,omitempty"`
 	Deleting  bool           `json:"deleting,omitempty"`
-	MayFail   bool           `json:"mayFail,omitempty"` // may wait forever, for example for a card with the pod's AFU
+	MayFail   bool           `json:"mayFail,omitempty"` // might wait forever, for example for a card with the pod's AFU
 	Why       string         `json:"why,omitempty"`     // why it is waiting or has failed
 }
 
-// Claims is the name that stands for devices allocated through claims, and for the slices that offer them.
+// Claims is the name for devices that are allocated through claims, and for the slices that offer them.
 const Claims = "claims"
 
-// Container is a container of one of the soak's pods, which was found running or has ended. In each sample, the lines
-// for ended containers come first.
+// Container is a container of one of the soak's pods that was found running or has ended. In each sample, the lines for
+// containers that have ended come first.
 type Container struct {
 	PID     int      `json:"pid"`
 	Pod     string   `json:"pod"`
-	UID     string   `json:"uid"`     // of the pod
+	UID     string   `json:"uid"`     // the pod's UID
 	Started float64  `json:"started"` // seconds since the start of the run; the kernel's resolution is 10 ms
-	Nodes   []string `json:"nodes"`   // MAJOR:MINOR of the device nodes of ports in its /dev
+	Nodes   []string `json:"nodes"`   // MAJOR:MINOR of the ports' device nodes in its /dev
 	Rules   []string `json:"rules"`   // MAJOR:MINOR of the devices that its cgroup allows it to open
 	Ended   bool     `json:"ended,omitempty"`
-	Seen    float64  `json:"seen,omitempty"` // if the container has ended, when a sample last found it running
+	Seen    float64  `json:"seen,omitempty"` // for a container that has ended: when a sample last found it running
 }
 
-// Port is the new state of a port of the simulated hardware. The line is written once the change is complete.
+// Port is the new state of one of the simulated hardware's ports. The line is written once the change is complete.
 type Port struct {
 	ID       string  `json:"id"`             // its ID in the daemon: 01:00.0, 01:00.0-p1
 	Since    float64 `json:"since"`          // when the change began
-	Node     string  `json:"node,omitempty"` // number of its device node; "" if its card has been pulled
+	Node     string  `json:"node,omitempty"` // its device node's number; "" if its card has been pulled
 	AFU      string  `json:"afu,omitempty"`
 	Broken   string  `json:"broken,omitempty"` // reason
 	Cordoned bool    `json:"cordoned,omitempty"`
 	Excluded bool    `json:"excluded,omitempty"` // by the settings
-	Unsure   bool    `json:"unsure,omitempty"`   // may be fit or not: a change is in progress or has failed
+	Unsure   bool    `json:"unsure,omitempty"`   // may or may not be fit, because a change is in progress or has failed
 }
 
 // Offers maps each name to the IDs of the ports that pods can get under that name: those that the kubelet's device
-// manager lists as healthy, or that a slice lists without a taint. A line is written for the first sample, and for each
-// sample that differs from the previous one. If no sample can be read for a second, a line reports why, and the next
-// sample gets a line even if nothing has changed. If only the slices cannot be read, because the API server is down,
+// manager lists as healthy, or that a slice lists without a taint. A line is written for the first sample and for each
+// sample that differs from the previous one. If no sample can be read for a second, a line says why, and the next
+// sample gets a line even if nothing has changed. If only the slices can't be read, because the API server is down,
 // every sample gets a line with the kubelet's offers.
 type Offers struct {
 	Ports  map[string][]string `json:"ports,omitempty"`
-	Seen   float64             `json:"seen,omitempty"`   // when reading of the previous sample began
+	Seen   float64             `json:"seen,omitempty"`   // when reading the previous sample began
 	Unread string              `json:"unread,omitempty"` // why no sample can be read; Ports is then empty, or lacks the claims
 	// Recorded lists the ports that the kubelet's checkpoint records for a container, which may have ended long ago. It
-	// is only set while claims are offered.
+	// is set only while claims are offered.
 	Recorded []string `json:"recorded,omitempty"`
 }
 
@@ -108,13 +108,13 @@ type Quiet struct {
 	Differ  []string           `json:"differ,omitempty"`      // what still disagreed at the end
 	Left    []string           `json:"left,omitempty"`        // what was left behind: sockets, specs, claims, locks
 	Waiting []string           `json:"waiting,omitempty"`     // pods that were still waiting at the end
-	Memory  map[string]float64 `json:"memory,omitempty"`      // resident memory of each part, in MiB
-	Files   map[string]int     `json:"descriptors,omitempty"` // open file descriptors of each part
+	Memory  map[string]float64 `json:"memory,omitempty"`      // each part's resident memory, in MiB
+	Files   map[string]int     `json:"descriptors,omitempty"` // each part's open file descriptors
 }
 
 // Wrong is a violation.
 type Wrong struct {
-	Rule  string   `json:"rule"` // shared, unfit, renamed, unserved, lost, quiet, left, grown
+	Rule  string   `json:"rule"` // shared, unfit, renamed, unserved, lost, quiet, left or grown
 	Text  string   `json:"text"`
 	About []string `json:"about"` // pods, ports, node numbers, parts
 }

@@ -15,7 +15,7 @@ var pictureText string
 
 var picture = template.Must(template.New("picture").Parse(pictureText))
 
-// Sizes in pixels. The width of a second is chosen so that the picture is no wider than widest.
+// Sizes in pixels. The width of a second is chosen so that the picture isn't wider than widest.
 const (
 	widest, widestSecond = 30000, 24.0
 	rowHeight, laneGap   = 14, 3
@@ -35,7 +35,7 @@ type violation struct {
 	Wrong
 	At      float64
 	X       int
-	Excerpt []string // only set for the first violations
+	Excerpt []string // set only for the first violations
 }
 
 type box struct {
@@ -43,8 +43,7 @@ type box struct {
 	X, Y, Width, Height int
 }
 
-// Picture writes a history as an HTML page, which shows the parts, ports and pods as lanes over time, and the
-// violations.
+// Picture writes a history as an HTML page. It shows the parts, ports and pods as lanes over time, and the violations.
 func Picture(w io.Writer, lines []Line) error {
 	last := 0.0
 	if len(lines) > 0 {
@@ -86,7 +85,7 @@ func (p *page) draw(events []*event, x func(float64) int) {
 	for _, e := range events {
 		ends[e.key] = max(ends[e.key], e.until)
 	}
-	lanes, rows := map[lane][]float64{}, map[string]int{} // the end of each row, by lane; the row of each key
+	lanes, rows := map[lane][]float64{}, map[string]int{} // each row's end, by lane; each key's row
 	for _, e := range events {
 		if _, placed := rows[e.key]; placed {
 			continue

@@ -12,8 +12,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/soak"
 )
 
-// drawn parses a page, and returns its bars and its violations: class, and what is shown by hovering. It ends the test if the page
-// is not well-formed.
+// drawn parses a page, and returns the class of each of its bars and violations, and what hovering over it shows. It
+// ends the test if the page isn't well-formed.
 func drawn(t *testing.T, page []byte) (shown []string) {
 	t.Helper()
 	d := xml.NewDecoder(bytes.NewReader(page))

@@ -10,8 +10,8 @@ import (
 )
 
 // judge looks for ports that a container should not have been given, and records which ports its pod has been given. It
-// runs once per container, as soon as the pod's scheduling time is known. A container that is later restarted may have
-// its pod's ports again.
+// runs once per container, as soon as the time when the pod was scheduled is known. A container that is restarted later
+// can have its pod's ports again.
 func (c *Checker) judge(k *container) (found []Wrong) {
 	p := k.pod
 	if p == nil || !p.Scheduled || k.judged {
@@ -24,7 +24,7 @@ func (c *Checker) judge(k *container) (found []Wrong) {
 	for _, of := range k.open() {
 		n := c.numbers[of]
 		if n == nil {
-			continue // the device node is not a port's
+			continue // the device node isn't a port's
 		}
 		ports := n.at(k.Started)
 		known := p.numbers[of] || slices.ContainsFunc(ports, func(port string) bool { return p.given[port] })
@@ -43,7 +43,7 @@ func (c *Checker) judge(k *container) (found []Wrong) {
 	return found
 }
 
-// observeShared looks for ports that containers of two pods have at the same time.
+// observeShared looks for ports that containers in two pods have at the same time.
 func (c *Checker) observeShared() {
 	by := map[string][]*container{}
 	for _, pid := range slices.Sorted(maps.Keys(c.containers)) {
@@ -83,8 +83,8 @@ func (c *Checker) offered() map[string][]string {
 }
 
 // observeRenamed looks for ports that are offered under two names, or under a name other than the one under which a pod
-// has them. It also looks for offered ports whose device number a container may open because another port used to have
-// it.
+// has them. It also looks for offered ports whose device number a container is allowed to open because another port
+// used to have it.
 func (c *Checker) observeRenamed(offered map[string][]string) {
 	for port, names := range offered {
 		if len(names) > 1 {
@@ -128,7 +128,7 @@ func wants(p Pod) string {
 	return strings.Join(all, " and ")
 }
 
-// holding lists the ports that pods may have, and the cards of these ports.
+// holding lists the ports that pods may have, and these ports' cards.
 type holding struct{ ports, cards map[string]bool }
 
 func (c *Checker) held() holding {
@@ -142,7 +142,7 @@ func (c *Checker) held() holding {
 		for _, of := range k.open() {
 			add(slices.Values(c.owners(of)))
 		}
-		if k.pod != nil { // even if the pod was deleted by force
+		if k.pod != nil { // even if the pod was force-deleted
 			add(maps.Keys(k.pod.given))
 		}
 	}
@@ -152,16 +152,16 @@ func (c *Checker) held() holding {
 	return h
 }
 
-// card returns a port's card.
+// card returns the card that a port belongs to.
 func card(port string) string {
 	before, _, _ := strings.Cut(port, "-p")
 	return before
 }
 
-// observeLost looks for ports that are fit and free, but not offered under any name. All other ports of the card must
-// be fit and free as well, because in region mode they form one device. The rule does not apply while a stuck pod,
-// which has not started, may have been given ports. Neither does it apply while nothing at all is offered, because then
-// no daemon is running. If that lasts, a quiet time will find it.
+// observeLost looks for ports that are fit and free but not offered under any name. All of the card's other ports must
+// be fit and free too, because in region mode they form a single device. The rule doesn't apply while a stuck pod that
+// hasn't started may have been given ports. It also doesn't apply while nothing at all is offered, because then no
+// daemon is running. If that lasts, a quiet time will find it.
 func (c *Checker) observeLost(held holding, offered map[string][]string) {
 	if len(offered) == 0 {
 		return
@@ -190,8 +190,8 @@ func (c *Checker) observeLost(held holding, offered map[string][]string) {
 	}
 }
 
-// observeWaiting looks for pods that are waiting even though enough ports are free for all pods waiting for the same
-// names.
+// observeWaiting looks for pods that are waiting even though enough ports are free for all pods that are waiting for
+// the same names.
 func (c *Checker) observeWaiting(held holding) {
 	need, taken, free := map[string]int{}, map[string]int{}, map[string]int{}
 	var waiting []*pod
@@ -202,7 +202,7 @@ func (c *Checker) observeWaiting(held holding) {
 		}
 		for name, n := range p.Wants {
 			switch {
-			case waits || len(p.given) == 0: // it may have been given ports that are not known yet
+			case waits || len(p.given) == 0: // it may have been given ports that aren't known yet
 				need[name] += n
 			case p.Scheduled:
 				taken[name] += n
@@ -212,8 +212,8 @@ func (c *Checker) observeWaiting(held holding) {
 	if waiting == nil {
 		return
 	}
-	// The scheduler subtracts the number of devices that pods have from the number of healthy devices, even if a pod's
-	// own devices are unhealthy.
+	// The scheduler subtracts the number of devices that pods have from the number of healthy devices, even if some of
+	// the pods' own devices are unhealthy.
 	for name, ports := range c.offers.Ports {
 		free[name] = units(name, ports, held)
 		if name != Claims {
@@ -240,8 +240,8 @@ func (c *Checker) observeWaiting(held holding) {
 	}
 }
 
-// units returns the minimum number of free devices. A device may be a whole card for claims, and for resources of mode
-// region.
+// units returns the minimum number of free devices. For claims, and for resources in region mode, a device may be a
+// whole card.
 func units(name string, ports []string, held holding) int {
 	free := map[string]bool{}
 	for _, port := range ports {
@@ -257,9 +257,9 @@ func units(name string, ports []string, held holding) int {
 	return len(free)
 }
 
-// addQuiet processes the findings of a quiet time. What must not last in undisturbed time must not exist at the end of
-// a quiet time either. Because frequent faults keep most conditions from ever reaching their limits, this finds
-// violations that the limits miss.
+// addQuiet processes a quiet time's findings. What must not last in undisturbed time must not exist at the end of a
+// quiet time either. Frequent faults keep most conditions from ever reaching their limits, so this finds violations
+// that the limits miss.
 func (c *Checker) addQuiet(q Quiet) (found []Wrong) {
 	c.summary.Quiet++
 	if !q.Agreed {
@@ -273,7 +273,7 @@ func (c *Checker) addQuiet(q Quiet) (found []Wrong) {
 			found = append(found, c.inQuiet(x, q)...)
 		}
 	}
-	for _, name := range q.Waiting { // the pod may since have been deleted
+	for _, name := range q.Waiting { // the pod may have been deleted since
 		if x := c.waited[name]; x != nil {
 			found = append(found, c.inQuiet(x, q)...)
 		}

@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// event is something that lasted for a time: the state of a pod or a port, the names under which a port is offered,
+// event is something that lasted for a while: the state of a pod or a port, the names under which a port is offered,
 // what a container has, or an operation. A new event ends the previous one with the same key.
 type event struct {
 	key         string
 	lane        lane // lane in the picture
 	from, until float64
-	class       string // sets the color
+	class       string // determines the color
 	label, text string
 	about       []string // pods, ports and node numbers; excerpts about any of these include the event
 	fault       bool     // included in every excerpt that covers its time
-	normal      bool     // does not extend an excerpt back to its start
+	normal      bool     // doesn't extend an excerpt back to its start
 }
 
 // String returns a sentence with the times.
@@ -30,19 +30,19 @@ func (e *event) String() string {
 	return text
 }
 
-// lane is a lane of the picture. order is 1 for quiet times, 2 for a part, 3 for the offers, 4 for a port, and 5 for
+// lane is a lane in the picture. order is 1 for quiet times, 2 for parts, 3 for the offers, 4 for ports, and 5 for
 // pods.
 type lane struct {
 	order int
 	name  string
 }
 
-// story contains the events of a history, in the order of its lines.
+// story contains a history's events, in the order of its lines.
 type story struct {
 	events []*event
-	open   map[string]*event // events that have not ended, by key
+	open   map[string]*event // events that haven't ended, by key
 	ports  map[string]Port
-	owners map[string]string // number of a device node → the port that has it, or had it last
+	owners map[string]string // device node number → the port that has it, or had it last
 }
 
 func newStory(lines []Line) *story {
@@ -74,7 +74,7 @@ func (s *story) end(key string, at float64, how string) {
 
 func (s *story) add(line Line) {
 	switch {
-	case line.Op != nil && line.Op.Disturbs: // other operations show in the states of pods and ports
+	case line.Op != nil && line.Op.Disturbs: // other operations show up in the pods' and ports' states
 		op := *line.Op
 		s.begin(event{
 			key: fmt.Sprint("op ", op.N), lane: lane{2, cmp.Or(op.Target, op.Kind)}, from: line.At, class: "fault " + op.Kind, label: op.Kind,
@@ -123,7 +123,7 @@ func (s *story) addPod(at float64, p Pod) {
 	})
 }
 
-// addContainer adds an event for each device node number that a container has, in the lane of the port.
+// addContainer adds an event for each device node number that a container has, in the port's lane.
 func (s *story) addContainer(at float64, k container) {
 	for _, of := range k.open() {
 		key := fmt.Sprint("container ", k.PID, of)
@@ -201,8 +201,8 @@ const (
 	excerptBegin   = 8
 )
 
-// Excerpt describes a violation in sentences with times. It starts at the last time at which nothing was happening to
-// the pods and ports involved, and includes all faults since then.
+// Excerpt describes a violation in sentences with times. It starts at the last time when nothing was happening to the
+// pods and ports involved, and includes all faults since then.
 func Excerpt(lines []Line, wrong Wrong) []string {
 	if len(lines) == 0 {
 		return nil
@@ -210,7 +210,7 @@ func Excerpt(lines []Line, wrong Wrong) []string {
 	end := slices.IndexFunc(lines, func(line Line) bool {
 		return line.Wrong != nil && line.Wrong.Rule == wrong.Rule && line.Wrong.Text == wrong.Text
 	})
-	if end < 0 { // the violation is not in this history
+	if end < 0 { // the violation isn't in this history
 		end = len(lines) - 1
 	}
 	events := slices.DeleteFunc(newStory(lines[:end]).events, func(e *event) bool { return !e.fault && !e.isAbout(wrong.About) })
@@ -229,8 +229,8 @@ func Excerpt(lines []Line, wrong Wrong) []string {
 	return append(told, fmt.Sprintf("%9.3f s  WRONG (%s): %s", lines[end].At, wrong.Rule, wrong.Text))
 }
 
-// beginOf returns the last time before the end of lines at which no event was in progress. For a violation found in a
-// quiet time, it returns the end of the previous quiet time.
+// beginOf returns the last time before the end of lines when no event was in progress. For a violation found in a quiet
+// time, it returns the end of the previous quiet time.
 func beginOf(events []*event, rule string, lines []Line) (begin float64) {
 	at := lines[len(lines)-1].At
 	switch rule {

@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/soak"
 )
 
-// checked returns a history with the violations in it, and the violations.
+// checked returns a history with its violations added, and the violations.
 func checked(lines []soak.Line) (all []soak.Line, wrong []soak.Wrong) {
 	c := soak.NewChecker(limits)
 	for _, line := range lines {
@@ -117,7 +117,7 @@ func TestExcerpt(t *testing.T) {
 	}
 }
 
-// The middle of a long excerpt is left out.
+// A long excerpt is shortened in the middle.
 func TestLongExcerpt(t *testing.T) {
 	text := node + "1 runs p r=1\n1.1 on p 120:0\n"
 	for i := range 100 {

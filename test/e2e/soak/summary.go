@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// Summary contains the figures for a run. Times are in seconds.
+// Summary contains a run's figures. Times are in seconds.
 type Summary struct {
 	Lasted, Undisturbed float64
 	Operations, Failed  map[string]int // by kind
 	Faults              map[string]int // by kind and target
-	Pods                int            // created pods
+	Pods                int            // pods created
 	Started             int            // pods that got what they requested
 	Containers          int
-	Changes             int // of the hardware
+	Changes             int // to the hardware
 	Offers              int // samples that differed from the previous one
 	Quiet               int // quiet times
 
-	// LongestServe is the longest time from the creation of a pod until its first container or until it was Running. It
+	// LongestServe is the longest time from when a pod was created until it had its first container or was Running. It
 	// includes time in which all ports were in use. LongestFree is the longest time that a pod waited even though
-	// enough ports were free. The Calm fields only count undisturbed time, and may be about other pods.
+	// enough ports were free. The Calm fields count only undisturbed time, and may be about other pods.
 	LongestServe, LongestCalmServe float64
 	LongestFree, LongestCalmFree   float64
 

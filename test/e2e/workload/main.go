@@ -1,4 +1,4 @@
-// Command workload runs in the containers of the tests.
+// Command workload runs in the tests' containers.
 //
 //	workload          the sandbox container of a pod: reaps processes, and waits for a signal
 //	workload hold     prints a [report] as a line of JSON, and waits for a signal
@@ -19,13 +19,13 @@ import (
 
 // report describes the devices that a container has access to.
 type report struct {
-	Env   map[string]string // variables whose names begin with ACCELERATOR_
+	Env   map[string]string // variables whose names start with ACCELERATOR_
 	Nodes map[string]string // MAJOR:MINOR, by name below /dev
-	Opens []string          // MAJOR:MINOR of the simulated devices that the container may open
-	Files map[string]string // original text of each mounted BAR file, by path
+	Opens []string          // MAJOR:MINOR of the simulated devices that the container is allowed to open
+	Files map[string]string // each mounted BAR file's original text, by path
 }
 
-// answerAt is the offset in a BAR file at which the container writes ACCELERATOR_DEVICES.
+// answerAt is the offset in a BAR file where the container writes ACCELERATOR_DEVICES.
 const answerAt = 2048
 
 func main() {
@@ -52,7 +52,7 @@ func main() {
 	}
 }
 
-// wait waits for SIGTERM or SIGINT, and reaps orphaned processes until then.
+// wait waits for SIGTERM or SIGINT, and reaps orphaned processes meanwhile.
 func wait() {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGCHLD)
@@ -116,7 +116,7 @@ func inspect() (report, error) {
 	return r, nil
 }
 
-// exchange maps the first page of a BAR file, as programs for AWS cards do. It returns the text at the beginning of the
+// exchange maps the first page of a BAR file, as programs for AWS cards do. It returns the text at the start of the
 // page, and writes its answer.
 func exchange(path, answer string) (text string, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -133,8 +133,8 @@ func exchange(path, answer string) (text string, err error) {
 	return text, syscall.Munmap(page)
 }
 
-// try creates a device node, as root in a container can, and opens it. It returns nil if the container may open the
-// device. The kernel then returns ENXIO, because there is no driver.
+// try creates a device node, as root in a container can, and opens it. It returns nil if the container is allowed to
+// open the device. The kernel then returns ENXIO, because there is no driver.
 func try(major, minor int) error {
 	const path = "/try"
 	defer os.Remove(path)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startProgram starts programming a card in the background. Use programmed to wait for the result.
+// startProgram starts programming a card in the background. Call programmed to wait for the result.
 func (r *rig) startProgram(fme, afu string, port []string) error {
 	n := 0
 	if len(port) > 0 {
@@ -25,8 +25,8 @@ func (r *rig) startProgram(fme, afu string, port []string) error {
 	return nil
 }
 
-// programmed waits for the result of startProgram, and returns an error unless the result is want: "ok" or the name of
-// an errno.
+// programmed waits for startProgram's result. It returns an error unless the result is want, which is "ok" or the name
+// of an errno.
 func (r *rig) programmed(ctx context.Context, want string) error {
 	select {
 	case err := <-r.program:
@@ -54,7 +54,7 @@ func (r *rig) movePort(request uintptr, fme string, port int) error {
 	return errors.Join(ioctl(f, request, unsafe.Pointer(&number)), f.Close())
 }
 
-// exclusive opens a node the same way OPAE does, with O_EXCL. The driver returns EBUSY if the node is already open.
+// exclusive opens a device node with O_EXCL, as OPAE does. The driver returns EBUSY if the device node is already open.
 func (r *rig) exclusive(node string) error {
 	f, err := r.opens.open(node, os.O_EXCL)
 	if err != nil {

@@ -20,9 +20,9 @@ const (
 	cdiKind   = "fpga.intel.com/fpga" // kind of the CDI devices in the daemon's spec
 )
 
-// writeBundle writes the bundle of a container with these environment variables. As in a container runtime, the CDI
-// library adds the devices and their hooks from the specs in a directory. A device is given by its ID in the daemon, or
-// by the name of a CDI device.
+// writeBundle writes the bundle for a container with these environment variables. As in a container runtime, the CDI
+// library adds the devices and their hooks from a directory's specs. A device is either the daemon's device ID or a CDI
+// device name.
 func writeBundle(dir, specs string, devices, env []string) error {
 	cache, err := cdi.NewCache(cdi.WithSpecDirs(specs), cdi.WithAutoRefresh(false))
 	if err != nil {
@@ -52,7 +52,7 @@ func writeBundle(dir, specs string, devices, env []string) error {
 	return os.WriteFile(filepath.Join(dir, "config.json"), text, 0o600)
 }
 
-// containerSpec returns the spec of a container that runs "init container" and may not open any devices.
+// containerSpec returns the spec of a container that runs "init container" and isn't allowed to open any devices.
 func containerSpec(env []string) *oci.Spec {
 	return &oci.Spec{
 		Version: oci.Version,
@@ -79,9 +79,9 @@ func containerSpec(env []string) *oci.Spec {
 	}
 }
 
-// runInContainer runs inside a container. If the variable OWN is set, it first programs its card with this file from
-// its volume. It opens each port in its /dev and prints the port's AFU. It maps each BAR that it can write to and
-// prints the BAR's first word.
+// runInContainer runs inside a container. If the variable OWN is set, it first programs the container's card with that
+// file from the volume. It opens each port in /dev and prints the port's AFU. It maps each BAR that it is allowed to
+// write to, and prints the BAR's first word.
 func runInContainer() error {
 	if file := os.Getenv("OWN"); file != "" {
 		fme, err := filepath.Glob("/dev/dfl-fme.*")
@@ -127,7 +127,7 @@ func runInContainer() error {
 }
 
 // mapResources maps the first page of each BAR of a PCI function, as a program would, and prints the BAR's first word.
-// It skips BARs whose files are read-only in this container, and returns how many BARs it has mapped.
+// It skips BARs whose files are read-only in this container. It returns how many BARs it has mapped.
 func mapResources() (mapped int, err error) {
 	files, err := filepath.Glob("/sys/bus/pci/devices/*/resource[0-9]*")
 	for _, name := range files {

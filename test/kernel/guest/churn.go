@@ -26,21 +26,21 @@ func (r *rig) cycle(n int, card []string) error {
 	return nil
 }
 
-// plug plugs in a card, and returns once the kernel no longer sends uevents.
+// plug plugs in a card and waits until the kernel has stopped sending uevents.
 func (r *rig) plug(card []string) error {
 	_, err := r.host.ask("plug " + strings.Join(card, " "))
 	r.uevents.settle(r.ctx)
 	return err
 }
 
-// pull is the inverse of plug.
+// pull undoes plug.
 func (r *rig) pull(card []string) error {
 	_, err := r.host.ask("unplug " + card[0])
 	r.uevents.settle(r.ctx)
 	return err
 }
 
-// slotOf returns the address of a card's function 0, as used in device IDs: 01:00.0 for rp0.
+// slotOf returns the address of a card's function 0, in the form used in device IDs: 01:00.0 for rp0.
 func slotOf(card []string) (string, error) {
 	slot, err := strconv.Atoi(strings.TrimPrefix(card[2], "rp"))
 	if err != nil || slot < 0 || slot >= slots {
@@ -49,7 +49,7 @@ func slotOf(card []string) (string, error) {
 	return fmt.Sprintf("%02x:00.0", slot+1), nil
 }
 
-// measure plugs in a card and pulls it, n times. Each time, it waits until the kubelet has received the change.
+// measure plugs in a card and pulls it, n times. After each change, it waits until the kubelet has received it.
 func (r *rig) measure(ctx context.Context, n int, card []string) error {
 	device, err := slotOf(card)
 	if err != nil {
@@ -77,8 +77,8 @@ func (r *rig) measure(ctx context.Context, n int, card []string) error {
 	return nil
 }
 
-// await waits until the kubelet's lists satisfy the expectation. It does not query the daemon, because that would take
-// processor time from what is being measured.
+// await waits until the kubelet's lists meet the expectation. It doesn't query the daemon, because that would take
+// processor time away from what is being measured.
 func (r *rig) await(ctx context.Context, e story.Expectation) error {
 	for !met(e, r.newest().of(e.Resource)) {
 		if pause(ctx, 5*time.Millisecond) != nil {
@@ -89,7 +89,7 @@ func (r *rig) await(ctx context.Context, e story.Expectation) error {
 	return nil
 }
 
-// random plugs in and pulls cards in random slots, without waiting in between. The seed makes runs repeatable.
+// random plugs cards into random slots and pulls them, without waiting after each step. The seed makes runs repeatable.
 func (r *rig) random(n int, seed string) error {
 	number, err := strconv.ParseUint(seed, 0, 64)
 	if err != nil {
@@ -98,7 +98,7 @@ func (r *rig) random(n int, seed string) error {
 	dice := rand.New(rand.NewPCG(number, 0))
 	models := []string{"a10", "d5005", "a10-vf"}
 	for range n {
-		// The guest may have released a card on its own.
+		// The guest may have released a card by itself.
 		plugged, err := r.host.ask("cards")
 		if err != nil {
 			return err

@@ -21,8 +21,8 @@ const (
 type claims struct {
 	process *exec.Cmd
 	input   io.WriteCloser
-	answers chan string   // closed at the end of the process's stdout
-	logged  chan struct{} // closed at the end of the process's log
+	answers chan string   // closed when the process's stdout ends
+	logged  chan struct{} // closed when the process's log ends
 }
 
 func startClaims(log *journal) (*claims, error) {
@@ -59,7 +59,7 @@ func startClaims(log *journal) (*claims, error) {
 	return c, nil
 }
 
-// end stops the process, and returns an error unless its exit status is 0.
+// end stops the process, and returns an error unless it exits with status 0.
 func (c *claims) end() error {
 	err := c.input.Close()
 	kill := time.AfterFunc(10*time.Second, func() { _ = c.process.Process.Kill() })
@@ -86,7 +86,8 @@ func (r *rig) runClaims(verb string) (err error) {
 	return err
 }
 
-// claim sends a request to the claims process, and returns an error unless the request succeeds or fails as wanted.
+// claim sends a request to the claims process. wanted says whether the request should succeed; if it doesn't go that
+// way, claim returns an error.
 func (r *rig) claim(ctx context.Context, request []string, wanted bool) error {
 	if r.claims == nil {
 		return errors.New("the claims are not running")
@@ -106,7 +107,7 @@ func (r *rig) claim(ctx context.Context, request []string, wanted bool) error {
 	}
 }
 
-// endClaims stops the claims process, and removes the claims.
+// endClaims stops the claims process and removes the claims.
 func (r *rig) endClaims() error {
 	if r.claims == nil {
 		return nil

@@ -21,14 +21,14 @@ import (
 
 const (
 	tool         = "/bin/accelerator-fpga"
-	pluginSocket = "/run/plugin/daemon.sock" // socket of a daemon that a story has started with --socket
+	pluginSocket = "/run/plugin/daemon.sock" // socket of a daemon that a story started with --socket
 	bitstreamDir = "/run/bitstreams"         // the tool's working directory
-	commandDir   = "/run/commands"           // output of the commands
+	commandDir   = "/run/commands"           // the commands' output
 	storeDir     = "/srv/intel.com/fpga"
 	lockDir      = "/run/accelerator-fpga"
 )
 
-// command is a process that a story has started: the tool, a command of the plugin, runc with a container, or a
+// command is a process that a story started: the tool, one of the plugin's commands, runc with a container, or a
 // registry (../../registry).
 type command struct {
 	process        *exec.Cmd
@@ -37,8 +37,8 @@ type command struct {
 	ended          chan struct{}
 }
 
-// writeBitstream writes a GBS file to a directory. Its arguments are FILE AFU [INTERFACE] [cut=BYTES]. The default
-// interface is that of the model a10.
+// writeBitstream writes a GBS file to a directory. The arguments are FILE AFU [INTERFACE] [cut=BYTES]. The default
+// interface is the a10 model's.
 func writeBitstream(dir string, args []string) error {
 	file, afu, region, size := args[0], args[1], "69528db6eb31577a8c3668f9faa081f6", 0
 	for _, word := range args[2:] {
@@ -62,7 +62,7 @@ func writeBitstream(dir string, args []string) error {
 	return os.WriteFile(filepath.Join(dir, file), gbs, 0o644)
 }
 
-// begin starts a command, and stores it under a name.
+// begin starts a command and stores it under a name.
 func (r *rig) begin(ctx context.Context, name, kind string, args []string) error {
 	if _, ok := r.commands[name]; ok {
 		return fmt.Errorf("command %s is running already", name)
@@ -78,7 +78,7 @@ func (r *rig) begin(ctx context.Context, name, kind string, args []string) error
 		if err := writeBundle(bundle, cdiDir, strings.Split(args[0], ","), args[1:]); err != nil {
 			return err
 		}
-		// pivot_root(2) does not work on an initramfs.
+		// pivot_root(2) doesn't work on an initramfs.
 		c.process = exec.Command("/bin/runc", "--root", "/run/runc", "run", "--no-pivot", "--bundle", bundle, name)
 	case "registry":
 		config := filepath.Join(commandDir, name+".yaml")
@@ -116,7 +116,7 @@ func (r *rig) begin(ctx context.Context, name, kind string, args []string) error
 	return nil
 }
 
-// listening waits until a server accepts connections at this address.
+// listening waits until a server accepts connections at the given address.
 func listening(ctx context.Context, address string) error {
 	for {
 		conn, err := net.Dial("tcp", address)
@@ -129,10 +129,10 @@ func listening(ctx context.Context, address string) error {
 	}
 }
 
-// states maps the arguments of the verb ended to the texts of [os.ProcessState].
+// states maps the arguments of the ended verb to the texts of [os.ProcessState].
 var states = map[string]string{"ok": "exit status 0", "failed": "exit status 1", "killed": "signal: killed"}
 
-// ended waits until a command has ended, and returns an error unless its state is want.
+// ended waits for a command to end, and returns an error unless it ends in the state want.
 func (r *rig) ended(ctx context.Context, name, want string) error {
 	c, ok := r.commands[name]
 	if !ok {
@@ -155,7 +155,7 @@ func (r *rig) ended(ctx context.Context, name, want string) error {
 	r.output = string(stdout) + string(stderr)
 	fmt.Fprintf(r.log, "$ %s\n%s", strings.Join(c.process.Args, " "), r.output)
 	if c.container != "" {
-		// A container's process survives if runc is killed.
+		// If runc is killed, the container's process survives.
 		remove := exec.Command("/bin/runc", "--root", "/run/runc", "delete", "--force", c.container)
 		if out, err := remove.CombinedOutput(); err != nil {
 			return fmt.Errorf("runc delete: %w: %s", err, out)
@@ -176,7 +176,7 @@ func (r *rig) ended(ctx context.Context, name, want string) error {
 	return nil
 }
 
-// run runs a command until it has ended.
+// run runs a command until it ends.
 func (r *rig) run(ctx context.Context, kind, want string, args []string) error {
 	const name = "run"
 	if err := r.begin(ctx, name, kind, args); err != nil {
@@ -185,8 +185,8 @@ func (r *rig) run(ctx context.Context, kind, want string, args []string) error {
 	return r.ended(ctx, name, want)
 }
 
-// says returns an error unless the output of the most recently ended command contains the text. Any sequence of spaces
-// and newlines counts as a single space.
+// says returns an error unless the output of the last command that ended contains the text. Any sequence of spaces and
+// newlines counts as a single space.
 func (r *rig) says(text string) error {
 	if !strings.Contains(strings.Join(strings.Fields(r.output), " "), text) {
 		return fmt.Errorf("output: found\n%s\nwant %q", r.output, text)
@@ -194,7 +194,7 @@ func (r *rig) says(text string) error {
 	return nil
 }
 
-// kill kills a command, or the hook that it is running.
+// kill kills a command or the hook that it is running.
 func (r *rig) kill(name string, hook bool) error {
 	c, ok := r.commands[name]
 	if !ok {
@@ -213,7 +213,7 @@ func (r *rig) kill(name string, hook bool) error {
 	return err
 }
 
-// programming waits until a port is disabled, as it is during programming.
+// programming waits until a port is disabled, as ports are during programming.
 func (r *rig) programming(ctx context.Context, port string) error {
 	path := filepath.Join("/sys/bus/platform/devices", port, "afu_id")
 	for {
@@ -227,7 +227,7 @@ func (r *rig) programming(ctx context.Context, port string) error {
 	}
 }
 
-// locking waits until exactly want processes of the tool hold a card's lock or wait for it.
+// locking waits until exactly want of the tool's processes hold a card's lock or are waiting for it.
 func locking(ctx context.Context, want int) error {
 	for {
 		processes, err := toolProcesses()
@@ -249,7 +249,7 @@ func locking(ctx context.Context, want int) error {
 	}
 }
 
-// hasOpen reports whether a thread has the directory or a file in it open.
+// hasOpen reports whether a thread has the directory, or a file in it, open.
 func hasOpen(thread int, dir string) bool {
 	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", thread)) // the pattern is valid
 	return slices.ContainsFunc(links, func(link string) bool {
@@ -279,8 +279,8 @@ func (r *rig) endCommands(ctx context.Context) error {
 	}
 }
 
-// toolProcesses returns one thread of each of the tool's processes, which include hooks, by process. In a killed
-// process, only threads blocked in the kernel still exist.
+// toolProcesses returns one thread for each of the tool's processes, which include hooks, by process. In a process that
+// has been killed, only threads that are blocked in the kernel still exist.
 func toolProcesses() (map[int]int, error) {
 	links, err := filepath.Glob("/proc/[0-9]*/task/[0-9]*/exe")
 	if err != nil {
@@ -299,7 +299,7 @@ func toolProcesses() (map[int]int, error) {
 	return found, nil
 }
 
-// readSyslog adds the messages sent to /dev/log to the journal. Each message is a line of JSON after a syslog header.
+// readSyslog adds the messages sent to /dev/log to the journal. Each message is a syslog header and a line of JSON.
 func (r *rig) readSyslog(socket io.Reader) {
 	defer close(r.syslogged)
 	buffer := make([]byte, 64<<10)

@@ -15,11 +15,11 @@ import (
 // containerDir stands in for a container's /dev.
 const containerDir = "/run/container"
 
-// hold is a device held by a pod.
+// hold is a device that a pod holds.
 type hold struct{ pod, resource, device string }
 
-// hold assigns a device to a pod in the same way as the kubelet: it calls the daemon's Allocate, records the answer in
-// the checkpoint, and lists the device in the pod-resources API.
+// hold gives a device to a pod the way the kubelet does: it calls the daemon's Allocate, records the response in the
+// checkpoint, and lists the device in the pod-resources API.
 func (r *rig) hold(ctx context.Context, device, pod string) error {
 	if r.kubelet == nil {
 		return errors.New("the kubelet is not running")
@@ -49,9 +49,9 @@ func (r *rig) release(pod string) {
 	})
 }
 
-// openNode opens a device node, and keeps it open until closeNode or until the machine ends. A port must not be closed
-// after its card has been removed. Otherwise the driver reads registers that are no longer mapped, and the kernel
-// oopses (Linux 6.1, __afu_port_disable called by afu_release).
+// openNode opens a device node, and keeps it open until closeNode or until the machine ends. Don't close a port after
+// its card has been removed, because the driver would read registers that are no longer mapped, and the kernel would
+// oops (Linux 6.1, __afu_port_disable called by afu_release).
 func (r *rig) openNode(node string) error {
 	f, err := r.opens.open(node, 0)
 	if err == nil {
@@ -60,7 +60,7 @@ func (r *rig) openNode(node string) error {
 	return err
 }
 
-// openOwn opens the container's device node as a process in the container would, and keeps it open like openNode.
+// openOwn opens the container's device node, as a process in the container would, and keeps it open like openNode.
 func (r *rig) openOwn(node string) error {
 	f, err := os.OpenFile(filepath.Join(containerDir, node), os.O_RDWR, 0)
 	if err == nil {
@@ -69,8 +69,8 @@ func (r *rig) openOwn(node string) error {
 	return err
 }
 
-// closeNode closes the most recently opened device node with this name. Its card must still be plugged in. The cards of
-// nodes opened earlier may have been removed.
+// closeNode closes the device node with this name that was opened last. Its card must still be plugged in, but the
+// cards of device nodes opened earlier may have been removed.
 func (r *rig) closeNode(node string) error {
 	for at, f := range slices.Backward(r.kept) {
 		if strings.HasSuffix(f.Name(), "/"+node) {
@@ -81,8 +81,8 @@ func (r *rig) closeNode(node string) error {
 	return fmt.Errorf("%s is not open", node)
 }
 
-// mknod creates a device node in the container's /dev with the current number of the host's device node, as a container
-// runtime would.
+// mknod creates a device node in the container's /dev with the number that the host's device node has now, as a
+// container runtime would.
 func (r *rig) mknod(node string) error {
 	var host unix.Stat_t
 	if err := unix.Stat(filepath.Join("/dev", node), &host); err != nil {
@@ -94,7 +94,7 @@ func (r *rig) mknod(node string) error {
 	return unix.Mknod(filepath.Join(containerDir, node), host.Mode, int(host.Rdev))
 }
 
-// reaches opens the container's device node, and returns an error unless its number is that of the device's port.
+// reaches opens the container's device node, and returns an error unless it has the number of the device's port.
 func (r *rig) reaches(node, device string) error {
 	dirs, err := ports()
 	if err != nil {

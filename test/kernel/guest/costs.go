@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
-// step is an action that is measured separately.
+// step is an action that is measured by itself.
 type step struct {
 	name string
 	do   func() error
@@ -71,7 +71,7 @@ func (r *rig) costs(ctx context.Context, n int, card []string) error {
 	return errors.Join(err, listener.close(), client.Close(), peer.end())
 }
 
-// kernelCosts measures the kernel's own time between the uevents of a card, while no other process uses the only
+// kernelCosts measures the kernel's own time between a card's uevents, while no other process is using the only
 // processor.
 func (r *rig) kernelCosts(n int, address string, card []string) error {
 	for i := range n + 1 {
@@ -129,10 +129,10 @@ func attribute(path string) error {
 	return errors.Join(err, unix.Close(fd))
 }
 
-// sendUEvent makes the kernel send a uevent for /dev/null.
+// sendUEvent makes the kernel send a uevent about /dev/null.
 func sendUEvent() error { return write("/sys/class/mem/null/uevent", "change") }
 
-// listener receives uevents as a typical Go program does: in a goroutine that waits in the runtime's poller.
+// listener receives uevents the way a typical Go program does: in a goroutine that waits in the runtime's poller.
 type listener struct {
 	socket   *os.File
 	received chan struct{}
@@ -157,7 +157,7 @@ func listenGo() (*listener, error) {
 			}
 			select {
 			case l.received <- struct{}{}:
-			default: // from the kernel-only step, which does not wait for the uevent
+			default: // from the kernel-only step, which doesn't wait for the uevent
 			}
 		}
 	}()

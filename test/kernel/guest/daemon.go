@@ -26,10 +26,10 @@ const (
 	kubeletDir = "/run/kubelet"
 	podsSocket = "/run/pods/kubelet.sock"
 	cdiDir     = "/run/cdi"
-	configFile = "/run/settings.yaml" // written by the verb rule; stories pass it to the daemon with --config
+	configFile = "/run/settings.yaml" // written by the rule verb; stories pass it to the daemon with --config
 )
 
-// settings are the daemon's first flags. A story's own flags follow them. With the default intervals, stories would
+// settings are the daemon's first flags. A story's own flags come after them. With the default intervals, stories would
 // take too long.
 var settings = []string{
 	"--kubelet-dir=" + kubeletDir, "--pod-resources-socket=" + podsSocket, "--http-address=" + address, "--socket=", "--state-dir=",
@@ -50,15 +50,15 @@ func addRule(file, resource string, match []string) error {
 	return errors.Join(err, os.WriteFile(file, text, 0o644))
 }
 
-// daemon is the process under test.
+// daemon is the daemon's process, which the stories test.
 type daemon struct {
 	process *exec.Cmd
 	log     *journal
-	logged  chan struct{} // closed at the end of the log
+	logged  chan struct{} // closed when the log ends
 	client  *http.Client
 }
 
-// startDaemon starts the daemon in a sandbox, and blocks until the daemon is ready.
+// startDaemon starts the daemon in a sandbox and waits until it is ready.
 func startDaemon(ctx context.Context, sandbox string, flags []string, log *journal) (*daemon, error) {
 	args := append(append([]string{"/daemon", "serve"}, settings...), flags...)
 	if sandbox != "root" {
@@ -93,9 +93,9 @@ func startDaemon(ctx context.Context, sandbox string, flags []string, log *journ
 	}
 }
 
-// dial connects from within the daemon's network namespace.
+// dial connects from inside the daemon's network namespace.
 func (d *daemon) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	// The thread stays locked, so it ends with this goroutine. No other goroutine may run in the daemon's namespace.
+	// The thread stays locked, so it ends with this goroutine. No other goroutine must run in the daemon's namespace.
 	type answer struct {
 		conn net.Conn
 		err  error
@@ -133,7 +133,7 @@ func (d *daemon) fetch(path string) ([]byte, error) {
 	return text, err
 }
 
-// devices returns the daemon's answer to /devices.
+// devices returns the daemon's response to /devices.
 func (d *daemon) devices() ([]story.Device, error) {
 	text, err := d.fetch("/devices")
 	if err != nil {
@@ -144,12 +144,12 @@ func (d *daemon) devices() ([]story.Device, error) {
 	return devices, err
 }
 
-// end stops the daemon, and returns an error unless its exit status is 0.
+// end stops the daemon, and returns an error unless it exits with status 0.
 func (d *daemon) end() error {
 	d.client.CloseIdleConnections()
 	kill := time.AfterFunc(10*time.Second, func() { _ = d.process.Process.Kill() })
 	defer kill.Stop()
-	// SIGCONT, because a story may have stopped the daemon.
+	// SIGCONT is needed because a story may have stopped the daemon.
 	err := errors.Join(d.process.Process.Signal(syscall.SIGTERM), d.process.Process.Signal(syscall.SIGCONT))
 	<-d.logged
 	if err := errors.Join(err, d.process.Wait()); err != nil {
@@ -158,7 +158,7 @@ func (d *daemon) end() error {
 	return nil
 }
 
-// pause waits for d. If ctx is done earlier, pause returns the cause.
+// pause waits for d. If ctx is done first, it returns the cause.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

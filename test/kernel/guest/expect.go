@@ -14,8 +14,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
 
-// expect waits until the kubelet's lists and the daemon's answer to /devices satisfy the expectation, and records how
-// long it took until the kubelet received the list.
+// expect waits until the kubelet's lists and the daemon's response to /devices meet the expectation, and records how
+// long it took for the kubelet to receive the list.
 func (r *rig) expect(ctx context.Context, args []string) error {
 	if len(args) == 1 {
 		return r.expectSysfs(ctx)
@@ -46,8 +46,8 @@ func (r *rig) expect(ctx context.Context, args []string) error {
 	}
 }
 
-// metric waits until one of the daemon's metrics has the value want, or, if want is "gone", until the series does not
-// exist. A series is written as in the daemon's answer, with its labels sorted.
+// metric waits until one of the daemon's metrics has the value want or, if want is "gone", until the series doesn't
+// exist. A series is written as in the daemon's response, with its labels sorted.
 func (r *rig) metric(ctx context.Context, series, want string) error {
 	if r.daemon == nil {
 		return errNoDaemon
@@ -69,8 +69,8 @@ func (r *rig) metric(ctx context.Context, series, want string) error {
 	}
 }
 
-// unmet returns the error for an unmet expectation. It includes the cause of ctx, and the devices according to the
-// kubelet and the daemon.
+// unmet returns the error for an expectation that hasn't been met. It includes the cause of ctx, and the devices
+// according to the kubelet and to the daemon.
 func (r *rig) unmet(ctx context.Context) error {
 	text := fmt.Sprintf("%v; the kubelet has %s", context.Cause(ctx), r.newest())
 	if r.daemon == nil {
@@ -83,7 +83,7 @@ func (r *rig) unmet(ctx context.Context) error {
 	return fmt.Errorf("%s; the daemon has %v", text, devices)
 }
 
-// expectSysfs waits until the kubelet's lists contain exactly the ports in sysfs, all healthy.
+// expectSysfs waits until the kubelet's lists contain exactly the ports in sysfs, all of them healthy.
 func (r *rig) expectSysfs(ctx context.Context) error {
 	for {
 		dirs, err := ports()
@@ -121,7 +121,7 @@ func (r *rig) withheld(device string) error {
 	return nil
 }
 
-// quiet waits for a duration, and returns an error if the kubelet receives a list in that time.
+// quiet waits for a duration, and returns an error if the kubelet receives a list during that time.
 func (r *rig) quiet(ctx context.Context, duration string) error {
 	d, err := time.ParseDuration(duration)
 	if err != nil {
@@ -137,9 +137,9 @@ func (r *rig) quiet(ctx context.Context, duration string) error {
 	return nil
 }
 
-// note records the time from the cause until the kubelet received the first list that satisfies the expectation. If a
-// uevent announces the change, the time is measured from the uevent, because until then the drivers are still at work
-// and the change is not visible.
+// note records the time between the cause and when the kubelet received the first list that meets the expectation. If a
+// uevent announces the change, the time starts with the uevent, because the drivers are still at work until then and
+// the change isn't visible.
 func (r *rig) note(e story.Expectation, measured bool) {
 	if r.cause.name == "" || r.kubelet == nil || strings.Contains(e.Device, "-p") {
 		return // the uevents of a card's other ports look the same
@@ -161,9 +161,9 @@ func (r *rig) note(e story.Expectation, measured bool) {
 	}
 }
 
-// firstMet returns the first list that was received after a time and satisfies the expectation. The first element of
-// lists may have been received before. If that element already satisfies the expectation, nothing has changed, and
-// firstMet returns false.
+// firstMet returns the first list that was received after a given time and meets the expectation. The first element of
+// lists may have been received before that time. If it already meets the expectation, nothing has changed, and firstMet
+// returns false.
 func firstMet(lists []simkubelet.List, after time.Time, e story.Expectation) (simkubelet.List, bool) {
 	satisfies := func(l simkubelet.List) bool {
 		d, listed := l.Device(e.Device)
@@ -174,7 +174,7 @@ func firstMet(lists []simkubelet.List, after time.Time, e story.Expectation) (si
 			return simkubelet.List{}, false
 		}
 	} else if !e.Offered() {
-		return simkubelet.List{}, false // without an earlier list, the device was not offered before
+		return simkubelet.List{}, false // without an earlier list, the device wasn't offered before
 	}
 	if at := slices.IndexFunc(lists, satisfies); at >= 0 {
 		return lists[at], true
@@ -182,8 +182,8 @@ func firstMet(lists []simkubelet.List, after time.Time, e story.Expectation) (si
 	return simkubelet.List{}, false
 }
 
-// noteRead records the time from the uevent until the daemon had read a plugged card. The remaining time until the
-// kubelet receives the list is spent sending the list.
+// noteRead records how long after the uevent the daemon had read a card that was plugged in. The rest of the time until
+// the kubelet receives the list is spent sending it.
 func (r *rig) noteRead(verb, device string) {
 	bind, ok := r.uevents.first(r.cause.at, "bind", "0000:"+device, "dfl-port.")
 	read, logged := r.journal.last("device.added", device)
@@ -192,9 +192,9 @@ func (r *rig) noteRead(verb, device string) {
 	}
 }
 
-// since returns the name and the length of a measured interval. For a plugged card, the interval starts when the port
-// or the function binds, which makes the card usable. For a pulled card, it starts with the first uevent. For all other
-// changes, it starts with the request.
+// since returns the name and the length of a measured interval. For a card that was plugged in, it starts when the port
+// or the function binds, which makes the card usable. For a card that was pulled, it starts with the first uevent. For
+// all other changes, it starts with the request.
 func (r *rig) since(e story.Expectation, received time.Time) (interval string, took time.Duration) {
 	switch r.cause.name {
 	case "plug", "unplug", "bind", "unbind", "remove", "rescan", "insmod", "rmmod":

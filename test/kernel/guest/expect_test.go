@@ -11,10 +11,10 @@ import (
 
 var begin = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 
-// at returns the time at so many milliseconds after begin.
+// at returns the time ms milliseconds after begin.
 func at(ms int) time.Time { return begin.Add(time.Duration(ms) * time.Millisecond) }
 
-// list returns a list with these devices. The prefix "!" marks an unhealthy device.
+// list returns a list with the given devices. A "!" in front marks an unhealthy device.
 func list(number, ms int, devices ...string) simkubelet.List {
 	l := simkubelet.List{Number: number, Received: at(ms)}
 	for _, d := range devices {
@@ -64,7 +64,7 @@ func TestFirstMet(t *testing.T) {
 		name   string
 		expect string
 		lists  []simkubelet.List
-		want   int // number of the list; 0 for none
+		want   int // number of the list; 0 if none
 	}{
 		{"the first of several", "01:00.0 healthy", []simkubelet.List{list(1, -5), list(2, 5, "!01:00.0"), list(3, 9, "01:00.0"), list(4, 12, "01:00.0")}, 3},
 		{"no list before", "01:00.0 healthy", []simkubelet.List{list(1, 5, "01:00.0")}, 1},

@@ -23,10 +23,10 @@ type feed struct {
 	received []lists
 }
 
-// lists maps each resource whose stream is open to its newest list.
+// lists maps each resource that has an open stream to its latest list.
 type lists map[string]simkubelet.List
 
-// startKubelet starts a stand-in for the kubelet to which daemons of any user can connect.
+// startKubelet starts a stand-in for the kubelet that any user's daemons can connect to.
 func startKubelet(ctx context.Context) (*feed, error) {
 	kubelet, err := simkubelet.Start(ctx, kubeletDir, simkubelet.Behaviour{})
 	if err != nil {
@@ -46,7 +46,7 @@ func openToAll(paths ...string) error {
 	return nil
 }
 
-// add records the current lists of the kubelet.
+// add records the kubelet's current lists.
 func (f *feed) add(open map[string]simkubelet.List) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -55,8 +55,8 @@ func (f *feed) add(open map[string]simkubelet.List) {
 
 func (f *feed) end() { f.kubelet.Stop() }
 
-// since returns the last list received before t, if any, followed by all lists received after t. Each list merges the
-// lists of several resources, as [lists.of] does.
+// since returns the last list received before t, if any, and then all lists received after t. Each of them merges
+// several resources' lists, as [lists.of] does.
 func (f *feed) since(t time.Time, resource string) []simkubelet.List {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -85,7 +85,7 @@ func (f *feed) newest() lists {
 }
 
 // of merges the lists of all resources with this prefix. The merged list's number is the sum of their numbers, or 0 if
-// there are none.
+// there aren't any.
 func (ls lists) of(resource string) simkubelet.List {
 	var all simkubelet.List
 	for _, name := range slices.Sorted(maps.Keys(ls)) {
@@ -118,7 +118,7 @@ func (ls lists) String() string {
 	return strings.Join(words, ", ")
 }
 
-// met reports whether the list satisfies the expectation.
+// met reports whether the list meets the expectation.
 func met(e story.Expectation, l simkubelet.List) bool {
 	d, listed := l.Device(e.Device)
 	if e.Unoffered {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forge sends a forged uevent that announces the removal of the card with this address. If through is true, it writes
-// the uevent to the kernel, which forwards it. Otherwise it sends the uevent to all listeners of the multicast group.
+// forge sends a forged uevent that says that the card at this address was removed. If through is true, it writes the
+// uevent to the kernel, which forwards it. Otherwise, it sends the uevent to all listeners in the multicast group.
 func forge(through bool, address string) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_KOBJECT_UEVENT)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
 
-// given calls Allocate as soon as the kubelet's list shows the device as healthy. It returns an error unless the answer
-// contains these device nodes or CDI names, in this order.
+// given calls Allocate as soon as the kubelet's list shows the device as healthy. It returns an error unless the
+// response contains these device nodes or CDI names, in this order.
 func (r *rig) given(ctx context.Context, device string, want []string) error {
 	if r.kubelet == nil {
 		return errors.New("the kubelet is not running")
@@ -34,7 +34,7 @@ func (r *rig) given(ctx context.Context, device string, want []string) error {
 		return err
 	}
 	r.kubelet.kubelet.End(resource, device)                               // the container ends immediately
-	if err := r.kubelet.kubelet.Allocated(resource, answer); err != nil { // records no devices, but writes the checkpoint
+	if err := r.kubelet.kubelet.Allocated(resource, answer); err != nil { // doesn't record any devices, but writes the checkpoint
 		return err
 	}
 	var got []string
@@ -50,8 +50,8 @@ func (r *rig) given(ctx context.Context, device string, want []string) error {
 	return nil
 }
 
-// cdi waits until the CDI specs, of any vendor, contain these device nodes for a device. If want is empty, it waits
-// until no spec contains the device.
+// cdi waits until any vendor's CDI specs contain these device nodes for a device. If want is empty, it waits until no
+// spec contains the device.
 func (r *rig) cdi(ctx context.Context, device string, want []string) error {
 	for {
 		specs, err := readSpecs(cdiDir)
@@ -65,7 +65,7 @@ func (r *rig) cdi(ctx context.Context, device string, want []string) error {
 }
 
 // readSpecs reads all CDI specs in a directory, and returns each device's nodes by their names in /dev. It returns an
-// error if a device node's name differs between the container and the host.
+// error if a device node's name isn't the same in the container as on the host.
 func readSpecs(dir string) (map[string][]string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {

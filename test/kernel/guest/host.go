@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// host is the connection to the process that emulates the cards, over a serial port.
+// host is the connection, over a serial port, to the process that emulates the cards.
 type host struct {
 	mu      sync.Mutex // held during a request
 	port    *os.File
@@ -46,7 +46,7 @@ func raw(port *os.File) error {
 	return nil
 }
 
-// ask sends a request and returns the answer. If the answer is "err TEXT", ask returns it as an error.
+// ask sends a request and returns the answer. An answer of the form "err TEXT" becomes an error.
 func (h *host) ask(request string) (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -56,7 +56,7 @@ func (h *host) ask(request string) (string, error) {
 	return readAnswer(h.answers)
 }
 
-// readAnswer reads a line, which consists of a verdict and a text, and returns the text.
+// readAnswer reads a line, which consists of a verdict and text, and returns the text.
 func readAnswer(r *bufio.Reader) (string, error) {
 	line, err := r.ReadString('\n')
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// journal contains the logs of a daemon and of the hooks.
+// journal contains the daemon's and the hooks' logs.
 type journal struct {
 	copy io.Writer
 
@@ -20,13 +20,13 @@ type journal struct {
 	lines []line
 }
 
-// line is a log line, with its fields as text.
+// line is a log line with its fields as text.
 type line struct {
 	fields map[string]string
-	found  bool // an earlier step of the story has found it
+	found  bool // whether an earlier step in the story has found it
 }
 
-// read reads a log until its end. For a line that is not JSON, it only sets the field text.
+// read reads a log to its end. For a line that isn't JSON, it sets only the text field.
 func (j *journal) read(r io.Reader) {
 	lines := bufio.NewReader(r)
 	for {
@@ -55,7 +55,7 @@ func (j *journal) add(text string) {
 	j.lines = append(j.lines, l)
 }
 
-// flat formats a value as stories write it.
+// flat formats a value the way stories write it.
 func flat(value any) string {
 	list, ok := value.([]any)
 	if !ok {
@@ -80,8 +80,8 @@ func (j *journal) await(ctx context.Context, event string, fields map[string]str
 	}
 }
 
-// find reports whether there is a line with this event and these fields. If take is true, it marks the line as found,
-// and skips lines that are already marked.
+// find reports whether there is a line with this event and these fields. If take is true, it skips lines that are
+// already marked as found, and marks the one it finds.
 func (j *journal) find(event string, fields map[string]string, take bool) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -31,7 +31,7 @@ func TestJournal(t *testing.T) {
 		name   string
 		event  string
 		fields map[string]string
-		want   []bool // results of successive calls
+		want   []bool // what successive calls return
 	}{
 		{"list", "device.added", map[string]string{"nodes": "dfl-port.0,dfl-port.1"}, []bool{true, false}},
 		{"second of two lines", "device.added", nil, []bool{true, false}},
@@ -48,7 +48,7 @@ func TestJournal(t *testing.T) {
 			}
 		}
 	}
-	// A taken line is still found by a call without take.
+	// A call without take still finds a line that was taken.
 	if !j.find("device.added", map[string]string{"count": "2"}, false) {
 		t.Error("taken line: not found without take")
 	}

@@ -13,19 +13,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allModules lists the modules of the FPGA drivers in dependency order.
+// allModules lists the FPGA drivers' modules in dependency order.
 var allModules = []string{
 	"fpga-mgr", "fpga-bridge", "fpga-region", "dfl",
 	"dfl-fme-mgr", "dfl-fme-br", "dfl-fme-region", "dfl-fme", "dfl-afu", "dfl-pci",
 }
 
-// boardSensors is the module that emulates a board's sensors: ../board-sensors.c. Only one story loads it.
+// boardSensors is the module that emulates a board's sensors (../board-sensors.c). Only one story loads it.
 const boardSensors = "board-sensors"
 
-// parameters contains module parameters. The one for vfio-pci allows virtual functions.
+// parameters contains module parameters. vfio-pci's allows virtual functions.
 var parameters = map[string]string{"vfio-pci": "enable_sriov=1"}
 
-// insmod loads those modules that are not loaded yet.
+// insmod loads the modules that aren't loaded yet.
 func insmod(names []string) error {
 	for _, name := range names {
 		f, err := os.Open("/modules/" + name + ".ko")
@@ -52,7 +52,7 @@ func rmmod(names []string) error {
 	return nil
 }
 
-// modules returns the arguments of insmod or rmmod, with "all" replaced by all modules in the appropriate order.
+// modules returns the arguments for insmod or rmmod, with "all" replaced by all modules, in the right order.
 func modules(args []string, loading bool) []string {
 	if !slices.Equal(args, []string{"all"}) {
 		return args
@@ -74,8 +74,8 @@ func write(path, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// driver returns the driver directory of a device: a PCI address, dfl-port.N or dfl-fme.N. For a PCI function without a
-// driver, it returns that of dfl-pci.
+// driver returns the driver directory of a device, which is a PCI address, dfl-port.N or dfl-fme.N. For a PCI function
+// without a driver, it returns dfl-pci's directory.
 func driver(device string) string {
 	if isAddress(device) {
 		if bound, err := filepath.EvalSymlinks(pciDir(device) + "/driver"); err == nil {
@@ -87,7 +87,7 @@ func driver(device string) string {
 	return "/sys/bus/platform/drivers/" + name
 }
 
-// clearErrors clears the errors of a port as described in docs/health.md.
+// clearErrors clears a port's errors as docs/health.md describes.
 func clearErrors(port string) error {
 	path := filepath.Join("/sys/bus/platform/devices", port, "errors/errors")
 	return write(path, text(path))
@@ -100,7 +100,7 @@ const (
 	portAssign  = 0x4004b682
 )
 
-// image returns a raw bitstream of 64 bytes, of which the first 16 identify the AFU.
+// image returns a raw bitstream of 64 bytes. The first 16 identify the AFU.
 func image(afu string) ([]byte, error) {
 	raw, err := hex.DecodeString(afu)
 	return append(raw, make([]byte, 48)...), err
@@ -126,7 +126,7 @@ func ioctl(f *os.File, request uintptr, argument unsafe.Pointer) error {
 	return nil
 }
 
-// ports returns the directories of all ports in sysfs, by the device IDs that the ports should get.
+// ports returns the directories of all ports in sysfs, by the device IDs that they should get.
 func ports() (map[string]string, error) {
 	found, err := filepath.Glob("/sys/bus/pci/drivers/dfl-pci/0000:*/fpga_region/region*/dfl-port.*")
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unprivileged is the user ID of a daemon that has no capabilities.
+// unprivileged is the user ID for a daemon without capabilities.
 const unprivileged = 65534
 
-// isolated returns process attributes that put the process into namespaces for the sandbox.
+// isolated returns process attributes that put a process into the sandbox's namespaces.
 func isolated(sandbox string) *syscall.SysProcAttr {
 	switch sandbox {
 	case "pod":
@@ -28,8 +28,8 @@ func isolated(sandbox string) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{}
 }
 
-// launch runs in the sandbox's namespaces. It drops the privileges that the sandbox lacks, and executes the command
-// with execve(2). It returns only if this fails.
+// launch runs in the sandbox's namespaces. It drops the privileges that the sandbox doesn't have, and executes the
+// command with execve(2). It returns only if that fails.
 func launch(sandbox string, command []string) error {
 	runtime.LockOSThread()
 	switch sandbox {
@@ -72,8 +72,8 @@ func dropPrivileges() error {
 	return syscall.Setuid(unprivileged)
 }
 
-// refuse makes a system call with this first argument fail, in this thread and after execve(2). The seccomp filters of
-// some sandboxes do the same.
+// refuse makes a system call with this first argument fail, in this thread and after execve(2). Some sandboxes' seccomp
+// filters do the same.
 func refuse(call, argument uint32, errno unix.Errno) error {
 	program := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // seccomp_data.nr

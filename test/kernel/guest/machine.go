@@ -14,12 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machine is the state shared by all stories.
+// machine is the state that all stories share.
 type machine struct {
 	host    *host
 	uevents *uevents
 	opens   *opens
-	kernel  int        // non-blocking file descriptor of /dev/kmsg
+	kernel  int        // non-blocking file descriptor for /dev/kmsg
 	kept    []*os.File // device nodes that stay open, at most until the machine ends
 }
 
@@ -54,7 +54,7 @@ func mount() error {
 		if err := os.MkdirAll(mount.dir, 0o755); err != nil {
 			return err
 		}
-		// EBUSY means that it is already mounted. The kernel itself mounts /dev.
+		// EBUSY means that it is already mounted. /dev is mounted by the kernel itself.
 		if err := unix.Mount(mount.kind, mount.dir, mount.kind, 0, mount.options); err != nil && !errors.Is(err, unix.EBUSY) {
 			return fmt.Errorf("mount %s: %w", mount.dir, err)
 		}
@@ -62,7 +62,7 @@ func mount() error {
 	return nil
 }
 
-// loopbackUp brings up lo in the network namespace of this thread.
+// loopbackUp brings up lo in this thread's network namespace.
 func loopbackUp() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -77,13 +77,13 @@ func loopbackUp() error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request)
 }
 
-// clear restores the state in which every story starts: all drivers loaded, no cards.
+// clear restores the state that every story starts in: all drivers loaded, and no cards.
 func (m *machine) clear(ctx context.Context) error {
 	plugged, err := m.host.ask("cards")
 	if err != nil {
 		return err
 	}
-	if err := rmmod([]string{boardSensors}); err != nil && !errors.Is(err, unix.ENOENT) { // a failed story may have left the module loaded
+	if err := rmmod([]string{boardSensors}); err != nil && !errors.Is(err, unix.ENOENT) { // a story that failed may have left the module loaded
 		return err
 	}
 	for _, card := range strings.Fields(plugged) {
@@ -112,7 +112,7 @@ func (m *machine) clear(ctx context.Context) error {
 	return nil
 }
 
-// kernelErrors returns the lines that indicate an error, among those added to the kernel log since the last call.
+// kernelErrors returns the lines added to the kernel log since the last call that indicate an error.
 func (m *machine) kernelErrors() []string {
 	var found []string
 	buffer := make([]byte, 8192)
@@ -128,8 +128,7 @@ func (m *machine) kernelErrors() []string {
 		}
 		_, text, _ := strings.Cut(string(buffer[:n]), ";")
 		line, _, _ := strings.Cut(text, "\n")
-		// xocl copies beyond the end of a field, and unmaps an address that it has never mapped. Each of these causes a
-		// warning.
+		// xocl copies beyond the end of a field, and unmaps an address that it has never mapped. Both cause a warning.
 		if strings.Contains(line, "WARNING:") && (strings.Contains(line, "[xocl]") || strings.Contains(line, "iounmap+")) {
 			continue
 		}
@@ -157,7 +156,7 @@ func (m *machine) sendOutput(dir string) (err error) {
 	if err := archive.AddFS(os.DirFS(dir)); err != nil {
 		return err
 	}
-	// Wait until the port's buffer has drained (tcdrain(3)), because powering off would discard its content.
+	// Wait until the port's buffer has drained (tcdrain(3)), because powering off would discard the rest.
 	return errors.Join(archive.Close(), zipped.Close(), unix.IoctlSetInt(int(port.Fd()), unix.TCSBRK, 1))
 }
 
@@ -175,7 +174,7 @@ func (m *machine) uptime() time.Duration {
 	return time.Duration(info.Nano())
 }
 
-// text returns the content of a sysfs file, or "" if the file cannot be read.
+// text returns a sysfs file's content, or "" if the file can't be read.
 func text(elements ...string) string {
 	content, _ := os.ReadFile(filepath.Join(elements...))
 	return strings.TrimSpace(string(content))

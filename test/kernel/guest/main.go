@@ -52,8 +52,8 @@ func main() {
 		}
 		_, _ = m.host.ask(fmt.Sprintf("exit %d", status))
 	}
-	// The request exit makes the host end the machine. If that fails, powering off ends it. If that fails as well,
-	// /init returns, and the kernel panics.
+	// The exit request makes the host end the machine. If that fails, powering off ends it. If that fails too, /init
+	// returns, and the kernel panics.
 	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
 }
 
@@ -98,11 +98,11 @@ func (m *machine) runStories(ctx context.Context) (status int, err error) {
 	return 0, m.host.say(fmt.Sprintf("%d stories ok in %.0f s", len(stories), m.uptime().Seconds()))
 }
 
-// runStory runs a story on its own rig.
+// runStory runs a story on a rig of its own.
 func (m *machine) runStory(ctx context.Context, s story.Story, t tables) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, storyTimeout, fmt.Errorf("timeout: the story still runs after %v", storyTimeout))
 	defer cancel()
-	// A goroutine blocked in the kernel ignores ctx, so write its stack to the console.
+	// A goroutine that is blocked in the kernel ignores ctx, so write its stack to the console.
 	stuck := time.AfterFunc(90*time.Second, func() { _ = pprof.Lookup("goroutine").WriteTo(os.Stdout, 2) })
 	defer stuck.Stop()
 	if err := m.clear(ctx); err != nil {

@@ -14,13 +14,13 @@ import (
 )
 
 // opens uses inotify to record every open of the drivers' device nodes and of the attributes in blocking. The rig and
-// the story's commands may open them. All other opens are attributed to the daemon, which must never open them: when a
-// port is closed for the last time, its AFU is reset.
+// the story's commands are allowed to open them. All other opens are blamed on the daemon, which must never open any:
+// when a port is closed for the last time, its AFU is reset.
 type opens struct {
 	inotify  int
 	dirs     map[int32]string // watched directories, as paths relative to /dev, or to / for PCI functions
 	others   []string         // what other processes have opened
-	running  bool             // commands are running, so opens are attributed to them
+	running  bool             // whether commands are running, so that opens are attributed to them
 	commands []string         // what commands have opened
 }
 
@@ -33,8 +33,8 @@ func watchOpens(dir string) (*opens, error) {
 	return o, o.watch(dir, "")
 }
 
-// watch watches a directory. The files in it are recorded with names that begin with prefix. The directory may already
-// be watched.
+// watch watches a directory, which may be watched already. The files in it are recorded under names that start with
+// prefix.
 func (o *opens) watch(dir, prefix string) error {
 	watch, err := unix.InotifyAddWatch(o.inotify, dir, unix.IN_OPEN)
 	if err != nil {
@@ -44,12 +44,12 @@ func (o *opens) watch(dir, prefix string) error {
 	return nil
 }
 
-// blocking lists the function attributes that may block when they are read. Those of vfio-pci block until a container
-// has closed the function, and those of xocl until the management function has responded. Reading ulp_uuids while no
-// xclbin is loaded causes a NULL pointer dereference in xocl.
+// blocking lists the function attributes that may block when they are read. vfio-pci's block until a container has
+// closed the function, and xocl's until the management function has responded. Reading ulp_uuids while no xclbin is
+// loaded causes a NULL pointer dereference in xocl.
 var blocking = []string{"uevent", "driver_override", "sriov_numvfs", "mig_calibration", "mig_cache_update", "ulp_uuids"}
 
-// watchVFIO watches the vfio device nodes and, unless address is "", the attributes of the function with this address.
+// watchVFIO watches the vfio device nodes and, unless address is "", the attributes of the function at this address.
 func (o *opens) watchVFIO(address string) error {
 	for _, dir := range []string{"vfio/", "vfio/devices/"} {
 		if err := o.watch("/dev/"+dir, dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -62,9 +62,9 @@ func (o *opens) watchVFIO(address string) error {
 	return o.watch(pciDir(address)+"/", address+"/")
 }
 
-// watchXRT watches the xocl device nodes, and those attributes of xocl's functions that must not be read.
+// watchXRT watches the xocl device nodes and those attributes of xocl's functions that must not be read.
 func (o *opens) watchXRT() error {
-	// The kernel only removes empty directories that it has created itself. These remain, so they can be watched.
+	// The kernel removes only empty directories that it created itself. These stay, so they can be watched.
 	for _, dir := range []string{"dri/", "xfpga/"} {
 		if err := os.Mkdir("/dev/"+dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
@@ -98,8 +98,8 @@ func (o *opens) unrecorded(act func() error) error {
 	return errors.Join(err, rerr)
 }
 
-// open opens a device node for the rig. It drains inotify's queue before and after, because inotify merges identical
-// events in the queue.
+// open opens a device node for the rig. It drains inotify's queue before and after that, because inotify merges
+// identical events in the queue.
 func (o *opens) open(name string, flags int) (*os.File, error) {
 	if err := o.take(); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (o *opens) open(name string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// take reads the opens so far, and attributes them.
+// take reads the opens so far and attributes them.
 func (o *opens) take() error {
 	names, err := o.read()
 	o.add(names)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Opens of nodes are attributed to the daemon, and so are opens of those attributes of a PCI function that must not be
+// Opens of device nodes are blamed on the daemon, and so are opens of a PCI function's attributes that must not be
 // read.
 func TestOpensOfOthers(t *testing.T) {
 	dev, function, sensors, render := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()

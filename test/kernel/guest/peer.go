@@ -13,7 +13,7 @@ import (
 
 const peerSocket = "/run/peer/pods.sock"
 
-// peer is another Go process, which echoes bytes and serves gRPC. The verb costs measures how long messages to it take.
+// peer is another Go process, which echoes bytes and serves gRPC. The costs verb measures how long messages to it take.
 type peer struct {
 	process *exec.Cmd
 	in      io.WriteCloser
@@ -33,7 +33,7 @@ func startPeer(ctx context.Context) (*peer, error) {
 	if err := p.process.Start(); err != nil {
 		return nil, err
 	}
-	// Once the first echo arrives, the process is serving.
+	// Once the first echo has arrived, the process is serving.
 	if err := p.echo(); err != nil {
 		return nil, errors.Join(err, p.end())
 	}
@@ -51,7 +51,7 @@ func (p *peer) echo() error {
 
 func (p *peer) end() error { return errors.Join(p.in.Close(), p.process.Wait()) }
 
-// runPeer is the main function of the other process. It returns when standard input ends.
+// runPeer is the other process's main function. It returns when standard input ends.
 func runPeer(ctx context.Context) error {
 	pods, err := simkubelet.StartPodResources(ctx, peerSocket)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
 
-// beginRecording remembers s for the heads of its recordings, and discards earlier uevents.
+// beginRecording remembers s for its recordings' headers, and discards earlier uevents.
 func (r *rig) beginRecording(s story.Story) {
 	r.story = s
 	r.uevents.take()
@@ -30,7 +30,7 @@ func (r *rig) heard(ctx context.Context, action, device, text string) error {
 	return nil
 }
 
-// record writes a board with the current state of the machine.
+// record writes a board with the machine's current state.
 func (r *rig) record(ctx context.Context, name string) error {
 	r.uevents.settle(ctx)
 	var text []byte
@@ -56,8 +56,8 @@ func (r *rig) recordUEvents(ctx context.Context, name []string) error {
 	return writeFixture("uevents", name[0]+".txt", fixture.UEvents(messages, head))
 }
 
-// head returns the head of a recording, with the steps that precede it: for a board, all steps of the story so far, and
-// for uevents, the steps since the last recording of uevents.
+// head returns a recording's header, with the steps that precede the recording: all of the story's steps so far for a
+// board, and for uevents, the steps since the last recording of uevents.
 func (r *rig) head() fixture.Head {
 	path := "test/kernel/" + parameter("stories") + "/" + r.story.Name + ".txt"
 	h := fixture.Head{Title: r.story.Title, Kernel: kernelName(), Story: path}
@@ -90,7 +90,7 @@ func writeFixture(kind, name string, text []byte) error {
 // kernelName returns the kernel's release and package version.
 func kernelName() string {
 	name := "Linux " + text("/proc/sys/kernel/osrelease")
-	// Such as #1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-11-16).
+	// The version looks like #1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-11-16).
 	if _, version, ok := strings.Cut(text("/proc/sys/kernel/version"), "Debian "); ok {
 		version, _, _ = strings.Cut(version, " ")
 		name += " (Debian " + version + ")"
@@ -110,7 +110,7 @@ func (u *uevents) take() [][]byte {
 	return messages
 }
 
-// contain reports whether such a uevent has been received since the last call of take.
+// contain reports whether such a uevent has been received since the last call to take.
 func (u *uevents) contain(action, device, text string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -22,7 +22,7 @@ const (
 
 const syslogSocket = "/dev/log"
 
-// rig is the state of one story.
+// rig is the state of a story.
 type rig struct {
 	*machine
 	ctx context.Context // for processes and servers that the story starts
@@ -36,22 +36,22 @@ type rig struct {
 	journal   *journal
 	syslog    *net.UnixConn
 	syslogged chan struct{}       // closed when readSyslog has returned
-	commands  map[string]*command // started commands that no step has waited for yet
-	output    string              // output of the most recently ended command
+	commands  map[string]*command // commands that have been started and that no step has waited for yet
+	output    string              // output of the last command that ended
 	cause     cause
-	program   chan error // result of the most recent programming
+	program   chan error // result of the last programming
 	holds     []hold
 	uses      map[string]use // files of the functions that a container is using, by address
 	writes    []chan error   // results of writeHeld
 
-	story story.Story // for the heads of recordings
+	story story.Story // for recordings' headers
 	step  story.Step  // the current step
 	done  int         // line of the last step that recorded uevents
 }
 
-// cause is the story's most recent action.
+// cause is the story's last action.
 type cause struct {
-	name string // the verb; for the verb host, also the request
+	name string // the verb and, for the host verb, the request
 	at   time.Time
 }
 
@@ -84,8 +84,8 @@ func newRig(ctx context.Context, m *machine, name string, t tables) (*rig, error
 	return r, openToAll(filepath.Dir(podsSocket), podsSocket)
 }
 
-// close ends all of the story's processes and servers. It returns their errors, and an error if other processes have
-// opened device nodes or the kernel has logged errors.
+// close ends all of the story's processes and servers. It returns their errors, and also an error if other processes
+// have opened device nodes or the kernel has logged errors.
 func (r *rig) close() error {
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(r.ctx), stepTimeout, fmt.Errorf("timeout after %v", stepTimeout))
 	defer cancel()

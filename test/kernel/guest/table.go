@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// table contains the measured times of each interval, by name.
+// table contains the times measured for each interval, by name.
 type table struct {
 	title string
 	rows  map[string][]time.Duration
@@ -16,7 +16,7 @@ type table struct {
 
 // tables holds the tables collected since boot.
 type tables struct {
-	cards  *table // times from the verb measure, which does not query the daemon in between
+	cards  *table // times from the measure verb, which doesn't query the daemon meanwhile
 	causes *table // times of all other actions
 	steps  *table // times of single steps
 }
@@ -39,7 +39,7 @@ func (t *table) String() string {
 	return b.String()
 }
 
-// median returns the median of sorted durations, or the larger of the two middle ones if their number is even.
+// median returns the median of sorted durations. If their number is even, it returns the larger of the two middle ones.
 func median(sorted []time.Duration) time.Duration { return sorted[len(sorted)/2] }
 
 func milli(d time.Duration) string {

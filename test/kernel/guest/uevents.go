@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// uevent is a uevent sent by the kernel, with the time at which it was received.
+// uevent is a uevent from the kernel and the time when it was received.
 type uevent struct {
 	at      time.Time
 	action  string
@@ -24,11 +24,11 @@ type uevent struct {
 type uevents struct {
 	mu       sync.Mutex
 	received []uevent
-	taken    int // number of uevents that take has returned
+	taken    int // how many uevents take has returned
 }
 
 // listenUEvents starts receiving uevents. The receiving thread has real-time priority, so that it runs before all other
-// listeners and the measured times do not start too late.
+// listeners and the measured times don't start too late.
 func listenUEvents() (*uevents, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_KOBJECT_UEVENT)
 	if err != nil {
@@ -56,7 +56,7 @@ func (u *uevents) receive(fd int) {
 		n, from, err := unix.Recvfrom(fd, buffer, 0)
 		now := time.Now()
 		if sender, ok := from.(*unix.SockaddrNetlink); err != nil || !ok || sender.Pid != 0 {
-			continue // an overflow shows in the tables; the story itself sent the forged uevent
+			continue // an overflow shows up in the tables, and forged uevents come from the story itself
 		}
 		head, _, _ := bytes.Cut(buffer[:n], []byte{0})
 		action, devpath, _ := strings.Cut(string(head), "@")
@@ -66,8 +66,8 @@ func (u *uevents) receive(fd int) {
 	}
 }
 
-// first returns the time of the first uevent after a time that has this action, belongs to this card or a device below
-// it, and is about a device whose name begins with name.
+// first returns the time of the first uevent after a given time that has this action, belongs to this card or a device
+// below it, and is about a device whose name starts with name.
 func (u *uevents) first(after time.Time, action, card, name string) (time.Time, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -80,7 +80,7 @@ func (u *uevents) first(after time.Time, action, card, name string) (time.Time, 
 	return time.Time{}, false
 }
 
-// span returns the times of the first and the last uevent after a time that belong to this card or to a device below
+// span returns the times of the first and last uevents after a given time that belong to this card or a device below
 // it.
 func (u *uevents) span(after time.Time, card string) (first, last time.Time, ok bool) {
 	u.mu.Lock()
@@ -97,7 +97,7 @@ func (u *uevents) span(after time.Time, card string) (first, last time.Time, ok 
 	return first, last, ok
 }
 
-// settle blocks until no uevent has been received for 150 ms, or until ctx is done.
+// settle waits until no uevent has been received for 150 ms, or until ctx is done.
 func (u *uevents) settle(ctx context.Context) {
 	const silence = 150 * time.Millisecond
 	begin := time.Now()

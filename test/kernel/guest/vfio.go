@@ -15,22 +15,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// vfioModules lists vfio-pci's modules, and a driver for physical functions, in dependency order. Kernels after 6.1 do
-// not have vfio_virqfd, and Debian's kernels do not have iommufd.
+// vfioModules lists vfio-pci's modules, and a driver for physical functions, in dependency order. Kernels after 6.1
+// don't have vfio_virqfd, and Debian's kernels don't have iommufd.
 var vfioModules = []string{"irqbypass", "iommufd", "vfio_virqfd", "vfio", "vfio_iommu_type1", "vfio-pci-core", "vfio-pci", "pci-pf-stub"}
 
-// hasIOMMU reports whether the machine has an IOMMU. Only the machine for the stories in the directory vfio has one.
+// hasIOMMU reports whether the machine has an IOMMU. Only the machine for the stories in the vfio directory does.
 func hasIOMMU() bool {
 	groups, _ := filepath.Glob("/sys/kernel/iommu_groups/*") // the pattern is valid
 	return len(groups) > 0
 }
 
-// xrtModules lists xocl and the modules that it depends on. Only the machine for the stories in the directory xrt has
+// xrtModules lists xocl and the modules that it depends on. Only the machine for the stories in the xrt directory has
 // them.
 var xrtModules = []string{"crc32c_generic", "libcrc32c", "drm_panel_orientation_quirks", "drm", "xocl"}
 
-// insmodFurther loads the modules other than DFL drivers: those of vfio if the machine has an IOMMU, and xocl if the
-// machine has it.
+// insmodFurther loads the modules besides the DFL drivers: vfio's if the machine has an IOMMU, and xocl if the machine
+// has it.
 func insmodFurther() error {
 	names := []string{"aer_inject"}
 	further := xrtModules
@@ -45,8 +45,7 @@ func insmodFurther() error {
 	return insmod(names)
 }
 
-// hasXOCL reports whether the machine has the xocl driver. Only the machine for the stories in the directory xrt has
-// it.
+// hasXOCL reports whether the machine has the xocl driver. Only the machine for the stories in the xrt directory does.
 func hasXOCL() bool {
 	_, err := os.Stat("/sys/bus/pci/drivers/xocl")
 	return err == nil
@@ -69,16 +68,16 @@ func (r *rig) bindTo(ctx context.Context, address, driver string) error {
 			}
 		}
 		if _, err := os.Lstat(dir + "/driver"); err == nil {
-			// ENODEV: the function is being probed, but is not bound yet.
+			// ENODEV: the function is being probed, but isn't bound yet.
 			if err := write(dir+"/driver/unbind", address); err != nil && !errors.Is(err, unix.ENODEV) && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 		}
-		// ENODEV: the function is not on the bus yet. The kernel will probe it.
+		// ENODEV: the function isn't on the bus yet. The kernel will probe it.
 		if err := write("/sys/bus/pci/drivers_probe", address); err != nil && !errors.Is(err, unix.ENODEV) {
 			return err
 		}
-		// If a function has just been plugged in, the kernel probes it later on its own. The link to the driver appears
+		// If a function has just been plugged in, the kernel probes it later by itself. The link to the driver appears
 		// before the device nodes, and the uevent is sent after them.
 		for {
 			bound, err := os.Readlink(dir + "/driver")
@@ -96,7 +95,7 @@ func (r *rig) bindTo(ctx context.Context, address, driver string) error {
 	})
 }
 
-// writeHeld starts writing to an attribute, to unbind a function that a container is using, or to remove virtual
+// writeHeld starts writing to an attribute, to unbind a function that a container is using or to remove virtual
 // functions that are in use. The write blocks until the container has closed the function. The rig's close waits for
 // it.
 func (r *rig) writeHeld(path, text string) error {
@@ -117,7 +116,7 @@ func (r *rig) writeHeld(path, text string) error {
 	return nil
 }
 
-// endWrites waits until all writes started by writeHeld have ended.
+// endWrites waits for all of writeHeld's writes to end.
 func (r *rig) endWrites(ctx context.Context) error {
 	var errs []error
 	for _, done := range r.writes {
@@ -131,7 +130,7 @@ func (r *rig) endWrites(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// use contains the files that a container has open: its function, and the files that it opened to get the function.
+// use contains the files that a container has open: its function, and the files that it opened to get to the function.
 type use []*os.File
 
 func (u use) close() error {
@@ -173,7 +172,7 @@ func (r *rig) use(address string, cdev bool) error {
 	return nil
 }
 
-// refused returns an error unless the kernel refuses to let a container use the function because its group is not
+// refused returns an error unless the kernel refuses to let a container use the function because its group isn't
 // viable.
 func (r *rig) refused(address string) error {
 	u, err := r.openGroup(address)
@@ -183,7 +182,7 @@ func (r *rig) refused(address string) error {
 	return errors.Join(fmt.Errorf("use of %s: found error %w, want %w", address, err, errNotViable), u.close())
 }
 
-// leave closes the files that use has opened.
+// leave closes the files that use opened.
 func (r *rig) leave(address string) error {
 	u, ok := r.uses[address]
 	if !ok {
@@ -232,7 +231,7 @@ func (r *rig) openGroup(address string) (u use, err error) {
 	return append(u, os.NewFile(function, address)), nil
 }
 
-// openCDev opens a function through its own device node, and binds it to an iommufd.
+// openCDev opens a function through its own device node and binds it to an iommufd.
 func (r *rig) openCDev(address string) (u use, err error) {
 	names, err := filepath.Glob(pciDir(address) + "/vfio-dev/vfio*")
 	if err != nil || len(names) != 1 {
@@ -256,7 +255,7 @@ func (r *rig) openCDev(address string) (u use, err error) {
 	return u, nil
 }
 
-// inject makes a PCI function report an error, using the kernel's aer_inject. The record is struct aer_error_inj in
+// inject uses the kernel's aer_inject to make a PCI function report an error. The record is struct aer_error_inj in
 // drivers/pci/pcie/aer_inject.c.
 func inject(address, kind string) error {
 	var record struct {
@@ -285,5 +284,5 @@ func inject(address, kind string) error {
 	return errors.Join(err, f.Close())
 }
 
-// isAddress reports whether the argument of bind and unbind is a PCI address.
+// isAddress reports whether bind's or unbind's argument is a PCI address.
 func isAddress(device string) bool { return strings.Count(device, ":") == 2 }

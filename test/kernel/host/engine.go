@@ -16,7 +16,7 @@ func (f *function) writeErrors(r, value uint64) {
 	}
 }
 
-// writePR writes a partial reconfiguration register. The first 16 bytes of an image are its AFU's GUID.
+// writePR writes a partial reconfiguration register. An image's first 16 bytes are its AFU's GUID.
 func (f *function) writePR(r, value uint64) {
 	switch r {
 	case prControl:
@@ -36,13 +36,13 @@ func (f *function) writePR(r, value uint64) {
 	}
 }
 
-// programmed completes the programming of a port, which either gets the image's AFU or raises an error.
+// programmed finishes programming a port, which either gets the image's AFU or raises an error.
 func (f *function) programmed(port uint64) {
 	image := f.image
 	f.image = nil
 	if f.failPR {
 		f.failPR = false
-		f.raise(fmePR+prStatus, prBusy) // once programming has completed, this bit means that an error is pending
+		f.raise(fmePR+prStatus, prBusy) // once programming has finished, this bit means that an error is pending
 		f.raise(fmePR+prError, prOperationFailed)
 		return
 	}

@@ -76,7 +76,7 @@ func (f *function) setIDs(args []string) error {
 	return nil
 }
 
-// port returns the offset in BAR 0 of the port with this number; the default is the first port.
+// port returns the offset in BAR 0 of the port with this number. The default is the first port.
 func (f *function) port(number []string) (uint64, error) {
 	var n uint64
 	if len(number) > 0 {

@@ -11,19 +11,19 @@ const ones = ^uint64(0)
 // function is a PCI function.
 type function struct {
 	fme   bool
-	ports []uint64 // offsets of the ports in BAR 0, by port number
+	ports []uint64 // the ports' offsets in BAR 0, by port number
 
 	mu     sync.Mutex // guards the fields below
 	config [256]byte
 	bar    []byte // its length is a power of two
 	dead   bool
 	image  []byte // what has been written of a bitstream so far
-	failPR bool   // the next programming fails on completion
+	failPR bool   // whether the next programming fails when it finishes
 
-	mailbox *mailbox // nil if the function has none
+	mailbox *mailbox // nil if the function doesn't have one
 }
 
-// newFunction returns a function in its reset state. several means that its slot has more than one function.
+// newFunction returns a function in its reset state. several means that the slot has more than one function.
 func newFunction(m functionModel, several bool) (*function, error) {
 	f := &function{fme: m.fme != nil, bar: make([]byte, foreignBAR)}
 	le := binary.LittleEndian
@@ -61,7 +61,7 @@ func newFunction(m functionModel, several bool) (*function, error) {
 	return f, nil
 }
 
-// readConfig reads n bytes, at most 8.
+// readConfig reads n bytes; n is at most 8.
 func (f *function) readConfig(at, n int) uint64 {
 	if f.dead {
 		return ones
@@ -75,8 +75,8 @@ func (f *function) readConfig(at, n int) uint64 {
 	return v
 }
 
-// writeConfig writes to the writable registers: command, cache line size, interrupt line, and the base address of BAR
-// 0, whose low bits stay 0 to indicate its size. Writes to other registers are ignored.
+// writeConfig writes to the writable registers: command, cache line size, interrupt line, and BAR 0's base address,
+// whose low bits stay 0 to indicate its size. Writes to other registers are ignored.
 func (f *function) writeConfig(at int, value uint32, n int) {
 	if f.dead {
 		return
@@ -97,16 +97,16 @@ func (f *function) writeConfig(at int, value uint32, n int) {
 	}
 }
 
-// base returns the address of BAR 0.
+// base returns BAR 0's address.
 func (f *function) base() uint64 { return uint64(binary.LittleEndian.Uint32(f.config[0x10:]) &^ 0xf) }
 
-// inside reports whether n bytes lie within a register of BAR 0. The drivers never access more than one register at
-// once.
+// inside reports whether n bytes lie within a register in BAR 0. The drivers never access more than one register at a
+// time.
 func (f *function) inside(at uint64, n int) bool {
 	return at < uint64(len(f.bar)) && at&7+uint64(n) <= 8
 }
 
-// read reads n bytes, at most 8, from a register.
+// read reads n bytes from a register; n is at most 8.
 func (f *function) read(at uint64, n int) uint64 {
 	if f.dead || !f.inside(at, n) {
 		return ones
@@ -121,7 +121,7 @@ func (f *function) read(at uint64, n int) uint64 {
 	return v
 }
 
-// write writes n bytes, at most 8, to a register.
+// write writes n bytes to a register; n is at most 8.
 func (f *function) write(at, value uint64, n int) {
 	if f.dead || !f.inside(at, n) {
 		return
@@ -175,7 +175,7 @@ func (f *function) writePort(port, r, value uint64) {
 	}
 }
 
-// acknowledged returns the value of a control register after its reset has been acknowledged.
+// acknowledged returns a control register's value once its reset has been acknowledged.
 func acknowledged(value, reset, ack uint64) uint64 {
 	value &^= ack
 	if value&reset != 0 {

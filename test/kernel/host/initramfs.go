@@ -30,7 +30,7 @@ func writeInitramfs(path string, o options) (err error) {
 }
 
 // archive writes the "newc" format (Documentation/driver-api/early-userspace/buffer-format.rst in the kernel): a header
-// of hexadecimal numbers, the name and the content, each padded to a multiple of four bytes.
+// made of hexadecimal numbers, the name and the content, each padded to a multiple of four bytes.
 type archive struct {
 	w     *bufio.Writer
 	inode int

@@ -18,22 +18,22 @@ const slots = 4
 // functions is the maximum number of functions per slot.
 const functions = 8
 
-// memory is the size of the guest's memory. qemu's proxy requires it to be a memfd shared with the cards.
+// memory is the size of the guest's memory. qemu's proxy requires it to be a memfd that is shared with the cards.
 const memory = "512M"
 
 // machine is the running guest.
 type machine struct {
 	process *exec.Cmd
-	dir     string // directory of the sockets
+	dir     string // directory for the sockets
 	console string
 	control net.Conn // the guest's second serial port
 	qmp     *qmp
-	tasks   sync.WaitGroup // a goroutine for each function, and the QMP reader
+	tasks   sync.WaitGroup // a goroutine per function, and the QMP reader
 
-	cards map[string]*card // by name; only used by the goroutine running serve
+	cards map[string]*card // by name; used only by the goroutine that runs serve
 }
 
-// boot starts qemu, and waits until qemu has connected to both sockets.
+// boot starts qemu and waits until it has connected to both sockets.
 func boot(ctx context.Context, image string, o options) (*machine, error) {
 	dir, err := os.MkdirTemp("", "test-kernel-")
 	if err != nil {
@@ -70,7 +70,7 @@ func boot(ctx context.Context, image string, o options) (*machine, error) {
 	return m, nil
 }
 
-// connect accepts qemu's two connections. If qemu does not connect before the timeout, or before ctx is done, connect
+// connect accepts qemu's two connections. If qemu doesn't connect before the timeout or before ctx is done, connect
 // closes both listeners and returns an error.
 func (m *machine) connect(ctx context.Context, control, monitor net.Listener) error {
 	ctx, cancel := context.WithTimeout(ctx, qemuTimeout)
@@ -89,7 +89,7 @@ func (m *machine) connect(ctx context.Context, control, monitor net.Listener) er
 	return m.qmp.greet()
 }
 
-// wait blocks until qemu and all of the machine's goroutines have ended.
+// wait waits until qemu and all of the machine's goroutines have ended.
 func (m *machine) wait() error {
 	err := m.process.Wait()
 	if m.control != nil {
@@ -105,7 +105,7 @@ func (m *machine) arguments(image string, o options) []string {
 		// Don't use KVM: a stock guest hangs under nested KVM.
 		"-accel", "tcg", "-cpu", "qemu64", "-smp", fmt.Sprint(o.cpus), "-m", memory,
 		"-object", "memory-backend-memfd,id=ram,share=on,size=" + memory,
-		// Use ACPI hot-plug, q35's default. It removes a card in 0.1 s; native pciehp takes 6 s.
+		// Use ACPI hot-plug, q35's default. It removes a card in 0.1 s, while native pciehp takes 6 s.
 		"-machine", "q35,memory-backend=ram,hpet=off,vmport=off,smbus=off,sata=off,usb=off",
 		"-serial", "file:" + m.console,
 		"-serial", "unix:" + filepath.Join(m.dir, "control"),
@@ -115,7 +115,7 @@ func (m *machine) arguments(image string, o options) []string {
 		"-append", "console=ttyS0 panic=-1 quiet tsc=reliable no_timer_check nokaslr mitigations=off only=" + o.only + " stories=" + o.stories,
 	}
 	if o.iommu {
-		// vfio needs interrupt remapping. To have virtual functions, nvme needs a subsystem, which cannot be
+		// vfio needs interrupt remapping. To have virtual functions, nvme needs a subsystem, and subsystems can't be
 		// hot-plugged.
 		args[len(args)-1] += " intel_iommu=on"
 		args = append(args, "-device", "intel-iommu,intremap=on", "-device", "nvme-subsys,id=subsystem")

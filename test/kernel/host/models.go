@@ -1,9 +1,9 @@
 package main
 
-// model is a card that can be plugged in: its PCI functions, starting with function 0.
+// model is a card that can be plugged in: its PCI functions, from function 0 on.
 type model []functionModel
 
-// qemuModels contains the cards that qemu emulates, each with the arguments of device_add.
+// qemuModels contains the cards that qemu emulates, with device_add's arguments for each.
 var qemuModels = map[string]map[string]any{
 	// A network card that supports error reporting (AER) and function-level reset (FLR).
 	"e1000e": {"driver": "e1000e"},
@@ -14,8 +14,8 @@ var qemuModels = map[string]map[string]any{
 	},
 }
 
-// functionModel describes a PCI function. A function with neither an FME nor a port is foreign: its BAR contains only
-// zeros, and no driver in the guest binds to it.
+// functionModel describes a PCI function. A function that has neither an FME nor a port is foreign: its BAR contains
+// only zeros, and no driver in the guest binds to it.
 type functionModel struct {
 	vendor, device, subsystem uint16 // vendor 0 means 8086
 	fme                       *fmeModel
@@ -24,26 +24,26 @@ type functionModel struct {
 }
 
 type fmeModel struct {
-	iface               string // interface ID of its regions
+	iface               string // its regions' interface ID
 	bitstream, metadata uint64
 	capability          uint64 // capability register, without the number of ports
-	throttle            uint64 // 1 if the sensor has no thresholds
+	throttle            uint64 // 1 if the sensor doesn't have thresholds
 	features            []feature
 }
 
 type portModel struct {
 	revision uint64
-	afu      string // GUID; "" if the port does not identify its AFU
+	afu      string // GUID; "" if the port doesn't identify its AFU
 	features []feature
 }
 
 var u250 = xrtModel{vbnv: "xilinx_u250_xdma_201830_2", fpga: "xcu250-figd2104-2L-e", timestamp: 1561465320}
 
-// feature is a private feature of an FME or a port. at is its offset from the header of the FME or port.
+// feature is a private feature of an FME or a port. at is its offset from the FME's or port's header.
 type feature struct{ at, id, revision uint64 }
 
 var (
-	// Feature 6 has no driver in the kernel, which creates a device for it on the dfl bus.
+	// The kernel doesn't have a driver for feature 6. It creates a device for it on the dfl bus.
 	a10Features  = []feature{{fmeThermal, 1, 0}, {fmePower, 2, 0}, {fmePerf, 3, 0}, {fmeErrors, 4, 1}, {fmePR, 5, 0}, {0x6000, 6, 0}}
 	portFeatures = []feature{{portErrors, 0x10, 2}, {0x2000, 0x13, 2}}
 
@@ -55,8 +55,8 @@ var (
 		iface: "9346116d4e4cb66ea1cbe92e1e1f8f5e", bitstream: 0x0123000200000185, metadata: 0x18052500,
 		capability: 48<<24 | 1<<12, features: a10Features,
 	}
-	// Taken from a recording of a real card. The card lacks the power and performance features, and most of its
-	// features need separate drivers (a BMC behind SPI, HSSI, memory).
+	// Taken from a recording of a real card. The card lacks the power and performance features, and most of the
+	// features it has need separate drivers (a BMC behind SPI, HSSI, memory).
 	n6000 = fmeModel{
 		iface: "98b4d5bc98ba5f4b98d9a2841ccf11b0", bitstream: 0x0501020222df1b7a, metadata: 0x02110055, throttle: 1,
 		features: []feature{{fmeThermal, 1, 0}, {fmeErrors, 4, 1}, {fmePR, 5, 0}, {0x6000, 0x20, 0}, {0x7000, 0x13, 0},
@@ -76,17 +76,17 @@ var models = map[string]model{
 	"a10-2p": {{device: 0x09c4, fme: &a10, ports: []portModel{{afu: nlb, features: portFeatures}, {afu: nlb2, features: portFeatures}}}},
 	"a10-vf": {{device: 0x09c5, ports: []portModel{{afu: nlb, features: portFeatures}}}},
 	"d5005":  {{device: 0x0b2b, subsystem: 0x138d, fme: &d5005, ports: []portModel{{afu: hello, revision: 1, features: portFeatures}}}},
-	// Cards for vfio-pci. n6001-vf has one function, like a virtual function of an N6001. ofs-3fn has three functions,
-	// which share an IOMMU group because they do not support ACS.
+	// Cards for vfio-pci. n6001-vf has one function, like an N6001's virtual function. ofs-3fn has three functions,
+	// which share an IOMMU group because they don't support ACS.
 	"n6001-vf": {{device: 0xbccf, subsystem: 0x1771}},
 	"ofs-3fn":  {{device: 0xbcce, subsystem: 0x1771}, {device: 0xbcce, subsystem: 0x1771}, {device: 0xbcce, subsystem: 0x1771}},
-	// A card for xocl: a management function, which has no driver, and a user function.
+	// A card for xocl: a management function, which doesn't have a driver, and a user function.
 	"u250": {{vendor: 0x10ee, device: 0x5004, subsystem: 0x000e}, {vendor: 0x10ee, device: 0x5005, subsystem: 0x000e, xrt: &u250}},
-	// An AWS F2 card: the application function, with the IDs of a cleared slot, and the management function.
+	// An AWS F2 card: the application function, with a cleared slot's IDs, and the management function.
 	"aws-f2": {{vendor: 0x1d0f, device: 0x9048, subsystem: 0x1d51}, {vendor: 0x1d0f, device: 0x9248, subsystem: 0x1d51}},
 	// Function 0 has the FME, and a port with neither an AFU nor the error feature. Of the other functions, one is a
-	// virtio network card, and those with Intel's IDs have no feature list. (On real cards their feature list is empty.
-	// It is found through a PCI Express capability, which devices behind qemu's proxy lack.)
+	// virtio network card, and those with Intel's IDs don't have a feature list. (On real cards, their feature list is
+	// empty. It is found through a PCI Express capability, which devices behind qemu's proxy don't have.)
 	"n6000": {
 		{device: 0xbcce, subsystem: 0x1770, fme: &n6000, ports: []portModel{{revision: 1, features: []feature{{0x2000, 0x14, 1}}}}},
 		{device: 0xbcce, subsystem: 0x1770},

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// Commands of qemu's proxy, in the order in hw/remote/mpqemu-link.h.
+// Commands of qemu's proxy, in the order of hw/remote/mpqemu-link.h.
 const (
 	syncSysmem = iota
 	answer
@@ -20,10 +20,10 @@ const (
 	reset
 )
 
-// maxPayload is the size of the largest accepted payload. The proxy sends payloads of 20 to 200 bytes.
+// maxPayload is the maximum size of a payload. The proxy sends payloads of 20 to 200 bytes.
 const maxPayload = 1 << 16
 
-// access is a command: a header of 16 bytes (command and size), followed by the payload.
+// access is a command: a 16-byte header (command and size), followed by the payload.
 type access struct {
 	command uint32
 	payload []byte
@@ -52,7 +52,7 @@ func (f *function) serve(conn *net.UnixConn) {
 }
 
 // receive reads a command. qemu may send file descriptors with it, for the guest's memory and for interrupts. receive
-// closes them, because these cards do not use them.
+// closes them, because these cards don't use them.
 func receive(conn *net.UnixConn) (access, error) {
 	head, rights := make([]byte, 16), make([]byte, 256)
 	n, m, _, _, err := conn.ReadMsgUnix(head, rights)
@@ -97,7 +97,7 @@ func closeAll(rights []byte) error {
 	return nil
 }
 
-// answer executes a command, and returns the value to answer with. ok is false if qemu does not expect an answer.
+// answer executes a command and returns the value to answer with. ok is false if qemu doesn't expect an answer.
 func (f *function) answer(a access) (value uint64, ok bool) {
 	le := binary.LittleEndian
 	f.mu.Lock()
@@ -124,5 +124,5 @@ func (f *function) answer(a access) (value uint64, ok bool) {
 	return 0, a.command == reset
 }
 
-// width limits a length in bytes to that of a register.
+// width limits a length in bytes to a register's.
 func width(n uint64) int { return int(min(n, 8)) }

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// qemuTimeout limits every wait for qemu.
+// qemuTimeout is the time limit for every wait for qemu.
 const qemuTimeout = 30 * time.Second
 
 // qmp is a connection to qemu's monitor (docs/interop/qmp-spec.rst in qemu). It runs one command at a time.
 type qmp struct {
 	conn    *net.UnixConn
 	answers chan message // capacity 1, because only one command runs at a time
-	deleted chan string  // IDs of devices that the guest has released; cannot fill up between two requests
+	deleted chan string  // IDs of devices that the guest has released; can't fill up between two requests
 	ended   chan struct{}
 }
 
@@ -35,7 +35,7 @@ func newQMP(conn *net.UnixConn) *qmp {
 }
 
 // read forwards answers and DEVICE_DELETED events until the connection ends. An answer goes to the command that is
-// waiting for it. Events are drained at the beginning of each request.
+// waiting for it. Events are drained at the start of each request.
 func (q *qmp) read() {
 	defer close(q.ended)
 	d := json.NewDecoder(q.conn)
@@ -60,7 +60,7 @@ func (q *qmp) greet() error {
 	return q.do("qmp_capabilities", nil, -1)
 }
 
-// do runs a command. Unless fd is -1, it sends the file descriptor with the command.
+// do runs a command. Unless fd is -1, it sends the file descriptor along with the command.
 func (q *qmp) do(command string, arguments map[string]any, fd int) error {
 	text, err := json.Marshal(struct {
 		Execute   string         `json:"execute"`
@@ -97,7 +97,7 @@ func (q *qmp) answer() (message, error) {
 	}
 }
 
-// awaitDeleted blocks until the guest has released a device, and returns the device's ID.
+// awaitDeleted waits until the guest has released a device, and returns the device's ID.
 func (q *qmp) awaitDeleted() (string, error) {
 	select {
 	case gone := <-q.deleted:

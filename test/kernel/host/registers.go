@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Offsets of a function's features in its BAR 0. The layout is our own. The registers are those of drivers/fpga/dfl.h
-// and of the dfl-fme and dfl-afu drivers.
+// Offsets of a function's features in its BAR 0. The layout is our own. The registers are those in drivers/fpga/dfl.h
+// and in the dfl-fme and dfl-afu drivers.
 const (
 	barSize    = 1 << 20
 	foreignBAR = 1 << 12 // size of BAR 0 in a function without features
@@ -20,7 +20,7 @@ const (
 	fmePR       = 0x5000
 	fmeEnd      = 0x6000  // end of the FME features whose registers are emulated
 	portAt      = 0x40000 // first port; without an FME, the port is at 0
-	portStride  = 0x60000 // distance between ports, of which there are at most two
+	portStride  = 0x60000 // distance between ports; there are at most two
 	portErrors  = 0x1000  // relative to the port
 	afuAt       = 0x20000 // relative to the port
 	afuKiB      = 256
@@ -43,15 +43,15 @@ const (
 	portReset, portReady = 1 << 0, 1 << 4
 )
 
-// register returns the register at an offset in BAR 0, which must be a multiple of 8.
+// register returns the register at an offset in BAR 0. The offset must be a multiple of 8.
 func (f *function) register(at uint64) uint64     { return binary.LittleEndian.Uint64(f.bar[at:]) }
 func (f *function) set(at uint64, value uint64)   { binary.LittleEndian.PutUint64(f.bar[at:], value) }
 func (f *function) raise(at uint64, value uint64) { f.set(at, f.register(at)|value) }
 
-// clear clears the bits of a register that are set in value.
+// clear clears the bits in a register that are set in value.
 func (f *function) clear(at, value uint64) { f.set(at, f.register(at)&^value) }
 
-// setGUID stores a GUID, written as 32 hexadecimal digits, with its low half first.
+// setGUID stores a GUID, given as 32 hexadecimal digits, low half first.
 func (f *function) setGUID(at uint64, guid string) error {
 	if len(guid) != 32 {
 		return fmt.Errorf("GUID: found %q, want 32 hexadecimal digits", guid)
@@ -123,7 +123,7 @@ func (m *fmeModel) has(at uint64) bool {
 	return slices.ContainsFunc(m.features, func(x feature) bool { return x.at == at })
 }
 
-// initPort writes the registers of the port with this number and of the port's AFU.
+// initPort writes the registers of the port with this number and of its AFU.
 func (f *function) initPort(number int, m portModel) error {
 	at := f.ports[number]
 	f.writeHeaders(at, 1, m.revision, m.features)

@@ -20,8 +20,8 @@ import (
 //	cards                        return the names of the plugged cards
 //	exit STATUS                  end the machine
 //
-// The following requests change the state of a card (fault.go), unless it is one of qemuModels. kill and revive affect
-// all functions of the card, and management affects the function that has a mailbox. All others affect function 0:
+// The following requests change a card's state (fault.go), unless the card is one of qemuModels. kill and revive affect
+// all of the card's functions, and management affects the function that has a mailbox. All others affect function 0:
 //
 //	kill NAME                    every read returns ones, every write is ignored
 //	revive NAME                  undo kill

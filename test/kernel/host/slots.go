@@ -15,8 +15,8 @@ import (
 type card struct {
 	name      string
 	functions []*function // by number, from 0
-	attached  int         // functions that the guest has yet to release
-	leaving   bool        // removal has been requested
+	attached  int         // how many functions the guest hasn't released yet
+	leaving   bool        // whether removal has been requested
 }
 
 func newCard(name string, m model) (*card, error) {
@@ -31,7 +31,7 @@ func newCard(name string, m model) (*card, error) {
 	return c, nil
 }
 
-// id returns the ID of a function in qemu, such as c0 or c0.1.
+// id returns a function's ID in qemu, such as c0 or c0.1.
 func (c *card) id(function int) string {
 	if function == 0 {
 		return c.name
@@ -39,8 +39,8 @@ func (c *card) id(function int) string {
 	return fmt.Sprintf("%s.%d", c.name, function)
 }
 
-// plug plugs a new card into a slot. It adds function 0 last, because this makes all functions appear in the guest. If
-// adding a function fails, those added before it stay in the slot, but are invisible to the guest.
+// plug plugs a new card into a slot. It adds function 0 last, because that is when all functions appear in the guest.
+// If adding a function fails, those added before it stay in the slot but are invisible to the guest.
 func (m *machine) plug(name, of, slot string) error {
 	mod, ok := models[of]
 	emulated, byQEMU := qemuModels[of]
@@ -106,7 +106,7 @@ func (m *machine) attach(c *card, number int, slot string) error {
 	return nil
 }
 
-// unplug requests the removal of a card, and blocks until the guest has released all of the card's functions. The guest
+// unplug requests a card's removal, and waits until the guest has released all of the card's functions. The guest
 // releases a slot as a whole.
 func (m *machine) unplug(c *card) error {
 	if err := m.pull(c); err != nil {
@@ -122,7 +122,7 @@ func (m *machine) unplug(c *card) error {
 	return nil
 }
 
-// pull requests the removal of a card, unless it has been requested already, and does not wait.
+// pull requests a card's removal, unless it has already been requested, and doesn't wait.
 func (m *machine) pull(c *card) error {
 	if c.leaving {
 		return nil
@@ -131,8 +131,8 @@ func (m *machine) pull(c *card) error {
 	return m.qmp.do("device_del", map[string]any{"id": c.name}, -1)
 }
 
-// dropReleased deletes the cards that the guest has released on its own. If a card is plugged in while the guest is
-// still ejecting the previous one, the guest ejects the new card as well.
+// dropReleased deletes the cards that the guest has released by itself. If a card is plugged in while the guest is
+// still ejecting the previous one, the guest ejects the new card too.
 func (m *machine) dropReleased() {
 	for {
 		select {
@@ -144,7 +144,8 @@ func (m *machine) dropReleased() {
 	}
 }
 
-// released records that the guest has released a function. After a card's last function, it deletes the card.
+// released records that the guest has released a function. Once all of a card's functions have been released, it
+// deletes the card.
 func (m *machine) released(id string) {
 	name, _, _ := strings.Cut(id, ".")
 	c, ok := m.cards[name]

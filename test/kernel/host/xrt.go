@@ -2,20 +2,20 @@ package main
 
 import "fmt"
 
-// xrtModel is the shell of a card whose user function is driven by xocl, the driver of Xilinx's XRT.
+// xrtModel is the shell of a card whose user function is driven by xocl, the driver in Xilinx's XRT.
 type xrtModel struct {
 	vbnv, fpga string
 	timestamp  uint64
 }
 
 const (
-	xrtBAR     = 64 << 20 // the addresses of a shell's subdevices extend up to 32 MiB
+	xrtBAR     = 64 << 20 // the addresses of a shell's subdevices go up to 32 MiB
 	xrtROM     = 0xb0000
 	xrtMailbox = 0x200000
 )
 
 // initXRT writes the registers that xocl reads: the feature ROM (struct FeatureRomHeader in XRT's xclfeatures.h) and
-// the IDs of the DMA engine (libxdma.h). All others are 0.
+// the DMA engine's IDs (libxdma.h). All others are 0.
 func (f *function) initXRT(m *xrtModel) {
 	f.bar = make([]byte, xrtBAR)
 	f.config[0x3d] = 1 // interrupt pin
@@ -27,17 +27,17 @@ func (f *function) initXRT(m *xrtModel) {
 	copy(rom[24:88], m.fpga)
 	copy(rom[88:152], m.vbnv)
 	f.set(xrtROM+152, 16<<8|4) // four memory banks of 16 GB each
-	f.set(xrtROM+168, 5)       // the features common to all shells
+	f.set(xrtROM+168, 5)       // the features that all shells have
 	f.mailbox = &mailbox{}
 }
 
-// mailbox emulates a card's hardware mailbox, and also the management function's driver at the other end: see
-// xocl/subdev/mailbox.c and include/mailbox_proto.h in XRT. Its registers are 32 bits wide.
+// mailbox emulates a card's hardware mailbox, and also the management function's driver at the other end (see
+// xocl/subdev/mailbox.c and include/mailbox_proto.h in XRT). Its registers are 32 bits wide.
 type mailbox struct {
 	packet []uint32 // what xocl has written of a packet so far
-	asked  uint32   // code of the request
-	id     uint64   // ID of the request
-	queue  []uint32 // packets that xocl has yet to read
+	asked  uint32   // the request's code
+	id     uint64   // the request's ID
+	queue  []uint32 // packets that xocl hasn't read yet
 }
 
 const (
@@ -95,7 +95,7 @@ func (m *mailbox) write(r uint64, word uint32) {
 	m.asked = 0
 }
 
-// send queues a message that consists of one packet.
+// send queues a message that consists of a single packet.
 func (m *mailbox) send(flags uint32, id uint64, payload []uint32) {
 	length := uint32(4 * len(payload))
 	packet := append([]uint32{messageStart | messageEnd, length, uint32(id), uint32(id >> 32), flags, length}, payload...)

@@ -1,8 +1,8 @@
-// Package story parses stories, which are tests written in a small language. The steps of a story change the cards of a
-// machine, and check which devices are sent to the kubelet.
+// Package story parses stories, which are tests written in a small language. A story's steps change a machine's cards
+// and check which devices are sent to the kubelet.
 //
-// A story is a text file. Its first line is a comment with the title. Empty lines and other comments, which start with
-// #, are ignored. Every other line is a verb followed by its arguments, separated by blanks:
+// A story is a text file. The first line is a comment with the title. Empty lines and other comments, which start with
+// #, are ignored. Every other line is a verb and its arguments, separated by spaces:
 //
 //	# A card comes and goes.
 //	start
@@ -14,5 +14,5 @@
 //
 // [Verbs] lists the verbs. Their arguments are defined in verbs.go and explained in ../../../docs/testing.md. [Parse]
 // rejects unknown verbs and invalid arguments, so that such mistakes are found without a machine. The functions in this
-// package have no side effects.
+// package don't have side effects.
 package story

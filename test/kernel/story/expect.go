@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// Expectation is the state of one device that the arguments of expect require.
+// Expectation is the state of a device that expect's arguments require.
 type Expectation struct {
 	Device  string
-	Health  string   // healthy, degraded, unhealthy, gone
+	Health  string   // healthy, degraded, unhealthy or gone
 	Reasons []string // sorted; if More is set, there may be others
 	More    bool     // whether the arguments contain "..."
-	AFU     string   // first digits of the AFU; any AFU if empty
+	AFU     string   // the AFU's first digits; any AFU if empty
 	Nodes   []string // all device nodes, in this order; any if nil
 	Holder  string   // the only holder; any if empty
-	// Resource is a prefix of the resource name. The lists of all other resources are ignored, so "gone" means that no
-	// resource with this prefix lists the device.
+	// Resource is a prefix of the resource's name. Other resources' lists are ignored, so "gone" means that no resource
+	// with this prefix lists the device.
 	Resource string
-	// Unoffered requires that the daemon knows the device, but that no resource lists it.
+	// Unoffered requires that the daemon knows the device but no resource lists it.
 	Unoffered bool
-	Members   []string      // the other functions of the device's group, in this order; any if nil
-	Within    time.Duration // time limit; 0 for the limit that applies to every step
+	Members   []string      // the other functions in the device's group, in this order; any if nil
+	Within    time.Duration // time limit; 0 for the one that applies to every step
 }
 
-// Device is a device in the daemon's answer to /devices.
+// Device is a device in the daemon's response to /devices.
 type Device struct {
 	ID       string   `json:"id"`
 	Resource string   `json:"resource"`
@@ -37,13 +37,13 @@ type Device struct {
 	Members  []string `json:"members"`
 }
 
-// Sysfs is the argument of expect that stands for all devices: the kubelet's list must contain exactly the ports in
-// sysfs, and all must be healthy.
+// Sysfs is the argument to expect that stands for all devices: the kubelet's list must contain exactly the ports in
+// sysfs, and all of them must be healthy.
 const Sysfs = "sysfs"
 
 var healths = []string{"healthy", "degraded", "unhealthy", "gone"}
 
-// ParseExpectation parses the arguments of expect: DEVICE HEALTH, followed in any order by reasons, "...", afu=DIGITS,
+// ParseExpectation parses expect's arguments: DEVICE HEALTH, followed in any order by reasons, "...", afu=DIGITS,
 // node=NAME[,NAME …], holder=NAMESPACE/POD/CONTAINER, resource=PREFIX, unoffered, members=ADDRESS[,ADDRESS …] and
 // within=DURATION.
 func ParseExpectation(args []string) (Expectation, error) {
@@ -90,7 +90,7 @@ func ParseExpectation(args []string) (Expectation, error) {
 // Offered reports whether the kubelet's list must contain the device as healthy.
 func (e Expectation) Offered() bool { return e.Health == "healthy" || e.Health == "degraded" }
 
-// Met reports whether the devices satisfy the expectation.
+// Met reports whether the devices meet the expectation.
 func (e Expectation) Met(devices []Device) bool {
 	at := slices.IndexFunc(devices, func(d Device) bool { return d.ID == e.Device && strings.HasPrefix(d.Resource, e.Resource) })
 	if at < 0 || e.Health == "gone" {
@@ -117,7 +117,7 @@ func (e Expectation) reasonsMet(got []string) bool {
 	return true
 }
 
-// below joins each name to dir.
+// below prefixes each name with dir.
 func below(dir string, names []string) []string {
 	var paths []string
 	for _, name := range names {

@@ -14,7 +14,7 @@ type Story struct {
 	Steps []Step
 }
 
-// Step is a line of a story.
+// Step is a line in a story.
 type Step struct {
 	Line int // counted from 1
 	Verb string
@@ -23,7 +23,7 @@ type Step struct {
 
 func (s Step) String() string { return strings.Join(append([]string{s.Verb}, s.Args...), " ") }
 
-// Verbs returns the sorted verbs.
+// Verbs returns the verbs, sorted.
 func Verbs() []string { return slices.Sorted(maps.Keys(synopses)) }
 
 // Parse parses a story. Its errors start with the story's name and the line number.

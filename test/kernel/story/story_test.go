@@ -96,12 +96,12 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// Every story of `make fixtures` can be parsed. It does not start a daemon, because the daemon's actions would be
+// Every story for `make fixtures` can be parsed. It doesn't start a daemon, because the daemon's actions would be
 // recorded. It waits for each card that it plugs in, and records under a unique name.
 func TestRecordings(t *testing.T) {
 	taken := map[string]string{}
 	for file, s := range parsed(t, "../recordings") {
-		waits := 0 // number of plugged cards that no step has waited for
+		waits := 0 // cards that have been plugged in but that no step has waited for
 		recorded := false
 		for _, step := range s.Steps {
 			switch step.Verb {

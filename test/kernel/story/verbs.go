@@ -9,7 +9,7 @@ import (
 )
 
 // synopses contains the verbs and their arguments. A word in capitals is a placeholder, and any other word stands for
-// itself. a|b is a choice, brackets enclose optional parts, and … means that the preceding word may be repeated.
+// itself. a|b is a choice, brackets enclose optional parts, and … means that the preceding word can be repeated.
 var synopses = map[string]string{
 	// the daemon
 	"start":  "[as SANDBOX] [--FLAG=VALUE …]",
@@ -98,7 +98,7 @@ var synopses = map[string]string{
 	"reads":     "PATH TEXT",
 }
 
-// kinds defines the placeholders that only match certain arguments, as regular expressions.
+// kinds defines, as regular expressions, the placeholders that match only certain arguments.
 var kinds = map[string]string{
 	"SANDBOX":      "root|pod|userns|deaf|blind",
 	"N":            "[1-9][0-9]{0,2}|1000",
