@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -114,14 +115,14 @@ func TestExplain(t *testing.T) {
 	for _, f := range daemon.AllFamilies(config.Defaults()) {
 		for _, row := range f.Rows() {
 			all = append(all, row.Name)
-			if out, _, _ := cmdtest.Output(t, "explain", row.Name); f.Name() == "dfl" && !strings.Contains(out, ": /sys/bus/pci/devices/0000:3b:00.0/") &&
+			if out, _, _ := explained(t, row.Name); f.Name() == "dfl" && !strings.Contains(out, ": /sys/bus/pci/devices/0000:3b:00.0/") &&
 				!strings.Contains(out, ", /sys/bus/pci/devices/0000:3b:00.0/") && !strings.Contains(out, "readlink -f /sys/bus/pci/devices/0000:3b:00.0") {
 				t.Errorf("explain %s: no directory in\n%s", row.Name, out)
 			}
 		}
 	}
 	for _, reason := range append(all, "unreadable=errors/errors", "alarm-crit=fan 1", "recovering=port-ap6", "fme-fatal=0x8000") {
-		out, errs, code := cmdtest.Output(t, "explain", reason)
+		out, errs, code := explained(t, reason)
 		name, _, _ := strings.Cut(reason, "=")
 		if code != 0 || errs != "" || !strings.HasPrefix(out, name) || strings.ContainsAny(out, "`") || strings.Contains(out, "](") || len(out) < len(reason)+40 {
 			t.Errorf("explain %s: exit code %d, printed\n%s%s", reason, code, out, errs)
@@ -150,13 +151,21 @@ func TestExplain(t *testing.T) {
 		{[]string{"nonsense"}, 2, []string{"want one that explain lists if you leave out REASON\n"}},
 		{[]string{"flapping", "excluded"}, 2, []string{"at most 1 arg"}},
 	} {
-		out, errs, code := cmdtest.Output(t, append([]string{"explain"}, test.args...)...)
+		out, errs, code := explained(t, test.args...)
 		for _, want := range test.says {
 			if code != test.code || !strings.Contains(out+errs, want) {
 				t.Errorf("explain %v: exit code %d, want %d and %q:\n%s%s", test.args, code, test.code, want, out, errs)
 			}
 		}
 	}
+}
+
+// explained returns the output of explain, and the exit code.
+func explained(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(t.Context(), append([]string{"explain"}, args...), &out, &errs)
+	return out.String(), errs.String(), code
 }
 
 // The chart's schema has the families that a rule may name, and docs/configuration.md
