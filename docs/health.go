@@ -164,12 +164,11 @@ func Names() (names []string) {
 
 // section returns the section of health.md with this anchor, without subsections, or "" if it is a table of reasons.
 func section(anchor string) string {
-	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)\n`).FindAllStringSubmatchIndex(health, -1) {
-		title := health[m[2]:m[3]]
+	for part := range strings.SplitSeq("\n"+health, "\n#") {
+		title, text, _ := strings.Cut(strings.TrimLeft(part, "# "), "\n")
 		if "#"+strings.ReplaceAll(strings.ToLower(title), " ", "-") != anchor {
 			continue
 		}
-		text, _, _ := strings.Cut(health[m[1]:], "\n#")
 		if row.MatchString(text) {
 			return ""
 		}
