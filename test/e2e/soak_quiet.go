@@ -108,6 +108,7 @@ func (a act) settleCards() {
 func (s *soaking) quiet() {
 	a := act{s.base, s}
 	a.restore()
+	a.enoughRoom()
 	a.settleCards()
 	began := time.Now()
 	q := soak.Quiet{Since: s.at(began), Memory: map[string]float64{}, Files: map[string]int{}}
@@ -140,6 +141,16 @@ func (s *soaking) quiet() {
 	}
 	s.write(soak.Line{Quiet: &q})
 	fmt.Printf("  quiet: all agreed %v, waiting pods %d, left over %d, memory %v MiB, descriptors %v\n", q.Agreed, len(q.Waiting), len(q.Left), q.Memory, q.Files)
+}
+
+// enoughRoom ends the run if the machine is running out of memory, disk space or process IDs. Pods then wait, which says
+// nothing about the plugin.
+func (a act) enoughRoom() {
+	for _, c := range must(a.Node(a.ctx)).Status.Conditions {
+		if c.Status == corev1.ConditionTrue && strings.HasSuffix(string(c.Type), "Pressure") {
+			a.check(fmt.Errorf("this machine is too full for the run: %s since %s", c.Message, c.LastTransitionTime.UTC().Format(time.TimeOnly)))
+		}
+	}
 }
 
 // compare returns the differences between the hardware, the daemon, the kubelet, the node's status and the slices.
