@@ -247,18 +247,6 @@ func TestRun(t *testing.T) {
 	}
 }
 
-func TestState(t *testing.T) {
-	h := newHost(t)
-	for stdin, want := range map[string]string{
-		`{"id":"c1","bundle":"/none/here"}`: "config.json: open /none/here/config.json: no such file or directory",
-	} {
-		k, lines := h.hook(hook.Flags{})
-		if err := k.Run(t.Context(), strings.NewReader(stdin)); err == nil || !strings.Contains(err.Error(), want) || len(lines()) != 1 {
-			t.Errorf("%s: %v, want %q in it; log %q", stdin, err, want, lines())
-		}
-	}
-}
-
 // The path of an entry may be a link to the hook. It may also lead to another file than the running one, if the
 // hook was replaced since its start.
 func TestSelf(t *testing.T) {
