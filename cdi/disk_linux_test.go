@@ -255,8 +255,7 @@ func TestFileSystem(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { must.Succeed(t, syscall.Unmount(dir, 0)) }()
-	s, err := cdi.Open(dir, kind, "/dev")
-	must.Succeed(t, err)
+	s := must.Value(cdi.Open(dir, kind, "/dev"))(t)
 	defer s.Close()
 	write(t, s, board[0], board[2])
 	before := identity(t, dir)
@@ -283,7 +282,7 @@ func TestFileSystem(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.Contains(string(text), "dfl-port.0") {
 		t.Errorf("spec %s, %v; want the new node", text, err)
 	}
-	err = s.Write(many(100, "dfl-port.0"))
+	err := s.Write(many(100, "dfl-port.0"))
 	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), name+" is missing") {
 		t.Errorf("error %v, want %v and that the file is missing", err, syscall.ENOSPC)
 	}

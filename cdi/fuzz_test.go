@@ -21,8 +21,7 @@ import (
 // For any content of the existing spec and lock file: after Write the spec contains the written devices, and after
 // Close the directory is empty.
 func FuzzFound(f *testing.F) {
-	want, err := os.ReadFile("testdata/" + name)
-	must.Succeed(f, err)
+	want := must.Value(os.ReadFile("testdata/" + name))(f)
 	f.Add([]byte{}, []byte{}, uint16(0o644))
 	f.Add(want, []byte("1234\n"), uint16(0o600))
 	f.Add(want[:len(want)-1], want, uint16(0o644))
@@ -30,10 +29,8 @@ func FuzzFound(f *testing.F) {
 	f.Fuzz(func(t *testing.T, found, foundLock []byte, mode uint16) {
 		dir := t.TempDir()
 		path := filepath.Join(dir, name)
-		if err := errors.Join(os.WriteFile(path, found, 0o600), os.Chmod(path, os.FileMode(mode&0o777)),
-			os.WriteFile(filepath.Join(dir, lock), foundLock, 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, errors.Join(os.WriteFile(path, found, 0o600), os.Chmod(path, os.FileMode(mode&0o777)),
+			os.WriteFile(filepath.Join(dir, lock), foundLock, 0o644)))
 		s := open(t, dir)
 		write(t, s, board...)
 		expect(t, dir, map[string]string{lock: string(foundLock), name: string(want)})

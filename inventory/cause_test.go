@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // The cause of a fault is a problem of the hardware. An administrative reason, or a condition that is normal for some
@@ -36,9 +37,7 @@ func TestCause(t *testing.T) {
 			withCard(t, testConfig, func(t *testing.T, r *rig, _ *fakeFamily) {
 				r.set(cardA, good(0, 0, test.read...))
 				s, _ := r.Latest()
-				if got := s.Device("3b:00.0").Cause; got != test.want {
-					t.Errorf("cause %q, want %q", got, test.want)
-				}
+				compare.Equal(t, "cause", test.want, s.Device("3b:00.0").Cause)
 				r.set(cardA, good(0, 0))
 				if s, _ = r.Latest(); s.Device("3b:00.0").Cause != "" {
 					t.Errorf("over: cause %q, want none", s.Device("3b:00.0").Cause)

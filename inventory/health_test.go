@@ -64,33 +64,6 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// A passing condition that makes a device unhealthy counts neither as a fault nor as a turn until it has lasted for the
-// reprogram timeout.
-func TestPassingUnhealthy(t *testing.T) {
-	cfg := withFlaps(1)
-	cfg.ReprogramTimeout = 30 * time.Second
-	withCard(t, cfg, func(t *testing.T, r *rig, _ *fakeFamily) {
-		resetting := inventory.Condition{Reason: "resetting", Row: "resetting", Health: inventory.Unhealthy, Passing: true}
-		fault := func(when string, want bool) {
-			s, _ := r.Latest()
-			compare.Equal(t, when+": fault", want, s.Device("3b:00.0").Fault)
-		}
-		for range 5 {
-			r.set(cardA, good(0, 0, resetting))
-			r.want("resetting", map[string]string{"3b:00.0": "unhealthy[resetting]"})
-			fault("resetting", false)
-			r.turn()
-			r.want("reset", map[string]string{"3b:00.0": "healthy[]"})
-		}
-		r.set(cardA, good(0, 0, resetting))
-		r.after(30 * time.Second)
-		r.want("too long", map[string]string{"3b:00.0": "unhealthy[resetting]"})
-		fault("too long", true)
-		r.turn() // the second turn
-		r.want("reset after all", map[string]string{"3b:00.0": "unhealthy[flapping]"})
-	})
-}
-
 // withFlaps returns a configuration with a low limit of turns.
 func withFlaps(limit int) inventory.Config {
 	cfg := testConfig

@@ -10,8 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/test/compare"
@@ -47,9 +45,7 @@ func TestGrace(t *testing.T) {
 				r.after(time.Millisecond)
 			}
 			r.want("after it", map[string]string{})
-			if n := r.logs.FilterMessage("cannot tell which containers use devices, those that may be in use are withheld").Len(); n != 1 {
-				t.Errorf("%d lines that holders are not known, want 1", n)
-			}
+			compare.Equal(t, "lines that holders are not known", 1, r.logs.FilterMessage("cannot tell which containers use devices, those that may be in use are withheld").Len())
 		})
 	}
 }
@@ -111,12 +107,10 @@ func TestHeldBeforeStart(t *testing.T) {
 		r.want("at first", want)
 		s, _ := r.Latest()
 		got := *s.Device("3b:00.0-p1")
-		if diff := cmp.Diff(inventory.Device{
+		compare.Values(t, "tombstone", inventory.Device{
 			ID: "3b:00.0-p1", OfferedAs: "b.com/fpga", Health: inventory.Unhealthy, Reasons: []string{"removed-in-use"},
 			PCIAddress: "0000:3b:00.0", Facts: inventory.Facts{NUMANode: -1, PortID: 1},
-		}, got); diff != "" {
-			t.Errorf("tombstone (-want +got):\n%s", diff)
-		}
+		}, got)
 
 		r.set(cardA, good(4, 0), good(5, 1))
 		want["3b:00.0"], want["3b:00.0-p1"] = "healthy[]", "unhealthy[recovering=removed-in-use]"
@@ -228,9 +222,7 @@ func TestForeignHolding(t *testing.T) {
 		r.after(2 * time.Minute)
 		want["0001:5e:00.0"] = "healthy[]"
 		r.want("free", want)
-		if n := r.logs.FilterField(logevent.DeviceTombstone).Len() + r.logs.FilterField(logevent.DeviceHeld).Len(); n != 0 {
-			t.Errorf("%d lines about the holder, want none", n)
-		}
+		compare.Equal(t, "lines about the holder", 0, r.logs.FilterField(logevent.DeviceTombstone).Len()+r.logs.FilterField(logevent.DeviceHeld).Len())
 	})
 }
 
@@ -284,9 +276,7 @@ func TestRecordWithoutAnswer(t *testing.T) {
 		if d := s.Device("3b:00.0"); d == nil || d.OfferedAs != "former" || d.Health != inventory.Unhealthy {
 			t.Errorf("device %+v, want it unhealthy under its former name", d)
 		}
-		if n := r.logs.FilterField(logevent.DeviceReleased).Len(); n > 0 {
-			t.Errorf("logged %d times that the device was released, want never", n)
-		}
+		compare.Equal(t, "lines that the device was released", 0, r.logs.FilterField(logevent.DeviceReleased).Len())
 	})
 }
 

@@ -58,7 +58,6 @@ func TestResourceOf(t *testing.T) {
 		{"af", policy(offer.AF), port(), afName, ""},
 		{"af without AFU", policy(offer.AF), port(noAFU), "", lacksAFU},
 		{"af without interface", policy(offer.AF), port(noIface), "", lacksInterface},
-		{"af without either", policy(offer.AF), port(noIface, noAFU), "", lacksInterface},
 		{"af, an id that is none", policy(offer.AF), port(func(d *inventory.Device) { d.AFUID = "../../etc/passwd" }), "", lacksAFU},
 		{"af, an id in capitals", policy(offer.AF), port(func(d *inventory.Device) { d.AFUID = strings.ToUpper(afu) }), "", lacksAFU},
 		{"af, a unit of the pool", policy(offer.AF), unit, "", ""},
@@ -300,12 +299,6 @@ func TestResources(t *testing.T) {
 	compare.Values(t, "resources", want, got)
 	if got := offer.Resources(nil); len(got) != 0 {
 		t.Errorf("resources without devices: %v", got)
-	}
-}
-
-func TestAnyAFU(t *testing.T) {
-	for mode, want := range map[string]bool{"single": false, "af": false, "region": true, "regiondevel": true, "pool": false} {
-		compare.Equal(t, fmt.Sprintf("any AFU in mode %s", mode), want, policy(mode).AnyAFU())
 	}
 }
 

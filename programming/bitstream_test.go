@@ -69,9 +69,7 @@ func TestOpen(t *testing.T) {
 				t.Errorf("mapped %q, want %q", mapped.Data, raw)
 			}
 			must.Succeed(t, mapped.Close())
-			if left, _ := filepath.Glob(filepath.Join(dir, ".unpack-*")); left != nil {
-				t.Errorf("left behind: %s", left)
-			}
+			compare.Empty(t, "left behind", must.Value(filepath.Glob(filepath.Join(dir, ".unpack-*")))(t))
 		})
 	}
 }

@@ -3,6 +3,7 @@ package programming_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -37,9 +38,7 @@ func TestLock(t *testing.T) {
 func TestLockRefused(t *testing.T) {
 	dir := ownDir(t)
 	for _, name := range []string{"", "../x", "a/b", ".", "..", "\x00", "dfl-fme.0"} {
-		if _, err := programming.AcquireLock(t.Context(), dir, name); err == nil || !strings.Contains(err.Error(), "want a PCI address DDDD:BB:DD.F") {
-			t.Errorf("name %q: %v", name, err)
-		}
+		compare.Error(t, fmt.Sprintf("name %q", name), "want a PCI address DDDD:BB:DD.F", compare.ErrorOf(programming.AcquireLock(t.Context(), dir, name)))
 	}
 	for _, mode := range []fs.FileMode{0o775, 0o777 | os.ModeSticky} {
 		chmod(t, dir, mode)

@@ -222,15 +222,11 @@ func TestInstall(t *testing.T) {
 		}
 	}
 	must.Value(install(t, store, longer, programming.InstallOptions{Force: true, DryRun: true}))(t)
-	if b, _ := lookup(store, bits.Interface, bits.AFU); b.Size != int64(len(raw)) {
-		t.Errorf("%d bytes after what should not change it, want %d", b.Size, len(raw))
-	}
+	compare.Equal(t, "size after what should not change it", int64(len(raw)), must.Value(lookup(store, bits.Interface, bits.AFU))(t).Size)
 	before := must.Value(programming.Store(store).Lookup(bits.Interface, bits.AFU))(t)
 	defer before.Close()
 	must.Value(install(t, store, longer, programming.InstallOptions{Force: true}))(t)
-	if b, _ := lookup(store, bits.Interface, bits.AFU); b.Size != int64(len(raw)+len("longer")) {
-		t.Errorf("%d bytes after --force, want %d", b.Size, len(raw)+len("longer"))
-	}
+	compare.Equal(t, "size after --force", int64(len(raw)+len("longer")), must.Value(lookup(store, bits.Interface, bits.AFU))(t).Size)
 	// A process that has the replaced file open can still read all of it.
 	mapped, err := before.Map(t.Context(), programming.Store(store))
 	if err != nil || string(mapped.Data) != string(raw) {
@@ -301,9 +297,7 @@ func TestInstallFails(t *testing.T) {
 			defer b.Close()
 			ctx := test.spoil(t, store, source)
 			before := tree(t, store)
-			if _, err := programming.Store(store).Install(ctx, b, programming.InstallOptions{Force: test.force}); err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("%v, want %q", err, test.want)
-			}
+			compare.Error(t, "Install", test.want, compare.ErrorOf(programming.Store(store).Install(ctx, b, programming.InstallOptions{Force: test.force})))
 			compare.Values(t, "changed", before, tree(t, store))
 		})
 	}

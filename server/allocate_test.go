@@ -137,9 +137,7 @@ func TestAllocateAfterForcedDeletion(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, 150*time.Millisecond)
 	defer cancel()
-	if _, err := k.Allocate(ctx, resource, "a"); status.Code(err) != codes.DeadlineExceeded {
-		t.Errorf("found %v, want DeadlineExceeded", err)
-	}
+	compare.Equal(t, "code", codes.DeadlineExceeded, status.Code(compare.ErrorOf(k.Allocate(ctx, resource, "a"))))
 }
 
 // group returns a device that is an IOMMU group.
@@ -244,12 +242,8 @@ func TestAllocateTenThousand(t *testing.T) {
 	}
 	// The library refuses a message of more than maxMessage bytes.
 	_, err = k.Allocate(r.ctx, resource, strings.Repeat("x", 5<<20))
-	if s := status.Convert(err); s.Code() != codes.ResourceExhausted {
-		t.Errorf("request of 5 MiB: found %v, want ResourceExhausted", s)
-	}
-	if _, err = k.Allocate(r.ctx, resource, "a"); err != nil {
-		t.Errorf("listed device: found %v, want no error", err)
-	}
+	compare.Equal(t, "code of a request of 5 MiB", codes.ResourceExhausted, status.Code(err))
+	compare.NoError(t, "listed device", compare.ErrorOf(k.Allocate(r.ctx, resource, "a")))
 }
 
 func TestOtherCalls(t *testing.T) {

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,9 +30,7 @@ func TestAllocatedAtOnce(t *testing.T) {
 	var tasks sync.WaitGroup
 	for _, d := range list {
 		tasks.Go(func() {
-			if _, err := k.Allocate(r.ctx, resource, d.ID); err != nil {
-				t.Error(err)
-			}
+			compare.NoError(t, "Allocate", compare.ErrorOf(k.Allocate(r.ctx, resource, d.ID)))
 			if !slices.Contains(r.Allocated()[resource], d.ID) {
 				t.Errorf("allocated: found no %s, want it: Allocate has returned", d.ID)
 			}
@@ -45,8 +44,7 @@ func TestAllocatedAtOnce(t *testing.T) {
 // meanwhile is not free. A refused device does not count.
 func TestAllocatedWhileTheDiskIsSlow(t *testing.T) {
 	dir := t.TempDir()
-	spec, err := cdi.Open(dir, "fpga.intel.com/fpga", "/dev")
-	must.Succeed(t, err)
+	spec := must.Value(cdi.Open(dir, "fpga.intel.com/fpga", "/dev"))(t)
 	defer spec.Close()
 	waits, release := make(chan struct{}), make(chan struct{})
 	cfg := server.Defaults()
@@ -85,9 +83,7 @@ func TestAllocatedAfterRefusals(t *testing.T) {
 	must.Succeed(t, allocate("b"))
 	before := cfg.Allocations.All()
 	for _, ids := range [][]string{{"a", "z"}, {"a", "d"}, {"b", "b"}, {}} {
-		if allocate(ids...) == nil {
-			t.Errorf("Allocate of %q: found no error, want one", ids)
-		}
+		compare.Error(t, fmt.Sprintf("Allocate of %q", ids), "", allocate(ids...))
 	}
 	compare.Values(t, "allocated", before, cfg.Allocations.All())
 }

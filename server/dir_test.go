@@ -138,9 +138,7 @@ func (r *rig) expectWarning(text string) {
 	if got := line.ContextMap()["error"].(string); line.Level != zap.WarnLevel || !strings.Contains(got, text) {
 		r.Errorf("%v %q, want a warning with %q", line.Level, got, text)
 	}
-	if n := r.events("kubelet.absent"); n > 0 {
-		r.Errorf("kubelet.absent: found %d lines, want none", n)
-	}
+	compare.Equal(r, "kubelet.absent: lines", 0, r.events("kubelet.absent"))
 }
 
 // removeAll removes the directory. It removes the kubelet's socket first: otherwise the server could

@@ -188,9 +188,7 @@ func TestSpecRestored(t *testing.T) {
 	r.awaitText(file, "the device again", func(text string) bool { return text == whole })
 	must.Succeed(t, os.WriteFile(file, []byte("{}"), 0o600))
 	must.Value(k.Allocate(r.ctx, resource, "a"))(t)
-	if read(t, file) != whole {
-		t.Error("spec after Allocate: found other content, want the device")
-	}
+	compare.Equal(t, "spec after Allocate", whole, read(t, file))
 }
 
 // A spec that cannot be written is logged once and delays no list, and Allocate returns none of

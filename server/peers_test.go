@@ -193,9 +193,7 @@ func killSecond(r *rig, _ *simkubelet.Kubelet) {
 	r.Helper()
 	c := r.crashing("accelerator-zzzzzzaaaaaaa.sock")
 	patient.Elapse(r, 200*time.Millisecond)
-	if n := r.events("registration.ended"); n > 0 {
-		r.Errorf("registration.ended while the second daemon runs: found %d lines, want none", n)
-	}
+	compare.Equal(r, "registration.ended while the second daemon runs: lines", 0, r.events("registration.ended"))
 	c.crash()
 }
 

@@ -140,9 +140,7 @@ func (r *rig) run() {
 		defer limit.Stop()
 		select {
 		case err := <-ended:
-			if err != nil {
-				r.Errorf("Run: %v", err)
-			}
+			compare.NoError(r, "Run", err)
 		case <-limit.C:
 			r.Errorf("Run has not returned within %v", testTimeout)
 		}

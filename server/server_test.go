@@ -28,9 +28,7 @@ func TestNoDevices(t *testing.T) {
 	compare.Equal(t, "registrations without devices", 0, k.Registrations(resource))
 	r.devices.set(port("a"))
 	r.awaitList(k)
-	if l := k.Newest(resource); l.Number != 1 {
-		t.Errorf("%d lists, want 1", l.Number)
-	}
+	compare.Equal(t, "number of the list", 1, k.Newest(resource).Number)
 }
 
 func TestReadyReasons(t *testing.T) {
@@ -55,9 +53,7 @@ func TestRetire(t *testing.T) {
 	// The device returns in time: the same stream is used.
 	left := time.Now()
 	r.devices.set()
-	if l := r.awaitList(k); l.Number != 2 {
-		t.Errorf("the empty list is number %d, want 2", l.Number)
-	}
+	compare.Equal(t, "number of the empty list", 2, r.awaitList(k).Number)
 	compare.NoError(t, "Ready with an empty list", r.Ready())
 	r.devices.set(port("a"))
 	r.awaitList(k)

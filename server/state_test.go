@@ -47,9 +47,7 @@ func TestMetrics(t *testing.T) {
 	r.awaitService(k)
 	compare.Values(t, "resources", []server.Resource{{Name: resource, Streams: 1}}, r.Resources())
 	must.Value(k.Allocate(r.ctx, resource, ports(2)[0].ID, ports(2)[1].ID))(t)
-	if _, err := k.Allocate(r.ctx, resource, "no-such-id"); err == nil {
-		t.Fatal("Allocate of an unknown device: found no error, want one")
-	}
+	compare.Error(t, "Allocate of an unknown device", "", compare.ErrorOf(k.Allocate(r.ctx, resource, "no-such-id")))
 	k.Stop()
 	k = r.kubelet(simkubelet.Behaviour{})
 	r.awaitList(k)

@@ -15,6 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/dra/bitstreams"
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/programming"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
@@ -85,12 +86,8 @@ func TestFollow(t *testing.T) {
 	do(os.RemoveAll(store))
 	await()
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-	if lines := logs.FilterField(logevent.StoreFailed).All(); len(lines) != 1 {
-		t.Errorf("log: found %d lines of the directory that others can write, want 1", len(lines))
-	}
+	compare.NoError(t, "Run", <-ended)
+	compare.Equal(t, "lines about the directory that others can write", 1, len(logs.FilterField(logevent.StoreFailed).All()))
 }
 
 // A download into the store, which may take an hour, does not delay anything.
@@ -125,9 +122,7 @@ func TestDownload(t *testing.T) {
 		t.Errorf("found the bitstream after %s", took)
 	}
 	stop()
-	if err := errors.Join(<-ended, <-written); err != nil {
-		t.Error(err)
-	}
+	compare.NoError(t, "Run, and writing", errors.Join(<-ended, <-written))
 }
 
 // The number of slices of a node is limited.
@@ -171,9 +166,7 @@ func TestHangs(t *testing.T) {
 		}
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	compare.NoError(t, "Run", <-ended)
 	if found, _ := f.Latest(); len(found) != 1 {
 		t.Errorf("found %v, want the bitstream", found)
 	}

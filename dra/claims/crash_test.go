@@ -14,6 +14,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -82,9 +83,7 @@ func TestCrash(t *testing.T) {
 				r.prepare(two)
 				r.unprepare(one)
 				r.unprepare(two)
-				if text := r.file() + r.specText(); text != "" {
-					t.Errorf("files without claims: found %s, want none", text)
-				}
+				compare.Equal(t, "files without claims", "", r.file()+r.specText())
 			})
 		}
 	}
@@ -157,9 +156,7 @@ func TestTwoInstances(t *testing.T) {
 					owners[d.Device] = ""
 				}
 				mu.Unlock()
-				if err := instances[(n+turn+1)%2].Unprepare(t.Context(), objectOf(c)); err != nil {
-					t.Error(err)
-				}
+				compare.NoError(t, "Unprepare", instances[(n+turn+1)%2].Unprepare(t.Context(), objectOf(c)))
 			}
 		})
 	}
@@ -167,9 +164,7 @@ func TestTwoInstances(t *testing.T) {
 	if served == 0 {
 		t.Error("no claim was served")
 	}
-	if text := r.file() + r.specText(); text != "" {
-		t.Errorf("files without claims: found %s, want none", text)
-	}
+	compare.Equal(t, "files without claims", "", r.file()+r.specText())
 }
 
 // After a reboot no container is running, and kernel drivers may number the nodes in another order. So no claim has a

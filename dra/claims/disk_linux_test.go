@@ -88,9 +88,7 @@ func TestBadFile(t *testing.T) {
 				}
 				must.Succeed(t, os.RemoveAll(path))
 				r.prepare(one)
-				if err := r.Ready(); err != nil {
-					t.Error(err)
-				}
+				compare.NoError(t, "Ready", r.Ready())
 			})
 		})
 	}
@@ -104,9 +102,7 @@ func TestBadDirectory(t *testing.T) {
 	_, errHoldings := r.Holdings(t.Context())
 	_, errOpen := claims.Open(claims.Config{Dir: r.dir, Log: zap.NewNop()})
 	for _, err := range []error{r.Prepare(t.Context(), c).Err, r.Unprepare(t.Context(), objectOf(c)), errHoldings, errOpen} {
-		if err == nil || !strings.Contains(err.Error(), r.dir+": found mode 0777, want it not writable") {
-			t.Errorf("error %v, want the mode of the directory", err)
-		}
+		compare.Error(t, "error", r.dir+": found mode 0777, want it not writable", err)
 	}
 	must.Succeed(t, os.Chmod(r.dir, 0o700))
 	r.prepare(c)
@@ -209,9 +205,8 @@ func TestFullDisk(t *testing.T) {
 		"claim default/two: " + r.dir + "/claims.json.new: file too large\n" +
 		"claim default/gone: device pci-0000-af-00-0 (af:00.0) of request a: has left the node; " + r.dir + "/claims.json.new: file too large\n" +
 		"<nil>\n"
-	if diff := cmp.Diff(want, string(out)); err != nil || diff != "" {
-		t.Errorf("%v, printed (-want +got):\n%s", err, diff)
-	}
+	compare.NoError(t, "printed", err)
+	compare.Values(t, "printed", want, string(out))
 	r.holds()
 	if left, err := filepath.Glob(r.dir + "/*.new"); len(left) > 0 || err != nil {
 		t.Errorf("found %q, want no new file", left)

@@ -315,9 +315,7 @@ func TestForgottenClaimKeepsSpec(t *testing.T) {
 		r.start()
 		synctest.Wait()
 		path := r.cdi + "/" + specName
-		if err := errors.Join(os.Remove(path), os.MkdirAll(path+"/x", 0o700)); err != nil { // not even root can overwrite it
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Remove(path), os.MkdirAll(path+"/x", 0o700)) // not even root can overwrite it
 		time.Sleep(8 * time.Minute)
 		r.holds("3b:00.0 dfl-port.0 240:0", "5e:00.0 dfl-port.1 240:1")
 		must.Succeed(t, os.RemoveAll(path))

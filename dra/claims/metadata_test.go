@@ -78,9 +78,8 @@ func (r *rig) files() map[string]metadata.DeviceMetadata {
 	}
 	slices.Sort(mounted)
 	stored, err := filepath.Glob(r.dir + "/metadata/*")
-	if diff := cmp.Diff(mounted, append([]string{}, stored...)); err != nil || diff != "" {
-		r.t.Errorf("files that are mounted, and those that exist: %v, (-mounted +exist):\n%s", err, diff)
-	}
+	compare.NoError(r.t, "files that exist, if they are those that are mounted", err)
+	compare.Values(r.t, "files that exist, if they are those that are mounted", mounted, append([]string{}, stored...))
 	if info, err := os.Lstat(r.dir + "/metadata"); err == nil && len(stored) == 0 {
 		r.t.Errorf("without files: found %v, want no directory", info.Name())
 	}
@@ -134,9 +133,7 @@ func TestMetadata(t *testing.T) {
 	r.unprepare(one)
 	r.describesAt(direct, 1, "card", a)
 	r.unprepare(two)
-	if found := r.files(); len(found) > 0 {
-		t.Errorf("without claims: found %v, want no files", found)
-	}
+	compare.Empty(t, "files", r.files())
 }
 
 // A file follows its device for as long as the device can be given to a container, even after a restart of the driver.
@@ -174,9 +171,7 @@ func TestMetadataFollows(t *testing.T) {
 	r.boot = "another"
 	r.restart()
 	r.prepare(two)
-	if found := r.files(); len(found) != 1 {
-		t.Errorf("after a reboot: found %d files, want that of the claim that was prepared again", len(found))
-	}
+	compare.Equal(t, "after a reboot: files", 1, len(r.files()))
 	r.prepare(one)
 	r.describesAt(path, 1, "a", at(stored2))
 }
@@ -202,9 +197,7 @@ func TestMetadataSwitched(t *testing.T) {
 		r.restart()
 		r.prepare(two)
 		r.unprepare(two)
-		if found := r.files(); len(found) > 0 {
-			t.Errorf("switched on: %v: found %v, want no files", on, found)
-		}
+		compare.Empty(t, "files", r.files())
 	}
 	r.injects(devicesOf(one, "dfl-port.0")...)
 	r.prepare(one)
@@ -252,9 +245,7 @@ func TestMetadataLeftovers(t *testing.T) {
 			r.unprepare(one)
 			r.unprepare(two)
 			r.files()
-			if _, err := os.Stat("/etc/passwd"); err != nil {
-				t.Error(err)
-			}
+			compare.NoError(t, "file behind the links", compare.ErrorOf(os.Stat("/etc/passwd")))
 		})
 	}
 }
@@ -299,9 +290,7 @@ func TestMetadataBadDirectory(t *testing.T) {
 	must.Succeed(t, os.MkdirAll(r.dir+"/metadata", 0o755))
 	must.Succeed(t, os.Chmod(r.dir+"/metadata", 0o777))
 	r.refuse(c, r.dir+"/metadata: ")
-	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), r.dir+"/metadata: ") {
-		t.Errorf("Ready: error %v, want one with the directory", err)
-	}
+	compare.Error(t, "Ready", r.dir+"/metadata: ", r.Ready())
 	r.describes = false
 	r.restart()
 	r.prepare(c)
@@ -320,15 +309,11 @@ func TestMetadataOfOneClaim(t *testing.T) {
 	r.set(changed, port("5e:00.0", 1))
 	r.prepare(two)
 	r.refuse(one, r.dir+"/metadata/uid-one.a.json: ")
-	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), "uid-one.a.json") {
-		t.Errorf("Ready: error %v, want one with the file", err)
-	}
+	compare.Error(t, "Ready", "uid-one.a.json", r.Ready())
 	must.Succeed(t, os.RemoveAll(inTheWay))
 	r.prepare(one)
 	r.describesAt(attributesDir+"/resourceclaims/one/a/accelerator.b-com.com-metadata.json", 2, "a", changed)
-	if err := r.Ready(); err != nil {
-		t.Error(err)
-	}
+	compare.NoError(t, "Ready", r.Ready())
 }
 
 // If the files cannot be written, for example on a full disk, a claim can still be unprepared. Its file is removed when
@@ -346,7 +331,5 @@ func TestMetadataUnprepare(t *testing.T) {
 	}
 	must.Succeed(t, os.Chmod(r.dir+"/metadata", 0o755))
 	r.prepare(two)
-	if found := r.files(); len(found) != 1 {
-		t.Errorf("found %v, want the file of the other claim", found)
-	}
+	compare.Equal(t, "files", 1, len(r.files()))
 }

@@ -106,9 +106,7 @@ func TestNodesOfRestartedContainer(t *testing.T) {
 		}
 		file := r.file()
 		time.Sleep(time.Minute)
-		if file != r.file() {
-			t.Errorf("file: found %s, want no change: %s", r.file(), file)
-		}
+		compare.Equal(t, "file", file, r.file())
 		r.prepare(one) // for another pod
 		stop()
 
@@ -170,23 +168,17 @@ func TestNodesCannotBeRecorded(t *testing.T) {
 		r.prepare(two)
 		r.start()
 		obstacle := filepath.Join(r.dir, "claims.json.new")
-		if err := os.MkdirAll(obstacle+"/x", 0o700); err != nil { // not even root can overwrite it
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(obstacle+"/x", 0o700)) // not even root can overwrite it
 		r.set(sick(port("3b:00.0", 4), "node-changed"), port("5e:00.0", 1))
 		synctest.Wait()
 		r.injects(devicesOf(two, "dfl-port.1")...)
 		r.holds("3b:00.0 dfl-port.0 240:0", "5e:00.0 dfl-port.1 240:1")
-		if err := r.Ready(); err == nil || !strings.Contains(err.Error(), "claims.json") {
-			t.Errorf("Ready: %v, want the file", err)
-		}
+		compare.Error(t, "Ready", "claims.json", r.Ready())
 		must.Succeed(t, os.RemoveAll(obstacle))
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		r.injects(append(devicesOf(one, "dfl-port.4"), devicesOf(two, "dfl-port.1")...)...)
-		if err := r.Ready(); err != nil {
-			t.Error(err)
-		}
+		compare.NoError(t, "Ready", r.Ready())
 	})
 }
 
@@ -208,10 +200,8 @@ func TestTooManyNodes(t *testing.T) {
 		}
 		r.injects()
 	}
-	if served != 129 { // each device has a name and a number
-		t.Errorf("found %d devices with other nodes served, want 129", served)
-	}
-	r.set(sick(port("3b:00.0", 100), "node-changed")) // which is recorded
+	compare.Equal(t, "devices with other nodes served", 129, served) // each device has a name and a number
+	r.set(sick(port("3b:00.0", 100), "node-changed"))                // which is recorded
 	r.prepare(c)
 	r.injects(devicesOf(c, "dfl-port.100")...)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/dra/claims"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -155,9 +156,7 @@ func TestParse(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := claims.Held([]byte(tc.text))
-			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
-				t.Errorf("error %v, want %q", err, tc.want)
-			}
+			compare.Outcome(t, "error", tc.want, err)
 		})
 	}
 }
@@ -192,21 +191,15 @@ func FuzzParse(f *testing.F) {
 		}
 		once := rewrite(text)
 		if once == nil {
-			if _, err := os.Lstat(path); err == nil {
-				t.Error("file: found one, want none")
-			}
+			compare.Error(t, "file", "", compare.ErrorOf(os.Lstat(path)))
 			return
 		}
 		ids := must.Value(claims.Held(text))(t)
 		slices.Sort(ids)
-		if len(slices.Compact(slices.Clone(ids))) != len(ids) {
-			t.Errorf("devices %q: found one twice", ids)
-		}
+		compare.Equal(t, fmt.Sprintf("devices %q", ids), len(ids), len(slices.Compact(slices.Clone(ids))))
 		if len(once) == 0 {
 			return // no claims
 		}
-		if again := rewrite(once); string(again) != string(once) {
-			t.Errorf("written again: found %s, want %s", again, once)
-		}
+		compare.Equal(t, "written again", string(once), string(rewrite(once)))
 	})
 }

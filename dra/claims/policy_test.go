@@ -18,6 +18,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/dra/claims"
 	"b-com.com/accelerator-device-plugin/dra/test/apiserver"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -139,40 +140,26 @@ func TestConfigPolicy(t *testing.T) {
 			})
 		}
 		good, bad := configOf("accelerator.b-com.com", configs[0].raw), configOf("accelerator.b-com.com", `{"mode":"fast"}`)
-		if err := s.create(i, "new", good, configOf("gpu.example.com", `{"mode":"fast"}`), good); err != nil {
-			t.Errorf("%s: another driver: %v", k.resource, err)
-		}
+		compare.NoError(t, k.resource+": another driver", s.create(i, "new", good, configOf("gpu.example.com", `{"mode":"fast"}`), good))
 		err := s.create(i, "new", good, configOf("gpu.example.com", `{"mode":"fast"}`), bad)
-		if err == nil || !strings.Contains(err.Error(), k.at+"[2].opaque.parameters: found unknown field \"mode\"") {
-			t.Errorf("%s: error %v, want one for the third configuration", k.resource, err)
-		}
-		if err := s.create(i, "new"); err != nil {
-			t.Errorf("%s: without configurations: %v", k.resource, err)
-		}
+		compare.Error(t, k.resource, k.at+"[2].opaque.parameters: found unknown field \"mode\"", err)
+		compare.NoError(t, k.resource+": without configurations", s.create(i, "new"))
 		// The costs of the expressions are limited: the largest object is refused, but not with an error of the policy.
 		for _, parameters := range []string{
 			`{"a":1` + manyFields + `}`, `{"` + strings.Repeat("a", 10000) + `":1}`, strings.Replace(configs[0].raw, afu, strings.Repeat("a", 10000), 1), longFields,
 		} {
 			large := slices.Repeat([]string{configOf("accelerator.b-com.com", parameters)}, resourceapi.DeviceConfigMaxSize)
-			if err := s.create(i, "new", large...); err == nil || !strings.Contains(err.Error(), "opaque.parameters: ") {
-				t.Errorf("%s: largest object: error %v", k.resource, err)
-			}
+			compare.Error(t, k.resource+": largest object", "opaque.parameters: ", s.create(i, "new", large...))
 		}
 		// Other parts of objects that are older than the policy can be changed.
-		if err := s.send("PATCH", k.path+"/old", `{"metadata":{"labels":{"a":"b"},"finalizers":["example.com/x"]}}`); err != nil {
-			t.Errorf("%s: label of an old object: %v", k.resource, err)
-		}
+		compare.NoError(t, k.resource+": label of an old object", s.send("PATCH", k.path+"/old", `{"metadata":{"labels":{"a":"b"},"finalizers":["example.com/x"]}}`))
 	}
 	class := func(configs ...string) error {
 		return s.send("PATCH", "/deviceclasses/old", `{"spec":{"config":[`+strings.Join(configs, ",")+`]}}`)
 	}
 	good := configOf("accelerator.b-com.com", configs[0].raw)
-	if err := class(old, good); err != nil {
-		t.Errorf("class with an old configuration and a new one: %v", err)
-	}
-	if err := class(good, configOf("accelerator.b-com.com", `{"mode":"fast"}`)); err == nil || !strings.Contains(err.Error(), `spec.config[1].opaque.parameters: found unknown field "mode"`) {
-		t.Errorf("class with a bad configuration: error %v, want it refused", err)
-	}
+	compare.NoError(t, "class with an old configuration and a new one", class(old, good))
+	compare.Error(t, "class with a bad configuration", `spec.config[1].opaque.parameters: found unknown field "mode"`, class(good, configOf("accelerator.b-com.com", `{"mode":"fast"}`)))
 
 	// The driver reads what the API server has stored. It refuses nothing that could be created, except a field that
 	// occurs twice.
@@ -196,7 +183,5 @@ func TestConfigPolicy(t *testing.T) {
 			_ = json.NewEncoder(&warnings).Encode(p.Status.TypeChecking.ExpressionWarnings)
 		}
 	}
-	if warnings.Len() > 0 {
-		t.Errorf("warnings of the API server: %s", warnings.String())
-	}
+	compare.Equal(t, "warnings of the API server", "", warnings.String())
 }

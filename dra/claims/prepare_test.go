@@ -42,12 +42,10 @@ func TestPrepare(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(r.dir, "claims.json")); err != nil || info.Mode() != 0o600 {
 		t.Errorf("mode: found %v, %v, want 0600", info.Mode(), err)
 	}
-	if diff := cmp.Diff([]string{
+	compare.Values(t, "log", []string{
 		"claim.prepared default/one [3b:00.0-p1 3b:00.0 af:00.0]", "claim.prepared default/two [0001:5e:00.0]",
 		"claim.prepared default/watch [3b:00.0 af:00.0] admin access",
-	}, r.lines()); diff != "" {
-		t.Errorf("log (-want +got):\n%s", diff)
-	}
+	}, r.lines())
 
 	r.added()
 	r.unprepare(one)
@@ -60,15 +58,11 @@ func TestPrepare(t *testing.T) {
 	r.unprepare(watch)
 	r.unprepare(two)
 	r.holds()
-	if text := r.file() + r.specText(); text != "" {
-		t.Errorf("files without claims: found %s, want none", text)
-	}
-	if diff := cmp.Diff([]string{
+	compare.Equal(t, "files without claims", "", r.file()+r.specText())
+	compare.Values(t, "log", []string{
 		"claim.unprepared default/one [3b:00.0-p1 3b:00.0 af:00.0]",
 		"claim.unprepared default/watch [3b:00.0 af:00.0]", "claim.unprepared default/two [0001:5e:00.0]",
-	}, r.lines()); diff != "" {
-		t.Errorf("log (-want +got):\n%s", diff)
-	}
+	}, r.lines())
 	r.refuseNow(claimOf("three", result("a", "d8:00.0")), "has left the node")
 	want := map[string]string{
 		`accelerator_allocations_total{resource="accelerator.b-com.com",result="served"}`:  "3",
@@ -323,18 +317,14 @@ func TestWaitingClaims(t *testing.T) {
 	r.refuseNow(two, "has left the node")
 	r.refuseNow(claimOf("watch", admin(result("a", "3b:00.0"))), "has left the node")
 	r.holds("3b:00.0")
-	if n := strings.Count(r.file(), `"uid"`); n != 2 {
-		t.Errorf("records: found %d in %s, want 2", n, r.file())
-	}
+	compare.Equal(t, "records", 2, strings.Count(r.file(), `"uid"`))
 	r.set(port("3b:00.0", 0))
 	r.prepare(two)
 	r.refuseNow(one, "is prepared for claim default/two")
 	r.holds("3b:00.0 dfl-port.0 240:0")
 	r.lines()
 	r.unprepare(one)
-	if lines := r.lines(); len(lines) > 0 {
-		t.Errorf("log of a claim that had no devices: found %q, want none", lines)
-	}
+	compare.Empty(t, "log of a claim that had no devices", r.lines())
 	r.holds("3b:00.0 dfl-port.0 240:0")
 	r.unprepare(two)
 	r.holds()
@@ -381,9 +371,7 @@ func TestPreparation(t *testing.T) {
 	r.prepare(c)
 	first := preparation()
 	r.prepare(c)
-	if again := preparation(); again != first {
-		t.Errorf("prepared twice: found preparation %d, want %d", again, first)
-	}
+	compare.Equal(t, "prepared twice", first, preparation())
 	r.unprepare(c)
 	r.prepare(c)
 	if again := preparation(); again == first {

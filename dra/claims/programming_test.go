@@ -124,9 +124,7 @@ func TestProgramming(t *testing.T) {
 		hooked("uid-one-b-pci-0000-5e-00-0", "5e:00.0-p0", stored), hooked("uid-two-b.x-pci-0000-af-00-0", "af:00.0-p0", stored2),
 	}
 	r.hooks(want...)
-	if !strings.Contains(r.file(), `"version": 2`) {
-		t.Errorf("file: found %s, want version 2", r.file())
-	}
+	compare.Contains(t, "file", `"version": 2`, r.file())
 
 	// The hook has programmed some of them. The kubelet asks again; the driver is restarted; the AFU is not known
 	// while a port is programmed.
@@ -156,9 +154,7 @@ func TestProgramming(t *testing.T) {
 	r.hooks(want...)
 	r.unprepare(one)
 	r.unprepare(two)
-	if text := r.file() + r.specText(); text != "" {
-		t.Errorf("files without claims: found %s, want none", text)
-	}
+	compare.Equal(t, "files without claims", "", r.file()+r.specText())
 }
 
 // If a claim has no configuration for a request, its devices get no hook. Its record can be read by older drivers, and
@@ -215,9 +211,7 @@ func TestProgrammingRefused(t *testing.T) {
 	r.refuseNow(configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored)), "in the store (file does not exist)")
 	r.programs.Store += "/none"
 	r.refuseNow(configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored)), "in the store (file does not exist)")
-	if text := r.file() + r.specText(); text != "" {
-		t.Errorf("files after refusals: found %s, want none", text)
-	}
+	compare.Equal(t, "files after refusals", "", r.file()+r.specText())
 	for _, line := range r.lines() {
 		if strings.Contains(line, "\n") || len(line) > 1000 {
 			t.Errorf("log: found %q, want one line", line)
@@ -308,9 +302,7 @@ func TestProgrammingOfOneOfTwo(t *testing.T) {
 	r.hooks(append(both, "uid-two-a-pci-0000-af-00-0")...)
 	off.unprepare(c)
 	r.unprepare(other)
-	if text := r.file() + r.specText(); text != "" {
-		t.Errorf("files without claims: found %s, want none", text)
-	}
+	compare.Equal(t, "files without claims", "", r.file()+r.specText())
 }
 
 // A driver without programming has written the file. Its claims stay prepared, and new ones are added.

@@ -85,10 +85,7 @@ func newRig(t testing.TB, devices ...*inventory.Device) *rig {
 // open starts the instance. The test closes its spec.
 func (r *rig) open() {
 	r.t.Helper()
-	var err error
-	if r.spec, err = cdi.Open(r.cdi, kind, "/dev"); err != nil {
-		r.t.Fatal(err)
-	}
+	r.spec = must.Value(cdi.Open(r.cdi, kind, "/dev"))(r.t)
 	core, logs := eventtest.Observed(r.t)
 	r.logs, r.metrics = logs, metrics.New("test")
 	cfg := claims.Config{
@@ -105,8 +102,7 @@ func (r *rig) open() {
 	if r.describes {
 		cfg.Attributes = draslices.Options{}.Attributes
 	}
-	r.Claims, err = claims.Open(cfg)
-	must.Succeed(r.t, err)
+	r.Claims = must.Value(claims.Open(cfg))(r.t)
 	spec := r.spec
 	r.t.Cleanup(func() { _ = spec.Close() })
 }
@@ -246,18 +242,14 @@ func (r *rig) refuseWithin(limit time.Duration, c *resourceapi.ResourceClaim, wa
 
 func (r *rig) unprepare(c *resourceapi.ResourceClaim) {
 	r.t.Helper()
-	if err := r.Unprepare(r.t.Context(), objectOf(c)); err != nil {
-		r.t.Errorf("Unprepare %s: %v", c.Name, err)
-	}
+	compare.NoError(r.t, fmt.Sprintf("Unprepare %s", c.Name), r.Unprepare(r.t.Context(), objectOf(c)))
 }
 
 // holds expects these holdings: "ID NODE NODE", followed by "later NODE NODE" if there are any.
 func (r *rig) holds(want ...string) {
 	r.t.Helper()
 	held, err := r.Holdings(r.t.Context())
-	if err != nil {
-		r.t.Errorf("Holdings: %v", err)
-	}
+	compare.NoError(r.t, "Holdings", err)
 	var got []string
 	for id, holdings := range held {
 		for _, h := range holdings {

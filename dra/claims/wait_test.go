@@ -62,9 +62,7 @@ func TestWaits(t *testing.T) {
 				began := time.Now()
 				c := claimOf("one", result("a", "3b:00.0"))
 				got := r.Prepare(ctx, c)
-				if took := time.Since(began); took != tc.took {
-					t.Errorf("took %s, want %s", took, tc.took)
-				}
+				compare.Equal(t, "took", tc.took, time.Since(began))
 				switch {
 				case tc.want == "":
 					if diff := cmp.Diff(answer(c), got); got.Err != nil || diff != "" {
@@ -77,9 +75,7 @@ func TestWaits(t *testing.T) {
 					t.Errorf("found the file %s, want none", r.file())
 				}
 				for _, l := range r.logs.TakeAll() {
-					if ms := l.ContextMap()["lasted_ms"]; ms != float64(tc.took.Milliseconds()) {
-						t.Errorf("lasted_ms: found %v, want %d", ms, tc.took.Milliseconds())
-					}
+					compare.Equal[any](t, "lasted_ms", float64(tc.took.Milliseconds()), l.ContextMap()["lasted_ms"])
 				}
 				time.Sleep(10 * time.Second) // of the bubble: AfterFunc must end
 			})
@@ -128,9 +124,7 @@ func TestTolerations(t *testing.T) {
 					return
 				}
 				r.prepare(c)
-				if took := time.Since(began); took > 0 {
-					t.Errorf("took %s, want no wait", took)
-				}
+				compare.Equal(t, "took", 0, time.Since(began))
 			})
 		})
 	}
@@ -156,9 +150,7 @@ func TestOutOfService(t *testing.T) {
 				r := newRig(t, sick(port("3b:00.0", 0), tc.reasons...))
 				r.refuse(claimOf("one", everything), tc.want)
 				r.refuse(claimOf("one", result("a", "3b:00.0")), tc.want)
-				if r.file() != "" {
-					t.Errorf("found the file %s, want none", r.file())
-				}
+				compare.Equal(t, "file", "", r.file())
 				watch := claimOf("watch", admin(everything))
 				r.prepare(watch)
 				r.injects(devicesOf(watch, "dfl-port.0")...)
@@ -166,9 +158,7 @@ func TestOutOfService(t *testing.T) {
 				time.AfterFunc(10*time.Second, func() { r.set(port("3b:00.0", 0)) })
 				began := time.Now()
 				r.prepare(claimOf("one", everything))
-				if took := time.Since(began); took != 10*time.Second {
-					t.Errorf("prepared after %s, want at once when the device is back in service", took)
-				}
+				compare.Equal(t, "prepared after", 10*time.Second, time.Since(began))
 			})
 		})
 	}
@@ -240,12 +230,8 @@ func TestLocked(t *testing.T) {
 		err := claims.WithLock(r.dir, func() {
 			began := time.Now()
 			r.refuse(two, filepath.Join(r.dir, "claims.lock")+": held by another process")
-			if err := r.Unprepare(t.Context(), objectOf(one)); err == nil || !strings.Contains(err.Error(), "claims.lock") {
-				t.Errorf("Unprepare: %v, want the name of the lock", err)
-			}
-			if took := time.Since(began); took != 6*time.Second {
-				t.Errorf("two calls took %s, want 6s", took)
-			}
+			compare.Error(t, "Unprepare", "claims.lock", r.Unprepare(t.Context(), objectOf(one)))
+			compare.Equal(t, "two calls", 6*time.Second, time.Since(began))
 			r.holds("3b:00.0 dfl-port.0 240:0")
 			ended := make(chan error)
 			go func() { ended <- r.Prepare(t.Context(), two).Err }()
@@ -255,9 +241,7 @@ func TestLocked(t *testing.T) {
 			if err := r.Unprepare(ctx, objectOf(one)); err == nil || time.Since(began) != 7*time.Second {
 				t.Errorf("after %s: %v, want an error after a second", time.Since(began)-6*time.Second, err)
 			}
-			if err := <-ended; err == nil {
-				t.Error("Prepare: no error, want one")
-			}
+			compare.Error(t, "Prepare", "", <-ended)
 		})
 		must.Succeed(t, err)
 		r.prepare(two)
@@ -278,9 +262,7 @@ func (r *rig) start() (stop func()) {
 		}
 		stopped = true
 		cancel()
-		if err := <-ended; err != nil {
-			r.t.Error(err)
-		}
+		compare.NoError(r.t, "Run", <-ended)
 	}
 	r.t.Cleanup(stop)
 	return stop
@@ -346,12 +328,8 @@ func TestRun(t *testing.T) {
 			synctest.Wait()
 			compare.Values(t, "spec", whole, r.specText())
 		}
-		if err := r.Ready(); err != nil {
-			t.Error(err)
-		}
-		if lines := r.lines(); len(lines) > 0 {
-			t.Errorf("log: found %q, want none", lines)
-		}
+		compare.NoError(t, "Ready", r.Ready())
+		compare.Empty(t, "log", r.lines())
 	})
 }
 
@@ -395,25 +373,17 @@ func TestSpecCannotBeWritten(t *testing.T) {
 		synctest.Wait() // for the first check
 		path := filepath.Join(r.cdi, specName)
 		must.Succeed(t, os.Remove(path))
-		if err := os.MkdirAll(path+"/x", 0o700); err != nil { // not even root can overwrite it
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(path+"/x", 0o700)) // not even root can overwrite it
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		r.refuse(two, path)
-		if err := r.Unprepare(t.Context(), objectOf(one)); err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("Unprepare: %v, want the path", err)
-		}
-		if err := r.Ready(); err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("Ready: %v, want the path", err)
-		}
+		compare.Error(t, "Unprepare", path, r.Unprepare(t.Context(), objectOf(one)))
+		compare.Error(t, "Ready", path, r.Ready())
 		r.holds("3b:00.0 dfl-port.0 240:0", "5e:00.0 dfl-port.1 240:1") // the second was recorded before
 		must.Succeed(t, os.RemoveAll(path))
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if err := r.Ready(); err != nil {
-			t.Error(err)
-		}
+		compare.NoError(t, "Ready", r.Ready())
 		r.injects(append(devicesOf(one, "dfl-port.0"), devicesOf(two, "dfl-port.1")...)...)
 		var events []string
 		for _, line := range r.lines() {

@@ -27,6 +27,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/offer/draname"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -103,9 +104,7 @@ func TestRights(t *testing.T) {
 		}
 	}
 	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	compare.NoError(t, "Run", <-ended)
 	var found []string
 	for _, d := range claim.Status.Devices {
 		for _, c := range d.Conditions {
@@ -130,9 +129,7 @@ func TestRights(t *testing.T) {
 		{"pods", "node1", "node1", `{"status":{"reservedFor":null}}`, "resourceclaims/binding"},
 	} {
 		_, err := as(tc.node).ResourceV1().ResourceClaims("default").Patch(t.Context(), tc.claim, types.MergePatchType, []byte(tc.patch), metav1.PatchOptions{DryRun: []string{"All"}}, "status")
-		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
-			t.Errorf("%s: error %v, want %q", tc.name, err, tc.want)
-		}
+		compare.Outcome(t, tc.name, tc.want, err)
 	}
 	// The writer sends the uid of the claim, so it cannot write to a claim that has replaced it.
 	_, err = as("node1").ResourceV1().ResourceClaims("default").ApplyStatus(t.Context(), apply.ResourceClaim("node1", "default").WithUID("another").

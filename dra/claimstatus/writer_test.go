@@ -113,9 +113,7 @@ func (r *rig) run() (stop func()) {
 	go func() { done <- w.Run(ctx) }()
 	return func() {
 		cancel()
-		if err := <-done; err != nil {
-			r.t.Error(err)
-		}
+		compare.NoError(r.t, "Run", <-done)
 	}
 }
 
@@ -255,9 +253,7 @@ func TestFailure(t *testing.T) {
 		r.mu.Lock()
 		r.fails, r.at = nil, nil
 		r.mu.Unlock()
-		if n := len(r.after(time.Hour)); n != 16 {
-			t.Errorf("found %d requests after the failure, want 16", n)
-		}
+		compare.Equal(t, "requests after the failure", 16, len(r.after(time.Hour)))
 		for i := range r.at[1:] {
 			if gap := r.at[i+1].Sub(r.at[i]); i%2 == 1 && gap < 200*time.Millisecond {
 				t.Errorf("found %s between two claims, want 200 ms or more", gap)
@@ -317,9 +313,7 @@ func TestGone(t *testing.T) {
 		r.expect(time.Hour, "get gone", "get one", "get one", "patch one")
 		r.snapshots.Update(func(s inventory.Snapshot) inventory.Snapshot { s.Version++; return s })
 		r.expect(time.Hour)
-		if lines := r.logs.TakeAll(); len(lines) > 0 {
-			t.Errorf("log: found %v, want none", lines)
-		}
+		compare.Empty(t, "log", r.logs.TakeAll())
 	})
 }
 

@@ -71,9 +71,7 @@ func TestHealth(t *testing.T) {
 		r.devices.hang(false)
 		want(15*time.Second, "5s: 0", "15s: 0")
 		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("error %v, want none", err)
-		}
+		compare.NoError(t, "WatchHealthStatus", <-ended)
 		close(reports)
 
 		// The reader may be gone.
@@ -81,9 +79,7 @@ func TestHealth(t *testing.T) {
 		go func() { ended <- r.WatchHealthStatus(ctx, make(chan kubeletplugin.DeviceHealthReport)) }()
 		synctest.Wait()
 		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("error %v, want none", err)
-		}
+		compare.NoError(t, "WatchHealthStatus", <-ended)
 	})
 }
 
@@ -126,16 +122,12 @@ func TestRestore(t *testing.T) {
 		r.Deleted(second, true)
 		want("deleted once more", 100*time.Millisecond, "50ms")
 		r.Stored(second)
-		if n := r.count(logevent.SlicesDeleted); n != 3 {
-			t.Errorf("found %d lines about 3 deletions", n)
-		}
+		compare.Equal(t, "lines about deletions", 3, r.count(logevent.SlicesDeleted))
 
 		r.Stored(stored("00000-x-3", a)) // of another driver, which deletes it
 		want("one too many", time.Hour)
 		r.Deleted(stored("00000-x-3", a), true)
-		if n := r.count(logevent.SlicesDeleted); n != 3 {
-			t.Errorf("found %d lines about deletions, want 3: no slice is missing", n)
-		}
+		compare.Equal(t, "lines about deletions", 3, r.count(logevent.SlicesDeleted))
 		want("the other one is deleted", time.Hour)
 
 		r.Stored(stored("00000-x-1", b))

@@ -122,8 +122,7 @@ func TestKubelet(t *testing.T) {
 				t.Errorf("found %v, error %v", gone, err)
 			}
 
-			stream, err := drahealth.NewDRAResourceHealthClient(kubelet).NodeWatchResources(t.Context(), &drahealth.NodeWatchResourcesRequest{})
-			must.Succeed(t, err)
+			stream := must.Value(drahealth.NewDRAResourceHealthClient(kubelet).NodeWatchResources(t.Context(), &drahealth.NodeWatchResourcesRequest{}))(t)
 			want := func(text string) {
 				t.Helper()
 				report := must.Value(stream.Recv())(t)
@@ -136,13 +135,9 @@ func TestKubelet(t *testing.T) {
 			want("worker-3 pci-0000-3b-00-0 HEALTHY \nworker-3 pci-0000-4b-00-0 UNHEALTHY afu-dead")
 			r.devices.set(broken("3b:00.0"))
 			want("worker-3 pci-0000-3b-00-0 UNHEALTHY afu-dead")
-			if r.Streams() != 1 {
-				t.Errorf("found %d streams, want 1", r.Streams())
-			}
+			compare.Equal(t, "streams", 1, r.Streams())
 			r.end()
-			if left, _ := filepath.Glob(r.dir + "/*/*.sock"); len(left) > 0 {
-				t.Errorf("found the sockets %v after the end, want none", left)
-			}
+			compare.Empty(t, "sockets after the end", must.Value(filepath.Glob(r.dir+"/*/*.sock"))(t))
 		})
 	}
 }
@@ -208,18 +203,10 @@ func TestStopsDuringCall(t *testing.T) {
 	r.eventually("Run that waits for the call", r.Stopping)
 	close(slow)
 	r.end()
-	if err := <-failed; err == nil {
-		t.Error("found no error of the call, want one")
-	}
-	if _, err := r.PrepareResourceClaims(t.Context(), nil); err == nil {
-		t.Error("found no error of a call after the end, want one")
-	}
-	if _, err := r.UnprepareResourceClaims(t.Context(), nil); err == nil {
-		t.Error("found no error of a call after the end, want one")
-	}
-	if err := r.WatchHealthStatus(t.Context(), nil); err == nil {
-		t.Error("found no error of a stream after the end, want one")
-	}
+	compare.Error(t, "the call", "", <-failed)
+	compare.Error(t, "Prepare after the end", "", compare.ErrorOf(r.PrepareResourceClaims(t.Context(), nil)))
+	compare.Error(t, "Unprepare after the end", "", compare.ErrorOf(r.UnprepareResourceClaims(t.Context(), nil)))
+	compare.Error(t, "stream after the end", "", r.WatchHealthStatus(t.Context(), nil))
 }
 
 // A driver whose sockets cannot be made ends with an error.
@@ -228,9 +215,7 @@ func TestNoDirectory(t *testing.T) {
 		r := newRig(t, newClient(), "", claims{})
 		path := filepath.Join(r.dir, file)
 		must.Succeed(t, errors.Join(os.RemoveAll(path), os.WriteFile(path, nil, 0o600)))
-		if err := r.Driver.Run(t.Context()); err == nil {
-			t.Errorf("a file instead of the directory %s: found no error, want one", file)
-		}
+		compare.Error(t, fmt.Sprintf("a file instead of the directory %s", file), "", r.Driver.Run(t.Context()))
 	}
 }
 
@@ -325,9 +310,7 @@ func TestLeftovers(t *testing.T) {
 		"registry/accelerator.b-com.com-old.sock", "registry/accelerator.b-com.community-reg.sock", "registry/other.example.com-reg.sock",
 	}
 	compare.Values(t, "files", want, got)
-	if n := r.count(logevent.SocketRemoved); n != 5 {
-		t.Errorf("found %d lines about sockets, want 5", n)
-	}
+	compare.Equal(t, "lines about sockets", 5, r.count(logevent.SocketRemoved))
 	r.end()
 }
 
@@ -336,9 +319,7 @@ func TestLeftovers(t *testing.T) {
 func TestFillCacheAfterPublication(t *testing.T) {
 	r := newRig(t, nil, "", claims{})
 	r.Want(resourceslice.Slice{})
-	if err := r.FillCache(t.Context()); err != nil {
-		t.Error(err)
-	}
+	compare.NoError(t, "FillCache", r.FillCache(t.Context()))
 }
 
 // On an API server that drops taints, an unhealthy device is never in a slice.
@@ -365,7 +346,5 @@ func TestTaintsDropped(t *testing.T) {
 			t.Errorf("found %v, want the healthy device only", create.Object)
 		}
 	}
-	if n := r.count(logevent.TaintsUnsupported); n != 1 {
-		t.Errorf("found %d lines %s, want 1", n, logevent.TaintsUnsupported.String)
-	}
+	compare.Equal(t, "lines about taints", 1, r.count(logevent.TaintsUnsupported))
 }

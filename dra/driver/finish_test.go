@@ -13,6 +13,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/offer/draname"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -36,9 +37,7 @@ func TestFinish(t *testing.T) {
 		found, _ := filepath.Glob(r.dir + "/registry/*.sock")
 		return len(found)
 	}
-	if err := r.Ready(); err == nil {
-		t.Error("Ready before the start: found no error, want one")
-	}
+	compare.Error(t, "Ready before the start", "", r.Ready())
 	r.start()
 	// The driver that has published the slice ends when this one is ready.
 	r.eventually("readiness beside a slice", func() bool { return r.Ready() == nil })
@@ -48,9 +47,7 @@ func TestFinish(t *testing.T) {
 	for range 2 {
 		must.Succeed(t, slices.Delete(t.Context(), left.Name, metav1.DeleteOptions{}))
 		r.eventually("socket without a slice", func() bool { return sockets() > 0 })
-		if err := r.Ready(); err == nil {
-			t.Error("Ready before the registration: found no error, want one")
-		}
+		compare.Error(t, "Ready before the registration", "", r.Ready())
 		kubelet := drapb.NewDRAPluginClient(r.register(true))
 		r.eventually("readiness", func() bool { return r.Ready() == nil && r.Registered() })
 		prepared := must.Value(kubelet.NodePrepareResources(t.Context(), &drapb.NodePrepareResourcesRequest{Claims: request("new")}))(t)
@@ -70,8 +67,6 @@ func TestFinish(t *testing.T) {
 		r.eventually("end of the registration", func() bool { return sockets() == 0 && !r.Registered() })
 		r.eventually("readiness beside a slice", func() bool { return r.Ready() == nil })
 	}
-	if n := r.count(logevent.ClaimRefused); n != 2 {
-		t.Errorf("found %d lines about refused claims, want 2", n)
-	}
+	compare.Equal(t, "lines about refused claims", 2, r.count(logevent.ClaimRefused))
 	r.end()
 }

@@ -23,6 +23,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/offer/draname"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -137,9 +138,7 @@ func (r *rig) start() {
 func (r *rig) end() {
 	r.Helper()
 	r.stop()
-	if err := <-r.ended; err != nil {
-		r.Errorf("Run: error %v, want none", err)
-	}
+	compare.NoError(r, "Run", <-r.ended)
 }
 
 // eventually waits until f returns true, for 20 s.
@@ -163,13 +162,10 @@ func (r *rig) count(event zap.Field) int { return r.logs.FilterField(event).Len(
 // dial connects to a socket of the driver.
 func (r *rig) dial(path string) *grpc.ClientConn {
 	r.Helper()
-	conn, err := grpc.NewClient("passthrough:///"+path, grpc.WithTransportCredentials(insecure.NewCredentials()),
+	conn := must.Value(grpc.NewClient("passthrough:///"+path, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, path string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", path)
-		}))
-	if err != nil {
-		r.Fatal(err)
-	}
+		})))(r)
 	r.Cleanup(func() { conn.Close() })
 	return conn
 }

@@ -38,6 +38,7 @@ import (
 	"b-com.com/accelerator-device-plugin/dra/driver"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 var (
@@ -250,9 +251,7 @@ func (s *site) start() {
 		s.running = append(s.running, d)
 		d.Register() // there is no kubelet
 		done.Go(func() {
-			if err := d.Run(ctx); err != nil {
-				s.Errorf("%s: %v", nodeName(i), err)
-			}
+			compare.NoError(s, nodeName(i), d.Run(ctx))
 		})
 	}
 }

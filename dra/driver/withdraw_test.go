@@ -80,9 +80,7 @@ func TestWithdraw(t *testing.T) {
 				if text := fmt.Sprint(err); (tc.want == "") != (err == nil) || !strings.HasPrefix(text, tc.want) && err != nil {
 					t.Errorf("error %v, want %q", err, tc.want)
 				}
-				if took := time.Since(began); took != tc.took {
-					t.Errorf("took %s, want %s", took, tc.took)
-				}
+				compare.Equal(t, "took", tc.took, time.Since(began))
 				left, _ := client.Tracker().List(resourceapi.SchemeGroupVersion.WithResource("resourceslices"), resourceapi.SchemeGroupVersion.WithKind("ResourceSlice"), "")
 				if n := len(left.(*resourceapi.ResourceSliceList).Items); tc.want == "" && n > 0 {
 					t.Errorf("found %d slices, want none", n)
@@ -114,8 +112,6 @@ func TestUpToDate(t *testing.T) {
 		{"changed", func() { r.Want(resourceslice.Slice{Devices: []resourceapi.Device{a, b}}) }, false},
 	} {
 		step.do()
-		if got := r.UpToDate(); got != step.want {
-			t.Errorf("%s: UpToDate() = %t, want %t", step.what, got, step.want)
-		}
+		compare.Equal(t, step.what+": UpToDate()", step.want, r.UpToDate())
 	}
 }

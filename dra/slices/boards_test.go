@@ -108,9 +108,7 @@ func devicesOn(t *testing.T, root string) []*inventory.Device {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := inv.Run(ctx); err != nil {
-			t.Error(err)
-		}
+		compare.NoError(t, "Run", inv.Run(ctx))
 	})
 	defer running.Wait()
 	defer cancel()

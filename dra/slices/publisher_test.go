@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
@@ -107,9 +106,7 @@ func (r *rig) want(lines ...string) {
 	synctest.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if diff := cmp.Diff(lines, r.published); diff != "" {
-		r.Errorf("publications (-want +got):\n%s", diff)
-	}
+	compare.Values(r, "publications", lines, r.published)
 	r.published = nil
 }
 
@@ -345,9 +342,7 @@ func TestStoresTaints(t *testing.T) {
 				}
 				r.want(want...)
 			})
-			if asked != 1 {
-				t.Errorf("asked %d times, want once", asked)
-			}
+			compare.Equal(t, "times asked", 1, asked)
 		})
 	}
 }

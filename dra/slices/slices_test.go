@@ -9,7 +9,6 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
@@ -28,9 +27,7 @@ func validate(t testing.TB, r resourceslice.DriverResources, node string) {
 	t.Helper()
 	check := func(place string, problems []string) {
 		t.Helper()
-		if len(problems) > 0 {
-			t.Errorf("%s: %v", place, problems)
-		}
+		compare.Empty(t, place, problems)
 	}
 	pool, ok := r.Pools[node]
 	if !ok || len(r.Pools) != 1 || len(pool.Slices) == 0 {
@@ -175,9 +172,7 @@ func TestTaint(t *testing.T) {
 			}
 			compare.Values(t, "taints", want, got[0].Taints)
 			o.NoTaints = true
-			if got := len(slices.Of([]*inventory.Device{test.device}, o).Pools["n"].Slices[0].Devices) == 1; got != test.without {
-				t.Errorf("without taints: found it published: %t, want %t", got, test.without)
-			}
+			compare.Equal(t, "published without taints", test.without, len(slices.Of([]*inventory.Device{test.device}, o).Pools["n"].Slices[0].Devices) == 1)
 		})
 	}
 }
@@ -229,9 +224,7 @@ func TestFamilyAttributes(t *testing.T) {
 	d.Family, d.Attributes = "vfio", many
 	all := slices.Of([]*inventory.Device{d}, slices.Options{Node: "n"})
 	validate(t, all, "n")
-	if n := len(all.Pools["n"].Slices[0].Devices[0].Attributes); n != 32 {
-		t.Errorf("found %d attributes, want 32", n)
-	}
+	compare.Equal(t, "attributes", 32, len(all.Pools["n"].Slices[0].Devices[0].Attributes))
 }
 
 func fault(reasons ...string) *inventory.Device {
@@ -251,9 +244,7 @@ func TestChunks(t *testing.T) {
 		for _, s := range slices.Of(devices, slices.Options{Node: "n"}).Pools["n"].Slices {
 			got = append(got, len(s.Devices))
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%d devices: sizes of slices (-want +got):\n%s", count, diff)
-		}
+		compare.Values(t, fmt.Sprintf("%d devices: sizes of slices", count), want, got)
 	}
 }
 

@@ -265,9 +265,7 @@ func TestVirtualFunction(t *testing.T) {
 			if _, err := os.Readlink(host.Sys + "/bus/pci/devices/0000:03:00.0/physfn/virtfn0"); err == nil {
 				want.Attributes["virtualFunction"] = "0"
 			}
-			if diff := cmp.Diff(inventory.Reading{Related: []string{"0000:01:00.0"}, Units: one(want)}, got, cmpopts.IgnoreFields(inventory.Reading{}, "Observed"), ignore); diff != "" {
-				t.Errorf("reading (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "reading", inventory.Reading{Related: []string{"0000:01:00.0"}, Units: one(want)}, got, cmpopts.IgnoreFields(inventory.Reading{}, "Observed"), ignore)
 		})
 	}
 }
@@ -281,9 +279,8 @@ func TestUnreadableCard(t *testing.T) {
 	host := familytest.Node(t, "kernel-6.1-two-cards")
 	script(t, host, "link bus/pci/devices/0000:01:00.0 0000:01:00.0")
 	cards, err := dfl.Family(port.PerPort).Cards(host)
-	if diff := cmp.Diff([]string{"0000:01:00.0", "0000:02:00.0"}, cards); diff != "" || err != nil {
-		t.Errorf("cards (-want +got), error %v:\n%s", err, diff)
-	}
+	compare.NoError(t, "cards", err)
+	compare.Values(t, "cards", []string{"0000:01:00.0", "0000:02:00.0"}, cards)
 	if _, err := dfl.Family(port.PerPort).Read(host, cards[0]); err == nil || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v, want one that does not wrap fs.ErrNotExist: the card exists", err)
 	}

@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 // TestKernel compares the published devices of the boards that were recorded on a real kernel (`make fixtures`). The
@@ -96,9 +96,7 @@ func TestKernel(t *testing.T) {
 				t.Fatal("found no expected devices for this board")
 			}
 			host, busy := recorded(t, board)
-			if diff := cmp.Diff(want, publishedDevices(t, host, programmed{dfl.Family(port.PerPort), busy}), cmpopts.IgnoreFields(inventory.Device{}, "NodeNumbers", "Memory")); diff != "" {
-				t.Errorf("devices (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "devices", want, publishedDevices(t, host, programmed{dfl.Family(port.PerPort), busy}), cmpopts.IgnoreFields(inventory.Device{}, "NodeNumbers", "Memory"))
 		})
 	}
 }

@@ -131,8 +131,6 @@ func TestFiles(t *testing.T) {
 				})
 			}
 		}
-		if got := r.read(t).Conditions; got != nil {
-			t.Errorf("%s: all files as before: conditions %+v, want none", family, got)
-		}
+		compare.Empty(t, family+": all files as before: conditions", r.read(t).Conditions)
 	}
 }

@@ -84,9 +84,7 @@ func TestLockedFilesAreSkippedWhileProgramming(t *testing.T) {
 				got := r.read(t)
 				compare.Values(t, "conditions", []inventory.Condition{ofRow("fme-fatal=thermal", bad)}, got.Conditions)
 				for _, name := range locked {
-					if files := filesOf(got, name); files != nil {
-						t.Errorf("files %+v, want none: they are locked", files)
-					}
+					compare.Empty(t, "files, which are locked", filesOf(got, name))
 				}
 			})
 		}

@@ -81,9 +81,7 @@ func TestLinkUnknown(t *testing.T) {
 			r := newRig(t, "dfl")
 			r.put(t, tt.file, tt.value)
 			got := r.read(t)
-			if got.Conditions != nil {
-				t.Errorf("conditions = %+v, want none", got.Conditions)
-			}
+			compare.Empty(t, "conditions", got.Conditions)
 			want := []inventory.HealthFile{{Name: tt.file, Absent: true, Lost: bad, Row: "pci-gone", Reason: "pci-gone"}}
 			compare.Values(t, "file", want, filesOf(got, tt.file))
 		})

@@ -365,9 +365,7 @@ func TestConditionErrors(t *testing.T) {
 				t.Fatalf("conditions = %+v, want one with an error", got.Conditions)
 			}
 			for _, want := range tt.want {
-				if text := got.Conditions[0].Err.Error(); !strings.Contains(text, want) {
-					t.Errorf("error %q, want one that contains %q", text, want)
-				}
+				compare.Contains(t, "error", want, got.Conditions[0].Err.Error())
 			}
 		})
 	}

@@ -238,10 +238,8 @@ func TestRegionChangesDuringReading(t *testing.T) {
 			host := familytest.Node(t, "dfl-two-ports")
 			region := host.Sys + "/devices/" + twoPorts
 			fifo := region + "dfl-fme.0/errors/catfatal_errors"
-			if err := errors.Join(os.Rename(region+"dfl-port.10", region+"later"), os.Mkdir(filepath.Dir(fifo), 0o755),
-				syscall.Mkfifo(fifo, 0o600)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, errors.Join(os.Rename(region+"dfl-port.10", region+"later"), os.Mkdir(filepath.Dir(fifo), 0o755),
+				syscall.Mkfifo(fifo, 0o600)))
 			result := make(chan []string)
 			go func() {
 				r, err := dfl.Family(port.PerFME).Read(host, "0001:3b:00.0")

@@ -164,9 +164,7 @@ func TestRows(t *testing.T) {
 				old := r.swap(t, file, value)
 				compare.Values(t, "conditions", want, r.read(t).Conditions)
 				r.put(t, file, old)
-				if got := r.read(t).Conditions; got != nil {
-					t.Errorf("value as before: conditions %+v, want none", got)
-				}
+				compare.Empty(t, "value as before: conditions", r.read(t).Conditions)
 			})
 		}
 		for _, s := range rowCases {

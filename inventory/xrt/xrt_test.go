@@ -199,9 +199,8 @@ func TestRead(t *testing.T) {
 			o, err := tt.family.Outline(host, address)
 			outline := tt.want
 			outline.PCIID, outline.NUMANode, outline.InterfaceID, outline.InterfaceIDKnown, outline.Attributes, outline.Conditions = "", -1, "", false, nil, nil
-			if diff := cmp.Diff([]inventory.Unit{outline}, o.Units, familytest.Ignore); diff != "" || err != nil {
-				t.Errorf("outline: error %v (-want +got):\n%s", err, diff)
-			}
+			compare.NoError(t, "outline", err)
+			compare.Values(t, "outline", []inventory.Unit{outline}, o.Units, familytest.Ignore)
 			if diff := cmp.Diff(r.Related, o.Related); diff != "" || !slices.Contains(r.Related, "0000:65:00.0") || len(r.Related) != 7 {
 				t.Errorf("related addresses %v, of outline (-read +outline):\n%s", r.Related, diff)
 			}

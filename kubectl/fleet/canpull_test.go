@@ -268,9 +268,7 @@ func TestPullPod(t *testing.T) {
 		"n": "n: found pods of 2 releases (lab/fpga-n, lab/other-n), want one: choose it with", "m": "m: found no pod of the plugin on this node",
 		"o": "o: pod evil/fpga-o has no directory of the node, so it is not that of the plugin", "p": "p: found pods of 2 releases (evil/fpga-p, lab/fpga-p)",
 	} {
-		if _, err := f.CanPull(t.Context(), node, "3b:00.0", func(string) {}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v, want %s", node, err, want)
-		}
+		compare.Error(t, node, want, compare.ErrorOf(f.CanPull(t.Context(), node, "3b:00.0", func(string) {})))
 	}
 }
 

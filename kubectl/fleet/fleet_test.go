@@ -178,9 +178,7 @@ nowhere : found no pod of the plugin on this node
 			compare.Values(t, "answers", test.want, ask(t, newFleet(t, c, test.namespace), test.nodes...))
 		})
 	}
-	if _, err := newFleet(t, c, "empty").Targets(t.Context()); err == nil || !strings.Contains(err.Error(), "found no pod of the plugin in namespace empty, want one with the labels") {
-		t.Errorf("without pods: error %v, want that there is none", err)
-	}
+	compare.Error(t, "without pods", "found no pod of the plugin in namespace empty, want one with the labels", compare.ErrorOf(newFleet(t, c, "empty").Targets(t.Context())))
 }
 
 // A pod that restarts or is replaced while it is asked is asked once more, and only once.
@@ -233,9 +231,7 @@ func TestRights(t *testing.T) {
 	compare.Values(t, "answer", want, ask(t, newFleet(t, c, "")))
 	c.Deny("list pods")
 	_, err := newFleet(t, c, "").Targets(t.Context())
-	if want := `you lack a right: pods is forbidden: User "jane" cannot list resource "pods" in API group "" at the cluster scope`; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("error %v, want %s", err, want)
-	}
+	compare.Error(t, "error", `you lack a right: pods is forbidden: User "jane" cannot list resource "pods" in API group "" at the cluster scope`, err)
 }
 
 // At most 64 nodes are asked at once, and in the end all are asked.

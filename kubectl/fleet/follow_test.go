@@ -17,6 +17,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/kubectl/fleet"
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
@@ -71,9 +72,7 @@ func follow(t *testing.T, c *simcluster.Cluster, set ...func(f *fleet.Fleet)) *f
 	}()
 	got.stop = sync.OnceValue(func() error { cancel(); return <-ended })
 	t.Cleanup(func() {
-		if err := got.stop(); err != nil {
-			t.Errorf("Follow: %v, want nil after its context has ended", err)
-		}
+		compare.NoError(t, "Follow", got.stop())
 	})
 	return got
 }
@@ -105,9 +104,7 @@ func TestFollow(t *testing.T) {
 	asked := c.Asked()
 	first.Set(one("5e:00.0"))
 	f.await(map[string]string{"worker-1 (lab/fpga-worker-1)": "5e:00.0"})
-	if n := c.Asked() - asked; n != 0 {
-		t.Errorf("%d questions for a change, want none", n)
-	}
+	compare.Equal(t, "questions for a change", 0, c.Asked()-asked)
 
 	c.Set(simcluster.NewPod("worker-2", "lab", "fpga", "dra", simcluster.NewNode(one("86:00.0")).Run))
 	ends := make(chan struct{})
@@ -127,9 +124,7 @@ func TestFollow(t *testing.T) {
 	c.Delete("lab", "fpga-worker-2")
 	close(ends)
 	f.await(map[string]string{"worker-1 (lab/fpga-worker-1)": "5e:00.0", "worker-3 (lab/fpga-new)": "d8:00.0"})
-	if err := f.stop(); err != nil {
-		t.Error(err)
-	}
+	compare.NoError(t, "stop", f.stop())
 }
 
 // A command whose time is over is repeated, even if it has not ended. A single failure after an answer, for example

@@ -19,13 +19,11 @@ import (
 // The pods of all daemons that the charts, the manifests and the operator install are found, and have the expected
 // container. Pods that keep bitstreams are not found, because they know no cards.
 func TestInstalled(t *testing.T) {
-	selector, err := labels.Parse(fleet.Selector)
-	must.Succeed(t, err)
+	selector := must.Value(labels.Parse(fleet.Selector))(t)
 	for pattern, want := range map[string]int{
 		"../../deploy/manifests/*.yaml": 2, "../../tools/chart/testdata/plugin/*.golden": 5, "../../operator/plugins/testdata/*.golden": 2,
 	} {
-		files, err := filepath.Glob(pattern)
-		must.Succeed(t, err)
+		files := must.Value(filepath.Glob(pattern))(t)
 		found := 0
 		for _, file := range files {
 			text := must.Value(os.ReadFile(file))(t)

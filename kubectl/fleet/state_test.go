@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/kubectl/fleet"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 func TestParse(t *testing.T) {
@@ -24,9 +23,8 @@ func TestParse(t *testing.T) {
 		Cordons: []map[string]any{{"device": "5e:00.0", "by": "jane"}},
 		Faulty:  []string{"3b:00.0"},
 	}
-	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Errorf("error %v, state (-want +got):\n%s", err, diff)
-	}
+	compare.NoError(t, "state", err)
+	compare.Values(t, "state", want, got)
 	for text, want := range map[string]string{
 		`[]`:                             "its answer is not that of the plugin, or incomplete: ",
 		`{"version":1}`:                  "version: found none",
@@ -36,13 +34,9 @@ func TestParse(t *testing.T) {
 		`{"version":"v1","cards":[{}]}`:                            "cards[0].card: found no text",
 		`{"version":"v1"} {}`:                                      "invalid character '{' after top-level value",
 	} {
-		if _, err := fleet.Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v, want %s", text, err, want)
-		}
+		compare.Error(t, text, want, compare.ErrorOf(fleet.Parse([]byte(text))))
 	}
-	if got := fleet.Printable(strings.Repeat("é", 1000)); got != strings.Repeat("é", 512)+"…" {
-		t.Errorf("a long text becomes %q, want its beginning", got)
-	}
+	compare.Equal(t, "a long text", strings.Repeat("é", 512)+"…", fleet.Printable(strings.Repeat("é", 1000)))
 }
 
 // harmless reports whether all texts in a JSON value can be shown on a terminal.

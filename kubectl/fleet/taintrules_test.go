@@ -6,6 +6,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"b-com.com/accelerator-device-plugin/kubectl/fleet"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 func TestTainted(t *testing.T) {
@@ -24,9 +25,7 @@ func TestTainted(t *testing.T) {
 		{"no effect", &resourceapi.DeviceTaintSelector{Pool: new("worker-1")}, "None", false},
 	} {
 		rule := resourceapi.DeviceTaintRule{Spec: resourceapi.DeviceTaintRuleSpec{DeviceSelector: test.selector, Taint: resourceapi.DeviceTaint{Effect: test.effect}}}
-		if got := fleet.Tainted(&rule, "worker-1", "3b:00.0-p1"); got != test.want {
-			t.Errorf("%s: Tainted is %t, want %t", test.name, got, test.want)
-		}
+		compare.Equal(t, test.name+": Tainted", test.want, fleet.Tainted(&rule, "worker-1", "3b:00.0-p1"))
 	}
 	far := resourceapi.DeviceTaintRule{Spec: resourceapi.DeviceTaintRuleSpec{DeviceSelector: &resourceapi.DeviceTaintSelector{Device: new("pci-10000-3b-00-0")}}}
 	if !fleet.Tainted(&far, "worker-1", "10000:3b:00.0") {

@@ -2,6 +2,7 @@ package rows_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -87,9 +88,7 @@ worker-2  -           unknown    -              -                      -      - 
 	}
 	colours := printed(t, rows.Devices(answers, nil, false), rows.DeviceColumns, true)
 	for _, want := range []string{"\x1b[32mhealthy\x1b[0m", "\x1b[31munhealthy\x1b[0m", "\x1b[33mdegraded\x1b[0m", "\x1b[31munknown\x1b[0m"} {
-		if !strings.Contains(colours, want) {
-			t.Errorf("found no %q in %q", want, colours)
-		}
+		compare.Contains(t, "colours", want, colours)
 	}
 }
 
@@ -115,9 +114,7 @@ worker-1  61:00.0  0         0      2         2026-11-19 12:00  absent     -
 worker-1  63:00.0  0         0      1         -                 absent     -
 worker-2  -        -         -      -         -                 unknown    no answer within 10s
 `
-	if diff := cmp.Diff(want, "\n"+printed(t, rows.Flaps(answers, since), rows.FlapColumns, false)); diff != "" {
-		t.Errorf("since %s (-want +got):\n%s", since, diff)
-	}
+	compare.Values(t, fmt.Sprintf("since %s", since), want, "\n"+printed(t, rows.Flaps(answers, since), rows.FlapColumns, false))
 }
 
 func TestNotes(t *testing.T) {
@@ -133,18 +130,14 @@ func TestNotes(t *testing.T) {
 		"a, b, c, d, e and 2 more: version 0.2.0 is older than this command, 0.3.0",
 	}
 	got := rows.Notes(answers, "0.3.0")
-	if diff := cmp.Diff(want, got, cmp.Transformer("sorted", func(all []string) map[string]bool {
+	compare.Values(t, "notes", want, got, cmp.Transformer("sorted", func(all []string) map[string]bool {
 		set := map[string]bool{}
 		for _, s := range all {
 			set[s] = true
 		}
 		return set
-	})); diff != "" {
-		t.Errorf("notes (-want +got):\n%s", diff)
-	}
-	if got := rows.Notes(answers[8:], "(devel)"); len(got) != 0 {
-		t.Errorf("notes %q, want none", got)
-	}
+	}))
+	compare.Empty(t, "notes", rows.Notes(answers[8:], "(devel)"))
 }
 
 // Whatever a node answers, tables consist of printable characters.

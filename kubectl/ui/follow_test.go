@@ -15,6 +15,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/kubectl/fleet"
 	"b-com.com/accelerator-device-plugin/kubectl/ui"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/pipes"
 )
@@ -49,9 +50,7 @@ func TestFollowsWhileOpen(t *testing.T) {
 		expect := func(when string, want bool) {
 			t.Helper()
 			synctest.Wait()
-			if got := following.Load(); got != want {
-				t.Errorf("%s: followed %t, want %t", when, got, want)
-			}
+			compare.Equal(t, when+": followed", want, following.Load())
 		}
 		<-time.After(time.Hour)
 		expect("before a page is open", false)
@@ -67,9 +66,7 @@ func TestFollowsWhileOpen(t *testing.T) {
 		third := open() // the page was loaded again
 		<-time.After(time.Minute)
 		expect("it was loaded again", true)
-		if n := begun.Load(); n != 1 {
-			t.Errorf("followed %d times, want once", n)
-		}
+		compare.Equal(t, "times followed", 1, begun.Load())
 		third()
 		<-time.After(31 * time.Second)
 		expect("none is open since 31 s", false)
@@ -101,9 +98,7 @@ func TestStrangers(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var server sync.WaitGroup
 		server.Go(func() {
-			if err := ui.Serve(ctx, listener, board, token); err != nil {
-				t.Error(err)
-			}
+			compare.NoError(t, "Serve", ui.Serve(ctx, listener, board, token))
 		})
 		dial := func(text string) *bufio.Reader {
 			conn := must.Value(listener.Dial(t.Context(), "", ""))(t)

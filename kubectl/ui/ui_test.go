@@ -122,8 +122,7 @@ func events(t *testing.T, board *ui.Board) func() map[string]any {
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(func() { cancel(); server.Close() })
 	r := must.Value(http.NewRequestWithContext(ctx, "GET", server.URL+"/SECRET/events", nil))(t)
-	answer, err := http.DefaultClient.Do(r)
-	must.Succeed(t, err)
+	answer := must.Value(http.DefaultClient.Do(r))(t)
 	t.Cleanup(func() { answer.Body.Close() })
 	if got := answer.Header.Get("Content-Type"); got != "text/event-stream" {
 		t.Fatalf("Content-Type: found %s", got)

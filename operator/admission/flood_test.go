@@ -28,6 +28,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/httpd"
 	"b-com.com/accelerator-device-plugin/operator/admission"
 	"b-com.com/accelerator-device-plugin/operator/api/v2"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -135,12 +136,9 @@ func flood(t testing.TB, clients int, lasts time.Duration, kept bool, send func(
 	must.Succeed(t, cmd.Start())
 	defer func() {
 		in.Close()
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("the webhook ended: %v", err)
-		}
+		compare.NoError(t, "the webhook", cmd.Wait())
 	}()
-	url, err := bufio.NewReader(out).ReadString('\n')
-	must.Succeed(t, err)
+	url := must.Value(bufio.NewReader(out).ReadString('\n'))(t)
 	url = strings.TrimSpace(url) + "/pods"
 
 	client := func() *http.Transport {

@@ -23,6 +23,7 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/admission"
 	"b-com.com/accelerator-device-plugin/operator/api/v2"
 	"b-com.com/accelerator-device-plugin/operator/mapping"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -305,14 +306,12 @@ func answer(t testing.TB, h *admission.Handler, namespace string, raw []byte) ([
 	return after, resp
 }
 
-func compare(t testing.TB, want, got []byte) {
+func comparePods(t testing.TB, want, got []byte) {
 	t.Helper()
 	var w, g any
 	must.Succeed(t, json.Unmarshal(want, &w))
 	must.Succeed(t, json.Unmarshal(got, &g))
-	if diff := cmp.Diff(w, g); diff != "" {
-		t.Errorf("pod (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "pod", w, g)
 }
 
 func TestAdmitted(t *testing.T) {
@@ -331,15 +330,13 @@ func TestAdmitted(t *testing.T) {
 			if tc.want == "" && resp.Patch != nil {
 				t.Errorf("patch %s, want none", resp.Patch)
 			}
-			compare(t, want, got)
-			if len(resp.Warnings) != tc.warns {
-				t.Errorf("warnings %q, want %d", resp.Warnings, tc.warns)
-			}
+			comparePods(t, want, got)
+			compare.Equal(t, fmt.Sprintf("warnings %q", resp.Warnings), tc.warns, len(resp.Warnings))
 			again, resp := answer(t, h, tc.namespace, got)
 			if !resp.Allowed || resp.Patch != nil || len(resp.Warnings) != 0 {
 				t.Errorf("the second time: allowed %v, patch %s, warnings %q, want no patch", resp.Allowed, resp.Patch, resp.Warnings)
 			}
-			compare(t, got, again)
+			comparePods(t, got, again)
 		})
 	}
 }

@@ -25,6 +25,8 @@ import (
 	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"sigs.k8s.io/yaml"
+
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 const crds = "../../deploy/helm/accelerator-operator/files/crds"
@@ -55,9 +57,7 @@ func readAll(t *testing.T, group, version string) map[string]*apiextensions.Cust
 			t.Fatalf("%s: %v", file, err)
 		}
 		crd.Status.StoredVersions = []string{version}
-		if errs := crdvalidation.ValidateCustomResourceDefinition(context.Background(), &crd); len(errs) > 0 {
-			t.Errorf("%s: %v", file, errs)
-		}
+		compare.Empty(t, file, crdvalidation.ValidateCustomResourceDefinition(context.Background(), &crd))
 		all[crd.Spec.Names.Kind] = &crd
 	}
 	return all
@@ -136,8 +136,6 @@ func generated(t *testing.T, types string, kinds int) {
 		if err != nil {
 			t.Fatalf("generated files: %v", err)
 		}
-		if diff := cmp.Diff(string(want), string(got)); diff != "" {
-			t.Errorf("%s: want the output of `make generate-operator` (-want +got):\n%s", committed, diff)
-		}
+		compare.Values(t, committed+": output of `make generate-operator`", string(want), string(got))
 	}
 }

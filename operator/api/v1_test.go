@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -8,6 +9,8 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 
 	"b-com.com/accelerator-device-plugin/operator/api/v1"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 func readV1(t *testing.T) *apiextensions.CustomResourceDefinition {
@@ -21,14 +24,9 @@ func readV1(t *testing.T) *apiextensions.CustomResourceDefinition {
 
 func TestV1Samples(t *testing.T) {
 	crd := readV1(t)
-	raw, err := os.ReadFile("v1/testdata/samples.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Value(os.ReadFile("v1/testdata/samples.yaml"))(t)
 	for _, object := range documents(t, raw) {
-		if err := accepts(t, crd, object); err != nil {
-			t.Errorf("%v: %v", object["metadata"], err)
-		}
+		compare.NoError(t, fmt.Sprintf("%v", object["metadata"]), accepts(t, crd, object))
 	}
 }
 
@@ -53,9 +51,7 @@ func TestV1Schema(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			object := map[string]any{"apiVersion": v1.GroupVersion.String(), "kind": v1.KindFpgaDevicePlugin,
 				"metadata": map[string]any{"name": tc.object}, "spec": tc.spec}
-			if err := accepts(t, crd, object); (err == nil) != tc.ok {
-				t.Errorf("error %v, want accepted: %v", err, tc.ok)
-			}
+			compare.Equal(t, "accepted", tc.ok, accepts(t, crd, object) == nil)
 		})
 	}
 }

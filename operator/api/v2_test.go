@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 func readV2(t *testing.T) map[string]*apiextensions.CustomResourceDefinition {
@@ -29,10 +32,7 @@ func TestV2Samples(t *testing.T) {
 		if file == "" {
 			continue
 		}
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := must.Value(os.ReadFile(file))(t)
 		objects := documents(t, raw)
 		for _, object := range objects {
 			if err := accepts(t, all[object["kind"].(string)], object); err != nil {
@@ -78,9 +78,7 @@ func TestV2Schema(t *testing.T) {
 			if tc.spec != nil {
 				object["spec"] = tc.spec
 			}
-			if err := accepts(t, all[tc.kind], object); (err == nil) != tc.ok {
-				t.Errorf("error %v, want accepted: %v", err, tc.ok)
-			}
+			compare.Equal(t, "accepted", tc.ok, accepts(t, all[tc.kind], object) == nil)
 		})
 	}
 }

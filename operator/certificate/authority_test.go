@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const service = "accelerator-operator.fpga.svc"
@@ -24,9 +26,7 @@ type ca struct {
 func newCA(t testing.TB, lasts time.Duration) ca {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return makeCA(t, key, time.Now(), lasts)
 }
 
@@ -42,14 +42,8 @@ func makeCA(t testing.TB, key ed25519.PrivateKey, from time.Time, lasts time.Dur
 
 func sign(t testing.TB, template, parent *x509.Certificate, public any, key ed25519.PrivateKey) *x509.Certificate {
 	t.Helper()
-	der, err := x509.CreateCertificate(nil, template, parent, public, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Value(x509.CreateCertificate(nil, template, parent, public, key))(t)
+	c := must.Value(x509.ParseCertificate(der))(t)
 	return c
 }
 

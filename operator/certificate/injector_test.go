@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"b-com.com/accelerator-device-plugin/operator/certificate"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 func TestBundle(t *testing.T) {
@@ -95,9 +96,7 @@ type cluster struct {
 func newCluster(t *testing.T, objects ...client.Object) *cluster {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), admissionv1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(corev1.AddToScheme(scheme), admissionv1.AddToScheme(scheme)))
 	core, logs := observer.New(zap.InfoLevel)
 	c := &cluster{t: t, logs: logs}
 	c.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
@@ -136,9 +135,7 @@ func (c *cluster) reconcile(again time.Duration, want ...ca) {
 		c.t.Fatalf("next call after %v, error %v, want %v", result.RequeueAfter, err, again)
 	}
 	var now admissionv1.MutatingWebhookConfiguration
-	if err := c.Get(context.Background(), client.ObjectKey{Name: "fpga"}, &now); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Succeed(c.t, c.Get(context.Background(), client.ObjectKey{Name: "fpga"}, &now))
 	for _, w := range now.Webhooks {
 		if !bytes.Equal(w.ClientConfig.CABundle, toPEM(want...)) || *w.ClientConfig.URL != "https://example.com" {
 			c.t.Errorf("webhook %s: %+v", w.Name, w)
@@ -149,9 +146,7 @@ func (c *cluster) reconcile(again time.Duration, want ...ca) {
 // change replaces the Secret.
 func (c *cluster) change(crt []byte) {
 	c.t.Helper()
-	if err := c.Update(context.Background(), secret(crt)); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Succeed(c.t, c.Update(context.Background(), secret(crt)))
 }
 
 // The CA of the Secret is the first in all webhooks, and the previous CAs stay for ten minutes.
@@ -190,13 +185,9 @@ func TestNoCA(t *testing.T) {
 		first := newCA(t, 24*time.Hour)
 		c := newCluster(t, configuration(toPEM(first)), secret([]byte("garbage")))
 		c.reconcile(0, first)
-		if err := c.Delete(context.Background(), secret(nil)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, c.Delete(context.Background(), secret(nil)))
 		c.reconcile(0, first)
-		if err := c.Delete(context.Background(), configuration()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, c.Delete(context.Background(), configuration()))
 		if result, err := c.injector.Reconcile(context.Background(), reconcile.Request{}); err != nil || result.RequeueAfter != 0 || c.writes != 0 {
 			t.Errorf("%v, %v, %d writes", result, err, c.writes)
 		}
@@ -211,13 +202,9 @@ func TestConflict(t *testing.T) {
 		c.race = func() {
 			c.race = nil
 			var now admissionv1.MutatingWebhookConfiguration
-			if err := c.Get(context.Background(), client.ObjectKey{Name: "fpga"}, &now); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, c.Get(context.Background(), client.ObjectKey{Name: "fpga"}, &now))
 			now.Webhooks = append(now.Webhooks, configuration(nil, nil).Webhooks[1])
-			if err := c.Update(context.Background(), &now); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, c.Update(context.Background(), &now))
 		}
 		if _, err := c.injector.Reconcile(context.Background(), reconcile.Request{}); err == nil {
 			t.Fatal("no error, want a conflict")

@@ -26,38 +26,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"b-com.com/accelerator-device-plugin/operator/certificate"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // apply creates the objects of the operator's chart that concern its certificates, and returns its webhook
 // configuration.
 func apply(t *testing.T, admin client.Client) *admissionv1.MutatingWebhookConfiguration {
 	t.Helper()
-	c, err := loader.LoadDir("../../deploy/helm/accelerator-operator")
-	if err != nil {
-		t.Fatal(err)
-	}
-	top, err := util.ToRenderValues(c, map[string]any{}, common.ReleaseOptions{Name: "op", Namespace: secretName.Namespace}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := engine.Render(c, top)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Value(loader.LoadDir("../../deploy/helm/accelerator-operator"))(t)
+	top := must.Value(util.ToRenderValues(c, map[string]any{}, common.ReleaseOptions{Name: "op", Namespace: secretName.Namespace}, nil))(t)
+	files := must.Value(engine.Render(c, top))(t)
 	var made *admissionv1.MutatingWebhookConfiguration
 	for _, name := range []string{"serviceaccount", "rbac", "policy", "webhook"} {
 		for _, text := range strings.Split(files["accelerator-operator/templates/"+name+".yaml"], "\n---\n") {
-			raw, err := yamlutil.ToJSON([]byte(text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			raw := must.Value(yamlutil.ToJSON([]byte(text)))(t)
 			o, _, err := scheme.Codecs.UniversalDeserializer().Decode(raw, nil, nil)
 			if err != nil {
 				t.Fatalf("%v:\n%s", err, text)
 			}
-			if err := admin.Create(t.Context(), o.(client.Object)); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, admin.Create(t.Context(), o.(client.Object)))
 			if w, ok := o.(*admissionv1.MutatingWebhookConfiguration); ok {
 				made = w
 			}
@@ -74,36 +62,21 @@ func TestPolicy(t *testing.T) {
 		t.Skip("NOT RUN: ACCELERATOR_E2E_BIN: found none, want a directory with etcd and kube-apiserver; make test-operator sets it if make e2e has built them")
 	}
 	env := &envtest.Environment{BinaryAssetsDirectory: bin}
-	config, err := env.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Value(env.Start())(t)
 	t.Cleanup(func() {
-		if err := env.Stop(); err != nil {
-			t.Error(err)
-		}
+		compare.NoError(t, "Stop", env.Stop())
 	})
-	admin, err := client.New(config, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	admin := must.Value(client.New(config, client.Options{}))(t)
 	ctx := t.Context()
-	if err := admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: secretName.Namespace}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: secretName.Namespace}}))
 	name := client.ObjectKeyFromObject(apply(t, admin))
 	ours := rest.CopyConfig(config)
 	ours.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + secretName.Namespace + ":op-accelerator-operator"}
-	operator, err := client.New(ours, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	operator := must.Value(client.New(ours, client.Options{}))(t)
 	now := func() *admissionv1.MutatingWebhookConfiguration {
 		t.Helper()
 		var w admissionv1.MutatingWebhookConfiguration
-		if err := admin.Get(ctx, name, &w); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, admin.Get(ctx, name, &w))
 		return &w
 	}
 	patch := func(edit func(*admissionv1.MutatingWebhookConfiguration)) error {
@@ -191,15 +164,11 @@ func TestPolicy(t *testing.T) {
 			t.Errorf("a Secret with %s: error %v, want the policy to refuse it", name, err)
 		}
 	}
-	if err := create(own, ""); err != nil {
-		t.Errorf("the operator creates its Secret: %v", err)
-	}
+	compare.NoError(t, "the operator creates its Secret", create(own, ""))
 	// The policies concern only the operator.
 	w := now()
 	w.Webhooks[0].TimeoutSeconds = new(int32(7))
-	if err := admin.Update(ctx, w); err != nil {
-		t.Errorf("an administrator changes the webhook: %v", err)
-	}
+	compare.NoError(t, "an administrator changes the webhook", admin.Update(ctx, w))
 
 	// Inject a first CA, and then its renewal. The operator may only watch the Secret, not get it, so here it reads
 	// through the administrator.
@@ -208,12 +177,8 @@ func TestPolicy(t *testing.T) {
 	first, second := newCA(t, 24*time.Hour), newCA(t, 24*time.Hour)
 	for _, tc := range []struct{ current, want []byte }{{toPEM(first), toPEM(first)}, {toPEM(second), toPEM(second, first)}} {
 		s.Data = map[string][]byte{corev1.TLSCertKey: tc.current}
-		if err := admin.Update(ctx, s); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := i.Reconcile(ctx, reconcile.Request{}); err != nil {
-			t.Fatalf("the operator writes the CA: %v", err)
-		}
+		must.Succeed(t, admin.Update(ctx, s))
+		must.Value(i.Reconcile(ctx, reconcile.Request{}))(t)
 		if got := now().Webhooks[0]; !bytes.Equal(got.ClientConfig.CABundle, tc.want) || *got.TimeoutSeconds != 7 {
 			t.Errorf("webhook %+v, want caBundle %s", got, tc.want)
 		}

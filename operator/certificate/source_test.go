@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"b-com.com/accelerator-device-plugin/operator/certificate"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 var secretName = types.NamespacedName{Namespace: "fpga", Name: "accelerator-operator-tls"}
@@ -38,9 +39,7 @@ func TestChoose(t *testing.T) {
 		{"both are new", leaf(time.Second, time.Hour), leaf(0, time.Hour), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := certificate.Choose(tc.previous, tc.newest, now) == tc.newest; got != tc.wantNewest {
-				t.Errorf("newest: %v, want %v", got, tc.wantNewest)
-			}
+			compare.Equal(t, "newest", tc.wantNewest, certificate.Choose(tc.previous, tc.newest, now) == tc.newest)
 		})
 	}
 }
@@ -66,9 +65,7 @@ func start(t *testing.T, first ca, lasts time.Duration) *source {
 	go func() { done <- s.Start(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		compare.NoError(t, "Run", <-done)
 	})
 	synctest.Wait()
 	return s
@@ -79,10 +76,7 @@ func (s *source) serves(after time.Duration, want ca) {
 	s.t.Helper()
 	time.Sleep(after)
 	synctest.Wait()
-	c, err := s.GetCertificate(nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	c := must.Value(s.GetCertificate(nil))(s.t)
 	if err := c.Leaf.CheckSignatureFrom(want.Certificate); err != nil || time.Now().After(c.Leaf.NotAfter) {
 		s.t.Errorf("%v: certificate valid until %v: %v", time.Now(), c.Leaf.NotAfter, err)
 	}
@@ -121,9 +115,7 @@ func TestRenewal(t *testing.T) {
 		for range 100 {
 			s.serves(7*time.Second, first)
 		}
-		if n := s.logs.Len(); n != 12 {
-			t.Errorf("%d certificates in 700 s, want 12", n)
-		}
+		compare.Equal(t, "certificates in 700 s", 12, s.logs.Len())
 	})
 }
 
@@ -146,12 +138,8 @@ func TestTrusted(t *testing.T) {
 			for i, b := range tc.bundles {
 				c.Webhooks = append(c.Webhooks, admissionv1.MutatingWebhook{Name: []string{"w0", "w1"}[i], ClientConfig: admissionv1.WebhookClientConfig{CABundle: b}})
 			}
-			if err := s.Trusted(&c); (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("%s: error %v, want %q", tc.name, err, tc.want)
-			}
+			compare.Outcome(t, tc.name, tc.want, s.Trusted(&c))
 		}
-		if err := certificate.NewSourceSigned(&authority{}, secretName, service, zap.NewNop()).Trusted(&admissionv1.MutatingWebhookConfiguration{}); err == nil {
-			t.Error("no error without a certificate")
-		}
+		compare.Error(t, "without a certificate", "", certificate.NewSourceSigned(&authority{}, secretName, service, zap.NewNop()).Trusted(&admissionv1.MutatingWebhookConfiguration{}))
 	})
 }

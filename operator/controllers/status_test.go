@@ -3,6 +3,7 @@ package controllers_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -20,6 +21,8 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/api/v2"
 	"b-com.com/accelerator-device-plugin/operator/controllers"
 	"b-com.com/accelerator-device-plugin/operator/mapping"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const (
@@ -46,9 +49,7 @@ type cluster struct {
 func newCluster(t *testing.T, objects ...client.Object) *cluster {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := v2.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, v2.AddToScheme(scheme))
 	c := &cluster{}
 	core, logs := observer.New(zap.DebugLevel)
 	c.logs = logs
@@ -113,17 +114,11 @@ func TestStatus(t *testing.T) {
 			}
 			c := newCluster(t, object)
 			for range 2 {
-				if err := c.reconcile("n"); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, c.reconcile("n"))
 			}
-			if err := c.Get(context.Background(), client.ObjectKeyFromObject(object), object); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, c.Get(context.Background(), client.ObjectKeyFromObject(object), object))
 			check(t, *status, tc.resource, tc.reason)
-			if c.writes != 1 {
-				t.Errorf("%d writes, want 1: the second time nothing changed", c.writes)
-			}
+			compare.Equal(t, "writes, although the second time nothing changed", 1, c.writes)
 			if c.logs.Len() != 1 {
 				t.Fatalf("log %v, want one line", c.logs.All())
 			}
@@ -143,17 +138,13 @@ func TestAmbiguousName(t *testing.T) {
 	c := newCluster(t, f, r, elsewhere)
 	read := func() {
 		t.Helper()
-		if err := errors.Join(c.reconcile("n"), c.Get(context.Background(), client.ObjectKeyFromObject(f), f),
-			client.IgnoreNotFound(c.Get(context.Background(), client.ObjectKeyFromObject(r), r))); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, errors.Join(c.reconcile("n"), c.Get(context.Background(), client.ObjectKeyFromObject(f), f),
+			client.IgnoreNotFound(c.Get(context.Background(), client.ObjectKeyFromObject(r), r))))
 	}
 	read()
 	check(t, f.Status, "", controllers.ReasonAmbiguousName)
 	check(t, r.Status, "", controllers.ReasonAmbiguousName)
-	if err := c.Delete(context.Background(), r); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.Delete(context.Background(), r))
 	read()
 	check(t, f.Status, af, controllers.ReasonMapped)
 }
@@ -169,9 +160,7 @@ func TestGone(t *testing.T) {
 func TestRefused(t *testing.T) {
 	c := newCluster(t, &v2.FpgaRegion{ObjectMeta: named("lab", "n"), Spec: v2.FpgaRegionSpec{InterfaceID: iface}})
 	c.fail = errors.New("full")
-	if err := c.reconcile("n"); err == nil || err.Error() != "status of FpgaRegion lab/n: full" {
-		t.Errorf("error %v, want that of the API server", err)
-	}
+	compare.Equal(t, "error", "status of FpgaRegion lab/n: full", fmt.Sprint(c.reconcile("n")))
 	c.fail = nil
 	if err := c.reconcile("n"); err != nil || c.writes != 2 || c.logs.Len() != 1 {
 		t.Errorf("error %v, %d writes, log %v, want none, 2, one line", err, c.writes, c.logs.All())

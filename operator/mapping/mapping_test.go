@@ -10,6 +10,8 @@ import (
 
 	"b-com.com/accelerator-device-plugin/operator/api/v2"
 	"b-com.com/accelerator-device-plugin/operator/mapping"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const (
@@ -55,24 +57,17 @@ func TestOfFunction(t *testing.T) {
 // The AcceleratorFunction in docs/which-way.md defines the name that the pod below it requests, and becomes the resource of
 // the example for mode region.
 func TestDocumentedFunction(t *testing.T) {
-	text, err := os.ReadFile("../../docs/which-way.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile("../../docs/which-way.md"))(t)
 	page := string(text)
 	_, example, _ := strings.Cut(page, "```yaml\napiVersion: fpga.intel.com/v2\n")
 	object, pod, _ := strings.Cut(example, "```")
 	var f v2.AcceleratorFunction
-	if err := yaml.UnmarshalStrict([]byte(object), &f); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.UnmarshalStrict([]byte(object), &f))
 	m := mapping.OfFunction("fpga.intel.com", &f)
 	if m.Problem != nil || !strings.Contains(page, "limits: {"+m.Resource+": 1}") {
 		t.Errorf("docs/which-way.md: found no pod with the resource %q, problem %v", m.Resource, m.Problem)
 	}
-	if want := "limits: {fpga.intel.com/" + f.Name + ": 1}"; !strings.Contains(pod, want) {
-		t.Errorf("docs/which-way.md: found no %q below the AcceleratorFunction", want)
-	}
+	compare.Contains(t, "docs/which-way.md below the AcceleratorFunction", "limits: {fpga.intel.com/"+f.Name+": 1}", pod)
 }
 
 func TestOfRegion(t *testing.T) {

@@ -21,16 +21,15 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/api/v1"
 	"b-com.com/accelerator-device-plugin/operator/api/v2"
 	"b-com.com/accelerator-device-plugin/operator/metrics"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 var update = flag.Bool("update", false, "write the table of docs/mappings.md")
 
 func gather(t *testing.T, registry *prometheus.Registry) map[string]*dto.MetricFamily {
 	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Value(registry.Gather())(t)
 	all := map[string]*dto.MetricFamily{}
 	for _, f := range families {
 		all[f.GetName()] = f
@@ -41,9 +40,7 @@ func gather(t *testing.T, registry *prometheus.Registry) map[string]*dto.MetricF
 func registered(t *testing.T) (*prometheus.Registry, *metrics.Metrics) {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(v1.AddToScheme(scheme), v2.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, errors.Join(v1.AddToScheme(scheme), v2.AddToScheme(scheme)))
 	available := v1.FpgaDevicePluginStatus{Conditions: []metav1.Condition{{Type: v1.ConditionAvailable, Status: metav1.ConditionTrue}}}
 	ready := v2.MappingStatus{Conditions: []metav1.Condition{{Type: v2.ConditionReady, Status: metav1.ConditionTrue}}}
 	bad := v2.MappingStatus{Conditions: []metav1.Condition{{Type: v2.ConditionReady, Status: metav1.ConditionFalse}}}
@@ -105,10 +102,7 @@ func TestDocs(t *testing.T) {
 	all := gather(t, registry)
 	const docs = "../../docs/mappings.md"
 	const begin, end = "<!-- made in operator/ by go test ./metrics -update -->\n", "<!-- end of what is made -->\n"
-	text, err := os.ReadFile(docs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile(docs))(t)
 	before, rest, ok := strings.Cut(string(text), begin)
 	_, after, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
@@ -126,12 +120,8 @@ func TestDocs(t *testing.T) {
 	}
 	want := before + begin + table.String() + end + after
 	if *update {
-		if err := os.WriteFile(docs, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(docs, []byte(want), 0o644))
 		return
 	}
-	if diff := cmp.Diff(want, string(text)); diff != "" {
-		t.Errorf("%s: want the output of `go test ./metrics -update` (-want +got):\n%s", docs, diff)
-	}
+	compare.Values(t, docs+": output of `go test ./metrics -update`", want, string(text))
 }

@@ -140,9 +140,7 @@ func newAPIServer(t *testing.T) *apiServer {
 	}
 	config := must.Value(env.Start())(t)
 	t.Cleanup(func() {
-		if err := env.Stop(); err != nil {
-			t.Error(err)
-		}
+		compare.NoError(t, "Stop", env.Stop())
 	})
 	s := runtime.NewScheme()
 	must.Succeed(t, scheme.AddToScheme(s))
@@ -174,9 +172,7 @@ func newAPIServer(t *testing.T) *apiServer {
 	go func() { ended <- mgr.Start(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		compare.NoError(t, "Run", <-ended)
 	})
 	return c
 }
@@ -414,9 +410,7 @@ func TestAPIServer(t *testing.T) {
 		return cmp.Diff("registry.example.com/accelerator-device-plugin:v1.2.3 accelerator-operator",
 			daemonSet.Spec.Template.Spec.Containers[0].Image+" "+daemonSet.Labels[labelManagedBy])
 	})
-	if got := daemonSet.Spec.Template.Annotations[restarted]; got != "now" {
-		t.Errorf("%s is %q, want now: the operator has reverted kubectl rollout restart", restarted, got)
-	}
+	compare.Equal(t, "after kubectl rollout restart: "+restarted, "now", daemonSet.Spec.Template.Annotations[restarted])
 	configMap := &corev1.ConfigMap{}
 	c.exists(configMap, "a"+suffix, true)
 	c.must(c.Delete(c.ctx, configMap))

@@ -92,7 +92,5 @@ func TestShort(t *testing.T) {
 	if got := short(strings.Repeat("é", 1000)); len(got) > 1024 || strings.Trim(got, "é") != "…" {
 		t.Errorf("%d bytes: %q", len(got), got)
 	}
-	if got := short("a"); got != "a" {
-		t.Errorf("%q", got)
-	}
+	compare.Equal(t, "short", "a", short("a"))
 }

@@ -186,9 +186,7 @@ func TestProgramOtherPort(t *testing.T) {
 	r = newRig(t, "dfl-vf")
 	card, port := r.card("03:00.0")
 	r.answer = func(unsafe.Pointer) error {
-		if _, err := os.Stat(r.p.LockDir + "/0000:01:00.0.lock"); err != nil {
-			t.Error(err)
-		}
+		compare.NoError(t, "lock", compare.ErrorOf(os.Stat(r.p.LockDir+"/0000:01:00.0.lock")))
 		r.write("dfl-port.1/afu_id", otherAFU)
 		return nil
 	}
@@ -545,8 +543,6 @@ func TestDeviceNodes(t *testing.T) {
 		} else if err != nil {
 			t.Error(err)
 		}
-		if wanted := test.want == ""; (len(r.requests) == 1) != wanted {
-			t.Errorf("%s: requests %#x", test.name, r.requests)
-		}
+		compare.Equal(t, fmt.Sprintf("%s: requests %#x", test.name, r.requests), test.want == "", len(r.requests) == 1)
 	}
 }

@@ -129,9 +129,7 @@ func BenchmarkTemperature(b *testing.B) {
 			host := fpga.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
 			card := fpga.Card{FMEAddress: map[string]string{"n6001": "0000:01:00.0", "d5005": "0000:05:00.0"}[name]}
 			for b.Loop() {
-				if err := (fpga.MaxTemperature{}).Check(b.Context(), host, card); err != nil {
-					b.Fatal(err)
-				}
+				must.Succeed(b, (fpga.MaxTemperature{}).Check(b.Context(), host, card))
 			}
 		})
 	}

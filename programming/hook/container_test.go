@@ -105,9 +105,7 @@ func TestPairs(t *testing.T) {
 				got = append(got, p.Fields())
 			}
 			compare.Values(t, "pairs", test.want, got)
-			if (test.err == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), test.err) {
-				t.Errorf("error %v, want %q in it", err, test.err)
-			}
+			compare.Outcome(t, "error", test.err, err)
 		})
 	}
 }

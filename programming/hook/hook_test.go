@@ -14,7 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/programming"
@@ -248,18 +247,6 @@ func TestRun(t *testing.T) {
 	}
 }
 
-func TestState(t *testing.T) {
-	h := newHost(t)
-	for stdin, want := range map[string]string{
-		`{"id":"c1","bundle":"/none/here"}`: "config.json: open /none/here/config.json: no such file or directory",
-	} {
-		k, lines := h.hook(hook.Flags{})
-		if err := k.Run(t.Context(), strings.NewReader(stdin)); err == nil || !strings.Contains(err.Error(), want) || len(lines()) != 1 {
-			t.Errorf("%s: %v, want %q in it; log %q", stdin, err, want, lines())
-		}
-	}
-}
-
 // The path of an entry may be a link to the hook. It may also lead to another file than the running one, if the
 // hook was replaced since its start.
 func TestSelf(t *testing.T) {
@@ -314,9 +301,8 @@ func TestEntries(t *testing.T) {
 		{"3b:00.0", []string{"info programming.present device=3b:00.0" + ids(bits.OtherAFU) + " container=c1"}},
 	} {
 		lines, err := h.run(config, step.own)
-		if diff := cmp.Diff(step.want, lines); diff != "" || err != nil {
-			t.Errorf("%s: %v, log (-want +got):\n%s", step.own, err, diff)
-		}
+		compare.NoError(t, step.own+": log", err)
+		compare.Values(t, step.own+": log", step.want, lines)
 	}
 	compare.Values(t, "programmed", []string{"3b:00.0 0 " + bits.OtherAFU}, h.programmed)
 }
@@ -340,9 +326,7 @@ func TestAlways(t *testing.T) {
 	for always, want := range map[bool][]string{false: nil, true: {"3b:00.0 0 " + bits.AFU}} {
 		k, _ := h.hook(hook.Flags{Devices: []string{"3b:00.0"}})
 		k.Always, h.programmed = always, nil
-		if err := k.Run(t.Context(), h.bundle(container(pairEnv(1, bits.AFU), []string{"/dev/dfl-port.0"}))); err != nil {
-			t.Errorf("always %t: %v", always, err)
-		}
+		compare.NoError(t, fmt.Sprintf("always %t", always), k.Run(t.Context(), h.bundle(container(pairEnv(1, bits.AFU), []string{"/dev/dfl-port.0"}))))
 		compare.Values(t, fmt.Sprintf("always %t: programmed", always), want, h.programmed)
 	}
 }
@@ -382,9 +366,8 @@ func TestAFUOfPorts(t *testing.T) {
 	k, lines := h.hook(hook.Flags{Devices: []string{"af:00.0-p1", "af:00.0-p0", "dfl-port.3"}, AFU: bits.OtherAFU})
 	err := k.Run(t.Context(), h.bundle("no JSON"))
 	want := []string{"af:00.0 1 " + bits.OtherAFU, "af:00.0 0 " + bits.OtherAFU}
-	if diff := cmp.Diff(want, h.programmed); diff != "" || err != nil {
-		t.Errorf("%v, programmed (-want +got):\n%s", err, diff)
-	}
+	compare.NoError(t, "programmed", err)
+	compare.Values(t, "programmed", want, h.programmed)
 	// The log uses the daemon's device ids.
 	rest := " afu=" + bits.OtherAFU + " interface=" + bits.Interface + " path=/" + bits.Interface + "/" + bits.OtherAFU + ".gbs container=c1"
 	want = []string{"info programming.done device=af:00.0-p1" + rest, "info programming.done device=af:00.0" + rest}

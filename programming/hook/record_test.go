@@ -95,9 +95,7 @@ func TestLogRotates(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 10 {
-				if err := hook.AppendTo(path, line); err != nil {
-					t.Error(err)
-				}
+				compare.NoError(t, "AppendTo", hook.AppendTo(path, line))
 			}
 		})
 	}

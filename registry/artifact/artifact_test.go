@@ -1,12 +1,12 @@
 package artifact_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/go-digest"
 
 	"b-com.com/accelerator-device-plugin/programming"
@@ -93,8 +93,7 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%s: found %+v", text, d)
 		}
 		again, err := artifact.Parse(must.Value(d.Manifest("x"))(t))
-		if diff := cmp.Diff(d, again); diff != "" || err != nil {
-			t.Errorf("%s: %v (-parsed +parsed again):\n%s", text, err, diff)
-		}
+		compare.NoError(t, fmt.Sprintf("%s: parsed again", text), err)
+		compare.Values(t, fmt.Sprintf("%s: parsed again", text), d, again)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"b-com.com/accelerator-device-plugin/registry/keep"
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 func TestMetrics(t *testing.T) {
@@ -26,9 +27,7 @@ accelerator_bitstream_present{reference="gone.example.com/b:1"} 0
 accelerator_bitstream_present{reference="registry.example.com/fpga/nlb:1.0"} 1
 `
 		names := []string{"accelerator_bitstream_checked_timestamp_seconds", "accelerator_bitstream_present"}
-		if err := testutil.CollectAndCompare(keep.Metrics{Keeper: r.keeper}, strings.NewReader(page), names...); err != nil {
-			t.Error(err)
-		}
+		compare.NoError(t, "CollectAndCompare", testutil.CollectAndCompare(keep.Metrics{Keeper: r.keeper}, strings.NewReader(page), names...))
 		_, counts := r.keeper.States()
 		if counts[keep.Installed] != 1 || counts[keep.Unchanged] != 0 || counts[keep.Failed] < 5 {
 			t.Errorf("found %v, want one installation and some failures", counts)

@@ -120,8 +120,7 @@ func (r *rig) list(references ...string) {
 func (r *rig) start() {
 	r.t.Helper()
 	r.stop()
-	k, err := keep.New(r.cfg)
-	must.Succeed(r.t, err)
+	k := must.Value(keep.New(r.cfg))(r.t)
 	ctx, cancel := context.WithCancel(r.t.Context())
 	poke, ended := make(chan struct{}), make(chan error)
 	go func() {
@@ -162,8 +161,7 @@ func (r *rig) pass(d time.Duration) {
 // once makes one attempt for each reference with a new Keeper, and returns their results by reference.
 func (r *rig) once() map[string]string {
 	r.t.Helper()
-	k, err := keep.New(r.cfg)
-	must.Succeed(r.t, err)
+	k := must.Value(keep.New(r.cfg))(r.t)
 	k.Once(r.t.Context())
 	return results(k)
 }

@@ -103,9 +103,7 @@ func TestChoose(t *testing.T) {
 			q := draw(tc.board, tc.size)
 			for spread, want := range map[bool]string{false: tc.packed, true: tc.spread} {
 				got, err := prefer.Choose(q.listed, q.available, q.must, q.size, spread)
-				if err != nil {
-					t.Errorf("spread %t: %v", spread, err)
-				}
+				compare.NoError(t, fmt.Sprintf("spread %t", spread), err)
 				compare.Values(t, fmt.Sprintf("spread %t", spread), strings.Fields(want), got, cmpopts.EquateEmpty())
 			}
 		})

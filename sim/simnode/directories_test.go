@@ -72,9 +72,7 @@ func TestReleaseAndAssign(t *testing.T) {
 	node := n.PortNode(address, 1)
 	whole := files(t, root+"/sys")
 	must.Succeed(t, n.Release(address, 1))
-	if got := read(t, root, address); len(got.Units) != 1 {
-		t.Errorf("released: %d ports, want 1", len(got.Units))
-	}
+	compare.Equal(t, "released: ports", 1, len(read(t, root, address).Units))
 	compare.Error(t, "released "+node, "", compare.ErrorOf(os.Lstat(filepath.Join(n.Dev, node))))
 	must.Succeed(t, n.Assign(address, 1))
 	want := []inventory.Condition{{Reason: inventory.ReasonDriverUnbound, Health: inventory.Unhealthy}}

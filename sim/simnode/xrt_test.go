@@ -68,9 +68,7 @@ func TestReset(t *testing.T) {
 	}
 	must.Succeed(t, n.EndReset(second, ""), n.EndReset(first, "xilinx_u250_gen3x16_base_4"))
 	n = reopen(t, n)
-	if n.EndReset(first, "") == nil {
-		t.Error("the end of no reset: no error, want one")
-	}
+	compare.Error(t, "the end of no reset", "", n.EndReset(first, ""))
 	if node(first) != "dri/renderD129" || node(second) != "dri/renderD128" {
 		t.Errorf("nodes %q and %q, want them exchanged", node(first), node(second))
 	}

@@ -15,8 +15,7 @@ import (
 func TestNodeOfRestartedContainer(t *testing.T) {
 	const second, third = "0000:5e:00.0", "0000:af:00.0"
 	r := newRig(t)
-	board, err := simnode.BoardNamed("pac-a10")
-	must.Succeed(t, err)
+	board := must.Value(simnode.BoardNamed("pac-a10"))(t)
 	plugIn := func(address string) {
 		t.Helper()
 		must.Succeed(t, r.node.PlugBoard(board, address))
@@ -25,9 +24,7 @@ func TestNodeOfRestartedContainer(t *testing.T) {
 	plugIn(card) // dfl-port.0
 	r.published("plugged", device)
 	claim := r.claim("first")
-	if _, failed := r.prepare(claim); failed != "" {
-		t.Fatal(failed)
-	}
+	r.given(claim)
 	must.Succeed(t, r.node.Unplug(card))
 	r.published("removed", device+":removed-in-use:NoExecute")
 	plugIn(second) // dfl-port.0

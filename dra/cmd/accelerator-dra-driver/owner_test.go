@@ -20,6 +20,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/offer"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -27,8 +28,7 @@ import (
 // count returns the number of slices.
 func (r *rig) count() int {
 	r.Helper()
-	all, err := r.client.ResourceV1().ResourceSlices().List(r.Context(), metav1.ListOptions{})
-	must.Succeed(r.T, err)
+	all := must.Value(r.client.ResourceV1().ResourceSlices().List(r.Context(), metav1.ListOptions{}))(r.T)
 	return len(all.Items)
 }
 
@@ -111,12 +111,8 @@ func TestUpgradeWithAnotherMode(t *testing.T) {
 		return logs.FilterField(logevent.OwnerWaiting).FilterField(logevent.Reason("naming")).Len() > 0
 	})
 	claim := old.claim("job")
-	if _, failed := old.prepare(claim); failed != "" {
-		t.Fatal(failed)
-	}
-	if n := old.writes() - before; n > 0 {
-		t.Errorf("both run: found %d writes of slices, want none", n)
-	}
+	old.given(claim)
+	compare.Equal(t, "both run: writes of slices", 0, old.writes()-before)
 	stop()
 	next.register()
 	next.published("the old driver has ended", device)

@@ -71,8 +71,7 @@ func newRig(t *testing.T) *rig {
 	dir, err := os.MkdirTemp("", "dra") // short, for the paths of sockets
 	must.Succeed(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	node, err := simnode.Open(t.Context(), dir+"/node")
-	must.Succeed(t, err)
+	node := must.Value(simnode.Open(t.Context(), dir+"/node"))(t)
 	t.Cleanup(func() { node.Close() })
 	must.Succeed(t, os.Mkdir(dir+"/registry", 0o755))
 
@@ -118,9 +117,7 @@ func (r *rig) start() (stop func(), logs *observer.ObservedLogs) {
 		}
 		stopped = true
 		cancel()
-		if err := <-ended; err != nil {
-			r.Errorf("driver: %v", err)
-		}
+		compare.NoError(r, "driver", <-ended)
 	}
 	r.Cleanup(stop)
 	return stop, logs
@@ -135,20 +132,17 @@ func (r *rig) register() {
 		return len(sockets) > 0
 	})
 	registry := pluginregistration.NewRegistrationClient(r.dial(sockets[0]))
-	info, err := registry.GetInfo(r.Context(), &pluginregistration.InfoRequest{}, grpc.WaitForReady(true))
-	must.Succeed(r.T, err)
-	_, err = registry.NotifyRegistrationStatus(r.Context(), &pluginregistration.RegistrationStatus{PluginRegistered: true})
-	must.Succeed(r.T, err)
+	info := must.Value(registry.GetInfo(r.Context(), &pluginregistration.InfoRequest{}, grpc.WaitForReady(true)))(r.T)
+	must.Value(registry.NotifyRegistrationStatus(r.Context(), &pluginregistration.RegistrationStatus{PluginRegistered: true}))(r.T)
 	r.services = r.dial(info.Endpoint)
 }
 
 func (r *rig) dial(path string) *grpc.ClientConn {
 	r.Helper()
-	conn, err := grpc.NewClient("passthrough:///"+path, grpc.WithTransportCredentials(insecure.NewCredentials()),
+	conn := must.Value(grpc.NewClient("passthrough:///"+path, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, path string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", path)
-		}))
-	must.Succeed(r.T, err)
+		})))(r.T)
 	r.Cleanup(func() { conn.Close() })
 	return conn
 }
@@ -179,8 +173,7 @@ func (r *rig) published(when string, want ...string) {
 	}()
 	r.eventually("slices: "+when, func() bool {
 		found = nil
-		all, err := r.client.ResourceV1().ResourceSlices().List(r.Context(), metav1.ListOptions{})
-		must.Succeed(r.T, err)
+		all := must.Value(r.client.ResourceV1().ResourceSlices().List(r.Context(), metav1.ListOptions{}))(r.T)
 		for _, s := range all.Items {
 			for _, d := range s.Spec.Devices {
 				text := d.Name
@@ -207,14 +200,13 @@ func (r *rig) claim(name string, afu ...string) *kubelet.Claim {
 			}},
 		})
 	}
-	_, err := r.client.ResourceV1().ResourceClaims("default").Create(r.Context(), &resourceapi.ResourceClaim{
+	must.Value(r.client.ResourceV1().ResourceClaims("default").Create(r.Context(), &resourceapi.ResourceClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name)},
 		Status: resourceapi.ResourceClaimStatus{Allocation: &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
 			Results: []resourceapi.DeviceRequestAllocationResult{{Request: "card", Driver: draname.Driver, Pool: testNode, Device: device}},
 			Config:  configs,
 		}}},
-	}, metav1.CreateOptions{})
-	must.Succeed(r.T, err)
+	}, metav1.CreateOptions{}))(r.T)
 	return &kubelet.Claim{Namespace: "default", Name: name, Uid: "uid-" + name}
 }
 
@@ -224,8 +216,7 @@ func (r *rig) prepare(claim *kubelet.Claim) (cdiDevice, failed string) {
 	r.Helper()
 	ctx, cancel := context.WithTimeout(r.Context(), 4*time.Second)
 	defer cancel()
-	answer, err := kubelet.NewDRAPluginClient(r.services).NodePrepareResources(ctx, &kubelet.NodePrepareResourcesRequest{Claims: []*kubelet.Claim{claim}})
-	must.Succeed(r.T, err)
+	answer := must.Value(kubelet.NewDRAPluginClient(r.services).NodePrepareResources(ctx, &kubelet.NodePrepareResourcesRequest{Claims: []*kubelet.Claim{claim}}))(r.T)
 	result := answer.Claims[claim.Uid]
 	if result.GetError() != "" {
 		return "", result.Error
@@ -233,13 +224,17 @@ func (r *rig) prepare(claim *kubelet.Claim) (cdiDevice, failed string) {
 	return result.Devices[0].CdiDeviceIds[0], ""
 }
 
+// given prepares a claim, and expects no error.
+func (r *rig) given(claim *kubelet.Claim) {
+	r.Helper()
+	_, failed := r.prepare(claim)
+	compare.Equal(r, "error of prepare", "", failed)
+}
+
 func (r *rig) unprepare(claim *kubelet.Claim) {
 	r.Helper()
-	answer, err := kubelet.NewDRAPluginClient(r.services).NodeUnprepareResources(r.Context(), &kubelet.NodeUnprepareResourcesRequest{Claims: []*kubelet.Claim{claim}})
-	must.Succeed(r.T, err)
-	if failed := answer.Claims[claim.Uid].GetError(); failed != "" {
-		r.Errorf("NodeUnprepareResources: %s", failed)
-	}
+	answer := must.Value(kubelet.NewDRAPluginClient(r.services).NodeUnprepareResources(r.Context(), &kubelet.NodeUnprepareResourcesRequest{Claims: []*kubelet.Claim{claim}}))(r.T)
+	compare.Equal(r, "NodeUnprepareResources", "", answer.Claims[claim.Uid].GetError())
 }
 
 // spec returns the nodes, the variables and the hook of each device in the CDI spec.
@@ -302,9 +297,8 @@ func TestStory(t *testing.T) {
 	}}
 	compare.Values(t, "CDI spec", want, r.spec())
 	second := r.claim("second")
-	if _, failed := r.prepare(second); !strings.Contains(failed, "is prepared for claim default/first") {
-		t.Errorf("second claim of the device: error %q, want that it is prepared for the first", failed)
-	}
+	_, failed = r.prepare(second)
+	compare.Contains(t, "second claim of the device: error", "is prepared for claim default/first", failed)
 
 	must.Succeed(t, r.node.Break(card, "port-ap6"))
 	r.published("broken", device+":port-ap6:NoExecute")
@@ -312,9 +306,7 @@ func TestStory(t *testing.T) {
 	r.published("healed", device)
 
 	stop() // the spec goes with the last driver, and returns with the next
-	if left := r.spec(); len(left) > 0 {
-		t.Errorf("CDI spec without a driver: found %v, want none", left)
-	}
+	compare.Empty(t, "CDI spec without a driver", r.spec())
 	stop = r.run()
 	r.eventually("CDI spec after the restart", func() bool { return cmp.Equal(want, r.spec()) })
 
@@ -332,9 +324,8 @@ func TestStory(t *testing.T) {
 	r.published("unprepared")
 
 	// A card that has left between the allocation and the start of its pod.
-	if _, failed := r.prepare(second); !strings.Contains(failed, "has left the node") {
-		t.Errorf("claim of a removed device: error %q, want that it has left the node", failed)
-	}
+	_, failed = r.prepare(second)
+	compare.Contains(t, "claim of a removed device: error", "has left the node", failed)
 	r.published("waiting", device+":removed-in-use:NoExecute")
 	r.unprepare(second)
 	r.published("the waiting pod has ended")
@@ -351,8 +342,7 @@ func TestProgramming(t *testing.T) {
 	stop := r.run()
 	plug(t, r.node, "pac-a10")
 	r.published("plugged", device)
-	state, err := control.Dial(r.cfg.Socket).State(t.Context())
-	must.Succeed(t, err)
+	state := must.Value(control.Dial(r.cfg.Socket).State(t.Context()))(t)
 	region, before := state.Devices[0].InterfaceID, state.Devices[0].AFUID
 
 	first := r.claim("first", afu)
@@ -365,9 +355,7 @@ func TestProgramming(t *testing.T) {
 	must.Succeed(t, err)
 	_, err = store.Install(t.Context(), b, programming.InstallOptions{})
 	must.Succeed(t, err, b.Close())
-	if _, failed := r.prepare(first); failed != "" {
-		t.Fatal(failed)
-	}
+	r.given(first)
 	spec := map[string][]string{"uid-first-card-" + device: {
 		"/dev/dfl-port.0", "ACCELERATOR_UNITS=3b:00.0", "ACCELERATOR_DEVICES=3b:00.0", "ACCELERATOR_DEVICE_PCI_0000_3B_00_0=3b:00.0",
 		"/opt/accelerator-fpga: accelerator-fpga hook --device 3b:00.0-p0 --afu " + afu + " --timeout 60s --store " + string(store),
@@ -377,15 +365,12 @@ func TestProgramming(t *testing.T) {
 	has := func(when, afu string) {
 		t.Helper()
 		r.eventually("AFU "+when, func() bool {
-			state, err := control.Dial(r.cfg.Socket).State(t.Context())
-			must.Succeed(t, err)
+			state := must.Value(control.Dial(r.cfg.Socket).State(t.Context()))(t)
 			return len(state.Devices) == 1 && state.Devices[0].AFUID == afu && state.Devices[0].Health == "healthy"
 		})
 		r.published(when, device)
 		r.eventually("CDI spec "+when, func() bool { return cmp.Equal(spec, r.spec()) })
-		if _, failed := r.prepare(first); failed != "" { // for another pod with the claim
-			t.Errorf("%s: prepared again: error %q", when, failed)
-		}
+		r.given(first) // for another pod with the claim
 	}
 	must.Succeed(t, r.node.Reprogram(card, 0, afu))
 	has("programmed", afu)
@@ -407,9 +392,7 @@ func TestProgramming(t *testing.T) {
 
 	// Without a configuration, another AFU is another device.
 	second := r.claim("second")
-	if _, failed := r.prepare(second); failed != "" {
-		t.Fatal(failed)
-	}
+	r.given(second)
 	must.Succeed(t, r.node.Unplug(card))
 	r.published("removed", device+":removed-in-use:NoExecute")
 	plug(t, r.node, "pac-a10")
@@ -446,11 +429,9 @@ func TestCordon(t *testing.T) {
 	r.run()
 	r.published("plugged", device)
 	daemon := control.Dial(r.cfg.Socket)
-	_, err := daemon.Cordon(t.Context(), []string{"3b:00.0"}, "me", "fan", 0)
-	must.Succeed(t, err)
+	must.Value(daemon.Cordon(t.Context(), []string{"3b:00.0"}, "me", "fan", 0))(t)
 	r.published("cordoned", device+":cordoned:NoSchedule")
-	_, err = daemon.Uncordon(t.Context(), []string{"3b:00.0"}, "me")
-	must.Succeed(t, err)
+	must.Value(daemon.Uncordon(t.Context(), []string{"3b:00.0"}, "me"))(t)
 	r.published("uncordoned", device)
 }
 
@@ -460,20 +441,16 @@ func TestMetadata(t *testing.T) {
 	plug(t, r.node, "pac-a10")
 	r.run()
 	r.published("plugged", device)
-	if _, failed := r.prepare(r.claim("first")); failed != "" {
-		t.Fatal(failed)
-	}
+	r.given(r.claim("first"))
 	files, err := filepath.Glob(r.settings.pluginDir + "/metadata/*")
 	if err != nil || len(files) != 1 {
 		t.Fatalf("found the metadata files %q, %v, want one", files, err)
 	}
-	file, err := os.Open(files[0])
-	must.Succeed(t, err)
+	file := must.Value(os.Open(files[0]))(t)
 	defer file.Close()
 	var content metadata.DeviceMetadata
 	must.Succeed(t, devicemetadata.DecodeMetadataFromStream(json.NewDecoder(file), &content))
-	published, err := r.client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
-	must.Succeed(t, err)
+	published := must.Value(r.client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{}))(t)
 	if diff := cmp.Diff(published.Items[0].Spec.Devices[0].Attributes, content.Requests[0].Devices[0].Attributes); diff != "" {
 		t.Errorf("attributes (-slice +file):\n%s", diff)
 	}
@@ -488,13 +465,10 @@ func TestClaimStatus(t *testing.T) {
 		plug(t, r.node, "pac-a10")
 		stop := r.run()
 		r.published("plugged", device)
-		if _, failed := r.prepare(r.claim("first")); failed != "" {
-			t.Fatal(failed)
-		}
+		r.given(r.claim("first"))
 		if on {
 			r.eventually("device in the status of the claim", func() bool {
-				claim, err := r.client.ResourceV1().ResourceClaims("default").Get(t.Context(), "first", metav1.GetOptions{})
-				must.Succeed(t, err)
+				claim := must.Value(r.client.ResourceV1().ResourceClaims("default").Get(t.Context(), "first", metav1.GetOptions{}))(t)
 				return len(claim.Status.Devices) == 1 && claim.Status.Devices[0].Device == device && claim.Status.Devices[0].Conditions[0].Reason == "Healthy"
 			})
 		}
@@ -515,23 +489,19 @@ func TestHolders(t *testing.T) {
 	r.run()
 	r.published("plugged", device)
 	first := r.claim("first")
-	if _, failed := r.prepare(first); failed != "" {
-		t.Fatal(failed)
-	}
+	r.given(first)
 	holder := func(want string) {
 		t.Helper()
 		var got string
 		r.eventually("holder "+want, func() bool {
-			state, err := control.Dial(r.cfg.Socket).State(t.Context())
-			must.Succeed(t, err)
+			state := must.Value(control.Dial(r.cfg.Socket).State(t.Context()))(t)
 			row := state.Devices[0]
 			got = fmt.Sprintf("%t %s", row.Held != nil && *row.Held, row.Holder)
 			return got == want
 		})
 	}
 	holder("true []")
-	pods, err := simkubelet.StartPodResources(t.Context(), r.cfg.PodResourcesSocket)
-	must.Succeed(t, err)
+	pods := must.Value(simkubelet.StartPodResources(t.Context(), r.cfg.PodResourcesSocket))(t)
 	t.Cleanup(pods.Stop)
 	pods.HoldClaim("default", "pod", "main", "first", draname.Driver, device)
 	holder("true [default/pod/main]")
@@ -600,9 +570,7 @@ func TestFinishSettings(t *testing.T) {
 		must.Succeed(t, fs.Parse(append(tt.args, "--node-name", "n", "--events", "--node-condition-type", "a.b/C")))
 		cfg, err := s.load(fs, loader)
 		if tt.failed != "" {
-			if err == nil || !strings.Contains(err.Error(), tt.failed) {
-				t.Errorf("%q: error %v, want %q", tt.variable, err, tt.failed)
-			}
+			compare.Error(t, fmt.Sprintf("%q", tt.variable), tt.failed, err)
 			continue
 		}
 		must.Succeed(t, err)
@@ -690,8 +658,7 @@ func TestHeldByThePlugin(t *testing.T) {
 			plug(t, r.node, "pac-a10")
 			r.cfg.PodResourcesSocket = filepath.Join(filepath.Dir(r.cfg.PodResourcesSocket), "pods.sock")
 			must.Succeed(t, os.Mkdir(r.cfg.KubeletDir, 0o755))
-			pods, err := simkubelet.StartPodResources(t.Context(), r.cfg.PodResourcesSocket)
-			must.Succeed(t, err)
+			pods := must.Value(simkubelet.StartPodResources(t.Context(), r.cfg.PodResourcesSocket))(t)
 			defer pods.Stop()
 			pods.Hold("default", "job", "main", resource, "3b:00.0")
 			pods.Hold("default", "units", "main", "b-com.com/accelerator", "0", "1")
@@ -705,16 +672,13 @@ func TestHeldByThePlugin(t *testing.T) {
 			}
 			pods.Behave(simkubelet.PodBehaviour{})
 			r.published("held", device+":held-other-api:NoSchedule")
-			state, err := control.Dial(r.cfg.Socket).State(t.Context())
-			must.Succeed(t, err)
+			state := must.Value(control.Dial(r.cfg.Socket).State(t.Context()))(t)
 			if len(state.Devices) != 1 || state.Devices[0].Resource != resource || !slices.Equal(state.Devices[0].Holder, []string{"default/job/main"}) {
 				t.Errorf("devices: found %+v, want one that default/job/main holds", state.Devices)
 			}
 			pods.Release("default", "job")
 			r.published("free", device)
-			if _, failed := r.prepare(r.claim("one")); failed != "" {
-				t.Errorf("prepare: %s", failed)
-			}
+			r.given(r.claim("one"))
 			pods.HoldClaim("default", "dra", "main", "one", draname.Driver, device)
 		})
 	}

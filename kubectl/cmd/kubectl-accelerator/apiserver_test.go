@@ -690,8 +690,7 @@ func BenchmarkUI(b *testing.B) {
 
 // processTime returns the CPU time of a process.
 func processTime(b *testing.B, pid int) time.Duration {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	must.Succeed(b, err)
+	text := must.Value(os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)))(b)
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	var ticks int
 	for _, field := range fields[11:13] { // utime, stime: proc(5)
@@ -729,14 +728,13 @@ func serverMemory() (kib int) {
 func fullState(b *testing.B) string {
 	turn := `{"time":"2026-11-20T00:00:00.000Z","device":"3b:00.0","from":"healthy","to":"unhealthy","reason":"port-ap6"}`
 	card := `{"card":"3b:00.0","healthChanges":40,"removals":1,"recent":[` + strings.Repeat(turn+",", 19) + turn + `],"former":null}`
-	device, err := json.Marshal(map[string]any{
+	device := must.Value(json.Marshal(map[string]any{
 		"id": "3b:00.0", "resource": "b-com.com/accelerator", "family": "dfl", "health": "healthy", "reasons": []string{},
 		"pciAddress": "0000:3b:00.0", "pciVendor": "8086", "pciDevice": "09c4", "numaNode": 0, "portId": 0, "afuId": "d8424dc4a4a3c413f89e433683f9040b",
 		"interfaceId": "69528db6eb31577a8c3668f9faa081f6", "deviceNodes": []string{"/dev/dfl-port.0"}, "parent": "dfl-fme.0",
 		"holder": []string{"default/training-job-1/main"}, "holderKnown": true, "held": true, "nodeNumbers": []string{"245:1"}, "parentNodes": []string{"dfl-fme.0"},
 		"cordon": nil, "pciId": "8086:09c4", "subsystem": "8086:0000", "attributes": map[string]string{}, "members": []string{}, "sharedNodes": []string{}, "mounts": []string{},
-	})
-	must.Succeed(b, err)
+	}))(b)
 	var indented bytes.Buffer // as the plugin prints it
 	all := `{"version":"v1","api":"devicePlugin","devices":[` + strings.Repeat(string(device)+",", 7) + string(device) + `],"cards":[` + strings.Repeat(card+",", 7) + card + `]}`
 	must.Succeed(b, json.Indent(&indented, []byte(all), "", "  "))

@@ -87,8 +87,7 @@ func TestDocumentedCommands(t *testing.T) {
 // docs/kubectl.md has the output of its commands. Dates differ. -update writes it.
 func TestDocs(t *testing.T) {
 	t.Setenv("KUBECONFIG", documented(t).Kubeconfig(t))
-	text, err := os.ReadFile(document)
-	must.Succeed(t, err)
+	text := must.Value(os.ReadFile(document))(t)
 	command := regexp.MustCompile(`(?m)^    \$ kubectl accelerator (.+)\n((?:    [^$\n].*\n)*)`)
 	date := regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d`)
 	if n := len(command.FindAll(text, -1)); n < 8 {

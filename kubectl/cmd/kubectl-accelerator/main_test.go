@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -74,9 +75,7 @@ worker-2  <none>      <none>  <none>
 `),
 	} {
 		out, errs, code := kubectl(t, c, "devices", "-o", format)
-		if err := check(out); err != nil {
-			t.Errorf("-o %s: %v", format, err)
-		}
+		compare.NoError(t, fmt.Sprintf("-o %s", format), check(out))
 		if code != 1 || errs != "kubectl accelerator: no answer from worker-2\n" {
 			t.Errorf("-o %s: exit code %d, want 1; stderr %q", format, code, errs)
 		}
@@ -231,7 +230,5 @@ func TestGiven(t *testing.T) {
 	must.Succeed(t, err)
 	must.Succeed(t, cmd.ParseFlags([]string{"--context", "it's $(date)", "-n", "fpga-system", "--token", "secret", "--as", "olga", "--as-group", "a", "--as-group", "b c"}))
 	const of = ` --context 'it'\''s $(date)' --as olga --as-group a --as-group 'b c'`
-	if got, want := beginnings(cmd), [2]string{"kubectl" + of, "kubectl accelerator" + of + " --namespace fpga-system"}; got != want {
-		t.Errorf("found %s, want %s", got, want)
-	}
+	compare.Equal(t, "beginnings", [2]string{"kubectl" + of, "kubectl accelerator" + of + " --namespace fpga-system"}, beginnings(cmd))
 }

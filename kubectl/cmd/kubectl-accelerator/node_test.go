@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
@@ -33,12 +34,10 @@ func TestCordon(t *testing.T) {
 		t.Errorf("cordon: exit code %d, want 0 and %s\n%s%s", code, want, out, errs)
 	}
 	out, _, _ = kubectl(t, c, "devices", "-o", "custom-columns=ID:.id,BY:.cordon.by,WHY:.cordon.why,REASONS:.reasons")
-	if diff := cmp.Diff(`ID          BY    WHY              REASONS
+	compare.Values(t, "devices", `ID          BY    WHY              REASONS
 3b:00.0     jane  replace the fan  cordoned
 3b:00.0-p1  jane  replace the fan  cordoned
-`, out); diff != "" {
-		t.Errorf("devices (-want +got):\n%s", diff)
-	}
+`, out)
 	out, errs, code = kubectl(t, c, "uncordon", "worker-1", "3b:00.0")
 	if want := regexp.MustCompile(`^ended: 3b:00.0 cordoned by jane since .*: replace the fan\n  3b:00.0 is healthy, `); code != 0 || errs != "" || !want.MatchString(out) {
 		t.Errorf("uncordon: exit code %d, want 0 and %s\n%s%s", code, want, out, errs)
@@ -147,9 +146,7 @@ func TestCanPullSignals(t *testing.T) {
 		cmd.Stdout, cmd.Stderr = &out, &out
 		must.Succeed(t, cmd.Start())
 		name := <-created
-		if err := cmd.Process.Signal(sent); err != nil {
-			t.Error(err)
-		}
+		compare.NoError(t, "Signal", cmd.Process.Signal(sent))
 		_ = cmd.Wait() // its error is the exit code
 		want := "kubectl accelerator: pod " + name + ": interrupted\n"
 		if code := cmd.ProcessState.ExitCode(); code != 1 || out.String() != want || len(c.Pods()) != 1 {

@@ -77,8 +77,7 @@ func files(t *testing.T, name string) map[string]string {
 	if err != nil || info.Mode() != 0o600 {
 		t.Errorf("mode %v, %v, want 0600", info.Mode(), err)
 	}
-	compressed, err := gzip.NewReader(file)
-	must.Succeed(t, err)
+	compressed := must.Value(gzip.NewReader(file))(t)
 	parts := map[string]string{}
 	for in := tar.NewReader(compressed); ; {
 		header, err := in.Next()
@@ -123,9 +122,7 @@ func TestReport(t *testing.T) {
 		"slices.json":              {`"name": "pci-0000-3b-00-0"`},
 	} {
 		for _, w := range words {
-			if !strings.Contains(parts[part], w) {
-				t.Errorf("%s: want %s:\n%s", part, w, parts[part])
-			}
+			compare.Contains(t, part, w, parts[part])
 		}
 	}
 	before, _ := os.ReadFile(name)
@@ -140,18 +137,14 @@ func TestReport(t *testing.T) {
 	if _, errs, code := kubectl(t, c, "report", "worker-3", "--file", link); code != 1 || !strings.Contains(errs, "file exists") {
 		t.Errorf("at a symbolic link: exit code %d, %s", code, errs)
 	}
-	if _, err := os.Lstat(link + "-target"); err == nil {
-		t.Error("the target of a symbolic link was written")
-	}
+	compare.Error(t, "target of the symbolic link", "", compare.ErrorOf(os.Lstat(link+"-target")))
 	name += "-full"
 	if out, errs, code := kubectl(t, c, "report", "worker-3", "--full", "--file", name); code != 0 {
 		t.Errorf("full: exit code %d\n%s%s", code, out, errs)
 	}
 	all := files(t, name)
 	for _, part := range []string{"node.json", "slices.json", secret + "_" + secret + "/pod.json", secret + "_" + secret + "/log.txt", secret + "_" + secret + "/" + secret + ".json", secret + "_" + secret + "/state.json"} {
-		if !strings.Contains(all[part], secret) {
-			t.Errorf("full: %s lacks the secret: %q", part, all[part])
-		}
+		compare.Contains(t, "full: "+part, secret, all[part])
 	}
 }
 
@@ -248,9 +241,7 @@ node.json: cannot be parsed
 	if _, errs, code := kubectl(t, c, "report", "worker-3", "--file", filepath.Join(dir, "denied")); code != 1 || !strings.Contains(errs, "you lack a right") {
 		t.Errorf("without the right to list pods: exit code %d: %s", code, errs)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "denied")); err == nil {
-		t.Error("found a file without the right to list pods, want none")
-	}
+	compare.Error(t, "file without the right to list pods", "", compare.ErrorOf(os.Stat(filepath.Join(dir, "denied"))))
 }
 
 // Once the disk is full, nothing more is read, and the error is reported once.
@@ -302,8 +293,7 @@ func TestReportInterrupted(t *testing.T) {
 // Of what a real daemon prints about its devices, only texts that a person has written are removed.
 func TestReportOfADaemon(t *testing.T) {
 	n := startNode(t, "two-ports", "pac-d5005")
-	log, err := os.ReadFile(n.log)
-	must.Succeed(t, err)
+	log := must.Value(os.ReadFile(n.log))(t)
 	pod := simcluster.NewPod("worker-3", "kube-system", "fpga", "devicePlugin", n.run)
 	pod.Logs = []string{string(log)}
 	c := simcluster.Start(t, pod)

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 func TestUsage(t *testing.T) {
@@ -52,9 +54,7 @@ func TestVersion(t *testing.T) {
 func TestFailure(t *testing.T) {
 	var out, errs bytes.Buffer
 	missing := filepath.Join(t.TempDir(), "kubeconfig")
-	if code := run(context.Background(), []string{"--namespace=fpga", "--kubeconfig=" + missing}, &out, &errs); code != 1 {
-		t.Errorf("exit code %d, want 1", code)
-	}
+	compare.Equal(t, "exit code", 1, run(context.Background(), []string{"--namespace=fpga", "--kubeconfig=" + missing}, &out, &errs))
 	lines := strings.Split(strings.TrimSpace(errs.String()), "\n")
 	var last map[string]any
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil {

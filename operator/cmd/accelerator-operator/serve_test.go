@@ -5,10 +5,11 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
 type filledCache struct {
@@ -33,9 +34,7 @@ func TestReady(t *testing.T) {
 	expect := func(want string) {
 		t.Helper()
 		err := check(httptest.NewRequest(http.MethodGet, "/readyz", nil))
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %q", err, want)
-		}
+		compare.Outcome(t, "error", want, err)
 	}
 	expect("not started")
 	served = nil
@@ -46,9 +45,7 @@ func TestReady(t *testing.T) {
 	expect("")
 	trust = errors.New("the API server is down")
 	expect("")
-	if reads != 2 {
-		t.Errorf("%d reads from API servers, want 2", reads)
-	}
+	compare.Equal(t, "reads from API servers", 2, reads)
 	served = errors.New("closed")
 	expect("closed")
 	if check := ready(func() error { return nil }, mappings, nil); check(httptest.NewRequest(http.MethodGet, "/readyz", nil)) != nil {

@@ -21,23 +21,20 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // newCert returns a certificate that is its own CA, and its PEM.
 func newCert(t *testing.T) (tls.Certificate, []byte) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 	}
-	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Value(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(t)
 	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
 }
 
@@ -46,9 +43,7 @@ func TestClientCA(t *testing.T) {
 	ours, caPEM := newCert(t)
 	foreign, _ := newCert(t)
 	file := filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(file, caPEM, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, caPEM, 0o600))
 	for _, tc := range []struct {
 		name     string
 		clientCA string
@@ -61,10 +56,7 @@ func TestClientCA(t *testing.T) {
 		{"another certificate", file, []tls.Certificate{foreign}, "certificate"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			free, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			free := must.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 			port := free.Addr().(*net.TCPAddr).Port
 			free.Close()
 			s := &webhookServer{
@@ -72,9 +64,7 @@ func TestClientCA(t *testing.T) {
 				handler:     http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "answer") }),
 				certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &ours, nil },
 			}
-			if err := s.serves(); err == nil {
-				t.Error("no error before the start")
-			}
+			compare.Error(t, "before the start", "", s.serves())
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error)
 			go func() { ended <- s.Start(ctx) }()
@@ -92,17 +82,11 @@ func TestClientCA(t *testing.T) {
 					t.Errorf("%s, %s, want the answer over HTTP/1.1", got.Proto, text)
 				}
 			}
-			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("error %v, want %q", err, tc.want)
-			}
+			compare.Outcome(t, "error", tc.want, err)
 			c.CloseIdleConnections()
 			cancel()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-			if err := s.serves(); err == nil {
-				t.Error("no error after the end")
-			}
+			compare.NoError(t, "Run", <-ended)
+			compare.Error(t, "after the end", "", s.serves())
 		})
 	}
 }
@@ -110,12 +94,8 @@ func TestClientCA(t *testing.T) {
 func TestBadClientCA(t *testing.T) {
 	dir := t.TempDir()
 	empty := filepath.Join(dir, "empty.crt")
-	if err := os.WriteFile(empty, []byte("none"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(empty, []byte("none"), 0o600))
 	for file, want := range map[string]string{filepath.Join(dir, "missing"): "--client-ca: open ", empty: "empty.crt: found no certificate, want those of CAs in PEM"} {
-		if err := (&webhookServer{clientCA: file}).Start(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %q", err, want)
-		}
+		compare.Error(t, "Start", want, (&webhookServer{clientCA: file}).Start(t.Context()))
 	}
 }

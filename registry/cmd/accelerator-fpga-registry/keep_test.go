@@ -101,9 +101,7 @@ func TestLoadedAFUs(t *testing.T) {
 	compare.NoError(t, "a card", err)
 	compare.Values(t, "AFUs", []string{bits.AFU}, ids)
 	must.Succeed(t, os.WriteFile(root+"/sys/class/fpga_region/region0/dfl-port.0/afu_id", []byte("?\n"), 0o644))
-	if _, err = loadedAFUs(root + "/sys"); err == nil {
-		t.Error("an AFU id that cannot be read: found no error")
-	}
+	compare.Error(t, "an AFU id that cannot be read", "", compare.ErrorOf(loadedAFUs(root+"/sys")))
 }
 
 // All references that fail at the same time share one Event. It is written again when another reference fails, and
