@@ -27,6 +27,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/test/task"
 )
 
 // shortDir returns a directory with a short path, which all users may search.
@@ -46,13 +47,7 @@ var missing = ledger.Missing{Card: "5e:00.0", Since: cordons[0].Since, Model: "8
 func serve(t *testing.T, path string, answers control.Answers) *observer.ObservedLogs {
 	t.Helper()
 	core, logs := eventtest.Observed(t)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- control.Run(ctx, path, answers, zap.New(core)) }()
-	t.Cleanup(func() {
-		cancel()
-		compare.NoError(t, "Run", <-ended)
-	})
+	task.Run(t, func(ctx context.Context) error { return control.Run(ctx, path, answers, zap.New(core)) })
 	return logs
 }
 
