@@ -98,11 +98,9 @@ func TestParseCorrectable(t *testing.T) {
 		{"empty line", "\n" + recorded, nil},
 		{"empty", "", nil},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := sysfs.ParseCorrectable(tt.in)
-			compare.Values(t, "counts", tt.want, got)
-			compare.Equal(t, fmt.Sprintf("refused, with error %v", err), tt.want == nil, err != nil)
-		})
+		got, err := sysfs.ParseCorrectable(tt.in)
+		compare.Values(t, tt.name+": counts", tt.want, got)
+		compare.Equal(t, fmt.Sprintf("%s: refused, with error %v", tt.name, err), tt.want == nil, err != nil)
 	}
 }
 

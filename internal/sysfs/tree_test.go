@@ -220,3 +220,24 @@ func TestVirtFn(t *testing.T) {
 		}
 	}
 }
+
+func TestCheckDir(t *testing.T) {
+	dir := t.TempDir()
+	file := dir + "/file"
+	must.Succeed(t, os.WriteFile(file, nil, 0o600))
+	for _, test := range []struct {
+		path, err string // part of the error, "" if there is none
+		missing   bool
+	}{
+		{dir, "", false},
+		{"", `"": found nothing, want a directory`, true},
+		{dir + "/none", `/none": found nothing, want a directory`, true},
+		{file, `/file": found a file of mode -rw-------, want a directory`, false},
+	} {
+		err := sysfs.CheckDir(test.path)
+		if errors.Is(err, fs.ErrNotExist) != test.missing || (err == nil) != (test.err == "") ||
+			err != nil && !strings.Contains(err.Error(), test.err) {
+			t.Errorf("CheckDir(%q) = %v, want %q", test.path, err, test.err)
+		}
+	}
+}
