@@ -201,10 +201,8 @@ func TestNotes(t *testing.T) {
 		{name: "removed before the restart", log: added + entry(noon, "info", "device.removed", `"device":"d"`) + restart},
 		{name: "it is held", log: added + restart + entry(noon, "warn", "device.tombstone", `"device":"d"`)},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			test.f.Since, test.f.Until = bound(t, test.since), bound(t, test.until)
-			_, notes := read(t, timeline.Options{Filter: test.f}, test.log)
-			compare.Values(t, "notes", test.want, notes)
-		})
+		test.f.Since, test.f.Until = bound(t, test.since), bound(t, test.until)
+		_, notes := read(t, timeline.Options{Filter: test.f}, test.log)
+		compare.Values(t, test.name+": notes", test.want, notes)
 	}
 }
