@@ -37,11 +37,9 @@ func TestWithoutRights(t *testing.T) {
 		{"disk read-only", control.DevicePlugin, privatedir.PathError(dir, syscall.EROFS), ""},
 		{"mode", control.DevicePlugin, errors.New(dir + ": found mode 0777, want it not writable by group and others: chmod go-w " + dir), ""},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			if got := withoutRights(tc.err, 1000, tc.kind); tc.want == "" && got != nil || tc.want != "" && fmt.Sprint(got) != tc.want {
-				t.Errorf("found %v, want %q", got, tc.want)
-			}
-		})
+		if got := withoutRights(tc.err, 1000, tc.kind); tc.want == "" && got != nil || tc.want != "" && fmt.Sprint(got) != tc.want {
+			t.Errorf("%s: found %v, want %q", tc.name, got, tc.want)
+		}
 	}
 }
 
