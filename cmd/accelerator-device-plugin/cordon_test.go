@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
@@ -39,11 +38,18 @@ func TestCordonUsage(t *testing.T) {
 		{"no socket", []string{"uncordon", "3b:00.0", "--socket", ""}, "socket: found none, want the path of the daemon's socket\n", 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			var out, errs bytes.Buffer
-			code := run(t.Context(), tc.args, &out, &errs)
-			if code != tc.code || !strings.Contains(errs.String(), tc.want) || out.Len() > 0 {
-				t.Errorf("exit code %d, %s%s", code, &out, &errs)
+			if out, errs, code := call(t, tc.args...); code != tc.code || !strings.Contains(errs, tc.want) || out != "" {
+				t.Errorf("exit code %d, %s%s", code, out, errs)
 			}
 		})
+	}
+}
+
+func TestGranted(t *testing.T) {
+	for ids, want := range map[string]string{"": "", "3b:00.0,3b:00.0-p1": "devices 3b:00.0,3b:00.0-p1\n"} {
+		t.Setenv("ACCELERATOR_DEVICES", ids)
+		if out, errs, code := call(t, "granted"); out != want || (code == 0) != (ids != "") {
+			t.Errorf("devices %q: exit code %d, output %q, want %q; stderr %q", ids, code, out, want, errs)
+		}
 	}
 }
