@@ -190,8 +190,7 @@ func TestHeldAsSoonAsGiven(t *testing.T) {
 		w.await(d, when)
 	}
 	one("plugged", false)
-	_, err := d.kubelet.Allocate(t.Context(), testResource, "5e:00.0")
-	d.do(err)
+	must.Value(d.kubelet.Allocate(t.Context(), testResource, "5e:00.0"))(t)
 	if rows := d.asked("given out"); len(rows) != 1 || rows[0].Held == nil || !*rows[0].Held {
 		t.Errorf("given out: %+v, want it held at once", rows)
 	}
@@ -279,8 +278,7 @@ func TestAskWithABadFile(t *testing.T) {
 	}
 	d.do(os.WriteFile(file, []byte("mode: zen\n"), 0o600))
 	w := cmdtest.Command(t, "watch", "--socket", d.cfg.Socket, "--config", file)
-	pipe, err := w.StdoutPipe()
-	d.do(err)
+	pipe := must.Value(w.StdoutPipe())(t)
 	d.do(w.Start())
 	lines := bufio.NewScanner(pipe)
 	if !lines.Scan() || !strings.HasPrefix(lines.Text(), "daemon ") || !lines.Scan() || !strings.Contains(lines.Text(), "added    5e:00.0") {

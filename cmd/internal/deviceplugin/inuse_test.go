@@ -41,8 +41,7 @@ func (d *testDaemon) awaitLine(event string, words ...string) {
 // hold makes a pod hold devices of a resource of ours. It first calls Allocate, as the kubelet does.
 func (d *testDaemon) hold(pod, resource string, ids ...string) {
 	d.t.Helper()
-	_, err := d.kubelet.Allocate(d.t.Context(), resource, ids...)
-	d.do(err)
+	must.Value(d.kubelet.Allocate(d.t.Context(), resource, ids...))(d.t)
 	d.pods.Hold("default", pod, "main", resource, ids...)
 }
 

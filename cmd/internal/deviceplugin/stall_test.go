@@ -50,15 +50,11 @@ func pathCard(i int) string { return fmt.Sprintf("0000:%02x:00.0", i) }
 func stall(t *testing.T) *stalled {
 	t.Helper()
 	dir := cmdtest.ShortDir(t)
-	d := &stalled{t: t}
-	var err error
-	d.node, err = simnode.New(dir)
-	d.do(err)
+	d := &stalled{t: t, node: must.Value(simnode.New(dir))(t)}
 	for i := range d.bad {
 		d.do(d.node.Plug(simnode.Card{Address: pathCard(i), Ports: 1, AFUID: cardA.AFUID, InterfaceID: cardA.InterfaceID}))
 	}
-	d.kubelet, err = simkubelet.Start(t.Context(), filepath.Join(dir, "kubelet"), simkubelet.Behaviour{})
-	d.do(err)
+	d.kubelet = must.Value(simkubelet.Start(t.Context(), filepath.Join(dir, "kubelet"), simkubelet.Behaviour{}))(t)
 	t.Cleanup(d.kubelet.Stop)
 	d.Cmd = cmdtest.Command(t, "--sysfs-root", d.node.Sys, "--dev-root", d.node.Dev, "--kubelet-dir", filepath.Join(dir, "kubelet"),
 		"--http-address", "127.0.0.1:0", "--recovery-hold", "0s", "--flap-limit", "0")
@@ -70,8 +66,7 @@ func stall(t *testing.T) *stalled {
 	t.Cleanup(func() { d.Process.Kill(); d.Wait(); read.Close() })
 	write.Close()
 	for event := ""; event != "list.sent" || d.address == ""; {
-		text, err := d.log.ReadBytes('\n')
-		d.do(err)
+		text := must.Value(d.log.ReadBytes('\n'))(t)
 		var line struct{ Event, Address string }
 		d.do(errors.Join(eventtest.Line(text), json.Unmarshal(text, &line)))
 		if event = line.Event; event == "http.served" {
@@ -119,8 +114,7 @@ func (d *stalled) serves() {
 	}
 	ctx, cancel := context.WithTimeout(d.t.Context(), patient.Limit)
 	defer cancel()
-	_, err := d.kubelet.Allocate(ctx, testResource, "0f:00.0")
-	d.do(err)
+	must.Value(d.kubelet.Allocate(ctx, testResource, "0f:00.0"))(d.t)
 }
 
 // stop sends SIGTERM, and fails the test unless the daemon ends without an error.
