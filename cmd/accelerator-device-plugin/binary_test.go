@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -274,5 +275,30 @@ func TestDebugIsToggled(t *testing.T) {
 				toggle("debug", test.usual)
 			}
 		})
+	}
+}
+
+func TestGranted(t *testing.T) {
+	for ids, want := range map[string]string{"": "", "3b:00.0,3b:00.0-p1": "devices 3b:00.0,3b:00.0-p1\n"} {
+		t.Setenv("ACCELERATOR_DEVICES", ids)
+		if out, errs, code := call(t, "granted"); out != want || (code == 0) != (ids != "") {
+			t.Errorf("devices %q: exit code %d, output %q, want %q; stderr %q", ids, code, out, want, errs)
+		}
+	}
+}
+
+// The help of commands that ask the daemon has their own flags, without the settings that need --scan.
+func TestHelpFlags(t *testing.T) {
+	for command, want := range map[string]string{
+		"devices":  "config help output overrides scan socket",
+		"watch":    "config for help output overrides scan socket",
+		"can-pull": "config help output overrides scan socket",
+	} {
+		out, _, _ := call(t, command, "--help")
+		var flags []string
+		for _, m := range regexp.MustCompile(`(?m)^ .*?--([a-z-]+) `).FindAllStringSubmatch(out[strings.Index(out, "\nFlags:"):], -1) {
+			flags = append(flags, m[1])
+		}
+		compare.Equal(t, fmt.Sprintf("flags in the help of %s", command), want, strings.Join(flags, " "))
 	}
 }

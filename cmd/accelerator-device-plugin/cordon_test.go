@@ -44,12 +44,3 @@ func TestCordonUsage(t *testing.T) {
 		})
 	}
 }
-
-func TestGranted(t *testing.T) {
-	for ids, want := range map[string]string{"": "", "3b:00.0,3b:00.0-p1": "devices 3b:00.0,3b:00.0-p1\n"} {
-		t.Setenv("ACCELERATOR_DEVICES", ids)
-		if out, errs, code := call(t, "granted"); out != want || (code == 0) != (ids != "") {
-			t.Errorf("devices %q: exit code %d, output %q, want %q; stderr %q", ids, code, out, want, errs)
-		}
-	}
-}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -55,21 +54,5 @@ func TestWatchState(t *testing.T) {
 		if _, errs, code := cmdtest.Output(t, append([]string{"watch"}, args...)...); code != 2 || !strings.Contains(errs, "found ") {
 			t.Errorf("%v: exit code %d, want 2 and what was found: %s", args, code, errs)
 		}
-	}
-}
-
-// The help of commands that ask the daemon has their own flags, without the settings that need --scan.
-func TestHelpFlags(t *testing.T) {
-	for command, want := range map[string]string{
-		"devices":  "config help output overrides scan socket",
-		"watch":    "config for help output overrides scan socket",
-		"can-pull": "config help output overrides scan socket",
-	} {
-		out, _, _ := call(t, command, "--help")
-		var flags []string
-		for _, m := range regexp.MustCompile(`(?m)^ .*?--([a-z-]+) `).FindAllStringSubmatch(out[strings.Index(out, "\nFlags:"):], -1) {
-			flags = append(flags, m[1])
-		}
-		compare.Equal(t, fmt.Sprintf("flags in the help of %s", command), want, strings.Join(flags, " "))
 	}
 }
