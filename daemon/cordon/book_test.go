@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
@@ -58,9 +57,7 @@ func TestAddAndRemove(t *testing.T) {
 	default:
 		t.Error("the channel of Changed is open")
 	}
-	if diff := cmp.Diff(book.List(), made); diff != "" || len(made) != 2 {
-		t.Errorf("made and listed differ:\n%s", diff)
-	}
+	compare.Values(t, "made and listed", book.List(), made)
 	if c := made[0]; c.Since.Before(begin) || c.Until.Sub(c.Since) != 2*time.Hour {
 		t.Errorf("since %s until %s, want two hours from %s", c.Since, c.Until, begin)
 	}
@@ -86,10 +83,7 @@ func TestAddAndRemove(t *testing.T) {
 		// After an error no device is uncordoned.
 		compare.Error(t, device, want, compare.ErrorOf(book.Remove(t.Context(), []string{"5e:00.0-p1", device}, "eve")))
 	}
-	removed, err := book.Remove(t.Context(), []string{"3b:00.0"}, "carol")
-	if diff := cmp.Diff(renewed, removed); diff != "" || err != nil {
-		t.Errorf("%v, removed (-want +got):\n%s", err, diff)
-	}
+	compare.Values(t, "removed", renewed, must.Value(book.Remove(t.Context(), []string{"3b:00.0"}, "carol"))(t))
 	compare.Equal(t, "left", "5e:00.0-p1 alice replace the fan", entries(book))
 	compare.Values(t, "log", []string{"device.uncordoned 3b:00.0 carol command"}, lines(logs))
 }
@@ -122,10 +116,8 @@ func TestClockSetBack(t *testing.T) {
 	text := `{"cordons": [{"device": "3b:00.0", "by": "a", "why": "w", "since": "2199-01-01T00:00:00Z"}]}`
 	must.Succeed(t, os.WriteFile(filepath.Join(dir, "cordons.json"), []byte(text), 0o600))
 	book, _ := open(t, dir)
-	made, err := book.Add(t.Context(), []string{"3b:00.0"}, "alice", "fan", time.Hour)
-	if err != nil || made[0].Until.Sub(made[0].Since) != time.Hour {
-		t.Errorf("%v, %v, want it since now", made, err)
-	}
+	made := must.Value(book.Add(t.Context(), []string{"3b:00.0"}, "alice", "fan", time.Hour))(t)
+	compare.Equal(t, "duration from now on", time.Hour, made[0].Until.Sub(made[0].Since))
 }
 
 func TestAddRefuses(t *testing.T) {
@@ -160,9 +152,7 @@ func TestAddRefuses(t *testing.T) {
 	must.Value(book.Remove(t.Context(), []string{"3b:00.0"}, "a"))(t)
 	must.Value(book.Add(t.Context(), many, strings.Repeat("€", 64), strings.Repeat("\"", 256), time.Hour))(t)
 	logs.TakeAll()
-	if _, err := book.Add(t.Context(), []string{"3b:00.0"}, "a", "w", 0); err == nil || err.Error() != "found 257 cordons, want at most 256" {
-		t.Errorf("one more: %v", err)
-	}
+	compare.Error(t, "one more", "found 257 cordons, want at most 256", compare.ErrorOf(book.Add(t.Context(), []string{"3b:00.0"}, "a", "w", 0)))
 	if again, _ := open(t, dir); len(again.List()) != 256 || len(book.List()) != 256 || len(lines(logs)) != 0 {
 		t.Errorf("%d in the file, %d in the book, want 256", len(again.List()), len(book.List()))
 	}
@@ -274,9 +264,7 @@ func TestExpiry(t *testing.T) {
 		// Without inotify the other daemon reads the file within half a minute.
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
-		if diff := cmp.Diff(one.List(), two.List()); diff != "" || len(two.List()) != 2 {
-			t.Errorf("the two differ:\n%s", diff)
-		}
+		compare.Values(t, "cordons of the two", one.List(), two.List())
 		time.Sleep(time.Hour - 30*time.Second - time.Millisecond)
 		synctest.Wait()
 		if len(one.List()) != 2 || len(two.List()) != 2 {
@@ -287,9 +275,8 @@ func TestExpiry(t *testing.T) {
 		for _, book := range []*cordon.Book{one, two} {
 			compare.Equal(t, "after an hour", "5e:00.0 alice dust", entries(book))
 		}
-		text, err := os.ReadFile(filepath.Join(dir, "cordons.json"))
-		if err != nil || strings.Contains(string(text), "3b:00.0") {
-			t.Errorf("%v, the file has it still:\n%s", err, text)
+		if text := must.Value(os.ReadFile(filepath.Join(dir, "cordons.json")))(t); strings.Contains(string(text), "3b:00.0") {
+			t.Errorf("the file has it still:\n%s", text)
 		}
 		got := lines(logs)
 		compare.Equal(t, "logged last", "device.uncordoned 3b:00.0 <nil> expired", got[len(got)-1])

@@ -79,14 +79,10 @@ func TestDeviceNumbers(t *testing.T) {
 }
 
 func TestIsSysfs(t *testing.T) {
-	if is, err := sysfs.IsSysfs(t.TempDir()); is || err != nil {
-		t.Errorf("a directory: %v, %v", is, err)
-	}
+	compare.Equal(t, "a directory", false, must.Value(sysfs.IsSysfs(t.TempDir()))(t))
 	compare.ErrorIs(t, "IsSysfs", fs.ErrNotExist, compare.ErrorOf(sysfs.IsSysfs(t.TempDir()+"/none")))
 	if _, err := os.Stat("/sys/class/mem/null/uevent"); err != nil {
 		t.Skip("no sysfs here")
 	}
-	if is, err := sysfs.IsSysfs("/sys"); !is || err != nil {
-		t.Errorf("/sys: %v, %v", is, err)
-	}
+	compare.Equal(t, "/sys", true, must.Value(sysfs.IsSysfs("/sys"))(t))
 }

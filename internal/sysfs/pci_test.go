@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 func TestUpstream(t *testing.T) {
@@ -38,9 +40,7 @@ func TestPCIID(t *testing.T) {
 		{"modalias is rubbish", "-- sys/modalias --\npci:\n", ""},
 		{"nothing", "-- sys/ --\n", ""},
 	} {
-		if got, err := sysfs.PCIID(node(t, tt.board).Sys); got != tt.want || err != nil {
-			t.Errorf("%s: id %q, want %q", tt.name, got, tt.want)
-		}
+		compare.Equal(t, tt.name, tt.want, must.Value(sysfs.PCIID(node(t, tt.board).Sys))(t))
 	}
 }
 
