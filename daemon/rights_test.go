@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -16,6 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -57,7 +57,5 @@ func TestEndsWithoutRights(t *testing.T) {
 		Open: func() (API, error) { return nil, errors.New("found a call of Open, want none") },
 	}
 	want := "--state-dir: " + cfg.StateDir + ": permission denied: run the daemon as root, or set --state-dir, "
-	if err := d.Serve(t.Context()); err == nil || !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("Serve() = %v, want %s…", err, want)
-	}
+	compare.Error(t, "Serve", want, d.Serve(t.Context()))
 }
