@@ -98,7 +98,7 @@ func TestCordon(t *testing.T) {
 	expect(`3b:00.0 cordoned by bob since TIME TIME: dust
   3b:00.0 is out of service, still in use by default/job/main
   3b:00.0-p1 is out of service, free
-`, 0, "cordon", "3b:00.0", "--why", "dust", "--by", "bob", "--for", "500ms")
+`, 0, "cordon", "3b:00.0", "--why", "dust", "--by", "bob", "--for", "2s")
 	d.await("over by itself", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
 	d.awaitLine("device.uncordoned", "3b:00.0", "why:dust", "reason:expired")
 

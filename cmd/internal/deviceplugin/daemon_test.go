@@ -287,3 +287,54 @@ func TestNothingIsLeft(t *testing.T) {
 		return nil
 	})
 }
+
+// The resource names of Intel's plugin for the interfaces (A, B) and AFUs (a, b) of the cards of
+// the tests, computed by hand: base64url of both ids.
+const (
+	afAa    = "fpga.intel.com/af-695.d84.aVKNtusxV3qMNmj5-qCB9thCTcSko8QT-J5DNoP5BAs"
+	afAb    = "fpga.intel.com/af-695.f7d.aVKNtusxV3qMNmj5-qCB9vffQFy9es9yIvFEsLk6zRg"
+	afBb    = "fpga.intel.com/af-934.f7d.k0YRbaUtXKiwaqmjie98jfffQFy9es9yIvFEsLk6zRg"
+	regionA = "fpga.intel.com/region-69528db6eb31577a8c3668f9faa081f6"
+	regionB = "fpga.intel.com/region-9346116da52d5ca8b06aa9a389ef7c8d"
+)
+
+// inMode is startDaemon in a mode. It also uses short times for the server.
+func inMode(t *testing.T, mode string, adjust func(*config.Config)) *testDaemon {
+	t.Helper()
+	d := prepareDaemon(t, func(c *config.Config) {
+		c.Mode = mode
+		if adjust != nil {
+			adjust(c)
+		}
+	})
+	d.shorten()
+	d.run()
+	return d
+}
+
+// shorten sets short intervals.
+func (d *testDaemon) shorten() {
+	d.timing = func(i *inventory.Config, s *server.Config) {
+		i.HoldersInterval = 20 * time.Millisecond
+		s.RetireAfter = 200 * time.Millisecond
+	}
+}
+
+// awaitAsked blocks until the kubelet has answered a request for holders that was sent after this call.
+func (d *testDaemon) awaitAsked() {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(d.t.Context(), patient.Limit)
+	defer cancel()
+	d.do(d.pods.AwaitAsked(ctx, d.pods.Asked()+2)) // there is one request at a time
+}
+
+// awaitRefused blocks until Allocate of a device that is not advertised returns an error with this text.
+func (d *testDaemon) awaitRefused(when, resource, id, why string) {
+	d.t.Helper()
+	patient.Await(d.t, when, func() error {
+		if _, err := d.kubelet.Allocate(d.t.Context(), resource, id); err == nil || !strings.Contains(err.Error(), why) {
+			return fmt.Errorf("allocate of %s %s: %v, want an error with %q", resource, id, err, why)
+		}
+		return nil
+	})
+}

@@ -72,8 +72,6 @@ func TestPodResourcesThatMisbehaves(t *testing.T) {
 		want      health
 	}{
 		{"stalls", simkubelet.PodBehaviour{Stall: true}, false, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
-		{"fails", simkubelet.PodBehaviour{Fail: "not now"}, false, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
-		{"hangs up", simkubelet.PodBehaviour{Refuse: true}, false, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
 		{"is not there", simkubelet.PodBehaviour{}, true, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
 		{"reports no holders", simkubelet.PodBehaviour{Nothing: true}, false, false, health{"3b:00.0": false, "5e:00.0": true}}, // the checkpoint has it
 	} {

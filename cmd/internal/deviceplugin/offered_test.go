@@ -57,9 +57,8 @@ func well(id, resource string, nodes ...string) offered {
 	return d
 }
 
-// poor returns d degraded, and bad returns d unhealthy, for these reasons.
-func poor(d offered, reasons ...string) offered { d.Health, d.Reasons = "degraded", reasons; return d }
-func bad(d offered, reasons ...string) offered  { d.Health, d.Reasons = "unhealthy", reasons; return d }
+// bad returns d unhealthy for these reasons.
+func bad(d offered, reasons ...string) offered { d.Health, d.Reasons = "unhealthy", reasons; return d }
 
 // heldBy returns d, held by one container.
 func heldBy(d offered, holder string) offered { d.Holder = []string{holder}; return d }

@@ -2,6 +2,7 @@ package deviceplugin_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -54,6 +55,8 @@ func median(all []time.Duration) time.Duration {
 	slices.Sort(all)
 	return all[len(all)/2]
 }
+
+func pathCard(i int) string { return fmt.Sprintf("0000:%02x:00.0", i) }
 
 // path contains the parts that a hint passes: inventory, server, gRPC over a unix socket, a kubelet.
 type path struct {
