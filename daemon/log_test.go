@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/metricstest"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -61,5 +64,20 @@ func TestRepeatedWarningsAreCounted(t *testing.T) {
 	}
 	for _, line := range lines {
 		must.Succeed(t, eventtest.Line([]byte(line)))
+	}
+}
+
+// While its log is not read, the daemon drops lines, and waits neither when it logs nor, for more than a moment, at its end.
+func TestLogThatIsNotRead(t *testing.T) {
+	read, write := io.Pipe()
+	defer read.Close()
+	m := metrics.New("test")
+	log := OpenLog(config.Defaults(), write, m)
+	for i := range 10_000 {
+		log.Warn("read timed out", logevent.ReadTimeout, logevent.PCI(strconv.Itoa(i)), logevent.Lasted(0))
+	}
+	log.Close()
+	if page := metricstest.Page(t, m); !strings.Contains(page, `log_dropped_total{level="warn"} `) || strings.Contains(page, `log_dropped_total{level="warn"} 0`) {
+		t.Errorf("found no dropped line:\n%s", page)
 	}
 }

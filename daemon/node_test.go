@@ -62,3 +62,10 @@ func TestFamilyThatIsOff(t *testing.T) {
 	want := map[string]any{"event": "config.notice", "flag": "families", "reason": "a.com/y for pciVendor=8086 family=opae"}
 	compare.Values(t, "notice", want, lines[0].ContextMap())
 }
+
+// A wrong --sysfs-root ends the daemon at once.
+func TestMissingSysfsRoot(t *testing.T) {
+	cfg := config.Defaults()
+	cfg.SysfsRoot = "/nonexistent"
+	compare.Error(t, "OpenHost", `--sysfs-root "/nonexistent": found nothing`, compare.ErrorOf(OpenHost(cfg)))
+}

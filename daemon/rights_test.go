@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -16,6 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -37,11 +37,9 @@ func TestWithoutRights(t *testing.T) {
 		{"disk read-only", control.DevicePlugin, privatedir.PathError(dir, syscall.EROFS), ""},
 		{"mode", control.DevicePlugin, errors.New(dir + ": found mode 0777, want it not writable by group and others: chmod go-w " + dir), ""},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			if got := withoutRights(tc.err, 1000, tc.kind); tc.want == "" && got != nil || tc.want != "" && fmt.Sprint(got) != tc.want {
-				t.Errorf("found %v, want %q", got, tc.want)
-			}
-		})
+		if got := withoutRights(tc.err, 1000, tc.kind); tc.want == "" && got != nil || tc.want != "" && fmt.Sprint(got) != tc.want {
+			t.Errorf("%s: found %v, want %q", tc.name, got, tc.want)
+		}
 	}
 }
 
@@ -59,7 +57,5 @@ func TestEndsWithoutRights(t *testing.T) {
 		Open: func() (API, error) { return nil, errors.New("found a call of Open, want none") },
 	}
 	want := "--state-dir: " + cfg.StateDir + ": permission denied: run the daemon as root, or set --state-dir, "
-	if err := d.Serve(t.Context()); err == nil || !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("Serve() = %v, want %s…", err, want)
-	}
+	compare.Error(t, "Serve", want, d.Serve(t.Context()))
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -67,8 +69,7 @@ func TestExitCodes(t *testing.T) {
 }
 
 func TestDevicesCommand(t *testing.T) {
-	node, err := simnode.New(cmdtest.ShortDir(t))
-	must.Succeed(t, err)
+	node := must.Value(simnode.New(cmdtest.ShortDir(t)))(t)
 	roots := []string{"--sysfs-root", node.Sys, "--dev-root", node.Dev, "--host-dev-root", "/dev"}
 	// This is the same as without --pod-resources-socket, but with a path at which this machine has no kubelet.
 	cfg := config.Defaults()
@@ -83,9 +84,7 @@ func TestDevicesCommand(t *testing.T) {
 	}
 	card := cardA
 	card.Address, card.NUMANode = "0001:3b:00.0", -1
-	for _, err := range []error{node.Plug(card), node.Set(card.Address, 1, "errors/errors", "0x4000000000000")} {
-		must.Succeed(t, err)
-	}
+	must.Succeed(t, node.Plug(card), node.Set(card.Address, 1, "errors/errors", "0x4000000000000"))
 	stdout, stderr, code := cmdtest.Output(t, append([]string{"devices", "--scan", "-o", "json"}, roots...)...)
 	// Without a kubelet the holders are unknown, and must not be printed as none.
 	if !strings.HasPrefix(stderr, scanLine+"\naccelerator-device-plugin: the holders of devices are not known: ") || strings.Count(stderr, "\n") != 2 || code != 0 {
@@ -118,15 +117,10 @@ func TestDevicesCommand(t *testing.T) {
 
 // A card whose read hangs is printed with that reason, not left out.
 func TestDevicesCommandWithACardThatHangs(t *testing.T) {
-	node, err := simnode.New(cmdtest.ShortDir(t))
-	must.Succeed(t, err)
-	for _, card := range []simnode.Card{cardA, cardB} {
-		must.Succeed(t, node.Plug(card))
-	}
+	node := must.Value(simnode.New(cmdtest.ShortDir(t)))(t)
+	must.Succeed(t, node.Plug(cardA), node.Plug(cardB))
 	fifo := filepath.Join(node.PortDir(cardA.Address, 0), "afu_id")
-	for _, err := range []error{os.Remove(fifo), syscall.Mkfifo(fifo, 0o600)} {
-		must.Succeed(t, err)
-	}
+	must.Succeed(t, os.Remove(fifo), syscall.Mkfifo(fifo, 0o600))
 	stdout, stderr, code := cmdtest.Output(t, "devices", "--scan", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "--pod-resources-socket", "/nonexistent", "-o", "json")
 	var got []struct {
 		ID, Health string
@@ -142,7 +136,7 @@ func TestDevicesCommandWithACardThatHangs(t *testing.T) {
 }
 
 func TestSignals(t *testing.T) {
-	r, node, kubelet := serveBinary(t)
+	r, node, kubelet := cmdtest.Serve(t)
 	r.Await("scan.done")
 	must.Succeed(t, node.Plug(cardB))
 	if line := r.Await("device.added"); line["device"] != "5e:00.0" || line["pci"] != "0000:5e:00.0" {
@@ -164,44 +158,34 @@ func TestSignals(t *testing.T) {
 
 // A read that hangs delays the end by a second. A second signal ends the daemon at once.
 func TestSecondSignalKills(t *testing.T) {
-	r, node, _ := serveBinary(t)
+	r, node, _ := cmdtest.Serve(t)
 	must.Succeed(t, node.Plug(cardB))
 	r.Await("stream.opened")
 	fifo := filepath.Join(node.PortDir(cardB.Address, 0), "afu_id")
-	for _, err := range []error{os.Remove(fifo), syscall.Mkfifo(fifo, 0o600)} {
-		must.Succeed(t, err)
-	}
+	must.Succeed(t, os.Remove(fifo), syscall.Mkfifo(fifo, 0o600))
 	r.Await("read.timeout")
-	type end struct {
-		state *os.ProcessState
-		err   error
-	}
-	ended := make(chan end, 1)
+	ended := make(chan *os.ProcessState, 1)
 	go func() {
-		state, err := r.Process.Wait()
-		ended <- end{state, err}
+		state, _ := r.Process.Wait()
+		ended <- state
 	}()
 	again := time.NewTicker(time.Millisecond) // repeated, because it may arrive before the first signal is handled
 	defer again.Stop()
-	var state *os.ProcessState
-	for state == nil {
+	for {
 		select {
-		case e := <-ended:
-			if e.err != nil {
-				t.Fatal(e.err)
+		case state := <-ended:
+			if status := state.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGTERM {
+				t.Errorf("after two signals: %v, want killed by the second", state)
 			}
-			state = e.state
+			return
 		case <-again.C:
 			r.Process.Signal(syscall.SIGTERM)
 		}
 	}
-	if status := state.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGTERM {
-		t.Errorf("after two signals: %v, want killed by the second", state)
-	}
 }
 
 func TestHTTP(t *testing.T) {
-	r, node, _ := serveBinary(t)
+	r, node, _ := cmdtest.Serve(t)
 	address := "http://" + r.Await("http.served")["address"].(string)
 	r.Await("scan.done")
 	body := func(path string) (string, int) { return cmdtest.Get(t, address+path) }
@@ -217,11 +201,9 @@ func TestHTTP(t *testing.T) {
 	r.Await("stream.opened")
 	text, _ := body("/devices")
 	compare.Contains(t, "/devices with a card", `"id": "5e:00.0"`, text)
-	if text, code := body("/metrics"); code != 200 || !strings.Contains(text, `accelerator_lists_sent_total{resource="b-com.com/accelerator"} `) {
-		t.Errorf("/metrics with a card = %d %s", code, text)
-	} else {
-		compare.Contains(t, "/metrics with a card", "\naccelerator_card_info{bitstream_id=\"0x123000200000185\",", text)
-	}
+	text, _ = body("/metrics")
+	compare.Contains(t, "/metrics with a card", "\naccelerator_lists_sent_total{resource=\"b-com.com/accelerator\"} ", text)
+	compare.Contains(t, "/metrics with a card", "\naccelerator_card_info{bitstream_id=\"0x123000200000185\",", text)
 	must.Succeed(t, os.Rename(node.Dev, node.Dev+".old"))
 	r.Await("source.lost")
 	want := "ok\nwatcher of nodes: lost, changes are found by uevents and resync: "
@@ -250,5 +232,73 @@ func TestWatchIsQuiet(t *testing.T) {
 	compare.NoError(t, "watch after SIGTERM", cmd.Wait())
 	for line := range strings.Lines(stderr.String()) {
 		compare.Contains(t, "stderr", "source", line) // a line about refused uevents is allowed
+	}
+}
+
+// SIGUSR1 switches level debug on and off while the daemon runs, at any level, and the switch is
+// logged at every level.
+func TestDebugIsToggled(t *testing.T) {
+	for _, test := range []struct{ level, usual string }{{"info", "info"}, {"error", "error"}, {"debug", "info"}} {
+		t.Run(test.level, func(t *testing.T) {
+			r, _, kubelet := cmdtest.Serve(t, "--log-level", test.level, "--mode", "pool", "--accel-nbunits", "1")
+			registrations := 0
+			registered := func() {
+				t.Helper()
+				registrations++
+				must.Succeed(t, kubelet.AwaitRegistrations(t.Context(), testResource, registrations))
+			}
+			registered()
+			toggle := func(old, now string) {
+				t.Helper()
+				r.Process.Signal(syscall.SIGUSR1)
+				if line := r.Await("log.level"); line["old"] != old || line["new"] != now {
+					t.Errorf("log.level = %v, want from %s to %s", line, old, now)
+				}
+			}
+			hangUp := func() {
+				t.Helper()
+				r.Early = nil
+				r.Process.Signal(syscall.SIGHUP)
+				registered()
+			}
+			if test.level == "debug" {
+				toggle("debug", test.usual)
+			}
+			for range 2 {
+				hangUp()
+				toggle(test.usual, "debug")
+				if slices.ContainsFunc(r.Early, func(line map[string]any) bool { return line["level"] == "debug" }) {
+					t.Errorf("lines %v, want none at debug", r.Early)
+				}
+				hangUp()
+				r.Await("hint.received")
+				toggle("debug", test.usual)
+			}
+		})
+	}
+}
+
+func TestGranted(t *testing.T) {
+	for ids, want := range map[string]string{"": "", "3b:00.0,3b:00.0-p1": "devices 3b:00.0,3b:00.0-p1\n"} {
+		t.Setenv("ACCELERATOR_DEVICES", ids)
+		if out, errs, code := call(t, "granted"); out != want || (code == 0) != (ids != "") {
+			t.Errorf("devices %q: exit code %d, output %q, want %q; stderr %q", ids, code, out, want, errs)
+		}
+	}
+}
+
+// The help of commands that ask the daemon has their own flags, without the settings that need --scan.
+func TestHelpFlags(t *testing.T) {
+	for command, want := range map[string]string{
+		"devices":  "config help output overrides scan socket",
+		"watch":    "config for help output overrides scan socket",
+		"can-pull": "config help output overrides scan socket",
+	} {
+		out, _, _ := call(t, command, "--help")
+		var flags []string
+		for _, m := range regexp.MustCompile(`(?m)^ .*?--([a-z-]+) `).FindAllStringSubmatch(out[strings.Index(out, "\nFlags:"):], -1) {
+			flags = append(flags, m[1])
+		}
+		compare.Equal(t, fmt.Sprintf("flags in the help of %s", command), want, strings.Join(flags, " "))
 	}
 }

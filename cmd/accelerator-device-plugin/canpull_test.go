@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -29,6 +28,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/test/patient"
+	"b-com.com/accelerator-device-plugin/test/task"
 )
 
 // fakeProc makes a procfs in which a process of the host has a file open, or none if file is "".
@@ -62,22 +63,20 @@ func TestCanPull(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root makes device nodes, and sees the processes of others")
 	}
-	do := func(err error) {
+	do := func(errs ...error) {
 		t.Helper()
-		must.Succeed(t, err)
+		must.Succeed(t, errs...)
 	}
-	r, node, kubelet := serveBinary(t)
+	r, node, kubelet := cmdtest.Serve(t)
 	dir := filepath.Dir(node.Sys)
 	cfg := config.Defaults()
 	cfg.SysfsRoot, cfg.DevRoot, cfg.KubeletDir = node.Sys, node.Dev, filepath.Join(dir, "kubelet")
 	cfg.Socket, cfg.StateDir, cfg.PodResourcesSocket = filepath.Join(dir, "daemon.sock"), filepath.Join(dir, "state"), filepath.Join(dir, "pods.sock")
-	pods, err := simkubelet.StartPodResources(t.Context(), cfg.PodResourcesSocket)
-	do(err)
+	pods := must.Value(simkubelet.StartPodResources(t.Context(), cfg.PodResourcesSocket))(t)
 	t.Cleanup(pods.Stop)
 	node.Mknod = true
 	do(node.Plug(cardA))
-	_, err = kubelet.AwaitList(t.Context(), testResource, func(l simkubelet.List) bool { return told(l)["3b:00.0"] && told(l)["3b:00.0-p1"] })
-	do(err)
+	must.Value(kubelet.AwaitList(t.Context(), testResource, func(l simkubelet.List) bool { return told(l)["3b:00.0"] && told(l)["3b:00.0-p1"] }))(t)
 	pods.Hold("default", "job", "main", testResource, "3b:00.0-p1")
 	port := filepath.Join(node.Dev, node.PortNode(cardA.Address, 1))
 	pod := filepath.Join(filepath.Dir(cfg.KubeletDir), "pods/5e0b")
@@ -86,13 +85,12 @@ func TestCanPull(t *testing.T) {
 	held := "in use by default/job/main: ask the pod's owner, or run: kubectl --namespace default delete pod job\n"
 	// The daemon keeps the kubelet's answer for a second.
 	await := func(want string) {
-		for late := time.After(20 * time.Second); asks(t, cfg, false, idle) != want; {
-			select {
-			case <-late:
-				return
-			case <-time.After(20 * time.Millisecond):
+		patient.Await(t, want, func() error {
+			if got := asks(t, cfg, false, idle); got != want {
+				return errors.New(got)
 			}
-		}
+			return nil
+		})
 	}
 	open := "process 7 (a\\x1b[2J) has dfl-port.1 (120:1) open: end it\n"
 	for _, step := range []struct {
@@ -103,8 +101,7 @@ func TestCanPull(t *testing.T) {
 	}{
 		{"offered and held", func() { await("no\n" + offered + held) }, idle, "no\n" + offered + held},
 		{"cordoned", func() {
-			_, err := control.Dial(cfg.Socket).Cordon(t.Context(), []string{"3b:00.0"}, "test", "to be pulled", 0)
-			do(err)
+			must.Value(control.Dial(cfg.Socket).Cordon(t.Context(), []string{"3b:00.0"}, "test", "to be pulled", 0))(t)
 		}, idle, "no\n" + held},
 		{"free", func() {
 			pods.Release("default", "job")
@@ -121,8 +118,8 @@ func TestCanPull(t *testing.T) {
 		{"opened", func() {}, busy, "no\n" + open},
 		// As for an init container, or soon after the start of the kubelet.
 		{"given, and not named", func() {
-			do(errors.Join(os.MkdirAll(pod, 0o755), os.WriteFile(filepath.Join(cfg.KubeletDir, checkpoint.File),
-				[]byte(`{"Data":{"PodDeviceEntries":[{"PodUID":"5e0b","DeviceIDs":{"-1":["3b:00.0-p1"]}}]}}`), 0o600)))
+			do(os.MkdirAll(pod, 0o755), os.WriteFile(filepath.Join(cfg.KubeletDir, checkpoint.File),
+				[]byte(`{"Data":{"PodDeviceEntries":[{"PodUID":"5e0b","DeviceIDs":{"-1":["3b:00.0-p1"]}}]}}`), 0o600))
 		}, idle, "unknown\naccording to the kubelet's checkpoint, the pod with the UID 5e0b has the card, but the kubelet does not list this pod: the pod has ended, or only its init containers have the card, or the kubelet has just started: " +
 			"find the pod with kubectl get pods -A -o custom-columns=UID:.metadata.uid,NAMESPACE:.metadata.namespace,NAME:.metadata.name; if no pod has this UID, it has ended, and no longer counts\n"},
 		{"the pod has ended", func() { do(os.Remove(pod)) }, idle, "yes\n"},
@@ -132,28 +129,13 @@ func TestCanPull(t *testing.T) {
 			compare.Values(t, fmt.Sprintf("%s, scan %t", step.name, scan), step.want, asks(t, cfg, scan, step.proc))
 		}
 	}
-	do(r.Process.Signal(syscall.SIGTERM))
-	do(r.Wait())
-	for _, test := range []struct {
-		name string
-		scan bool
-		want string
-	}{
-		{"the daemon has ended", false, "unknown\nthe devices of the card are not known: "},
-		{"the daemon has ended, scan", true, "yes\n"},
-	} {
-		if got := asks(t, cfg, test.scan, idle); !strings.HasPrefix(got, test.want) {
-			t.Errorf("%s: %s", test.name, got)
-		}
-	}
+	do(r.Process.Signal(syscall.SIGTERM), r.Wait())
+	compare.Contains(t, "the daemon has ended", "unknown\nthe devices of the card are not known: ", asks(t, cfg, false, idle))
+	compare.Equal(t, "the daemon has ended, scan", "yes\n", asks(t, cfg, true, idle))
 	pods.Stop()
-	if got := asks(t, cfg, true, idle); !strings.HasPrefix(got, "unknown\nit is unknown which containers use the card: ") {
-		t.Errorf("no kubelet: %s", got)
-	}
+	compare.Contains(t, "no kubelet", "unknown\nit is unknown which containers use the card: ", asks(t, cfg, true, idle))
 	do(os.WriteFile(filepath.Join(cfg.StateDir, "cordons.json"), []byte("rubbish"), 0o600))
-	if got := asks(t, cfg, true, idle); !strings.Contains(got, "the devices of the card are not known: ") || !strings.Contains(got, "cordons.json") {
-		t.Errorf("cordons that cannot be read: %s", got)
-	}
+	compare.Contains(t, "cordons that cannot be read", "the devices of the card are not known: "+cfg.StateDir+"/cordons.json", asks(t, cfg, true, idle))
 }
 
 // In the pod of the DRA driver, which has no directory of device plugins, the holders are those that the
@@ -177,19 +159,14 @@ func TestCanPullWithDRA(t *testing.T) {
 		shown.Store(&next)
 		return asks(t, cfg, false, "/nonexistent")
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended, served := make(chan error, 1), make(chan struct{}, 1)
+	served := make(chan struct{}, 1)
 	log := eventtest.Log(t).WithOptions(zap.Hooks(func(zapcore.Entry) error { // control.served is the only line
 		served <- struct{}{}
 		return nil
 	}))
-	go func() {
-		ended <- control.Run(ctx, cfg.Socket, control.Answers{State: func(context.Context) control.State { return *shown.Load() }}, log)
-	}()
-	defer func() {
-		cancel()
-		must.Succeed(t, <-ended)
-	}()
+	task.Run(t, func(ctx context.Context) error {
+		return control.Run(ctx, cfg.Socket, control.Answers{State: func(context.Context) control.State { return *shown.Load() }}, log)
+	})
 	<-served
 	got := answer()
 	if want := "no\nin use by default/job/main: ask the pod's owner, or run: kubectl --namespace default delete pod job\n"; !strings.HasPrefix(got, want) || strings.Contains(got, "checkpoint") {
@@ -205,8 +182,7 @@ func TestCanPullWithDRA(t *testing.T) {
 }
 
 func TestCanPullCommand(t *testing.T) {
-	node, err := simnode.New(cmdtest.ShortDir(t))
-	must.Succeed(t, err)
+	node := must.Value(simnode.New(cmdtest.ShortDir(t)))(t)
 	scan := []string{"--scan", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "--state-dir", "",
 		"--kubelet-dir", t.TempDir(), "--pod-resources-socket", filepath.Join(t.TempDir(), "none")}
 	for _, test := range []struct {

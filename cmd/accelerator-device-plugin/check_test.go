@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
@@ -14,14 +15,9 @@ import (
 
 // check prints one line for node-problem-detector, and exits with its codes.
 func TestCheck(t *testing.T) {
-	r, node, _ := serveBinary(t, "--recovery-hold", "1s")
+	r, node, _ := cmdtest.Serve(t, "--recovery-hold", "1s")
 	r.Await("control.served")
-	var socket string
-	for i, arg := range r.Args {
-		if arg == "--socket" {
-			socket = r.Args[i+1]
-		}
-	}
+	socket := r.Args[slices.Index(r.Args, "--socket")+1]
 	expect := func(when, want string, code int) {
 		t.Helper()
 		patient.Await(t, when, func() error {
@@ -38,23 +34,18 @@ func TestCheck(t *testing.T) {
 			t.Fatalf("%v: exit code %d\n%s%s", args, code, out, errs)
 		}
 	}
-	must := func(err error) {
-		t.Helper()
-		must.Succeed(t, err)
-	}
 	expect("no card", "this node has no cards", 2)
-	must(node.Plug(cardA))
-	must(node.Plug(cardB))
+	must.Succeed(t, node.Plug(cardA), node.Plug(cardB))
 	expect("two cards", "2 cards without a fault", 0)
-	must(node.Break("3b:00.0-p1", "port-ap6"))
+	must.Succeed(t, node.Break("3b:00.0-p1", "port-ap6"))
 	expect("broken port", "1 of 2 cards: 3b:00.0-p1 port-ap6", 1)
 	run("cordon", "3b:00.0", "--why", "test")
 	expect("cordoned card", "2 cards without a fault", 0)
 	run("uncordon", "3b:00.0")
 	expect("broken port again", "1 of 2 cards: 3b:00.0-p1 port-ap6", 1)
-	must(node.Heal("3b:00.0-p1"))
+	must.Succeed(t, node.Heal("3b:00.0-p1"))
 	expect("healed port", "2 cards without a fault", 0)
-	must(r.Process.Kill())
+	must.Succeed(t, r.Process.Kill())
 	expect("no daemon", "the daemon could not be asked: "+socket+": connect: connection refused", 2)
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
@@ -39,10 +38,8 @@ func TestCordonUsage(t *testing.T) {
 		{"no socket", []string{"uncordon", "3b:00.0", "--socket", ""}, "socket: found none, want the path of the daemon's socket\n", 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			var out, errs bytes.Buffer
-			code := run(t.Context(), tc.args, &out, &errs)
-			if code != tc.code || !strings.Contains(errs.String(), tc.want) || out.Len() > 0 {
-				t.Errorf("exit code %d, %s%s", code, &out, &errs)
+			if out, errs, code := call(t, tc.args...); code != tc.code || !strings.Contains(errs, tc.want) || out != "" {
+				t.Errorf("exit code %d, %s%s", code, out, errs)
 			}
 		})
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -25,10 +24,9 @@ func TestSimulateAsDocumented(t *testing.T) {
 		t.Fatalf("found %d commands in docs/without-hardware.md", len(commands))
 	}
 	for _, command := range commands {
-		var out, stderr bytes.Buffer
 		words := strings.Fields(strings.ReplaceAll(command[1], "/var/lib/accel-sim", dir))
-		if code := run(t.Context(), append([]string{"simulate"}, words...), &out, &stderr); code != 0 {
-			t.Errorf("%s: exit code %d, %s", command[0], code, &stderr)
+		if _, stderr, code := call(t, append([]string{"simulate"}, words...)...); code != 0 {
+			t.Errorf("%s: exit code %d, %s", command[0], code, stderr)
 		}
 	}
 }
@@ -62,16 +60,16 @@ func TestSimulate(t *testing.T) {
 		{"heal 3b:00.1", "3b:00.1 healthy"},
 		{"pull 3b:00.0", ""},
 	} {
-		var out, stderr bytes.Buffer
-		if code := run(t.Context(), append([]string{"simulate", dir}, strings.Fields(step.words)...), &out, &stderr); code != 0 {
-			t.Fatalf("%q: exit code %d, %s", step.words, code, &stderr)
+		out, stderr, code := call(t, append([]string{"simulate", dir}, strings.Fields(step.words)...)...)
+		if code != 0 {
+			t.Fatalf("%q: exit code %d, %s", step.words, code, stderr)
 		}
 		compare.Values(t, fmt.Sprintf("devices after %q", step.words), step.want, simulatedHealth(t, dir))
-		if lines := strings.Count(out.String(), "\n"); step.want == "" && lines != 1 || step.want != "" && lines != 2+strings.Count(step.want, ",") {
-			t.Errorf("%q: printed\n%s", step.words, &out)
+		if lines := strings.Count(out, "\n"); step.want == "" && lines != 1 || step.want != "" && lines != 2+strings.Count(step.want, ",") {
+			t.Errorf("%q: printed\n%s", step.words, out)
 		}
-		if warned := strings.Contains(stderr.String(), "pods cannot get these devices"); warned == (os.Geteuid() == 0) {
-			t.Errorf("%q: stderr %q", step.words, &stderr)
+		if warned := strings.Contains(stderr, "pods cannot get these devices"); warned == (os.Geteuid() == 0) {
+			t.Errorf("%q: stderr %q", step.words, stderr)
 		}
 	}
 }
@@ -94,10 +92,8 @@ func simulatedHealth(t *testing.T, dir string) string {
 func TestSimulateIDs(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "node")
 	const afu, region = "00112233445566778899aabbccddeeff", "a1b2c3d4e5f60718293a4b5c6d7e8f90"
-	var out, stderr bytes.Buffer
-	args := []string{"simulate", dir, "plug", "01:00.0", "--afu", afu, "--interface", region}
-	if code := run(t.Context(), args, &out, &stderr); code != 0 || !strings.Contains(out.String(), afu) {
-		t.Fatalf("exit code %d, %s\n%s", code, &stderr, &out)
+	if out, stderr, code := call(t, "simulate", dir, "plug", "01:00.0", "--afu", afu, "--interface", region); code != 0 || !strings.Contains(out, afu) {
+		t.Fatalf("exit code %d, %s\n%s", code, stderr, out)
 	}
 	found, err := filepath.Glob(dir + "/sys/class/fpga_region/*/compat_id")
 	if err != nil || len(found) != 1 || read(t, found[0]) != region+"\n" {
@@ -124,10 +120,8 @@ func TestSimulateRefuses(t *testing.T) {
 		{dir + " plug 3b:0", 2, `found "3b:0", want the PCI address of a card`},
 		{dir + " pull 3b:00.0", 1, "slot 0000:3b:00.0: found no card"},
 	} {
-		var out, stderr bytes.Buffer
-		code := run(t.Context(), append([]string{"simulate"}, strings.Fields(tt.words)...), &out, &stderr)
-		if code != tt.code || !strings.Contains(stderr.String(), tt.want) {
-			t.Errorf("%q: exit code %d, %s; want %d and %q", tt.words, code, &stderr, tt.code, tt.want)
+		if _, stderr, code := call(t, append([]string{"simulate"}, strings.Fields(tt.words)...)...); code != tt.code || !strings.Contains(stderr, tt.want) {
+			t.Errorf("%q: exit code %d, %s; want %d and %q", tt.words, code, stderr, tt.code, tt.want)
 		}
 	}
 }

@@ -12,13 +12,14 @@ import (
 	"unsafe"
 
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/cmdtest"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // limitFiles sets the limit of descriptors of the daemon, as ulimit -S -n does, and returns the previous limit. Open
 // descriptors above the limit stay open.
-func (r *running) limitFiles(n uint64) (was uint64) {
+func limitFiles(r *cmdtest.Running, n uint64) (was uint64) {
 	r.T.Helper()
 	var old syscall.Rlimit
 	call := func(limit, old *syscall.Rlimit) {
@@ -54,7 +55,7 @@ func connect(t *testing.T, address string, n int) (hangUp func()) {
 // one line is logged. Changes of a card are found when the connections are closed.
 func TestOutOfDescriptors(t *testing.T) {
 	const every = 100 * time.Millisecond
-	r, node, kubelet := serveBinary(t, "--health-interval", every.String(), "--recovery-hold=0s", "--log-level=info", "--cdi-dir", t.TempDir())
+	r, node, kubelet := cmdtest.Serve(t, "--health-interval", every.String(), "--recovery-hold=0s", "--log-level=info", "--cdi-dir", t.TempDir())
 	address := r.Await("http.served")["address"].(string)
 	must.Succeed(t, node.Plug(cardA))
 	await := func(want map[string]bool) {
@@ -64,7 +65,7 @@ func TestOutOfDescriptors(t *testing.T) {
 	await(map[string]bool{"3b:00.0": true, "3b:00.0-p1": true})
 	before := kubelet.Newest(testResource)
 
-	r.limitFiles(40)
+	limitFiles(r, 40)
 	hangUp := connect(t, address, 260)
 	r.Await("daemon.starved")
 	earlier := len(r.Early)
@@ -93,26 +94,23 @@ func TestOutOfDescriptors(t *testing.T) {
 // Without a descriptor, the open stream continues. As soon as there are descriptors, the daemon registers with a
 // kubelet that has been restarted, and watches the directory of nodes again.
 func TestKubeletRestartsOutOfDescriptors(t *testing.T) {
-	r, node, kubelet := serveBinary(t, "--health-interval=100ms", "--log-level=info")
+	r, node, kubelet := cmdtest.Serve(t, "--health-interval=100ms", "--log-level=info")
 	must.Succeed(t, node.Plug(cardB))
 	await := func(k *simkubelet.Kubelet) {
 		t.Helper()
-		_, err := k.AwaitList(t.Context(), testResource, func(l simkubelet.List) bool { return maps.Equal(told(l), map[string]bool{"5e:00.0": true}) })
-		must.Succeed(t, err)
+		must.Value(k.AwaitList(t.Context(), testResource, func(l simkubelet.List) bool { return maps.Equal(told(l), map[string]bool{"5e:00.0": true}) }))(t)
 	}
 	await(kubelet)
-	limit := r.limitFiles(3)
+	limit := limitFiles(r, 3)
 	r.Await("daemon.starved")
 	compare.NoError(t, "Allocate", compare.ErrorOf(kubelet.Allocate(t.Context(), testResource, "5e:00.0")))
-	for _, err := range []error{os.Rename(node.Dev, node.Dev+".old"), os.Rename(node.Dev+".old", node.Dev)} {
-		must.Succeed(t, err)
-	}
+	must.Succeed(t, os.Rename(node.Dev, node.Dev+".old"), os.Rename(node.Dev+".old", node.Dev))
 	r.Await("source.lost")
 	kubelet.Stop()
 	again := must.Value(simkubelet.Start(t.Context(), filepath.Join(filepath.Dir(node.Dev), "kubelet"), simkubelet.Behaviour{}))(t)
 	t.Cleanup(again.Stop)
 	compare.Contains(t, "register.failed", syscall.EMFILE.Error(), r.Await("register.failed")["error"].(string))
-	r.limitFiles(limit)
+	limitFiles(r, limit)
 	await(again)
 	r.Await("source.recovered")
 	r.Await("daemon.recovered")

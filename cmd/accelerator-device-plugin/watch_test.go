@@ -18,7 +18,7 @@ import (
 
 // watch -o state prints the whole state, and again after a change. --for ends it, even if its output is not read.
 func TestWatchState(t *testing.T) {
-	r, node, _ := serveBinary(t)
+	r, node, _ := cmdtest.Serve(t)
 	r.Await("control.served")
 	socket := r.Args[slices.Index(r.Args, "--socket")+1]
 	must.Succeed(t, node.Plug(cardA))

@@ -190,17 +190,12 @@ func TestCardsAsJSON(t *testing.T) {
 	}
 	stdout, _, _ := n.run(t, "list-port -o json")
 	var ports, fmes []map[string]any
-	if err := json.Unmarshal([]byte(stdout), &ports); err != nil || len(ports) != 2 {
-		t.Fatal(err, stdout)
-	}
-	if diff := cmp.Diff(port, ports[1]); diff != "" || ports[0]["id"] != "01:00.0" {
-		t.Errorf("%v, (-want +got):\n%s", ports[0]["id"], diff)
-	}
+	must.Succeed(t, json.Unmarshal([]byte(stdout), &ports))
+	compare.Values(t, "second port", []map[string]any{port}, ports[1:])
+	compare.Values(t, "id of the first port", "01:00.0", ports[0]["id"])
 	stdout, _, _ = n.run(t, "-o json list-fme")
-	if err := json.Unmarshal([]byte(stdout), &fmes); err != nil || len(fmes) != 1 {
-		t.Fatal(err, stdout)
-	}
-	compare.Values(t, "management node", fme, fmes[0])
+	must.Succeed(t, json.Unmarshal([]byte(stdout), &fmes))
+	compare.Values(t, "management nodes", []map[string]any{fme}, fmes)
 
 	stdout, _, _ = n.run(t, "fpgainfo -o json --device 01:00.0")
 	var card struct {

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -69,13 +68,8 @@ func newHookHost(t *testing.T, afu, path string) *hookHost {
 		"hooks":   object{"createRuntime": []object{{"path": path, "args": []string{"accelerator-fpga", "hook", "--device", "5e:00.0", "--store", "/x"}}}},
 	})
 	h := &hookHost{node, dir, filepath.Join(dir, "bundle"), filepath.Join(dir, "log")}
-	if err == nil {
-		err = errors.Join(os.Chmod(dir, 0o755), os.Mkdir(h.bundle, 0o711)) // independent of the umask
-	}
-	if err == nil {
-		err = os.WriteFile(filepath.Join(h.bundle, "config.json"), config, 0o600)
-	}
-	must.Succeed(t, err)
+	must.Succeed(t, err, os.Chmod(dir, 0o755), os.Mkdir(h.bundle, 0o711), // independent of the umask
+		os.WriteFile(filepath.Join(h.bundle, "config.json"), config, 0o600))
 	return h
 }
 
@@ -174,9 +168,7 @@ func TestHookReplaced(t *testing.T) {
 	if err := cmd.Run(); err != nil || stderr.Len() > 0 {
 		t.Errorf("%v, %s", err, stderr)
 	}
-	if got, want := h.logged(t), "programming.present 5e:00.0\n"; got != want {
-		t.Errorf("log %q, want %q: the card of the entry, not the first of linux.devices", got, want)
-	}
+	compare.Equal(t, "log, with the card of the entry", "programming.present 5e:00.0\n", h.logged(t))
 }
 
 // A signal or the timeout ends a hook that waits for a card. Its error names the card.
@@ -199,17 +191,13 @@ func TestHookEnds(t *testing.T) {
 			cmd, stderr := h.command(self, "--device", "5e:00.0", "--timeout", test.timeout)
 			must.Succeed(t, cmd.Start())
 			// The hook reads the attribute once this returns.
-			held, err := os.OpenFile(afu, os.O_WRONLY, 0)
-			must.Succeed(t, err)
-			defer held.Close()
+			defer must.Value(os.OpenFile(afu, os.O_WRONLY, 0))(t).Close()
 			if test.signal != nil {
 				must.Succeed(t, cmd.Process.Signal(test.signal))
 			}
-			err = cmd.Wait()
-			want := "accelerator-fpga hook: cards of the container: no answer: " + test.want + "\n"
-			if diff := cmp.Diff(want, stderr.String()); diff != "" || cmd.ProcessState.ExitCode() != 1 {
-				t.Errorf("%v, stderr (-want +got):\n%s", err, diff)
-			}
+			_ = cmd.Wait() // its exit code is checked below
+			compare.Values(t, "stderr", "accelerator-fpga hook: cards of the container: no answer: "+test.want+"\n", stderr.String())
+			compare.Equal(t, "exit code", 1, cmd.ProcessState.ExitCode())
 		})
 	}
 }
@@ -224,22 +212,16 @@ func TestHookOrphaned(t *testing.T) {
 	must.Succeed(t, syscall.Mkfifo(afu, 0o600))
 	runtime, _ := h.command(self, "--device", "5e:00.0")
 	runtime.Args[0], runtime.Stderr = "runtime", nil
-	stderr, err := runtime.StderrPipe()
-	if err == nil {
-		err = runtime.Start()
-	}
-	must.Succeed(t, err)
+	stderr := must.Value(runtime.StderrPipe())(t)
+	must.Succeed(t, runtime.Start())
 	held := must.Value(os.OpenFile(afu, os.O_WRONLY, 0))(t) // the hook reads it
 	must.Succeed(t, os.Rename(afu+".later", afu))
 	must.Succeed(t, runtime.Process.Kill())
 	must.Value(runtime.Process.Wait())(t)
 	must.Value(held.WriteString(bits.AFU + "\n"))(t)
 	held.Close()
-	text, err := io.ReadAll(stderr)
 	want := "accelerator-fpga hook: FPGA_REGION_1, FPGA_AFU_1: card 5e:00.0, port 0: the container runtime has ended meanwhile: nothing was programmed\n"
-	if diff := cmp.Diff(want, string(text)); diff != "" || err != nil {
-		t.Errorf("%v, stderr (-want +got):\n%s", err, diff)
-	}
+	compare.Values(t, "stderr", want, string(must.Value(io.ReadAll(stderr))(t)))
 }
 
 // The entries of config.json are parsed like the command line.
@@ -264,9 +246,7 @@ func TestParseHook(t *testing.T) {
 		if diff := cmp.Diff(test.want, got, cmpopts.EquateEmpty()); test.err == "" && diff != "" {
 			t.Errorf("%q (-want +got):\n%s", test.args, diff)
 		}
-		if (test.err == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), test.err) {
-			t.Errorf("%q: error %v, want %q", test.args, err, test.err)
-		}
+		compare.Outcome(t, test.args, test.err, err)
 	}
 }
 

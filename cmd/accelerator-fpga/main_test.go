@@ -180,14 +180,21 @@ func TestDocumentedCommands(t *testing.T) {
 	doccmd.Check(t, 90, append(doccmd.Commands(t, "../..", program), doccmd.Examples(newRoot(), program)...), newRoot)
 }
 
-// The binary is static and small, because it is installed alone on hosts.
-func TestBinary(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "accelerator-fpga")
+// buildIn builds the program as a release does, and returns its path.
+func buildIn(t *testing.T, dir string) (path string) {
+	t.Helper()
+	path = filepath.Join(dir, "accelerator-fpga")
 	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X main.version=v1", "-o", path, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	return path
+}
+
+// The binary is static and small, because it is installed alone on hosts.
+func TestBinary(t *testing.T) {
+	path := buildIn(t, t.TempDir())
 	info, err := os.Stat(path)
 	if err != nil || info.Size() > 8_000_000 {
 		t.Errorf("%v, %v, want at most 8 MB", info.Size(), err)

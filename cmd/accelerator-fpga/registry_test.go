@@ -13,12 +13,7 @@ import (
 // This process becomes the program that runs pull and push: the one next to this one, or else the one in PATH.
 func TestRegistryProgram(t *testing.T) {
 	dir, inPath := t.TempDir(), t.TempDir()
-	self := filepath.Join(dir, "accelerator-fpga")
-	build := exec.Command("go", "build", "-o", self, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	self := buildIn(t, dir)
 	run := func() (string, int) {
 		cmd := exec.CommandContext(t.Context(), self, "--store", "/s", "pull", "-q", "x/y", "--ca-file=c", "--help")
 		cmd.Env = []string{"PATH=" + inPath}

@@ -21,6 +21,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/pipes"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
+	"b-com.com/accelerator-device-plugin/test/task"
 )
 
 // rig is a simulated API server, and a client that follows the node "worker-3" there.
@@ -59,14 +60,7 @@ func follow(t *testing.T, listener *network, prepare func(*rig)) *rig {
 	r.logs = logs
 	config.LookupEnv = inPod(t, r.Address())
 	client := must.Value(apiserver.Open(config, zap.New(core)))(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- client.FollowNode(ctx, name, r.changed, r.refused) }()
-	r.end = sync.OnceFunc(func() {
-		cancel()
-		compare.NoError(t, "FollowNode", <-ended)
-	})
-	t.Cleanup(r.end)
+	r.end = task.Run(t, func(ctx context.Context) error { return client.FollowNode(ctx, name, r.changed, r.refused) })
 	return r
 }
 

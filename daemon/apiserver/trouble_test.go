@@ -83,7 +83,7 @@ var faults = []struct {
 	{"429", refuse(429, "too many", "Retry-After", "50"), "429 Too Many Requests: too many"},
 	{"429 for ever", refuse(429, "too many", "Retry-After", "999999999999"), "429 Too Many Requests"},
 	{"503 with text", func(w http.ResponseWriter, _ *http.Request) bool {
-		http.Error(w, "upstream\n\tgone "+huge, http.StatusServiceUnavailable)
+		http.Error(w, "upstream\n\tgone "+huge[:1<<16], http.StatusServiceUnavailable)
 		return true
 	}, "503 Service Unavailable: upstream gone xxx"},
 	{"503 of one byte a second", func(w http.ResponseWriter, r *http.Request) bool { w.WriteHeader(503); drip(w, r); return true }, "503 Service Unavailable: xxx"},

@@ -97,9 +97,7 @@ func TestOverridesRefused(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := overridden(t, "n1", "", test.overrides).Load(noVariables)
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Fatalf("error %v, want %q in it", err, test.want)
-			}
+			compare.Error(t, "error", test.want, err)
 			if n := strings.Count(err.Error(), "\n"); n > 20 || len(err.Error()) > 10_000 {
 				t.Errorf("error of %d lines and %d bytes, want 21 and 10000 at most", n+1, len(err.Error()))
 			}

@@ -41,10 +41,8 @@ func TestPolicy(t *testing.T) {
 		{"name of several rows", "health: {severity: {power-throttled: ignored, power-throttled=6: fatal}}\n",
 			policy{Severity: map[string]string{"power-throttled": "ignored", "power-throttled=6": "fatal"}}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			cfg := must.Value(load(t, nil, nil, test.yaml))(t)
-			compare.Values(t, "policy", test.want, policy{cfg.Exclude, cfg.Severity})
-		})
+		cfg := must.Value(load(t, nil, nil, test.yaml))(t)
+		compare.Values(t, test.name+": policy", test.want, policy{cfg.Exclude, cfg.Severity})
 	}
 }
 

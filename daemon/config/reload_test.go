@@ -44,7 +44,8 @@ func start(t *testing.T, lookup func(string) (string, bool), flags ...string) *c
 }
 
 func TestReload(t *testing.T) {
-	const before = "exclude: [3b:00.0]\nflapLimit: 3\nhealth: {severity: {afu-dead: fatal}}\n"
+	const policy = "exclude: [3b:00.0]\nhealth: {severity: {afu-dead: fatal}}\n"
+	const before = policy + "flapLimit: 3\nresources: [{name: a.com/x, match: {pciVendor: 10ee}}]\n"
 	for _, test := range []struct {
 		name   string
 		flags  []string
@@ -53,28 +54,33 @@ func TestReload(t *testing.T) {
 		others []string
 	}{
 		{"nothing changed", nil, before, func(*config.Config) {}, nil},
-		{"exclude changed", nil, "exclude: [5e:00.0-p1]\nflapLimit: 3\nhealth: {severity: {afu-dead: fatal}}\n",
-			func(c *config.Config) { c.Exclude = map[string]bool{"5e:00.0-p1": true} }, nil},
-		{"severity changed", nil, "exclude: [3b:00.0]\nflapLimit: 3\nhealth: {severity: {power-throttled=1: ignored}}\n",
-			func(c *config.Config) { c.Severity = map[string]string{"power-throttled=1": "ignored"} }, nil},
-		{"policy taken out", nil, "flapLimit: 3\n", func(c *config.Config) { c.Exclude, c.Severity = nil, nil }, nil},
-		{"others changed", nil, "resyncInterval: 7s\nflapLimit: 4\nmode: pool\n" + "exclude: [3b:00.0]\nhealth: {severity: {afu-dead: fatal}}\n",
-			func(c *config.Config) { c.ResyncInterval, c.FlapLimit, c.Mode = 7*time.Second, 4, "pool" },
+		{"policy changed", nil, "exclude: [5e:00.0-p1]\nflapLimit: 3\nhealth: {severity: {power-throttled=1: ignored}}\nresources: [{name: c.com/x, match: {pciVendor: 10ee}}]\n",
+			func(c *config.Config) {
+				c.Exclude, c.Severity = map[string]bool{"5e:00.0-p1": true}, map[string]string{"power-throttled=1": "ignored"}
+				c.Resources = []offer.Rule{{Resource: "c.com/x", Match: offer.Match{PCIVendor: "10ee"}}}
+			}, nil},
+		{"policy taken out", nil, "flapLimit: 3\n", func(c *config.Config) { c.Exclude, c.Severity, c.Resources = nil, nil, nil }, nil},
+		{"others changed", nil, "resyncInterval: 7s\nflapLimit: 4\nmode: pool\n" + policy,
+			func(c *config.Config) {
+				c.ResyncInterval, c.FlapLimit, c.Mode, c.Resources = 7*time.Second, 4, "pool", nil
+			},
 			[]string{"flap-limit", "mode", "resync-interval"}},
 		{"sensors changed", nil, before + "sensors: all\nsensorInterval: 60s\n",
 			func(c *config.Config) { c.Sensors, c.SensorInterval = "all", time.Minute }, nil},
 		{"families changed", nil, before + "families: [opae, vfio]\nvfioCdev: true\n",
 			func(c *config.Config) { c.Families, c.VFIOCdev = []string{"opae", "vfio"}, true }, []string{"families", "vfio-cdev"}},
 		{"hook changed", []string{"--cdi-dir=/c", "--programming-hook=/h", "--programming-hook-arg=--a", "--programming-hook-arg=--b"},
-			"exclude: [3b:00.0]\nflapLimit: 3\nhealth: {severity: {afu-dead: fatal}}\nprogrammingHookArgs: [--c]\n", func(*config.Config) {}, nil},
+			before + "programmingHookArgs: [--c]\n", func(*config.Config) {}, nil},
 		{"hook comes", nil, before + "cdiDir: /c\nprogrammingHook: /h\nprogrammingHookArgs: [--a, --b]\n",
 			func(c *config.Config) {
 				c.CDIDir, c.ProgrammingHook, c.ProgrammingHookArgs = "/c", "/h", []string{"--a", "--b"}
 			},
 			[]string{"cdi-dir", "programming-hook", "programming-hook-arg"}},
-		{"all gone", nil, "", func(c *config.Config) { c.Exclude, c.Severity, c.FlapLimit = nil, nil, 5 }, []string{"flap-limit"}},
+		{"all gone", nil, "", func(c *config.Config) { c.Exclude, c.Severity, c.Resources, c.FlapLimit = nil, nil, nil, 5 }, []string{"flap-limit"}},
 		{"flag wins", []string{"--flap-limit=9", "--resync-interval=90s"}, "flapLimit: 4\nresyncInterval: 7s\n" + "exclude: [5e:00.0]\n",
-			func(c *config.Config) { c.Exclude, c.Severity = map[string]bool{"5e:00.0": true}, nil }, nil},
+			func(c *config.Config) {
+				c.Exclude, c.Severity, c.Resources = map[string]bool{"5e:00.0": true}, nil, nil
+			}, nil},
 		{"root, and the default that depends on it", nil, before + "devRoot: /other\n",
 			func(c *config.Config) { c.DevRoot, c.HostDevRoot = "/other", "/other" }, []string{"dev-root", "host-dev-root"}},
 	} {
@@ -90,34 +96,6 @@ func TestReload(t *testing.T) {
 			compare.Values(t, "config", want, got)
 			compare.Values(t, "others", test.others, others)
 			compare.Values(t, "the loader's own config changed", first, l.Config)
-		})
-	}
-}
-
-// Any change of rules is applied, and needs no restart.
-func TestReloadResources(t *testing.T) {
-	a := offer.Rule{Resource: "a.com/x", Match: offer.Match{PCIVendor: "10ee"}}
-	b := offer.Rule{Resource: "b.com/y", Match: offer.Match{Family: "dfl"}}
-	for _, test := range []struct {
-		name, after string
-		want        []offer.Rule
-		others      []string
-	}{
-		{"in another order", "resources: [{name: b.com/y, match: {family: dfl}}, {name: a.com/x, match: {pciVendor: 10ee}}]\n", []offer.Rule{b, a}, nil},
-		{"another name", "resources: [{name: c.com/x, match: {pciVendor: 10ee}}]\n", []offer.Rule{{Resource: "c.com/x", Match: a.Match}}, nil},
-		{"one taken out, and another setting", "mode: af\nresources: [{name: b.com/y, match: {family: dfl}}]\n", []offer.Rule{b}, []string{"mode"}},
-		{"all taken out", "resources:\n", nil, nil},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			path := write(t, "resources: [{name: a.com/x, match: {pciVendor: 10ee}}, {name: b.com/y, match: {family: dfl}}]\n")
-			l := start(t, noVariables, "--config", path)
-			compare.Values(t, "resources at first", []offer.Rule{a, b}, l.Config.Resources)
-			rewrite(t, path, test.after)
-			got, others, err := l.Reload(l.Read())
-			must.Succeed(t, err)
-			compare.Values(t, "resources", test.want, got.Resources)
-			compare.Values(t, "others", test.others, others)
-			compare.Values(t, "the loader's own resources changed", []offer.Rule{a, b}, l.Config.Resources)
 		})
 	}
 }

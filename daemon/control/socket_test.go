@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -27,6 +26,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/test/task"
 )
 
 // shortDir returns a directory with a short path, which all users may search.
@@ -46,13 +46,7 @@ var missing = ledger.Missing{Card: "5e:00.0", Since: cordons[0].Since, Model: "8
 func serve(t *testing.T, path string, answers control.Answers) *observer.ObservedLogs {
 	t.Helper()
 	core, logs := eventtest.Observed(t)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- control.Run(ctx, path, answers, zap.New(core)) }()
-	t.Cleanup(func() {
-		cancel()
-		compare.NoError(t, "Run", <-ended)
-	})
+	task.Run(t, func(ctx context.Context) error { return control.Run(ctx, path, answers, zap.New(core)) })
 	return logs
 }
 
@@ -101,24 +95,12 @@ func TestClient(t *testing.T) {
 	})
 	await(t, logs, "control.served")
 	c := control.Dial(path)
-	got, err := c.State(t.Context())
-	if diff := cmp.Diff(state(t.Context()), got); diff != "" || err != nil {
-		t.Errorf("State: %v (-want +got):\n%s", err, diff)
-	}
-	made, err := c.Cordon(t.Context(), []string{"3b:00.0", "5e:00.0-p1"}, "jo&by=eve", "it's \"hot\"\n50% ü", 2*time.Hour)
-	if diff := cmp.Diff(cordons, made); diff != "" || err != nil {
-		t.Errorf("Cordon: %v (-want +got):\n%s", err, diff)
-	}
-	if _, err = c.Uncordon(t.Context(), []string{"3b:00.0"}, "jo"); err == nil || err.Error() != path+": 3b:00.0: not cordoned" {
-		t.Errorf("Uncordon = %v, want the daemon's refusal", err)
-	}
-	forgotten, err := c.Forget(t.Context(), "5e:00.0", "jo")
-	if diff := cmp.Diff(missing, forgotten); diff != "" || err != nil {
-		t.Errorf("Forget: %v (-want +got):\n%s", err, diff)
-	}
-	if _, err = c.Forget(t.Context(), "3b:00.0", "jo"); err == nil || err.Error() != path+": it is present" {
-		t.Errorf("Forget = %v, want the daemon's refusal", err)
-	}
+	compare.Values(t, "State", state(t.Context()), must.Value(c.State(t.Context()))(t))
+	made := must.Value(c.Cordon(t.Context(), []string{"3b:00.0", "5e:00.0-p1"}, "jo&by=eve", "it's \"hot\"\n50% ü", 2*time.Hour))(t)
+	compare.Values(t, "Cordon", cordons, made)
+	compare.Error(t, "Uncordon", path+": 3b:00.0: not cordoned", compare.ErrorOf(c.Uncordon(t.Context(), []string{"3b:00.0"}, "jo")))
+	compare.Values(t, "Forget", missing, must.Value(c.Forget(t.Context(), "5e:00.0", "jo"))(t))
+	compare.Error(t, "Forget", path+": it is present", compare.ErrorOf(c.Forget(t.Context(), "3b:00.0", "jo")))
 	want := []string{
 		`cordon ["3b:00.0" "5e:00.0-p1"] by "jo&by=eve", "it's \"hot\"\n50% ü", for 2h0m0s`,
 		`uncordon ["3b:00.0"] by "jo"`, `forget "5e:00.0" by "jo"`, `forget "3b:00.0" by "jo"`,
@@ -132,8 +114,7 @@ func TestModes(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	dir := filepath.Join(shortDir(t), "run")
 	path := filepath.Join(dir, "daemon.sock")
-	l, err := control.Listen(t.Context(), path, zap.NewNop())
-	must.Succeed(t, err)
+	l := must.Value(control.Listen(t.Context(), path, zap.NewNop()))(t)
 	for file, want := range map[string]os.FileMode{dir: os.ModeDir | 0o700, path: os.ModeSocket | 0o600} {
 		if info, err := os.Stat(file); err != nil || info.Mode() != want {
 			t.Errorf("%s: %v, %v, want mode %s", file, info.Mode(), err, want)
@@ -142,10 +123,7 @@ func TestModes(t *testing.T) {
 	must.Succeed(t, os.Rename(path, path+".old"), os.WriteFile(path, nil, 0o600), l.Close())
 	compare.NoError(t, "another file in the place of the socket after the end", compare.ErrorOf(os.Stat(path)))
 	os.Remove(path)
-	if l, err = control.Listen(t.Context(), path, zap.NewNop()); err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
+	must.Value(control.Listen(t.Context(), path, zap.NewNop()))(t).Close()
 	compare.ErrorIs(t, "socket after the end", os.ErrNotExist, compare.ErrorOf(os.Lstat(path)))
 }
 
@@ -221,9 +199,7 @@ func TestRunTriesAgain(t *testing.T) {
 	compare.Contains(t, "control.failed", "--socket: "+path+": found the socket of another running daemon", await(t, logs, "control.failed"))
 	l.Close() // the other daemon is killed
 	await(t, logs, "control.served")
-	if got, err := control.Dial(path).State(t.Context()); err != nil || got.PID != 7 {
-		t.Errorf("State = %v, %v, want the second daemon's", got, err)
-	}
+	compare.Equal(t, "PID of the second daemon", 7, must.Value(control.Dial(path).State(t.Context()))(t).PID)
 	compare.Equal(t, "lines control.failed", 1, logs.FilterField(zap.String("event", "control.failed")).Len())
 }
 
@@ -267,18 +243,14 @@ func TestAllowedUsers(t *testing.T) {
 	compare.ErrorIs(t, "another user", syscall.EACCES, compare.ErrorOf(connectAs(65534, path)))
 	must.Succeed(t, os.Chmod(path, 0o666))
 	for range 3 {
-		if answer, err := connectAs(65534, path); answer != "" || err != nil {
-			t.Errorf("another user, at an open socket: %q, %v, want the connection closed", answer, err)
-		}
+		compare.Equal(t, "answer to another user, at an open socket", "", must.Value(connectAs(65534, path))(t))
 	}
 	if line := await(t, logs, "control.refused"); !strings.Contains(line, "found uid 65534") || !strings.Contains(line, "want 0 or 0") {
 		t.Errorf("control.refused: %s, want the uid", line)
 	}
 	compare.Equal(t, "lines control.refused", 1, logs.FilterField(zap.String("event", "control.refused")).Len())
 	compare.NoError(t, "own user, afterwards", compare.ErrorOf(control.Dial(path).State(t.Context())))
-	if answer, err := connectAs(0, path); answer != "HTTP/1.0 200" || err != nil {
-		t.Errorf("root: %q, %v, want an answer", answer, err)
-	}
+	compare.Equal(t, "answer to root", "HTTP/1.0 200", must.Value(connectAs(0, path))(t))
 }
 
 // Invalid requests are refused, and change nothing.

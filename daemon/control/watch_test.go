@@ -66,9 +66,7 @@ func inBubble(t *testing.T, f func(t *testing.T, r *rig)) {
 // The server answers a slow cordon for as long as the client waits.
 func TestSlowCordon(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
-		if made, err := r.Cordon(t.Context(), []string{"3b:00.0"}, "jo", "fan", 0); err != nil || len(made) != 1 {
-			t.Errorf("Cordon = %v, %v, want the one that was made", made, err)
-		}
+		compare.Equal(t, "cordons", 1, len(must.Value(r.Cordon(t.Context(), []string{"3b:00.0"}, "jo", "fan", 0))(t)))
 	})
 }
 

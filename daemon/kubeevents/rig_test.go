@@ -28,6 +28,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/pipes"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
+	"b-com.com/accelerator-device-plugin/test/task"
 )
 
 const (
@@ -114,7 +115,6 @@ func start(t *testing.T, prepare ...func(*rig)) *rig {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	must.Succeed(t, os.WriteFile(path, r.Kubeconfig(), 0o600))
 	r.config = apiserver.Config{Kubeconfig: path, Dial: r.pipes.Dial, Failed: func() { r.locked(func() { r.failures++ }) }}
-	r.end = func() {}
 	for _, p := range prepare {
 		p(r)
 	}
@@ -134,24 +134,12 @@ func (r *rig) run() {
 		},
 		Missing: r.missing.Load, Count: func(result string) { r.locked(func() { r.results[result]++ }) },
 	}, zap.New(core))
-	end := r.task("Run", r.recorder.Run)
-	unfollow := r.task("Follow", func(ctx context.Context) error { return r.recorder.Follow(ctx, r.source, r.holders) })
-	r.end = sync.OnceFunc(func() {
+	end := task.Run(r.t, r.recorder.Run)
+	unfollow := task.Run(r.t, func(ctx context.Context) error { return r.recorder.Follow(ctx, r.source, r.holders) })
+	r.end = func() {
 		unfollow()
 		end()
-	})
-	r.t.Cleanup(r.end)
-}
-
-// task starts run. The returned function ends it and waits for it.
-func (r *rig) task(name string, run func(context.Context) error) func() {
-	ctx, cancel := context.WithCancel(r.t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- run(ctx) }()
-	return sync.OnceFunc(func() {
-		cancel()
-		compare.NoError(r.t, name, <-ended)
-	})
+	}
 }
 
 func (r *rig) locked(f func()) {

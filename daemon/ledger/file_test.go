@@ -52,22 +52,11 @@ func TestBadFile(t *testing.T) {
 			return errors.Join(os.WriteFile(path, []byte(good), 0o600), os.Truncate(path, 100<<20))
 		}, "cards.json: found more than 65536 bytes"},
 		{"a link", func(path string) error { return os.Symlink("/etc/passwd", path) }, "cards.json: found a file of mode L"},
-		{"a directory", func(path string) error { return os.Mkdir(path, 0o700) }, "cards.json: found a file of mode d"},
-		{"writable by all users", func(path string) error {
-			return errors.Join(os.WriteFile(path, []byte(good), 0o600), os.Chmod(path, 0o666))
-		}, "cards.json: found mode 0666"},
-		{"of another user", func(path string) error {
-			return errors.Join(os.WriteFile(path, []byte(good), 0o600), os.Chown(path, 1, 1))
-		}, "cards.json: found owner uid 1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			onNode(t, func(r *rig) {
 				path := r.dir + "/cards.json"
-				if err := tc.make(path); errors.Is(err, os.ErrPermission) {
-					r.Skip("only root may change the owner of a file")
-				} else if err != nil {
-					r.Fatal(err)
-				}
+				must.Succeed(r, tc.make(path))
 				r.start(healthy("5e:00.0"))
 				lines := r.logs.TakeAll()
 				if len(lines) != 1 || lines[0].Level != zap.WarnLevel || !strings.Contains(fmt.Sprint(lines[0].ContextMap()["error"]), tc.want) {

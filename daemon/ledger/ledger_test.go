@@ -363,9 +363,7 @@ func TestForget(t *testing.T) {
 		} {
 			compare.Equal(r, address, want, fmt.Sprint(compare.ErrorOf(r.ledger.Forget(r.Context(), address, "alice"))))
 		}
-		if _, err := r.ledger.Forget(r.Context(), "5e:00.0", "eve\n"); err == nil || !strings.HasPrefix(err.Error(), "by: found") {
-			r.Errorf("error %v, want one about the name", err)
-		}
+		compare.Error(r, "name", "by: found", compare.ErrorOf(r.ledger.Forget(r.Context(), "5e:00.0", "eve\n")))
 		forgotten, err := r.ledger.Forget(r.Context(), "0000:5E:00.0", "alice")
 		if err != nil || forgotten.Card != "5e:00.0" || forgotten.Since.IsZero() {
 			r.Errorf("%v, %v, want 5e:00.0 and since when it is missing", forgotten, err)
@@ -512,10 +510,7 @@ func TestRemembered(t *testing.T) {
 func TestWrites(t *testing.T) {
 	onNode(t, func(r *rig) {
 		r.start(healthy("3b:00.0"), healthy("5e:00.0"), healthy("af:00.0"), healthy("d8:00.0"))
-		wrote := func() bool {
-			err := os.Remove(r.dir + "/cards.json")
-			return err == nil
-		}
+		wrote := func() bool { return os.Remove(r.dir+"/cards.json") == nil }
 		r.stop()
 		r.onBus.Store("d8:00.0") // its driver is late, for almost an hour
 		r.startAndSettle(healthy("3b:00.0"), broken("5e:00.0"))
@@ -564,7 +559,7 @@ func TestManyCards(t *testing.T) {
 	onNode(t, func(r *rig) {
 		r.start(healthy("3b:00.0"), healthy("5e:00.0"))
 		r.startAndSettle(healthy("3b:00.0"))
-		for i := range 10_000 {
+		for i := range 2000 {
 			id := fmt.Sprintf("%x:%02x:00.0", 0x10000+i>>8, i&0xff)
 			r.list(device(id, func(d *inventory.Device) { d.Memory = &inventory.Memory{Turns: make([]time.Time, 100)} }), healthy("3b:00.0"))
 			if i%2 == 0 {
@@ -743,9 +738,7 @@ func TestForgetDuringUpgrade(t *testing.T) {
 		former.startAndSettle(healthy("3b:00.0"))
 		next := &rig{T: former.T, dir: former.dir, exempt: former.exempt}
 		next.startAndSettle(healthy("3b:00.0"))
-		if _, err := next.ledger.Forget(former.Context(), "5e:00.0", "alice"); err == nil || !strings.HasSuffix(err.Error(), "cards.json: another daemon writes it, try again when the upgrade has ended") {
-			former.Errorf("error %v, want one about the other daemon", err)
-		}
+		compare.Error(former, "Forget", "cards.json: another daemon writes it", compare.ErrorOf(next.ledger.Forget(former.Context(), "5e:00.0", "alice")))
 		next.expect("next", "5e:00.0", "device.missing 5e:00.0")
 		must.Value(former.ledger.Forget(former.Context(), "5e:00.0", "alice"))(former)
 		former.stop()

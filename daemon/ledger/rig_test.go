@@ -23,6 +23,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/metricstest"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
+	"b-com.com/accelerator-device-plugin/test/task"
 )
 
 // settled is longer than a ledger waits before it reports missing cards.
@@ -39,8 +40,7 @@ type rig struct {
 	ledger  *ledger.Ledger
 	devices *latest.Value[inventory.Snapshot]
 	logs    *observer.ObservedLogs
-	cancel  context.CancelFunc
-	ended   chan error
+	end     func()
 }
 
 // onNode tells a story on a node without a ledger. A daemon that runs at its end is stopped.
@@ -84,9 +84,8 @@ func (r *rig) open(first inventory.Snapshot) {
 
 // run runs the ledger until stop.
 func (r *rig) run() {
-	ctx, cancel := context.WithCancel(r.Context())
-	r.cancel, r.ended = cancel, make(chan error, 1)
-	go func(l *ledger.Ledger, devices ledger.Devices, ended chan error) { ended <- l.Run(ctx, devices) }(r.ledger, source{r.devices}, r.ended)
+	l, devices := r.ledger, source{r.devices}
+	r.end = task.Run(r, func(ctx context.Context) error { return l.Run(ctx, devices) })
 }
 
 type source struct {
@@ -112,12 +111,9 @@ func (r *rig) exempts(address string) {
 // stop ends the daemon, if one runs.
 func (r *rig) stop() {
 	r.Helper()
-	if r.cancel == nil {
-		return
+	if r.end != nil {
+		r.end()
 	}
-	r.cancel()
-	r.cancel = nil
-	compare.NoError(r, "Run", <-r.ended)
 }
 
 // wait lets time pass.

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -27,6 +26,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/pipes"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
+	"b-com.com/accelerator-device-plugin/test/task"
 )
 
 const worker = "worker-3"
@@ -64,15 +64,10 @@ func start(t *testing.T, prepare func(*rig)) *rig {
 	r := &rig{t: t, kind: nodecondition.Type, server: simapiserver.Start(listener), devices: snapshots{latest.New(inventory.Snapshot{})},
 		cordons: book{latest.New[[]cordon.Cordon](nil)}, missing: latest.New[[]ledger.Missing](nil), ready: latest.New[error](nil), began: time.Now()}
 	t.Cleanup(r.server.Close)
-	account := t.TempDir()
-	for file, text := range map[string]string{"ca.crt": string(r.server.CA()), "token": "token-1\n"} {
-		must.Succeed(t, os.WriteFile(filepath.Join(account, file), []byte(text), 0o600))
-	}
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	must.Succeed(t, os.WriteFile(kubeconfig, r.server.Kubeconfig(), 0o600))
 	core, observed := eventtest.Observed(t)
-	client, err := apiserver.Open(apiserver.Config{ServiceAccount: account, Dial: listener.Dial, LookupEnv: func(name string) (string, bool) {
-		return map[string]string{"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": r.server.Address()[len("127.0.0.1:"):]}[name], true
-	}}, zap.New(core))
-	must.Succeed(t, err)
+	client := must.Value(apiserver.Open(apiserver.Config{Kubeconfig: kubeconfig, Dial: listener.Dial}, zap.New(core)))(t)
 	r.logs = func() (lines []string) {
 		for _, l := range observed.All() {
 			if l.Level > zap.DebugLevel {
@@ -87,15 +82,9 @@ func start(t *testing.T, prepare func(*rig)) *rig {
 		prepare(r)
 	}
 	r.cards = nodecondition.New(r.devices, r.cordons, r.missing.Load, func() int { return int(r.awaited.Load()) }, func() error { err, _ := r.ready.Load(); return err })
-	ctx, cancel := context.WithCancel(t.Context())
-	var tasks sync.WaitGroup
-	tasks.Go(func() { _ = r.cards.Run(ctx) })
-	tasks.Go(func() { _ = r.cards.Write(ctx, client, worker, r.kind, zap.New(core)) })
-	r.end = sync.OnceFunc(func() {
-		cancel()
-		tasks.Wait()
-	})
-	t.Cleanup(r.end)
+	endRun := task.Run(t, r.cards.Run)
+	endWrite := task.Run(t, func(ctx context.Context) error { return r.cards.Write(ctx, client, worker, r.kind, zap.New(core)) })
+	r.end = func() { endRun(); endWrite() }
 	synctest.Wait()
 	return r
 }

@@ -1,7 +1,6 @@
 package sensors_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -29,6 +28,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 	"b-com.com/accelerator-device-plugin/test/sysfstest"
+	"b-com.com/accelerator-device-plugin/test/task"
 )
 
 type snapshots struct {
@@ -95,22 +95,9 @@ func start(t *testing.T, settings sensors.Settings, first inventory.Snapshot) *r
 		}
 		return []measured.Reading{{Chip: "bmc", Name: "FPGA Die Temperature", Kind: measured.Temperature, Value: a.value}}, 0, nil, false
 	})
-	r.end = running(t, r.s)
+	r.end = task.Run(t, r.s.Run)
 	synctest.Wait()
 	return r
-}
-
-// running runs s until end is called, or until the test ends.
-func running(t *testing.T, s *sensors.Sensors) (end func()) {
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-	end = sync.OnceFunc(func() {
-		cancel()
-		compare.NoError(t, "Run", <-ended)
-	})
-	t.Cleanup(end)
-	return end
 }
 
 // plugged returns a simulated node with a card.
@@ -518,7 +505,7 @@ func TestFirmwareWithFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		settings := latest.New(quarter)
 		s := sensors.New(sensors.Config{Host: host, Devices: snapshots{latest.New(node(device(address, "dfl")))}, Settings: settings.Load}, zap.NewNop())
-		end := running(t, s)
+		end := task.Run(t, s.Run)
 		synctest.Wait()
 		compare.Equal(t, "failures", 1, s.Latest()[address].Failures)
 		compare.Equal(t, "firmware", "1.4.0", s.Latest()[address].Firmware.BMC)
@@ -596,7 +583,7 @@ func TestFIFO(t *testing.T) {
 	settings := latest.New(quarter)
 	devices := snapshots{latest.New(node(device("0000:01:00.0", "dfl"), device("0000:02:00.0", "dfl")))}
 	s := sensors.New(sensors.Config{Host: host, Devices: devices, Settings: settings.Load}, eventtest.Log(t))
-	end := running(t, s)
+	end := task.Run(t, s.Run)
 	patient.Await(t, "the other card", func() error {
 		if len(s.Latest()["0000:02:00.0"].Summary) == 0 {
 			return errors.New("it was not read")
@@ -618,7 +605,7 @@ func TestPCI(t *testing.T) {
 		devices := snapshots{latest.New(node(device(address, "dfl"), device("0000:5e:00.0", "vfio")))}
 		settings := latest.New(quarter)
 		s := sensors.New(sensors.Config{Host: host, Devices: devices, Settings: settings.Load}, zap.NewNop())
-		end := running(t, s)
+		end := task.Run(t, s.Run)
 		after := func(d time.Duration, about string, want sensors.Card) {
 			t.Helper()
 			time.Sleep(d) // fake

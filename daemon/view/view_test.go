@@ -189,11 +189,9 @@ func TestPrint(t *testing.T) {
 		{"holders not requested", "", view.List{Devices: []*inventory.Device{{ID: "3b:00.0", OfferedAs: "r"}}}.Rows(), false,
 			"ID       HEALTH   HOLDER  REASONS  NODES  RESOURCE\n3b:00.0  healthy  ?       -        -      r\n"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			var got strings.Builder
-			must.Succeed(t, view.Print(&got, test.rows, test.format, test.colour))
-			compare.Values(t, "output", test.want, got.String())
-		})
+		var got strings.Builder
+		must.Succeed(t, view.Print(&got, test.rows, test.format, test.colour))
+		compare.Values(t, test.name+": output", test.want, got.String())
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/notify"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/test/task"
 )
 
 // watched is a file in a directory, with the reports of Run about it.
@@ -32,10 +33,7 @@ func watch(t *testing.T) *watched {
 	w := &watched{t: t, dir: dir, file: filepath.Join(dir, "f"), seen: make(chan string)}
 	w.do(os.Mkdir(dir, 0o700))
 	w.write(w.file, "1")
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	task.Run(t, func(ctx context.Context) error {
 		cfg := dirwatch.Config{
 			Dirs: []string{dir, dir}, Concerns: func(e notify.Event) bool { return filepath.Base(e.Name) == "f" },
 			Settle: time.Millisecond, Interval: time.Hour, Blind: 10 * time.Millisecond, Log: zap.NewNop(),
@@ -50,10 +48,7 @@ func watch(t *testing.T) *watched {
 			case <-ctx.Done():
 			}
 		})
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-ended
+		return nil
 	})
 	return w
 }

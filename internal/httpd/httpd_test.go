@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"syscall"
 	"testing"
 	"time"
@@ -18,14 +19,13 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/test/task"
 )
 
 // serve runs the server until the test ends and returns its address.
 func serve(t *testing.T, answers httpd.Answers) string {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
 	core, logs := eventtest.Observed(t)
-	ended := make(chan error, 1)
 	listening := make(chan struct{})
 	log := zap.New(core, zap.Hooks(func(e zapcore.Entry) error {
 		if e.Message == "http served" {
@@ -33,11 +33,7 @@ func serve(t *testing.T, answers httpd.Answers) string {
 		}
 		return nil
 	}))
-	go func() { ended <- httpd.Run(ctx, "127.0.0.1:0", answers, log) }()
-	t.Cleanup(func() {
-		cancel()
-		compare.NoError(t, fmt.Sprintf("Run, with the log %v", logs.All()), <-ended)
-	})
+	task.Run(t, func(ctx context.Context) error { return httpd.Run(ctx, "127.0.0.1:0", answers, log) })
 	<-listening // the hook is called after the line is written to the core
 	return "http://" + logs.FilterMessage("http served").All()[0].ContextMap()["address"].(string)
 }
@@ -96,29 +92,23 @@ func TestStuckLoopIsNotHealthy(t *testing.T) {
 func TestAddressTaken(t *testing.T) {
 	listener := must.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
-	ctx, cancel := context.WithCancel(t.Context())
 	core, logs := eventtest.Observed(t)
 	said := make(chan struct{})
 	log := zap.New(core, zap.Hooks(func(zapcore.Entry) error { close(said); return nil }))
-	ended := make(chan error, 1)
-	go func() { ended <- httpd.Run(ctx, listener.Addr().String(), httpd.Answers{}, log) }()
+	end := task.Run(t, func(ctx context.Context) error { return httpd.Run(ctx, listener.Addr().String(), httpd.Answers{}, log) })
 	<-said
-	cancel()
-	if err := <-ended; err != nil || logs.FilterField(zap.String("event", "http.failed")).Len() != 1 {
-		t.Errorf("Run = %v, log %v; want nil and one http.failed", err, logs.All())
-	}
+	end()
+	compare.Equal(t, "lines http.failed", 1, logs.FilterField(zap.String("event", "http.failed")).Len())
 }
 
 // A listener that fails later is logged and replaced. The daemon goes on.
 func TestListenerThatFails(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
 	core, logs := eventtest.Observed(t)
 	served := make(chan string, 10)
 	log := zap.New(core, zap.Hooks(func(e zapcore.Entry) error { served <- e.Message; return nil }))
-	ended := make(chan error, 1)
-	go func() {
-		ended <- httpd.RunRetrying(ctx, "127.0.0.1:0", httpd.Answers{Ready: func(context.Context) error { return nil }}, log, time.Millisecond)
-	}()
+	task.Run(t, func(ctx context.Context) error {
+		return httpd.RunRetrying(ctx, "127.0.0.1:0", httpd.Answers{Ready: func(context.Context) error { return nil }}, log, time.Millisecond)
+	})
 	for range 3 {
 		if said := <-served; said != "http served" {
 			t.Fatalf("log says %q, want http served", said)
@@ -133,8 +123,6 @@ func TestListenerThatFails(t *testing.T) {
 			t.Fatalf("log says %q, want that the listener ended", said)
 		}
 	}
-	cancel()
-	compare.NoError(t, "Run", <-ended)
 }
 
 // shutListener makes the next Accept of our own listener fail.
@@ -154,4 +142,41 @@ func shutListener(t *testing.T, address string) {
 		}
 	}
 	t.Fatalf("no listener on %s", address)
+}
+
+func TestHosts(t *testing.T) {
+	const refused, answered = http.StatusMisdirectedRequest, http.StatusOK
+	for _, test := range []struct {
+		address, at, host string
+		want              int
+	}{
+		{"127.0.0.1:9480", "127.0.0.1", "127.0.0.1:9480", answered},
+		{"127.0.0.1:9480", "127.0.0.1", "127.0.0.1", answered},
+		{"127.0.0.1:9480", "127.0.0.1", "127.1.2.3:1", answered}, // a tunnel has a port of its own
+		{"127.0.0.1:9480", "127.0.0.1", "localhost:9480", answered},
+		{"127.0.0.1:9480", "127.0.0.1", "LocalHost", answered},
+		{"127.0.0.1:9480", "127.0.0.1", "[::1]:9480", answered},
+		{"127.0.0.1:9480", "127.0.0.1", "[::1]", answered},
+		{"127.0.0.1:9480", "127.0.0.1", "", answered},
+		{"[::1]:9480", "::1", "localhost", answered},
+		{"worker-1:9480", "127.0.1.1", "Worker-1:9480", answered},
+		{"127.0.0.1:9480", "127.0.0.1", "worker-1:9480", refused},
+		{"127.0.0.1:9480", "127.0.0.1", "attacker.example", refused},
+		{"127.0.0.1:9480", "127.0.0.1", "attacker.example:9480", refused},
+		{"127.0.0.1:9480", "127.0.0.1", "127.0.0.1.attacker.example:9480", refused},
+		{"127.0.0.1:9480", "127.0.0.1", "localhost.attacker.example", refused},
+		{"127.0.0.1:9480", "127.0.0.1", "10.0.0.7:9480", refused},
+		{"127.0.0.1:9480", "127.0.0.1", "0.0.0.0:9480", refused},
+		{"[::1]:9480", "::1", "attacker.example", refused},
+		{":9480", "::", "10.0.0.7:9480", answered},
+		{":9480", "::", "worker-1.example.com", answered},
+		{"10.0.0.7:9480", "10.0.0.7", "attacker.example", answered},
+	} {
+		handler := httpd.LocalOnly(test.address, &net.TCPAddr{IP: net.ParseIP(test.at)}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		request := httptest.NewRequest(http.MethodGet, "/devices", nil)
+		request.Host = test.host
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, request)
+		compare.Equal(t, fmt.Sprintf("host %q at %s (%s)", test.host, test.address, test.at), test.want, answer.Code)
+	}
 }

@@ -8,9 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -24,13 +23,16 @@ func TestDocumentation(t *testing.T) {
 	for name, table := range map[string]string{"events": events(), "fields": fields()} {
 		want = between(t, want, name, table)
 	}
+	golden(t, file, want)
+}
+
+// golden compares a file with what it must contain, or writes it.
+func golden(t *testing.T, file, want string) {
+	t.Helper()
 	if *update {
 		must.Succeed(t, os.WriteFile(file, []byte(want), 0o644))
-		return
 	}
-	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(string(text), "\n")); diff != "" {
-		t.Errorf("docs/log-events.md: found other tables than `go test ./internal/logevent -update` writes (-want +got):\n%s", diff)
-	}
+	compare.Values(t, file+", which go test ./internal/logevent -update writes", want, string(must.Value(os.ReadFile(file))(t)))
 }
 
 // between returns text with new content between the marks of this name.

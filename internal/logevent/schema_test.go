@@ -3,12 +3,9 @@ package logevent_test
 import (
 	"encoding/json"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/test/must"
@@ -19,16 +16,7 @@ type object map[string]any
 
 // docs/logs.schema.json has the catalogue as a JSON schema.
 func TestSchema(t *testing.T) {
-	const file = "../../docs/logs.schema.json"
-	want := layOut(t, schema())
-	if *update {
-		must.Succeed(t, os.WriteFile(file, []byte(want), 0o644))
-		return
-	}
-	got := must.Value(os.ReadFile(file))(t)
-	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(string(got), "\n")); diff != "" {
-		t.Errorf("docs/logs.schema.json: found another schema than `go test ./internal/logevent -update` writes (-want +got):\n%s", diff)
-	}
+	golden(t, "../../docs/logs.schema.json", layOut(t, schema()))
 }
 
 // layOut returns the schema as readable text: one line for each field, and one for each event.

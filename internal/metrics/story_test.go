@@ -3,6 +3,7 @@ package metrics_test
 import (
 	"errors"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,13 +121,11 @@ func story() *metrics.Metrics {
 	return m
 }
 
+// The first page is before the first event: all counters whose labels are known are 0. TestDocs has the types and texts.
 func TestPage(t *testing.T) {
 	version := regexp.MustCompile(`goversion="[^"]*"`)
-	golden(t, "testdata/page.txt", version.ReplaceAllString(page(t, story()), `goversion="GO"`))
-}
-
-// Before the first event, all counters whose labels are known are 0.
-func TestFirstPage(t *testing.T) {
-	version := regexp.MustCompile(`goversion="[^"]*"`)
-	golden(t, "testdata/first.txt", version.ReplaceAllString(page(t, metrics.New("v1.2.3")), `goversion="GO"`))
+	for name, m := range map[string]*metrics.Metrics{"page": story(), "first": metrics.New("v1.2.3")} {
+		series := strings.Join(samples(page(t, m), "accelerator_"), "\n") + "\n"
+		golden(t, "testdata/"+name+".txt", version.ReplaceAllString(series, `goversion="GO"`))
+	}
 }

@@ -11,17 +11,15 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
 	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 func TestCheckLocal(t *testing.T) {
-	dir, err := privatedir.OpenDir(ownDir(t), false)
-	check(t, err)
+	dir := must.Value(privatedir.OpenDir(ownDir(t), false))(t)
 	defer dir.Close()
-	check(t, privatedir.CheckLocal(dir))
+	must.Succeed(t, privatedir.CheckLocal(dir))
 	dir.Close()
-	if privatedir.CheckLocal(dir) == nil {
-		t.Error("closed directory: found no error")
-	}
+	compare.Error(t, "closed directory", "", privatedir.CheckLocal(dir))
 	for number, name := range map[int64]string{
 		0x6969: "nfs", 0xFE534D42: "smb3", int64(int32(-0x00ACB2BE)): "cifs", // negative where the field has 32 bits
 		0x20030528: "orangefs", 0x786F4256: "vboxsf", 0xBACBACBC: "vmhgfs",

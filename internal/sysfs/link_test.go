@@ -1,7 +1,6 @@
 package sysfs_test
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -59,16 +58,12 @@ func TestReadLink(t *testing.T) {
 		for _, name := range []string{"max_link_speed", "max_link_width", "current_link_speed", "current_link_width"} {
 			must.Succeed(t, os.Mkdir(dir+"/"+name, 0o755)) // reading it fails
 		}
-		if l, err := sysfs.ReadLink(dir); l != (sysfs.Link{}) || err != nil {
-			t.Errorf("found %+v, error %v; want nothing", l, err)
-		}
+		compare.Equal(t, "link", sysfs.Link{}, must.Value(sysfs.ReadLink(dir))(t))
 	})
 	t.Run("status that cannot be read", func(t *testing.T) {
 		dir := t.TempDir()
 		must.Succeed(t, os.MkdirAll(dir+"/power/runtime_status", 0o755))
-		if _, err := sysfs.ReadLink(dir); !errors.Is(err, syscall.EISDIR) {
-			t.Errorf("error %v, want %v", err, syscall.EISDIR)
-		}
+		compare.ErrorIs(t, "ReadLink", syscall.EISDIR, compare.ErrorOf(sysfs.ReadLink(dir)))
 	})
 }
 
@@ -98,11 +93,9 @@ func TestParseCorrectable(t *testing.T) {
 		{"empty line", "\n" + recorded, nil},
 		{"empty", "", nil},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := sysfs.ParseCorrectable(tt.in)
-			compare.Values(t, "counts", tt.want, got)
-			compare.Equal(t, fmt.Sprintf("refused, with error %v", err), tt.want == nil, err != nil)
-		})
+		got, err := sysfs.ParseCorrectable(tt.in)
+		compare.Values(t, tt.name+": counts", tt.want, got)
+		compare.Equal(t, fmt.Sprintf("%s: refused, with error %v", tt.name, err), tt.want == nil, err != nil)
 	}
 }
 

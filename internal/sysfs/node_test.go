@@ -32,9 +32,7 @@ func TestCheckNode(t *testing.T) {
 		{"none", sysfs.ErrNodeMissing},
 		{"file/below", sysfs.ErrNodeMissing},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			compare.ErrorIs(t, "check", tt.want, check(h, tt.name, h.Sys+"/dev"))
-		})
+		compare.ErrorIs(t, tt.name+": check", tt.want, check(h, tt.name, h.Sys+"/dev"))
 	}
 	h.Simulated = false
 	compare.ErrorIs(t, "regular file on a true host", sysfs.ErrNodeMismatch, check(h, "file", h.Sys+"/dev"))
@@ -81,14 +79,10 @@ func TestDeviceNumbers(t *testing.T) {
 }
 
 func TestIsSysfs(t *testing.T) {
-	if is, err := sysfs.IsSysfs(t.TempDir()); is || err != nil {
-		t.Errorf("a directory: %v, %v", is, err)
-	}
+	compare.Equal(t, "a directory", false, must.Value(sysfs.IsSysfs(t.TempDir()))(t))
 	compare.ErrorIs(t, "IsSysfs", fs.ErrNotExist, compare.ErrorOf(sysfs.IsSysfs(t.TempDir()+"/none")))
 	if _, err := os.Stat("/sys/class/mem/null/uevent"); err != nil {
 		t.Skip("no sysfs here")
 	}
-	if is, err := sysfs.IsSysfs("/sys"); !is || err != nil {
-		t.Errorf("/sys: %v, %v", is, err)
-	}
+	compare.Equal(t, "/sys", true, must.Value(sysfs.IsSysfs("/sys"))(t))
 }

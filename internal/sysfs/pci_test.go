@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 func TestUpstream(t *testing.T) {
@@ -26,11 +28,9 @@ func TestUpstream(t *testing.T) {
 		{"root", "/", "", ""},
 		{"empty", "", "", ""},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if slot, root := sysfs.Upstream(tt.dir); slot != tt.slot || root != tt.root {
-				t.Errorf("slot %q, root %q; want %q, %q", slot, root, tt.slot, tt.root)
-			}
-		})
+		if slot, root := sysfs.Upstream(tt.dir); slot != tt.slot || root != tt.root {
+			t.Errorf("%s: slot %q, root %q; want %q, %q", tt.name, slot, root, tt.slot, tt.root)
+		}
 	}
 }
 
@@ -40,11 +40,7 @@ func TestPCIID(t *testing.T) {
 		{"modalias is rubbish", "-- sys/modalias --\npci:\n", ""},
 		{"nothing", "-- sys/ --\n", ""},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if got, err := sysfs.PCIID(node(t, tt.board).Sys); got != tt.want || err != nil {
-				t.Errorf("id %q, want %q", got, tt.want)
-			}
-		})
+		compare.Equal(t, tt.name, tt.want, must.Value(sysfs.PCIID(node(t, tt.board).Sys))(t))
 	}
 }
 
@@ -131,6 +127,31 @@ func FuzzParseLinkSpeed(f *testing.F) {
 		if got < 0 || got == 0 != strings.HasPrefix(s, "Unknown") ||
 			got > 0 && number != fmt.Sprintf("%s.%d", whole, got%10) && (got%10 != 0 || number != whole) {
 			t.Errorf("%q: %d", s, got)
+		}
+	})
+}
+
+func TestParseAddress(t *testing.T) {
+	for text, want := range map[string]string{
+		"3b:00.0": "0000:3b:00.0", "0000:3B:00.0": "0000:3b:00.0", "10000:01:00.0": "10000:01:00.0",
+		"3b:00": "", "3b:00.0-p1": "", "": "", "3b:00.0\x1b[2J": "",
+	} {
+		if got, err := sysfs.ParseAddress(text); got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v, want %q", text, got, err, want)
+		}
+	}
+}
+
+func FuzzParseAddress(f *testing.F) {
+	f.Add("3b:00.0")
+	f.Add("10000:01:00.0")
+	f.Fuzz(func(t *testing.T, text string) {
+		address, err := sysfs.ParseAddress(text)
+		if err != nil {
+			return
+		}
+		if again, err := sysfs.ParseAddress(address); err != nil || again != address {
+			t.Errorf("%q: %q, again %q, %v", text, address, again, err)
 		}
 	})
 }

@@ -8,8 +8,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/test/board"
 	"b-com.com/accelerator-device-plugin/test/compare"
@@ -74,10 +72,7 @@ func TestReadErrors(t *testing.T) {
 			}
 		})
 	}
-	_, err := sysfs.ReadAs(h.Sys+"/garbage", sysfs.ParseUint8)
-	if want := h.Sys + `/garbage: found "x", want 0 to 255 in decimal`; err == nil || err.Error() != want {
-		t.Errorf("error %v, want %s", err, want)
-	}
+	compare.Error(t, "garbage", h.Sys+`/garbage: found "x", want 0 to 255 in decimal`, compare.ErrorOf(sysfs.ReadAs(h.Sys+"/garbage", sysfs.ParseUint8)))
 }
 
 const links = `
@@ -93,13 +88,8 @@ const links = `
 
 func TestClass(t *testing.T) {
 	h := node(t, links)
-	names, err := h.ClassLinks("fpga_region")
-	if diff := cmp.Diff([]string{"region0", "region1", "region2", "region3"}, names); diff != "" || err != nil {
-		t.Errorf("links (-want +got), error %v:\n%s", err, diff)
-	}
-	if names, err := h.ClassLinks("fpga"); len(names) != 0 || err != nil {
-		t.Errorf("absent class: %v, error %v", names, err)
-	}
+	compare.Values(t, "links", []string{"region0", "region1", "region2", "region3"}, must.Value(h.ClassLinks("fpga_region"))(t))
+	compare.Empty(t, "links of an absent class", must.Value(h.ClassLinks("fpga"))(t))
 	compare.Error(t, "class that is a file", "", compare.ErrorOf(h.ClassLinks("fpga_region/file")))
 	for _, tt := range []struct {
 		name string
@@ -156,15 +146,9 @@ func TestPCIAttributes(t *testing.T) {
 		{"out of range", "-- sys/numa_node --\n65536\n-- sys/physfn --\n", -1, ""},
 		{"overflow", "-- sys/numa_node --\n99999999999999999999\n-- sys/physfn/ --\n", -1, ""},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			h := node(t, tt.board)
-			if got, err := sysfs.NUMANode(h.Sys); got != tt.numa || err != nil {
-				t.Errorf("NUMA node %d, error %v; want %d", got, err, tt.numa)
-			}
-			if got, err := sysfs.PhysFn(h.Sys); got != tt.physfn || err != nil {
-				t.Errorf("physfn %q, error %v; want %q", got, err, tt.physfn)
-			}
-		})
+		h := node(t, tt.board)
+		compare.Equal(t, tt.name+": NUMA node", tt.numa, must.Value(sysfs.NUMANode(h.Sys))(t))
+		compare.Equal(t, tt.name+": physfn", tt.physfn, must.Value(sysfs.PhysFn(h.Sys))(t))
 	}
 }
 
@@ -196,12 +180,7 @@ func TestBound(t *testing.T) {
 		{"own attributes", "-- sys/id --\n0\n", true},
 		{"other attributes", "-- sys/dev --\n245:0\n", false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			h := node(t, tt.board)
-			if got, err := sysfs.Bound(h.Sys, "afu_id", "id"); got != tt.want || err != nil {
-				t.Errorf("bound %v, error %v; want %v", got, err, tt.want)
-			}
-		})
+		compare.Equal(t, tt.name, tt.want, must.Value(sysfs.Bound(node(t, tt.board).Sys, "afu_id", "id"))(t))
 	}
 }
 
@@ -215,8 +194,27 @@ func TestVirtFn(t *testing.T) {
 `
 	h := node(t, board)
 	for name, want := range map[string]int{"01:00.0": -1, "01:00.1": 0, "01:00.2": 1, "01:00.4": -1, "01:00.5": -1} {
-		if got, err := sysfs.VirtFn(h.Sys + "/" + name); got != want || err != nil {
-			t.Errorf("%s: index %d, %v, want %d", name, got, err, want)
+		compare.Equal(t, name, want, must.Value(sysfs.VirtFn(h.Sys+"/"+name))(t))
+	}
+}
+
+func TestCheckDir(t *testing.T) {
+	dir := t.TempDir()
+	file := dir + "/file"
+	must.Succeed(t, os.WriteFile(file, nil, 0o600))
+	for _, test := range []struct {
+		path, err string // part of the error, "" if there is none
+		missing   bool
+	}{
+		{dir, "", false},
+		{"", `"": found nothing, want a directory`, true},
+		{dir + "/none", `/none": found nothing, want a directory`, true},
+		{file, `/file": found a file of mode -rw-------, want a directory`, false},
+	} {
+		err := sysfs.CheckDir(test.path)
+		if errors.Is(err, fs.ErrNotExist) != test.missing || (err == nil) != (test.err == "") ||
+			err != nil && !strings.Contains(err.Error(), test.err) {
+			t.Errorf("CheckDir(%q) = %v, want %q", test.path, err, test.err)
 		}
 	}
 }

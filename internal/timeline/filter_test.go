@@ -64,9 +64,7 @@ func TestDevice(t *testing.T) {
 		{"not an address", []string{"a"}, []string{"r/long", "r/first", "r/two"}},
 		{"two", []string{"3b:00.0-p1", "0001:3b:00.0"}, []string{second, other, card, "r/one", "r/long", "r/first", "r/two", "r/given", second}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			compare.Values(t, "subjects", test.want, events(t, timeline.Filter{Devices: test.devices}, cardLog))
-		})
+		compare.Values(t, test.name+": subjects", test.want, events(t, timeline.Filter{Devices: test.devices}, cardLog))
 	}
 }
 
@@ -107,9 +105,7 @@ func TestEvent(t *testing.T) {
 		{"two", timeline.Filter{Events: []string{"http.*", "*.sent"}}, []string{"list.sent", "http.served", "http.failed"}},
 		{"a pattern and a level", timeline.Filter{Events: []string{"http.*"}, Level: level(zapcore.WarnLevel)}, []string{"http.failed"}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			compare.Values(t, "events", test.want, events(t, test.f, log))
-		})
+		compare.Values(t, test.name+": events", test.want, events(t, test.f, log))
 	}
 }
 
@@ -141,10 +137,8 @@ func TestBounds(t *testing.T) {
 		{"over midnight", "22:30", "00:30", utc, []string{"20-23", "21-00"}},
 		{"until alone", "", "01:00:00", utc, all[:5]},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			f := timeline.Filter{Since: bound(t, test.since), Until: bound(t, test.until)}
-			compare.Values(t, "lines", test.want, events(t, f, strings.Join(test.log, "")))
-		})
+		f := timeline.Filter{Since: bound(t, test.since), Until: bound(t, test.until)}
+		compare.Values(t, test.name+": lines", test.want, events(t, f, strings.Join(test.log, "")))
 	}
 	for _, bad := range []string{"yesterday", "25:00", "-5m", "2026-13-01", "03", "5"} {
 		compare.Error(t, fmt.Sprintf("ParseBound(%q)", bad), "", compare.ErrorOf(timeline.ParseBound(bad, time.Now())))

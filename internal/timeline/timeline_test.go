@@ -146,9 +146,7 @@ func TestErrors(t *testing.T) {
 	}
 	compare.Equal(t, "lines of a file that breaks off", 47, bytes.Count(out.Bytes(), []byte("\n")))
 	long := strings.NewReader(log + strings.Repeat("x", 2<<20))
-	if err := newReader(t, timeline.Options{}, io.Discard).Read(t.Context(), "a.log", long); err == nil || !strings.HasPrefix(err.Error(), "a.log:") {
-		t.Errorf("a file with a line that is too long: %v, want an error with its name", err)
-	}
+	compare.Error(t, "a file with a line that is too long", "a.log:", newReader(t, timeline.Options{}, io.Discard).Read(t.Context(), "a.log", long))
 	reader = newReader(t, timeline.Options{}, refusing{broken})
 	compare.ErrorIs(t, "output refused", broken, reader.Read(t.Context(), "a.log", strings.NewReader(log)))
 	for _, o := range []timeline.Options{
@@ -201,10 +199,8 @@ func TestNotes(t *testing.T) {
 		{name: "removed before the restart", log: added + entry(noon, "info", "device.removed", `"device":"d"`) + restart},
 		{name: "it is held", log: added + restart + entry(noon, "warn", "device.tombstone", `"device":"d"`)},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			test.f.Since, test.f.Until = bound(t, test.since), bound(t, test.until)
-			_, notes := read(t, timeline.Options{Filter: test.f}, test.log)
-			compare.Values(t, "notes", test.want, notes)
-		})
+		test.f.Since, test.f.Until = bound(t, test.since), bound(t, test.until)
+		_, notes := read(t, timeline.Options{Filter: test.f}, test.log)
+		compare.Values(t, test.name+": notes", test.want, notes)
 	}
 }

@@ -34,10 +34,8 @@ func TestWords(t *testing.T) {
 		{"unknown, with all kinds", "new.one", `"a":[1,"b"],"c":{"d":null},"f":true,"g":"h\ti","j":null`, `it happened (a b; c {"d":null}; f true; g h\ti)`},
 		{"a field twice, of which the last counts", "device.held", `"device":"d","holders":["a"],"holders":["b"]`, "in use by b"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			out, _ := read(t, timeline.Options{}, entry(noon, "info", test.event, test.fields))
-			compare.Values(t, "words", test.want, strings.TrimSpace(out[min(len(out), 50):]))
-		})
+		out, _ := read(t, timeline.Options{}, entry(noon, "info", test.event, test.fields))
+		compare.Values(t, test.name+": words", test.want, strings.TrimSpace(out[min(len(out), 50):]))
 	}
 }
 

@@ -21,7 +21,6 @@ import (
 // end of an entry passes this on to the next driver, for as long as the checkpoint is the same.
 func TestEnded(t *testing.T) {
 	r := newRig(t)
-	r.kubeletRunsForAnHour(t)
 	r.cfg.DRA, r.cfg.StateDir, r.cfg.Confirm, r.cfg.Grace = true, privatedirtest.Dir(t), time.Millisecond, time.Millisecond
 	r.write(t, fileOf(t, "uid", port, "3b:00.0", "dfl-port.0"))
 	held := func(s *holders.Source) bool { return len(s.Ask(t.Context()).Of["3b:00.0"]) > 0 }
@@ -53,7 +52,6 @@ func TestEnded(t *testing.T) {
 // grace time.
 func TestNamedBefore(t *testing.T) {
 	r := newRig(t)
-	r.kubeletRunsForAnHour(t)
 	r.cfg.StateDir, r.cfg.Confirm, r.cfg.Grace = privatedirtest.Dir(t), time.Millisecond, time.Hour
 	r.write(t, fileOf(t, "uid", port, "3b:00.0", "dfl-port.0"))
 	plugin := holders.New(r.cfg)
@@ -90,7 +88,6 @@ func TestRecentWritesNothing(t *testing.T) {
 	r.cfg.StateDir, r.cfg.DRA = privatedirtest.Dir(t), true
 	r.cfg.Injected = openInjected(t, r.cfg.StateDir)
 	must.Succeed(t, r.cfg.Injected.Add(t.Context(), map[string][]string{"5e:00.0": {"dfl-port.1"}}))
-	r.kubeletRunsForAnHour(t)
 	r.write(t, fileOf(t, "uid", port, "3b:00.0", "dfl-port.0"))
 	r.Hold("ns", "pod", "main", port, "3b:00.0")
 	s := holders.New(r.cfg)
@@ -121,7 +118,6 @@ func TestNamedBeforeFailure(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t)
-			r.kubeletRunsForAnHour(t)
 			r.cfg.StateDir, r.cfg.Confirm, r.cfg.Grace = privatedirtest.Dir(t), time.Millisecond, time.Hour
 			first, second := fileOf(t, "first", port, "3b:00.0", "dfl-port.0"), fileOf(t, "second", port, "5e:00.0", "dfl-port.1")
 			r.write(t, strings.TrimSuffix(first, "]}}")+","+strings.TrimPrefix(second, `{"Data":{"PodDeviceEntries":[`))
@@ -161,17 +157,12 @@ func TestNamedByFormerKubelet(t *testing.T) {
 		r := newRig(t)
 		r.cfg.StateDir, r.cfg.Confirm, r.cfg.Grace = privatedirtest.Dir(t), time.Millisecond, time.Hour
 		r.write(t, fileOf(t, "uid", port, "3b:00.0", "dfl-port.0"))
-		started := func(ago time.Duration) {
-			at := time.Now().Add(-ago)
-			must.Succeed(t, os.Chtimes(r.cfg.Socket, at, at))
-		}
-		started(time.Hour)
 		plugin := holders.New(r.cfg)
 		r.Hold("ns", "pod", "main", port, "3b:00.0")
 		plugin.Ask(t.Context())
 		plugin.Ask(t.Context())
 		r.Release("ns", "pod")
-		started(9 * time.Second) // the plugin knows that this is too early
+		r.started(t, 9*time.Second) // the plugin knows that this is too early
 		for range asks {
 			r.write(t, fileOf(t, "uid", port, "3b:00.0", "dfl-port.0"))
 			plugin.Ask(t.Context())
@@ -191,7 +182,6 @@ func TestNamedByFormerKubelet(t *testing.T) {
 // make the kubelet write the checkpoint again.
 func TestEndedForPlugin(t *testing.T) {
 	r := newRig(t)
-	r.kubeletRunsForAnHour(t)
 	r.cfg.StateDir, r.cfg.Confirm, r.cfg.Grace, r.cfg.DRA = privatedirtest.Dir(t), time.Millisecond, time.Millisecond, true
 	r.write(t, fileOf(t, "uid", port, "3b:00.0", "dfl-port.0"))
 	for driver := holders.New(r.cfg); len(driver.Ask(t.Context()).Of["3b:00.0"]) > 0; {

@@ -62,7 +62,6 @@ func FuzzInjected(f *testing.F) {
 // be offered. It forgets them when the pods have ended.
 func TestClaimedNodes(t *testing.T) {
 	r := newRig(t)
-	r.kubeletRunsForAnHour(t)
 	r.write(t, fileOf(t, "uid", port, "af:00.0", "dfl-port.9"))
 	r.cfg.StateDir, r.cfg.Confirm = privatedirtest.Dir(t), time.Millisecond
 	of := openInjected(t, r.cfg.StateDir)

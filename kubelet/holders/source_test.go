@@ -17,6 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/cmdtest"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -30,25 +31,25 @@ type rig struct {
 	path string // of the checkpoint
 }
 
+// newRig returns a rig whose kubelet looks as if it had run for an hour, which is longer than the daemon waits.
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "adp") // a socket's path is short
-	must.Succeed(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := cmdtest.ShortDir(t)
 	r := &rig{cfg: holders.Config{
 		Rules:  holders.Rules{Owns: func(resource, _ string) bool { return resource == port }, Pod: "host", DevRoot: "/dev", Grace: grace},
 		Socket: filepath.Join(dir, "p.sock"), KubeletDir: dir,
 	}, path: filepath.Join(dir, checkpoint.File)}
 	r.PodResources = must.Value(simkubelet.StartPodResources(t.Context(), r.cfg.Socket))(t)
 	t.Cleanup(r.Stop)
+	r.started(t, time.Hour)
 	return r
 }
 
-// kubeletRunsForAnHour makes the kubelet look as if it had run for an hour, which is longer than the daemon waits.
-func (r *rig) kubeletRunsForAnHour(t *testing.T) {
+// started sets the time at which the kubelet was started.
+func (r *rig) started(t *testing.T, ago time.Duration) {
 	t.Helper()
-	hour := time.Now().Add(-time.Hour)
-	must.Succeed(t, os.Chtimes(r.cfg.Socket, hour, hour))
+	at := time.Now().Add(-ago)
+	must.Succeed(t, os.Chtimes(r.cfg.Socket, at, at))
 }
 
 func (r *rig) write(t *testing.T, text string) {
@@ -59,7 +60,6 @@ func (r *rig) write(t *testing.T, text string) {
 // A device is ending while a pod that had it still has processes: a pod in the checkpoint, or one that has left the file.
 func TestEnding(t *testing.T) {
 	r := newRig(t)
-	r.kubeletRunsForAnHour(t)
 	r.cfg.CgroupRoot = t.TempDir()
 	current := filepath.Join(r.cfg.CgroupRoot, "pids/kubepods/besteffort/podu1/pids.current")
 	must.Succeed(t, os.MkdirAll(filepath.Dir(current), 0o755), os.WriteFile(current, []byte("2\n"), 0o600))

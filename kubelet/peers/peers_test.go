@@ -16,9 +16,11 @@ import (
 
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/kubelet/peers"
+	"b-com.com/accelerator-device-plugin/test/cmdtest"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
+	"b-com.com/accelerator-device-plugin/test/task"
 )
 
 // other and others are the names of two sockets of one peer.
@@ -37,23 +39,10 @@ type rig struct {
 }
 
 func newRig(t *testing.T) *rig {
-	r := &rig{T: t, dir: shortDir(t), made: time.Now(), changed: latest.NewSignal()}
+	r := &rig{T: t, dir: cmdtest.ShortDir(t), made: time.Now(), changed: latest.NewSignal()}
 	r.Peers = peers.New(r.dir)
-	ctx, cancel := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { r.Peers.Run(ctx, r.changed, zap.NewNop()) })
-	t.Cleanup(func() {
-		cancel()
-		running.Wait()
-	})
+	task.Run(t, func(ctx context.Context) error { r.Peers.Run(ctx, r.changed, zap.NewNop()); return nil })
 	return r
-}
-
-// shortDir returns a directory. Those of t.TempDir are too long for a socket.
-func shortDir(t *testing.T) string {
-	dir := must.Value(os.MkdirTemp("", "adp"))(t)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
 }
 
 // listen makes a socket that accepts connections, and keeps its file when it is closed.

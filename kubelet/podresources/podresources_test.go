@@ -16,6 +16,7 @@ import (
 	v1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"b-com.com/accelerator-device-plugin/kubelet/podresources"
+	"b-com.com/accelerator-device-plugin/test/cmdtest"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -36,13 +37,7 @@ func (k *kubelet) List(ctx context.Context, _ *v1.ListPodResourcesRequest) (*v1.
 	return &v1.ListPodResourcesResponse{PodResources: k.pods}, nil
 }
 
-// socket returns a path that is short enough for a socket.
-func socket(t *testing.T) string {
-	t.Helper()
-	dir := must.Value(os.MkdirTemp("", "adp"))(t)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return filepath.Join(dir, "kubelet.sock")
-}
+func socket(t *testing.T) string { return filepath.Join(cmdtest.ShortDir(t), "kubelet.sock") }
 
 func serve(t *testing.T, path string, k *kubelet) {
 	t.Helper()
@@ -120,14 +115,6 @@ func TestListClaims(t *testing.T) {
 		{Resource: resource, ID: "3b:00.0"}:           {{Namespace: "ns", Pod: "pod1", Container: "plugin"}},
 	}
 	compare.Values(t, "holders", want, got.Holders)
-}
-
-func TestListEmpty(t *testing.T) {
-	path := socket(t)
-	serve(t, path, &kubelet{pods: []*v1.PodResources{}})
-	if got, err := podresources.List(t.Context(), path); err != nil || len(got.Holders) != 0 {
-		t.Errorf("got %v, %v, want nothing", got, err)
-	}
 }
 
 func TestListFails(t *testing.T) {

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/cmd/internal/canpull"
 	"b-com.com/accelerator-device-plugin/cmd/internal/procusers"
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
@@ -97,19 +95,14 @@ func TestRead(t *testing.T) {
 		{Address: "0000:3b:01.0", PhysFn: address, Driver: "dfl-pci", Nodes: []canpull.DeviceNode{{"dfl-port.2", numbers("245:2")[0]}}},
 	}}
 	for _, asked := range []string{address, "0000:3b:01.0", "0000:3b:00.3"} {
-		got, err := canpull.Read(n.Sys, asked)
 		if asked == "0000:3b:00.3" {
 			want.Address = asked
 		}
-		if diff := cmp.Diff(want, got); diff != "" || err != nil {
-			t.Errorf("%s: %v (-want +got):\n%s", asked, err, diff)
-		}
+		compare.Values(t, asked, want, must.Value(canpull.Read(n.Sys, asked))(t))
 	}
 	want.Functions[3].Nodes = want.Functions[2].Nodes // functions may share a node, which counts once
 	compare.Values(t, "numbers", numbers("246:0", "245:0", "245:1", "511:3", "235:7", "248:0", "245:2"), want.Numbers())
-	if got, err := canpull.Read(n.Sys, "0000:77:00.0"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("an empty slot: %+v, %v", got, err)
-	}
+	compare.ErrorIs(t, "an empty slot", fs.ErrNotExist, compare.ErrorOf(canpull.Read(n.Sys, "0000:77:00.0")))
 	write(t, n.PortDir(address, 0)+"/dev", "rubbish\n")
 	compare.Error(t, "an invalid number", `dfl-port.0/dev: found "rubbish"`, compare.ErrorOf(canpull.Read(n.Sys, address)))
 }
@@ -117,8 +110,8 @@ func TestRead(t *testing.T) {
 // The BARs of a card count even if a driver is bound, because programs map them.
 func TestBARs(t *testing.T) {
 	n := must.Value(simnode.New(t.TempDir()))(t)
-	b, err := simnode.BoardNamed("aws-f2")
-	must.Succeed(t, err, n.PlugBoard(b, address), os.Symlink("../xdma", n.CardDir(address)+"/driver"))
+	b := must.Value(simnode.BoardNamed("aws-f2"))(t)
+	must.Succeed(t, n.PlugBoard(b, address), os.Symlink("../xdma", n.CardDir(address)+"/driver"))
 	card := must.Value(canpull.Read(n.Sys, address))(t)
 	var names []string
 	for _, f := range card.Functions {
@@ -127,9 +120,8 @@ func TestBARs(t *testing.T) {
 		}
 	}
 	want := []string{address + "/resource0", address + "/resource4", address + "/resource4_wc", "0000:3b:00.1/resource0"}
-	if diff := cmp.Diff(want, names); diff != "" || len(card.Files()) != len(want) {
-		t.Errorf("%d files (-want +got):\n%s", len(card.Files()), diff)
-	}
+	compare.Values(t, "BARs", want, names)
+	compare.Equal(t, "files", len(want), len(card.Files()))
 }
 
 // A group stays open after its function has been unbound, so its node counts although the function has no driver.

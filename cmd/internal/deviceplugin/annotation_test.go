@@ -3,17 +3,17 @@ package deviceplugin_test
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
-	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"b-com.com/accelerator-device-plugin/daemon"
 	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/offer"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
@@ -25,17 +25,14 @@ const testNode = "worker-3"
 // cluster is an API server, and a daemon that follows its node there.
 type cluster struct {
 	*testDaemon
-	api  *simapiserver.Server
-	door *door
+	api *simapiserver.Server
 }
 
 // prepareCluster is prepareDaemon with an API server.
 func prepareCluster(t *testing.T, adjust func(*config.Config)) *cluster {
 	t.Helper()
-	listener := must.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-	c := &cluster{door: &door{Listener: listener}}
-	c.api = simapiserver.Start(c.door)
-	t.Cleanup(func() { c.api.Close() })
+	c := &cluster{api: simapiserver.Start(nil)}
+	t.Cleanup(c.api.Close)
 	c.testDaemon = prepareDaemon(t, func(cfg *config.Config) {
 		cfg.NodeName, cfg.Kubeconfig = testNode, filepath.Join(t.TempDir(), "kubeconfig")
 		if adjust != nil {
@@ -47,41 +44,10 @@ func prepareCluster(t *testing.T, adjust func(*config.Config)) *cluster {
 	return c
 }
 
-// door is a listener that ends all connections while it is shut, like an API server that is down. Its port stays open: another
-// program could get a port that was closed.
-type door struct {
-	net.Listener
-
-	mu   sync.Mutex
-	shut bool
-	open []net.Conn
-}
-
-func (d *door) Accept() (net.Conn, error) {
-	for {
-		conn, err := d.Listener.Accept()
-		if err != nil || d.admit(conn) {
-			return conn, err
-		}
-		conn.Close()
-	}
-}
-
-func (d *door) admit(conn net.Conn) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.shut {
-		d.open = append(d.open, conn)
-	}
-	return !d.shut
-}
-
-func (d *door) set(shut bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for d.shut = shut; len(d.open) > 0 && shut; d.open = d.open[1:] {
-		d.open[0].Close()
-	}
+// down makes the API server end each request without an answer.
+func (c *cluster) down() {
+	c.api.UseFault(func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) })
+	c.api.HangUp()
 }
 
 // ask sets the annotation of the node; "" removes it.
@@ -169,7 +135,7 @@ func TestAnnotation(t *testing.T) {
 	c.plug(cardA, cardB)
 	c.run()
 	c.awaitLists("annotated at the start", bothCards["regiondevel"])
-	c.awaitReady("annotated at the start")
+	c.awaitReady()
 	compare.Equal(t, "registrations in the mode that was set", 0, c.kubelet.Registrations(testResource))
 	goroutines := runtime.NumGoroutine()
 
@@ -192,7 +158,7 @@ func TestAnnotation(t *testing.T) {
 		}
 		before = step.want
 		c.awaitLists(step.name, bothCards[step.want])
-		c.awaitReady(step.name)
+		c.awaitReady()
 		c.awaitSockets(step.name, len(bothCards[step.want]))
 		if given, ok := map[string]int{"region": 2, "regiondevel": 3}[step.want]; ok {
 			c.awaitGiven(step.name, regionA, "3b:00.0", given)
@@ -241,7 +207,7 @@ func TestAnnotationWithHeldDevices(t *testing.T) {
 func TestAPIServerIsDown(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)
-	c.door.set(true)
+	c.down()
 	c.plug(cardB)
 	begin := time.Now()
 	c.run()
@@ -250,13 +216,81 @@ func TestAPIServerIsDown(t *testing.T) {
 		t.Errorf("the API server was waited for %s, want %s", took, daemon.FirstAnswer)
 	}
 	c.awaitLine("config.notice", "mode of the settings used", testNode)
-	c.door.set(false)
+	c.api.UseFault(nil)
 	c.ask("af")
 	c.awaitLists("it has come", resourceLists{afBb: {"5e:00.0": true}})
-	c.lose("it has gone", func() { c.door.set(true) })
+	c.lose("it has gone", c.down)
 	c.plug(cardA)
 	c.awaitLists("it has gone", bothCards["af"])
-	c.door.set(false)
+	c.api.UseFault(nil)
 	c.ask("region")
 	c.awaitLists("it is back", bothCards["region"])
+}
+
+// The mode changes while a container has a device, which pod-resources never names. Until the container has ended,
+// neither the device nor another one with the same node is allocated.
+func TestNotGivenTwiceOverAModeChange(t *testing.T) {
+	type unit struct{ mode, resource, id string }
+	for _, test := range []struct {
+		name        string
+		given, next unit
+	}{
+		{"another name", unit{"single", testResource, "5e:00.0"}, unit{"af", afBb, "5e:00.0"}},
+		{"back to the setting", unit{"af", afBb, "5e:00.0"}, unit{"", testResource, "5e:00.0"}},
+		{"a card with the port", unit{"single", testResource, "3b:00.0-p1"}, unit{"region", regionA, "3b:00.0"}},
+		{"a card of the port's id", unit{"af", afAa, "3b:00.0"}, unit{"regiondevel", regionA, "3b:00.0"}},
+		{"a port of the card's id", unit{"region", regionA, "3b:00.0"}, unit{"single", testResource, "3b:00.0"}},
+		{"another port of the card", unit{"region", regionA, "3b:00.0"}, unit{"af", afAa, "3b:00.0-p1"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			c := prepareCluster(t, nil)
+			c.plug(cardA, cardB)
+			c.ask(test.given.mode)
+			c.run()
+			c.awaitLists("started", bothCards[test.given.mode])
+			must.Value(c.kubelet.Allocate(t.Context(), test.given.resource, test.given.id))(t)
+			c.ask(test.next.mode)
+			c.awaitLine("mode.changed", "old:"+test.given.mode)
+			again := func() error {
+				return compare.ErrorOf(c.kubelet.Allocate(t.Context(), test.next.resource, test.next.id))
+			}
+			for range 10 {
+				if again() == nil {
+					t.Fatal("given out twice")
+				}
+				c.awaitAsked()
+			}
+			c.kubelet.End(test.given.resource, test.given.id)
+			patient.Await(t, "the container has ended", again)
+		})
+	}
+}
+
+// The settings that SIGHUP reads again apply in the mode of the annotation, and names of removed
+// rules stay ours.
+func TestHangupInTheModeOfTheAnnotation(t *testing.T) {
+	t.Parallel()
+	c := prepareCluster(t, nil)
+	c.ask("af")
+	c.plug(cardA, cardB)
+	c.run()
+	c.awaitLists("af", bothCards["af"])
+	const lab = "example.com/lab"
+	hangup := func(rules ...offer.Rule) {
+		c.loader.Config.Resources = rules
+		c.hangups <- syscall.SIGHUP
+	}
+	hangup(offer.Rule{Resource: lab, Match: offer.Match{PCIAddress: "5e:00.0"}})
+	inLab := resourceLists{afAa: bothCards["af"][afAa], lab: {"5e:00.0": true}}
+	c.awaitLists("a rule", inLab)
+	c.hold("job", lab, "5e:00.0")
+	hangup()
+	c.awaitRefused("the rule is gone", lab, "5e:00.0", "replaced-in-use")
+	c.ask("single")
+	c.awaitLists("single", resourceLists{
+		testResource: {"3b:00.0": true, "3b:00.0-p1": true}, lab: {"5e:00.0": false},
+	})
+	c.pods.Release("default", "job")
+	c.awaitLists("the pod has ended", bothCards["single"])
 }

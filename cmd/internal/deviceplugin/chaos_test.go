@@ -24,8 +24,6 @@ import (
 	"b-com.com/accelerator-device-plugin/offer"
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
-	"b-com.com/accelerator-device-plugin/sim/simnode"
-	"b-com.com/accelerator-device-plugin/test/cmdtest"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
@@ -52,10 +50,10 @@ func TestChaos(t *testing.T) {
 			for seed := range uint64(*histories) {
 				t.Run(fmt.Sprintf("%s, %s, seed %d", mode, hearing.name, seed), func(t *testing.T) {
 					t.Parallel()
-					d := &testDaemon{t: t, cfg: config.Defaults()}
-					d.cfg.Mode = mode
-					d.cfg.ResyncInterval, d.cfg.HealthInterval, d.cfg.RecoveryHold = hearing.resync, hearing.health, 10*time.Millisecond
-					d.cfg.FlapLimit = 0 // otherwise the random changes would cause quarantine
+					d := prepareDaemon(t, func(c *config.Config) {
+						c.Mode, c.HostSysfsRoot = mode, c.SysfsRoot
+						c.ResyncInterval, c.HealthInterval, c.RecoveryHold = hearing.resync, hearing.health, 10*time.Millisecond
+					})
 					var ear ear = goodEar
 					if hearing.bad {
 						ear = (&badEar{random: rand.New(rand.NewPCG(seed, 1))}).hear
@@ -68,16 +66,6 @@ func TestChaos(t *testing.T) {
 }
 
 func chaos(d *testDaemon, ear ear, random *rand.Rand, turns int) {
-	dir := cmdtest.ShortDir(d.t)
-	var err error
-	d.node, err = simnode.New(dir)
-	d.do(err)
-	d.cfg.SysfsRoot, d.cfg.HostSysfsRoot, d.cfg.DevRoot, d.cfg.HostDevRoot = d.node.Sys, d.node.Sys, d.node.Dev, "/dev"
-	d.cfg.KubeletDir, d.cfg.PodResourcesSocket = dir+"/kubelet", dir+"/pods.sock"
-	d.startKubelet()
-	defer func() { d.kubelet.Stop() }()
-	d.startPods()
-	defer func() { d.pods.Stop() }()
 	inventory, stop := runWithEar(d.t, d.cfg, ear)
 	defer stop()
 

@@ -6,10 +6,13 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"syscall"
+	"runtime"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -109,10 +112,8 @@ func (d *testDaemon) run() {
 
 func (d *testDaemon) startKubelet() {
 	d.t.Helper()
-	var err error
 	// The kubelet outlives the test's context, which ends before its cleanups.
-	d.kubelet, err = simkubelet.Start(context.WithoutCancel(d.t.Context()), d.cfg.KubeletDir, simkubelet.Behaviour{})
-	must.Succeed(d.t, err)
+	d.kubelet = must.Value(simkubelet.Start(context.WithoutCancel(d.t.Context()), d.cfg.KubeletDir, simkubelet.Behaviour{}))(d.t)
 	d.kubelet.Follow(soundLists(d.t))
 	if d.pods != nil {
 		d.pods.Join(d.kubelet)
@@ -121,9 +122,7 @@ func (d *testDaemon) startKubelet() {
 
 func (d *testDaemon) startPods() {
 	d.t.Helper()
-	var err error
-	d.pods, err = simkubelet.StartPodResources(context.WithoutCancel(d.t.Context()), d.cfg.PodResourcesSocket)
-	must.Succeed(d.t, err)
+	d.pods = must.Value(simkubelet.StartPodResources(context.WithoutCancel(d.t.Context()), d.cfg.PodResourcesSocket))(d.t)
 	d.pods.Join(d.kubelet)
 }
 
@@ -190,19 +189,152 @@ func (d *testDaemon) set(change func(*config.Config)) {
 	d.loader.Config = d.cfg
 }
 
-// makeFIFO replaces a file by a pipe without a writer, so that opening it for reading blocks. release ends
-// the block and restores the file.
-func (d *testDaemon) makeFIFO(path string) (release func()) {
-	d.t.Helper()
-	content, err := os.ReadFile(path)
-	d.do(err)
-	d.do(syscall.Mkfifo(path+".fifo", 0o600))
-	d.do(os.Rename(path+".fifo", path))
-	return func() {
-		fd, err := syscall.Open(path, syscall.O_RDWR|syscall.O_NONBLOCK, 0)
-		d.do(err)
-		d.do(os.WriteFile(path+".new", content, 0o600))
-		d.do(os.Rename(path+".new", path))
-		syscall.Close(fd)
+// overlapAtMost is the longest time for which a device that moves may be healthy in two lists. The kubelet reads
+// each list from its own stream, and may be late with the older one on a busy machine.
+const overlapAtMost = 10 * time.Second
+
+// soundLists returns a function that fails the test if the lists of a kubelet at one time contradict each other.
+func soundLists(t testing.TB) func(map[string]simkubelet.List) {
+	since := map[string]time.Time{} // by id, for devices that are healthy in two lists
+	return func(lists map[string]simkubelet.List) {
+		healthyOn := map[string]int{} // lists, by id
+		for resource, list := range lists {
+			if !slices.IsSortedFunc(list.Devices, func(a, b simkubelet.Device) int { return strings.Compare(a.ID, b.ID) }) {
+				t.Errorf("list of %s is not sorted: %v", resource, list.Devices)
+			}
+			seen := map[string]bool{}
+			for _, d := range list.Devices {
+				if seen[d.ID] {
+					t.Errorf("%s is on the list of %s twice", d.ID, resource)
+				}
+				seen[d.ID] = true
+				if d.Healthy {
+					healthyOn[d.ID]++
+				}
+			}
+		}
+		for id, n := range healthyOn {
+			if _, known := since[id]; n > 1 && !known {
+				since[id] = time.Now()
+			}
+		}
+		for id, at := range since {
+			lasted := time.Since(at)
+			if lasted > overlapAtMost {
+				t.Errorf("%s was healthy on two lists for %s, want at most %s", id, lasted, overlapAtMost)
+			}
+			if healthyOn[id] < 2 {
+				delete(since, id)
+			}
+		}
 	}
+}
+
+// resourceLists contains the lists of all resources, in a short form.
+type resourceLists map[string]health
+
+// awaitLists blocks until these are the newest lists of all resources with an open stream.
+func (d *testDaemon) awaitLists(when string, want resourceLists) {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(d.t.Context(), patient.Limit)
+	defer cancel()
+	var got resourceLists
+	_, err := d.kubelet.AwaitLists(ctx, func(lists map[string]simkubelet.List) bool {
+		got = resourceLists{}
+		for resource, list := range lists {
+			got[resource] = told(list)
+		}
+		return maps.EqualFunc(got, want, maps.Equal)
+	})
+	if err != nil {
+		d.t.Fatalf("%s: %v; lists (-want +got):\n%s", when, err, cmp.Diff(want, got))
+	}
+}
+
+// After its end the daemon leaves no goroutine, descriptor or socket.
+func TestNothingIsLeft(t *testing.T) {
+	settle := func() (goroutines, fds int) {
+		runtime.GC()
+		entries := must.Value(os.ReadDir("/proc/self/fd"))(t)
+		return runtime.NumGoroutine(), len(entries)
+	}
+	warm := startDaemon(t, nil) // so that goroutines and descriptors that the runtime and the libraries keep are not counted
+	warm.plug(cardB)
+	warm.await("plugged", health{"5e:00.0": true})
+	warm.do(warm.stop())
+	warm.kubelet.Stop()
+	warm.pods.Stop()
+
+	goroutines, fds := settle()
+	for range 5 {
+		d := startDaemon(t, nil)
+		d.plug(cardA)
+		d.await("plugged", health{"3b:00.0": true, "3b:00.0-p1": true})
+		d.do(d.stop())
+		d.kubelet.Stop()
+		d.pods.Stop()
+		d.do(os.Remove(filepath.Join(d.cfg.KubeletDir, simkubelet.Checkpoint)))
+		left, err := filepath.Glob(d.cfg.KubeletDir + "/*")
+		if err != nil || len(left) != 0 {
+			t.Errorf("left in the kubelet's directory: %v %v", left, err)
+		}
+	}
+	patient.Await(t, "the daemons have ended", func() error {
+		if g, f := settle(); g > goroutines || f > fds {
+			stacks := make([]byte, 1<<20)
+			return fmt.Errorf("%d goroutines and %d descriptors, were %d and %d:\n%s", g, f, goroutines, fds, stacks[:runtime.Stack(stacks, true)])
+		}
+		return nil
+	})
+}
+
+// The resource names of Intel's plugin for the interfaces (A, B) and AFUs (a, b) of the cards of
+// the tests, computed by hand: base64url of both ids.
+const (
+	afAa    = "fpga.intel.com/af-695.d84.aVKNtusxV3qMNmj5-qCB9thCTcSko8QT-J5DNoP5BAs"
+	afAb    = "fpga.intel.com/af-695.f7d.aVKNtusxV3qMNmj5-qCB9vffQFy9es9yIvFEsLk6zRg"
+	afBb    = "fpga.intel.com/af-934.f7d.k0YRbaUtXKiwaqmjie98jfffQFy9es9yIvFEsLk6zRg"
+	regionA = "fpga.intel.com/region-69528db6eb31577a8c3668f9faa081f6"
+	regionB = "fpga.intel.com/region-9346116da52d5ca8b06aa9a389ef7c8d"
+)
+
+// inMode is startDaemon in a mode. It also uses short times for the server.
+func inMode(t *testing.T, mode string, adjust func(*config.Config)) *testDaemon {
+	t.Helper()
+	d := prepareDaemon(t, func(c *config.Config) {
+		c.Mode = mode
+		if adjust != nil {
+			adjust(c)
+		}
+	})
+	d.shorten()
+	d.run()
+	return d
+}
+
+// shorten sets short intervals.
+func (d *testDaemon) shorten() {
+	d.timing = func(i *inventory.Config, s *server.Config) {
+		i.HoldersInterval = 20 * time.Millisecond
+		s.RetireAfter = 200 * time.Millisecond
+	}
+}
+
+// awaitAsked blocks until the kubelet has answered a request for holders that was sent after this call.
+func (d *testDaemon) awaitAsked() {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(d.t.Context(), patient.Limit)
+	defer cancel()
+	d.do(d.pods.AwaitAsked(ctx, d.pods.Asked()+2)) // there is one request at a time
+}
+
+// awaitRefused blocks until Allocate of a device that is not advertised returns an error with this text.
+func (d *testDaemon) awaitRefused(when, resource, id, why string) {
+	d.t.Helper()
+	patient.Await(d.t, when, func() error {
+		if _, err := d.kubelet.Allocate(d.t.Context(), resource, id); err == nil || !strings.Contains(err.Error(), why) {
+			return fmt.Errorf("allocate of %s %s: %v, want an error with %q", resource, id, err, why)
+		}
+		return nil
+	})
 }

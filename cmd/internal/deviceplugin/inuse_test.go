@@ -41,8 +41,7 @@ func (d *testDaemon) awaitLine(event string, words ...string) {
 // hold makes a pod hold devices of a resource of ours. It first calls Allocate, as the kubelet does.
 func (d *testDaemon) hold(pod, resource string, ids ...string) {
 	d.t.Helper()
-	_, err := d.kubelet.Allocate(d.t.Context(), resource, ids...)
-	d.do(err)
+	must.Value(d.kubelet.Allocate(d.t.Context(), resource, ids...))(d.t)
 	d.pods.Hold("default", pod, "main", resource, ids...)
 }
 
@@ -73,8 +72,6 @@ func TestPodResourcesThatMisbehaves(t *testing.T) {
 		want      health
 	}{
 		{"stalls", simkubelet.PodBehaviour{Stall: true}, false, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
-		{"fails", simkubelet.PodBehaviour{Fail: "not now"}, false, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
-		{"hangs up", simkubelet.PodBehaviour{Refuse: true}, false, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
 		{"is not there", simkubelet.PodBehaviour{}, true, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
 		{"reports no holders", simkubelet.PodBehaviour{Nothing: true}, false, false, health{"3b:00.0": false, "5e:00.0": true}}, // the checkpoint has it
 	} {

@@ -14,6 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/owner"
 	"b-com.com/accelerator-device-plugin/offer/draname"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -62,9 +63,7 @@ const (
 // listDaemon makes the kubelet name the daemon's own pod, as for a DaemonSet.
 func (d *testDaemon) listDaemon() {
 	d.t.Helper()
-	host, err := os.Hostname()
-	d.do(err)
-	d.pods.Hold("kube-system", host, "main", "example.com/other", "0")
+	d.pods.Hold("kube-system", must.Value(os.Hostname())(d.t), "main", "example.com/other", "0")
 }
 
 // inPodOrNot runs a test for a daemon in a pod, and for a daemon outside of a pod. The node always has another pod: a
@@ -260,8 +259,7 @@ func TestInitContainerKeepsItsPort(t *testing.T) {
 			d := inMode(t, "af", func(c *config.Config) { c.TombstoneGrace = 500 * time.Millisecond })
 			d.plug(cardA)
 			d.awaitLists("card in", unmoved)
-			_, err := d.kubelet.Allocate(t.Context(), afAa, "3b:00.0-p1")
-			d.do(err)
+			must.Value(d.kubelet.Allocate(t.Context(), afAa, "3b:00.0-p1"))(t)
 			if restarted {
 				d.do(d.stop())
 				d.run()
@@ -275,4 +273,17 @@ func TestInitContainerKeepsItsPort(t *testing.T) {
 			d.awaitLists("the init container has ended", moved)
 		})
 	}
+}
+
+// The lists of card A in mode af, while port 1 gets another AFU.
+var (
+	unmoved = resourceLists{afAa: {"3b:00.0": true, "3b:00.0-p1": true}}
+	moving  = resourceLists{afAa: {"3b:00.0": true, "3b:00.0-p1": false}}
+	moved   = resourceLists{afAa: {"3b:00.0": true}, afAb: {"3b:00.0-p1": true}}
+)
+
+// reprogram gives port 1 of card A another AFU.
+func (d *testDaemon) reprogram(afu string) {
+	d.t.Helper()
+	d.do(d.node.Reprogram(cardA.Address, 1, afu))
 }

@@ -2,29 +2,30 @@ package deviceplugin_test
 
 import (
 	"fmt"
-	"io"
-	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"b-com.com/accelerator-device-plugin/daemon/config"
+	"b-com.com/accelerator-device-plugin/daemon/control"
+	"b-com.com/accelerator-device-plugin/internal/sensors"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/metricstest"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
 // scrape returns a page from the daemon, as Prometheus gets it.
 func (d *testDaemon) scrape() string {
 	d.t.Helper()
-	answer, err := probe.Get(d.url("/metrics"))
-	d.do(err)
-	defer answer.Body.Close()
-	page, err := io.ReadAll(answer.Body)
-	d.do(err)
-	if answer.StatusCode != http.StatusOK {
-		d.t.Fatalf("/metrics = %s\n%s", answer.Status, page)
+	page, ok := strings.CutPrefix(d.get("/metrics"), "200 OK: ")
+	if !ok {
+		d.t.Fatalf("/metrics = %s", page)
 	}
-	return metricstest.Ours(string(page))
+	return metricstest.Ours(page)
 }
 
 // awaitSeries scrapes until the page has a line, and returns the page.
@@ -73,8 +74,7 @@ func TestMetricsOfAStory(t *testing.T) {
 	}
 	d.do(d.node.Set(cardA.Address, 0, "errors/errors", "0x0"))
 	d.await("healed", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
-	_, err := d.kubelet.Allocate(t.Context(), testResource, "3b:00.0-p1")
-	d.do(err)
+	must.Value(d.kubelet.Allocate(t.Context(), testResource, "3b:00.0-p1"))(t)
 	compare.Error(t, "Allocate of a device that is not there", "", compare.ErrorOf(d.kubelet.Allocate(t.Context(), testResource, "86:00.0")))
 	d.hold("job", testResource, "5e:00.0")
 	d.do(d.node.Unplug(cardB.Address))
@@ -110,4 +110,35 @@ func TestMetricsWithoutHolders(t *testing.T) {
 	if page := d.scrape(); strings.Contains(page, "holder{") || strings.Contains(page, "job") {
 		t.Errorf("the page names the holder:\n%s", page)
 	}
+}
+
+// The daemon shows the sensors of its cards in the metrics and at the socket, until the settings say otherwise.
+func TestSensors(t *testing.T) {
+	t.Parallel()
+	d := prepareDaemon(t, func(c *config.Config) { c.SensorInterval = time.Second })
+	d.plug(cardA, cardB)
+	d.run()
+	page := d.awaitSeries(`accelerator_sensor_temperature_celsius{card="3b:00.0",chip="",sensor="die"} 48.5`)
+	for _, line := range []string{
+		`accelerator_sensor_temperature_celsius{card="5e:00.0",chip="",sensor="hottest"} 41`,
+		`accelerator_sensor_temperature_max_celsius{card="3b:00.0",chip="",sensor="hottest"} 75`,
+		`accelerator_sensor_power_watts{card="3b:00.0",chip="",sensor="board"} 50.909`,
+		`accelerator_sensor_failures_total{card="3b:00.0"} 0`,
+	} {
+		compare.Contains(t, "page", line+"\n", page)
+	}
+	compare.Equal(t, "series of two cards", 2*4, strings.Count(page, "\naccelerator_sensor_")-2) // without the counters of failures
+	state := must.Value(control.Dial(d.cfg.Socket).State(t.Context()))(t)
+	compare.Equal(t, "sensors of a port", 3, len(state.Devices[0].Sensors))
+	compare.Equal(t, "sensors of the other port of the card", 3, len(state.Devices[1].Sensors))
+	compare.Equal(t, "first sensor", sensors.Die, state.Devices[0].Sensors[0].Name)
+
+	must.Succeed(t, os.WriteFile(filepath.Join(d.node.Sys, "class/hwmon/hwmon2/temp1_input"), []byte("91500\n"), 0o600))
+	d.awaitSeries(`accelerator_sensor_temperature_celsius{card="3b:00.0",chip="",sensor="die"} 91.5`)
+	d.loader.Config.Sensors = "all"
+	d.hangups <- syscall.SIGHUP
+	d.awaitSeries(`accelerator_sensor_temperature_crit_celsius{card="5e:00.0",chip="dfl_fme_thermal",sensor="temp1"} 90`)
+	d.loader.Config.Sensors = "none"
+	d.hangups <- syscall.SIGHUP
+	d.awaitNoSeries("accelerator_sensor_")
 }

@@ -14,11 +14,8 @@ const boardsDir = "../../../testdata/sysfs/"
 // boards lists the devices of boards in each mode, written by hand: the combined result of modes, rules and families.
 // The families' own tests read all boards.
 var boards = map[string]byMode{
-	"kernel-6.1-one-card":      onPAC(),
-	"kernel-6.1-thermal-alarm": onPAC(isBad("alarm-crit=temp1", "alarm-max=temp1")),
-	"kernel-6.1-two-cards":     join(onPAC(), onePort("02:00.0", "dfl", 1, dmaOnD5005, regionD5005)),
-	// The driver's numbers are swapped; ids and resources are not.
-	"kernel-6.1-two-cards-renumbered": join(onePort("01:00.0", "dfl", 1, nlbOnPAC, regionPAC), onePort("02:00.0", "dfl", 0, dmaOnD5005, regionD5005)),
+	"kernel-6.1-one-card":  onPAC(),
+	"kernel-6.1-two-cards": join(onPAC(), onePort("02:00.0", "dfl", 1, dmaOnD5005, regionD5005)),
 	// Two AFUs on one card: two resources, and one region.
 	"dfl-two-ports": {
 		single:      []offered{well("0001:3b:00.0", testResource, "dfl-port.9"), well("0001:3b:00.0-p1", testResource, "dfl-port.10")},
@@ -46,8 +43,6 @@ var boards = map[string]byMode{
 
 	"kernel-6.1-no-driver": {},
 	"kernel-6.12-xrt-card": inEach(well("01:00.1", shellU250, "dri/renderD128")),
-	// Without its ROM the card has no shell.
-	"kernel-6.12-xrt-resetting": inEach(bad(well("01:00.1", notOffered), "resetting")),
 	"kernel-6.1-port-released": {
 		region:      []offered{bad(well("01:00.0", regionPAC), "no-port")},
 		regiondevel: []offered{bad(well("01:00.0", regionPAC, "dfl-fme.0"), "no-port")},
@@ -58,17 +53,10 @@ var boards = map[string]byMode{
 	// Its AFU is all f, which gives no name, and a single scan knows no earlier resource. The driver has kept the
 	// interface id that it read before the card died.
 	"kernel-6.1-dead-card": onePort("01:00.0", "dfl", 0, notOffered, regionPAC, isBad("afu-dead", "fme-dead", "pci-gone")),
-	// The kernel answered EBUSY for afu_id. A file on a disk cannot, so the file is missing
-	// here, and so is the reason "reprogramming". In the modes of regions, programming does
-	// not change the device.
-	"kernel-6.1-programming": onePort("01:00.0", "dfl", 0, notOffered, regionPAC),
-	"kernel-6.1-programming-failed": onePort("01:00.0", "dfl", 0, notOffered, regionPAC,
-		func(d offered) offered { return poor(d, "programming-failed") }),
 
 	"kernel-6.1-vfio-function": inEach(well("01:00.0", function, "vfio/6")),
 
-	"kernel-6.1-aws-card":    inSingle(),
-	"kernel-6.1-aws-loading": inSingle("loading"),
+	"kernel-6.1-aws-card": inSingle(),
 
 	// The first function is on dfl-pci, the next two are on vfio-pci.
 	"kernel-6.1-vfio-group-not-viable": join(onePort("01:00.0", "dfl", 0, notOffered, regionN6000),
@@ -109,15 +97,10 @@ func onPAC(change ...func(offered) offered) byMode {
 	return onePort("01:00.0", "dfl", 0, nlbOnPAC, regionPAC, change...)
 }
 
-// inSingle returns the AWS card of the rig, which mode single advertises, unhealthy if there are reasons.
-func inSingle(reasons ...string) byMode {
+// inSingle returns the AWS card of the rig, which mode single advertises.
+func inSingle() byMode {
 	all := inEach(well("01:00.0", notOffered))
-	if reasons != nil {
-		all = inEach(bad(all.af[0], reasons...))
-	}
-	advertised := all.af[0]
-	advertised.Resource = testResource
-	all.single = []offered{advertised}
+	all.single = []offered{well("01:00.0", testResource)}
 	return all
 }
 

@@ -44,14 +44,6 @@ var heldCases = []heldCase{
 		[]offered{heldBy(well("01:00.0", nlbOnPAC, "dfl-port.0"), job)}},
 	{"single became af", "kernel-6.1-one-card", "af", "", []holding{{testResource, "01:00.0"}},
 		[]offered{kept("01:00.0", testResource, "dfl-port.0")}},
-	{"single became region", "kernel-6.1-one-card", "region", "", []holding{{testResource, "01:00.0"}},
-		[]offered{kept("01:00.0", testResource, "dfl-port.0")}},
-	{"af became single", "kernel-6.1-one-card", "single", "", []holding{{nlbOnPAC, "01:00.0"}},
-		[]offered{kept("01:00.0", nlbOnPAC, "dfl-port.0")}},
-	{"af became region", "kernel-6.1-one-card", "region", "", []holding{{nlbOnPAC, "01:00.0"}},
-		[]offered{kept("01:00.0", nlbOnPAC, "dfl-port.0")}},
-	{"region became af", "kernel-6.1-one-card", "af", "", []holding{{regionPAC, "01:00.0"}},
-		[]offered{kept("01:00.0", regionPAC, "dfl-port.0")}},
 	{"region became regiondevel: the same name", "kernel-6.1-one-card", "regiondevel", "", []holding{{regionPAC, "01:00.0"}},
 		[]offered{heldBy(well("01:00.0", regionPAC, "dfl-port.0", "dfl-fme.0"), job)}},
 	{"held with another AFU", "kernel-6.1-one-card", "af", "", []holding{{dmaOnPAC, "01:00.0"}},
@@ -75,8 +67,6 @@ var heldCases = []heldCase{
 	// A claim on the DRA driver. The kubelet does not list its device.
 	{"by a claim", "kernel-6.1-two-cards", "single", "", []holding{{draname.Driver, "pci-0000-02-00-0"}},
 		[]offered{well("01:00.0", testResource, "dfl-port.0"), heldBy(bad(well("02:00.0", draname.Driver, "dfl-port.1"), "held-other-api"), job)}},
-	{"by a claim in mode af", "kernel-6.1-one-card", "af", "", []holding{{draname.Driver, "pci-0000-01-00-0"}},
-		[]offered{heldBy(bad(well("01:00.0", draname.Driver, "dfl-port.0"), "held-other-api"), job)}},
 	{"by a claim on a port that is part of the card now", "dfl-two-ports", "region", "", []holding{{draname.Driver, "pci-0001-3b-00-0-p1"}},
 		[]offered{bad(well("0001:3b:00.0", regionPAC, "dfl-port.9", "dfl-port.10"), "node-in-use")}},
 	{"by a claim, not on the node", "kernel-6.1-one-card", "single", "", []holding{{draname.Driver, "pci-0000-02-00-0"}},
@@ -99,16 +89,10 @@ var heldCases = []heldCase{
 	// Intel's plugin on the same node, with its own names and ids.
 	{"Intel's port, while we have mode single", "kernel-6.1-one-card", "single", "", []holding{{nlbOnPAC, "dfl-port.0"}},
 		[]offered{well("01:00.0", testResource, "dfl-port.0")}},
-	{"Intel's port, while we have mode af", "kernel-6.1-one-card", "af", "", []holding{{nlbOnPAC, "dfl-port.0"}},
-		[]offered{well("01:00.0", nlbOnPAC, "dfl-port.0")}},
-	{"Intel's port of OPAE", "opae-one-card", "af", "", []holding{{countsOnOPAE, "intel-fpga-port.0"}},
-		[]offered{well("82:00.0", countsOnOPAE, "intel-fpga-port.0")}},
 	{"Intel's regions", "kernel-6.1-one-card", "region", "", []holding{{regionPAC, "region0"}, {regionPAC, "dfl-fme.0"}},
 		[]offered{well("01:00.0", regionPAC, "dfl-port.0")}},
 	{"another plugin's, by our id", "kernel-6.1-one-card", "af", "", []holding{{"example.com/nic", "01:00.0"}, {"fpga.intel.com/fpga", "01:00.0"}},
 		[]offered{bad(well("01:00.0", nlbOnPAC, "dfl-port.0"), "node-in-use")}}, // it gave out the node of the port
-	{"Intel's and ours", "kernel-6.1-one-card", "af", "", []holding{{nlbOnPAC, "dfl-port.0"}, {testResource, "01:00.0"}},
-		[]offered{kept("01:00.0", testResource, "dfl-port.0")}},
 }
 
 // nodesOnBoards lists the nodes that holders of a port were given, on any board.

@@ -2,6 +2,7 @@ package deviceplugin_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,7 +19,9 @@ import (
 	"b-com.com/accelerator-device-plugin/server"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
+	"b-com.com/accelerator-device-plugin/test/cmdtest"
 	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/test/task"
 )
 
 // BenchmarkLogOverhead measures the time that the log adds between a hint and the kubelet's end of the stream, at the
@@ -53,6 +56,8 @@ func median(all []time.Duration) time.Duration {
 	return all[len(all)/2]
 }
 
+func pathCard(i int) string { return fmt.Sprintf("0000:%02x:00.0", i) }
+
 // path contains the parts that a hint passes: inventory, server, gRPC over a unix socket, a kubelet.
 type path struct {
 	node      *simnode.Node
@@ -63,10 +68,7 @@ type path struct {
 // newPath starts a path on a node of 32 cards.
 func newPath(b *testing.B, m *metrics.Metrics, log *zap.Logger) *path {
 	b.Helper()
-	dir, err := os.MkdirTemp("", "adp")
-	must.Succeed(b, err)
-	b.Cleanup(func() { os.RemoveAll(dir) })
-	p := &path{}
+	dir, p := cmdtest.ShortDir(b), &path{}
 	p.node = must.Value(simnode.New(dir))(b)
 	for i := range 32 {
 		must.Succeed(b, p.node.Plug(simnode.Card{Address: pathCard(i), Ports: 1, AFUID: cardA.AFUID, InterfaceID: cardA.InterfaceID}))
@@ -80,16 +82,9 @@ func newPath(b *testing.B, m *metrics.Metrics, log *zap.Logger) *path {
 	p.inventory = inventory.New(watched, sysfs.Host{Sys: p.node.Sys, Dev: p.node.Dev, Simulated: true}, log)
 	srv := server.New(settings, p.inventory, log)
 	p.kubelet = must.Value(simkubelet.Start(context.WithoutCancel(b.Context()), settings.KubeletDir, simkubelet.Behaviour{}))(b)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
-	ended := make(chan error, 2)
-	go func() { ended <- p.inventory.Run(ctx) }()
-	go func() { ended <- srv.Run(ctx) }()
-	b.Cleanup(func() {
-		cancel()
-		<-ended
-		<-ended
-		p.kubelet.Stop()
-	})
+	b.Cleanup(p.kubelet.Stop)
+	task.Run(b, p.inventory.Run)
+	task.Run(b, srv.Run)
 	must.Value(p.kubelet.AwaitList(b.Context(), testResource, func(l simkubelet.List) bool { return len(l.Devices) == 32 }))(b)
 	return p
 }

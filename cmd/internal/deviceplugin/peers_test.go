@@ -13,6 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -30,8 +31,7 @@ func (d *testDaemon) peer() *testDaemon {
 // lists returns the newest lists of all resources.
 func (d *testDaemon) lists() map[string][]simkubelet.Device {
 	d.t.Helper()
-	lists, err := d.kubelet.AwaitLists(d.t.Context(), func(map[string]simkubelet.List) bool { return true })
-	d.do(err)
+	lists := must.Value(d.kubelet.AwaitLists(d.t.Context(), func(map[string]simkubelet.List) bool { return true }))(d.t)
 	devices := map[string][]simkubelet.Device{}
 	for resource, list := range lists {
 		devices[resource] = list.Devices

@@ -155,13 +155,10 @@ func liveStory(dir string) (exitCode int) {
 
 // start starts the program on a node without cards.
 func (s *story) start() {
-	var err error
-	s.node, err = simnode.New(s.dir)
-	s.do(err)
+	s.node = must.Value(simnode.New(s.dir))(s.t)
 	s.startKubelet()
 	s.t.Cleanup(func() { s.kubelet.Stop() })
-	s.pods, err = simkubelet.StartPodResources(context.WithoutCancel(s.t.Context()), filepath.Join(s.dir, "pods.sock"))
-	s.do(err)
+	s.pods = must.Value(simkubelet.StartPodResources(context.WithoutCancel(s.t.Context()), filepath.Join(s.dir, "pods.sock")))(s.t)
 	s.t.Cleanup(s.pods.Stop)
 	s.pods.Join(s.kubelet)
 	s.begin("the daemon starts on a node without cards")
@@ -187,9 +184,7 @@ func (s *story) do(err error) {
 
 func (s *story) startKubelet() {
 	s.t.Helper()
-	var err error
-	s.kubelet, err = simkubelet.Start(context.WithoutCancel(s.t.Context()), filepath.Join(s.dir, "kubelet"), simkubelet.Behaviour{})
-	s.do(err)
+	s.kubelet = must.Value(simkubelet.Start(context.WithoutCancel(s.t.Context()), filepath.Join(s.dir, "kubelet"), simkubelet.Behaviour{}))(s.t)
 	if s.pods != nil {
 		s.pods.Join(s.kubelet)
 	}
@@ -208,8 +203,7 @@ func (s *story) play(what string, change func() error) {
 	s.begin(what)
 	s.do(s.process.Signal(syscall.SIGSTOP))
 	s.await("the program stands still", func() bool {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.process.Pid))
-		s.do(err)
+		stat := must.Value(os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.process.Pid)))(s.t)
 		_, state, _ := strings.Cut(string(stat), ") ")
 		return strings.HasPrefix(state, "T")
 	})

@@ -1,10 +1,7 @@
 package deviceplugin_test
 
 import (
-	"fmt"
-	"io"
 	"maps"
-	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -15,6 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/offer"
 	"b-com.com/accelerator-device-plugin/sim/simkubelet"
 	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
@@ -31,22 +29,10 @@ func (d *testDaemon) successor(adjust func(*config.Config)) *testDaemon {
 }
 
 // awaitReady blocks until the daemon is alive and ready.
-func (d *testDaemon) awaitReady(when string) {
+func (d *testDaemon) awaitReady() {
 	d.t.Helper()
-	for _, path := range []string{"/healthz", "/readyz"} {
-		patient.Await(d.t, when, func() error {
-			answer, err := probe.Get(d.url(path))
-			if err != nil {
-				return err
-			}
-			text, err := io.ReadAll(answer.Body)
-			answer.Body.Close()
-			if answer.StatusCode != http.StatusOK {
-				err = fmt.Errorf("%s: %s %s, want 200", path, answer.Status, text)
-			}
-			return err
-		})
-	}
+	d.eventually("/healthz", "200 OK")
+	d.eventually("/readyz", "200 OK")
 }
 
 // In an upgrade that changes the names of devices, the new daemon is ready while the old one runs, but advertises
@@ -82,7 +68,7 @@ func TestUpgradeWithOtherNames(t *testing.T) {
 
 			next := old.successor(test.adjust)
 			next.run()
-			next.awaitReady("both run")
+			next.awaitReady()
 			if !same {
 				next.awaitLine("owner.waiting", "reason:naming")
 				next.awaitSeries(`accelerator_owner_waiting{reason="naming"} 1`)
@@ -102,7 +88,7 @@ func TestUpgradeWithOtherNames(t *testing.T) {
 			}
 			old.do(old.stop())
 			next.awaitLists("the old daemon has ended", test.want)
-			next.awaitReady("the old daemon has ended")
+			next.awaitReady()
 			if old.kubelet.Follow(nil); away {
 				t.Error("the lists have changed while the old daemon ran, or although the names did not change")
 			}
@@ -125,12 +111,11 @@ func TestUpgradeWithOtherNamesAndCDI(t *testing.T) {
 	ports := injected{"3b:00.0": {"dfl-port.0"}, "3b:00.0-p1": {"dfl-port.1"}}
 	old.awaitSpec("the old daemon", ports)
 	file := filepath.Join(old.cfg.CDIDir, "fpga.intel.com-fpga.json")
-	before, err := os.Stat(file)
-	old.do(err)
+	before := must.Value(os.Stat(file))(t)
 
 	next := old.successor(func(c *config.Config) { c.Mode = offer.Region })
 	next.run()
-	next.awaitReady("both run")
+	next.awaitReady()
 	next.awaitLine("owner.waiting", "reason:naming")
 	patient.Elapse(t, 300*time.Millisecond)
 	if after, err := os.Stat(file); err != nil || !os.SameFile(before, after) || !before.ModTime().Equal(after.ModTime()) {
@@ -153,7 +138,7 @@ func TestModeChangesInUpgrade(t *testing.T) {
 	c.awaitLists("the old daemon", bothCards["single"])
 	next := c.successor(func(*config.Config) {})
 	next.run()
-	next.awaitReady("both run")
+	next.awaitReady()
 	next.awaitLine("owner.taken")
 
 	c.ask("af")
@@ -167,7 +152,7 @@ func TestModeChangesInUpgrade(t *testing.T) {
 	c.do(c.stop())
 	next.awaitLists("the old daemon has ended", bothCards["af"])
 	late.awaitLine("owner.taken")
-	late.awaitReady("all have one mode")
+	late.awaitReady()
 	next.do(next.stop())
 	late.awaitLists("one is left", bothCards["af"])
 	compare.Values(t, "lines owner.unavailable", 0, len(next.lines("owner.unavailable"))+len(late.lines("owner.unavailable")))
@@ -182,12 +167,12 @@ func TestModeIsKnownLate(t *testing.T) {
 	c.plug(cardB)
 	c.run()
 	c.awaitLists("the old daemon", resourceLists{afBb: {"5e:00.0": true}})
-	c.door.set(true)
+	c.down()
 	next := c.successor(func(*config.Config) {})
 	next.run()
 	next.awaitLine("owner.waiting", "reason:naming")
-	next.awaitReady("the mode is not known")
-	c.door.set(false)
+	next.awaitReady()
+	c.api.UseFault(nil)
 	c.ask("af")
 	next.awaitLine("owner.taken")
 	c.awaitLists("the mode is known", resourceLists{afBb: {"5e:00.0": true}})
