@@ -46,8 +46,8 @@ type run struct {
 	node     *Node
 	inForce  *latest.Value[config.Config]
 
-	// used holds the settings in force. As long as another daemon advertises the devices under their old names, only
-	// those changes in cfg take effect that don't affect the names.
+	// used holds the settings in force. While another daemon advertises the devices under their old names, only the
+	// changes in cfg that don't affect names take effect.
 	used    config.Config
 	retry   <-chan time.Time // when to call rename again; nil if the names match cfg
 	renamed <-chan time.Time // fires when the old names have been withdrawn
@@ -58,12 +58,12 @@ type run struct {
 // immediately.
 const withdrawn = time.Second
 
-// serve starts all tasks, and then keeps the policy up to date until ctx is done. It returns nil, possibly while the
-// tasks are still running.
+// serve starts all tasks, and then keeps the policy up to date until ctx is done. It then returns nil, without waiting
+// for the tasks to end.
 //
-// The mode is chosen before the node lock is acquired, because it is part of the naming, and before the first card is
-// read, because if it changed later, the kubelet would be left with both modes' resources. Nothing is read or
-// advertised until the daemon has the node lock.
+// The mode is part of the naming, so it is chosen before the node lock is acquired. It is also chosen before the first
+// card is read: if it changed later, the kubelet would keep the resources of both modes. Nothing is read or advertised
+// until the daemon has the node lock.
 func (r *run) serve(ctx context.Context) error {
 	if err := r.prepare(ctx); err != nil {
 		return err

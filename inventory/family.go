@@ -121,8 +121,8 @@ type Unit struct {
 	Counters   []Counter
 }
 
-// HealthFile is a health file that a reading tried to read. A missing file is a condition only if the file existed
-// before. Files that aren't part of a reading keep their state.
+// HealthFile is the result of one attempt to read a health file. A missing file is reported as a condition only if it
+// existed before. Files that weren't read this time keep their state.
 type HealthFile struct {
 	Name   string // e.g. errors/errors; unique within the unit
 	Absent bool

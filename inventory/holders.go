@@ -57,8 +57,8 @@ func (h Holding) PodUID() string {
 
 // Holdings says who uses the node's devices, as far as that is known. Package kubelet/holders builds it.
 type Holdings struct {
-	// Of maps device ids to holdings. A device that isn't in Of is free, unless Err is set. Every device that was
-	// allocated before Asked is in Of.
+	// Of maps device IDs to holdings. It contains every device that was allocated before the time in Asked. Unless Err
+	// is set, all other devices are free.
 	Of    map[string][]Holding
 	Asked time.Time
 	// If Err is non-nil, Of may be incomplete: it contains only devices that were already known. Missing lists all

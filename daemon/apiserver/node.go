@@ -181,7 +181,7 @@ func (f *follower) nodes(verb string, more url.Values) call {
 	return call{verb: verb, resource: "nodes", path: "/api/v1/nodes", query: query}
 }
 
-// list lists the node and returns the list's resourceVersion.
+// list gets the node with a list request and returns the list's resourceVersion.
 func (f *follower) list(ctx context.Context) (version string, err error) {
 	var list nodeList
 	if err := f.ask(ctx, requestWithin, f.nodes("list", nil), &list); err != nil {

@@ -17,8 +17,8 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/names"
 )
 
-// kind is a kind of value, with its name in the help and its parser. Errors from parse have the form "want ALLOWED
-// VALUES".
+// kind describes a kind of value: its name in the help text, and how it is parsed. Errors from parse have the form
+// "want ALLOWED VALUES".
 type kind[T any] struct {
 	name  string
 	parse func(string) (T, error)

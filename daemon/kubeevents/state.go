@@ -142,8 +142,8 @@ func reasonOfHealth(was, is state) Reason {
 	return ""
 }
 
-// worse reports whether a device has a new reason that isn't over yet. A reason that it already had while it was of a
-// different kind also counts as new.
+// worse reports whether a device has a new reason that still applies. If the device was of a different kind before, all
+// of its reasons count as new.
 func worse(was, is state) bool {
 	return slices.ContainsFunc(is.device.Reasons, func(r string) bool {
 		return !strings.HasPrefix(r, recovering) && (was.kind != is.kind || !slices.Contains(was.device.Reasons, r))

@@ -35,8 +35,8 @@ const (
 	getLocked = 2 * time.Second
 )
 
-// compareOften calls compare a while after startup and then once an hour, until ctx is done. Of several consecutive
-// failures, it logs only the first.
+// compareOften calls compare a while after startup and then once an hour, until ctx is done. If compare fails several
+// times in a row, only the first failure is logged.
 func (c *Claims) compareOften(ctx context.Context) {
 	if c.cfg.Client == nil || c.cfg.Named == nil {
 		return

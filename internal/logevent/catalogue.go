@@ -18,7 +18,7 @@ type Event struct {
 	May    []Field // the fields that a line may have
 }
 
-// Level is a level that some or all of an event's lines have.
+// Level is a log level at which some or all of an event's lines are written.
 type Level struct {
 	zapcore.Level
 	When string // when a line has this level; "" means in all other cases

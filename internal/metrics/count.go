@@ -23,7 +23,7 @@ func (m *Metrics) IdentityChange(attribute string) {
 	m.identityChanges.WithLabelValues(attribute).Inc()
 }
 
-// Hint counts a hint by source.
+// Hint counts a hint from the given source.
 func (m *Metrics) Hint(source string) { m.hints.WithLabelValues(m.hintSources.of(source)).Inc() }
 
 // ScanDone counts a successful read of a card.

@@ -39,9 +39,9 @@ func (h Host) ClassCard(class, name string) (string, error) {
 	return address, nil
 }
 
-// PCIDir returns the directory of the PCI device with this address, which must be formatted as by ParsePCIAddress. The
-// error wraps fs.ErrNotExist if there is no such device. PCIDir doesn't check whether the directory that a link points
-// to exists.
+// PCIDir returns the directory of the PCI device with this address, which must be in the format that ParsePCIAddress
+// returns. The error wraps fs.ErrNotExist if there is no such device. PCIDir doesn't check whether the directory that a
+// link points to exists.
 func (h Host) PCIDir(address string) (string, error) {
 	return resolve(h.Sys + "/bus/pci/devices/" + address)
 }

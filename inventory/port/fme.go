@@ -34,7 +34,7 @@ type fme struct {
 	findings
 }
 
-// fmeDriver is the health file that stands for an FME's driver.
+// fmeDriver is the health file that represents an FME's driver.
 const fmeDriver = "fme/driver"
 
 // attrDriver is the link from a device, a port or an FME to its driver.

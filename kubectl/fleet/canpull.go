@@ -168,7 +168,8 @@ func (f *Fleet) untilEnded(ctx context.Context, pod *corev1.Pod, tell func(strin
 // hopeless lists the reasons why a container waits that won't go away by themselves.
 var hopeless = []string{"ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 
-// stateOf describes a pod's state. It returns end once the pod has an answer, and an error if it will never have one.
+// stateOf describes a pod's state. end is non-nil once the pod has produced an answer, and err is non-nil if it never
+// will.
 func stateOf(p *corev1.Pod) (state string, end *corev1.ContainerStateTerminated, err error) {
 	state = string(p.Status.Phase)
 	if p.Status.Phase == corev1.PodPending && p.Status.StartTime == nil {

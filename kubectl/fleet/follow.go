@@ -172,10 +172,10 @@ type attempts struct {
 	failures int  // since a command last answered and ran for at least retryMost
 }
 
-// failed counts a failed command. It returns the time until the next one, and whether to report the error. The first
-// failure after an answer isn't reported, because the pod may simply have restarted. The time grows even if the pod
-// answers every time: a command that has lost its connection keeps running in the pod until its time is up, and there
-// mustn't be many of them.
+// failed counts a failed command. It returns how long to wait before the next one, and whether to report the error. The
+// first failure after an answer isn't reported, because the pod may simply have restarted. The wait grows even if the
+// pod answers every time: a command that has lost its connection keeps running in the pod until it times out, and such
+// commands must not pile up.
 func (a *attempts) failed(err error, answered bool, lived, first time.Duration) (wait time.Duration, report bool) {
 	a.answered = a.answered || answered
 	if answered && lived >= retryMost {

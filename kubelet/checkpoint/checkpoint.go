@@ -48,8 +48,8 @@ const annotationPrefix = "nodes.accelerator.b-com.com/"
 
 func annotationKey(id string) string { return annotationPrefix + strings.ReplaceAll(id, ":", "-") }
 
-// Annotate adds a device's annotation to those of an Allocate response. nodes holds the names of the device's nodes
-// below the device root, and their numbers. It is empty if the device consists only of mounts.
+// Annotate adds a device's annotation to an Allocate response's annotations. nodes lists the names (relative to the
+// device root) and numbers of the device's device nodes. It is empty if the device consists only of mounts.
 func Annotate(annotations map[string]string, id string, nodes []string) {
 	annotations[annotationKey(id)] = strings.Join(nodes, ",")
 }

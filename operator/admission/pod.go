@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// Pod contains a pod's fields that admission reads. Other fields aren't decoded, because a [corev1.Pod] can take up a
-// hundred times as much memory as its JSON, whose size is up to the user.
+// Pod contains only the pod fields that admission reads. The others aren't decoded, because a [corev1.Pod] can take up
+// a hundred times as much memory as its JSON, and users control the JSON's size.
 type Pod struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -27,7 +27,7 @@ type Pod struct {
 	} `json:"spec"`
 }
 
-// Container contains a container's fields that admission reads.
+// Container contains only the container fields that admission reads.
 type Container struct {
 	Name      string          `json:"name"`
 	Env       []corev1.EnvVar `json:"env"`

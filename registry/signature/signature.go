@@ -17,8 +17,8 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// Media types. Layers of type Simple are in the manifest that is tagged with [Tag]. Bundle is a referrer's artifact
-// type, and also its layer's type.
+// Media types. Simple is the type of the layers in the manifest that is tagged with [Tag]. Bundle is both the artifact
+// type of a referrer and the type of the referrer's layer.
 const (
 	Simple = "application/vnd.dev.cosign.simplesigning.v1+json"
 	Bundle = "application/vnd.dev.sigstore.bundle.v0.3+json"

@@ -274,7 +274,7 @@ func (n *Node) countFatal(c *plugged, _ int) error {
 	return n.SetFile(file, AER("FATAL", count+1)+"\n")
 }
 
-// breakGroup binds the last function in c's group other than c to another driver.
+// breakGroup takes the last of the other functions in c's group and binds it to another driver.
 func (n *Node) breakGroup(c *plugged, _ int) error {
 	members := n.groupOf(c.Function.IOMMU)
 	for _, m := range slices.Backward(members) {

@@ -41,8 +41,8 @@ func (n *Node) Remove(address string) error {
 	return n.save() // saves the inode numbers of the deleted directories
 }
 
-// Rescan brings back a function of an AWS card after Remove. ids are the PCI IDs of the image that has been loaded
-// since, in the same form as [Card.PCIID]. If ids is "", the function keeps its IDs.
+// Rescan brings back a function of an AWS card after Remove. ids contains the PCI IDs of the newly loaded image,
+// formatted like [Card.PCIID]. If it is empty, the function keeps its IDs.
 func (n *Node) Rescan(address, ids string) error {
 	c, err := n.slotFunction(address)
 	if err == nil && c.Removed {

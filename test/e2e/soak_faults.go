@@ -56,9 +56,9 @@ var faultOperations = map[string]operation{
 		defer func() { a.check(a.Signal(part, syscall.SIGCONT)) }()
 		a.pause(args[0])
 	}},
-	// The kubelet starts while the API server is stopped, so it doesn't know about any pods until the API server
-	// continues. This is usually done while a pod holds a device under its old name, because only the daemon then knows
-	// that the device isn't free.
+	// The kubelet starts while the API server is paused, so it doesn't know about any pods until the API server
+	// resumes. Usually a pod holds a device under its old name at that point, and only the daemon knows that the device
+	// isn't free.
 	"blind": {weight: 10, disturbs: true, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		if !s.formerNameHeld() && random.IntN(6) > 0 || !s.take("kube-apiserver") {
 			return "", nil, false

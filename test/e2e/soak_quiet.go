@@ -263,8 +263,8 @@ func (a act) expected(now naming, offers map[string][]string) map[string][]strin
 
 type givenTo struct{ name, pod string }
 
-// given returns, for each port that the kubelet has allocated to a pod that hasn't ended, the pod and the name under
-// which the port was allocated.
+// given maps each port that is allocated to a pod to that pod and to the name under which the kubelet allocated the
+// port. Ports of pods that have ended aren't included.
 func (a act) given() map[string]givenTo {
 	given := map[string]givenTo{}
 	for _, pod := range must(a.kubelet().List(a.ctx, &podresources.ListPodResourcesRequest{})).PodResources {

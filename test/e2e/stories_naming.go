@@ -144,8 +144,8 @@ func namingMode(s *scene) {
 	w.end()
 }
 
-// Ports are renamed, first by a rule and then by the resourceName setting, while pods are waiting for the old and the
-// new name.
+// Ports are renamed, first by a rule and then by the resourceName setting, while some pods are waiting for the old name
+// and others for the new one.
 func namingName(s *scene) {
 	ports, _ := s.plugFourPorts()
 	const short = "example.com/nlb"

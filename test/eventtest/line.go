@@ -23,7 +23,7 @@ var catalogue = sync.OnceValue(func() map[string]logevent.Event {
 	return all
 })
 
-// Line returns an error if a log line, which is a JSON object, doesn't match its declaration.
+// Line checks a log line (a JSON object) against its declaration and returns an error if they don't match.
 func Line(text []byte) error {
 	line, err := decode(text)
 	if err != nil {

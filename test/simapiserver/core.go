@@ -49,7 +49,7 @@ func (s *Server) DeletePod(namespace, name string) {
 // EndNamespace starts deleting a namespace. From then on, no objects can be created in it.
 func (s *Server) EndNamespace(name string) { s.edit(func() { s.ending[name] = true }) }
 
-// DeleteNamespace finishes deleting a namespace. All other namespaces exist.
+// DeleteNamespace marks a namespace as deleted. The server treats every other namespace as existing.
 func (s *Server) DeleteNamespace(name string) { s.edit(func() { s.gone[name] = true }) }
 
 // ExpireEvents removes all Events, as an API server does after an hour.

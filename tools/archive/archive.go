@@ -26,8 +26,8 @@ type File struct {
 // Files contains an archive's files, by path without a leading slash.
 type Files map[string]File
 
-// Tar returns a tar archive of the files and their directories, sorted. All of them belong to root and have the time
-// at.
+// Tar returns a sorted tar archive of the files and their directories. All entries belong to root, and at is their
+// modification time.
 func (f Files) Tar(at time.Time) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)

@@ -71,7 +71,7 @@ a duration before now (90m).`,
 	return cmd
 }
 
-// logs prints a node's logs in order. A log from before a restart that no longer exists isn't a failure.
+// logs prints a node's logs in order. It isn't an error if the log from before a restart no longer exists.
 func logs(cmd *cobra.Command, f *fleet.Fleet, node string, reader *timeline.Reader) error {
 	note := func(text string) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", program, terminal.Escape(text))

@@ -380,8 +380,8 @@ func (n *number) at(t float64) (ports []string) {
 	return ports
 }
 
-// without reports whether, from calm (a time of the calm clock) to until, the number didn't belong to any fit port. It
-// returns when that period began, which may be before calm.
+// without reports whether no fit port had the number at any time between calm (a time on the calm clock) and until.
+// since is when the period without a fit port began, which may be before calm.
 func (n *number) without(calm, until float64) (since float64, ok bool) {
 	for _, s := range n.unfit {
 		if s.calm <= calm && s.to > until {

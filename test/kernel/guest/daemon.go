@@ -29,8 +29,8 @@ const (
 	configFile = "/run/settings.yaml" // written by the rule verb; stories pass it to the daemon with --config
 )
 
-// settings are the daemon's first flags. A story's own flags come after them. With the default intervals, stories would
-// take too long.
+// settings are the flags that every daemon starts with, before the story's own. Among other things, they shorten the
+// intervals, because stories would take too long with the default ones.
 var settings = []string{
 	"--kubelet-dir=" + kubeletDir, "--pod-resources-socket=" + podsSocket, "--http-address=" + address, "--socket=", "--state-dir=",
 	"--log-level=debug", "--health-interval=100ms", "--recovery-hold=300ms", "--reprogram-timeout=1s", "--flap-limit=0",
