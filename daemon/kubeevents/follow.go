@@ -86,7 +86,7 @@ type change struct {
 
 // forPods reports whether the change also causes an Event on each pod that holds the device.
 func (n change) forPods() bool {
-	return texts[n.reason].pod != "" && (n.reason != DeviceRecovered || n.was.kind == unhealthy)
+	return texts[n.reason].pod != "" && (n.reason != DeviceRecovered || n.was.health == unhealthy)
 }
 
 // changes returns the changes between the reported states and a snapshot, sorted by id, and records the snapshot's
@@ -108,7 +108,10 @@ func (f *following) changes(s inventory.Snapshot, changed time.Time) []change {
 			continue
 		}
 		was := f.devices[c.ID]
-		is := state{kind: kindOf(c.New, was.kind), device: cmp.Or(c.New, c.Old), since: changed}
+		is := state{kind: kindOf(c.New, was.kind), device: cmp.Or(c.New, c.Old), since: changed, health: was.health}
+		if is.kind.judged() {
+			is.health = is.kind
+		}
 		if is.kind == absent {
 			if !s.Complete {
 				continue // its card may not have been read yet

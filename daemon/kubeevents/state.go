@@ -33,6 +33,7 @@ type state struct {
 	device *inventory.Device // as last listed
 	since  time.Time         // when the device changed to this kind
 	found  bool              // the device was already of this kind when it was first seen
+	health kind              // the last kind that was a degree of health, which Events have reported; may be absent
 }
 
 func (s state) heldTwice() bool {
@@ -127,7 +128,8 @@ func reasonOfPresence(was, is state) Reason {
 func reasonOfHealth(was, is state) Reason {
 	switch {
 	case is.kind == absent:
-	case is.kind.judged() && is.kind < was.kind && was.kind <= cordoned && is.kind != unhealthy:
+	case is.kind.judged() && is.kind < was.kind && was.kind <= cordoned && is.kind != unhealthy,
+		is.kind.judged() && was.kind == moving && is.kind < was.health: // it recovered while it was moving
 		return DeviceRecovered
 	case is.kind == degraded && (was.kind < is.kind || worse(was, is)):
 		return DeviceDegraded

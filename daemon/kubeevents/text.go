@@ -98,7 +98,7 @@ func (n change) fill(text string, by pods, k knowledge) string {
 	if n.is.found {
 		since = "before " + since
 	}
-	if !n.was.found && !n.was.since.IsZero() {
+	if !n.was.found && !n.was.since.IsZero() && n.was.kind != moving { // how long it was moving doesn't matter
 		after = " after " + n.is.since.Sub(n.was.since).Round(time.Second).String()
 	}
 	names, containers := slices.Sorted(maps.Keys(by)), slices.Concat(slices.Collect(maps.Values(by))...)

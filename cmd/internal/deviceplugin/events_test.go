@@ -79,6 +79,10 @@ func TestEvents(t *testing.T) {
 	c.ask("")
 	c.awaitLine("mode.changed", "new:single")
 	c.awaitLists("single", resourceLists{testResource: {"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}})
+	c.do(c.node.Set(cardA.Address, 0, "errors/errors", "0x0"))
+	c.do(c.node.Set(cardA.Address, 1, "errors/errors", "0x0"))
+	want = append(want, aboutNode+"Normal DeviceRecovered 3b:00.0", aboutNode+"Normal DeviceRecovered 3b:00.0-p1", aboutPod+"Normal DeviceRecovered 3b:00.0-p1")
+	c.awaitEvents("healed", want...)
 	must.Succeed(t, c.pods.AwaitAsked(t.Context(), c.pods.Asked()+2)) // who holds a device is asked again after a change
 	c.do(c.node.Unplug(cardA.Address))
 	want = append(want, aboutNode+"Warning DeviceRemovedInUse 3b:00.0-p1", aboutPod+"Warning DeviceRemovedInUse 3b:00.0-p1", aboutNode+"Normal DeviceRemoved 3b:00.0")
