@@ -90,7 +90,8 @@ type State struct {
 	down         bool            // the kubelet isn't running
 	complete     bool            // the checkpoint has been read and, if needed, an answer was complete
 	noKubeletYet bool            // there hasn't been a kubelet yet, so nothing can have been allocated
-	started      time.Time       // when the kubelet started
+	started      time.Time       // when the kubelet started, by the wall clock; identifies the kubelet
+	appeared     time.Time       // when the kubelet started, or, if that was longer ago, settles before its first answer
 	pods         map[string]bool // pods in the newest answer; until this kubelet answers, the previous kubelet's last answer counts
 	former       map[string]bool // pods that the previous kubelet listed and this one hasn't listed yet
 	returned     time.Time       // when this kubelet last listed another one of the previous kubelet's pods
@@ -145,7 +146,7 @@ func Merge(before State, r Report, rules Rules) State {
 	}
 	complete, own := s.listen(before, r)
 	is := reading{
-		Report: r, rules: rules, complete: complete, whole: s.whole, pods: s.pods, settled: own && r.Asked.Sub(s.started) >= settles,
+		Report: r, rules: rules, complete: complete, whole: s.whole, pods: s.pods, settled: own && r.Asked.Sub(s.appeared) >= settles,
 		restarted: r.KubeletErr == nil && !before.started.IsZero() && !before.started.Equal(s.started),
 	}
 	// Even if the kubelet has just started, the checkpoint shows what was allocated under earlier names.
@@ -258,7 +259,13 @@ func (s *State) listen(before State, r Report) (complete, own bool) {
 		remote = remote || !s.rules.isStatic(name)
 	}
 	if !r.Answer.Started.Equal(before.started) {
-		s.started, s.returned, s.former = r.Answer.Started, r.Answer.Started, map[string]bool{}
+		s.started, s.former = r.Answer.Started, map[string]bool{}
+		// From now on, only the monotonic clock counts, because the wall clock may be set while the kubelet starts.
+		s.appeared = r.Answered.Add(-max(r.Answered.Sub(s.started), 0))
+		if longAgo := r.Asked.Add(-settles); s.appeared.Before(longAgo) {
+			s.appeared = longAgo
+		}
+		s.returned = s.appeared
 		maps.Copy(s.former, before.pods)
 		maps.Copy(s.former, before.former) // in case the kubelet was restarted twice
 		s.away = before.away || before.remote
@@ -271,7 +278,7 @@ func (s *State) listen(before State, r Report) (complete, own bool) {
 		s.returned = r.Asked
 	}
 	s.pods, s.ownListed, s.remote, s.away = pods, s.ownListed || own, remote, s.away && !remote
-	settled := r.Asked.Sub(s.returned) >= settles || r.Answered.Before(s.returned) // the clock was set back
+	settled := r.Asked.Sub(s.returned) >= settles
 	allBack := s.whole && was > 0 && len(s.former) == 0
 	own = own || !s.ownListed && !s.rules.ownExpected()
 	if complete = (settled || allBack) && own && !s.away; complete {

@@ -191,6 +191,8 @@ func TestMerge(t *testing.T) {
 		{name: "the kubelet is young", steps: []step{{"0s", report{started: "0s", named: named}, held + lacks + "; awaiting"}, {"4s", report{started: "0s"}, held + lacks + "; awaiting"},
 			{"9s", report{started: "0s"}, held + lacks + "; awaiting"}, {"10s", report{started: "0s"}, held + lacks}, {"13s", report{started: "0s"}, ""}}},
 		{name: "own pod missing", steps: []step{{"0s", report{named: named}, held + lacks}, {"1m", report{lacksOwn: true}, held + lacks}, {"2m", report{lacksOwn: true}, held + lacks}}},
+		{name: "the clock was set back after the kubelet had started", steps: []step{{"0s", report{started: "1h", named: named}, held + lacks + "; awaiting"},
+			{"9s", report{started: "1h"}, held + lacks + "; awaiting"}, {"10s", report{started: "1h"}, held + lacks}, {"13s", report{started: "1h"}, ""}}},
 		{name: "own pod static", rules: holders.Rules{Pod: "own", Node: "own"}, steps: []step{{"0s", report{started: "-1s"}, "awaiting"}}},
 		{name: "pods of the former kubelet return", steps: []step{{"0s", report{named: named, pods: "ns/p ns/q"}, held + lacks}, {"21s", report{started: "20s"}, held + lacks},
 			{"29s", report{started: "20s", pods: "ns/q"}, held + lacks}, {"38s", report{started: "20s", pods: "ns/q"}, held + lacks}, {"39s", report{started: "20s", pods: "ns/q"}, held + lacks}, {"41.5s", report{started: "20s", pods: "ns/q"}, held + lacks},
