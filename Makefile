@@ -95,8 +95,9 @@ generate-operator: ## generate the CRDs and methods from operator/api; then read
 # the newest one is used.
 ACCELERATOR_E2E_BIN ?= $(lastword $(sort $(wildcard $(HOME)/.cache/accelerator-device-plugin/cluster-*)))
 
+# -count=1 here and below: the test cache does not notice changed files outside the module, such as charts and documents.
 test-operator: ## test the operator, and that the generated files are up to date
-	cd operator && CONTROLLER_GEN='$(CONTROLLER_GEN)' ACCELERATOR_E2E_BIN='$(ACCELERATOR_E2E_BIN)' go test $(RACE) ./...
+	cd operator && CONTROLLER_GEN='$(CONTROLLER_GEN)' ACCELERATOR_E2E_BIN='$(ACCELERATOR_E2E_BIN)' go test -count=1 $(RACE) ./...
 	@test -n '$(ACCELERATOR_E2E_BIN)' || echo 'NOT RUN: TestAPIServer of operator/plugins: no etcd and kube-apiserver; make e2e builds them'
 
 lint-operator: ## check go.mod, go vet, staticcheck, allowed imports of operator/ (make lint runs gofmt)
@@ -114,7 +115,7 @@ bench-dra: ## measure 200 DRA drivers at a real API server for the table of docs
 	@cd dra && ACCELERATOR_E2E_BIN='$(ACCELERATOR_E2E_BIN)' go test -run '^$$' -bench Scale -benchtime 1x -timeout 0 ./driver -idle $(IDLE)
 
 test-dra: ## test the DRA driver; needs no root
-	cd dra && ACCELERATOR_E2E_BIN='$(ACCELERATOR_E2E_BIN)' go test $(RACE) ./...
+	cd dra && ACCELERATOR_E2E_BIN='$(ACCELERATOR_E2E_BIN)' go test -count=1 $(RACE) ./...
 	@test -n '$(ACCELERATOR_E2E_BIN)' || echo 'NOT RUN: TestConfigPolicy of dra/claims, TestRights of dra/claimstatus: no etcd and kube-apiserver; make e2e builds them'
 
 lint-dra: ## check go.mod, go vet, staticcheck, allowed imports of dra/ (make lint runs gofmt)
@@ -125,7 +126,7 @@ build-kubectl: ## build kubectl-accelerator only (GOOS, GOARCH: of the machine t
 	cd kubectl && CGO_ENABLED=0 $(GO_BUILD) -ldflags '-s -w -X main.version=$(VERSION)' -o ../bin/ ./cmd/...
 
 test-kubectl: ## test kubectl-accelerator; needs no root
-	cd kubectl && ACCELERATOR_E2E_BIN='$(ACCELERATOR_E2E_BIN)' go test $(RACE) ./...
+	cd kubectl && ACCELERATOR_E2E_BIN='$(ACCELERATOR_E2E_BIN)' go test -count=1 $(RACE) ./...
 	@test -n '$(ACCELERATOR_E2E_BIN)' || echo 'NOT RUN: TestRoles of kubectl: no etcd and kube-apiserver; make e2e builds them'
 	@echo 'NOT RUN: TestBrowser* of kubectl: make test-browser and make test-site run them'
 
@@ -186,7 +187,7 @@ build-registry: ## build accelerator-fpga-registry only
 	cd registry && CGO_ENABLED=0 $(GO_BUILD) -ldflags '-s -w -X main.version=$(VERSION)' -o ../bin/ ./cmd/...
 
 test-registry: build-plugin build-registry ## test accelerator-fpga pull, push and keep, also with a real registry, as root with a full disk (TESTS=pattern)
-	cd registry && go test $(RACE) ./...
+	cd registry && go test -count=1 $(RACE) ./...
 	@test/registry/run.sh bin '$(TESTS)'
 
 lint-registry: ## check go.mod, go vet, staticcheck, allowed imports of registry/ (make lint runs gofmt)
@@ -284,7 +285,6 @@ outdated: ## list the modules that are required directly and have a newer versio
 manifests: ## generate files from the charts: deploy/manifests, tables of values in docs, golden files
 	cd tools && go test -count=1 ./chart -update
 
-# -count=1, because the cache of go test does not notice changes of the tested files, which are outside the module.
 test-chart: ## test charts, image builder and releases; builds helm, which takes minutes the first time
 	cd tools && go vet ./... && go test -count=1 ./...
 	@echo 'NOT RUN: TestSignatures of tools/release: make test-release runs it'

@@ -73,7 +73,7 @@ file if there is neither.`,
 					// If the runtime is killed, the hook keeps running. By the time the hook gets the lock, the card
 					// may belong to another pod.
 					if os.Getppid() != parent {
-						return errors.New("the container runtime has ended meanwhile: nothing was programmed")
+						return errors.New("the container runtime has exited in the meantime: nothing was programmed")
 					}
 					return nil
 				}}.Program,

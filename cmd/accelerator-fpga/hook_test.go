@@ -220,7 +220,7 @@ func TestHookOrphaned(t *testing.T) {
 	must.Value(runtime.Process.Wait())(t)
 	must.Value(held.WriteString(bits.AFU + "\n"))(t)
 	held.Close()
-	want := "accelerator-fpga hook: FPGA_REGION_1, FPGA_AFU_1: card 5e:00.0, port 0: the container runtime has ended meanwhile: nothing was programmed\n"
+	want := "accelerator-fpga hook: FPGA_REGION_1, FPGA_AFU_1: card 5e:00.0, port 0: the container runtime has exited in the meantime: nothing was programmed\n"
 	compare.Values(t, "stderr", want, string(must.Value(io.ReadAll(stderr))(t)))
 }
 

@@ -55,7 +55,7 @@ func (c *Claims) unprogrammable(r request, s inventory.Snapshot) []error {
 		case c.cfg.Programming == nil:
 			problems[i] = errOff
 		case afu == programming.OpenCL:
-			problems[i] = errors.New("the id belongs to all AOCX: name the hash of one of them")
+			problems[i] = errors.New("all AOCX files share this id: name the hash of one of them")
 		case now == nil: // the next attempt checks the device if a newer snapshot contains it
 			problems[i] = notYet{errors.New("the device has only just been found")}
 		default:

@@ -199,7 +199,7 @@ func TestProgrammingRefused(t *testing.T) {
 		{configured(claimOf("one", result("a", "5e:00.1")), wantAFU(stored)), "has AFU " + loaded + ", but the claim requests " + stored + ": the device has no interface ID"},
 		{configured(claimOf("one", result("a", "af:00.0")), wantAFU(stored)), "bitstream for interface " + elsewhere.InterfaceID},
 		{configured(claimOf("one", result("a", "3b:00.0")), wantAFU(other)), "install the file again"},
-		{configured(claimOf("one", result("a", "3b:00.0")), wantAFU(open)), "the id belongs to all AOCX: name the hash of one of them"},
+		{configured(claimOf("one", result("a", "3b:00.0")), wantAFU(open)), "all AOCX files share this id: name the hash of one of them"},
 		{admins, "a claim with admin access cannot program a device"},
 		{configured(claimOf("one", result("a", "3b:00.0"), result("b", "5e:00.1")), wantAFU(stored)), "of request b: has AFU"},
 	} {

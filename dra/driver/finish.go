@@ -86,7 +86,7 @@ func (d *Driver) finishing(s state) error {
 
 // refuse logs that a claim was rejected, and returns the error.
 func (d *Driver) refuse(claim *resourceapi.ResourceClaim) kubeletplugin.PrepareResult {
-	const reason = "this node no longer offers devices to claims (--finish-claims): delete the pod"
+	const reason = "this node no longer allocates devices to claims (--finish-claims): delete the pod"
 	name := claim.Namespace + "/" + claim.Name
 	d.cfg.Metrics.AllocateRefused(draname.Driver)
 	d.log.Warn("claim refused", logevent.ClaimRefused, logevent.Resource(draname.Driver), logevent.Claim(name), logevent.Reason(reason))

@@ -51,7 +51,7 @@ func TestFinish(t *testing.T) {
 		kubelet := drapb.NewDRAPluginClient(r.register(true))
 		r.eventually("readiness", func() bool { return r.Ready() == nil && r.Registered() })
 		prepared := must.Value(kubelet.NodePrepareResources(t.Context(), &drapb.NodePrepareResourcesRequest{Claims: request("new")}))(t)
-		const want = "claim default/new: this node no longer offers devices to claims"
+		const want = "claim default/new: this node no longer allocates devices to claims"
 		if found := prepared.Claims["new"].GetError(); !strings.HasPrefix(found, want) || strings.Contains(found, "\n") {
 			t.Errorf("Prepare: error %q, want one line that begins with %q", found, want)
 		}

@@ -59,7 +59,7 @@ var (
 	health      = Field{"health", Text, "", "`healthy`, `degraded` or `unhealthy`"}
 	holders     = Field{"holders", List, "", "containers that use a device (`NAMESPACE/POD/CONTAINER`); if there are more than eight, the first eight followed by `and 3 more`"}
 	interfaceID = Field{"interface", Text, "", "interface ID of a region, 32 hex digits"}
-	lasted      = Field{"lasted_ms", Decimal, milliseconds, "how long the state that ended had lasted, or how long the current one has lasted so far"}
+	lasted      = Field{"lasted_ms", Decimal, milliseconds, "how long the previous state lasted, or how long the current one has lasted so far"}
 	latency     = Field{"latency_ms", Decimal, milliseconds, "time since the uevent or inotify event that led to this line; missing if it was caused by a timer or the kubelet"}
 	mode        = Field{"mode", Text, "", "the daemon's mode (see `--mode`)"}
 	netlinkPort = Field{"netlink_port", Whole, "", "netlink port of the uevent's sender"}
@@ -89,7 +89,7 @@ var (
 	subsystem   = Field{"subsystem", Text, "", "subsystem of the uevent's device"}
 	tainted     = Field{"tainted", Whole, "", "number of tainted devices in the node's ResourceSlices"}
 	uid         = Field{"uid", Whole, "", "user ID of a forged uevent's sender"}
-	until       = Field{"until", Text, "", "when a cordon ends (RFC 3339, UTC); missing if it doesn't end by itself"}
+	until       = Field{"until", Text, "", "when a cordon expires (RFC 3339, UTC); missing if it doesn't expire"}
 	unhealthy   = Field{"unhealthy", List, "", "the `devices` that are unhealthy on the list or in the slices; in a line without `devices`, all unhealthy devices"}
 	version     = Field{"version", Text, "", "version of the program"}
 	why         = Field{"why", Text, "", "reason for a cordon, in the user's words"}

@@ -28,7 +28,7 @@ func daemon() []row {
 	return []row{
 		{DaemonStarted, levels(info), "The daemon has started.", must(version, pid, mode), may(node)},
 		{DaemonStopping, levels(info), "The daemon is stopping because of a signal or because a part of it failed.", must(reason), nil},
-		{DaemonStopped, levels(info), "The daemon has closed everything.", nil, nil},
+		{DaemonStopped, levels(info), "The daemon has stopped.", nil, nil},
 		{DaemonFailed, levels(errorLevel), "The daemon couldn't start, or a part of it failed.", must(errorText), nil},
 		{DaemonStarved, levels(warn),
 			"Cards can't be read because the daemon or the node has run out of file descriptors or memory. Devices keep their state for `--tombstone-grace`, " +
@@ -51,9 +51,9 @@ func daemon() []row {
 		{OwnerWaiting, levels(info, warn.when("while the kubelet removes ResourceSlices")),
 			"The daemon is waiting for another daemon on the node. `owner`: the other daemon's API. `path`: its lock. Logged immediately and then every " +
 				"minute. `reason`: why the daemon is waiting. `settings`: the other daemon still uses the old device names, so this daemon keeps them too. With " +
-				"any other reason, this daemon doesn't advertise anything yet. `api`: a daemon of the other API owns the node. If `retry_ms` is present, a DRA " +
-				"driver was killed, and the device plugin is waiting until the kubelet has removed the driver's ResourceSlices. `naming`: a daemon of the same API " +
-				"owns the node, and its settings give the devices different names. `withdrawal`: the last daemon of the same API is withdrawing its devices.",
+				"any other reason, this daemon doesn't advertise anything yet. `api`: a daemon that uses the other API owns the node. If `retry_ms` is present, a DRA " +
+				"driver was killed, and the device plugin is waiting until the kubelet has removed the driver's ResourceSlices. `naming`: a daemon that uses the same API " +
+				"owns the node, and its settings give the devices different names. `withdrawal`: the last daemon that used the same API is withdrawing its devices.",
 			must(owner, path), may(lasted, reason, retry)},
 		{OwnerTaken, levels(info), "The daemon can now advertise the node's devices. `lasted_ms`: how long it waited.", must(owner, lasted), nil},
 		{OwnerLeft, levels(info, warn.when("with `error`, when ResourceSlices may be left behind")),
@@ -77,7 +77,7 @@ func ofDevices() []row {
 			must(device, reason), nil},
 		{DeviceRemoved, levels(info), "A device was removed from the node. `old`: its previous health.", must(device, family, oldValue, lasted), may(pci, holders, latency)},
 		{DeviceHeld, levels(info),
-			"The kubelet reports new holders of a device. The line contains a `reason` if they are in the kubelet's first response to this daemon.",
+			"The kubelet reports new holders of a device. It has a `reason` field if they are in the kubelet's first response to this daemon.",
 			must(device, resource, holders), may(pci, podUIDs, reason)},
 		{DeviceFreed, levels(info),
 			"The kubelet no longer reports these holders of a device. `lasted_ms`: time since it first reported them to this daemon.",
@@ -91,7 +91,7 @@ func ofDevices() []row {
 				"given. It stays listed as unhealthy. Logged again when its holders change.",
 			must(device), may(pci, resource, holders)},
 		{DeviceReturned, levels(info, debug.when("when it was about to move to another resource and no container was using it")),
-			"A removed device returned before its holder ended, a device that was about to move stays in its old resource, or a missing card is back.",
+			"A removed device returned before its holder terminated, a device that was about to move remains in its old resource, or a missing card is back.",
 			must(device, lasted), may(pci, resource, holders)},
 		{DeviceReleased, levels(info, debug.when("when no container was using it")),
 			"A removed device is no longer listed, or a device that was about to move is now advertised as the other resource.",
@@ -101,13 +101,13 @@ func ofDevices() []row {
 				"or if it was added before this daemon started.",
 			must(device, by, why, reason), may(until)},
 		{DeviceUncordoned, levels(info),
-			"A cordon ended. `reason`: `command`, `expired`, or `file` if another daemon on this node removed it. `by`: who ended it. `why`: the reason for the cordon.",
+			"A cordon was removed or expired. `reason`: `command`, `expired`, or `file` if another daemon on this node removed it. `by`: who removed it. `why`: the reason for the cordon.",
 			must(device, why, reason), may(by, until)},
 		{CordonUnavailable, levels(warn.when("at startup, when cordons can't be stored"), errorLevel.when("otherwise")),
 			"`--state-dir` or its `cordons.json` can't be used. Existing cordons remain in effect. Logged once for each error.", must(errorText), nil},
 		{DeviceMissing, levels(errorLevel),
 			"A card that used to be on the node wasn't found at startup, or a card had a fault and then disappeared. `device`: its address. `lasted_ms`: time " +
-				"since the card was first found missing, if that was before this start. Logged once after each start. See [health.md](health.md#a-missing-card).",
+				"since the card was first found missing, if it was already missing before this start. Logged once after each start. See [health.md](health.md#a-missing-card).",
 			must(device), may(lasted)},
 		{CardForgotten, levels(info), "The `forget` command removed a card from the ledger.", must(device, by), nil},
 		{LedgerBegun, levels(info),
@@ -193,7 +193,7 @@ func kubelet() []row {
 func allocation() []row {
 	return []row{
 		{AllocateServed, levels(info), "The kubelet allocated devices to a container. `count`: number of devices. `lasted_ms`: how long the daemon waited for a force-deleted pod's processes to end, if it had to.", must(resource, count), may(devices, lasted)},
-		{AllocateRefused, levels(warn), "The daemon refused to allocate devices that the kubelet asked for. `count`: number of devices.", must(resource, count, reason), may(devices)},
+		{AllocateRefused, levels(warn), "The daemon refused to allocate devices that the kubelet requested. `count`: number of devices.", must(resource, count, reason), may(devices)},
 		{CDIFailed, levels(errorLevel), "The CDI spec in `--cdi-dir` couldn't be written. Containers don't get any devices until it is written.", must(errorText), nil},
 		{CDIRecovered, levels(info), "The CDI spec could be written again.", nil, nil},
 	}
@@ -215,12 +215,12 @@ func driver() []row {
 			"The API server drops device taints. From now on, the driver leaves unhealthy devices out of the ResourceSlices, and pods aren't evicted because of them.",
 			must(resource), may(errorText)},
 		{ClaimPrepared, levels(info),
-			"Devices were prepared for a claim's pods. `lasted_ms`: how long this took. `reason`: `admin access` if the claim has it.",
+			"Devices were prepared for a claim's pods. `lasted_ms`: how long this took. `reason`: `admin access` if the claim has admin access.",
 			must(resource, claim, devices), may(reason, lasted)},
 		{ClaimRefused, levels(warn),
 			"A claim's devices couldn't be prepared, so its pods don't start. The kubelet tries again. `lasted_ms`: how long the attempt took.",
 			must(resource, claim, reason), may(devices, lasted)},
-		{ClaimUnprepared, levels(info), "A claim's devices are free again because its pods have ended.", must(resource, claim), may(devices)},
+		{ClaimUnprepared, levels(info), "A claim's devices are free again because its pods have terminated.", must(resource, claim), may(devices)},
 		{ClaimForgotten, levels(warn),
 			"The driver freed the devices of a claim that the kubelet hasn't unprepared. `reason`: what the API server says about the claim. Two of the " +
 				"kubelet's responses, five minutes apart, didn't include these devices. See [dra.md](dra.md#a-claim-that-the-kubelet-has-forgotten).",
@@ -277,7 +277,7 @@ func bitstreams() []row {
 func operator() []row {
 	return []row{
 		{OperatorStarted, levels(info), "The operator has started.", must(version, pid), nil},
-		{OperatorStopped, levels(info), "The operator has closed everything.", nil, nil},
+		{OperatorStopped, levels(info), "The operator has stopped.", nil, nil},
 		{OperatorFailed, levels(errorLevel), "The operator couldn't start, or a part of it failed.", must(errorText), nil},
 		{AdmissionMapped, levels(info), "The admission webhook replaced names in a pod with resources.", must(object), nil},
 		{AdmissionDenied, levels(warn), "The admission webhook denied a pod because of its resources. The pod's creator gets the same reason.", must(object, reason), nil},
@@ -310,7 +310,7 @@ func network() []row {
 		{EventsAnonymous, levels(warn.when("once")),
 			"The daemon's account isn't allowed to get pods. The Events that it writes for pods don't have a UID, so `kubectl describe pod` doesn't show them.", must(errorText), nil},
 		{EventFailed, levels(warn.when("when the API server rejects it permanently"), debug.when("otherwise")),
-			"The daemon gave up on an Event because it was rejected, wasn't accepted for 5 minutes, or its pod has ended. `reason`: the Event's reason.",
+			"The daemon gave up on an Event because it was rejected, wasn't accepted for 5 minutes, or its pod has terminated. `reason`: the Event's reason.",
 			must(reason, object), may(device, errorText)},
 		{EventRecorded, levels(debug), "An Event was written. `reason`: the Event's reason. `count`: how often it happened.", must(reason, object, count), may(device)},
 		{HTTPServed, levels(info), "The daemon is serving HTTP on the address.", must(address), nil},

@@ -75,7 +75,7 @@ func New(version string) *Metrics {
 		reasons:  few{most: mostReasons}, hintSources: few{most: mostHintSources},
 		subsystems: few{most: mostSubsystems},
 	}
-	m.gauges("accelerator_build_info", "Always 1. The labels are the versions of the program and of Go.", "version", "goversion").
+	m.gauges("accelerator_build_info", "Always 1. The labels are the program's version and the Go version.", "version", "goversion").
 		WithLabelValues(version, runtime.Version()).Set(1)
 	m.modeInfo = m.now("accelerator_mode_info", "Always 1. The label is the current mode.", "mode")
 	m.configInfo = m.now("accelerator_config_info",
@@ -118,7 +118,7 @@ func New(version string) *Metrics {
 	m.ledgerStored = m.gauges("accelerator_ledger_stored",
 		"1 while the ledger (cards.json in --state-dir) can be read and written, 0 while it can't. No series without --state-dir.")
 	m.identityChanges = m.counters("accelerator_device_identity_changes_total",
-		"Changes in the identity of devices that stayed on the node, by attribute.", "attribute")
+		"Changes in the identity of devices that remained on the node, by attribute.", "attribute")
 
 	m.sensors = map[sensors.Kind]sensorGauges{
 		sensors.Temperature: m.sensor("temperature", "celsius", "Temperature measured by a card's sensor, in °C. Series without chip are a summary: "+
@@ -135,7 +135,7 @@ func New(version string) *Metrics {
 			"firmware and FPGA (bmc_firmware, bmc_build), the image that it booted (boot_image), and an XRT card's shell.",
 		"card", "bitstream_id", "bmc_firmware", "bmc_build", "boot_image", "shell")
 	m.correctable = m.now("accelerator_card_correctable_errors_total",
-		"A card's correctable PCIe errors since the kernel found it, by type. The types are named the same way as in the kernel.", "card", "type")
+		"A card's correctable PCIe errors since the kernel found it, by type. The types have the same names as in the kernel.", "card", "type")
 	m.linkSpeed = m.now("accelerator_card_current_link_transfers_per_second", "Current speed of each lane in the card's PCIe link.", "card")
 	m.linkMaxSpeed = m.now("accelerator_card_max_link_transfers_per_second", "Maximum lane speed that the card supports.", "card")
 	m.linkWidth = m.now("accelerator_card_current_link_width", "Current number of lanes in the card's PCIe link.", "card")
@@ -169,7 +169,7 @@ func New(version string) *Metrics {
 
 	m.slicesFailed = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "accelerator_dra_slices_failed_total",
-		Help: "Number of times that the DRA driver couldn't write ResourceSlices. It tries again.",
+		Help: "Number of times that the DRA driver couldn't write ResourceSlices. The driver retries.",
 	})
 
 	m.hints = m.counters("accelerator_hints_total",

@@ -26,7 +26,7 @@ var phrases = map[string][]string{
 	logevent.DeviceHeld.String:       {"in use by {holders}", "({reason}", "(pod {pod_uids}"},
 	logevent.DeviceFreed.String:      {"no longer in use by {holders}", "(after {lasted_ms}", "(pod {pod_uids}"},
 	logevent.DeviceHeldTwice.String:  {"{message}: {holders}"},
-	logevent.DeviceTombstone.String:  {"still in use", " by {holders}", " as {resource}", ": stays listed as unhealthy until the container ends"},
+	logevent.DeviceTombstone.String:  {"still in use", " by {holders}", " as {resource}", ": stays listed as unhealthy until the container terminates"},
 	logevent.DeviceReturned.String:   {"returned", ", in use by {holders}", "(was gone for {lasted_ms}"},
 	logevent.DeviceReleased.String:   {"released: {reason}", "(listed as unhealthy for {lasted_ms}"},
 	logevent.DeviceCordoned.String:   {"cordoned by {by}", " until {until}", ": {why}", "({reason}"},

@@ -143,10 +143,10 @@ func TestCanPullReplaced(t *testing.T) {
 // ends by itself.
 func TestCanPullRights(t *testing.T) {
 	for right, want := range map[string]string{
-		"create pods":  `you lack a right: pods is forbidden: User "jane" cannot create resource "pods" in API group "" in the namespace "lab": the role accelerator-operate of docs/kubectl.md has it`,
+		"create pods":  `you don't have permission: pods is forbidden: User "jane" cannot create resource "pods" in API group "" in the namespace "lab": the role accelerator-operate of docs/kubectl.md has it`,
 		"get pods":     `cannot get resource "pods"`,
 		"get pods/log": `cannot get resource "pods/log"`,
-		"delete pods":  `the pod could not be removed: you lack a right: `,
+		"delete pods":  `the pod could not be removed: you don't have permission: `,
 	} {
 		c := simcluster.Start(t, simcluster.NewPod("n", "lab", "fpga", "devicePlugin", nil))
 		c.Deny(right)
@@ -181,7 +181,7 @@ func TestCanPullRefused(t *testing.T) {
 		c := simcluster.Start(t, simcluster.NewPod("n", "lab", "fpga", "devicePlugin", nil))
 		c.Refuse(test.code, test.reason, words)
 		_, err := newFleet(t, c, "").CanPull(t.Context(), "n", "3b:00.0", func(string) {})
-		if want := "you lack a right: " + strings.Replace(test.want, "WORDS", words, 1); err == nil || err.Error() != want || len(c.Pods()) != 1 {
+		if want := "you don't have permission: " + strings.Replace(test.want, "WORDS", words, 1); err == nil || err.Error() != want || len(c.Pods()) != 1 {
 			t.Errorf("error %v, want %s; pods %v", err, want, c.Pods())
 		}
 	}

@@ -227,11 +227,11 @@ func TestRestarts(t *testing.T) {
 func TestRights(t *testing.T) {
 	c := simcluster.Start(t, simcluster.NewPod("n", "kube-system", "fpga", "dra", simcluster.Prints(state("3b:00.0"))))
 	c.Deny("create pods/exec")
-	want := "n fpga-n: you lack a right: pods \"fpga-n\" is forbidden: User \"jane\" cannot create resource \"pods/exec\" in API group \"\" in the namespace \"kube-system\"\n"
+	want := "n fpga-n: you don't have permission: pods \"fpga-n\" is forbidden: User \"jane\" cannot create resource \"pods/exec\" in API group \"\" in the namespace \"kube-system\"\n"
 	compare.Values(t, "answer", want, ask(t, newFleet(t, c, "")))
 	c.Deny("list pods")
 	_, err := newFleet(t, c, "").Targets(t.Context())
-	compare.Error(t, "error", `you lack a right: pods is forbidden: User "jane" cannot list resource "pods" in API group "" at the cluster scope`, err)
+	compare.Error(t, "error", `you don't have permission: pods is forbidden: User "jane" cannot list resource "pods" in API group "" at the cluster scope`, err)
 }
 
 // At most 64 nodes are asked at once, and in the end all are asked.

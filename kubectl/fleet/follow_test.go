@@ -210,7 +210,7 @@ func TestFollowLostNodes(t *testing.T) {
 	f.await(map[string]string{"worker-1 (lab/fpga-worker-1)": "3b:00.0", "worker-2 (lab/fpga-worker-2)": "no answer within 2s"})
 	c.Deny("create pods/exec")
 	close(ends)
-	f.await(map[string]string{"worker-1 (lab/fpga-worker-1)": "you lack a right", "worker-2 (lab/fpga-worker-2)": "you lack a right"})
+	f.await(map[string]string{"worker-1 (lab/fpga-worker-1)": "you don't have permission", "worker-2 (lab/fpga-worker-2)": "you don't have permission"})
 }
 
 // What a node answers cannot hide another node.

@@ -113,7 +113,7 @@ func (l *limited) Write(p []byte) (int, error) {
 
 // ErrRefused is wrapped by errors that mean that the user lacks a permission or that a policy rejected the request. The
 // error's text contains the verb, the resource and the namespace, or the policy's message.
-var ErrRefused = errors.New("you lack a right")
+var ErrRefused = errors.New("you don't have permission")
 
 // refusers lists what else can reject a request, and how to recognize it in the API server's message.
 var refusers = []struct{ says, who string }{

@@ -246,7 +246,7 @@ var phrases = []string{
 	"deadline exceeded", "device or resource busy", "file exists", "free", "input/output error", "invalid argument", "i/o timeout", "is a directory", "is not a directory",
 	"no space left on device", "no such device", "no such file or directory", "no answer within", "not a directory", "operation not permitted", "permission denied",
 	"read-only file system", "stale NFS file handle", "too many open files", "unexpected EOF", "transport is closing", "exit code 1", "exit code 2", "exit code 137",
-	"ended by the kubelet", "ended by us", "there is no kubelet", "the kubelet has ended the stream", "not known for", "unhealthy", "you lack a right", "not found",
+	"ended by the kubelet", "ended by us", "there is no kubelet", "the kubelet has ended the stream", "not known for", "unhealthy", "you don't have permission", "not found",
 	"found no pod of the plugin on this node", "previous terminated container", "its container does not run", "older than this command needs", "cannot be parsed",
 	"x509", "certificate has expired", "OOMKilled", "Back-off", "failed to pull", "read-timeout", "is larger than",
 }

@@ -323,7 +323,7 @@ func (t taken) explain(err error, portDir, text string) error {
 			hint += "; or the length of the raw bitstream is not a multiple of 4"
 		}
 	case errors.Is(err, syscall.EFAULT):
-		hint = ": the file got shorter meanwhile: replace files with accelerator-fpga install"
+		hint = ": the file became shorter in the meantime: replace files with accelerator-fpga install"
 	case errors.Is(err, syscall.ENOMEM):
 		hint = ": the kernel has no memory for a copy of the bitstream"
 	}

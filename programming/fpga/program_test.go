@@ -310,7 +310,7 @@ func TestProgramFails(t *testing.T) {
 		{"ENOTTY", "kernel-6.1-one-card", syscall.ENOTTY, nil, "a simulated card cannot be programmed"},
 		{"EPERM", "kernel-6.1-one-card", syscall.EPERM, nil, "want root"},
 		{"EACCES", "kernel-6.1-one-card", syscall.EACCES, nil, "want root"},
-		{"EFAULT", "kernel-6.1-one-card", syscall.EFAULT, nil, "the file got shorter"},
+		{"EFAULT", "kernel-6.1-one-card", syscall.EFAULT, nil, "the file became shorter"},
 		{"ENOMEM", "kernel-6.1-one-card", syscall.ENOMEM, nil, "the kernel has no memory"},
 		{"card left", "kernel-6.1-one-card", syscall.EIO, func(r *rig, _ unsafe.Pointer) { os.RemoveAll(r.host.Sys) }, "the card has left meanwhile"},
 	} {

@@ -64,7 +64,7 @@ func (t transport) check(req *http.Request) error {
 	}
 	secret := req.Header.Get("Authorization") != "" || req.Body != nil && req.Body != http.NoBody
 	if secret && !sameDomain(host, t.host) {
-		return fmt.Errorf("%s: found a token server or an upload in another domain, want it in that of the registry %s, which gets the credentials", req.URL.Host, t.host)
+		return fmt.Errorf("%s: found a token server or an upload in another domain, want it in the domain of the registry %s, which gets the credentials", req.URL.Host, t.host)
 	}
 	return nil
 }

@@ -82,14 +82,14 @@ func kubectlAccelerator(s *scene, values ...string) {
 	s.shows([]string{firstID}, "", "logs", node, "--device", firstID)
 
 	s.step("without rights: the error names the right")
-	s.refuses(`you lack a right: pods is forbidden: User "lou" cannot list resource "pods" in API group "" in the namespace "`+namespace+`"`, "lou", "devices")
+	s.refuses(`you don't have permission: pods is forbidden: User "lou" cannot list resource "pods" in API group "" in the namespace "`+namespace+`"`, "lou", "devices")
 
 	s.step("accelerator-look: devices, flaps and logs, but not cordon")
 	s.grantRoles()
 	s.shows(healthy, "lou", "devices")
 	s.shows(flapped, "lou", "flaps")
 	s.shows([]string{firstID}, "lou", "logs", node)
-	denied := "you lack a right: needs the role accelerator-operate in " + namespace
+	denied := "you don't have permission: needs the role accelerator-operate in " + namespace
 	s.refuses(denied, "lou", "uncordon", node, firstID) // the API server doesn't apply a new policy immediately
 	s.refuses(denied, "lou", "cordon", node, firstID, "--why", "fan")
 	s.hasCordons()

@@ -271,8 +271,8 @@ func TestRoles(t *testing.T) {
 		{look, []string{"devices"}, 0, "worker-2  3b:00.0-p1  healthy"},
 		{look, []string{"flaps"}, 0, "found no card whose health"},
 		{look, []string{"logs", "worker-1", "--summary"}, 0, "FLAPS"},
-		{look, []string{"forget", "worker-1", "3b:00.0"}, 1, "you lack a right: needs the role accelerator-operate in fpga-system ("},
-		{look, []string{"cordon", "worker-1", "3b:00.0", "--why", "fan"}, 1, "you lack a right: needs the role accelerator-operate in fpga-system ("},
+		{look, []string{"forget", "worker-1", "3b:00.0"}, 1, "you don't have permission: needs the role accelerator-operate in fpga-system ("},
+		{look, []string{"cordon", "worker-1", "3b:00.0", "--why", "fan"}, 1, "you don't have permission: needs the role accelerator-operate in fpga-system ("},
 		{operate, []string{"cordon", "worker-1", "3b:00.0", "--why", "fan"}, 0, "3b:00.0 cordoned by olga since"},
 		{operate, []string{"devices", "worker-2", "--unhealthy"}, 0, "cordoned"},
 		{operate, []string{"uncordon", "worker-1", "3b:00.0"}, 0, "ended: 3b:00.0 cordoned by olga"},
@@ -282,12 +282,12 @@ func TestRoles(t *testing.T) {
 		{operate, []string{"logs", "worker-2"}, 0, "daemon stopped"},
 		{operate, []string{"can-pull", "worker-2", "3b:00.0"}, 1, "no\nin use by a/b/c: end it\n"},
 		{rita, []string{"report", "worker-2", "--file", dir + "/all"}, 0, dir + "/all"},
-		{operate, []string{"report", "worker-2", "--file", dir + "/some"}, 1, `node.json: you lack a right: nodes "worker-2" is forbidden: User "olga" cannot get resource "nodes" in API group "" at the cluster scope`},
-		{look, []string{"report", "worker-1", "--file", dir + "/less"}, 1, `plugin-1/scan.json: you lack a right: `},
-		{look, []string{"can-pull", "worker-1", "3b:00.0"}, 1, `you lack a right: pods is forbidden: User "lou" cannot create resource "pods" in API group "" in the namespace "fpga-system": the role accelerator-operate of docs/kubectl.md has it`},
+		{operate, []string{"report", "worker-2", "--file", dir + "/some"}, 1, `node.json: you don't have permission: nodes "worker-2" is forbidden: User "olga" cannot get resource "nodes" in API group "" at the cluster scope`},
+		{look, []string{"report", "worker-1", "--file", dir + "/less"}, 1, `plugin-1/scan.json: you don't have permission: `},
+		{look, []string{"can-pull", "worker-1", "3b:00.0"}, 1, `you don't have permission: pods is forbidden: User "lou" cannot create resource "pods" in API group "" in the namespace "fpga-system": the role accelerator-operate of docs/kubectl.md has it`},
 		{spdy, []string{"devices"}, 0, "worker-2  3b:00.0-p1  healthy"},
-		{spdy, []string{"logs", "worker-1"}, 1, `you lack a right: pods "fpga-worker-1" is forbidden: User "sid" cannot get resource "pods/log" in API group "" in the namespace "fpga-system"`},
-		{nobody, []string{"devices"}, 1, `you lack a right: pods is forbidden: User "nora" cannot list resource "pods" in API group "" in the namespace "fpga-system"`},
+		{spdy, []string{"logs", "worker-1"}, 1, `you don't have permission: pods "fpga-worker-1" is forbidden: User "sid" cannot get resource "pods/log" in API group "" in the namespace "fpga-system"`},
+		{nobody, []string{"devices"}, 1, `you don't have permission: pods is forbidden: User "nora" cannot list resource "pods" in API group "" in the namespace "fpga-system"`},
 	} {
 		out, code := run(test.user, test.args...)
 		t.Logf("%s: %v: exit code %d\n%s", filepath.Base(test.user), test.args, code, out)

@@ -99,7 +99,7 @@ func TestTaintRules(t *testing.T) {
 		}
 		c.Deny("list devicetaintrules")
 		out, errs, code = kubectl(t, c, "devices")
-		if strings.Contains(out, "fan") || !strings.Contains(errs, "not shown: DeviceTaintRules: you lack a right") || code != 0 {
+		if strings.Contains(out, "fan") || !strings.Contains(errs, "not shown: DeviceTaintRules: you don't have permission") || code != 0 {
 			t.Errorf("%s: without the right: %s\nstderr %q, exit code %d", version, out, errs, code)
 		}
 	}
@@ -126,7 +126,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"devices"}, none, 1, "kubectl accelerator: found no pod of the plugin in any namespace, want one with the labels "},
 		{[]string{"devices", "-n", "lab"}, none, 1, "found no pod of the plugin in namespace lab"},
 		{[]string{"devices", "-l", "a=b"}, c, 1, `want one with the labels "a=b"`},
-		{[]string{"devices"}, denied, 1, `you lack a right: pods is forbidden: User "jane" cannot list resource "pods" in API group "" at the cluster scope`},
+		{[]string{"devices"}, denied, 1, `you don't have permission: pods is forbidden: User "jane" cannot list resource "pods" in API group "" at the cluster scope`},
 		{[]string{"devices", "--context", "none"}, c, 1, `context "none" does not exist`},
 		{[]string{"devices", "-o", "xml"}, c, 2, `--output: found "xml", want one of wide, json, yaml, custom-columns=, go-template=`},
 		{[]string{"devices", "-o", "custom-columns=NODE"}, c, 2, `found "NODE", want HEADER:path`},
@@ -139,7 +139,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"explain", "port-ap6"}, none, 0, "the port was shut down because of power or heat"},
 		{[]string{"explain"}, none, 0, "power-throttled=6 "},
 		{[]string{"explain", "port-ap7"}, none, 2, `REASON: found "port-ap7", want one that explain lists if you leave out REASON; similar: port-dead, `},
-		{[]string{"ui"}, denied, 1, `you lack a right: pods is forbidden: User "jane" cannot list resource "pods"`},
+		{[]string{"ui"}, denied, 1, `you don't have permission: pods is forbidden: User "jane" cannot list resource "pods"`},
 		{[]string{"ui"}, none, 1, "found no pod of the plugin in any namespace"},
 		{[]string{"ui", "worker-9"}, c, 1, "worker-9: found no pod of the plugin on this node"},
 		{[]string{"dance"}, c, 2, `unknown command "dance"`},

@@ -74,7 +74,7 @@ func TestCordon(t *testing.T) {
 		return nil
 	})
 	c.Deny("create pods/exec")
-	if _, errs, code := kubectl(t, c, "cordon", "worker-1", "3b:00.0", "--why", "x"); code != 1 || !strings.Contains(errs, `you lack a right: pods "fpga-worker-1" is forbidden: User "jane" cannot create resource "pods/exec" in API group "" in the namespace "kube-system"`) {
+	if _, errs, code := kubectl(t, c, "cordon", "worker-1", "3b:00.0", "--why", "x"); code != 1 || !strings.Contains(errs, `you don't have permission: pods "fpga-worker-1" is forbidden: User "jane" cannot create resource "pods/exec" in API group "" in the namespace "kube-system"`) {
 		t.Errorf("cordon without the right: exit code %d, %s", code, errs)
 	}
 }
@@ -127,7 +127,7 @@ func TestCanPull(t *testing.T) {
 		t.Errorf("exit code %d, %q, want 0 and yes", code, out+errs)
 	}
 	c.Deny("delete pods")
-	if out, errs, code := kubectl(t, c, "can-pull", "worker-1", "3b:00.0"); code != 1 || out != "yes\n" || !strings.Contains(errs, "the pod could not be removed: you lack a right: ") {
+	if out, errs, code := kubectl(t, c, "can-pull", "worker-1", "3b:00.0"); code != 1 || out != "yes\n" || !strings.Contains(errs, "the pod could not be removed: you don't have permission: ") {
 		t.Errorf("without the right to delete: exit code %d, %q, %q, want 1 and yes", code, out, errs)
 	}
 }
@@ -233,7 +233,7 @@ func TestLogs(t *testing.T) {
 		}
 	}
 	c.Deny("get pods/log")
-	if _, errs, code := kubectl(t, c, "logs", "worker-1"); code != 1 || !strings.Contains(errs, `you lack a right: pods "fpga-worker-1" is forbidden: User "jane" cannot get resource "pods/log" in API group "" in the namespace "kube-system"`) {
+	if _, errs, code := kubectl(t, c, "logs", "worker-1"); code != 1 || !strings.Contains(errs, `you don't have permission: pods "fpga-worker-1" is forbidden: User "jane" cannot get resource "pods/log" in API group "" in the namespace "kube-system"`) {
 		t.Errorf("logs without the right: exit code %d, %s", code, errs)
 	}
 }

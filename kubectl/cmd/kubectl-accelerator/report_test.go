@@ -161,15 +161,15 @@ func TestReportProblems(t *testing.T) {
 			for _, right := range []string{"get nodes", "get configmaps", "list resourceslices", "get pods/log", "create pods/exec"} {
 				c.Deny(right)
 			}
-		}, []string{`node.json: you lack a right: pods "worker-3" is forbidden: User "jane" cannot get resource "nodes"`, "8 parts could not be read"},
-			`plugin-1/state.json: you lack a right, cannot create resource "pods/exec"
-plugin-1/scan.json: you lack a right, cannot create resource "pods/exec"
-plugin-1/settings-1.json: you lack a right, cannot get resource "configmaps"
-plugin-1/settings-2.json: you lack a right, cannot get resource "configmaps"
-plugin-1/log-before-restart.txt: you lack a right, cannot get resource "pods/log"
-plugin-1/log.txt: you lack a right, cannot get resource "pods/log"
-node.json: you lack a right, cannot get resource "nodes"
-slices.json: you lack a right, cannot list resource "resourceslices"
+		}, []string{`node.json: you don't have permission: pods "worker-3" is forbidden: User "jane" cannot get resource "nodes"`, "8 parts could not be read"},
+			`plugin-1/state.json: you don't have permission, cannot create resource "pods/exec"
+plugin-1/scan.json: you don't have permission, cannot create resource "pods/exec"
+plugin-1/settings-1.json: you don't have permission, cannot get resource "configmaps"
+plugin-1/settings-2.json: you don't have permission, cannot get resource "configmaps"
+plugin-1/log-before-restart.txt: you don't have permission, cannot get resource "pods/log"
+plugin-1/log.txt: you don't have permission, cannot get resource "pods/log"
+node.json: you don't have permission, cannot get resource "nodes"
+slices.json: you don't have permission, cannot list resource "resourceslices"
 `},
 		{"a bad node", func(c *simcluster.Cluster) {
 			pod := simcluster.NewPod("worker-3", "kube-system", "other", "devicePlugin", func(_ context.Context, args []string, stdout, stderr io.Writer) int {
@@ -238,7 +238,7 @@ node.json: cannot be parsed
 	}
 	c := secretive(t)
 	c.Deny("list pods")
-	if _, errs, code := kubectl(t, c, "report", "worker-3", "--file", filepath.Join(dir, "denied")); code != 1 || !strings.Contains(errs, "you lack a right") {
+	if _, errs, code := kubectl(t, c, "report", "worker-3", "--file", filepath.Join(dir, "denied")); code != 1 || !strings.Contains(errs, "you don't have permission") {
 		t.Errorf("without the right to list pods: exit code %d: %s", code, errs)
 	}
 	compare.Error(t, "file without the right to list pods", "", compare.ErrorOf(os.Stat(filepath.Join(dir, "denied"))))
