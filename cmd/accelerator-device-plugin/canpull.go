@@ -135,6 +135,9 @@ func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
 		f.Cordons = cordons
 		watched := daemon.Watching(cfg, metrics.New(buildVersion()))
 		watched.Policy = daemon.DevicePolicy(cfg, cordons)
+		if use := deviceplugin.AskOnce(ctx, cfg, daemon.OfferNaming(cfg).Owns); use.Err == nil { // for node-in-use
+			watched.Holders = func(context.Context) inventory.Holdings { return use }
+		}
 		var snapshot inventory.Snapshot
 		snapshot, f.RowsErr = deviceplugin.ScanOnce(ctx, cfg, watched)
 		f.Rows = view.List{Devices: snapshot.Devices, HostDev: cfg.HostDevRoot, HostSys: cfg.HostSysfsRoot, Cordons: cordons}.Rows()

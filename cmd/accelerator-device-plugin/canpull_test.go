@@ -83,6 +83,11 @@ func TestCanPull(t *testing.T) {
 	idle, busy := fakeProc(t, ""), fakeProc(t, port)
 	offered := "3b:00.0 is not cordoned: a new pod can get it at any time: accelerator-device-plugin cordon 3b:00.0 --why TEXT\n"
 	held := "in use by default/job/main: ask the pod's owner, or run: kubectl --namespace default delete pod job\n"
+	openable := ""
+	for _, id := range []string{"3b:00.0", "3b:00.0-p1"} {
+		openable += id + " has a device node that a container with another device may open: " +
+			"delete the pod of the device that `devices` shows with removed-in-use or node-changed\n"
+	}
 	// The daemon keeps the kubelet's answer for a second.
 	await := func(want string) {
 		patient.Await(t, want, func() error {
@@ -113,6 +118,14 @@ func TestCanPull(t *testing.T) {
 		}, idle, "no\n" + held},
 		{"free of the claim", func() {
 			pods.Release("default", "job")
+			await("yes\n")
+		}, idle, "yes\n"},
+		{"another pod's card has left, with any device node", func() {
+			pods.Hold("default", "other", "main", testResource, "5e:00.0")
+			await("no\n" + openable)
+		}, idle, "no\n" + openable},
+		{"that pod has ended", func() {
+			pods.Release("default", "other")
 			await("yes\n")
 		}, idle, "yes\n"},
 		{"opened", func() {}, busy, "no\n" + open},
