@@ -135,7 +135,7 @@ func (a *Answer) offers(f Facts, addresses map[string]bool) {
 		}
 		if slices.Contains(row.Reasons, inventory.ReasonNodeInUse) {
 			a.no(row.ID+" has a device node that a container with another device may open",
-				"delete the pod of the device that `devices` shows with removed-in-use or node-changed")
+				"the pod of the device that `devices` shows with removed-in-use or node-changed must end, but the node can crash then: "+removal)
 		}
 	}
 	if len(listed) == 0 {
@@ -190,6 +190,7 @@ func (a *Answer) holders(f Facts, addresses map[string]bool) {
 		a.unknown("it is unknown which containers use the card: "+f.HoldersErr, do)
 	}
 	holders := ofCard(f.Holders, addresses)
+	pulled := false // the card may have left since its holders got it
 	for _, row := range f.Rows {
 		if !addresses[row.PCIAddress] {
 			continue
@@ -197,9 +198,10 @@ func (a *Answer) holders(f Facts, addresses map[string]bool) {
 		for _, name := range row.Holder {
 			holders[name] = true
 		}
+		pulled = pulled || slices.Contains(row.Reasons, inventory.ReasonNodeChanged) || slices.Contains(row.Reasons, inventory.ReasonReplacedInUse)
 		switch {
 		case row.Held == nil && f.HoldersErr == "":
-			a.unknown("it is unknown whether a container uses "+row.ID, "check again in a few seconds")
+			a.unknown("it is unknown whether a container uses "+row.ID, "check again in a few seconds; in a debug pod, set --node-name to the host name of the node")
 		case row.Held != nil && *row.Held && len(row.Holder) == 0:
 			a.no(row.ID+" was allocated to a container that the kubelet does not list yet", "check again in a few seconds")
 		}
@@ -214,12 +216,18 @@ func (a *Answer) holders(f Facts, addresses map[string]bool) {
 		namespace, rest, _ := strings.Cut(name, "/")
 		pod, _, _ := strings.Cut(rest, "/")
 		do := fmt.Sprintf("ask the pod's owner, or run: kubectl --namespace %s delete pod %s", namespace, pod)
-		if left(f) {
-			do = "the card has already left, so the node can crash when this pod ends: see After an unplanned removal in docs/service.md"
+		switch {
+		case left(f):
+			do = "the card has already left, so the node can crash when this pod ends: " + removal
+		case pulled:
+			do = "if the card has left while this pod had it open, the node can crash when the pod ends: " + removal
 		}
 		a.no("in use by "+name, do)
 	}
 }
+
+// removal says where to read about pods that had a device node open when the card left.
+const removal = "see After an unplanned removal in docs/service.md"
 
 // given adds reasons for the pods in the kubelet's checkpoint, because the pod-resources API may leave pods out. It
 // doesn't list any pods in the first few seconds after the kubelet starts, and it never lists pods in which only init

@@ -236,10 +236,13 @@ func TestJudge(t *testing.T) {
 		}, canpull.No, []string{
 			"no: in use by a/b/c: ask the pod's owner, or run: kubectl --namespace a delete pod b",
 			"no: in use by d/e/f: ask the pod's owner, or run: kubectl --namespace d delete pod e"}},
+		{"held since before it was pulled and plugged", func(f *canpull.Facts) {
+			f.Holders, f.Rows[0].Reasons = map[string][]string{"3b:00.0": {"a/b/c"}}, []string{"node-changed"}
+		}, canpull.No, []string{"no: in use by a/b/c: if the card has left while this pod had it open, the node can crash when the pod ends: see After an unplanned removal in docs/service.md"}},
 		{"given out", func(f *canpull.Facts) { f.Rows[0].Held = &yes }, canpull.No, []string{
 			"no: 3b:00.0 was allocated to a container that the kubelet does not list yet: check again in a few seconds"}},
 		{"not known whether it is held", func(f *canpull.Facts) { f.Rows[0].Held = nil }, canpull.Unknown, []string{
-			"unknown: it is unknown whether a container uses 3b:00.0: check again in a few seconds"}},
+			"unknown: it is unknown whether a container uses 3b:00.0: check again in a few seconds; in a debug pod, set --node-name to the host name of the node"}},
 		{"holders not known", func(f *canpull.Facts) {
 			f.HoldersErr, f.Rows[0].Held = "no kubelet", nil
 		}, canpull.Unknown, []string{
@@ -248,7 +251,7 @@ func TestJudge(t *testing.T) {
 			"unknown: it is unknown which containers use the card: no kubelet: " +
 				"check --pod-resources-socket, the kubelet, and claims.json in the --plugin-dir of the driver"}},
 		{"node in use", func(f *canpull.Facts) { f.Rows[0].Reasons = []string{"node-in-use"} }, canpull.No, []string{
-			"no: 3b:00.0 has a device node that a container with another device may open: delete the pod of the device that `devices` shows with removed-in-use or node-changed"}},
+			"no: 3b:00.0 has a device node that a container with another device may open: the pod of the device that `devices` shows with removed-in-use or node-changed must end, but the node can crash then: see After an unplanned removal in docs/service.md"}},
 		{"no daemon", func(f *canpull.Facts) { f.Rows, f.RowsErr = nil, errors.New("no daemon") }, canpull.Unknown, []string{
 			"unknown: the devices of the card are not known: no daemon: run the command where the daemon runs, or with --scan"}},
 		{"missing, but on the bus: its driver is not loaded", func(f *canpull.Facts) {
