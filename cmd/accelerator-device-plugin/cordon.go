@@ -226,7 +226,11 @@ func printCordons(cmd *cobra.Command, daemon *control.Client, cordons []cordon.C
 		for _, r := range state.Devices {
 			if cordon.Find([]cordon.Cordon{c}, r.ID, r.Members...) != nil {
 				known = true
-				lines = append(lines, "  "+r.ID+" is "+inService(r)+", "+holdersText(r))
+				is := inService(r)
+				if prefix != "" && r.Cordon != nil { // of the port, or of the card
+					is = "still out of service (" + r.Cordon.String() + ")"
+				}
+				lines = append(lines, "  "+r.ID+" is "+is+", "+holdersText(r))
 			}
 		}
 		if !known && prefix == "" {

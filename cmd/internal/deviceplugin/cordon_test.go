@@ -105,6 +105,14 @@ func TestCordon(t *testing.T) {
 	if _, code := d.ask("cordon", "5e:00.0", "--why", "x", "--by", "carol"); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
+	for _, device := range []string{"3b:00.0-p1", "3b:00.0"} {
+		if _, code := d.ask("cordon", device, "--why", "y", "--by", "erin"); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+	}
+	expect("ended: 3b:00.0 cordoned by erin since TIME: y\n  3b:00.0 is healthy, in use by default/job/main\n"+
+		"  3b:00.0-p1 is still out of service (3b:00.0-p1 cordoned by erin since TIME: y), free\n", 0, "uncordon", "3b:00.0", "--by", "erin")
+	expect("ended: 3b:00.0-p1 cordoned by erin since TIME: y\n  3b:00.0-p1 is healthy, free\n", 0, "uncordon", "3b:00.0-p1", "--by", "erin")
 	expect("ended: 5e:00.0 cordoned by carol since TIME: x\n  5e:00.0 is healthy, free\n", 0, "uncordon", "5e:00.0", "--by", "dave")
 	d.awaitLine("device.uncordoned", "5e:00.0", "by:dave", "reason:command")
 	expect("accelerator-device-plugin: SOCKET: device 5e:00.0 is not cordoned, and no other device is\n", 1, "uncordon", "5e:00.0")
