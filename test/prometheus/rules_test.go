@@ -111,11 +111,11 @@ func TestAlertsNameEventsOfTheLog(t *testing.T) {
 // minute.
 func faster(rules string) string {
 	rules = regexp.MustCompile(`\b1h\b`).ReplaceAllString(rules, "60m")
-	return regexp.MustCompile(`(for: |\[)(\d+)m\b`).ReplaceAllString(rules, "${1}${2}s")
+	return regexp.MustCompile(`(for: |interval: |\[)(\d+)m\b`).ReplaceAllString(rules, "${1}${2}s")
 }
 
 func TestFaster(t *testing.T) {
-	const slow, want = "expr: increase(x[10m]) > 1\nfor: 1h # 5 minutes\n", "expr: increase(x[10s]) > 1\nfor: 60s # 5 minutes\n"
+	const slow, want = "interval: 4m\nexpr: increase(x[10m]) > 1\nfor: 1h # 5 minutes\n", "interval: 4s\nexpr: increase(x[10s]) > 1\nfor: 60s # 5 minutes\n"
 	if diff := cmp.Diff(want, faster(slow)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
