@@ -135,8 +135,11 @@ func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
 		f.Cordons = cordons
 		watched := daemon.Watching(cfg, metrics.New(buildVersion()))
 		watched.Policy = daemon.DevicePolicy(cfg, cordons)
-		if use := deviceplugin.AskOnce(ctx, cfg, daemon.OfferNaming(cfg).Owns); use.Err == nil { // for node-in-use
-			watched.Holders = func(context.Context) inventory.Holdings { return use }
+		named := deviceplugin.AskOnce(ctx, cfg, daemon.OfferNaming(cfg).Owns)
+		if named.Err != nil { // whether a device node is in use isn't known
+			f.HoldersErr = named.Err.Error()
+		} else {
+			watched.Holders = func(context.Context) inventory.Holdings { return named }
 		}
 		var snapshot inventory.Snapshot
 		snapshot, f.RowsErr = deviceplugin.ScanOnce(ctx, cfg, watched)

@@ -77,7 +77,7 @@ func optional(k kind[string]) kind[string] {
 	}}
 }
 
-// path is a path. If it is relative, it is resolved against the program's working directory.
+// path is the kind of a path's value. A relative path is resolved against the program's working directory.
 var path = kind[string]{"path", func(s string) (string, error) {
 	if s == "" || strings.ContainsRune(s, 0) {
 		return "", errors.New("want a path")
