@@ -254,7 +254,7 @@ func TestFileSystem(t *testing.T) {
 	} else if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { must.Succeed(t, syscall.Unmount(dir, 0)) }()
+	defer func() { must.Succeed(t, syscall.Unmount(dir, syscall.MNT_DETACH)) }()
 	s := must.Value(cdi.Open(dir, kind, "/dev"))(t)
 	defer s.Close()
 	write(t, s, board[0], board[2])

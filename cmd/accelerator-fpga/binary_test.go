@@ -152,6 +152,6 @@ func TestInstallBinaryNoexec(t *testing.T) {
 	} else if err != nil {
 		t.Fatal(err)
 	}
-	defer syscall.Unmount(dir, 0)
+	defer syscall.Unmount(dir, syscall.MNT_DETACH)
 	compare.Error(t, "installBinary", "mounted noexec", installBinary(dir))
 }

@@ -128,7 +128,7 @@ func mount(t *testing.T, dir, options string) {
 	} else if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { must.Succeed(t, syscall.Unmount(dir, 0)) })
+	t.Cleanup(func() { must.Succeed(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
 }
 
 // A device plugin that has once run on the node starts although the disk is full, or read-only after an error.

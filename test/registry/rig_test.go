@@ -230,5 +230,5 @@ func mount(t *testing.T, dir, size string) {
 		t.Skip("needs root")
 	}
 	must.Succeed(t, os.Mkdir(dir, 0o755), syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=755,size="+size))
-	t.Cleanup(func() { must.Succeed(t, syscall.Unmount(dir, 0)) })
+	t.Cleanup(func() { must.Succeed(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
 }
