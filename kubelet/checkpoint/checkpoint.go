@@ -82,14 +82,15 @@ func (e Entry) Nodes(id, devRoot string) ([]string, error) {
 			return nil, nil // other devices have annotations but this one doesn't, so it had no nodes
 		}
 	}
-	if len(e.answer.CdiDevices) > 0 {
-		return nil, errNoNodes
-	}
 	var nodes []string
 	for _, d := range e.answer.Devices {
 		if name, err := filepath.Rel(devRoot, d.GetHostPath()); err == nil && filepath.IsLocal(name) {
 			nodes = append(nodes, name)
 		}
+	}
+	// Intel's plugin returns both: the device nodes, and a CDI device that only adds its hook.
+	if len(nodes) == 0 && len(e.answer.CdiDevices) > 0 {
+		return nil, errNoNodes
 	}
 	slices.Sort(nodes)
 	return slices.Compact(nodes), nil
