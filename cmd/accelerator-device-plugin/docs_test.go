@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -195,13 +194,15 @@ func TestFamiliesOfRules(t *testing.T) {
 func TestDocumentedFamilies(t *testing.T) {
 	for _, page := range []string{"families.md", "migration.md"} {
 		examples := regexp.MustCompile("(?s)```yaml\n( *)((?:families: |resources:\n *- name).*?)```").FindAllStringSubmatch(read(t, "../../docs/"+page), -1)
-		compare.Equal(t, fmt.Sprintf("docs/%s: examples with families or rules", page), 2, len(examples))
+		if len(examples) < 2 {
+			t.Errorf("docs/%s: found %d examples with families or rules, want at least 2", page, len(examples))
+		}
 		for _, example := range examples {
 			loader := daemon.NewLoader()
 			loader.Config.File = filepath.Join(t.TempDir(), "config.yaml")
 			must.Succeed(t, os.WriteFile(loader.Config.File, []byte(strings.ReplaceAll(example[2], "\n"+example[1], "\n")), 0o600))
-			if err := loader.Load(func(string) (string, bool) { return "", false }); err != nil || len(loader.Config.Resources) == 0 {
-				t.Errorf("docs/%s: found %d rules, %v; want at least one:\n%s", page, len(loader.Config.Resources), err, example[2])
+			if err := loader.Load(func(string) (string, bool) { return "", false }); err != nil {
+				t.Errorf("docs/%s: %v:\n%s", page, err, example[2])
 			}
 		}
 	}
