@@ -1,10 +1,10 @@
 package control
 
-// Listen listens on a path.
+// Listen exports listen.
 var Listen = listen
 
-// RunOn is [Run] with another listener.
+// RunOn does the same as [Run], but with a different listener.
 var RunOn = run
 
-// DialWith is [Dial] with another dial function.
+// DialWith does the same as [Dial], but with a different dial function.
 var DialWith = dialWith
