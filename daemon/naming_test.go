@@ -25,7 +25,7 @@ var decisions = map[string]struct{ plugin, driver bool }{
 	"CDIDir": {true, true}, "ProgrammingHook": {true, true}, "ProgrammingHookArgs": {true, true},
 
 	"AllocationPolicy": {},                                                                                // only a preference
-	"NodeName":         {}, "NodeAnnotation": {}, "Kubeconfig": {}, "Events": {}, "NodeConditionType": {}, // what counts is the mode, wherever it comes from
+	"NodeName":         {}, "NodeAnnotation": {}, "Kubeconfig": {}, "Events": {}, "NodeConditionType": {}, // only the mode counts, wherever it comes from
 	"KubeletDir": {}, "PodResourcesSocket": {}, "CgroupRoot": {}, "HTTPAddress": {}, "Socket": {}, "HolderMetrics": {},
 	"StateDir":       {}, // contains the lock
 	"ResyncInterval": {}, "HealthInterval": {}, "RecoveryHold": {}, "TombstoneGrace": {}, "ReprogramTimeout": {},

@@ -29,7 +29,7 @@ func TestStateBeforeTheCardsAreRead(t *testing.T) {
 		book := must.Value(cordon.Open("", zap.NewNop()))(t)
 		begin := time.Now()
 		s := &stateSource{
-			started: begin, inForce: latest.New(cfg), settings: latest.New(control.Settings{}), cordons: book, // the inventory isn't running
+			started: begin, inForce: latest.New(cfg), settings: latest.New(control.Settings{}), cordons: book, // no running inventory
 			inventory: inventory.New(Watching(cfg, metrics.New("test")), sysfs.Host{}, zap.NewNop()),
 			lockCheck: func() error { return nil },
 			missing:   latest.New[[]ledger.Missing](nil).Load,

@@ -25,7 +25,9 @@ var scenarioCommands = map[string]scenarioCommand{
 	"restart": {daemonAction, "[MODE]", (*scenario).restart}, // restarts the daemon, which doesn't store any state
 	"wait":    {action, "DURATION", (*scenario).wait},
 
-	"plug":   {edit, "ADDRESS ports=N|driver=NAME|slot=KIND [OPTION=VALUE…]", (*scenario).plug}, // slot=: a function of an AWS card, application or management; afu= interface= pci= vf-of=; with driver= also group=slot: the slot's functions share an IOMMU group
+	// plug's slot= option adds a function of an AWS card, either application or management. The other options are afu=,
+	// interface=, pci= and vf-of=, and, with driver=, group=slot, which makes the slot's functions share an IOMMU group.
+	"plug":   {edit, "ADDRESS ports=N|driver=NAME|slot=KIND [OPTION=VALUE…]", (*scenario).plug},
 	"unplug": {edit, "ADDRESS", (*scenario).unplug},
 	"remove": {edit, "ADDRESS", func(s *scenario, st scenarioStep) error { return s.node.Remove(st.card) }}, // removes a function of an AWS card through sysfs
 	"rescan": {edit, "ADDRESS [PCI]", func(s *scenario, st scenarioStep) error {
@@ -34,7 +36,7 @@ var scenarioCommands = map[string]scenarioCommand{
 	"driver":  {edit, "ADDRESS NAME|none", (*scenario).setDriver},                                           // for a function with an IOMMU group
 	"use":     {action, "ADDRESS", func(s *scenario, st scenarioStep) error { return s.node.Use(st.card) }}, // a process opens the function's IOMMU group
 	"reset":   {edit, "ADDRESS begin|end [VBNV]", (*scenario).reset},                                        // for a function on xocl, which can have a different shell at the end
-	"end-use": {action, "ADDRESS", (*scenario).endUse},                                                      // the process exits; if the function was about to be removed, it is removed now, with a hint
+	"end-use": {action, "ADDRESS", (*scenario).endUse},                                                      // the process exits; a function that was about to be removed is then removed, with a hint
 	"bind":    {edit, "ADDRESS pN", func(s *scenario, st scenarioStep) error { return s.node.Bind(st.card, st.port) }},
 	"unbind":  {edit, "ADDRESS pN", func(s *scenario, st scenarioStep) error { return s.node.Unbind(st.card, st.port) }},
 	"release": {edit, "ADDRESS pN", func(s *scenario, st scenarioStep) error { return s.node.Release(st.card, st.port) }}, // releases the port from its card, for a virtual function

@@ -198,7 +198,7 @@ func TestSpecCannotBeWritten(t *testing.T) {
 	r.awaitText(file, "the device", func(text string) bool { return text != "" })
 	r.awaitReady()
 	must.Succeed(t, os.Remove(file))
-	must.Succeed(t, os.MkdirAll(file+"/x", 0o700)) // not even root can overwrite a directory that is not empty
+	must.Succeed(t, os.MkdirAll(file+"/x", 0o700)) // not even root can overwrite a directory that isn't empty
 	r.devices.set(port("a"), port("b"))
 	r.awaitList(k)
 	_, err := k.Allocate(r.ctx, resource, "a")

@@ -72,7 +72,7 @@ func (r *rig) crashing(name string) *crashing {
 	r.Cleanup(func() { _ = os.Remove(c.path) })
 	r.Cleanup(c.crash)
 	kubelet := r.dial(filepath.Join(r.cfg.KubeletDir, simkubelet.Socket))
-	patient.Await(r, "registration", func() error { // the kubelet may take longer than the timeout for silent connections
+	patient.Await(r, "registration", func() error { // the kubelet may be slower than the timeout for silent connections
 		_, err := v1beta1.NewRegistrationClient(kubelet).Register(r.ctx, &v1beta1.RegisterRequest{
 			Version: v1beta1.Version, Endpoint: name, ResourceName: resource,
 		})

@@ -199,7 +199,7 @@ func TestStreamLogs(t *testing.T) {
 		got = append(got, fmt.Sprintf("%v %v rev=%v count=%v devices=%v unhealthy=%v timed=%t reason=%v", line.Level, m["resource"], m["rev"], m["count"], m["devices"], m["unhealthy"], timed, m["reason"]))
 	}
 	want := []string{
-		"info b-com.com/accelerator rev=1 count=1 devices=<nil> unhealthy=<nil> timed=true reason=<nil>", // the devices in a first list aren't logged
+		"info b-com.com/accelerator rev=1 count=1 devices=<nil> unhealthy=<nil> timed=true reason=<nil>", // devices in a first list aren't logged
 		"info b-com.com/accelerator rev=2 count=1 devices=[a b] unhealthy=[b] timed=true reason=<nil>",
 		"info b-com.com/accelerator rev=2 count=1 devices=<nil> unhealthy=[b] timed=false reason=<nil>", // an old list on a new stream
 		"info b-com.com/accelerator rev=<nil> count=<nil> devices=<nil> unhealthy=<nil> timed=false reason=ended by the kubelet",

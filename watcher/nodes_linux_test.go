@@ -49,7 +49,7 @@ func TestNodes(t *testing.T) {
 func TestNodesBelow(t *testing.T) {
 	t.Parallel()
 	cfg := simulated(t)
-	cfg.Nodes = []string{"vfio/", "vfio/devices/", "dri/renderD"} // of the subdirectories, only the last one exists from the start
+	cfg.Nodes = []string{"vfio/", "vfio/devices/", "dri/renderD"} // at first, only the last one's directory exists
 	mkdir(t, cfg.Host.Dev, "dri")
 	h := newRecorder(t, cfg)
 	write(t, "", cfg.Host.Dev, "dri/renderD128") // after New, before Run

@@ -61,8 +61,8 @@ func TestRefused(t *testing.T) {
 	tests := []struct {
 		name string
 		refusal
-		warnings []map[string]any // all warnings
-		err      string           // part of the error of each
+		warnings []map[string]any // all expected warnings
+		err      string           // substring of each one's error
 		works    func(t *testing.T, h *recorder, cfg watcher.Config)
 	}{
 		{

@@ -169,7 +169,7 @@ func TestSecondSignalKills(t *testing.T) {
 		state, _ := r.Process.Wait()
 		ended <- state
 	}()
-	again := time.NewTicker(time.Millisecond) // repeated, because it may arrive before the first signal has been handled
+	again := time.NewTicker(time.Millisecond) // repeated, as it may arrive before the first one is handled
 	defer again.Stop()
 	for {
 		select {

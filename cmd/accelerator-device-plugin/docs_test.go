@@ -257,7 +257,7 @@ func TestExampleFamily(t *testing.T) {
 	file := write(t, filepath.Join(root, "overlay.json"), string(must.Value(json.Marshal(overlay))(t)))
 	program := filepath.Join(root, "xdma.test")
 	build := exec.Command("go", "test", "-c", "-vet=off", "-o", program, "-trimpath", "-overlay", file, "../../inventory/xdma")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // the same as in make build, so that most packages are compiled only once
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as in make build, so that most packages are compiled only once
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("docs/extending.md: %v\n%s", err, out)
 	}

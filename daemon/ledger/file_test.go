@@ -74,7 +74,7 @@ func TestBadFile(t *testing.T) {
 
 // A file that couldn't be read at startup is read later. Its history isn't lost, and it isn't set aside.
 func TestUnreadFile(t *testing.T) {
-	for _, after := range []time.Duration{0, time.Second, 5 * time.Minute} { // before and after it is decided which cards are missing
+	for _, after := range []time.Duration{0, time.Second, 5 * time.Minute} { // before and after missing cards are determined
 		onNode(t, func(r *rig) {
 			r.start(healthy("3b:00.0"), healthy("5e:00.0"))
 			r.list(broken("3b:00.0"), healthy("5e:00.0"))

@@ -392,7 +392,7 @@ func TestForgetIsStored(t *testing.T) {
 		r.expect("disk that cannot be used", "5e:00.0", "ledger.unavailable")
 		must.Succeed(r, os.RemoveAll(r.dir+"/cards.json.new"))
 		_, err := r.ledger.Forget(r.Context(), "5e:00.0", "alice")
-		if text := r.file(); err != nil || strings.Contains(text, "5e:00.0") { // being killed now wouldn't lose anything
+		if text := r.file(); err != nil || strings.Contains(text, "5e:00.0") { // a kill now wouldn't lose anything
 			r.Errorf("%v, file %s, want one without the card", err, text)
 		}
 		r.expect("forgotten", "", "card.forgotten 5e:00.0")
@@ -666,7 +666,7 @@ func TestClockSetMeanwhile(t *testing.T) {
 	for _, by := range []time.Duration{365 * 24 * time.Hour, -365 * 24 * time.Hour} {
 		now := time.Now()
 		at := now.Add(-time.Minute)
-		*(*uint64)(unsafe.Pointer(&at)) -= uint64(by/time.Second) << 30 // changes that time's wall clock but not its monotonic clock
+		*(*uint64)(unsafe.Pointer(&at)) -= uint64(by/time.Second) << 30 // changes its wall clock time but not its monotonic time
 		if was := now.Round(0).Sub(at.Round(0)); now.Sub(at) != time.Minute || was != time.Minute+by {
 			t.Fatalf("%s and %s ago, want a minute and %s", now.Sub(at), was, time.Minute+by)
 		}

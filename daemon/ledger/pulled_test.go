@@ -174,7 +174,7 @@ func TestOlderFile(t *testing.T) {
 	if err != nil || !strings.Contains(string(written), `"failures":2`) || strings.Count(string(written), `"ofCard":true`) != 3 {
 		t.Errorf("%v, written again: %s, want 2 failures and 3 changes of the card", err, written)
 	}
-	counted := strings.Replace(text, `"removals":1`, `"failures":0,"removals":1`, 1) // its changes are those of ports on a card that was already broken
+	counted := strings.Replace(text, `"removals":1`, `"failures":0,"removals":1`, 1) // its changes are from ports of a card that was already broken
 	if again, _, err := ledger.Parse([]byte(counted)); err != nil || !strings.Contains(string(again), `"failures":0`) || strings.Contains(string(again), "ofCard") {
 		t.Errorf("%v, a newer file, written again: %s, want no change", err, again)
 	}

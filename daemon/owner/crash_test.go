@@ -89,7 +89,7 @@ func (w *world) ends(how, api string, naming owner.Naming) {
 type member struct {
 	api    string
 	wants  atomic.Int64 // its naming
-	change chan bool    // of wants
+	change chan bool    // signals a change of wants
 	end    chan string
 	done   chan struct{}
 }

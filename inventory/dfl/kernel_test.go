@@ -92,7 +92,7 @@ func TestKernel(t *testing.T) {
 		board := strings.TrimSuffix(filepath.Base(file), ".txtar")
 		t.Run(board, func(t *testing.T) {
 			want, ok := boards[strings.SplitN(board, "-", 3)[2]]
-			if !ok && !strings.Contains(board, "-vfio-") && !strings.Contains(board, "-xrt-") && !strings.Contains(board, "-aws-") { // not boards of other families
+			if !ok && !strings.Contains(board, "-vfio-") && !strings.Contains(board, "-xrt-") && !strings.Contains(board, "-aws-") { // these are other families'
 				t.Fatal("found no expected devices for this board")
 			}
 			host, busy := recorded(t, board)

@@ -71,9 +71,9 @@ type report struct {
 	newer        bool   // the checkpoint is newer than the answer
 	noCheckpoint bool   // there is no checkpoint
 	given        string // allocations: RESOURCE=ID=NODE@TIME
-	claims       string // claims.json: ids
-	admin        string // ids in claims.json whose claims all have admin access
-	recorded     string // ids in the driver's record of its claims
+	claims       string // claims.json: IDs
+	admin        string // IDs in claims.json whose claims all have admin access
+	recorded     string // IDs in the driver's record of its claims
 	alive        string // UIDs of pods that have processes
 	kubelet      error
 	file         error
@@ -339,7 +339,7 @@ func TestAgain(t *testing.T) {
 		at, named string
 		want      time.Duration
 	}{
-		{"0s", named, 0}, {"57s", "", time.Second}, {"58s", "", time.Second}, // the checkpoint has an entry that isn't in any answer
+		{"0s", named, 0}, {"57s", "", time.Second}, {"58s", "", time.Second}, // the checkpoint has an entry that no answer has
 		{"59500ms", "", 600 * time.Millisecond}, {"60s", "", 0},
 	} {
 		at := ago(t, step.at)

@@ -66,7 +66,7 @@ type grant struct {
 	container string
 	key       holders.Key
 	node      string
-	lost      bool // from the kubelet's checkpoint
+	lost      bool // missing from the kubelet's checkpoint
 }
 
 // daemon is a process. A restart replaces it with a new one.

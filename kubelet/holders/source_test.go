@@ -28,7 +28,7 @@ const port = "example.com/port"
 type rig struct {
 	*simkubelet.PodResources
 	cfg  holders.Config
-	path string // of the checkpoint
+	path string // the checkpoint's path
 }
 
 // newRig returns a rig whose kubelet seems to have been running for an hour, which is longer than the daemon waits.

@@ -147,7 +147,7 @@ func TestLeftoversOfKilledPeer(t *testing.T) {
 	const starting = "accelerator-yyyyyyaaaaaaa.sock"
 	l := r.listen("made") // Run doesn't look at files with other names, so it can't connect before the socket is closed
 	_ = l.Close()
-	must.Succeed(t, os.Rename(l.Addr().String(), filepath.Join(r.dir, starting))) // belongs to a daemon that isn't listening yet
+	must.Succeed(t, os.Rename(l.Addr().String(), filepath.Join(r.dir, starting))) // its daemon isn't listening yet
 	var conns []net.Conn
 	for _, name := range []string{other, others} {
 		l := r.listen(name)

@@ -40,7 +40,7 @@ type host struct {
 	dir        string
 	node       *simnode.Node
 	store      programming.Store
-	programmed []string // by hooks, in order
+	programmed []string // what hooks have programmed, in order
 }
 
 func newHost(t *testing.T) *host {

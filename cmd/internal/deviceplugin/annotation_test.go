@@ -192,7 +192,7 @@ func TestAnnotationWithHeldDevices(t *testing.T) {
 		c.awaitRefused("af", testResource, id, "replaced-in-use")
 	}
 	c.ask("region")
-	c.awaitLists("region", resourceLists{testResource: held, regionA: {"3b:00.0": false}}) // one of its device nodes is in use
+	c.awaitLists("region", resourceLists{testResource: held, regionA: {"3b:00.0": false}}) // one of its nodes is in use
 	c.ask("")
 	c.awaitLists("what it was", bothCards["single"])
 	c.ask("af")

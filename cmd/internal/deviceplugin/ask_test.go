@@ -33,7 +33,7 @@ import (
 // watchCommand is a running `watch -o json`, with the devices according to its lines.
 type watchCommand struct {
 	*exec.Cmd
-	ended chan struct{} // its output has ended
+	ended chan struct{} // closed when its output has ended
 
 	mu   sync.Mutex
 	rows map[string]view.Row
@@ -82,7 +82,7 @@ func (w *watchCommand) await(d *testDaemon, when string) {
 		w.mu.Lock()
 		got, bad := slices.SortedFunc(maps.Values(w.rows), func(a, b view.Row) int { return strings.Compare(a.ID, b.ID) }), w.bad
 		w.mu.Unlock()
-		diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(view.Row{}, "Sensors")) // watch doesn't send sensors that are read later
+		diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(view.Row{}, "Sensors")) // watch doesn't send those that are read later
 		if diff != "" && bad == nil {
 			bad = fmt.Errorf("devices (-daemon +watch):\n%s", diff)
 		}

@@ -29,7 +29,6 @@ func withCDI(t *testing.T) func(*config.Config) {
 	return func(c *config.Config) { c.CDIDir = dir }
 }
 
-// spec reads the CDI spec.
 func (d *testDaemon) spec() (injected, error) {
 	text, err := os.ReadFile(filepath.Join(d.cfg.CDIDir, "fpga.intel.com-fpga.json"))
 	if errors.Is(err, fs.ErrNotExist) {

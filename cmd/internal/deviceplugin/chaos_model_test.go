@@ -226,7 +226,7 @@ func (m *model) turnPort(random *rand.Rand, c simnode.Card, port int) {
 	case turn == 4 && mode != offer.Single: // in single mode, a different AFU makes it another device only after it was pulled
 		s.afu, s.seen = otherOf(s.afu, cardA.AFUID, cardB.AFUID), false
 		m.d.do(node.Reprogram(c.Address, port, s.afu))
-	case turn == 5 && mode == offer.Region && !s.nodeless && s.seen: // otherwise it looks like a card that came back without the port
+	case turn == 5 && mode == offer.Region && !s.nodeless && s.seen: // otherwise it looks like a card that returned without the port
 		m.owe(portID(c, 0), node.PortNode(c.Address, port))
 		m.d.do(node.Release(c.Address, port))
 		*s = portState{released: true, afu: s.afu}

@@ -81,7 +81,7 @@ func TestEvents(t *testing.T) {
 	c.do(c.node.Set(cardA.Address, 1, "errors/errors", "0x0"))
 	want = append(want, aboutNode+"Normal DeviceRecovered 3b:00.0", aboutNode+"Normal DeviceRecovered 3b:00.0-p1", aboutPod+"Normal DeviceRecovered 3b:00.0-p1")
 	c.awaitEvents("healed", want...)
-	must.Succeed(t, c.pods.AwaitAsked(t.Context(), c.pods.Asked()+2)) // after a change, the daemon asks again who holds a device
+	must.Succeed(t, c.pods.AwaitAsked(t.Context(), c.pods.Asked()+2)) // after a change, the daemon asks about holders again
 	c.do(c.node.Unplug(cardA.Address))
 	want = append(want, aboutNode+"Warning DeviceRemovedInUse 3b:00.0-p1", aboutPod+"Warning DeviceRemovedInUse 3b:00.0-p1", aboutNode+"Normal DeviceRemoved 3b:00.0")
 	c.awaitEvents("pulled", want...)
@@ -108,8 +108,7 @@ func TestEventsWithoutAnnotation(t *testing.T) {
 	}
 }
 
-// With --node-condition-type, the daemon's Node has the condition. If nothing else needs the API server, the daemon
-// doesn't use it for anything else.
+// With --node-condition-type, the daemon's Node has the condition. If nothing else needs the API server, the daemon only patches the status.
 func TestNodeCondition(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, func(cfg *config.Config) { cfg.NodeConditionType, cfg.NodeAnnotation = nodecondition.Type, false })

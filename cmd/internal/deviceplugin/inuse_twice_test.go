@@ -56,7 +56,7 @@ func (d *testDaemon) restartBlind() {
 }
 
 const (
-	untilSettled = 1200 * time.Millisecond // from restartBlind until the kubelet has been running for ten seconds, and a bit longer
+	untilSettled = 1200 * time.Millisecond // from restartBlind until the kubelet has run for ten seconds, and a bit longer
 	untilEnded   = time.Second             // enough for many answers that show the end of a container
 )
 
@@ -126,7 +126,7 @@ func TestHeldUnderAFormerNameWithoutCheckpoint(t *testing.T) {
 			path := filepath.Join(d.cfg.KubeletDir, simkubelet.Checkpoint)
 			d.do(os.Remove(path))
 			d.do(damage(path))
-			d.pods.Hold("default", "nic", "main", "example.com/nic", "0001:af:00.0") // another plugin's device, which keeps its resource
+			d.pods.Hold("default", "nic", "main", "example.com/nic", "0001:af:00.0") // another plugin's, which keeps its resource
 			d.set(func(c *config.Config) { c.ResourceName = "example.com/fpga" })
 			d.run()
 			d.refuses(d.cfg.TombstoneGrace+untilEnded, "another name", "3b:00.0", testResource)

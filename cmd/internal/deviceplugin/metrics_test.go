@@ -127,7 +127,7 @@ func TestSensors(t *testing.T) {
 	} {
 		compare.Contains(t, "page", line+"\n", page)
 	}
-	compare.Equal(t, "series of two cards", 2*4, strings.Count(page, "\naccelerator_sensor_")-2) // not counting the failure counters
+	compare.Equal(t, "series of two cards", 2*4, strings.Count(page, "\naccelerator_sensor_")-2) // without the failure counters
 	state := must.Value(control.Dial(d.cfg.Socket).State(t.Context()))(t)
 	compare.Equal(t, "sensors of a port", 3, len(state.Devices[0].Sensors))
 	compare.Equal(t, "sensors of the other port of the card", 3, len(state.Devices[1].Sensors))

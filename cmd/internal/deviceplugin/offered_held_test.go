@@ -104,7 +104,7 @@ var nodesOnBoards = map[string][]string{
 // pod.
 func (c heldCase) prepare(t *testing.T) (end func(), root string, cfg config.Config) {
 	t.Helper()
-	root, cfg = unfold(t, c.board), settings(t, "sensors: none\nresources: ["+c.rules+"]") // a scan doesn't read sensors
+	root, cfg = unfold(t, c.board), settings(t, "sensors: none\nresources: ["+c.rules+"]") // scans don't read sensors
 	pods, socket := servePods(t)
 	cfg.Mode, cfg.PodResourcesSocket, cfg.KubeletDir = c.mode, socket, filepath.Join(cmdtest.ShortDir(t), "kubelet")
 	kubelet := must.Value(simkubelet.Start(t.Context(), cfg.KubeletDir, simkubelet.Behaviour{}))(t)
