@@ -32,7 +32,7 @@ func hook(id string) *cdi.Hook {
 	return &cdi.Hook{Path: "/opt/accelerator-fpga/bin/accelerator-fpga", Args: []string{"accelerator-fpga", "hook", "--device", id}}
 }
 
-// hooked returns board with a hook and variables added. The last device still doesn't have a device node.
+// hooked returns board with hooks and variables added. The last device still doesn't have a device node.
 func hooked() []cdi.Device {
 	all := append([]cdi.Device{}, board...)
 	all[0].Env, all[2].Env = []string{"B=2", "A=1"}, []string{"C=3"}
@@ -84,7 +84,7 @@ func expect(t testing.TB, dir string, want map[string]string) {
 	compare.Values(t, "directory", want, got)
 }
 
-// identity identifies the current spec file, which changes whenever the file is replaced.
+// identity returns the spec file's identity, which changes whenever the file is replaced.
 func identity(t testing.TB, dir string) fs.FileInfo {
 	t.Helper()
 	return must.Value(os.Lstat(filepath.Join(dir, name)))(t)

@@ -62,7 +62,7 @@ func TestSettingsInForce(t *testing.T) {
 			hangup      bool
 			taken       bool
 			want        control.Settings // without Hash
-			fresh       bool             // whether the hash is the files' current one
+			fresh       bool             // whether the hash matches the current files
 			events      []string         // logged events
 		}{
 			{"start", "", false, false, control.Settings{Applied: began}, true, []string{"config.applied"}},

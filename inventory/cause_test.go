@@ -80,7 +80,7 @@ func TestCauseBeforeRemoval(t *testing.T) {
 	}
 }
 
-// Every reason either is a hardware fault or isn't.
+// TestCauses checks which reasons are hardware faults.
 func TestCauses(t *testing.T) {
 	faults := []string{"driver-unbound", "flapping", "missing", "no-port", "node-mismatch", "node-missing", "port-id-conflict",
 		"port-missing", "read-timeout", "recovering", "recovery-failed", "scan-failed", "unreadable"}

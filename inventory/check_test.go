@@ -146,7 +146,7 @@ func TestCheckOfRemovedCard(t *testing.T) {
 	})
 }
 
-// A card that can't be read is read again rather than checked, and so is a card that the kernel gave up recovering.
+// A card that can't be read is read again rather than checked, and so is a card that the kernel has given up on.
 func TestNoCheckInTrouble(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, f := startObserving(t)

@@ -125,7 +125,7 @@ func TestRecoveryFailed(t *testing.T) {
 	})
 }
 
-// A card that the kernel gave up recovering stays unhealthy until a later reading shows that it responds.
+// A card that the kernel has given up on stays unhealthy until a later reading shows that it responds.
 func TestRecoveryFailedWithoutAnswer(t *testing.T) {
 	dead := inventory.Condition{Reason: "afu-dead", Health: inventory.Unhealthy, Dead: true}
 	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
@@ -151,7 +151,7 @@ func TestRecoveryFailedWithoutAnswer(t *testing.T) {
 	})
 }
 
-// If too many hints are waiting, the hint that the kernel gave up recovering a card isn't lost.
+// If too many hints are waiting, the hint that the kernel has given up on a card isn't lost.
 func TestRecoveryFailedAmongMany(t *testing.T) {
 	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
 		for i := range 20_000 {

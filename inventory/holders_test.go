@@ -159,7 +159,7 @@ func TestHeldOnACardThatHangs(t *testing.T) {
 	})
 }
 
-// If several containers hold a device, that is the kubelet's fault or this daemon's. The device is offered again when
+// If several containers hold a device, that is a bug in the kubelet or in this daemon. The device is offered again when
 // only one of them is left, without a recovery hold. It may be missing in between.
 func TestHeldTwice(t *testing.T) {
 	withKubeletAndCard(t, func(t *testing.T, r *rig, f *fakeFamily, d *fakeKubelet) {
@@ -191,7 +191,7 @@ func TestHeldTwice(t *testing.T) {
 	})
 }
 
-// Another plugin has given out a device's node, so the device is withheld for as long as the container lives. The other
+// Another plugin has allocated a device's node, so the device is withheld for as long as the container lives. The other
 // plugin's device isn't listed.
 func TestForeignHolding(t *testing.T) {
 	foreign := func(nodes ...string) []inventory.Holding {
@@ -280,7 +280,7 @@ func TestRecordWithoutAnswer(t *testing.T) {
 	})
 }
 
-// If nothing but a device's ID suggests that this plugin gave it out, it is withheld under the kubelet's name for it.
+// If nothing but a device's ID suggests that this plugin allocated it, it is withheld under the kubelet's name for it.
 // But a resource that may belong to another plugin isn't registered unless necessary.
 func TestPerhapsHeld(t *testing.T) {
 	byRule := good(0, 0)

@@ -76,12 +76,12 @@ func (d *fakeKubelet) hold(id string, holders ...string) { d.holdAs("b.com/fpga"
 // holdAs adds holders of a device under this name. Holders under other names stay.
 func (d *fakeKubelet) holdAs(name, id string, holders ...string) { d.give(name, id, nil, holders...) }
 
-// give does the same as holdAs, and also sets the names and numbers of the nodes that the holders were given.
+// give is like holdAs, but also sets the names and numbers of the nodes that the holders were given.
 func (d *fakeKubelet) give(name, id string, nodes []string, holders ...string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	others := slices.DeleteFunc(slices.Clone(d.held[id]), func(h inventory.Holding) bool { return h.As == name })
-	// The other API's name is dra. It isn't known which nodes it has given out.
+	// The other API's name is dra. It isn't known which nodes it has allocated.
 	h := inventory.Holding{As: name, Holders: holders, Nodes: nodes, OtherAPI: name == otherAPI}
 	if h.OtherAPI {
 		h.Nodes, h.NodesErr = nil, errors.New("not known")
@@ -89,7 +89,8 @@ func (d *fakeKubelet) give(name, id string, nodes []string, holders ...string) {
 	d.held[id] = append(others, h)
 }
 
-// setNodesErr sets the error why the nodes of a device's holders aren't known. If err is nil, they are known again.
+// setNodesErr makes it unknown which nodes a device's holders were given, because of err. If err is nil, it is known
+// again.
 func (d *fakeKubelet) setNodesErr(id string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -19,7 +19,7 @@ func (r *rig) offered(id string) string {
 	return fmt.Sprint(d.OfferedAs, " ", d.Health, d.Reasons)
 }
 
-// A device that was given out under another name before the daemon started is never offered under its own name while it
+// A device that was allocated under another name before the daemon started is never offered under its own name while it
 // is held, even if it is read late because a card hangs.
 func TestHeldUnderAnotherNameBeforeStart(t *testing.T) {
 	for _, test := range []struct {

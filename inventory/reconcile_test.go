@@ -286,8 +286,8 @@ func (w *world) check() {
 	}
 }
 
-// checkPod checks that a pod's device is listed under the name under which it was given out, and that no other
-// container can be given the same device.
+// checkPod checks that a pod's device is listed under the name it was allocated under, and that no other container can
+// be given the same device.
 func (w *world) checkPod(p *testPod) {
 	d := (Snapshot{Devices: w.n.devices}).Device(p.id)
 	h, s := w.n.holders, w.n.entries[p.id] // it may also be held under the listed name:

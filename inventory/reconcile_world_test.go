@@ -15,14 +15,14 @@ var reconcileConfig = Config{
 	Holders: func(context.Context) Holdings { return Holdings{Err: errors.New("not called")} },
 }
 
-// world is a host with two card slots, the pods that use the cards, and a node that is told what is read from the cards
-// and what is answered about the pods. Operations change it. After each operation, the published devices are compared
-// with the world.
+// world is a host with two card slots, the pods that use the cards, and a node that is fed readings of the cards and
+// answers about the pods. Operations change it. After each operation, the published devices are compared with the
+// world.
 type world struct {
 	n          *node
 	now        time.Time
 	cards      [2]*testCard
-	minors     [2][]int // of the device nodes of the last card in each slot
+	minors     [2][]int // the last card's minor numbers, in each slot
 	made       uint64   // number of directories so far
 	family     string   // port or region
 	name       string   // the name under which ports are offered
@@ -45,7 +45,7 @@ type world struct {
 // testCard is a card in a slot.
 type testCard struct {
 	model      string
-	minors     []int // of its ports' device nodes
+	minors     []int // its ports' minor numbers
 	directory  uint64
 	noAFU      bool // the AFU ID can't be read
 	bad        bool // the units have an unhealthy condition
@@ -56,7 +56,7 @@ type testCard struct {
 type testPod struct {
 	name, id, as string
 	nodes        []string
-	model        string // the card's
+	model        string // the card's model
 	named        bool   // the pod was in an answer, so it is known which nodes it was given
 	// forgotten: the pod's reservation has ended, because there was no answer during the grace period and the pod
 	// wasn't in any earlier answer.

@@ -149,7 +149,7 @@ func TestReplacementBecomesUnknown(t *testing.T) {
 	})
 }
 
-// A holding says which card was given out. If a different card is in its slot at startup, that card isn't offered until
+// A holding says which card was allocated. If a different card is in its slot at startup, that card isn't offered until
 // the holding ends. The AFU may differ.
 func TestSwappedBeforeStart(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -280,7 +280,7 @@ func withCard(t *testing.T, cfg inventory.Config, f func(*testing.T, *rig, *fake
 	})
 }
 
-// withKubeletAndCard does the same as withCard, but with holders.
+// withKubeletAndCard is like withCard, but with holders.
 func withKubeletAndCard(t *testing.T, f func(*testing.T, *rig, *fakeFamily, *fakeKubelet)) {
 	t.Helper()
 	d := newFakeKubelet()

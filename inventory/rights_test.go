@@ -23,7 +23,7 @@ func TestRightsToNodes(t *testing.T) {
 	}
 }
 
-// TestRightsToNodesOverModes does the same as TestRightsToNodes, but also changes the mode and makes cards hang.
+// TestRightsToNodesOverModes is like TestRightsToNodes, but also changes the mode and makes cards hang.
 func TestRightsToNodesOverModes(t *testing.T) {
 	for _, seed := range []uint64{1, 2, 3, 4} {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

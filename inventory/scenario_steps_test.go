@@ -59,7 +59,7 @@ var scenarioCommands = map[string]scenarioCommand{
 	"hold":          {action, "ID POD…", (*scenario).hold},      // holds the device under its resource name
 	"hold-as":       {action, "NAME ID POD…", (*scenario).hold}, // holds the device under this name; dra: through the other API, where the nodes are unknown
 	"free":          {action, "ID", func(s *scenario, st scenarioStep) error { s.kubelet.free(st.rest[0]); return nil }},
-	"unknown-nodes": {action, "ID", (*scenario).unknownNodes},                    // makes it unknown which nodes the holders were given
+	"unknown-nodes": {action, "ID", (*scenario).unknownNodes},                    // hides which nodes the holders were given
 	"holders":       {action, "ok|slow|stall|fail [WORD…]", (*scenario).holders}, // how questions about holders are answered from now on
 	"mode":          {action, "MODE", (*scenario).changeMode},                    // while the daemon is running
 	"exclude":       {action, "[ID…]", (*scenario).exclude},                      // replaces all earlier ones
@@ -193,7 +193,7 @@ func (s *scenario) nodesOf(id string) []string {
 	return nil
 }
 
-// unknownNodes makes it unknown which nodes a device's holders were given.
+// unknownNodes hides which nodes a device's holders were given.
 func (s *scenario) unknownNodes(st scenarioStep) error {
 	s.kubelet.setNodesErr(st.rest[0], errors.New("checkpoint: permission denied"))
 	return nil
@@ -205,7 +205,7 @@ func (s *scenario) wait(st scenarioStep) error {
 	return err
 }
 
-// hint sends a hint, which edits with the word silently don't do by themselves.
+// hint sends a hint, for edits that were made silently.
 func (s *scenario) hint(st scenarioStep) error {
 	card := ""
 	if st.rest[0] != "all" {

@@ -134,7 +134,7 @@ type scenario struct {
 
 	mode    string         // "": devices don't have names
 	ruled   atomic.Value   // names from the rules: map[string]string, by AFU
-	plugged map[string]int // cards, with their numbers of ports
+	plugged map[string]int // each card's number of ports
 
 	core zapcore.Core
 	logs *observer.ObservedLogs

@@ -217,8 +217,8 @@ func TestReplugsOfCardsThatHang(t *testing.T) {
 	})
 }
 
-// The number of outlines of hanging cards is limited too. Without an outline, a card's devices are unknown, but the
-// card is logged.
+// Outlines of cards that hang are limited too. Without an outline, a card's devices are unknown, but the card is
+// logged.
 func TestReplugsOfCardsWhoseOutlinesHang(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := oneCard()

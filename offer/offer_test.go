@@ -181,7 +181,7 @@ func TestRulesOfFunctions(t *testing.T) {
 				if tc.want && mode != offer.Pool {
 					want = "example.com/vf"
 				}
-				// A device that's only advertised by a rule isn't missing anything if there is no such rule.
+				// If a device is advertised only by rule, it isn't an error that there's no rule for it.
 				if got, err := policy(mode, offer.Rule{Resource: "example.com/vf", Match: tc.match}).ResourceOf(tc.device); got != want || err != nil {
 					t.Errorf("mode %s: resource %q, %v, want %q", mode, got, err, want)
 				}

@@ -116,7 +116,7 @@ func TestAllocatedThenMoved(t *testing.T) {
 		name   string
 		device *inventory.Device
 		then   map[string][]string // what is allocated after it was requested
-		text   string              // of the error; "": none
+		text   string              // substring of the error; "": none
 	}{
 		{"not known whether it is held", sick("a", "moving"), want, `unhealthy: "a" (moving)`},
 		{"held", sick("a", "replaced-in-use"), want, `unhealthy: "a" (replaced-in-use)`},

@@ -136,7 +136,7 @@ func TestStuckSource(t *testing.T) {
 	}
 }
 
-// TestStuckUEvents does the same as TestStuckSource with a real netlink socket.
+// TestStuckUEvents is like TestStuckSource, but with a real netlink socket.
 func TestStuckUEvents(t *testing.T) {
 	for _, test := range []struct{ name, inLog string }{{"in a hint", ""}, {"in the log", "uevent received"}} {
 		t.Run(test.name, func(t *testing.T) {

@@ -130,7 +130,7 @@ func TestCanPull(t *testing.T) {
 			await("yes\n")
 		}, idle, "yes\n"},
 		{"opened", func() {}, busy, "no\n" + open},
-		// This happens for an init container, or soon after the kubelet has started.
+		// This is the case for an init container, or soon after the kubelet has started.
 		{"given, and not named", func() {
 			do(os.MkdirAll(pod, 0o755), os.WriteFile(filepath.Join(cfg.KubeletDir, checkpoint.File),
 				[]byte(`{"Data":{"PodDeviceEntries":[{"PodUID":"5e0b","DeviceIDs":{"-1":["3b:00.0-p1"]}}]}}`), 0o600))

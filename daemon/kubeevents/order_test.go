@@ -61,8 +61,7 @@ func TestRetryAfterHeader(t *testing.T) {
 	})
 }
 
-// If one namespace doesn't give permission, other Events are delayed only slightly, and the recovery isn't logged too
-// early.
+// If Events are forbidden in one namespace, other Events are only delayed, and the recovery isn't logged too early.
 func TestOneNamespaceForbidden(t *testing.T) {
 	story(t, func(r *rig) {
 		r.SetPod("work", "job", "uid-1")

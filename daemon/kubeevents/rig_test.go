@@ -99,7 +99,7 @@ func story(t *testing.T, tell func(*rig), prepare ...func(*rig)) {
 	synctest.Test(t, func(t *testing.T) { tell(start(t, prepare...)) })
 }
 
-// storyOf runs tell like story, as a subtest.
+// storyOf is like story, but runs tell as a subtest.
 func storyOf(t *testing.T, name string, tell func(*rig)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { story(t, tell) })

@@ -253,7 +253,7 @@ func TestNameTaken(t *testing.T) {
 	})
 }
 
-// An Event that is permanently rejected is given up immediately, and doesn't delay other Events.
+// An Event that will never be accepted is abandoned immediately, and doesn't delay other Events.
 func TestGivenUpAtOnce(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

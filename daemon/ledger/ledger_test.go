@@ -723,7 +723,7 @@ func TestPulledDuringUpgrade(t *testing.T) {
 	})
 }
 
-// A daemon that can't read the machine ID doesn't forget it.
+// A daemon that can't read the machine ID keeps the recorded one.
 func TestMachineUnknown(t *testing.T) {
 	onNode(t, func(r *rig) {
 		for _, r.machine = range []string{"this", ""} {

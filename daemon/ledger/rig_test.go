@@ -60,7 +60,7 @@ func (r *rig) start(devices ...*inventory.Device) {
 	r.list(devices...)
 }
 
-// startAndSettle does the same as start, and then waits until the daemon has reported the missing cards.
+// startAndSettle is like start, but also waits until the daemon has reported the missing cards.
 func (r *rig) startAndSettle(devices ...*inventory.Device) {
 	r.Helper()
 	r.start(devices...)

@@ -13,7 +13,7 @@ import (
 )
 
 // A daemon waits for daemons of its API that have a different naming, but not for those with the same one. While it
-// waits, it doesn't count as an owner, so a driver that stops withdraws its devices first.
+// waits, it doesn't count as an owner, so the last driver with the old naming withdraws its devices when it stops.
 func TestNamings(t *testing.T) {
 	for _, api := range []string{control.DevicePlugin, control.DRA} {
 		t.Run(api, func(t *testing.T) {

@@ -37,7 +37,7 @@ func onNode(t *testing.T, story func(*node)) {
 	onNodeWith(t, privatedirtest.Dir(t), story)
 }
 
-// onNodeWith does the same as onNode, with this state directory.
+// onNodeWith is like onNode, but with this state directory.
 func onNodeWith(t *testing.T, dir string, story func(*node)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -76,14 +76,15 @@ func (r *rig) path(name string) string {
 	return filepath.Join(r.pci, r.port, name)
 }
 
-// put replaces a file's content, or replaces the file with what absent or directory stand for.
+// put replaces a file's content. If content is absent or directory, it removes the file or replaces it with a
+// directory.
 func (r *rig) put(t testing.TB, name, content string) {
 	t.Helper()
 	path := r.path(name)
 	edit(t, filepath.Dir(path), map[string]string{filepath.Base(path): content})
 }
 
-// swap does the same as put, and returns the previous content.
+// swap is like put, but returns the previous content.
 func (r *rig) swap(t testing.TB, name, content string) string {
 	t.Helper()
 	old := must.Value(os.ReadFile(r.path(name)))(t)

@@ -50,8 +50,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that, whatever value a card returns, the result can be displayed, and names are ones that Kubernetes
-// accepts.
+// FuzzParse checks that no value read from a card leads to text that can't be displayed, or to a name that Kubernetes
+// rejects.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"", "0", "0x1", "-19", "xilinx_u250_gen3x16_xdma_shell_4_1", uuid1 + "\n" + uuid2, "\xff\x00", strings.Repeat("f", 32)} {
 		f.Add(s)

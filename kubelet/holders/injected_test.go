@@ -60,7 +60,7 @@ func FuzzInjected(f *testing.F) {
 }
 
 // After a switch from the DRA driver, the device plugin knows which device nodes claims were given, because a card that
-// has one of them now must not be advertised. It forgets them once the pods have ended.
+// now has one of them must not be advertised. It forgets them once the pods have ended.
 func TestClaimedNodes(t *testing.T) {
 	r := newRig(t)
 	r.write(t, fileOf(t, "uid", port, "af:00.0", "dfl-port.9"))

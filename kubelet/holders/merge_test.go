@@ -60,7 +60,7 @@ type step struct {
 	want string // holdings as "As Holders|Containers Nodes", separated by "; ", followed by flags
 }
 
-// report is what the sources report. The zero value comes from a kubelet that has been running for an hour.
+// report is what the sources say. The zero value comes from a kubelet that has been running for an hour.
 type report struct {
 	started      string // when the kubelet started; "": -1h
 	pods         string // in addition to own
@@ -132,7 +132,7 @@ func (r report) make(t testing.TB, at time.Time) holders.Report {
 	return is
 }
 
-// text formats holdings the way steps spell them.
+// text formats holdings as in step.want.
 func text(h inventory.Holdings) string {
 	var all []string
 	for _, id := range slices.Sorted(maps.Keys(h.Of)) {

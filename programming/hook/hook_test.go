@@ -33,7 +33,7 @@ const (
 	self   = "/opt/accelerator-fpga"
 )
 
-// host is a simulated node with two cards that have the same interface and the AFU A, and a store with a bitstream for
+// host is a simulated node with two cards that have the same interface and bits.AFU, and a store with a bitstream for
 // OtherAFU.
 type host struct {
 	t          *testing.T

@@ -28,7 +28,7 @@ type cluster struct {
 	api *simapiserver.Server
 }
 
-// prepareCluster does the same as prepareDaemon, but with an API server.
+// prepareCluster is like prepareDaemon, but with an API server.
 func prepareCluster(t *testing.T, adjust func(*config.Config)) *cluster {
 	t.Helper()
 	c := &cluster{api: simapiserver.Start(nil)}

@@ -127,7 +127,7 @@ func portID(c simnode.Card, port int) string {
 	return id
 }
 
-// want returns the lists that the kubelet should receive. A held device stays in the resource that it was given out
+// want returns the lists that the kubelet should receive. A held device stays in the resource that it was allocated
 // under. It is unhealthy there unless it is present, of the same kind, and has the same nodes. A device is also
 // unhealthy while a pod that holds another device may have one of its nodes.
 func (m *model) want() resourceLists {
@@ -160,7 +160,7 @@ func among(some, others []string) bool {
 	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(others, s) })
 }
 
-// givenNodes returns the device nodes that pods may still have, each with the IDs of the devices it was given out with.
+// givenNodes returns the device nodes that pods may still have, each with the IDs of the devices it was allocated with.
 // A container can use a device number until it ends, even if another card has that number now.
 func (m *model) givenNodes() map[string][]string {
 	given := map[string][]string{}

@@ -60,7 +60,7 @@ func startDaemon(t *testing.T, adjust func(*config.Config)) *testDaemon {
 	return d
 }
 
-// prepareDaemon does the same as startDaemon, but doesn't start the daemon.
+// prepareDaemon is like startDaemon, but doesn't start the daemon yet.
 func prepareDaemon(t *testing.T, adjust func(*config.Config)) *testDaemon {
 	t.Helper()
 	dir := cmdtest.ShortDir(t)
@@ -297,7 +297,7 @@ const (
 	regionB = "fpga.intel.com/region-9346116da52d5ca8b06aa9a389ef7c8d"
 )
 
-// inMode does the same as startDaemon in the given mode, and also shortens the server's times.
+// inMode is like startDaemon, but for the given mode and with shorter server timeouts.
 func inMode(t *testing.T, mode string, adjust func(*config.Config)) *testDaemon {
 	t.Helper()
 	d := prepareDaemon(t, func(c *config.Config) {

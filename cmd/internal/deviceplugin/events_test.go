@@ -16,7 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// withEvents does the same as prepareCluster, for a daemon that uses the API server only for Events.
+// withEvents is like prepareCluster, but for a daemon that uses the API server only for Events.
 func withEvents(t *testing.T) *cluster {
 	t.Helper()
 	c := prepareCluster(t, func(cfg *config.Config) {

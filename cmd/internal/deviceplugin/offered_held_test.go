@@ -92,7 +92,7 @@ var heldCases = []heldCase{
 	{"Intel's regions", "kernel-6.1-one-card", "region", "", []holding{{regionPAC, "region0"}, {regionPAC, "dfl-fme.0"}},
 		[]offered{well("01:00.0", regionPAC, "dfl-port.0")}},
 	{"another plugin's, by our id", "kernel-6.1-one-card", "af", "", []holding{{"example.com/nic", "01:00.0"}, {"fpga.intel.com/fpga", "01:00.0"}},
-		[]offered{bad(well("01:00.0", nlbOnPAC, "dfl-port.0"), "node-in-use")}}, // it gave out the port's device node
+		[]offered{bad(well("01:00.0", nlbOnPAC, "dfl-port.0"), "node-in-use")}}, // it has allocated the port's node
 }
 
 // nodesOnBoards lists the device nodes that a port's holders were given, on any board.
