@@ -120,8 +120,8 @@ func remembered(t *testing.T, r *rig) map[string]*inventory.Device {
 	return map[string]*inventory.Device{past.ID: &past}
 }
 
-// A device that is unhealthy when the daemon exits waits out the recovery hold after the restart, just as it would
-// without one. Its recovery counts as a turn, unless the condition was a passing one.
+// A device that is unhealthy when the daemon exits waits out the recovery hold after the restart, just as it would if
+// there had been no restart. Its recovery counts as a turn, unless the condition was a passing one.
 func TestBadAtTheEnd(t *testing.T) {
 	for _, test := range []struct {
 		name      string

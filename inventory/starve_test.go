@@ -124,7 +124,7 @@ func TestUnchecked(t *testing.T) {
 	})
 }
 
-// Each reading without a shortage restarts the time, and a reading with another error ends it.
+// Each reading without a shortage restarts the grace period, and a reading with another error ends it.
 func TestUncheckedNeedsUninterruptedFailures(t *testing.T) {
 	withCard(t, withGrace(time.Minute), func(t *testing.T, r *rig, f *fakeFamily) {
 		for range 3 {

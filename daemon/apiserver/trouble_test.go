@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
-// send returns a fault that responds with this text and then calls then, unless it is nil.
+// send returns a fault that responds with this text and, unless then is nil, calls it afterwards.
 func send(text string, then func(http.ResponseWriter, *http.Request)) simapiserver.Fault {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("Content-Type", "application/json")

@@ -63,7 +63,7 @@ func inBubble(t *testing.T, f func(t *testing.T, r *rig)) {
 	})
 }
 
-// The server still responds to a slow cordon request, as long as the client is waiting.
+// A cordon request can take a while: the server responds as long as the client is still waiting.
 func TestSlowCordon(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		compare.Equal(t, "cordons", 1, len(must.Value(r.Cordon(t.Context(), []string{"3b:00.0"}, "jo", "fan", 0))(t)))

@@ -42,7 +42,7 @@ func (s portState) good() bool { return !s.broken && !s.unbound && !s.nodeless }
 // grant is a device that was given to a pod.
 type grant struct {
 	pod, resource string
-	kind          string   // the kind of device that the pod was given, see modelDevice
+	kind          string   // kind of the device that the pod was given, see modelDevice
 	given         []string // names of the device nodes that the pod was given
 	owed          []string // names of device nodes that the device has had since, and lost
 }
