@@ -42,14 +42,13 @@ type world struct {
 	err          error              // the first violation of an invariant
 }
 
-// testCard is a card in a slot.
 type testCard struct {
 	model      string
 	minors     []int // its ports' minor numbers
 	directory  uint64
 	noAFU      bool // the AFU ID can't be read
 	bad        bool // the units have an unhealthy condition
-	unreadable bool // the card can't be read
+	unreadable bool
 }
 
 // testPod is a pod that was given a device.

@@ -60,7 +60,6 @@ func oneCard(ports ...inventory.Unit) *fakeFamily {
 	return f
 }
 
-// twoCards returns a family with cards A and B.
 func twoCards() *fakeFamily {
 	f := oneCard()
 	f.set(cardB, good(1, 0))
@@ -119,7 +118,6 @@ func (b *fakeFamily) Outline(_ sysfs.Host, card string) (inventory.Reading, erro
 	return inventory.Reading{Units: ports}, nil
 }
 
-// locked calls change with mu held.
 func (b *fakeFamily) locked(change func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -238,7 +236,6 @@ func (r *rig) hintNode(node string) {
 	synctest.Wait()
 }
 
-// after lets time pass.
 func (r *rig) after(d time.Duration) {
 	time.Sleep(d) // in the bubble, this doesn't take any real time
 	synctest.Wait()
@@ -287,7 +284,6 @@ func withKubeletAndCard(t *testing.T, f func(*testing.T, *rig, *fakeFamily, *fak
 	withCard(t, withKubelet(d), func(t *testing.T, r *rig, family *fakeFamily) { f(t, r, family, d) })
 }
 
-// bubble runs a test in a synctest bubble.
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, f)

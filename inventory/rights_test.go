@@ -48,8 +48,8 @@ type randomScenario struct {
 	steps    []string
 	ports    map[string]int // of each card
 	plugged  map[string]bool
-	modes    bool                // the mode changes, and cards hang
-	hung     map[string]bool     // cards that are hanging
+	modes    bool // the mode changes, and cards hang
+	hung     map[string]bool
 	rights   map[string][]string // names and numbers of nodes, by the held device's ID
 	failing  time.Time           // since when the kubelet hasn't answered; zero: it answers
 }

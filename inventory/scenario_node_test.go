@@ -77,7 +77,6 @@ func (f *programming) Read(host sysfs.Host, card string) (inventory.Reading, err
 	return r, err
 }
 
-// hang makes new readings of a card hang.
 func (s *scenario) hang(st scenarioStep) error {
 	s.family.mu.Lock()
 	defer s.family.mu.Unlock()

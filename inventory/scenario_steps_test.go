@@ -121,7 +121,6 @@ func (s *scenario) setMode(mode string) error {
 	return nil
 }
 
-// changeMode changes the mode while the daemon is running.
 func (s *scenario) changeMode(st scenarioStep) error {
 	err := s.setMode(st.rest[0])
 	s.usePolicy()

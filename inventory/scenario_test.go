@@ -138,8 +138,8 @@ type scenario struct {
 
 	core zapcore.Core
 	logs *observer.ObservedLogs
-	rig  *rig   // nil before start
-	stop func() // stops rig
+	rig  *rig // nil before start
+	stop func()
 
 	acted int          // number of lines before the last command that isn't a check
 	named map[int]bool // lines that a check has matched

@@ -8,7 +8,6 @@ import (
 
 const pod = "default/job/main"
 
-// version returns the latest snapshot's version.
 func (r *rig) version() uint64 {
 	s, _ := r.Latest()
 	return s.Version

@@ -28,7 +28,6 @@ func opencl() []byte {
 	return bits.AOCX(bits.Hash, "pac_a10", bits.GBS(bits.Metadata(bits.Interface, bits.OpenCL), raw))
 }
 
-// filledStore returns a store with a GBS and an AOCX.
 func filledStore(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(ownDir(t), "srv", "fpga")

@@ -57,7 +57,6 @@ func (d *devices) set(list ...*inventory.Device) {
 	d.stale = make(chan struct{})
 }
 
-// port returns a healthy device.
 func port(id string) *inventory.Device {
 	return &inventory.Device{ID: id, OfferedAs: resource, Family: "dfl", Facts: inventory.Facts{NUMANode: -1, Nodes: []string{"dfl-port." + id}}}
 }
@@ -71,7 +70,6 @@ func ports(n int) []*inventory.Device {
 	return list
 }
 
-// sick returns an unhealthy device.
 func sick(id string, reasons ...string) *inventory.Device {
 	d := port(id)
 	d.Health, d.Reasons = inventory.Unhealthy, reasons
@@ -189,7 +187,6 @@ func (r *rig) awaitEvent(name string, n int) {
 	r.await(fmt.Sprintf("%d × %s", n, name), func() bool { return r.events(name) >= n })
 }
 
-// events returns how many times this event has been logged.
 func (r *rig) events(name string) int { return len(r.lines(name)) }
 
 func (r *rig) lines(name string) []observer.LoggedEntry {

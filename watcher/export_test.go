@@ -87,7 +87,6 @@ func (w *Watcher) SetPatience(d time.Duration) {
 // before Run, but the func can be called at any time.
 func (w *Watcher) UEventCloser() func() error { return w.uevents().conn.file.Close }
 
-// UEventFlags returns the socket's descriptor and status flags.
 func (w *Watcher) UEventFlags() (fd, fl int, err error) {
 	err = w.control(func(n int) error {
 		if fd, err = unix.FcntlInt(uintptr(n), syscall.F_GETFD, 0); err != nil {

@@ -34,7 +34,6 @@ func listening(t *testing.T) *recorder {
 	return h
 }
 
-// provoke makes the kernel send a uevent.
 func provoke(t *testing.T, file, text string) {
 	t.Helper()
 	if os.Geteuid() != 0 {

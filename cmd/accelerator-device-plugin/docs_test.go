@@ -301,7 +301,6 @@ func TestReasonsOfAlerts(t *testing.T) {
 	}
 }
 
-// read returns a file's content.
 func read(t *testing.T, file string) string {
 	t.Helper()
 	text := must.Value(os.ReadFile(file))(t)

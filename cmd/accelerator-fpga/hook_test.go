@@ -40,7 +40,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program returns the test binary's path.
 func program(t *testing.T) string {
 	t.Helper()
 	return must.Value(os.Executable())(t)

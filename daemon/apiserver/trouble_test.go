@@ -36,7 +36,6 @@ func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
 func cut(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
-// drip sends one byte per second.
 func drip(w http.ResponseWriter, r *http.Request) {
 	for r.Context().Err() == nil {
 		_, _ = io.WriteString(w, "x")

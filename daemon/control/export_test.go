@@ -1,6 +1,5 @@
 package control
 
-// Listen exports listen.
 var Listen = listen
 
 // RunOn is like [Run], but with a different listener.

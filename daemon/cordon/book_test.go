@@ -209,9 +209,9 @@ func TestOpen(t *testing.T) {
 	const good = `{"cordons": [{"device": "3b:00.0", "by": "a", "why": "w", "since": "2026-11-22T10:22:00+01:00"}]}`
 	for _, tc := range []struct {
 		name, text string
-		mode       fs.FileMode // the directory's mode
-		want       string      // substring of the error; "": none
-		logged     string      // the event
+		mode       fs.FileMode
+		want       string // substring of the error; "": none
+		logged     string // the event
 	}{
 		{"good", good, 0o700, "", "device.cordoned 3b:00.0 a file"},
 		{"no file", "", 0o755, "", ""},

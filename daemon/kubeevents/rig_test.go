@@ -45,7 +45,6 @@ func newSource() source { return source{latest.New(inventory.Snapshot{})} }
 
 func (s source) Latest() (inventory.Snapshot, <-chan struct{}) { return s.Load() }
 
-// publish publishes the next snapshot.
 func (s source) publish(complete bool, devices ...*inventory.Device) {
 	slices.SortFunc(devices, func(a, b *inventory.Device) int { return strings.Compare(a.ID, b.ID) })
 	s.Update(func(last inventory.Snapshot) inventory.Snapshot {
@@ -105,7 +104,6 @@ func storyOf(t *testing.T, name string, tell func(*rig)) {
 	t.Run(name, func(t *testing.T) { story(t, tell) })
 }
 
-// start starts a recorder in a bubble.
 func start(t *testing.T, prepare ...func(*rig)) *rig {
 	t.Helper()
 	r := &rig{t: t, source: newSource(), pipes: pipes.Listen(0), missing: latest.New[[]ledger.Missing](nil), held: map[string][]inventory.Holding{}, results: map[string]int{}}

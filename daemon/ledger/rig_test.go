@@ -116,13 +116,11 @@ func (r *rig) stop() {
 	}
 }
 
-// wait lets time pass.
 func wait(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// missing returns the missing cards' addresses.
 func (r *rig) missing() string {
 	var all []string
 	cards, _ := r.ledger.Missing()
@@ -178,7 +176,6 @@ func (r *rig) chmod(mode os.FileMode) {
 	must.Succeed(r, os.Chmod(r.dir, mode))
 }
 
-// file returns the file's content.
 func (r *rig) file() string {
 	text, err := os.ReadFile(filepath.Join(r.dir, "cards.json"))
 	if err != nil {
@@ -195,7 +192,6 @@ func expectStored(t *testing.T, m *metrics.Metrics, want int) {
 
 const model = "8086:09c4:8086:0000"
 
-// healthy returns a healthy device.
 func healthy(id string) *inventory.Device { return device(id, nil) }
 
 // broken returns a device that is unhealthy because of its hardware.

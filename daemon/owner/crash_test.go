@@ -56,7 +56,6 @@ func (w *world) count(what string) int {
 	return w.seen[what]
 }
 
-// add changes the number of owners.
 func (w *world) add(api string, naming owner.Naming, n int) {
 	if w.owners[api][naming] += n; w.owners[api][naming] == 0 {
 		delete(w.owners[api], naming)
@@ -211,7 +210,6 @@ func (w *world) start(random *rand.Rand, api string, naming owner.Naming) *membe
 	return m
 }
 
-// sequences is the number of random sequences.
 const sequences uint64 = 40
 
 // No matter which daemons start, stop, get renamed or get killed, daemons of different APIs never own the node at the

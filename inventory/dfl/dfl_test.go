@@ -29,7 +29,6 @@ const (
 	pac  = "69528db6eb31577a8c3668f9faa081f6"
 )
 
-// unhealthy returns an unhealthy condition.
 func unhealthy(reason string) inventory.Condition {
 	return inventory.Condition{Reason: reason, Health: inventory.Unhealthy}
 }
@@ -79,7 +78,6 @@ type cards = familytest.Readings
 
 func one(units ...inventory.Unit) []inventory.Unit { return units }
 
-// readAll returns all cards' units.
 func readAll(t *testing.T, host sysfs.Host) cards {
 	t.Helper()
 	all, _ := familytest.ReadAll(t, host, dfl.Family(port.PerPort))

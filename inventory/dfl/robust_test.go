@@ -41,7 +41,6 @@ var rows = func() map[string]bool {
 	return names
 }()
 
-// units lists all kinds of units.
 var units = []port.Kind{port.PerPort, port.PerFME, port.PerFMEWithNode}
 
 // checkReading returns an error if the reading breaks a rule that must hold for every tree.

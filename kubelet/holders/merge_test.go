@@ -69,7 +69,7 @@ type report struct {
 	named        string // devices as POD/CONTAINER=RESOURCE=ID
 	entries      string // the checkpoint: UID=RESOURCE=ID=NODE
 	newer        bool   // the checkpoint is newer than the answer
-	noCheckpoint bool   // there is no checkpoint
+	noCheckpoint bool
 	given        string // allocations: RESOURCE=ID=NODE@TIME
 	claims       string // claims.json: IDs
 	admin        string // IDs in claims.json whose claims all have admin access

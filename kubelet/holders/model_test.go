@@ -500,7 +500,6 @@ func (w *world) event() {
 	}
 }
 
-// boot starts the kubelet.
 func (w *world) boot() {
 	w.up, w.ready, w.fetched, w.started, w.memory = true, false, false, w.now, slices.Clone(w.file)
 	if w.starts++; w.chance(8) {

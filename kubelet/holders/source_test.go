@@ -45,7 +45,6 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// started sets the kubelet's start time.
 func (r *rig) started(t *testing.T, ago time.Duration) {
 	t.Helper()
 	at := time.Now().Add(-ago)

@@ -29,7 +29,6 @@ const (
 	others = "accelerator-zzzzzzbbbbbbb.sock"
 )
 
-// rig watches a directory.
 type rig struct {
 	*testing.T
 	*peers.Peers

@@ -498,7 +498,6 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// rssAnon returns this process's anonymous memory in bytes.
 func rssAnon(t *testing.T) int64 {
 	status := must.Value(os.ReadFile("/proc/self/status"))(t)
 	m := regexp.MustCompile(`RssAnon:\s+(\d+) kB`).FindSubmatch(status)

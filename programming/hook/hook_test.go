@@ -68,7 +68,6 @@ func (h *host) write(path string, data []byte) {
 	must.Succeed(h.t, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, data, 0o644))
 }
 
-// program programs a card on the simulated node.
 func (h *host) program(_ context.Context, card fpga.Card, port fpga.Port, b *programming.Bitstream) error {
 	h.programmed = append(h.programmed, fmt.Sprintf("%s %d %s", card.ID(), port.Number, b.ID()))
 	return h.node.Reprogram(card.Address, port.Number, b.AFUID)

@@ -23,7 +23,6 @@ import (
 // injected maps device IDs to the nodes below /dev that they have in the CDI spec. It is nil if there is no spec.
 type injected map[string][]string
 
-// withCDI enables CDI.
 func withCDI(t *testing.T) func(*config.Config) {
 	dir := filepath.Join(t.TempDir(), "cdi")
 	return func(c *config.Config) { c.CDIDir = dir }
@@ -62,7 +61,6 @@ func (d *testDaemon) spec() (injected, error) {
 	return nodes, nil
 }
 
-// awaitSpec waits until the CDI spec is want.
 func (d *testDaemon) awaitSpec(when string, want injected) {
 	d.t.Helper()
 	patient.Await(d.t, when, func() error {

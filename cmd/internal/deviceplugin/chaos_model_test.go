@@ -29,7 +29,6 @@ type model struct {
 	held      map[string]grant       // by device ID
 }
 
-// portState is the state of a hardware port.
 type portState struct {
 	broken, unbound, nodeless bool
 	released                  bool   // released from the physical function, so the port doesn't have a directory

@@ -143,7 +143,6 @@ func told(l simkubelet.List) health {
 	return h
 }
 
-// await waits until the kubelet's latest list is want.
 func (d *testDaemon) await(when string, want health) simkubelet.List {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), patient.Limit)
@@ -167,7 +166,6 @@ func (d *testDaemon) do(err error) {
 	must.Succeed(d.t, err)
 }
 
-// plug plugs in cards.
 func (d *testDaemon) plug(cards ...simnode.Card) {
 	d.t.Helper()
 	for _, card := range cards {

@@ -19,7 +19,6 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// lines returns the log lines with this event.
 func (d *testDaemon) lines(event string) []observer.LoggedEntry {
 	return d.logs.FilterField(zap.String("event", event)).All()
 }

@@ -71,7 +71,6 @@ const function = "example.com/function"
 
 func inEach(all ...offered) byMode { return byMode{all, all, all, all} }
 
-// join returns the devices of two cards.
 func join(a, b byMode) byMode {
 	return byMode{append(a.single, b.single...), append(a.af, b.af...), append(a.region, b.region...), append(a.regiondevel, b.regiondevel...)}
 }

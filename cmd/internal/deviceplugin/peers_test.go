@@ -97,7 +97,7 @@ type churn struct {
 	slots  []string
 	in     map[string]simnode.Card
 	pods   int
-	held   []string // pods that hold devices
+	held   []string
 }
 
 func newChurn(d *testDaemon, random *rand.Rand) *churn {

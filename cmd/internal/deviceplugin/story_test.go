@@ -230,7 +230,6 @@ func (s *story) awaitLog(words ...string) {
 	}
 }
 
-// awaitList waits until the kubelet's latest list is want.
 func (s *story) awaitList(want health) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patient.Limit)
