@@ -26,7 +26,8 @@ var scenarioCommands = map[string]scenarioCommand{
 	"wait":    {action, "DURATION", (*scenario).wait},
 
 	// plug's slot= option adds a function of an AWS card, either application or management. The other options are afu=,
-	// interface=, pci= and vf-of=, and, with driver=, group=slot, which makes the slot's functions share an IOMMU group.
+	// interface=, pci= and vf-of=. With driver=, there is also group=slot, which makes the slot's functions share an IOMMU
+	// group.
 	"plug":   {edit, "ADDRESS ports=N|driver=NAME|slot=KIND [OPTION=VALUE…]", (*scenario).plug},
 	"unplug": {edit, "ADDRESS", (*scenario).unplug},
 	"remove": {edit, "ADDRESS", func(s *scenario, st scenarioStep) error { return s.node.Remove(st.card) }}, // removes a function of an AWS card through sysfs

@@ -108,7 +108,8 @@ func TestEventsWithoutAnnotation(t *testing.T) {
 	}
 }
 
-// With --node-condition-type, the daemon's Node has the condition. If nothing else needs the API server, the daemon only patches the status.
+// With --node-condition-type, the daemon's Node has the condition. If nothing else needs the API server, the daemon only
+// patches the status.
 func TestNodeCondition(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, func(cfg *config.Config) { cfg.NodeConditionType, cfg.NodeAnnotation = nodecondition.Type, false })
