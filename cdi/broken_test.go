@@ -13,8 +13,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// Any other file with the name of the spec is replaced, and no file outside of the directory is
-// modified.
+// TestForeignFile checks that whatever else is found at the spec's path gets replaced, and that nothing outside of the
+// directory is modified.
 func TestForeignFile(t *testing.T) {
 	const untouched = "another program"
 	for _, tc := range []struct {
@@ -81,7 +81,7 @@ func TestForeignFile(t *testing.T) {
 	}
 }
 
-// Only the administrator removes a directory with the name of the spec. CDI readers ignore it.
+// A directory at the spec's path is left for the administrator to remove. CDI readers ignore it.
 func TestDirectoryWithNameOfSpec(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -92,7 +92,7 @@ func TestDirectoryWithNameOfSpec(t *testing.T) {
 	}
 	wantName(t, s, "3b:00.0", false)
 	expect(t, dir, map[string]string{lock: "", name: "d---------"})
-	write(t, s) // no spec is wanted, and CDI readers find none
+	write(t, s) // there should be no spec, and CDI readers don't find one
 	compare.Error(t, "Write over a directory", "", s.Write(board))
 	must.Succeed(t, os.Remove(filepath.Join(dir, name)))
 	must.Succeed(t, s.Write(board))
@@ -100,7 +100,7 @@ func TestDirectoryWithNameOfSpec(t *testing.T) {
 	wantName(t, s, "3b:00.0", true)
 }
 
-// A daemon whose directory was replaced does not remove the files in the new one.
+// A daemon whose directory was replaced doesn't remove the files in the new one.
 func TestDirectoryReplaced(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cdi")
 	older := open(t, dir)
@@ -112,7 +112,7 @@ func TestDirectoryReplaced(t *testing.T) {
 	expect(t, dir, map[string]string{lock: "", name: golden(t)})
 }
 
-// The whole directory may be removed, with the lock file, and created again empty.
+// The whole directory, including the lock file, can be removed and recreated empty.
 func TestDirectoryRemoved(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -130,7 +130,7 @@ func TestDirectoryRemoved(t *testing.T) {
 			must.Succeed(t, closing.Close())
 			must.Succeed(t, s.Write(board))
 			expect(t, dir, map[string]string{lock: "", name: golden(t)})
-			// A newer daemon finds that this one runs.
+			// A newer daemon notices that this one is still running.
 			newer := open(t, dir)
 			must.Succeed(t, newer.Close())
 			expect(t, dir, map[string]string{lock: "", name: golden(t)})
@@ -141,7 +141,7 @@ func TestDirectoryRemoved(t *testing.T) {
 func TestUnusable(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
-		below string // a directory that does not exist
+		below string // a directory that doesn't exist
 		make  func(dir string) error
 		want  string
 	}{

@@ -16,8 +16,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// asNobody makes the directory read-only. If the process is root, to which modes do not apply, all its
-// threads also become the user nobody (65534). restore undoes both.
+// asNobody makes the directory read-only. Permissions don't apply to root, so if the process is root, it also switches
+// all of its threads to the user nobody (65534). restore undoes both.
 func asNobody(t *testing.T, dir string) (restore func()) {
 	t.Helper()
 	must.Succeed(t, os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o555))
@@ -28,7 +28,7 @@ func asNobody(t *testing.T, dir string) (restore func()) {
 	return func() { must.Succeed(t, syscall.Setreuid(-1, uid), os.Chmod(dir, 0o755)) }
 }
 
-// noDescriptor sets the limit of open files to 0, so that no file can be opened.
+// noDescriptor sets the limit on open files to 0, so that no file can be opened.
 func noDescriptor(t *testing.T, _ string) (restore func()) {
 	t.Helper()
 	var old syscall.Rlimit
@@ -50,8 +50,8 @@ func TestReadOnlyDirectory(t *testing.T) {
 // inChild is set in the process that inItsOwnProcess starts.
 const inChild = "CDI_TEST_IN_CHILD"
 
-// inItsOwnProcess runs the calling test in a process of its own, where noRoom does not affect the files of the test
-// framework. It reports whether this is that process.
+// inItsOwnProcess runs the calling test in a separate process, so that noRoom doesn't affect the test framework's own
+// files. It reports whether it is running in that process.
 func inItsOwnProcess(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(inChild) != "" {
@@ -65,7 +65,7 @@ func inItsOwnProcess(t *testing.T) bool {
 	return false
 }
 
-// noRoom limits the size of files to 10 bytes, so that writes fail as on a full disk.
+// noRoom limits the file size to 10 bytes, so that writes fail as they would on a full disk.
 func noRoom(t *testing.T, _ string) (restore func()) {
 	t.Helper()
 	if os.Getenv(inChild) == "" {
@@ -77,14 +77,14 @@ func noRoom(t *testing.T, _ string) (restore func()) {
 	return func() { must.Succeed(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old)) }
 }
 
-// The file cannot be written, and the old one is not stale: the old file stays, the error says why, and the next Write
-// writes the new file when the disk works again.
+// If the file can't be written and the old one isn't stale, the old one is kept, the error says why, and the next Write
+// after the disk has recovered writes the new file.
 func TestWriteFails(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		bad     func(t *testing.T, dir string) (restore func())
 		errno   error
-		removes bool // can the file still be removed?
+		removes bool // whether the file can still be removed
 	}{
 		{"not allowed", asNobody, fs.ErrPermission, false},
 		{"no descriptor", noDescriptor, syscall.EMFILE, true},
@@ -118,8 +118,8 @@ func TestWriteFails(t *testing.T) {
 	}
 }
 
-// Two cards have swapped their nodes, and the file cannot be written: the old file, which
-// gives each the other's node, is removed.
+// If two cards have swapped their device nodes and the file can't be written, the old file is removed, because it gives
+// each card the other's node.
 func TestStaleFile(t *testing.T) {
 	if !inItsOwnProcess(t) {
 		return
@@ -170,9 +170,9 @@ func TestStaleFile(t *testing.T) {
 	}
 }
 
-// The nodes are right, but the hook or the variables of a device are missing, unwanted or different, and the file
-// cannot be written. The old file is removed, because a container could start with another AFU than it asked for, or
-// use another device.
+// The device nodes are right, but a device's hook or variables are missing, superfluous or different, and the file
+// can't be written. The old file is removed, because otherwise a container could start with a different AFU than it
+// asked for, or use another device.
 func TestStaleHook(t *testing.T) {
 	if !inItsOwnProcess(t) {
 		return
@@ -209,14 +209,14 @@ func TestStaleHook(t *testing.T) {
 	}
 }
 
-// A daemon that cannot replace the file of a killed daemon decides by the content whether the file stays.
+// A daemon that can't replace the file of a killed daemon decides by its content whether to keep it.
 func TestStaleFileOfKilledDaemon(t *testing.T) {
 	if !inItsOwnProcess(t) {
 		return
 	}
 	for _, tc := range []struct {
 		name   string
-		before []byte // nil: as a daemon wrote it
+		before []byte // nil: as written by a daemon
 		stays  bool
 	}{
 		{"the same nodes", nil, true},
@@ -246,7 +246,7 @@ func TestStaleFileOfKilledDaemon(t *testing.T) {
 	}
 }
 
-// The file is on a file system of its own, which is full and then read-only.
+// TestFileSystem puts the file on a file system of its own that first fills up and then becomes read-only.
 func TestFileSystem(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=16k"); errors.Is(err, syscall.EPERM) {
@@ -276,7 +276,7 @@ func TestFileSystem(t *testing.T) {
 	}
 	check(syscall.ENOSPC)
 
-	// Removing a stale file makes room for a new one that is no larger.
+	// Removing a stale file makes room for a new one of the same size or smaller.
 	swapped := []cdi.Device{{ID: "5e:00.0", Nodes: []string{"dfl-port.0"}}}
 	write(t, s, swapped...)
 	if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.Contains(string(text), "dfl-port.0") {
@@ -295,7 +295,7 @@ func TestFileSystem(t *testing.T) {
 	if err := s.Write(swapped); !errors.Is(err, syscall.EROFS) || !strings.Contains(err.Error(), "out of date and can be neither written nor removed") {
 		t.Errorf("error %v, want %v and that the file is out of date", err, syscall.EROFS)
 	}
-	must.Succeed(t, s.Write([]cdi.Device{board[0]})) // the file has the device already
+	must.Succeed(t, s.Write([]cdi.Device{board[0]})) // the file already contains the device
 	must.Succeed(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT, ""))
 	write(t, s, board...)
 	expect(t, dir, map[string]string{lock: "", name: golden(t)})

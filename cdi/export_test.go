@@ -5,7 +5,7 @@ func (s *Spec) Stall(until <-chan struct{}) error {
 	return s.do(func() error { <-until; return nil })
 }
 
-// Stale reports whether the file gives a device nodes, variables or a hook other than those in devices.
+// Stale reports whether the file would give a device different nodes, variables or hooks than devices does.
 func (s *Spec) Stale(devices []Device) bool {
 	wanted, err := render(s.kind, s.hostDevRoot, devices)
 	return err != nil || s.files.stale(wanted)

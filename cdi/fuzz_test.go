@@ -18,8 +18,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// For any content of the existing spec and lock file: after Write the spec contains the written devices, and after
-// Close the directory is empty.
+// Whatever the spec and lock file contained before, the spec contains the written devices after Write, and the
+// directory is empty after Close.
 func FuzzFound(f *testing.F) {
 	want := must.Value(os.ReadFile("testdata/" + name))(f)
 	f.Add([]byte{}, []byte{}, uint16(0o644))
@@ -39,7 +39,7 @@ func FuzzFound(f *testing.F) {
 	})
 }
 
-// For any content of the file: if it is not stale, a runtime that reads it gives each device only the nodes, variables
+// Whatever the file contains: if it isn't stale, a runtime that reads it gives each device only the nodes, variables
 // and hook that it should have.
 func FuzzStale(f *testing.F) {
 	want := must.Value(os.ReadFile("testdata/" + name))(f)
@@ -60,7 +60,7 @@ func FuzzStale(f *testing.F) {
 			return
 		}
 		cache := must.Value(runtime.NewCache(runtime.WithSpecDirs(dir), runtime.WithAutoRefresh(false)))(t)
-		_ = cache.Refresh() // may fail: the cache contains no device of a file that it cannot parse
+		_ = cache.Refresh() // may fail: the cache ignores files that it can't parse
 		nodes := map[string][]string{kind + "=5e:00.0": {"/dev/dfl-port.2"}, kind + "=3b:00.0": {"/dev/dfl-port.0", "/dev/dfl-port.1", "/dev/dfl-fme.0"}}
 		for _, id := range cache.ListDevices() {
 			var got []string
@@ -86,8 +86,8 @@ func FuzzStale(f *testing.F) {
 	})
 }
 
-// For any id, name of a node and variable: the runtime reads the written device, or Write returns an error and
-// there is no file.
+// For any device ID, node name and variable, either the runtime reads back the device that was written, or Write
+// returns an error and there is no file.
 func FuzzDevice(f *testing.F) {
 	f.Add("3b:00.0", "dfl-port.0", "ACCELERATOR_DEVICES=3b:00.0")
 	f.Add("0001:3b:00.0-p1", "dfl/port\u2028\U0001f600", "A==\n\x00")

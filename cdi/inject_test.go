@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// inject returns the devices of a container as a runtime makes them at its start.
+// inject returns a container's devices as a runtime sets them up when it starts the container.
 func inject(t *testing.T, dir string, names ...string) (*oci.Linux, error) {
 	t.Helper()
 	cache, err := runtime.NewCache(runtime.WithSpecDirs(dir), runtime.WithAutoRefresh(false))
@@ -29,14 +29,14 @@ func inject(t *testing.T, dir string, names ...string) (*oci.Linux, error) {
 	return container.Linux, err
 }
 
-// linux returns the expected devices of a container: these nodes of the machine, rw.
+// linux returns the devices that a container should have: read-write access to these device nodes.
 func linux(t *testing.T, nodes ...string) *oci.Linux {
 	t.Helper()
 	l := &oci.Linux{Resources: &oci.LinuxResources{}}
 	for _, node := range nodes {
 		var stat syscall.Stat_t
 		must.Succeed(t, syscall.Stat("/dev/"+node, &stat))
-		// All nodes used here have small numbers.
+		// All device nodes used here have small numbers.
 		major, minor, mode := int64(stat.Rdev>>8), int64(stat.Rdev&0xff), fs.FileMode(stat.Mode&0o777)
 		l.Devices = append(l.Devices, oci.LinuxDevice{Path: "/dev/" + node, Type: "c", Major: major, Minor: minor, FileMode: &mode})
 		l.Resources.Devices = append(l.Resources.Devices, oci.LinuxDeviceCgroup{Allow: true, Type: "c", Major: &major, Minor: &minor, Access: "rw"})
@@ -44,11 +44,11 @@ func linux(t *testing.T, nodes ...string) *oci.Linux {
 	return l
 }
 
-// The runtime's own code gives containers the nodes that are in the file at that moment, and
-// refuses devices that are not in it. Nodes that every machine has stand in for ports.
+// The runtime's own code gives containers the device nodes that are in the file at that moment, and rejects devices
+// that aren't in it. Device nodes that exist on every machine stand in for ports.
 func TestInject(t *testing.T) {
 	dir := t.TempDir()
-	// Another path to /dev: the path in the container is /dev nevertheless.
+	// The host's /dev has a different path here, but in the container it is still /dev.
 	s := must.Value(cdi.Open(dir, kind, "/proc/self/root/dev"))(t)
 	defer s.Close()
 	check := func(step string, want *oci.Linux, names ...string) {
@@ -78,9 +78,9 @@ func TestInject(t *testing.T) {
 	compare.Error(t, "after Close", "unresolvable CDI devices "+other, compare.ErrorOf(inject(t, dir, other)))
 }
 
-// The runtime's own code gives a container the shared node of its devices only once, after the nodes of the last of
-// them. The cgroup rule appears twice, which has no effect. A shared node alone is not given. A node may be in a
-// directory below /dev.
+// When devices share a device node, the runtime's own code adds it to the container only once, after the last device's
+// own nodes. The cgroup rule appears twice, which is harmless. A device that has only a shared node isn't in the file.
+// A device node can be in a subdirectory of /dev.
 func TestInjectShared(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -102,8 +102,7 @@ func fileText(t *testing.T, dir string) string {
 	return string(text)
 }
 
-// Every form of device id is a valid CDI device name, and each kind is written with the CDI version
-// that it needs.
+// Device IDs of every form are valid CDI device names, and each kind is written with the CDI version that it requires.
 func TestIDsAndKinds(t *testing.T) {
 	for _, tc := range []struct{ name, kind, id, version string }{
 		{"card", kind, "3b:00.0", "0.5.0"},

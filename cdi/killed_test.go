@@ -21,8 +21,8 @@ func many(n int, node string) []cdi.Device {
 	return devices
 }
 
-// A daemon that was killed while it wrote has left an old spec and a temporary file, which no runtime reads. The next
-// daemon removes the temporary file, and leaves the files of other programs.
+// A daemon that was killed during a write leaves behind an old spec and a temporary file, which runtimes don't read.
+// The next daemon removes the temporary file but leaves other programs' files alone.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	others := map[string]string{
@@ -48,7 +48,7 @@ func TestKilled(t *testing.T) {
 	expect(t, dir, others)
 }
 
-// A temporary file may be one that a peer is writing: it stays as long as another daemon runs.
+// A peer might still be writing a temporary file, so the file stays as long as another daemon is running.
 func TestTemporaryFileOfPeer(t *testing.T) {
 	dir := t.TempDir()
 	older := open(t, dir)

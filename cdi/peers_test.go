@@ -14,8 +14,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// Two daemons on one node, as in an upgrade with surge, write the same file. The daemon that closes last removes the
-// file, whichever of them wrote it.
+// During a surge upgrade, two daemons on a node write the same file. Whichever closes last removes it, no matter which
+// of them wrote it.
 func TestPeers(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -29,7 +29,7 @@ func TestPeers(t *testing.T) {
 		{"the older one writes last", func(t *testing.T, older, newer *cdi.Spec) {
 			write(t, newer, board[0])
 			write(t, older, board...)
-			write(t, newer, board...) // the file has this content: not written
+			write(t, newer, board...) // not written: the file already has this content
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -64,8 +64,8 @@ func TestOtherKind(t *testing.T) {
 	expect(t, dir, map[string]string{})
 }
 
-// The last daemon ends and removes the lock file while a new one waits for the lock: the new one
-// makes another lock file, which later daemons use.
+// The last daemon exits and removes the lock file while a new one is waiting for the lock. The new one creates another
+// lock file, which later daemons use.
 func TestLockFileRemovedWhileWaiting(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, lock)
@@ -95,8 +95,8 @@ func TestLockFileRemovedWhileWaiting(t *testing.T) {
 	expect(t, dir, map[string]string{lock: "", name: golden(t)})
 }
 
-// awaitWaiter blocks until a process waits for a lock on the file. In /proc/locks a line of a waiter
-// has an arrow, and the inode number is the last of three numbers.
+// awaitWaiter blocks until a process is waiting for a lock on the file. In /proc/locks, waiters are marked with an
+// arrow, and the inode number is the last of three numbers.
 func awaitWaiter(t *testing.T, file *os.File) {
 	t.Helper()
 	info := must.Value(file.Stat())(t)
@@ -111,8 +111,8 @@ func awaitWaiter(t *testing.T, file *os.File) {
 	}
 }
 
-// Several daemons open, write and close at the same time: the file exists while one of them has it
-// open, and none of their files is left at the end.
+// Several daemons open, write and close at the same time. The file exists as long as one of them has it open, and they
+// leave nothing behind.
 func TestManyPeers(t *testing.T) {
 	dir := t.TempDir()
 	descriptors := func() int {

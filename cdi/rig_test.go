@@ -20,19 +20,19 @@ const (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// board has three devices, not sorted. The third has no node, so the spec has only two.
+// board is three unsorted devices. The third doesn't have a device node, so only two end up in the spec.
 var board = []cdi.Device{
 	{ID: "5e:00.0", Nodes: []string{"dfl-port.2"}},
 	{ID: "3b:00.0", Nodes: []string{"dfl-port.0", "dfl-port.1", "dfl-fme.0"}},
 	{ID: "af:00.0"},
 }
 
-// hook returns the hook of a device that is programmed when a container starts.
+// hook returns the hook for a device that is programmed when a container starts.
 func hook(id string) *cdi.Hook {
 	return &cdi.Hook{Path: "/opt/accelerator-fpga/bin/accelerator-fpga", Args: []string{"accelerator-fpga", "hook", "--device", id}}
 }
 
-// hooked returns board with a hook and variables. The last device still has no node.
+// hooked returns board with hooks and variables added. The last device still doesn't have a device node.
 func hooked() []cdi.Device {
 	all := append([]cdi.Device{}, board...)
 	all[0].Env, all[2].Env = []string{"B=2", "A=1"}, []string{"C=3"}
@@ -63,7 +63,7 @@ func write(t testing.TB, s *cdi.Spec, devices ...cdi.Device) {
 	must.Succeed(t, s.Write(devices))
 }
 
-// expect compares the whole directory: the content of regular files, and the type of others.
+// expect compares the whole directory: the content of regular files, and the type of anything else.
 func expect(t testing.TB, dir string, want map[string]string) {
 	t.Helper()
 	got := map[string]string{}
@@ -84,13 +84,13 @@ func expect(t testing.TB, dir string, want map[string]string) {
 	compare.Values(t, "directory", want, got)
 }
 
-// identity returns the identity of the spec file, which differs after each replacement.
+// identity returns the spec file's identity, which changes whenever the file is replaced.
 func identity(t testing.TB, dir string) fs.FileInfo {
 	t.Helper()
 	return must.Value(os.Lstat(filepath.Join(dir, name)))(t)
 }
 
-// wantName checks whether the spec returns a name for a device, as it does if the device is in the file.
+// wantName checks whether the spec returns a name for a device, which it does only if the device is in the file.
 func wantName(t *testing.T, s *cdi.Spec, id string, want bool) {
 	t.Helper()
 	_, ok := s.Name(id)

@@ -40,14 +40,14 @@ func TestLifecycle(t *testing.T) {
 	wantName(t, s, "5e:00.0", true)
 	wantName(t, s, "af:00.0", false)
 
-	// The same in another order is not written again.
+	// The same devices in another order don't cause a write.
 	write(t, s, board[2], board[1], board[0])
 	if !os.SameFile(before, identity(t, dir)) {
 		t.Error("the file was written again, want it unchanged")
 	}
 
 	for range 2 {
-		write(t, s, board[2]) // has no node
+		write(t, s, board[2]) // has no device node
 		expect(t, dir, map[string]string{lock: ""})
 		wantName(t, s, "5e:00.0", false)
 	}
@@ -62,7 +62,7 @@ func TestLifecycle(t *testing.T) {
 	expect(t, dir, map[string]string{})
 }
 
-// The hook and the variables of a device, in their order, are in the file while the device has them.
+// A device's hook and variables are in the file, in order, for as long as the device has them.
 func TestHookAndEnv(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -88,7 +88,8 @@ func TestHookAndEnv(t *testing.T) {
 	expect(t, dir, map[string]string{lock: "", name: want})
 }
 
-// A device with files of the host and no node is in the file. Containers can change its mounts, but not its files.
+// A device with host files but no device node is in the file. Containers can write to what it mounts, but not to its
+// files.
 func TestMounts(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -127,7 +128,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// If no valid spec can be made of the devices, neither the file nor the names change.
+// If the devices don't make a valid spec, neither the file nor the names change.
 func TestInvalid(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -158,8 +159,7 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// The disk hangs: each call returns an error after a second, and calls succeed again when the disk
-// answers.
+// While the disk hangs, each call fails after a second. Once the disk responds again, calls succeed.
 func TestStall(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestStall(t *testing.T) {
 	expect(t, dir, map[string]string{})
 }
 
-// All methods run at the same time, for the race detector. A reader never finds half a file.
+// TestConcurrent runs all methods at the same time, for the race detector. Readers never see half a file.
 func TestConcurrent(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)

@@ -13,8 +13,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// Without a descriptor the file cannot be read: its content counts as unchanged while the file's
-// times, size and inode are the same. Not parallel: other tests would have no descriptor either.
+// Without a file descriptor, the file can't be read. Its content is then considered unchanged as long as its times,
+// size and inode stay the same. This can't run in parallel, because it would leave other tests without descriptors too.
 func TestOutOfDescriptors(t *testing.T) {
 	one := cdi.Device{ID: "3b:00.0", Nodes: []string{"dfl-port.0"}}
 	two := cdi.Device{ID: "5e:00.0", Nodes: []string{"dfl-port.1"}}

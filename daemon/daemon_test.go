@@ -19,13 +19,13 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// pending is an API that is alive, and not ready yet.
+// pending is an API that is alive but not ready yet.
 type pending struct{ API }
 
 func (pending) Alive() error { return nil }
 func (pending) Ready() error { return errors.New("no list published yet") }
 
-// Both probes name the part that hangs.
+// Both probes say which part hangs.
 func TestProbesNameHangingPart(t *testing.T) {
 	cfg := config.Defaults()
 	cfg.SysfsRoot, cfg.DevRoot = t.TempDir(), t.TempDir()
@@ -34,7 +34,7 @@ func TestProbesNameHangingPart(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("no answer within 1s"))
 	probes := answers(n, pending{}, &stateSource{lockCheck: func() error { return nil }})
-	// The inventory does not run, so it does not answer pings.
+	// The inventory isn't running, so it doesn't answer pings.
 	compare.Equal(t, "Alive", "inventory: no answer within 1s", fmt.Sprint(probes.Alive(ctx)))
 	compare.Error(t, "Ready", "\ninventory: no answer within 1s", probes.Ready(ctx))
 }
@@ -52,7 +52,7 @@ func (p panicking) Withdraw(context.Context) error {
 	return nil
 }
 
-// A daemon that panics leaves the record that its devices remain, like one that was killed.
+// A daemon that panics leaves behind the record that its devices are still advertised, just like one that was killed.
 func TestPanicWithdrawsNothing(t *testing.T) {
 	cfg := config.Defaults()
 	cfg.StateDir, cfg.HTTPAddress, cfg.Socket = filepath.Join(t.TempDir(), "state"), "", ""

@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// Nobody expects a card that is cordoned or excluded as a whole, or that the settings do not list.
+// A card isn't expected if it is cordoned or excluded as a whole, or if the settings don't list it.
 func TestExempt(t *testing.T) {
 	cordoned := func(device string) []cordon.Cordon {
 		return []cordon.Cordon{{Device: device, By: "jo", Why: "fan", Since: time.Unix(1, 0)}}
@@ -45,7 +45,7 @@ func TestExempt(t *testing.T) {
 	}
 }
 
-// A function is on the bus if it has the address and the ids of the card. It may be bound for a virtual machine.
+// A function is on the bus if it has the card's address and IDs. It may be bound to a driver for virtual machines.
 func TestOnBus(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "bus/pci/devices/0000:5e:00.0")
@@ -72,7 +72,7 @@ func TestOnBus(t *testing.T) {
 		{"vfio-pci", "10ee:5000:10ee:000e", false},
 		{"vfio-pci", "8086:09c4:8086:0000", true},
 	} {
-		_ = os.Remove(filepath.Join(dir, "driver")) // the link of the previous driver
+		_ = os.Remove(filepath.Join(dir, "driver")) // the previous driver's link
 		if test.driver != "" {
 			must.Succeed(t, os.Symlink("../../../drivers/"+test.driver, filepath.Join(dir, "driver")))
 		}

@@ -26,7 +26,7 @@ type clock struct{ time.Time }
 func (c clock) Now() time.Time                         { return c.Time }
 func (c clock) NewTicker(d time.Duration) *time.Ticker { return time.NewTicker(d) }
 
-// The time of a line has nine decimal digits and the offset to UTC, in any time zone.
+// A line's time has nine decimal digits and the offset to UTC, whatever the time zone.
 func TestTime(t *testing.T) {
 	at := time.Date(2026, 11, 21, 20, 56, 34, 460_000_000, time.UTC)
 	for _, test := range []struct {
@@ -67,7 +67,8 @@ func TestRepeatedWarningsAreCounted(t *testing.T) {
 	}
 }
 
-// While its log is not read, the daemon drops lines, and waits neither when it logs nor, for more than a moment, at its end.
+// If its log isn't being read, the daemon drops lines. It never waits when it logs, and only for a moment when it
+// exits.
 func TestLogThatIsNotRead(t *testing.T) {
 	read, write := io.Pipe()
 	defer read.Close()

@@ -12,7 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
-// Each physical card has its versions once, whichever of its devices knows them.
+// Each physical card's versions appear once, no matter which of its devices knows them.
 func TestVersions(t *testing.T) {
 	device := func(address string, attributes ...string) *inventory.Device {
 		d := &inventory.Device{PCIAddress: address, Facts: inventory.Facts{Attributes: map[string]string{}}}

@@ -12,29 +12,30 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
-// decisions lists all fields of the settings. A field whose change gives devices other ids, names or nodes, or adds or
-// removes devices, is part of the naming: two daemons that differ in it never advertise devices at the same time. A
-// change of any other field causes no gap in an upgrade.
+// decisions lists all fields of the settings. If changing a field gives devices different IDs, names or nodes, or adds
+// or removes devices, the field is part of the naming. Two daemons that differ in such a field never advertise devices
+// at the same time. Changing any other field doesn't cause a gap in an upgrade.
 var decisions = map[string]struct{ plugin, driver bool }{
 	"SysfsRoot": {true, true}, "DevRoot": {true, true}, "HostSysfsRoot": {true, true}, "HostDevRoot": {true, true},
 	"Families": {true, true}, "VFIOCdev": {true, true}, "XRTManagement": {true, true},
 	"Mode": {true, true}, "AccelNbUnits": {true, true},
 	"ResourceName": {true, false}, "ResourceNamespace": {true, false}, // the driver's names are fixed
 	"Resources": {true, true},
-	// Both daemons would write the file, each with its own content.
+	// Both daemons would write the file, each with different content.
 	"CDIDir": {true, true}, "ProgrammingHook": {true, true}, "ProgrammingHookArgs": {true, true},
 
 	"AllocationPolicy": {},                                                                                // only a preference
-	"NodeName":         {}, "NodeAnnotation": {}, "Kubeconfig": {}, "Events": {}, "NodeConditionType": {}, // the mode counts, wherever it comes from
+	"NodeName":         {}, "NodeAnnotation": {}, "Kubeconfig": {}, "Events": {}, "NodeConditionType": {}, // only the mode counts, wherever it comes from
 	"KubeletDir": {}, "PodResourcesSocket": {}, "CgroupRoot": {}, "HTTPAddress": {}, "Socket": {}, "HolderMetrics": {},
-	"StateDir":       {}, // has the lock
+	"StateDir":       {}, // contains the lock
 	"ResyncInterval": {}, "HealthInterval": {}, "RecoveryHold": {}, "TombstoneGrace": {}, "ReprogramTimeout": {},
 	"FlapLimit": {}, "FlapWindow": {}, "Exclude": {}, "Severity": {}, // health may differ between two daemons
 	"Sensors": {}, "SensorInterval": {}, "LogLevel": {}, "LogFormat": {},
 	"File": {}, "Overrides": {}, "NodesUnused": {}, // where settings come from
 }
 
-// Each field of the settings has a decision, which holds for the device plugin and for the DRA driver.
+// There must be a decision for every field of the settings, and it must hold for both the device plugin and the DRA
+// driver.
 func TestNaming(t *testing.T) {
 	base := config.Defaults()
 	fields := reflect.TypeFor[config.Config]()
@@ -68,7 +69,7 @@ func TestNaming(t *testing.T) {
 	}
 }
 
-// Names in rules do not matter to the driver, and matches do.
+// The names in rules don't matter to the driver, but the matches do.
 func TestNamingOfRules(t *testing.T) {
 	naming := func(api, resource string, match offer.Match) any {
 		cfg := config.Defaults()
@@ -84,9 +85,9 @@ func TestNamingOfRules(t *testing.T) {
 	}
 }
 
-// The naming of unchanged settings is the same in the next version, so that an upgrade to it has no gap. Another
-// number here means that free devices are away for a moment in that upgrade: change it only if a version names devices
-// differently.
+// If settings don't change, their naming stays the same in the next version, so that an upgrade to it doesn't cause a
+// gap. A different number here means that free devices disappear for a moment during that upgrade, so change it only if
+// a version names devices differently.
 func TestNamingStays(t *testing.T) {
 	for api, want := range map[string]int64{control.DevicePlugin: 1535571262202147606, control.DRA: 746610574976487500} {
 		compare.Equal(t, api, want, int64(daemon.Naming(config.Defaults(), api)))

@@ -22,7 +22,7 @@ func namesOf(families []inventory.Family) (names []string) {
 	return names
 }
 
-// Only the enabled families read cards and have events. In mode pool no other family does, whatever the setting is.
+// Only enabled families read cards and receive events. In pool mode, no other family does, whatever the setting.
 func TestEnabledFamilies(t *testing.T) {
 	for _, test := range []struct {
 		name     string
@@ -48,7 +48,7 @@ func TestEnabledFamilies(t *testing.T) {
 	}
 }
 
-// A severity or a rule may name a family that is off. The log names each such rule.
+// A severity or a rule can refer to a family that isn't enabled. Each such rule is logged.
 func TestFamilyThatIsOff(t *testing.T) {
 	f := newFiles(t, "families: [dfl]\nhealth: {severity: {fme-fatal: ignored}}\nresources:\n"+
 		"- {name: a.com/x, match: {family: dfl}}\n- {name: a.com/y, match: {family: opae, vendor: 8086}}\n")
@@ -63,7 +63,7 @@ func TestFamilyThatIsOff(t *testing.T) {
 	compare.Values(t, "notice", want, lines[0].ContextMap())
 }
 
-// A wrong --sysfs-root ends the daemon at once.
+// The daemon exits immediately if --sysfs-root is wrong.
 func TestMissingSysfsRoot(t *testing.T) {
 	cfg := config.Defaults()
 	cfg.SysfsRoot = "/nonexistent"

@@ -19,7 +19,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// A user without rights to the state directory is told what to set. Errors that may pass end no daemon.
+// A user who can't access the state directory is told what to set. Errors that may be temporary don't make the daemon
+// exit.
 func TestWithoutRights(t *testing.T) {
 	const dir = "/var/lib/accelerator-device-plugin"
 	for _, tc := range []struct {
@@ -43,7 +44,7 @@ func TestWithoutRights(t *testing.T) {
 	}
 }
 
-// A daemon without rights to its state directory ends before it opens anything.
+// A daemon that can't access its state directory exits before it opens anything.
 func TestEndsWithoutRights(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root has all rights")

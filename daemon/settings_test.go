@@ -20,7 +20,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// files are the two files of settings.
+// files contains the paths of the two settings files.
 type files struct {
 	t                 *testing.T
 	config, overrides string
@@ -32,7 +32,7 @@ func newFiles(t *testing.T, config string) files {
 	return f
 }
 
-// write replaces a file as an editor does.
+// write replaces a file the way an editor does.
 func (f files) write(path, content string) {
 	f.t.Helper()
 	must.Succeed(f.t, os.WriteFile(path+"~", []byte(content), 0o600), os.Rename(path+"~", path))
@@ -46,8 +46,8 @@ func (f files) load() *config.Loader {
 	return l
 }
 
-// The state and the log show which files are in force. The same content is applied, or refused, only once, and
-// again after SIGHUP.
+// The state and the log show which files are in force. The same content is applied or rejected only once, and once more
+// after SIGHUP.
 func TestSettingsInForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFiles(t, "exclude: [5e:00.0]\n")
@@ -62,8 +62,8 @@ func TestSettingsInForce(t *testing.T) {
 			hangup      bool
 			taken       bool
 			want        control.Settings // without Hash
-			fresh       bool             // the hash belongs to the files
-			events      []string         // of the log
+			fresh       bool             // whether the hash matches the current files
+			events      []string         // logged events
 		}{
 			{"start", "", false, false, control.Settings{Applied: began}, true, []string{"config.applied"}},
 			{"the same", "", false, false, control.Settings{Applied: began}, true, nil},
@@ -120,7 +120,7 @@ func TestSettingsInForce(t *testing.T) {
 	})
 }
 
-// Files that were read before the files of SIGHUP are not applied after them.
+// Files that were read before SIGHUP made the daemon read them again aren't applied afterwards.
 func TestFilesOlderThanSIGHUP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFiles(t, "exclude: [5e:00.0]\n")
@@ -138,7 +138,7 @@ func TestFilesOlderThanSIGHUP(t *testing.T) {
 	})
 }
 
-// Entries for nodes have no effect without --node-name, which is logged. The other settings apply.
+// Without --node-name, entries for nodes have no effect, which is logged. The other settings apply.
 func TestOverridesOfNodesWithoutName(t *testing.T) {
 	f := newFiles(t, "")
 	f.write(f.overrides, "exclude: [3b:00.0]\nnodes: {n1: {exclude: [5e:00.0]}}\n")
@@ -153,7 +153,7 @@ func TestOverridesOfNodesWithoutName(t *testing.T) {
 	t.Errorf("log without a notice of node-name: %v", logs.All())
 }
 
-// A ConfigMap of overrides with another key is noticed, at the start and later, and once.
+// If a ConfigMap with overrides uses a different key, that is logged once, whether it happens at startup or later.
 func TestOverridesUnderAnotherKey(t *testing.T) {
 	f := newFiles(t, "")
 	dir := filepath.Dir(f.overrides)
@@ -161,7 +161,7 @@ func TestOverridesUnderAnotherKey(t *testing.T) {
 	loader := f.load()
 	cfg := loader.Config
 	l := openSettings(loader, cfg, zap.New(core), metrics.New("test"))
-	f.write(filepath.Join(dir, "notes.yml"), "") // a directory of the node may have other files
+	f.write(filepath.Join(dir, "notes.yml"), "") // a directory on the node can contain other files
 	read := func(want string) {
 		t.Helper()
 		l.changed(&cfg, loader.Read())
@@ -181,11 +181,11 @@ func TestOverridesUnderAnotherKey(t *testing.T) {
 	read("")
 }
 
-// Settings in a ConfigMap are read again when Kubernetes replaces the link ..data.
+// Settings in a ConfigMap are reread when Kubernetes replaces the ..data link.
 func TestFollowsConfigMap(t *testing.T) {
 	f := files{t: t, config: filepath.Join(t.TempDir(), "config.yaml")}
 	dir := filepath.Dir(f.config)
-	publish := func(version, content string) { // as AtomicWriter in k8s.io/kubernetes/pkg/volume/util
+	publish := func(version, content string) { // the way AtomicWriter in k8s.io/kubernetes/pkg/volume/util does it
 		must.Succeed(t, os.Mkdir(filepath.Join(dir, "..v"+version), 0o700))
 		f.write(filepath.Join(dir, "..v"+version, "config.yaml"), content)
 		must.Succeed(t, os.Symlink("..v"+version, dir+"/..tmp"), os.Rename(dir+"/..tmp", dir+"/..data"))

@@ -22,14 +22,14 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// While cards have not been read, the answer waits. After the timeout it says that cards are missing.
+// The response waits until all cards have been read. After a timeout, it says that cards are still missing.
 func TestStateBeforeTheCardsAreRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config.Defaults()
 		book := must.Value(cordon.Open("", zap.NewNop()))(t)
 		begin := time.Now()
 		s := &stateSource{
-			started: begin, inForce: latest.New(cfg), settings: latest.New(control.Settings{}), cordons: book, // the inventory is not run
+			started: begin, inForce: latest.New(cfg), settings: latest.New(control.Settings{}), cordons: book, // no running inventory
 			inventory: inventory.New(Watching(cfg, metrics.New("test")), sysfs.Host{}, zap.NewNop()),
 			lockCheck: func() error { return nil },
 			missing:   latest.New[[]ledger.Missing](nil).Load,

@@ -18,8 +18,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// BenchmarkChange measures the time from a hint for one card to the snapshot with its change, on
-// nodes with different numbers of cards. The time must not grow with the number.
+// BenchmarkChange measures the time from a hint for one card to the snapshot that contains the change, on nodes with
+// different numbers of cards. The time must not grow with the number of cards.
 func BenchmarkChange(b *testing.B) {
 	for _, cards := range []int{1, 32, 1024} {
 		b.Run(fmt.Sprintf("cards=%d", cards), func(b *testing.B) { benchmarkChange(b, cards) })
@@ -58,7 +58,7 @@ func benchmarkChange(b *testing.B, cards int) {
 	}
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2]), "median-ns/change")
-	b.ReportMetric(0, "ns/op") // omitted, because it includes the change of the tree
+	b.ReportMetric(0, "ns/op") // not reported, because it includes changing the tree
 }
 
 func address(i int) string { return fmt.Sprintf("%04x:%02x:00.0", i>>8, i&0xff) }

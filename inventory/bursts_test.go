@@ -18,7 +18,7 @@ func TestNodeHint(t *testing.T) {
 	both := map[string]string{"3b:00.0": "unhealthy[port-ap6]", "0001:5e:00.0": "unhealthy[port-ap6]"}
 	for _, test := range []struct {
 		name  string
-		nodeB int // the number of card B's node; card A has node 0
+		nodeB int // the number in card B's node name; card A's is 0
 		hint  string
 		want  map[string]string
 	}{
@@ -38,7 +38,7 @@ func TestNodeHint(t *testing.T) {
 	}
 }
 
-// Many hints cause few readings, and the last reading begins after the last hint.
+// However many hints there are, there are only a few readings, and the last one starts after the last hint.
 func TestHintsAreMerged(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFakeFamily("dfl")
@@ -69,7 +69,7 @@ func TestHintsForEndlessCardsAreBounded(t *testing.T) {
 	})
 }
 
-// Names of nodes are reused: the node of one card may belong to another card later.
+// Device node names are reused, so one card's node may later belong to another.
 func TestNodeHintReachesItsNewCard(t *testing.T) {
 	host := sysfs.Host{Sys: t.TempDir(), Dev: t.TempDir()}
 	for _, err := range []error{
@@ -91,17 +91,17 @@ func TestNodeHintReachesItsNewCard(t *testing.T) {
 	})
 }
 
-// A card is pulled, and another card gets the name of its node. Both cards are being read when the
-// node of the new card is deleted. The hint about the node leads to the old card, and the reading of
-// the new card may have found the node.
+// A card is pulled, and another card gets its device node's name. While both cards are being read, the new card's
+// device node is deleted. The hint about the node leads to the old card, and reading the new card may still have found
+// the node.
 func TestNodeHintWhileTheNodeChangesItsCard(t *testing.T) {
 	ofFME := good(1, 0)
 	ofFME.ParentNodes = []string{"dfl-fme.0"}
 	for _, test := range []struct {
 		name       string
-		port       inventory.Unit // of the new card
+		port       inventory.Unit // the new card's
 		node       string
-		newFirst   bool // the reading of the new card is the first to return
+		newFirst   bool // the new card's reading is the first to return
 		wantSecond int  // readings of the new card
 		want       string
 	}{
@@ -140,7 +140,7 @@ func TestNodeHintWhileTheNodeChangesItsCard(t *testing.T) {
 	}
 }
 
-// The node of a removed card no longer leads to a card. Another card may get its name.
+// A removed card's device node no longer leads to the card, because another card may get its name.
 func TestNodeOfACardThatLeft(t *testing.T) {
 	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
 		r.pull(cardA)

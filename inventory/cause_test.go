@@ -8,8 +8,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
-// The cause of a fault is a problem of the hardware. An administrative reason, or a condition that is normal for some
-// time, is not a cause.
+// A fault is caused by a hardware problem. Administrative reasons and conditions that are normal for a while aren't
+// causes.
 func TestCause(t *testing.T) {
 	unhealthy := func(reasons ...string) (all []inventory.Condition) {
 		for _, reason := range reasons {
@@ -47,8 +47,8 @@ func TestCause(t *testing.T) {
 	}
 }
 
-// Even a reader that skips snapshots learns why a card fell off the bus. An error counter rises in one reading only,
-// and the next reading may already show the removal.
+// Even a reader that skips snapshots learns why a card fell off the bus. An error counter rises in only one reading,
+// and the next one may already show that the card is gone.
 func TestCauseBeforeRemoval(t *testing.T) {
 	fatal := inventory.Condition{Reason: "aer-fatal", Health: inventory.Unhealthy}
 	unbound := inventory.Condition{Reason: inventory.ReasonFMEUnbound, Health: inventory.Unhealthy}
@@ -80,7 +80,7 @@ func TestCauseBeforeRemoval(t *testing.T) {
 	}
 }
 
-// Each reason is a fault of the hardware or not.
+// TestCauses checks which reasons are hardware faults.
 func TestCauses(t *testing.T) {
 	faults := []string{"driver-unbound", "flapping", "missing", "no-port", "node-mismatch", "node-missing", "port-id-conflict",
 		"port-missing", "read-timeout", "recovering", "recovery-failed", "scan-failed", "unreadable"}

@@ -14,7 +14,7 @@ import (
 
 var slow = inventory.Condition{Reason: "link-width=4", Health: inventory.Degraded}
 
-// observing is a fakeFamily whose readings have one observation, of the file at path.
+// observing is a fakeFamily whose readings return a single observation, of the file at path.
 type observing struct {
 	*fakeFamily
 	path string
@@ -35,7 +35,7 @@ func (f observing) write(t *testing.T, value string) {
 	must.Succeed(t, os.WriteFile(f.path, []byte(value), 0o600))
 }
 
-// startObserving runs an inventory with card A, which has a good port.
+// startObserving runs an inventory with card A, which has a healthy port.
 func startObserving(t *testing.T) (*rig, observing) {
 	t.Helper()
 	f := observing{newFakeFamily("dfl"), filepath.Join(t.TempDir(), "observed")}
@@ -44,7 +44,7 @@ func startObserving(t *testing.T) (*rig, observing) {
 	return startFamilies(t, sysfs.Host{}, testConfig, f.fakeFamily, f), f
 }
 
-// wantReads checks the number of readings of card A.
+// wantReads checks how often card A was read.
 func (f observing) wantReads(t *testing.T, when string, want int) {
 	t.Helper()
 	compare.Equal(t, when+": readings", want, f.readsOf(cardA))
@@ -52,8 +52,7 @@ func (f observing) wantReads(t *testing.T, when string, want int) {
 
 var allGood = map[string]string{"3b:00.0": "healthy[]"}
 
-// A card without conditions is read at the start, at the resync and at a hint. In between it is
-// checked.
+// A card without conditions is read at startup, at each resync and on a hint. In between, it is only checked.
 func TestCheck(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, f := startObserving(t)
@@ -70,8 +69,8 @@ func TestCheck(t *testing.T) {
 	})
 }
 
-// A change of an observed file is found at the health interval. The card is read until it
-// is good again and the hold is over.
+// A change to an observed file is noticed at the health interval. From then on, the card is read until it is healthy
+// again and the hold is over.
 func TestCheckFindsObservedChange(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, f := startObserving(t)
@@ -85,7 +84,7 @@ func TestCheckFindsObservedChange(t *testing.T) {
 		f.wantReads(t, "tick", 2)
 		r.after(10 * time.Second)
 		f.wantReads(t, "two ticks while it is wrong", 4)
-		f.set(cardA, good(0, 0)) // the observed file is unchanged, but a card with a condition is read
+		f.set(cardA, good(0, 0)) // the observed file hasn't changed, but a card with a condition is read anyway
 		r.after(5 * time.Second)
 		r.want("over", map[string]string{"3b:00.0": "unhealthy[recovering=port-ap6]"})
 		f.wantReads(t, "over", 5)
@@ -97,8 +96,8 @@ func TestCheckFindsObservedChange(t *testing.T) {
 	})
 }
 
-// A card with an ignored reason is read, not checked, because a file that cannot be read is not
-// among the observations.
+// A card with an ignored reason is read rather than checked, because a file that can't be read isn't among the
+// observations.
 func TestNoCheckWithIgnoredReason(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, f := startObserving(t)
@@ -113,7 +112,7 @@ func TestNoCheckWithIgnoredReason(t *testing.T) {
 	})
 }
 
-// A card is read, not checked, during a recovery hold and while it has no ports.
+// During a recovery hold and while it has no ports, a card is read rather than checked.
 func TestNoCheckInHoldOrWithoutPorts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, f := startObserving(t)
@@ -133,7 +132,7 @@ func TestNoCheckInHoldOrWithoutPorts(t *testing.T) {
 	})
 }
 
-// A card that has left is not listed again, although the observed file still exists.
+// A card that has been removed isn't listed again, even though the observed file still exists.
 func TestCheckOfRemovedCard(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, f := startObserving(t)
@@ -147,7 +146,7 @@ func TestCheckOfRemovedCard(t *testing.T) {
 	})
 }
 
-// A card that cannot be read, and a card that the kernel gave up recovering, is read, not checked.
+// A card that can't be read is read again rather than checked, and so is a card that the kernel has given up on.
 func TestNoCheckInTrouble(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, f := startObserving(t)
@@ -167,8 +166,8 @@ func TestNoCheckInTrouble(t *testing.T) {
 	})
 }
 
-// A hint is not lost if its reading failed because the daemon was out of descriptors: the next
-// tick reads the card, even if all observations are unchanged.
+// A hint isn't lost if its read failed because the daemon was out of descriptors. The next tick reads the card even if
+// none of the observations have changed.
 func TestNoCheckAfterShortage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r, f := startObserving(t)

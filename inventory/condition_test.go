@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
-// counted returns a good port with a counter of value n.
+// counted returns a healthy port with a counter at n.
 func counted(n uint64) inventory.Unit {
 	p := good(0, 0)
 	p.Counters = []inventory.Counter{{
@@ -74,7 +74,7 @@ func TestCounterOfAnotherDirectory(t *testing.T) {
 	})
 }
 
-// A lost file with a reason of its own, and a file that is not in a reading.
+// TestFileIsLost covers a lost file that has its own reason, and a file that isn't in a reading at all.
 func TestFileIsLost(t *testing.T) {
 	driver := inventory.HealthFile{Name: "fme/driver", Lost: inventory.Unhealthy, Row: "fme-unbound", Reason: "fme-unbound"}
 	errors := inventory.HealthFile{Name: "fme/errors/catfatal_errors", Lost: inventory.Unhealthy, Row: "fme-fatal"}
@@ -102,7 +102,7 @@ func TestFileIsLost(t *testing.T) {
 	})
 }
 
-// gaveUp sends a hint that the kernel could not recover a card.
+// gaveUp sends a hint that the kernel couldn't recover a card.
 func (r *rig) gaveUp(card string) {
 	r.Hint(inventory.Hint{Card: card, Source: "test", At: time.Now(), RecoveryFailed: true})
 	r.after(0)
@@ -125,13 +125,12 @@ func TestRecoveryFailed(t *testing.T) {
 	})
 }
 
-// A card that the kernel gave up recovering stays unhealthy until a later reading shows that it
-// answers.
+// A card that the kernel has given up on stays unhealthy until a later reading shows that it responds.
 func TestRecoveryFailedWithoutAnswer(t *testing.T) {
 	dead := inventory.Condition{Reason: "afu-dead", Health: inventory.Unhealthy, Dead: true}
 	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
 		release := f.hang(cardA)
-		r.hint(cardA) // this reading begins before the hint of the kernel
+		r.hint(cardA) // this reading starts before the kernel's hint
 		f.unhang(cardA)
 		f.set(cardA, good(0, 0, dead))
 		r.gaveUp(cardA)
@@ -152,7 +151,7 @@ func TestRecoveryFailedWithoutAnswer(t *testing.T) {
 	})
 }
 
-// If too many hints wait, the hint that the kernel gave up recovering a card is not lost.
+// If too many hints are waiting, the hint that the kernel has given up on a card isn't lost.
 func TestRecoveryFailedAmongMany(t *testing.T) {
 	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
 		for i := range 20_000 {

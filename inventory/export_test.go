@@ -2,7 +2,7 @@ package inventory
 
 import "time"
 
-// Lost returns the nodes that are kept for a device after it has lost these, one after the other.
+// Lost returns the nodes that are kept for a device after it has lost these, one set after another.
 func Lost(nodes ...[]string) []string {
 	var s entry
 	for _, lost := range nodes {

@@ -10,11 +10,11 @@ import (
 // resetting is a passing condition that makes a device unhealthy.
 var resetting = inventory.Condition{Reason: "resetting", Health: inventory.Unhealthy, Passing: true}
 
-// Resets do not count as turns, unless the card is reset all the time.
+// Resets don't count as turns, unless the card is being reset all the time.
 func TestFlapsByPassingConditions(t *testing.T) {
 	for _, test := range []struct {
 		name          string
-		reset, steady time.Duration // for how long the card is reset, and good afterwards
+		reset, steady time.Duration // how long the card is being reset, and how long it is healthy afterwards
 		want          string
 	}{
 		{"now and then", 5 * time.Second, 55 * time.Second, "healthy[]"},
@@ -42,7 +42,7 @@ func TestFlapsByPassingConditions(t *testing.T) {
 	}
 }
 
-// Programming does not count as a turn if the device stays offered.
+// Programming doesn't count as a turn if the device stays offered.
 func TestProgrammingIsNoTurn(t *testing.T) {
 	withCard(t, withFlaps(1), func(t *testing.T, r *rig, _ *fakeFamily) {
 		for range 100 {
@@ -53,8 +53,8 @@ func TestProgrammingIsNoTurn(t *testing.T) {
 	})
 }
 
-// Passing conditions that alternate add up to a fault even if each of them is still within its time, and even without a
-// limit of turns.
+// Passing conditions that alternate add up to a fault, even if each of them is still within its time limit, and even
+// without a limit on turns.
 func TestPassingConditionsThatAlternate(t *testing.T) {
 	offline := resetting
 	offline.Reason = "device-offline"

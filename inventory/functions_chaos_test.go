@@ -13,10 +13,10 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// TestFunctionsInAnyOrder changes functions on vfio-pci at random: groups of several functions, virtual functions
-// and single ones are bound, unbound and pulled, with and without hints, while pods start and end, processes have
-// groups open, and the daemon restarts. A device is never offered while another device's pod has its node, and two
-// offered devices never have the same node.
+// TestFunctionsInAnyOrder makes random changes to functions on vfio-pci. It binds, unbinds and pulls groups of several
+// functions, virtual functions and single ones, with and without hints, while pods start and end, processes have groups
+// open, and the daemon restarts. A device must never be offered while another device's pod has its device node, and no
+// two offered devices may have the same node.
 func TestFunctionsInAnyOrder(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -53,17 +53,17 @@ func TestFunctionsInAnyOrder(t *testing.T) {
 	}
 }
 
-// chaos plays random steps of a scenario.
+// chaos plays random scenario steps.
 type chaos struct {
 	*scenario
 	random  *rand.Rand
-	pods    map[string][]string // nodes that the pod of a device was given
+	pods    map[string][]string // nodes that a device's pod was given
 	used    map[string]bool     // functions through which a pod has opened a group
 	history []string
 }
 
-// step plays a step, and reports whether it was possible. An impossible step, such as plugging a function twice, is not
-// a failure.
+// step plays a step and reports whether it was possible. An impossible step, such as plugging in a function twice,
+// isn't a failure.
 func (c *chaos) step(line string) bool {
 	err := c.play(line)
 	if errors.As(err, new(mismatch)) {
@@ -129,7 +129,7 @@ func (c *chaos) start() {
 	}
 }
 
-// end ends the pod with a device.
+// end ends the pod that has a device.
 func (c *chaos) end(id string) {
 	delete(c.pods, id)
 	if c.used[id] {
@@ -139,7 +139,7 @@ func (c *chaos) end(id string) {
 	c.step("free " + id)
 }
 
-// check returns an error if a container could be given another container's node.
+// check returns an error if a container could be given another container's device node.
 func (c *chaos) check() error {
 	snapshot, _ := c.rig.Latest()
 	owner := map[string]string{}

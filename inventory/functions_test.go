@@ -9,29 +9,29 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
-// These tests are about functions whose events concern cards at other addresses, and about cards without a unit.
+// These tests cover functions whose events concern cards at other addresses, and cards without a unit.
 
-// function returns a unit with an id of its own.
+// function returns a unit that is identified by its own address.
 func function(id string, bad ...inventory.Condition) inventory.Unit {
 	u := good(0, -1, bad...)
 	u.ID, u.PCIAddress, u.Name, u.PortIDKnown = id, "0000:"+id, id, false
 	return u
 }
 
-// relate sets the reading of a card, with related addresses.
+// relate sets what is read from a card, including a related address.
 func (b *fakeFamily) relate(card, related string, units ...inventory.Unit) {
 	b.locked(func() { b.cards[card] = inventory.Reading{Related: []string{related}, Units: units} })
 }
 
-// readsOf returns the number of readings of a card so far.
+// readsOf returns how often a card has been read so far.
 func (b *fakeFamily) readsOf(card string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.reads[card]
 }
 
-// A hint for a function that no family lists, such as a new one in the slot of a group, causes readings of the
-// cards that name it.
+// A hint for a function that isn't listed by any family, such as a new one in a group's slot, makes the inventory read
+// the cards that refer to it.
 func TestHintForAnUnknownSibling(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const sibling = "0000:3b:00.1"
@@ -45,7 +45,7 @@ func TestHintForAnUnknownSibling(t *testing.T) {
 		r.want("sibling", map[string]string{"3b:00.0": "unhealthy[port-ap6]", "6b:00.0": "healthy[]"})
 		compare.Equal(t, "readings of another card", 0, f.readsOf(cardB)-before)
 
-		// The sibling is no longer named.
+		// The card no longer refers to the sibling.
 		r.set(cardA, function("3b:00.0"))
 		before = f.readsOf(cardA)
 		r.hint(sibling)
@@ -54,7 +54,7 @@ func TestHintForAnUnknownSibling(t *testing.T) {
 }
 
 // A card without units, such as a function whose group has a lower function, is kept. Its related addresses count, and
-// it is read at the health interval. When the lower function leaves, the card gets the unit at once.
+// it is read at the health interval. Once the lower function is removed, the card immediately gets the unit.
 func TestCardWithoutUnits(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const low, high = cardA, "0000:3b:00.1"
@@ -75,8 +75,8 @@ func TestCardWithoutUnits(t *testing.T) {
 	})
 }
 
-// A card is plugged in function by function, like a card of AWS. A reading of the card began before the last function
-// was there, and did not find it. The hint for that function causes another reading.
+// A card is plugged in one function at a time, as AWS cards are. A reading that started before the last function was
+// there didn't find it. The hint for that function causes another reading.
 func TestFunctionDuringReading(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const management = "0000:3b:00.1"
@@ -94,8 +94,8 @@ func TestFunctionDuringReading(t *testing.T) {
 	})
 }
 
-// An attribute that a reading lacks keeps its value as long as the unit's directory exists: the kernel removes
-// the links of a virtual function before the function. The value "" means that there is none.
+// An attribute that is missing from a reading keeps its value for as long as the unit's directory exists, because the
+// kernel removes a virtual function's links before the function itself. The value "" means that there is none.
 func TestAttributesAreKept(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFakeFamily("vfio")
@@ -120,8 +120,8 @@ func TestAttributesAreKept(t *testing.T) {
 	})
 }
 
-// Another shell of a card may have no interface, or several. The card then has none, and does not keep the interface of
-// the former shell.
+// A card's next shell may have no interface, or several. The card then has no interface, rather than keeping the
+// previous shell's.
 func TestInterfaceOfAnotherShell(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFakeFamily("xrt")
@@ -144,8 +144,8 @@ func TestInterfaceOfAnotherShell(t *testing.T) {
 	})
 }
 
-// A function that another family reads, because another driver was bound to it, is another device. It keeps no
-// attribute of the former device, and is not offered while the former device has holders.
+// If a function gets another driver and is therefore read by another family, it is a different device. It doesn't keep
+// any of the previous device's attributes, and isn't offered while the previous device has holders.
 func TestFunctionOfAnotherFamily(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, before, after := newFakeKubelet(), newFakeFamily("vfio"), newFakeFamily("xrt")

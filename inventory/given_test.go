@@ -9,7 +9,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
-// The beginning and the end of each holding are logged once, with the holders.
+// The start and the end of each holding are logged once, with the holders.
 func TestHoldersNamed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, d := twoCards(), newFakeKubelet()
@@ -66,7 +66,7 @@ func TestHoldersNamed(t *testing.T) {
 	})
 }
 
-// A new pod with the same name, as in a StatefulSet, is another holder, because its UID differs.
+// A new pod with the same name, as in a StatefulSet, is a different holder because it has a different UID.
 func TestPodOfTheSameName(t *testing.T) {
 	withKubeletAndCard(t, func(t *testing.T, r *rig, _ *fakeFamily, d *fakeKubelet) {
 		for _, step := range []struct {
@@ -74,9 +74,9 @@ func TestPodOfTheSameName(t *testing.T) {
 			want       []string
 		}{
 			{[]string{"uid-1/main"}, []string{"device.held [default/job/main] [uid-1]"}},
-			{nil, nil}, // the checkpoint cannot be read
+			{nil, nil}, // the checkpoint can't be read
 			{[]string{"uid-1/main"}, nil},
-			{[]string{"uid-1/main", "uid-2/main"}, nil}, // the kubelet has not removed the entry of the first one yet
+			{[]string{"uid-1/main", "uid-2/main"}, nil}, // the kubelet hasn't removed the first pod's entry yet
 			{[]string{"uid-2/main"}, []string{"device.freed [default/job/main] [uid-1]", "device.held [default/job/main] [uid-2]"}},
 			{[]string{"uid-3/init"}, nil}, // an init container had the device
 		} {
@@ -94,7 +94,7 @@ func TestPodOfTheSameName(t *testing.T) {
 	})
 }
 
-// The lines are short even if an answer has many containers. Each holder has one line.
+// Log lines stay short even if an answer contains many containers. Each holder is logged once.
 func TestTooManyHolders(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, d := oneCard(), newFakeKubelet()
@@ -107,7 +107,7 @@ func TestTooManyHolders(t *testing.T) {
 		r.after(time.Minute)
 		d.hold("3b:00.0", all[1:]...)
 		r.after(time.Minute)
-		d.hold("3b:00.0", append(all[1:], all[1:]...)...) // named twice
+		d.hold("3b:00.0", append(all[1:], all[1:]...)...) // each is listed twice
 		r.after(time.Minute)
 		var got []string
 		for _, l := range r.logs.TakeAll() {
@@ -121,7 +121,7 @@ func TestTooManyHolders(t *testing.T) {
 	})
 }
 
-// While no device is held, the holders are asked for at each resync. While a device is held, they are asked for every
+// While no device is held, the inventory asks about holders at each resync. While a device is held, it asks every
 // HoldersInterval.
 func TestQuestionsWhileHeld(t *testing.T) {
 	for _, test := range []struct {
@@ -142,7 +142,7 @@ func TestQuestionsWhileHeld(t *testing.T) {
 	}
 }
 
-// Holdings may be called while the next answer is taken: go test -race.
+// Holdings can be called while the next answer is being processed, which go test -race checks.
 func TestHoldingsWhileAnswersArrive(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, d := oneCard(), newFakeKubelet()
@@ -151,7 +151,7 @@ func TestHoldingsWhileAnswersArrive(t *testing.T) {
 		tick := time.NewTicker(10 * time.Second)
 		defer tick.Stop()
 		for range 3 {
-			<-tick.C // at the time of the next answer
+			<-tick.C // when the next answer arrives
 			compare.Equal(t, fmt.Sprintf("holdings in %v", r.Holdings()), 1, len(r.Holdings().Of))
 		}
 	})

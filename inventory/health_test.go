@@ -32,12 +32,12 @@ func TestReasonsAreExplained(t *testing.T) {
 	}
 }
 
-// A change that needs action is logged at level warn, a normal change is not.
+// Changes that need action are logged as warnings. Normal changes aren't.
 func TestWarnings(t *testing.T) {
 	throttled := inventory.Condition{Reason: "power-throttled=6", Health: inventory.Unhealthy}
 	for _, test := range []struct {
 		name   string
-		before []inventory.Unit // before the start; nil: no card
+		before []inventory.Unit // before startup; nil: no card
 		after  []inventory.Unit
 		warns  int
 	}{
@@ -64,7 +64,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// withFlaps returns a configuration with a low limit of turns.
+// withFlaps returns a configuration with this flap limit.
 func withFlaps(limit int) inventory.Config {
 	cfg := testConfig
 	cfg.RecoveryHold, cfg.FlapLimit, cfg.FlapWindow = time.Second, limit, time.Minute
@@ -72,7 +72,7 @@ func withFlaps(limit int) inventory.Config {
 	return cfg
 }
 
-// turn breaks or heals the card, and waits for the hold.
+// turn breaks or repairs the card, and waits for the hold to end.
 func (r *rig) turn(bad ...inventory.Condition) {
 	r.family.set(cardA, good(0, 0, bad...))
 	r.hint(cardA)

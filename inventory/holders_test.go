@@ -15,13 +15,13 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
-// While holders are not known, a device counts as held for the grace time.
+// While holders are unknown, a device counts as held for the grace period.
 func TestGrace(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		grace time.Duration
 		stall bool
-		last  time.Duration // still listed this long after the removal
+		last  time.Duration // how long after its removal it is still listed
 	}{
 		{"refused", 5 * time.Minute, false, 5*time.Minute - time.Millisecond},
 		{"stalled", 5 * time.Minute, true, 5*time.Minute - time.Millisecond},
@@ -50,8 +50,8 @@ func TestGrace(t *testing.T) {
 	}
 }
 
-// Without a grace time, a device whose name changes while holders are unknown gets the new name at once. It does not
-// wait for the present question.
+// Without a grace period, a device whose name changes while holders are unknown gets the new name immediately, without
+// waiting for the current question to be answered.
 func TestRenamedWithoutGrace(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, d := newFakeFamily("dfl"), newFakeKubelet()
@@ -70,8 +70,8 @@ func TestRenamedWithoutGrace(t *testing.T) {
 	})
 }
 
-// Questions continue after holders were unknown for longer than the grace time: a device whose reservation
-// has ended may still be held.
+// The inventory keeps asking after holders have been unknown for longer than the grace period, because a device whose
+// reservation has ended may still be held.
 func TestAnswerAfterTheGrace(t *testing.T) {
 	withKubeletAndCard(t, func(t *testing.T, r *rig, f *fakeFamily, d *fakeKubelet) {
 		d.fail("no such socket")
@@ -86,7 +86,7 @@ func TestAnswerAfterTheGrace(t *testing.T) {
 	})
 }
 
-// A device that is held at the start and is missing is listed as removed.
+// A device that is held at startup but missing is listed as removed.
 func TestHeldBeforeStart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, d := newFakeFamily("dfl"), newFakeKubelet()
@@ -125,7 +125,7 @@ func TestHeldBeforeStart(t *testing.T) {
 	})
 }
 
-// The number of tombstones has a limit, however often the answer changes.
+// The number of tombstones is limited, no matter how often the answer changes.
 func TestManyMissingDevices(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, d := newFakeFamily("dfl"), newFakeKubelet()
@@ -144,7 +144,7 @@ func TestManyMissingDevices(t *testing.T) {
 	})
 }
 
-// The ports of a card that hangs from the start are not known: none of them is listed as removed.
+// If a card hangs from the start, its ports are unknown, so none of them are listed as removed.
 func TestHeldOnACardThatHangs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, d := oneCard(good(0, 1)), newFakeKubelet()
@@ -159,8 +159,8 @@ func TestHeldOnACardThatHangs(t *testing.T) {
 	})
 }
 
-// Several containers hold a device, which is a fault of the kubelet or of this daemon. The device is offered again,
-// without a recovery hold, when only one of them is left. The device may be missing meanwhile.
+// If several containers hold a device, that is a bug in the kubelet or in this daemon. The device is offered again when
+// only one of them is left, without a recovery hold. It may be missing in between.
 func TestHeldTwice(t *testing.T) {
 	withKubeletAndCard(t, func(t *testing.T, r *rig, f *fakeFamily, d *fakeKubelet) {
 		for range 2 {
@@ -191,8 +191,8 @@ func TestHeldTwice(t *testing.T) {
 	})
 }
 
-// Another plugin has given out the node of a device, which is withheld as long as the container lives. The device of the
-// other plugin is not listed.
+// Another plugin has allocated a device's node, so the device is withheld for as long as the container lives. The other
+// plugin's device isn't listed.
 func TestForeignHolding(t *testing.T) {
 	foreign := func(nodes ...string) []inventory.Holding {
 		return []inventory.Holding{{As: "other.org/fpga", Foreign: true, Nodes: nodes, Holders: []string{"default/other/main"}}}
@@ -226,11 +226,11 @@ func TestForeignHolding(t *testing.T) {
 	})
 }
 
-// A device that is held under its former name according to the kubelet's checkpoint is not offered under the new name,
-// even if the first answer takes longer than the first list may wait.
+// A device that, according to the kubelet's checkpoint, is held under its previous name isn't offered under the new
+// one, even if the first answer takes longer than the first list can wait.
 func TestFormerNameUntilTheFirstAnswer(t *testing.T) {
 	for name, tt := range map[string]struct {
-		held   bool // according to the answer as well
+		held   bool // also according to the answer
 		former string
 	}{
 		"held": {true, "former unhealthy [replaced-in-use]"}, "ended": {false, "single healthy []"},
@@ -262,7 +262,7 @@ func TestFormerNameUntilTheFirstAnswer(t *testing.T) {
 	}
 }
 
-// A device in the record stays withheld, and is not logged as released, as long as no question is answered.
+// A device in the record stays withheld, and isn't logged as released, until a question has been answered.
 func TestRecordWithoutAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, d := oneCard(), newFakeKubelet()
@@ -280,13 +280,13 @@ func TestRecordWithoutAnswer(t *testing.T) {
 	})
 }
 
-// If only the id of a device suggests that this plugin gave it out, it is withheld under the name that the kubelet uses
-// for it. But a resource that may be another plugin's is not registered without need.
+// If nothing but a device's ID suggests that this plugin allocated it, it is withheld under the kubelet's name for it.
+// But a resource that may belong to another plugin isn't registered unless necessary.
 func TestPerhapsHeld(t *testing.T) {
 	byRule := good(0, 0)
 	byRule.OnlyByRule = true
 	for name, tt := range map[string]struct {
-		card  []inventory.Unit // nil: it is not on the node
+		card  []inventory.Unit // nil: not on the node
 		named string
 		want  string
 	}{

@@ -17,15 +17,15 @@ const tombstoneGrace = 5 * time.Minute
 // otherAPI is the name under which devices are held through the other API.
 const otherAPI = "dra"
 
-// fakeKubelet answers the questions for holders, as package kubelet/holders does.
+// fakeKubelet answers questions about holders, as package kubelet/holders does.
 type fakeKubelet struct {
 	mu     sync.Mutex
 	held   map[string][]inventory.Holding
-	known  map[string][]inventory.Holding // in the newest answer without an error
-	awaits bool                           // devices may be held through the other API until there is such an answer
+	known  map[string][]inventory.Holding // in the latest answer without an error
+	awaits bool                           // until there is such an answer, devices may be held through the other API
 	err    error
-	stall  bool          // no answer before the context ends
-	takes  time.Duration // before it answers
+	stall  bool          // doesn't answer until the context is done
+	takes  time.Duration // how long it takes to answer
 	asked  []time.Time
 }
 
@@ -42,7 +42,7 @@ func (d *fakeKubelet) ask(ctx context.Context) inventory.Holdings {
 		h.Err = ctx.Err()
 	}
 	if takes > 0 {
-		time.Sleep(takes) // in the bubble
+		time.Sleep(takes) // fake time
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -73,15 +73,15 @@ func (d *fakeKubelet) ask(ctx context.Context) inventory.Holdings {
 
 func (d *fakeKubelet) hold(id string, holders ...string) { d.holdAs("b.com/fpga", id, holders...) }
 
-// holdAs adds holders of a device under this name. The holders under other names stay.
+// holdAs adds holders of a device under this name. Holders under other names stay.
 func (d *fakeKubelet) holdAs(name, id string, holders ...string) { d.give(name, id, nil, holders...) }
 
-// give is holdAs with the names and numbers of the nodes that the holders were given.
+// give is like holdAs, but also sets the names and numbers of the nodes that the holders were given.
 func (d *fakeKubelet) give(name, id string, nodes []string, holders ...string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	others := slices.DeleteFunc(slices.Clone(d.held[id]), func(h inventory.Holding) bool { return h.As == name })
-	// The other API has the name dra. The nodes that it has given are not known.
+	// The other API's name is dra. It isn't known which nodes it has allocated.
 	h := inventory.Holding{As: name, Holders: holders, Nodes: nodes, OtherAPI: name == otherAPI}
 	if h.OtherAPI {
 		h.Nodes, h.NodesErr = nil, errors.New("not known")
@@ -89,8 +89,8 @@ func (d *fakeKubelet) give(name, id string, nodes []string, holders ...string) {
 	d.held[id] = append(others, h)
 }
 
-// setNodesErr sets the error with which the nodes of a device's holders are not known. They are known
-// again if err is nil.
+// setNodesErr makes it unknown which nodes a device's holders were given, because of err. If err is nil, it is known
+// again.
 func (d *fakeKubelet) setNodesErr(id string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -100,8 +100,8 @@ func (d *fakeKubelet) setNodesErr(id string, err error) {
 	}
 }
 
-// record returns what a daemon that starts now finds in the checkpoint: the present holdings, without those through the
-// other API.
+// record returns what a daemon that starts now would find in the checkpoint: the current holdings, except those through
+// the other API.
 func (d *fakeKubelet) record() map[string][]inventory.Holding {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -117,7 +117,7 @@ func (d *fakeKubelet) record() map[string][]inventory.Holding {
 
 func (d *fakeKubelet) free(id string) { d.set(func() { delete(d.held, id) }) }
 
-// fail makes the next answers errors, or no longer if why is "".
+// fail makes the following answers fail with this error. If why is "", they succeed again.
 func (d *fakeKubelet) fail(why string) {
 	var err error
 	if why != "" {
@@ -132,7 +132,7 @@ func (d *fakeKubelet) set(change func()) {
 	change()
 }
 
-// questions returns the times of the questions, since start.
+// questions returns when the questions were asked, relative to start.
 func (d *fakeKubelet) questions(start time.Time) []time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -143,7 +143,7 @@ func (d *fakeKubelet) questions(start time.Time) []time.Duration {
 	return all
 }
 
-// withKubelet returns the test configuration with d for Holders.
+// withKubelet returns the test configuration with d answering questions about holders.
 func withKubelet(d *fakeKubelet) inventory.Config {
 	cfg := testConfig
 	cfg.Holders, cfg.HoldersInterval, cfg.TombstoneGrace = d.ask, 10*time.Second, tombstoneGrace

@@ -8,8 +8,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// The nodes that a container was given when it was started again are kept for its device, even at the start of the
-// daemon. They do not make the device healthy again, because its first container still has the former node.
+// The device nodes that a container was given when it was restarted are kept for its device, even when the daemon
+// starts. They don't make the device healthy again, because its first container still has the previous node.
 func TestLaterNodes(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		runInBubble(t, fmt.Sprint("restart=", restart), func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// After a restart of the daemon, a recovery hold and a quarantine continue where they were, unless another card is in
-// the slot.
+// After a daemon restart, recovery holds and quarantines continue where they left off, unless there is a different card
+// in the slot.
 func TestRemembered(t *testing.T) {
 	const model = "8086:09c4:8086:0000"
 	card := func(edit func(*inventory.Unit)) inventory.Unit {
@@ -45,7 +45,7 @@ func TestRemembered(t *testing.T) {
 		turns  int // before the restart
 		edit   func(map[string]*inventory.Device)
 		next   inventory.Unit                      // the card after the restart
-		states map[time.Duration]map[string]string // by time since the restart
+		states map[time.Duration]map[string]string // keyed by the time since the restart
 	}{
 		{"hold", 1, nil, card(nil), map[time.Duration]map[string]string{0: {"3b:00.0": held}, 5 * time.Second: {"3b:00.0": held}, 7 * time.Second: {"3b:00.0": healthy}}},
 		{"quarantine", 6, nil, card(nil), map[time.Duration]map[string]string{
@@ -95,7 +95,7 @@ func TestRemembered(t *testing.T) {
 				delete(test.states, first)
 			}
 
-			// The history is used only once: a card that is plugged in later is new.
+			// The history is used only once, so a card that is plugged in later is new.
 			restarted.pull(cardA)
 			restarted.set(cardA, card(nil))
 			restarted.want("plugged", map[string]string{"3b:00.0": healthy})
@@ -106,7 +106,7 @@ func TestRemembered(t *testing.T) {
 	}
 }
 
-// remembered returns what the ledger hands over to the next daemon.
+// remembered returns what the ledger passes on to the next daemon.
 func remembered(t *testing.T, r *rig) map[string]*inventory.Device {
 	t.Helper()
 	s, _ := r.Latest()
@@ -120,13 +120,13 @@ func remembered(t *testing.T, r *rig) map[string]*inventory.Device {
 	return map[string]*inventory.Device{past.ID: &past}
 }
 
-// A device that is bad when the daemon ends waits for the recovery hold after the restart, as it does without one. Its
-// recovery is a turn, except from a passing condition.
+// A device that is unhealthy when the daemon exits waits out the recovery hold after the restart, just as it would if
+// there had been no restart. Its recovery counts as a turn, unless the condition was a passing one.
 func TestBadAtTheEnd(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		bad       inventory.Condition
-		meanwhile bool // it is well again before the next start
+		meanwhile bool // it recovers before the next start
 		turns     int
 	}{
 		{"well again meanwhile", ap6, true, 2},
@@ -167,7 +167,8 @@ func TestBadAtTheEnd(t *testing.T) {
 	}
 }
 
-// A device in quarantine that is bad when the daemon ends stays in quarantine for a flap window after its recovery.
+// A quarantined device that is unhealthy when the daemon exits stays in quarantine for one flap window after it has
+// recovered.
 func TestBadInQuarantine(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cfg := withFlaps(5)
@@ -187,14 +188,14 @@ func TestBadInQuarantine(t *testing.T) {
 		r = start(t, cfg, next)
 		r.after(20 * time.Second)
 		r.set(cardA, good(0, 0))
-		r.after(104 * time.Second) // 5 s, and a flap window that is not over
+		r.after(104 * time.Second) // 5 s plus a flap window that isn't over yet
 		r.want("104 s after the recovery", map[string]string{"3b:00.0": "unhealthy[flapping]"})
 		r.after(2 * time.Second)
 		r.want("106 s after the recovery", map[string]string{"3b:00.0": "healthy[]"})
 	})
 }
 
-// A restart of the daemon changes neither the health of a device nor its reasons.
+// Restarting the daemon changes neither a device's health nor its reasons.
 func TestRestartsChangeNothing(t *testing.T) {
 	slow := inventory.Condition{Reason: "port-mmio-timeout", Health: inventory.Degraded}
 	dead := inventory.Condition{Reason: "port-dead", Health: inventory.Unhealthy}
@@ -230,7 +231,7 @@ func TestRestartsChangeNothing(t *testing.T) {
 					if s, _ := restarted.Latest(); s.Device("3b:00.0").Memory != nil {
 						all = remembered(t, restarted)
 					}
-					away := time.Duration(random.IntN(3)*random.IntN(40)) * time.Second // 0 s in many cases
+					away := time.Duration(random.IntN(3)*random.IntN(40)) * time.Second // often 0 s
 					steady.after(away)
 					restarted = start(all)
 					steps += "; restart within " + away.String()
@@ -246,17 +247,17 @@ func TestRestartsChangeNothing(t *testing.T) {
 	}
 }
 
-// If a passing condition has lasted too long before a restart, it still counts as too long afterwards: the device is
-// not offered, and has a fault. A condition that is present only for a moment does not.
+// If a passing condition had already lasted too long before a restart, it still counts as too long afterwards: the
+// device isn't offered and has a fault. That isn't true of a condition that is only present for a moment.
 func TestPassingAtTheEnd(t *testing.T) {
 	reprogramming := inventory.Condition{Reason: "reprogramming", Health: inventory.Degraded, Passing: true}
 	notReady := inventory.Condition{Reason: "management-not-ready", Health: inventory.Unhealthy, Passing: true}
 	for _, test := range []struct {
 		name      string
 		condition inventory.Condition
-		first     []inventory.Condition // at the start of the daemon
+		first     []inventory.Condition // when the daemon starts
 		after     time.Duration
-		later     []inventory.Condition // present for a moment
+		later     []inventory.Condition // present only for a moment
 		want      string
 		fault     bool
 	}{
@@ -290,7 +291,8 @@ func TestPassingAtTheEnd(t *testing.T) {
 	}
 }
 
-// A hold that has ended while no daemon ran has no effect: a port that is then unbound for a moment counts as new.
+// A hold that ended while no daemon was running has no effect, so a port that is unbound for a moment afterwards counts
+// as new.
 func TestEndedHold(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cfg := withFlaps(5)
@@ -306,7 +308,7 @@ func TestEndedHold(t *testing.T) {
 	})
 }
 
-// While the identity of a card is not known, nothing is decided about what is remembered of it.
+// As long as a card's identity is unknown, what is remembered about it is neither used nor dropped.
 func TestRememberedOfASlowCard(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cfg := withFlaps(5)
@@ -329,8 +331,8 @@ func TestRememberedOfASlowCard(t *testing.T) {
 	})
 }
 
-// If a card is forgotten, the next card gets nothing of its history. This holds even if the device is still listed, or
-// has not been seen yet.
+// Once a card is forgotten, the next card doesn't inherit any of its history, even if the device is still listed or
+// hasn't been seen yet.
 func TestForget(t *testing.T) {
 	flappy := func(t *testing.T, cfg inventory.Config) *rig {
 		r := start(t, cfg, oneCard())

@@ -11,7 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/metricstest"
 )
 
-// Changes of devices, readings, listings and questions are counted.
+// Device changes, readings, listings and questions are counted.
 func TestMetrics(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := metrics.New("test")
@@ -88,7 +88,7 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// The metric accelerator_holders_known is set even before a device needs the answer about holders.
+// The accelerator_holders_known metric is set even before a device needs the answer about holders.
 func TestHoldersKnown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const series = `accelerator_holders_known{source="pod-resources"}`

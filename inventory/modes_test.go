@@ -10,8 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// modeRig runs an inventory with the port of one card, and returns the family of another mode, which
-// reads a region of that card.
+// modeRig runs an inventory with one card's port, and returns another mode's family, which reads a region on that card.
 func modeRig(t *testing.T, d *fakeKubelet) (*rig, *fakeFamily) {
 	ports, regions := newFakeFamily("ports"), newFakeFamily("regions")
 	ports.set(cardA, good(0, 0))
@@ -30,8 +29,8 @@ func modePolicy(name string, families ...inventory.Family) inventory.Policy {
 	}
 }
 
-// If the mode changes, the devices are withheld before the question for their holders, because the answer would lack a
-// container that is given a device after the question.
+// When the mode changes, devices are withheld before asking about their holders. Otherwise the answer could miss a
+// container that is given a device just after the question.
 func TestModeChangeWithholdsFirst(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newFakeKubelet()
@@ -57,7 +56,7 @@ func (s slowOutline) Outline(host sysfs.Host, card string) (inventory.Reading, e
 	return s.fakeFamily.Outline(host, card)
 }
 
-// An outline of a card through the families of the former mode is discarded.
+// A card's outline that was read through the previous mode's families is discarded.
 func TestOutlineOfTheFormerMode(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		ports, regions := newFakeFamily("ports"), newFakeFamily("regions")
@@ -97,7 +96,8 @@ func (s slowCards) Cards(host sysfs.Host) ([]string, error) {
 	return s.fakeFamily.Cards(host)
 }
 
-// A check asked for in the former mode reads the card through the families of the new mode, although nothing has changed.
+// A check that was requested in the previous mode reads the card through the new mode's families, even though nothing
+// has changed.
 func TestCheckOfTheFormerMode(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		ports, regions := observing{newFakeFamily("ports"), filepath.Join(t.TempDir(), "observed")}, slowCards{newFakeFamily("regions"), make(chan struct{})}
@@ -110,7 +110,7 @@ func TestCheckOfTheFormerMode(t *testing.T) {
 		r.after(cfg.HealthInterval - time.Second)
 		answer := ports.hang(cardA)
 		r.hint(cardA)
-		r.after(time.Second) // the tick asks for a check after this reading
+		r.after(time.Second) // the tick requests a check after this reading
 		answers := regions.hang(cardA)
 		r.Inventory.Use(modePolicy("region", regions))
 		synctest.Wait()

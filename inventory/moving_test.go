@@ -9,7 +9,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
-// offered returns the name of a device, with its health and reasons.
+// offered returns a device's name, health and reasons.
 func (r *rig) offered(id string) string {
 	s, _ := r.Latest()
 	d := s.Device(id)
@@ -19,13 +19,13 @@ func (r *rig) offered(id string) string {
 	return fmt.Sprint(d.OfferedAs, " ", d.Health, d.Reasons)
 }
 
-// A device that was given out under another name before the start is never offered under its own
-// name while it is held, even if it is read late because a card hangs.
+// A device that was allocated under another name before the daemon started is never offered under its own name while it
+// is held, even if it is read late because a card hangs.
 func TestHeldUnderAnotherNameBeforeStart(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		hangs string
-		takes time.Duration // until the answer
+		takes time.Duration // until the answer arrives
 	}{
 		{"no card hangs", "", 0},
 		{"another card hangs", cardB, 0},
@@ -55,7 +55,7 @@ func TestHeldUnderAnotherNameBeforeStart(t *testing.T) {
 				r.after(10 * time.Millisecond)
 			}
 			delete(seen, "gone") // before the first reading
-			// While its card hung, the port was listed as port 0, with the same node.
+			// While its card was hanging, the port was listed as port 0, with the same node.
 			delete(seen, "old unhealthy [node-in-use replaced-in-use]")
 			compare.Values(t, "offered as", map[string]bool{"old unhealthy [replaced-in-use]": true}, seen)
 			d.free("3b:00.0-p1")
@@ -65,7 +65,7 @@ func TestHeldUnderAnotherNameBeforeStart(t *testing.T) {
 	}
 }
 
-// Without Holders, a device changes its name at once.
+// Without Holders, a device changes its name immediately.
 func TestMoveWithoutHolders(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, cfg := newFakeFamily("dfl"), testConfig

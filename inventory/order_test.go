@@ -7,8 +7,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
-// The log lines of a device are in the order of its changes. The line for the first snapshot comes after the lines of
-// all devices in it.
+// A device's changes are logged in order. The line for the first snapshot comes after the lines for all devices in it.
 func TestOrderOfLines(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, d := newFakeFamily("dfl"), newFakeKubelet()
@@ -17,7 +16,7 @@ func TestOrderOfLines(t *testing.T) {
 		f.set(cardA, first)
 		d.hold("3b:00.0", pod)
 		r := start(t, withKubelet(d), f)
-		f.set(cardA, second) // pulled and plugged between two readings
+		f.set(cardA, second) // pulled and plugged in between two readings
 		r.hint(cardA)
 		r.after(10 * time.Second)
 		r.pull(cardA)

@@ -62,7 +62,7 @@ func TestExclude(t *testing.T) {
 	}
 }
 
-// A card that hangs can be excluded without reading it.
+// A card that hangs can be excluded without being read.
 func TestExcludeWhileItHangs(t *testing.T) {
 	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
 		release := f.hang(cardA)
@@ -76,7 +76,7 @@ func TestExcludeWhileItHangs(t *testing.T) {
 	})
 }
 
-// A device that an administrator excludes has a fault only if it would be unhealthy anyway.
+// A device that an administrator has excluded has a fault only if it would be unhealthy anyway.
 func TestFault(t *testing.T) {
 	hot := inventory.Condition{Reason: "alarm-crit=temp1", Row: "alarm-crit", Health: inventory.Unhealthy}
 	slow := inventory.Condition{Reason: "power-throttled=1", Row: "power-throttled=1", Health: inventory.Degraded}
@@ -109,7 +109,7 @@ func TestFault(t *testing.T) {
 	})
 }
 
-// A change of policy has no latency, because no hint caused it.
+// A policy change doesn't have a latency, because it wasn't caused by a hint.
 func TestPolicyHasNoLatency(t *testing.T) {
 	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
 		r.hint(cardA)
@@ -158,7 +158,7 @@ func TestSeverity(t *testing.T) {
 	}
 }
 
-// A present condition gets its new severity at once, even if the severity changes while no daemon runs.
+// A current condition gets its new severity immediately, even if the severity changed while no daemon was running.
 func TestSeverityChanges(t *testing.T) {
 	for _, test := range []struct {
 		name          string

@@ -105,8 +105,8 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
-// TestReconcileAll plays all short sequences of some operations after some initial histories, the
-// shortest sequences first.
+// TestReconcileAll takes some initial histories and plays all short sequences of some operations after each of them,
+// shortest first.
 func TestReconcileAll(t *testing.T) {
 	alphabet := strings.Fields(`plug0 other0 noafu0 afu0 renumbered0 pull0 take0 bad0 unreadable0 readable0 plug1 pull1 take1
 		end ask arrive answer fail one two none hold grace restart`)
@@ -154,7 +154,7 @@ func TestReconcileRandom(t *testing.T) {
 		if fails(history) == nil {
 			continue
 		}
-		for i := 0; i < len(history); i++ { // remove the operations that are not needed
+		for i := 0; i < len(history); i++ { // remove the operations that aren't needed
 			if less := slices.Delete(slices.Clone(history), i, i+1); fails(less) != nil {
 				history, i = less, -1
 			}
@@ -163,7 +163,7 @@ func TestReconcileRandom(t *testing.T) {
 	}
 }
 
-// reconcile calls reconcile of the node, and checks the changes and the published devices.
+// reconcile calls the node's reconcile method, and checks the changes and the published devices.
 func (w *world) reconcile() bool {
 	before := w.n.devices
 	changes := w.n.reconcile(w.now)
@@ -174,8 +174,7 @@ func (w *world) reconcile() bool {
 	return true
 }
 
-// checkChanges checks that the changes are those between the lists, in the order in which they
-// happened.
+// checkChanges checks that the changes lead from one list to the next, in the order in which they happened.
 func (w *world) checkChanges(before []*Device, changes []change) {
 	told, ended := map[string]bool{}, map[string]bool{}
 	for _, c := range changes {
@@ -212,8 +211,8 @@ func (w *world) checkChanges(before []*Device, changes []change) {
 		}
 	}
 	for _, c := range Changes(before, w.n.devices) {
-		// A tombstone may differ without a change being reported: its fault is logged for another device, and the poller
-		// logs that it is held twice.
+		// A tombstone can differ without a reported change, because its fault is logged for another device, and because
+		// the poller logs that it is held twice.
 		same := c.Old != nil && c.New != nil && w.shown[c.ID] == nil && c.Old.OfferedAs == c.New.OfferedAs && worst(c.Old) == worst(c.New)
 		if !told[c.ID] && !same {
 			w.violated("%s has become %s: found no change", show(c.Old), show(c.New))
@@ -287,11 +286,11 @@ func (w *world) check() {
 	}
 }
 
-// checkPod checks that the device of a pod is listed under the name under which it was given out,
-// and that no other container can be given the same device.
+// checkPod checks that a pod's device is listed under the name it was allocated under, and that no other container can
+// be given the same device.
 func (w *world) checkPod(p *testPod) {
 	d := (Snapshot{Devices: w.n.devices}).Device(p.id)
-	h, s := w.n.holders, w.n.entries[p.id] // it may also be held under the name that is listed:
+	h, s := w.n.holders, w.n.entries[p.id] // it may also be held under the listed name:
 	unsure := d != nil && d.Health == Unhealthy && (h.Err != nil || s.reservation != nil && s.reservation.since.After(h.Asked))
 	if w.settled && !unsure && (d == nil || d.OfferedAs != p.as) {
 		w.violated("found %s, want %s listed as %s: it is held", show(d), p.id, p.as)
@@ -302,7 +301,7 @@ func (w *world) checkPod(p *testPod) {
 		case d.Health == Unhealthy:
 		case d.ID != p.id && shares:
 			w.violated("found %s, want it unhealthy: a pod has the nodes %v of %s", show(d), p.nodes, p.id)
-		case d.ID == p.id && !shares && p.named: // if it was not named, it may have been given later nodes
+		case d.ID == p.id && !shares && p.named: // if the pod wasn't in an answer, it may have been given later nodes
 			w.violated("found %s, want it unhealthy: its pod has the nodes %v", show(d), p.nodes)
 		case d.ID == p.id && d.OfferedAs != p.as && d.OfferedAs != "":
 			w.violated("found %s, want it unhealthy: its pod has it as %s", show(d), p.as)
@@ -336,8 +335,8 @@ func (w *world) checkKept() {
 	}
 }
 
-// conclude ends all pods, repairs all cards and checks that all reservations end: by answers, or after the
-// grace time without answers.
+// conclude ends all pods, repairs all cards and checks that all reservations end, either because of answers, or after
+// the grace period without answers.
 func (w *world) conclude(answers bool) {
 	w.pods, w.question, w.skipChecks = nil, nil, false
 	for i, c := range w.cards {

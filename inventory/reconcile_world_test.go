@@ -15,55 +15,54 @@ var reconcileConfig = Config{
 	Holders: func(context.Context) Holdings { return Holdings{Err: errors.New("not called")} },
 }
 
-// world is a host with two slots for cards, the pods that use the cards, and a node that gets readings
-// and answers from both. Operations change it. After each operation the published devices are compared
-// with the world.
+// world is a host with two card slots, the pods that use the cards, and a node that is fed readings of the cards and
+// answers about the pods. Operations change it. After each operation, the published devices are compared with the
+// world.
 type world struct {
 	n          *node
 	now        time.Time
 	cards      [2]*testCard
-	minors     [2][]int // of the device nodes of the newest card in each slot
-	made       uint64   // directories so far
+	minors     [2][]int // the last card's minor numbers, in each slot
+	made       uint64   // number of directories so far
 	family     string   // port or region
-	name       string   // under which ports are offered
+	name       string   // the name under which ports are offered
 	pods       []*testPod
-	started    int                  // pods so far
-	question   *question            // nil: no question is under way
-	answeredAt time.Time            // time of the question of the newest answer, or of the start
-	known      map[string][]Holding // by the newest answer, or by the checkpoint at the start
-	awaiting   bool                 // there has been no answer since the daemon was restarted
-	settled    bool                 // the daemon has had an answer and has read all cards
+	started    int                  // number of pods so far
+	question   *question            // nil: no question is pending
+	answeredAt time.Time            // when the last answered question was asked, or when the daemon started
+	known      map[string][]Holding // according to the last answer, or to the checkpoint at startup
+	awaiting   bool                 // there has been no answer since the daemon restarted
+	settled    bool                 // the daemon has received an answer and read all cards
 
-	shown        map[string]*Device // the device of each present unit, by the changes
-	holders      map[string]bool    // the holders in the newest answer, by the changes
-	reservations map[string]bool    // ids with a reservation, after the newest reconcile
-	changes      []change           // of the newest operation
-	skipChecks   bool               // the published devices have been checked in an earlier history
-	err          error              // the first invariant that did not hold
+	shown        map[string]*Device // each present unit's device, according to the changes
+	holders      map[string]bool    // the holders in the last answer, according to the changes
+	reservations map[string]bool    // IDs with a reservation after the last reconcile
+	changes      []change           // from the last operation
+	skipChecks   bool               // the published devices were already checked in an earlier history
+	err          error              // the first violation of an invariant
 }
 
-// testCard is a card in a slot.
 type testCard struct {
 	model      string
-	minors     []int // of the device nodes of its ports
+	minors     []int // its ports' minor numbers
 	directory  uint64
-	noAFU      bool // the AFU id cannot be read
+	noAFU      bool // the AFU ID can't be read
 	bad        bool // the units have an unhealthy condition
-	unreadable bool // the card cannot be read
+	unreadable bool
 }
 
 // testPod is a pod that was given a device.
 type testPod struct {
 	name, id, as string
 	nodes        []string
-	model        string // of the card
-	named        bool   // an answer had the pod, so the nodes that it was given are known
-	// forgotten: the reservation for the pod has ended, because there was no answer for the grace time, and no earlier
-	// answer named the pod.
+	model        string // the card's model
+	named        bool   // the pod was in an answer, so it is known which nodes it was given
+	// forgotten: the pod's reservation has ended, because there was no answer during the grace period and the pod
+	// wasn't in any earlier answer.
 	forgotten bool
 }
 
-// question is a question for holders that is under way.
+// question is a pending question about holders.
 type question struct {
 	answer Holdings
 	pods   []*testPod
@@ -98,7 +97,7 @@ func init() {
 		plug("plug", 1, false, testCard{model: "a"})
 		plug("noafu", 1, false, testCard{model: "a", noAFU: true})
 		plug("other", 1, false, testCard{model: "b"})
-		plug("renumbered", 1, true, testCard{model: "a"}) // with another node than the card before
+		plug("renumbered", 1, true, testCard{model: "a"}) // with a different node than the card before it
 		plug("twoports", 2, false, testCard{model: "c"})
 		on := func(name string, do func(w *world, c *testCard) bool) {
 			operations[fmt.Sprint(name, i)] = func(w *world) bool { return w.cards[i] != nil && do(w, w.cards[i]) && w.read(i) }
@@ -119,9 +118,8 @@ func set(flag *bool, to bool) (changed bool) {
 	return changed
 }
 
-// play plays the operations of a history in a new world with one card, and checks the published devices
-// from the operation with the index from. It skips operations that are not possible. done reports
-// whether the last operation was possible.
+// play plays a history's operations in a new world with one card. From the operation at index from on, it checks the
+// published devices. It skips operations that aren't possible. done reports whether the last operation was possible.
 func play(history []string, from int) (w *world, done bool) {
 	w = &world{now: time.Unix(1e9, 0), family: "port", name: "one"}
 	w.start(reconcileConfig)
@@ -142,13 +140,13 @@ func (w *world) start(cfg Config) {
 	w.shown, w.holders, w.reservations = map[string]*Device{}, map[string]bool{}, map[string]bool{}
 }
 
-// restart restarts the daemon. It finds the nodes of all containers in the checkpoint. The cards are read one by one,
-// or by the operation ready.
+// restart restarts the daemon, which finds all containers' nodes in the checkpoint. The cards are read one at a time,
+// or by the ready operation.
 func (w *world) restart() bool {
 	cfg := reconcileConfig
 	cfg.HoldersUnknown, cfg.Record = true, w.held()
 	for _, p := range w.pods {
-		p.named, p.model = true, "" // the checkpoint has the nodes, but not the card
+		p.named, p.model = true, "" // the checkpoint contains the nodes, but not the card
 	}
 	w.awaiting = true
 	w.start(cfg)
@@ -168,11 +166,10 @@ func (w *world) policy() Policy {
 	}}
 }
 
-// plug puts a card into a slot, and removes the card that was there. The device nodes get the lowest
-// numbers that are free.
+// plug plugs a card into a slot and removes the card that was there. The device nodes get the lowest free numbers.
 func (w *world) plug(i, ports int, renumbered bool, c testCard) bool {
 	if w.cards[i] != nil && !w.n.ready {
-		return false // a card that is replaced while the mode changes, before it is read, counts as the same
+		return false // if a card is replaced during a mode change before it is read, it counts as the same card
 	}
 	w.made++
 	c.directory = w.made
@@ -215,7 +212,7 @@ func (c *testCard) nodes() (all []string) {
 	return all
 }
 
-// read applies the state of the card in a slot to the node.
+// read passes the state of the card in a slot to the node.
 func (w *world) read(i int) bool {
 	address, c := addresses[i], w.cards[i]
 	if c == nil {
@@ -233,7 +230,7 @@ func (w *world) read(i int) bool {
 	return w.reconcile()
 }
 
-// wait advances the time. It answers a question first, and reads cards again when they are due.
+// wait advances the time. Before that, it answers the pending question. It rereads cards when they are due.
 func (w *world) wait(d time.Duration) bool {
 	if w.question != nil {
 		w.arrive()
@@ -259,7 +256,7 @@ func (w *world) wait(d time.Duration) bool {
 	return w.violated("found 50 timers in a row without an end")
 }
 
-// expire ends the reservations that have waited too long for an answer, and stops keeping the nodes that have.
+// expire ends reservations that have waited too long for an answer, and drops nodes that were kept for too long.
 func (w *world) expire() bool {
 	reservations := func(p *testPod) (n int) {
 		if s := w.n.entries[p.id]; s != nil {
@@ -290,8 +287,8 @@ func (w *world) rename(name string) bool {
 	return w.reconcile()
 }
 
-// changeMode plays the steps of the loop when the policy has other families: the devices are withheld
-// first, and no list is published until all cards have been read.
+// changeMode goes through the loop's steps when the policy has different families: the devices are withheld first, and
+// no list is published until all cards have been read.
 func (w *world) changeMode() bool {
 	w.n.supersede(w.now)
 	if !w.reconcile() {
@@ -318,8 +315,8 @@ func (w *world) finish() bool {
 	return w.settle()
 }
 
-// startPod gives a device of a slot to a pod, if the list has an offered device that no pod uses under
-// its name.
+// startPod gives one of a slot's devices to a pod, if the list contains an offered device that isn't used by a pod
+// under that name.
 func (w *world) startPod(i int) bool {
 	for _, d := range w.n.devices {
 		used := slices.ContainsFunc(w.pods, func(p *testPod) bool { return p.id == d.ID && p.as == d.OfferedAs })
@@ -337,7 +334,7 @@ func (w *world) startPod(i int) bool {
 	return false
 }
 
-// settle reconciles the node after an answer, or after all cards have been read.
+// settle reconciles the node after an answer, or once all cards have been read.
 func (w *world) settle() bool {
 	w.settled = w.settled || w.n.holders.taken && w.n.complete && !slices.ContainsFunc(addresses[:], func(address string) bool {
 		return w.n.cards[address] != nil && !w.n.cards[address].read
@@ -357,7 +354,7 @@ func (w *world) endPod(i int) bool {
 	return true
 }
 
-// held returns who uses which device now.
+// held returns who is using which device now.
 func (w *world) held() map[string][]Holding {
 	held := map[string][]Holding{}
 	for _, p := range w.pods {
@@ -372,7 +369,7 @@ func (w *world) held() map[string][]Holding {
 	return held
 }
 
-// ask begins a question. Its answer is the present state.
+// ask asks about holders. The answer will be the current state.
 func (w *world) ask() bool {
 	w.question = &question{Holdings{Of: w.held(), Asked: w.now, Shared: map[string][]string{}}, slices.Clone(w.pods)}
 	for id, holdings := range w.question.answer.Of {
@@ -393,7 +390,7 @@ func (w *world) arrive() bool {
 	return w.settle()
 }
 
-// fail answers that the kubelet does not answer: what is known to be held stays held.
+// fail reports that the kubelet didn't answer, so what is known to be held stays held.
 func (w *world) fail() bool {
 	w.question = nil
 	awaiting := w.awaiting && w.now.Sub(w.answeredAt) < reconcileConfig.TombstoneGrace

@@ -8,7 +8,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// TestReturn plugs cards into the slot of a tombstone.
+// TestReturn plugs cards into a tombstone's slot.
 func TestReturn(t *testing.T) {
 	changed := func(change func(*inventory.Unit)) inventory.Unit {
 		p := good(7, 0)
@@ -22,9 +22,9 @@ func TestReturn(t *testing.T) {
 		name   string
 		anyAFU bool
 		back   inventory.Unit
-		at     string // state when it has returned
-		held   string // after the hold, still held
-		free   string // when its old holder has gone, after the hold
+		at     string // its state when it has returned
+		held   string // after the hold, while it is still held
+		free   string // after the hold, when its old holder is gone
 	}{
 		{"the same", false, changed(func(*inventory.Unit) {}), "unhealthy[recovering=removed-in-use]", "healthy[]", "healthy[]"},
 		{"another AFU", false, changed(func(p *inventory.Unit) { p.AFUID = afu2 }),
@@ -66,8 +66,8 @@ func TestReturn(t *testing.T) {
 	}
 }
 
-// The holders of a device may program it: with another AFU it remains the same device, also after a restart. With
-// another interface it is another device.
+// A device's holders can program it. With a different AFU, it remains the same device, even after a restart. With a
+// different interface, it's another device.
 func TestReturnProgrammed(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		runInBubble(t, fmt.Sprint("restart=", restart), func(t *testing.T) {
@@ -100,8 +100,8 @@ func TestReturnProgrammed(t *testing.T) {
 	}
 }
 
-// The kernel adds and removes a card in steps: it removes the region first, then the FME, then the
-// ports. Parts that are missing meanwhile do not change the identity.
+// The kernel adds and removes a card in steps. It removes the region first, then the FME, then the ports. Parts that
+// are missing in between don't change the identity.
 func TestReturnAfterPartialReading(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -131,8 +131,7 @@ func TestReturnAfterPartialReading(t *testing.T) {
 	}
 }
 
-// If the identity of a replacement can no longer be read, it counts neither as the replacement nor
-// as the first card.
+// If a replacement's identity can no longer be read, the card counts neither as the replacement nor as the first card.
 func TestReplacementBecomesUnknown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, d := oneCard(), newFakeKubelet()
@@ -150,8 +149,8 @@ func TestReplacementBecomesUnknown(t *testing.T) {
 	})
 }
 
-// A holding names the card that was given. Another card in its slot at the start is not offered until the
-// holding ends; an AFU may be another one.
+// A holding says which card was allocated. If a different card is in its slot at startup, that card isn't offered until
+// the holding ends. The AFU may differ.
 func TestSwappedBeforeStart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, d := newFakeFamily("dfl"), newFakeKubelet()

@@ -29,7 +29,7 @@ const (
 	afu2  = "f7df405cbd7acf7222f144b0b93acd18"
 )
 
-// fakeFamily is a family whose cards a test defines in memory.
+// fakeFamily is a family whose cards are defined in memory by the test.
 type fakeFamily struct {
 	name string
 
@@ -40,7 +40,7 @@ type fakeFamily struct {
 	late    map[string]chan struct{}
 	listErr error
 	reads   map[string]int
-	onRead  func() // called once, in the next reading, with mu held
+	onRead  func() // called once, during the next reading, with mu held
 }
 
 func newFakeFamily(name string) *fakeFamily {
@@ -50,7 +50,7 @@ func newFakeFamily(name string) *fakeFamily {
 	}
 }
 
-// oneCard returns a family with card A, which has these ports: a good one if none is given.
+// oneCard returns a family with card A, which has these ports, or a healthy one if none are given.
 func oneCard(ports ...inventory.Unit) *fakeFamily {
 	f := newFakeFamily("dfl")
 	if ports == nil {
@@ -60,7 +60,6 @@ func oneCard(ports ...inventory.Unit) *fakeFamily {
 	return f
 }
 
-// twoCards returns a family with the cards A and B.
 func twoCards() *fakeFamily {
 	f := oneCard()
 	f.set(cardB, good(1, 0))
@@ -119,7 +118,6 @@ func (b *fakeFamily) Outline(_ sysfs.Host, card string) (inventory.Reading, erro
 	return inventory.Reading{Units: ports}, nil
 }
 
-// locked calls change with mu held.
 func (b *fakeFamily) locked(change func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -142,7 +140,7 @@ func (b *fakeFamily) hang(card string) (release func()) {
 	}
 }
 
-// delay delays the results of readings of a card until release is called.
+// delay holds back the results of reading a card until release is called.
 func (b *fakeFamily) delay(card string) (release func()) {
 	c := make(chan struct{})
 	b.locked(func() { b.late[card] = c })
@@ -152,10 +150,10 @@ func (b *fakeFamily) delay(card string) (release func()) {
 	}
 }
 
-// unhang ends the hanging of new readings; those that hang already still hang.
+// unhang makes new readings succeed. Readings that are already hanging still hang.
 func (b *fakeFamily) unhang(card string) { b.locked(func() { delete(b.hangs, card) }) }
 
-// good returns a healthy port with the driver's number n.
+// good returns a healthy port that has the driver's number n.
 func good(n, id int, bad ...inventory.Condition) inventory.Unit {
 	return inventory.Unit{
 		Name: fmt.Sprintf("dfl-port.%d", n), Incarnation: uint64(100 + n),
@@ -173,7 +171,7 @@ var (
 	busy    = inventory.Condition{Reason: "reprogramming", Health: inventory.Degraded, Passing: true}
 )
 
-// rig is an inventory that runs in a synctest bubble.
+// rig is an inventory running in a synctest bubble.
 type rig struct {
 	*inventory.Inventory
 	families []inventory.Family
@@ -187,7 +185,7 @@ var testConfig = inventory.Config{
 	ReprogramTimeout: time.Minute, ReadTimeout: 2 * time.Second, Metrics: metrics.New("test"),
 }
 
-// start runs an inventory with these families until the end of the test.
+// start runs an inventory with these families until the test ends.
 func start(t *testing.T, cfg inventory.Config, family *fakeFamily, more ...inventory.Family) *rig {
 	return startOn(t, sysfs.Host{}, cfg, family, more...)
 }
@@ -196,7 +194,7 @@ func startOn(t *testing.T, host sysfs.Host, cfg inventory.Config, family *fakeFa
 	return startFamilies(t, host, cfg, family, append([]inventory.Family{family}, more...)...)
 }
 
-// startFamilies runs an inventory with families. One of them is family, or contains it.
+// startFamilies runs an inventory with families. One of them is family or contains it.
 func startFamilies(t *testing.T, host sysfs.Host, cfg inventory.Config, family *fakeFamily, families ...inventory.Family) *rig {
 	t.Helper()
 	core, logs := eventtest.Observed(t)
@@ -205,7 +203,7 @@ func startFamilies(t *testing.T, host sysfs.Host, cfg inventory.Config, family *
 	return &rig{inv, families, t, family, logs}
 }
 
-// runInventory runs an inventory until stop is called, or the test ends.
+// runInventory runs an inventory until stop is called or the test ends.
 func runInventory(t *testing.T, host sysfs.Host, cfg inventory.Config, core zapcore.Core) (inv *inventory.Inventory, stop func()) {
 	inv = inventory.New(cfg, host, zap.New(core))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -220,31 +218,30 @@ func runInventory(t *testing.T, host sysfs.Host, cfg inventory.Config, core zapc
 	return inv, stop
 }
 
-// Use replaces the policy and keeps the families.
+// Use replaces the policy but keeps the families.
 func (r *rig) Use(p inventory.Policy) {
 	p.Families = r.families
 	r.Inventory.Use(p)
 }
 
-// hint sends a hint, and waits until all goroutines are blocked.
+// hint sends a hint and waits until all goroutines are blocked.
 func (r *rig) hint(card string) {
 	r.Hint(inventory.Hint{Card: card, Source: "test", At: time.Now()})
 	synctest.Wait()
 }
 
-// hintNode sends a hint for a device node, and waits until all goroutines are blocked.
+// hintNode sends a hint for a device node and waits until all goroutines are blocked.
 func (r *rig) hintNode(node string) {
 	r.Hint(inventory.Hint{Node: node, Source: "test", At: time.Now()})
 	synctest.Wait()
 }
 
-// after lets time pass.
 func (r *rig) after(d time.Duration) {
-	time.Sleep(d) // in the bubble: takes no real time
+	time.Sleep(d) // in the bubble, this doesn't take any real time
 	synctest.Wait()
 }
 
-// states returns the health and the reasons of the devices in the newest snapshot, by id.
+// states returns the health and reasons of the devices in the latest snapshot, by ID.
 func (r *rig) states() map[string]string {
 	s, _ := r.Latest()
 	m := map[string]string{}
@@ -259,19 +256,19 @@ func (r *rig) want(when string, want map[string]string) {
 	compare.Values(r.t, fmt.Sprintf("%s: devices", when), want, r.states())
 }
 
-// set replaces the reading of a card, and sends a hint for it.
+// set changes what is read from a card, and sends a hint for it.
 func (r *rig) set(card string, units ...inventory.Unit) {
 	r.family.set(card, units...)
 	r.hint(card)
 }
 
-// pull removes a card, and sends a hint for it.
+// pull removes a card and sends a hint for it.
 func (r *rig) pull(card string) {
 	r.family.pull(card)
 	r.hint(card)
 }
 
-// withCard runs a test in a bubble, in which an inventory runs that has card A with a good port.
+// withCard runs a test in a bubble, with an inventory that has card A with a healthy port.
 func withCard(t *testing.T, cfg inventory.Config, f func(*testing.T, *rig, *fakeFamily)) {
 	t.Helper()
 	bubble(t, func(t *testing.T) {
@@ -280,20 +277,19 @@ func withCard(t *testing.T, cfg inventory.Config, f func(*testing.T, *rig, *fake
 	})
 }
 
-// withKubeletAndCard is withCard with holders.
+// withKubeletAndCard is like withCard, but with holders.
 func withKubeletAndCard(t *testing.T, f func(*testing.T, *rig, *fakeFamily, *fakeKubelet)) {
 	t.Helper()
 	d := newFakeKubelet()
 	withCard(t, withKubelet(d), func(t *testing.T, r *rig, family *fakeFamily) { f(t, r, family, d) })
 }
 
-// bubble runs a test in a synctest bubble.
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, f)
 }
 
-// runInBubble runs a test of a table in a synctest bubble.
+// runInBubble runs a subtest in a synctest bubble.
 func runInBubble(t *testing.T, name string, f func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { bubble(t, f) })

@@ -11,9 +11,9 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// TestRightsToNodes changes cards, pods and the daemon at random. An offered device never
-// has a node that the container of another device may open, and an offered device that is held still
-// has a node of its container. In the end, without pods, all devices are healthy.
+// TestRightsToNodes makes random changes to cards, pods and the daemon. An offered device must never have a node that
+// another device's container is allowed to open, and an offered device that is held must still have one of its
+// container's nodes. In the end, when there are no pods, all devices must be healthy.
 func TestRightsToNodes(t *testing.T) {
 	for _, seed := range []uint64{1, 2, 3, 4, 5, 6, 233} {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -23,7 +23,7 @@ func TestRightsToNodes(t *testing.T) {
 	}
 }
 
-// TestRightsToNodesOverModes is TestRightsToNodes with changes of the mode and cards that hang.
+// TestRightsToNodesOverModes is like TestRightsToNodes, but also changes the mode and makes cards hang.
 func TestRightsToNodesOverModes(t *testing.T) {
 	for _, seed := range []uint64{1, 2, 3, 4} {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -40,7 +40,7 @@ func FuzzRightsToNodes(f *testing.F) {
 	})
 }
 
-// randomScenario plays a random scenario and keeps the nodes to which containers have a right.
+// randomScenario plays a random scenario and keeps track of which nodes containers are allowed to open.
 type randomScenario struct {
 	t        *testing.T
 	random   *rand.Rand
@@ -48,10 +48,10 @@ type randomScenario struct {
 	steps    []string
 	ports    map[string]int // of each card
 	plugged  map[string]bool
-	modes    bool                // the mode changes, and cards hang
-	hung     map[string]bool     // cards that hang
-	rights   map[string][]string // names and numbers of nodes, by the id of the held device
-	failing  time.Time           // since when the kubelet does not answer; zero: it does
+	modes    bool // the mode changes, and cards hang
+	hung     map[string]bool
+	rights   map[string][]string // names and numbers of nodes, by the held device's ID
+	failing  time.Time           // since when the kubelet hasn't answered; zero: it answers
 }
 
 func playAtRandom(t *testing.T, random *rand.Rand, modes bool) {
@@ -59,7 +59,7 @@ func playAtRandom(t *testing.T, random *rand.Rand, modes bool) {
 		t: t, random: random, scenario: newScenario(t), modes: modes,
 		ports: map[string]int{}, plugged: map[string]bool{}, hung: map[string]bool{}, rights: map[string][]string{},
 	}
-	t.Cleanup(func() { // ends the hanging readings if the scenario failed
+	t.Cleanup(func() { // releases hanging readings if the scenario failed
 		a.scenario.family.mu.Lock()
 		defer a.scenario.family.mu.Unlock()
 		for _, hang := range a.scenario.family.hangs {
@@ -101,7 +101,7 @@ func playAtRandom(t *testing.T, random *rand.Rand, modes bool) {
 	}
 }
 
-// do plays one step of a scenario.
+// do plays one scenario step.
 func (a *randomScenario) do(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	a.steps = append(a.steps, line)
@@ -116,8 +116,8 @@ func (a *randomScenario) fatal(format string, args ...any) {
 
 func (a *randomScenario) step(card string) {
 	r := a.random
-	a.do("wait 1ms") // a real question is never asked at the very instant of a change
-	// Holders may be unknown for no longer than the grace time of 5 minutes.
+	a.do("wait 1ms") // real questions are never asked at the exact moment of a change
+	// Holders must not be unknown for longer than the grace period of 5 minutes.
 	if !a.failing.IsZero() && time.Since(a.failing) > 3*time.Minute {
 		a.answer("ok")
 		a.do("wait 11s")
@@ -144,7 +144,7 @@ func (a *randomScenario) step(card string) {
 	case 10:
 		a.do("restart")
 		if !a.failing.IsZero() {
-			a.failing = time.Now() // the grace time begins again
+			a.failing = time.Now() // the grace period starts over
 		}
 	case 11:
 		a.answer([]string{"ok", "ok", fmt.Sprintf("slow %dms", r.IntN(1900)), "fail connection refused"}[r.IntN(4)])
@@ -170,7 +170,7 @@ func (a *randomScenario) step(card string) {
 	}
 }
 
-// hang makes a card hang, or answer again.
+// hang makes a card hang, or respond again if it is hanging.
 func (a *randomScenario) hang(card string) {
 	if !a.plugged[card] {
 		a.togglePlug("", card)
@@ -212,7 +212,7 @@ func (a *randomScenario) startPod() {
 	a.do("hold %s default/pod%d/main", d.ID, a.random.IntN(1000))
 }
 
-// check compares the nodes of every offered device with the rights of containers.
+// check compares the nodes of every offered device with what containers are allowed to open.
 func (a *randomScenario) check() {
 	snapshot, _ := a.scenario.rig.Latest()
 	for _, d := range snapshot.Devices {

@@ -11,7 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// expect compares devices: some attributes, and the whole health.
+// expect compares the given attributes of devices, and their full health.
 func (s *scenario) expect(st scenarioStep) error {
 	snapshot, _ := s.rig.Latest()
 	for id := range strings.SplitSeq(st.rest[0], ",") {
@@ -64,7 +64,7 @@ func (s *scenario) list(st scenarioStep) error {
 	return nil
 }
 
-// logged checks that the last command has logged a line with this event and these fields.
+// logged checks that the last command has logged this event with these fields.
 func (s *scenario) logged(st scenarioStep) error {
 	lines := s.lines()
 	for i := s.acted; i < len(lines); i++ {
@@ -76,8 +76,8 @@ func (s *scenario) logged(st scenarioStep) error {
 	return mismatch("found no such line, but:\n\t" + strings.Join(lines[s.acted:], "\n\t"))
 }
 
-// unlogged checks that no command has logged a line with this event and these fields, except lines that `log` has
-// named.
+// unlogged checks that no command has logged this event with these fields, other than in lines that a `log` check has
+// matched.
 func (s *scenario) unlogged(st scenarioStep) error {
 	for i, line := range s.lines() {
 		if !s.named[i] && matches(line, st.rest) {
@@ -87,8 +87,8 @@ func (s *scenario) unlogged(st scenarioStep) error {
 	return nil
 }
 
-// lines returns the log lines in the form FIELD=VALUE: the event first, then the fields with the level. Each line ends
-// with a blank, so that every field is followed by one.
+// lines returns the log lines as FIELD=VALUE pairs, with the event first, followed by the other fields including the
+// level. Each line ends with a space, so that every field is followed by one.
 func (s *scenario) lines() []string {
 	var all []string
 	for _, entry := range s.logs.All() {
@@ -104,7 +104,7 @@ func (s *scenario) lines() []string {
 	return all
 }
 
-// shown returns the value of a field in the form of scenarios: times in ms, lists with commas.
+// shown formats a field's value as in scenarios, with times in ms and commas between list elements.
 func shown(value any) string {
 	switch v := value.(type) {
 	case float64:
@@ -133,7 +133,7 @@ func matches(line string, words []string) bool {
 	return true
 }
 
-// A check that does not hold fails the scenario.
+// A scenario fails if one of its checks doesn't hold.
 func TestScenarioFails(t *testing.T) {
 	for last, want := range map[string]string{
 		"expect 3b:00.0 degraded link-width=4": "3b:00.0: found healthy, want degraded link-width=4",

@@ -21,21 +21,21 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// programming is the family dfl on a node where ports can be under programming: their afu_id fails
-// with EBUSY. A plain file cannot return that error, so Read changes the readings of such a port as
-// inventory/port would (takeAFU), by its health table.
+// programming is the dfl family on a node where ports can be in the process of being programmed, so that their afu_id
+// fails with EBUSY. A regular file can't return that error, so Read changes what was read from such a port the way
+// inventory/port would (takeAFU), based on its health table.
 type programming struct {
 	port.Layout
 	*busyPorts
 }
 
-// busyPorts contains the ports under programming.
+// busyPorts contains the ports that are being programmed.
 type busyPorts struct {
 	row inventory.Row
 
 	mu    sync.Mutex
 	ports map[portOfCard]bool
-	file  string                   // has ports as text, for observations
+	file  string                   // contains ports as text, for observations
 	hangs map[string]chan struct{} // readings of a card hang until its channel is closed
 }
 
@@ -77,7 +77,6 @@ func (f *programming) Read(host sysfs.Host, card string) (inventory.Reading, err
 	return r, err
 }
 
-// hang makes new readings of a card hang.
 func (s *scenario) hang(st scenarioStep) error {
 	s.family.mu.Lock()
 	defer s.family.mu.Unlock()
@@ -85,7 +84,7 @@ func (s *scenario) hang(st scenarioStep) error {
 	return nil
 }
 
-// answer ends the hanging readings of a card.
+// answer releases a card's hanging readings.
 func (s *scenario) answer(st scenarioStep) error {
 	s.family.mu.Lock()
 	defer s.family.mu.Unlock()
@@ -107,7 +106,7 @@ func (s *scenario) busy(st scenarioStep) error {
 	return s.family.write()
 }
 
-// names contains the names that scenarios use for long values.
+// names contains short names that scenarios use for long values.
 var names = map[string]string{
 	"afu1": afu1, "afu2": afu2, "interface1": "69528db6eb31577a8c3668f9faa081f6", "interface2": "9346116da52d5ca8b06aa9a389ef7c8d",
 	"all-ones": strings.Repeat("f", 32),
@@ -116,7 +115,7 @@ var names = map[string]string{
 	"a10": "8086:09c4:8086:0000", "n3000": "8086:0b30:8086:0000",
 }
 
-// inFull returns the long value of a name, or word itself if it is not a name.
+// inFull returns the long value for a name, or the word itself if it isn't a name.
 func inFull(word string) string {
 	if full, ok := names[word]; ok {
 		return full
@@ -124,7 +123,7 @@ func inFull(word string) string {
 	return word
 }
 
-// inShort returns the name of a long value, or value if it has no name.
+// inShort returns the name for a long value, or the value itself if it doesn't have a name.
 func inShort(value string) string {
 	for name, full := range names {
 		if full == value {
@@ -178,7 +177,7 @@ func (s *scenario) plug(st scenarioStep) error {
 	return nil
 }
 
-// driverOf returns the name of a driver, or "" for none.
+// driverOf returns a driver's name, or "" for none.
 func driverOf(word string) string {
 	if word == "none" {
 		return ""
@@ -190,7 +189,7 @@ func (s *scenario) setDriver(st scenarioStep) error {
 	return s.node.SetDriver(st.card, driverOf(st.rest[0]))
 }
 
-// reset begins or ends a reset of a card with XRT.
+// reset begins or ends an XRT card's reset.
 func (s *scenario) reset(st scenarioStep) error {
 	switch {
 	case len(st.rest) == 1 && st.rest[0] == "begin":
@@ -231,8 +230,8 @@ func (s *scenario) nodeOf(st scenarioStep) string {
 	return filepath.Join(s.node.Dev, s.node.PortNode(st.card, st.port))
 }
 
-// set writes health files, by their names in docs/health.md. The slot of every card is the root port. The value of an
-// AER file is the number of errors. The value of config is its first bytes in hexadecimal.
+// set writes health files, using their names in docs/health.md. Every card's slot is the root port. The value of an AER
+// file is the number of errors, and the value of config is its first bytes in hexadecimal.
 func (s *scenario) set(st scenarioStep) error {
 	for one := range strings.SplitSeq(strings.Join(st.rest, " "), " ; ") {
 		name, value, _ := strings.Cut(one, " ")
@@ -263,7 +262,7 @@ func (s *scenario) setFile(card, name, value string) error {
 	return s.node.SetFile(path, value+"\n")
 }
 
-// hide removes files, show restores them.
+// hide removes files, and show restores them.
 func (s *scenario) hide(st scenarioStep) error { return s.move(st, "", ".hidden") }
 func (s *scenario) show(st scenarioStep) error { return s.move(st, ".hidden", "") }
 
@@ -277,7 +276,7 @@ func (s *scenario) move(st scenarioStep, from, to string) error {
 	return nil
 }
 
-// path returns the path of a file of a card, by the name that set uses.
+// path returns the path of a card's file, given the name that set uses.
 func (s *scenario) path(card, name string) (string, error) {
 	part, file, _ := strings.Cut(name, "/")
 	switch part {

@@ -11,8 +11,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// scenarioCommand is one command of the language. Its usage lists the words that follow the name: ADDRESS and pN are a
-// card and one of its ports, words in brackets may be omitted, and … means any number of further words.
+// scenarioCommand is one command in the language. Its usage lists the words that follow the name. ADDRESS and pN are a
+// card and one of its ports, words in brackets are optional, and … stands for any number of further words.
 type scenarioCommand struct {
 	kind  commandKind
 	usage string
@@ -23,13 +23,13 @@ type commandKind uint8
 
 const (
 	action       commandKind = iota // an action outside the node and the daemon
-	edit                            // a change of a card
+	edit                            // a change to a card
 	daemonAction                    // an action of the running daemon
-	setup                           // before the daemon is started
+	setup                           // before the daemon starts
 	check                           // compares the list or the log
 )
 
-// scenarioStep is one line of a scenario.
+// scenarioStep is one line in a scenario.
 type scenarioStep struct {
 	line   int
 	name   string
@@ -37,8 +37,8 @@ type scenarioStep struct {
 	words  []string // the words after the name
 	scenarioCommand
 
-	card string   // ADDRESS with its domain, "" if there is none
-	port int      // N of pN
+	card string   // ADDRESS including its domain, or "" if there is none
+	port int      // N in pN
 	rest []string // the other words
 }
 
@@ -46,7 +46,7 @@ func (st scenarioStep) String() string {
 	return strings.Join(append([]string{st.name}, st.words...), " ")
 }
 
-// parseScenario parses a scenario. An error begins with the number of the line.
+// parseScenario parses a scenario. Errors start with the line number.
 func parseScenario(text string) ([]scenarioStep, error) {
 	var steps []scenarioStep
 	if !strings.HasPrefix(text, "# ") {
@@ -58,7 +58,7 @@ func parseScenario(text string) ([]scenarioStep, error) {
 		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
 			continue
 		}
-		if words[0] == "repeat" && len(words) == 2 { // the steps up to the word end
+		if words[0] == "repeat" && len(words) == 2 { // repeats the steps up to the word end
 			var err error
 			if times, err = strconv.Atoi(words[1]); err != nil {
 				return nil, fmt.Errorf("%d: %w", i+1, err)
@@ -118,7 +118,7 @@ func parseStep(words []string) (scenarioStep, error) {
 	return st, nil
 }
 
-// wordsOf returns the least and the greatest number of words of a usage.
+// wordsOf returns the minimum and maximum number of words for a usage.
 func wordsOf(usage []string) (least, most int) {
 	least, most = len(usage), len(usage)
 	for _, word := range usage {
@@ -132,7 +132,7 @@ func wordsOf(usage []string) (least, most int) {
 	return least, most
 }
 
-// parseCard parses the address of a card, in which domain 0 may be omitted.
+// parseCard parses a card's address, in which domain 0 can be omitted.
 func parseCard(word string) (string, error) {
 	if strings.Count(word, ":") == 1 {
 		word = "0000:" + word

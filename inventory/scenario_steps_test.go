@@ -20,58 +20,61 @@ import (
 
 // scenarioCommands is the language of the scenarios.
 var scenarioCommands = map[string]scenarioCommand{
-	"config":  {setup, "SETTING VALUE", (*scenario).configure}, // before start; SETTING is the name of a flag
+	"config":  {setup, "SETTING VALUE", (*scenario).configure}, // before start; SETTING is a flag name
 	"start":   {setup, "", (*scenario).start},
-	"restart": {daemonAction, "[MODE]", (*scenario).restart}, // restarts the daemon, which stores no state
+	"restart": {daemonAction, "[MODE]", (*scenario).restart}, // restarts the daemon, which doesn't store any state
 	"wait":    {action, "DURATION", (*scenario).wait},
 
-	"plug":   {edit, "ADDRESS ports=N|driver=NAME|slot=KIND [OPTION=VALUE…]", (*scenario).plug}, // slot=: a function of an AWS card, application or management; afu= interface= pci= vf-of=; with driver= also group=slot: the functions of the slot share an IOMMU group
+	// plug's slot= option adds a function of an AWS card, either application or management. The other options are afu=,
+	// interface=, pci= and vf-of=. With driver=, there is also group=slot, which makes the slot's functions share an IOMMU
+	// group.
+	"plug":   {edit, "ADDRESS ports=N|driver=NAME|slot=KIND [OPTION=VALUE…]", (*scenario).plug},
 	"unplug": {edit, "ADDRESS", (*scenario).unplug},
 	"remove": {edit, "ADDRESS", func(s *scenario, st scenarioStep) error { return s.node.Remove(st.card) }}, // removes a function of an AWS card through sysfs
 	"rescan": {edit, "ADDRESS [PCI]", func(s *scenario, st scenarioStep) error {
 		return s.node.Rescan(st.card, inFull(strings.Join(st.rest, "")))
-	}}, // finds the function again, with the ids of the loaded image
-	"driver":  {edit, "ADDRESS NAME|none", (*scenario).setDriver},                                           // of a function with an IOMMU group
-	"use":     {action, "ADDRESS", func(s *scenario, st scenarioStep) error { return s.node.Use(st.card) }}, // a process opens the IOMMU group of the function
-	"reset":   {edit, "ADDRESS begin|end [VBNV]", (*scenario).reset},                                        // of a function on xocl; it may have another shell at the end
-	"end-use": {action, "ADDRESS", (*scenario).endUse},                                                      // the process ends; if the function was to leave, it does so now, with a hint
+	}}, // rediscovers the function, with the loaded image's IDs
+	"driver":  {edit, "ADDRESS NAME|none", (*scenario).setDriver},                                           // for a function with an IOMMU group
+	"use":     {action, "ADDRESS", func(s *scenario, st scenarioStep) error { return s.node.Use(st.card) }}, // a process opens the function's IOMMU group
+	"reset":   {edit, "ADDRESS begin|end [VBNV]", (*scenario).reset},                                        // for a function on xocl, which can have a different shell at the end
+	"end-use": {action, "ADDRESS", (*scenario).endUse},                                                      // the process exits; a function that was about to be removed is then removed, with a hint
 	"bind":    {edit, "ADDRESS pN", func(s *scenario, st scenarioStep) error { return s.node.Bind(st.card, st.port) }},
 	"unbind":  {edit, "ADDRESS pN", func(s *scenario, st scenarioStep) error { return s.node.Unbind(st.card, st.port) }},
 	"release": {edit, "ADDRESS pN", func(s *scenario, st scenarioStep) error { return s.node.Release(st.card, st.port) }}, // releases the port from its card, for a virtual function
-	"assign":  {edit, "ADDRESS pN", func(s *scenario, st scenarioStep) error { return s.node.Assign(st.card, st.port) }},  // assigns the port to its card again; the kernel does not bind it
-	"node":    {edit, "ADDRESS pN rm|make", (*scenario).editNode},                                                         // of a function with an IOMMU group: p0
-	"set":     {edit, "ADDRESS FILE VALUE… [;…]", (*scenario).set},                                                        // FILE is as in docs/health.md, with p0/ to p3/ before a file of a port
+	"assign":  {edit, "ADDRESS pN", func(s *scenario, st scenarioStep) error { return s.node.Assign(st.card, st.port) }},  // assigns the port to its card again; the kernel doesn't bind it
+	"node":    {edit, "ADDRESS pN rm|make", (*scenario).editNode},                                                         // for a function with an IOMMU group: p0
+	"set":     {edit, "ADDRESS FILE VALUE… [;…]", (*scenario).set},                                                        // FILE is as in docs/health.md, with p0/ to p3/ in front of a port's files
 	"hide":    {edit, "ADDRESS FILE…", (*scenario).hide},
 	"show":    {edit, "ADDRESS FILE…", (*scenario).show},
 	"reprogram": {edit, "ADDRESS pN AFU", func(s *scenario, st scenarioStep) error {
 		return s.node.Reprogram(st.card, st.port, inFull(st.rest[0]))
 	}},
-	"busy": {edit, "ADDRESS pN on|off", (*scenario).busy}, // afu_id fails with EBUSY, or no longer
+	"busy": {edit, "ADDRESS pN on|off", (*scenario).busy}, // whether afu_id fails with EBUSY
 
 	"hang":   {action, "ADDRESS", (*scenario).hang}, // new readings of the card hang
-	"answer": {edit, "ADDRESS", (*scenario).answer}, // ends the hanging readings
+	"answer": {edit, "ADDRESS", (*scenario).answer}, // releases the hanging readings
 
 	"hint":    {daemonAction, "ADDRESS|all", (*scenario).hint},
 	"gave-up": {daemonAction, "ADDRESS", (*scenario).gaveUp}, // uevent ERROR_EVENT=FAILED_RECOVERY
 
-	"hold":          {action, "ID POD…", (*scenario).hold},      // holds the device under the name of its resource
-	"hold-as":       {action, "NAME ID POD…", (*scenario).hold}, // holds the device under this name; dra: through the other API, with nodes that are not known
+	"hold":          {action, "ID POD…", (*scenario).hold},      // holds the device under its resource name
+	"hold-as":       {action, "NAME ID POD…", (*scenario).hold}, // holds the device under this name; dra: through the other API, where the nodes are unknown
 	"free":          {action, "ID", func(s *scenario, st scenarioStep) error { s.kubelet.free(st.rest[0]); return nil }},
-	"unknown-nodes": {action, "ID", (*scenario).unknownNodes},                    // makes the nodes unknown that the holders were given
-	"holders":       {action, "ok|slow|stall|fail [WORD…]", (*scenario).holders}, // the form of the next answers about holders
-	"mode":          {action, "MODE", (*scenario).changeMode},                    // while the daemon runs
-	"exclude":       {action, "[ID…]", (*scenario).exclude},                      // only these
-	"cordon":        {action, "[ID…]", (*scenario).cordon},                       // only these
-	"severity":      {action, "[ROW=SEVERITY…]", (*scenario).severity},           // only these
-	"rules":         {action, "[AFU|FAMILY|ID=NAME…]", (*scenario).rules},        // only these
+	"unknown-nodes": {action, "ID", (*scenario).unknownNodes},                    // hides which nodes the holders were given
+	"holders":       {action, "ok|slow|stall|fail [WORD…]", (*scenario).holders}, // how questions about holders are answered from now on
+	"mode":          {action, "MODE", (*scenario).changeMode},                    // while the daemon is running
+	"exclude":       {action, "[ID…]", (*scenario).exclude},                      // replaces all earlier ones
+	"cordon":        {action, "[ID…]", (*scenario).cordon},                       // replaces all earlier ones
+	"severity":      {action, "[ROW=SEVERITY…]", (*scenario).severity},           // replaces all earlier ones
+	"rules":         {action, "[AFU|FAMILY|ID=NAME…]", (*scenario).rules},        // replaces all earlier ones
 
 	"expect": {check, "ID[,ID…] ATTRIBUTE=VALUE…|healthy|degraded|unhealthy|gone [REASON…]", (*scenario).expect},
 	"list":   {check, "[ID…]", (*scenario).list},                    // the whole list
 	"log":    {check, "EVENT [FIELD=VALUE…]", (*scenario).logged},   // the last command has logged such a line
-	"no-log": {check, "EVENT [FIELD=VALUE…]", (*scenario).unlogged}, // no command has logged such a line, except lines that `log` has named
+	"no-log": {check, "EVENT [FIELD=VALUE…]", (*scenario).unlogged}, // no command has logged such a line, other than lines that a `log` check has matched
 }
 
-// configure sets a setting of the daemon, by the name of its flag.
+// configure changes one of the daemon's settings, given its flag name.
 func (s *scenario) configure(st scenarioStep) error {
 	value := st.rest[1]
 	if st.rest[0] == "flap-limit" {
@@ -98,7 +101,7 @@ func (s *scenario) configure(st scenarioStep) error {
 	return err
 }
 
-// setMode selects the kind of unit: regions, with any AFU, ports, or two units of a pool.
+// setMode selects the kind of unit: regions (with any AFU), ports, or two units of a pool.
 func (s *scenario) setMode(mode string) error {
 	families, anyAFU := []inventory.Family{pool.Pool{Units: 2}}, false
 	if mode != "pool" {
@@ -119,14 +122,13 @@ func (s *scenario) setMode(mode string) error {
 	return nil
 }
 
-// changeMode changes the mode while the daemon runs.
 func (s *scenario) changeMode(st scenarioStep) error {
 	err := s.setMode(st.rest[0])
 	s.usePolicy()
 	return err
 }
 
-// nameOf returns the short name of a device: af-afu1, region-interface1. Rules come first.
+// nameOf returns a device's short name: af-afu1, region-interface1. Rules take precedence.
 func (s *scenario) nameOf(mode string, d *inventory.Device) (string, error) {
 	afu, iface := inShort(d.AFUID), inShort(d.InterfaceID)
 	rules := s.ruled.Load().(map[string]string)
@@ -163,7 +165,7 @@ func (s *scenario) rules(st scenarioStep) error {
 	return nil
 }
 
-// hold makes pods hold a device under NAME, or under the name of its resource.
+// hold makes pods hold a device under NAME, or under its resource name.
 func (s *scenario) hold(st scenarioStep) error {
 	name, rest := "b.com/fpga", st.rest
 	if st.name == "hold-as" {
@@ -180,7 +182,7 @@ func (s *scenario) hold(st scenarioStep) error {
 	return nil
 }
 
-// nodesOf returns the names and numbers of the present nodes of a device.
+// nodesOf returns the names and numbers of a device's current nodes.
 func (s *scenario) nodesOf(id string) []string {
 	if s.rig != nil {
 		snapshot, _ := s.rig.Latest()
@@ -191,7 +193,7 @@ func (s *scenario) nodesOf(id string) []string {
 	return nil
 }
 
-// unknownNodes makes the nodes unknown that the holders of a device were given.
+// unknownNodes hides which nodes a device's holders were given.
 func (s *scenario) unknownNodes(st scenarioStep) error {
 	s.kubelet.setNodesErr(st.rest[0], errors.New("checkpoint: permission denied"))
 	return nil
@@ -199,11 +201,11 @@ func (s *scenario) unknownNodes(st scenarioStep) error {
 
 func (s *scenario) wait(st scenarioStep) error {
 	d, err := time.ParseDuration(st.rest[0])
-	time.Sleep(d) // in the bubble
+	time.Sleep(d) // fake time
 	return err
 }
 
-// hint sends a hint after edits with the word silently, which send none.
+// hint sends a hint, for edits that were made silently.
 func (s *scenario) hint(st scenarioStep) error {
 	card := ""
 	if st.rest[0] != "all" {
@@ -248,7 +250,7 @@ func (s *scenario) cordon(st scenarioStep) error {
 	return s.takeOut(inventory.ReasonCordoned, st.rest)
 }
 
-// takeOut replaces the entries of Exclude that have this reason.
+// takeOut replaces the entries in Exclude that have this reason.
 func (s *scenario) takeOut(reason string, ids []string) error {
 	all := map[string]string{}
 	for id, r := range s.policy.Exclude {

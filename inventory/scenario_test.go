@@ -25,13 +25,13 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// TestScenarios plays the files in testdata/scenarios. Each file is a scenario in the language of
-// scenarioCommands: changes of a simulated node, actions of the administrator and the kubelet, and the
-// expected list and log. The inventory, the family and the files are real; the time is that of a
-// synctest bubble. A file begins with a description in comments (#); then each line is a command. The
-// daemon runs after `start`. An edit of the node is followed by a hint for its card. After the word
-// `silently` there is no hint, and only the ticks can find the edit. The lines between `repeat N` and `end` are played N
-// times.
+// TestScenarios plays the files in testdata/scenarios. Each file is a scenario in the language of scenarioCommands:
+// changes to a simulated node, actions of the administrator and the kubelet, and the expected list and log. The
+// inventory, the family and the files are real; time passes in a synctest bubble.
+//
+// A file starts with a description in comments (#), followed by one command per line. The daemon is running after
+// `start`. Whenever a command edits the node, it is followed by a hint for its card. After the word `silently` there is
+// no hint, so that only the ticks can find the change. The lines between `repeat N` and `end` are played N times.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/scenarios/*.txt")
 	if err != nil || len(files) == 0 {
@@ -62,12 +62,12 @@ func playAll(t *testing.T, file string, steps []scenarioStep) {
 	}
 }
 
-// mismatch is the error of a check: the value that was found, and the expected value.
+// mismatch is the error of a failed check. It says what was found and what was expected.
 type mismatch string
 
 func (m mismatch) Error() string { return string(m) }
 
-// play plays one line, as take does.
+// play parses one line and plays it.
 func (s *scenario) play(line string) error {
 	step, err := parseStep(strings.Fields(line))
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *scenario) take(st scenarioStep) error {
 	return cmp.Or(err, s.sound())
 }
 
-// allows returns an error if the object of a step does not exist.
+// allows returns an error if whatever a step acts on doesn't exist.
 func (s *scenario) allows(st scenarioStep) error {
 	ports, plugged := s.plugged[st.card]
 	switch {
@@ -109,7 +109,7 @@ func (s *scenario) allows(st scenarioStep) error {
 	return nil
 }
 
-// sound returns an error if the list breaks a rule of all scenarios.
+// sound returns an error if the list breaks a rule that holds in all scenarios.
 func (s *scenario) sound() error {
 	if s.rig == nil {
 		return nil
@@ -123,7 +123,7 @@ func (s *scenario) sound() error {
 	return nil
 }
 
-// scenario is the state of a running scenario: a simulated node, the settings, the holders, and the inventory.
+// scenario is the state of a running scenario: a simulated node, the settings, the holders and the inventory.
 type scenario struct {
 	t       *testing.T
 	node    *simnode.Node
@@ -132,17 +132,17 @@ type scenario struct {
 	cfg     inventory.Config
 	policy  inventory.Policy
 
-	mode    string         // "": devices have no names
-	ruled   atomic.Value   // names of the rules: map[string]string, by AFU
-	plugged map[string]int // cards, with the number of their ports
+	mode    string         // "": devices don't have names
+	ruled   atomic.Value   // names from the rules: map[string]string, by AFU
+	plugged map[string]int // each card's number of ports
 
 	core zapcore.Core
 	logs *observer.ObservedLogs
-	rig  *rig   // nil before start
-	stop func() // stops rig
+	rig  *rig // nil before start
+	stop func()
 
-	acted int          // number of lines before the last command that is not a check
-	named map[int]bool // lines that a check has named
+	acted int          // number of lines before the last command that isn't a check
+	named map[int]bool // lines that a check has matched
 }
 
 // newScenario returns a scenario with the daemon's default times.
@@ -157,7 +157,7 @@ func newScenario(t *testing.T) *scenario {
 	s.core, s.logs = eventtest.Observed(t)
 	s.cfg = withKubelet(s.kubelet)
 	s.cfg.FlapLimit, s.cfg.FlapWindow = 5, 10*time.Minute
-	t.Cleanup(func() { time.Sleep(s.kubelet.takes) }) // waits for an answer about holders that is under way
+	t.Cleanup(func() { time.Sleep(s.kubelet.takes) }) // waits for a pending answer about holders
 	return s
 }
 
@@ -183,7 +183,7 @@ func (s *scenario) restart(st scenarioStep) error {
 	return s.start(st)
 }
 
-// usePolicy replaces the policy of the running inventory. Before start it has no effect.
+// usePolicy replaces the running inventory's policy. Before start, it has no effect.
 func (s *scenario) usePolicy() {
 	if s.rig != nil {
 		s.rig.Inventory.Use(s.policy)

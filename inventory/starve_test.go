@@ -16,7 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/metricstest"
 )
 
-// errOutOfDescriptors is the error of a family's reading or listing.
+// errOutOfDescriptors is the error that a family returns from a reading or listing.
 var errOutOfDescriptors = fmt.Errorf("open region0: %w", syscall.EMFILE)
 
 func withGrace(grace time.Duration) inventory.Config {
@@ -25,7 +25,7 @@ func withGrace(grace time.Duration) inventory.Config {
 	return cfg
 }
 
-// shortage makes every reading of these cards and every listing fail.
+// shortage makes listings and all readings of these cards fail.
 func (b *fakeFamily) shortage(err error, cards ...string) {
 	for _, card := range cards {
 		b.fail(card, err)
@@ -33,7 +33,7 @@ func (b *fakeFamily) shortage(err error, cards ...string) {
 	b.locked(func() { b.listErr = err })
 }
 
-// Without descriptors, each device keeps its state, and one line is logged.
+// Without descriptors, every device keeps its state, and a single line is logged.
 func TestShortageKeepsEverything(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := metrics.New("test")
@@ -77,8 +77,8 @@ func TestShortageKeepsEverything(t *testing.T) {
 	})
 }
 
-// A reading is discarded as a whole if the error of one condition is a shortage. A missing port, a lost file or another
-// AFU in the reading then has no effect either.
+// A reading is discarded entirely if the error in one of its conditions is a shortage. A missing port, a lost file or a
+// different AFU in the same reading then has no effect either.
 func TestShortageInConditionDiscardsReading(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
 		runInBubble(t, errno.Error(), func(t *testing.T) {
@@ -102,13 +102,13 @@ func TestShortageInConditionDiscardsReading(t *testing.T) {
 	}
 }
 
-// A device that could not be checked for the grace time becomes unhealthy.
+// A device that couldn't be checked for the whole grace period becomes unhealthy.
 func TestUnchecked(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := twoCards()
 		r := start(t, withGrace(5*time.Minute), f)
 		healthy := map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "healthy[]"}
-		for turn := range 4 { // more than FlapLimit allows for
+		for turn := range 4 { // more than FlapLimit allows
 			f.fail(cardA, errOutOfDescriptors)
 			r.hint(cardA)
 			r.after(4*time.Minute + 59*time.Second)
@@ -124,7 +124,7 @@ func TestUnchecked(t *testing.T) {
 	})
 }
 
-// The time begins again with each reading without a shortage, and a reading with another error ends it.
+// Each reading without a shortage restarts the grace period, and a reading with another error ends it.
 func TestUncheckedNeedsUninterruptedFailures(t *testing.T) {
 	withCard(t, withGrace(time.Minute), func(t *testing.T, r *rig, f *fakeFamily) {
 		for range 3 {
@@ -143,7 +143,7 @@ func TestUncheckedNeedsUninterruptedFailures(t *testing.T) {
 	})
 }
 
-// With a grace time of 0, one failed reading does not make a device unhealthy.
+// Without a grace period, a single failed reading still doesn't make a device unhealthy.
 func TestUncheckedWithoutGrace(t *testing.T) {
 	withCard(t, withGrace(0), func(t *testing.T, r *rig, f *fakeFamily) {
 		f.fail(cardA, errOutOfDescriptors)
@@ -155,7 +155,7 @@ func TestUncheckedWithoutGrace(t *testing.T) {
 	})
 }
 
-// Cards that are plugged and pulled during a shortage are found within a health interval of its end.
+// Cards that are plugged in or pulled during a shortage are noticed within a health interval after it ends.
 func TestCardsComeAndGoInAShortage(t *testing.T) {
 	withCard(t, withGrace(5*time.Minute), func(t *testing.T, r *rig, f *fakeFamily) {
 		f.shortage(errOutOfDescriptors, cardA, cardB)
@@ -188,7 +188,7 @@ func TestListingIsRepeatedAfterShortage(t *testing.T) {
 	})
 }
 
-// A daemon that starts in a shortage publishes nothing until it can list the cards.
+// A daemon that starts during a shortage doesn't publish anything until it can list the cards.
 func TestStartInAShortage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := twoCards()

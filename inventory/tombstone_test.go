@@ -8,13 +8,12 @@ import (
 
 const pod = "default/job/main"
 
-// version returns the version of the newest snapshot.
 func (r *rig) version() uint64 {
 	s, _ := r.Latest()
 	return s.Version
 }
 
-// history collects the published lists, from now until the test ends.
+// history starts collecting the published lists. The returned func stops that and returns them.
 func (r *rig) history() func() []string {
 	var seen []string
 	done := make(chan struct{})

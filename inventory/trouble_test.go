@@ -41,14 +41,13 @@ func TestReadTimeout(t *testing.T) {
 	})
 }
 
-// A reading may hang for a reason that a later reading avoids. The result of the later reading is
-// used.
+// A reading may hang for a reason that a later reading avoids. The later reading's result is used.
 func TestSecondReading(t *testing.T) {
 	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
 		release := f.hang(cardA)
 		r.hint(cardA)
 		f.set(cardA, good(0, 0, busy))
-		f.unhang(cardA) // the next one
+		f.unhang(cardA) // for the next reading
 		r.after(time.Second)
 		r.want("read once more", map[string]string{"3b:00.0": "degraded[reprogramming]"})
 		f.set(cardA, good(0, 0, ap6))
@@ -63,8 +62,8 @@ func TestSecondReading(t *testing.T) {
 	})
 }
 
-// A slow card is not read again and again: the first result of the two readings is used, even if the
-// other reading is still under way.
+// A slow card isn't reread over and over. Whichever of the two readings returns first is used, even if the other one is
+// still in progress.
 func TestSlowCard(t *testing.T) {
 	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
 		for range 5 {
@@ -78,7 +77,7 @@ func TestSlowCard(t *testing.T) {
 	})
 }
 
-// The result of a late reading is out of date: the card is read once more.
+// A late reading's result is out of date, so the card is read once more.
 func TestLateReadingIsDiscarded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := oneCard()
@@ -94,7 +93,7 @@ func TestLateReadingIsDiscarded(t *testing.T) {
 	})
 }
 
-// A card can leave, and another can be plugged into its slot, while a reading of it hangs.
+// While a reading of a card hangs, the card can be removed, and another one can be plugged into its slot.
 func TestCardThatHangsLeaves(t *testing.T) {
 	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
 		release := f.hang(cardA)
@@ -102,7 +101,7 @@ func TestCardThatHangsLeaves(t *testing.T) {
 		r.after(2 * time.Second)
 		r.want("timed out", map[string]string{"3b:00.0": "unhealthy[read-timeout]"})
 
-		f.unhang(cardA) // the next reading does not hang, the old one still does
+		f.unhang(cardA) // the next reading doesn't hang, but the old one still does
 		r.pull(cardA)
 		r.want("pulled", map[string]string{})
 		r.set(cardA, good(7, 0))
@@ -113,7 +112,7 @@ func TestCardThatHangsLeaves(t *testing.T) {
 	})
 }
 
-// If new readings hang as well, the listing shows that the card has left.
+// If new readings hang too, the listing shows that the card has been removed.
 func TestHangingCardIsNoLongerListed(t *testing.T) {
 	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
 		release := f.hang(cardA)
@@ -131,8 +130,8 @@ func TestHangingCardIsNoLongerListed(t *testing.T) {
 	})
 }
 
-// A card is removed and found again within a resync interval, while all readings of it hang. A hint for the removal is enough
-// to read the new one.
+// A card is removed and rediscovered within a resync interval, while all readings of it hang. A hint for the removal is
+// enough to read the new one.
 func TestResetOfAHangingCard(t *testing.T) {
 	for hints := range 4 {
 		withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
@@ -142,7 +141,7 @@ func TestResetOfAHangingCard(t *testing.T) {
 				r.hint(cardA)
 				r.after(3 * time.Second)
 			}
-			f.unhang(cardA) // the readings under way still hang
+			f.unhang(cardA) // readings in progress still hang
 			r.pull(cardA)
 			r.after(2 * time.Second)
 			r.set(cardA, good(7, 0))
@@ -154,7 +153,7 @@ func TestResetOfAHangingCard(t *testing.T) {
 	}
 }
 
-// A card that was never read has one outline at a time, even if it hangs.
+// For a card that was never read, only one outline is read at a time, even if it hangs.
 func TestOutlineThatHangs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := oneCard()
@@ -172,7 +171,7 @@ func TestOutlineThatHangs(t *testing.T) {
 	})
 }
 
-// replug lets two hints for a card pass, so that all readings of it hang, and replaces the card.
+// replug sends two hints for a card and waits after each, so that all readings of it hang, and then replaces the card.
 func (r *rig) replug(f *fakeFamily, n int) {
 	for range 2 {
 		r.hint(cardA)
@@ -184,8 +183,8 @@ func (r *rig) replug(f *fakeFamily, n int) {
 	r.after(3 * time.Second)
 }
 
-// A slot whose cards hang and are replaced again and again keeps a limited number of readings. Each card is reported, and
-// the last one is read when the readings return.
+// If the cards in a slot hang and are replaced over and over, the number of readings in progress stays limited. Each
+// card is reported, and the last one is read once the readings return.
 func TestReplugsOfCardsThatHang(t *testing.T) {
 	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
 		release := f.hang(cardA)
@@ -198,7 +197,7 @@ func TestReplugsOfCardsThatHang(t *testing.T) {
 			r.replug(f, n)
 			r.want(fmt.Sprint("card ", n), hangs)
 		}
-		if more := runtime.NumGoroutine() - before; more > 10 || f.reads[cardA] != reads { // the runtime may have some
+		if more := runtime.NumGoroutine() - before; more > 10 || f.reads[cardA] != reads { // the runtime may have a few
 			t.Errorf("100 re-plugs: %d more goroutines and %d more readings, want none", more, f.reads[cardA]-reads)
 		}
 		if n := r.logs.FilterField(logevent.ReadTimeout).Len(); n < 100 {
@@ -218,8 +217,8 @@ func TestReplugsOfCardsThatHang(t *testing.T) {
 	})
 }
 
-// The outlines of cards that hang are limited as well. Without an outline the devices of a card are not known, but the
-// log names the card.
+// Outlines of cards that hang are limited too. Without an outline, a card's devices are unknown, but the card is
+// logged.
 func TestReplugsOfCardsWhoseOutlinesHang(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := oneCard()
@@ -245,7 +244,7 @@ func TestReplugsOfCardsWhoseOutlinesHang(t *testing.T) {
 	})
 }
 
-// A card that works is read, although the readings of several cards before it in its slot hang.
+// A working card is read even though readings of several earlier cards in its slot are hanging.
 func TestCardAfterCardsThatHang(t *testing.T) {
 	withCard(t, testConfig, func(t *testing.T, r *rig, f *fakeFamily) {
 		release := f.hang(cardA)
@@ -266,7 +265,7 @@ func TestCardAfterCardsThatHang(t *testing.T) {
 }
 
 // If too many readings of a card hang when a hint for it arrives, the card is read as soon as one of them returns, even
-// if a newer one still hangs. It does not wait for a tick.
+// if a newer one still hangs. It doesn't have to wait for a tick.
 func TestHintWaitsForFirstReturn(t *testing.T) {
 	cfg := testConfig
 	cfg.RecoveryHold, cfg.HealthInterval = 0, time.Hour
@@ -342,7 +341,7 @@ func TestFailingReadKeepsTheLastStateForThreeReadings(t *testing.T) {
 		r := start(t, testConfig, f)
 		f.fail(cardA, errors.New("read region0: input/output error"))
 		healthy := map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "healthy[]"}
-		for range 27 { // the number of uevents when a card is plugged
+		for range 27 { // the number of uevents when a card is plugged in
 			r.hint(cardA)
 		}
 		r.want("a burst of hints", healthy)
@@ -360,7 +359,7 @@ func TestFailingReadKeepsTheLastStateForThreeReadings(t *testing.T) {
 	})
 }
 
-// A card that could never be read is listed as well.
+// A card that could never be read is listed too.
 func TestCardThatFailsFromTheStart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := oneCard(good(0, 0), good(1, 1))
@@ -420,7 +419,7 @@ func TestAlive(t *testing.T) {
 	})
 }
 
-// The latency of a new card that cannot be read begins at its hint.
+// If a new card can't be read, its latency is measured from its hint.
 func TestLatencyOfAnOutline(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFakeFamily("test")

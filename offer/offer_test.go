@@ -14,7 +14,7 @@ import (
 const (
 	resource = "b-com.com/accelerator"
 
-	// The example of Intel's plugin: the name is copied from its documentation.
+	// This name is copied from the example in the documentation of Intel's plugin.
 	iface  = "ce48969398f05f33946d560708be108a"
 	afu    = "d8424dc4a4a3c413f89e433683f9040b"
 	afName = "fpga.intel.com/af-ce4.d84.zkiWk5jwXzOUbVYHCL4QithCTcSko8QT-J5DNoP5BAs"
@@ -86,7 +86,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-// The kubelet accepts the name for any two ids.
+// FuzzAFName checks that the kubelet accepts the name for any two IDs.
 func FuzzAFName(f *testing.F) {
 	f.Add(iface, afu)
 	f.Add("", strings.Repeat("f", 32))
@@ -144,7 +144,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// A virtual function has its physical function and its index as attributes.
+// A virtual function's attributes include its physical function and its index.
 func TestRulesOfFunctions(t *testing.T) {
 	virtual := &inventory.Device{
 		ID: "0001:3b:00.5", Family: "vfio", PCIAddress: "0001:3b:00.5", Facts: inventory.Facts{PCIID: "8086:bccf:8086:17d4", OnlyByRule: true,
@@ -181,7 +181,7 @@ func TestRulesOfFunctions(t *testing.T) {
 				if tc.want && mode != offer.Pool {
 					want = "example.com/vf"
 				}
-				// A device that needs a rule lacks nothing without one.
+				// If a device is advertised only by rule, it isn't an error that there's no rule for it.
 				if got, err := policy(mode, offer.Rule{Resource: "example.com/vf", Match: tc.match}).ResourceOf(tc.device); got != want || err != nil {
 					t.Errorf("mode %s: resource %q, %v, want %q", mode, got, err, want)
 				}
@@ -190,7 +190,7 @@ func TestRulesOfFunctions(t *testing.T) {
 	}
 }
 
-// A card with a shell of AMD has the name of its shell in all modes.
+// A card with an AMD shell is named after its shell in every mode.
 func TestShell(t *testing.T) {
 	card := func(edit ...func(*inventory.Device)) *inventory.Device {
 		return port(append([]func(*inventory.Device){func(d *inventory.Device) {
@@ -247,7 +247,7 @@ func TestFirstMatchingRule(t *testing.T) {
 	if got, _ := p.ResourceOf(port()); got != "example.com/first" || p.RuleOf(port()) != 1 {
 		t.Errorf("resource %q by rule %d, want example.com/first by rule 1", got, p.RuleOf(port()))
 	}
-	// A rule that does not name an AFU applies even if the AFU is not known.
+	// A rule that doesn't specify an AFU applies even if the card's AFU is unknown.
 	if got, err := p.ResourceOf(port(noAFU)); got != "example.com/second" || err != nil {
 		t.Errorf("without AFU: resource %q, %v, want example.com/second", got, err)
 	}
@@ -302,7 +302,7 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// The names of later rules are ours until the daemon ends.
+// Once a rule has been added, its name stays ours until the daemon exits.
 func TestOwnership(t *testing.T) {
 	o := offer.NewOwnership(policy(offer.Single, offer.Rule{Resource: "example.com/first"}))
 	o.Add([]offer.Rule{{Resource: "example.com/second"}})

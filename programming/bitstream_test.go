@@ -29,7 +29,7 @@ func write(t *testing.T, path string, data []byte) string {
 	return path
 }
 
-// ownDir returns a directory that a store accepts, with any umask.
+// ownDir returns a directory that a store accepts, whatever the umask.
 func ownDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -81,12 +81,12 @@ func TestOpenRefuses(t *testing.T) {
 		return bits.ELF(bits.Section{Name: ".acl.rand_hash", Data: []byte(bits.Hash)}, bits.Section{Name: ".acl.fpga.bin", Data: bits.ELF(sections...)})
 	}
 	endlessNames := bits.ELF()
-	endlessNames = append(endlessNames[:len(endlessNames)-64+32], // size of the names' section
+	endlessNames = append(endlessNames[:len(endlessNames)-64+32], // size of the name section
 		0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 	for _, test := range []struct {
 		name, file string
 		data       []byte
-		want       string // of the error
+		want       string // substring of the error
 	}{
 		{"other extension", "x.bin", good(), `extension ".bin", want .gbs or .aocx`},
 		{"empty GBS", "x.gbs", nil, "header: found 0 bytes, want 20"},
@@ -140,7 +140,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// Only a regular file is opened: a FIFO would block, and opening a device can have side effects.
+// Open opens only regular files: a FIFO would block, and opening a device can have side effects.
 func TestOpenNoFile(t *testing.T) {
 	dir := t.TempDir()
 	fifo := filepath.Join(dir, "x.gbs")
@@ -157,9 +157,9 @@ func TestOpenNoFile(t *testing.T) {
 	}
 }
 
-// A file that changes after it was opened is refused before its bytes are used.
+// A file that changes after it was opened is rejected before any of its bytes are used.
 func TestMapChanged(t *testing.T) {
-	stored := func(afuID string) []byte { // the same length for each id
+	stored := func(afuID string) []byte { // the same length for every ID
 		var gz bytes.Buffer
 		w, err := gzip.NewWriterLevel(&gz, gzip.NoCompression)
 		if err == nil {
@@ -200,7 +200,8 @@ func TestELFVariants(t *testing.T) {
 	}
 }
 
-// A compression bomb is refused before it needs memory. Package fpga tests the memory of bitstreams that are programmed.
+// A decompression bomb is rejected before it takes up memory. For bitstreams that get programmed, the fpga package's
+// tests check the memory use.
 func TestTooLarge(t *testing.T) {
 	const most = 16 << 20
 	dir := ownDir(t)
@@ -223,7 +224,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// openAndCheck returns the first error of Open and Check.
+// openAndCheck opens and checks a bitstream.
 func openAndCheck(t *testing.T, path string) error {
 	b, err := programming.Open(path)
 	if err != nil {

@@ -16,13 +16,13 @@ func ReadSections(r io.ReaderAt, size int64, names ...string) (map[string]Part, 
 
 type Part struct{ Offset, Size int64 }
 
-// ReadGBS returns the ids of a GBS, and the number of bytes before the raw bitstream.
+// ReadGBS returns a GBS's IDs and the number of bytes before the raw bitstream.
 func ReadGBS(r io.Reader) (interfaceID, afuID string, length int64, err error) {
 	h, err := readGBSHeader(r)
 	return h.interfaceID, h.afuID, h.length, err
 }
 
-// ReadAOCX returns the parts of an AOCX and writes the raw bitstream to w.
+// ReadAOCX returns an AOCX's hash and board, and writes the raw bitstream to w.
 func ReadAOCX(r io.ReaderAt, size int64, w io.Writer) (hash, board string, n int64, err error) {
 	p, err := readAOCX(r, size)
 	if err != nil {

@@ -32,7 +32,7 @@ func FuzzGBS(f *testing.F) {
 	})
 }
 
-// FuzzELF compares the parser with the parser of the standard library.
+// FuzzELF compares our parser with the standard library's.
 func FuzzELF(f *testing.F) {
 	for _, data := range bits.ELFVariants(bits.Section{Name: ".acl.gbs.gz", Data: raw}, bits.Section{Name: ".text"}) {
 		f.Add(data)
@@ -50,7 +50,7 @@ func FuzzELF(f *testing.F) {
 		}
 		file, err := elf.NewFile(bytes.NewReader(data))
 		if err != nil {
-			return // it checks more than the sections
+			return // debug/elf checks more than the sections
 		}
 		theirs := file.Section(name)
 		ours, ok := sections[name]
@@ -65,7 +65,7 @@ func FuzzAOCX(f *testing.F) {
 	f.Add(bits.AOCXOf(bits.Hash, "board", []byte("no gzip")))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 1<<16 {
-			return // unpacking a compression bomb takes long
+			return // unpacking a decompression bomb takes too long
 		}
 		hash, _, n, err := programming.ReadAOCX(bytes.NewReader(data), int64(len(data)), io.Discard)
 		if err != nil {

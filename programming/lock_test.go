@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// One process at a time has the lock of a card. Package privatedir tests the lock itself.
+// Only one process at a time can hold a card's lock. The privatedir package tests the lock itself.
 func TestLock(t *testing.T) {
 	dir := filepath.Join(ownDir(t), "run", "accelerator-fpga")
 	lock := must.Value(programming.AcquireLock(t.Context(), dir, "0000:01:00.0"))(t)

@@ -28,7 +28,6 @@ func opencl() []byte {
 	return bits.AOCX(bits.Hash, "pac_a10", bits.GBS(bits.Metadata(bits.Interface, bits.OpenCL), raw))
 }
 
-// filledStore returns a store with a GBS and an AOCX.
 func filledStore(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(ownDir(t), "srv", "fpga")
@@ -38,7 +37,7 @@ func filledStore(t *testing.T) string {
 	return dir
 }
 
-// mkdir makes directories with mode 0755, with any umask.
+// mkdir creates directories with mode 0755, whatever the umask.
 func mkdir(t *testing.T, dir string) {
 	t.Helper()
 	for _, err := range []error{os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o755), os.Chmod(filepath.Dir(dir), 0o755)} {
@@ -90,7 +89,7 @@ func TestLookup(t *testing.T) {
 	compare.ErrorIs(t, "no store", fs.ErrNotExist, compare.ErrorOf(lookup(filepath.Join(dir, "none"), bits.Interface, bits.AFU)))
 }
 
-// The ids in a file must match its path.
+// The IDs in a file must match its path.
 func TestLookupWrongContent(t *testing.T) {
 	for _, test := range []struct {
 		name, path string
@@ -110,7 +109,7 @@ func TestLookupWrongContent(t *testing.T) {
 	}
 }
 
-// A store is refused if another user could have put the file there, at each of its levels. Package privatedir tests the
+// At every level, a store is rejected if another user could have put the file there. The privatedir package tests the
 // checks themselves. Each case starts with a good store.
 func TestStoreRefused(t *testing.T) {
 	const stranger = 4242
@@ -124,9 +123,9 @@ func TestStoreRefused(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name  string
-		root  bool // needs root, to change owners
+		root  bool // changes owners, so it needs root
 		spoil func(t *testing.T, store, file string)
-		want  string // of the error; "": the store is good
+		want  string // substring of the error; "": the store is good
 	}{
 		{"as it is", false, func(*testing.T, string, string) {}, ""},
 		{"file writable by others", false, func(t *testing.T, _, file string) { chmod(t, file, 0o646) }, "chmod go-w FILE"},
@@ -172,7 +171,7 @@ func install(t *testing.T, store string, file string, o programming.InstallOptio
 	return programming.Store(store).Install(t.Context(), b, o)
 }
 
-// tree returns the files below a directory.
+// tree lists the files in a directory, recursively.
 func tree(t *testing.T, dir string) []string {
 	t.Helper()
 	files := []string{}
@@ -193,7 +192,7 @@ func TestInstall(t *testing.T) {
 	source := ownDir(t)
 	gbs := write(t, filepath.Join(source, "nlb.gbs"), good())
 	aocx := write(t, filepath.Join(source, "vadd.aocx"), opencl())
-	store := filepath.Join(ownDir(t), "srv", "intel.com", "fpga") // none of these directories exists
+	store := filepath.Join(ownDir(t), "srv", "intel.com", "fpga") // none of these directories exist
 
 	path, err := install(t, store, gbs, programming.InstallOptions{DryRun: true})
 	if err != nil || path != filepath.Join(store, gbsPath) {
@@ -236,7 +235,7 @@ func TestInstall(t *testing.T) {
 	compare.Values(t, "left behind", []string{aocxPath, gbsPath}, tree(t, store))
 }
 
-// What a killed process has left is removed by the next installation, after a day.
+// Files left behind by a killed process are removed by the first installation after a day.
 func TestInstallRemovesLeft(t *testing.T) {
 	source, store := ownDir(t), filledStore(t)
 	region := filepath.Join(store, bits.Interface)
@@ -246,7 +245,7 @@ func TestInstallRemovesLeft(t *testing.T) {
 	compare.Values(t, "files", []string{filepath.Join(bits.Interface, filepath.Base(recent)), aocxPath, gbsPath}, tree(t, store))
 }
 
-// An installation that fails leaves no file behind, and keeps the old one.
+// A failed installation doesn't leave any files behind, and keeps the old one.
 func TestInstallFails(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -303,7 +302,7 @@ func TestInstallFails(t *testing.T) {
 	}
 }
 
-// A link at the path of the file is replaced, not followed.
+// A link at the file's path is replaced, not followed.
 func TestInstallOverLink(t *testing.T) {
 	store := filledStore(t)
 	victim := write(t, filepath.Join(ownDir(t), "victim"), []byte("untouched"))
@@ -317,7 +316,7 @@ func TestInstallOverLink(t *testing.T) {
 	must.Value(lookup(store, bits.Interface, bits.AFU))(t)
 }
 
-// Of several processes that install the same bitstream at once without --force, one succeeds.
+// If several processes install the same bitstream at the same time without --force, only one of them succeeds.
 func TestInstallAtOnce(t *testing.T) {
 	store := filepath.Join(ownDir(t), "fpga")
 	source := write(t, filepath.Join(t.TempDir(), "nlb.gbs"), good())
@@ -388,7 +387,7 @@ func TestList(t *testing.T) {
 	compare.Error(t, "List of a store that others may write to", "", compare.ErrorOf(programming.Store(store).List(t.Context())))
 }
 
-// Names returns what the store contains according to the names of its files, and nothing that Lookup could not find.
+// Names returns what the store contains, judging by the file names, and nothing that Lookup couldn't find.
 func TestNames(t *testing.T) {
 	store := programming.Store(t.TempDir() + "/store")
 	found, err := store.Names()

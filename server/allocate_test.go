@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// request returns a request for devices, one list per container.
+// request returns an Allocate request, with one list of devices per container.
 func request(containers ...[]string) *v1beta1.AllocateRequest {
 	r := &v1beta1.AllocateRequest{}
 	for _, ids := range containers {
@@ -32,7 +32,7 @@ func envs(ids string) map[string]string {
 	return map[string]string{"ACCELERATOR_UNITS": ids, "ACCELERATOR_DEVICES": ids}
 }
 
-// nodesOf returns the annotations that name the nodes of ports.
+// nodesOf returns the annotations that list the ports' device nodes.
 func nodesOf(ids ...string) map[string]string {
 	all := map[string]string{}
 	for _, id := range ids {
@@ -104,7 +104,7 @@ func TestAllocate(t *testing.T) {
 	}
 }
 
-// Allocate waits until a force-deleted pod that had the device has no processes.
+// Allocate waits until a force-deleted pod that had the device has no more processes.
 func TestAllocateAfterForcedDeletion(t *testing.T) {
 	var asked atomic.Int32
 	var hangs atomic.Bool
@@ -148,14 +148,14 @@ func group(id, number string) *inventory.Device {
 	}
 }
 
-// slot returns a device that has files of the host and no node.
+// slot returns a device that has host files but no device node.
 func slot(id string) *inventory.Device {
 	dir := "devices/pci0000:00/0000:" + id
 	return &inventory.Device{ID: id, OfferedAs: resource, PCIAddress: "0000:" + id, Facts: inventory.Facts{Mounts: []string{dir + "/resource0", dir + "/resource4"}}}
 }
 
-// A device with files of the host and no node is given as mounts at the same paths. Its annotation tells a later daemon
-// that it has no node.
+// A device that has host files but no device node is passed to the container as mounts at the same paths. Its
+// annotation tells a later daemon that it doesn't have a device node.
 func TestAllocateMounts(t *testing.T) {
 	r, k := started(t, slot("00:1e.0"), port("b"))
 	got := must.Value(k.Allocate(r.ctx, resource, "00:1e.0", "b"))(t)
@@ -171,8 +171,8 @@ func TestAllocateMounts(t *testing.T) {
 	compare.Values(t, "answer", want, got, protocmp.Transform())
 }
 
-// Shared nodes are given once to each container, and only with other nodes. They are not in the annotations, which a
-// later daemon compares. Each variable contains the addresses of the devices that name it.
+// Each container gets a shared device node only once, and only along with other device nodes. Shared nodes aren't in
+// the annotations, which a later daemon compares. Each variable contains the addresses of the devices that specify it.
 func TestAllocateGroups(t *testing.T) {
 	cdev, noNode, other := group("3b:00.3", "3"), group("3b:00.4", "4"), group("3b:00.5", "5")
 	cdev.SharedNodes, cdev.Members = []string{"vfio/vfio", "iommu"}, []string{"0000:3b:00.6"}
@@ -182,7 +182,7 @@ func TestAllocateGroups(t *testing.T) {
 	plugin := must.Value(k.Plugin(resource))(t)
 	env := func(ids, addresses, all string) map[string]string {
 		env := envs(ids)
-		// The first name of each pair is what users of the other plugins expect, the second one is for shells.
+		// The first name in each pair is what users of other plugins expect; the second can be used in shells.
 		for _, name := range []string{"PCIDEVICE_B-COM_COM_ACCELERATOR", "PCIDEVICE_B_COM_COM_ACCELERATOR", "PCI_RESOURCE_B-COM_COM_ACCELERATOR", "PCI_RESOURCE_B_COM_COM_ACCELERATOR"} {
 			if addresses != "" {
 				env[name] = addresses
@@ -216,7 +216,7 @@ func TestNamesOfAddressEnv(t *testing.T) {
 		resource string
 		want     []string
 	}{
-		// The examples of sriov-network-device-plugin's README and of KubeVirt's resourceNameToEnvvar.
+		// These examples are from the sriov-network-device-plugin README and KubeVirt's resourceNameToEnvvar.
 		{"intel.com/sriov", []string{"PCIDEVICE_INTEL_COM_SRIOV"}},
 		{"intel.com/sriov_test", []string{"PCIDEVICE_INTEL_COM_SRIOV_TEST"}},
 		{"intel.com/dpdk-nic-1", []string{"PCIDEVICE_INTEL_COM_DPDK-NIC-1", "PCIDEVICE_INTEL_COM_DPDK_NIC_1"}},
@@ -240,7 +240,7 @@ func TestAllocateTenThousand(t *testing.T) {
 	if n := len(line["devices"].([]any)); n != 9 || line["count"] != int64(10000) {
 		t.Errorf("log: found %d devices of %v, want 9 of 10000", n, line["count"])
 	}
-	// The library refuses a message of more than maxMessage bytes.
+	// The gRPC library rejects messages larger than maxMessage bytes.
 	_, err = k.Allocate(r.ctx, resource, strings.Repeat("x", 5<<20))
 	compare.Equal(t, "code of a request of 5 MiB", codes.ResourceExhausted, status.Code(err))
 	compare.NoError(t, "listed device", compare.ErrorOf(k.Allocate(r.ctx, resource, "a")))

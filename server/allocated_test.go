@@ -22,7 +22,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// An allocation counts before the kubelet has the answer, for all callers.
+// An allocation counts for all callers even before the kubelet has the response.
 func TestAllocatedAtOnce(t *testing.T) {
 	const calls = 50
 	list := ports(calls)
@@ -40,8 +40,8 @@ func TestAllocatedAtOnce(t *testing.T) {
 	compare.Equal(t, "allocated", calls, len(r.Allocated()[resource]))
 }
 
-// An allocation counts while Allocate waits for the disk, so a device that moves to another resource
-// meanwhile is not free. A refused device does not count.
+// An allocation already counts while Allocate is waiting for the disk, so a device that moves to another resource in
+// the meantime isn't free. A rejected device doesn't count.
 func TestAllocatedWhileTheDiskIsSlow(t *testing.T) {
 	dir := t.TempDir()
 	spec := must.Value(cdi.Open(dir, "fpga.intel.com/fpga", "/dev"))(t)
@@ -73,7 +73,7 @@ func TestAllocatedWhileTheDiskIsSlow(t *testing.T) {
 	compare.Values(t, "allocated", want, s.Allocated())
 }
 
-// A refused request leaves the allocations as they were.
+// A rejected request doesn't change the allocations.
 func TestAllocatedAfterRefusals(t *testing.T) {
 	cfg := server.Defaults()
 	cfg.Metrics = metrics.New("test")
@@ -88,8 +88,8 @@ func TestAllocatedAfterRefusals(t *testing.T) {
 	compare.Values(t, "allocated", before, cfg.Allocations.All())
 }
 
-// Refresh sends each newest list again, without a line in the log, so that the kubelet writes its checkpoint. Without a
-// stream it sends nothing.
+// Refresh resends each resource's latest list without logging it, which makes the kubelet write its checkpoint. Without
+// a stream, it doesn't send anything.
 func TestRefresh(t *testing.T) {
 	r := newRig(t, nil)
 	k := r.begin(simkubelet.Behaviour{}, port("a"), as(otherResource, port("b")))

@@ -17,7 +17,7 @@ import (
 
 var histories = flag.Int("histories", 1, "number of random histories of TestChaos, with the seeds 0, 1, 2 …")
 
-// After any sequence of faults, the kubelet's last list contains the devices of the last snapshot.
+// After any sequence of faults, the last list that the kubelet received contains the last snapshot's devices.
 func TestChaos(t *testing.T) {
 	for seed := range uint64(*histories) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { chaos(t, rand.New(rand.NewPCG(seed, 0))) })
@@ -41,7 +41,7 @@ func chaos(t *testing.T, random *rand.Rand) {
 			k.CutStream(resource)
 		case n < 94:
 			for _, path := range r.sockets() {
-				_ = os.Remove(path) // the server may have done so first
+				_ = os.Remove(path) // the server may have been faster
 			}
 		case n < 95:
 			k.Stop()
@@ -80,7 +80,7 @@ func converge(r *rig, k *simkubelet.Kubelet, random *rand.Rand, pool []*inventor
 	}
 }
 
-// pause blocks until the kubelet has the newest list, but for 10 ms at most.
+// pause waits until the kubelet has the latest list, or for 10 ms.
 func pause(r *rig, k *simkubelet.Kubelet) {
 	ctx, cancel := context.WithTimeout(r.ctx, 10*time.Millisecond)
 	defer cancel()
@@ -88,7 +88,7 @@ func pause(r *rig, k *simkubelet.Kubelet) {
 	_, _ = k.AwaitList(ctx, resource, func(l simkubelet.List) bool { return same(l, snapshot) })
 }
 
-// some returns a random part of the pool, with some unhealthy devices.
+// some returns a random subset of the pool, in which some devices are unhealthy.
 func some(random *rand.Rand, pool []*inventory.Device) []*inventory.Device {
 	var list []*inventory.Device
 	for _, d := range pool {

@@ -19,9 +19,9 @@ import (
 func TestDirectoryReplaced(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
-		replace func(dir string) error // leaves no directory, or an empty one
+		replace func(dir string) error // afterwards there is no directory, or an empty one
 		poll    time.Duration
-		event   string // that follows
+		event   string // that the server logs next
 	}{
 		{"removed", removeAll, pollOften, "kubelet.absent"},
 		{"moved away", func(dir string) error { return os.Rename(dir, dir+".old") }, pollOften, "kubelet.absent"},
@@ -30,7 +30,7 @@ func TestDirectoryReplaced(t *testing.T) {
 				return err
 			}
 			return os.Mkdir(dir, 0o755)
-		}, time.Hour, "kubelet.absent"}, // found by the new watch, not by polling
+		}, time.Hour, "kubelet.absent"}, // noticed by the new watch, not by polling
 		{"a file in its place", func(dir string) error {
 			if err := removeAll(dir); err != nil {
 				return err
@@ -50,7 +50,7 @@ func TestDirectoryReplaced(t *testing.T) {
 			}
 			k = r.kubelet(simkubelet.Behaviour{})
 			r.awaitService(k)
-			// The new directory is watched as the old one was.
+			// The new directory is watched just like the old one.
 			must.Succeed(t, os.Remove(r.socket()))
 			r.awaitEvent("socket.lost", 2)
 			r.awaitReady()
@@ -74,12 +74,12 @@ func TestReadOnlyDirectory(t *testing.T) {
 	r.awaitService(k)
 }
 
-// If inotify is refused, changes are found by polling.
+// If inotify doesn't work, changes are found by polling.
 func TestWatchRefused(t *testing.T) {
 	skipRoot(t)
 	r := newRig(t, func(c *server.Config) { c.PollInterval = 20 * time.Millisecond })
 	k := r.kubelet(simkubelet.Behaviour{})
-	// A directory that may not be read cannot be watched either.
+	// A directory that can't be read can't be watched either.
 	must.Succeed(t, os.Chmod(r.cfg.KubeletDir, 0o333))
 	r.run()
 	r.devices.set(port("a"))
@@ -105,7 +105,7 @@ func TestFileInsteadOfSocket(t *testing.T) {
 	r.awaitList(r.kubelet(simkubelet.Behaviour{}))
 }
 
-// An error other than a missing file does not mean that there is no kubelet.
+// Only a missing file means that there is no kubelet. Any other error doesn't.
 func TestKubeletSocketUnreadable(t *testing.T) {
 	t.Run("a file instead of the directory", func(t *testing.T) {
 		r := newRig(t, nil)
@@ -130,7 +130,7 @@ func TestKubeletSocketUnreadable(t *testing.T) {
 	})
 }
 
-// expectWarning blocks until the warning that kubelet.sock cannot be used, and checks its text.
+// expectWarning waits for the warning that kubelet.sock can't be used, and checks its text.
 func (r *rig) expectWarning(text string) {
 	r.Helper()
 	r.awaitEvent("register.failed", 1)
@@ -141,8 +141,8 @@ func (r *rig) expectWarning(text string) {
 	compare.Equal(r, "kubelet.absent: lines", 0, r.events("kubelet.absent"))
 }
 
-// removeAll removes the directory. It removes the kubelet's socket first: otherwise the server could
-// make a new socket meanwhile.
+// removeAll removes the directory. It removes the kubelet's socket first, because otherwise the server could create a
+// new socket in the meantime.
 func removeAll(dir string) error {
 	if err := os.Remove(filepath.Join(dir, simkubelet.Socket)); err != nil {
 		return err

@@ -15,9 +15,9 @@ import (
 	"b-com.com/accelerator-device-plugin/offer"
 )
 
-// Offer returns an Allocate for a resource of this server with these devices. It needs no kubelet
-// and no sockets, which cannot be used in a bubble of fake time. It may be called again for the
-// same resource, as after its retirement.
+// Offer makes the server offer these devices under a resource, and returns a func that calls Allocate for it. It works
+// without a kubelet and without sockets, which can't be used in a synctest bubble. Offer can be called again for the
+// same resource, as happens after its retirement.
 func (s *Server) Offer(ctx context.Context, resource string, devices ...*inventory.Device) func(ids ...string) error {
 	e := newEndpoint(s, resource)
 	s.injection.want([]offer.Resource{{Name: resource, Devices: devices}})
@@ -30,7 +30,7 @@ func (s *Server) Offer(ctx context.Context, resource string, devices ...*invento
 	}
 }
 
-// Allocated returns the ids that were given out, by resource, sorted.
+// Allocated returns the allocated IDs by resource, sorted.
 func (s *Server) Allocated() map[string][]string {
 	all := map[string][]string{}
 	for key := range s.cfg.Allocations.All() {
@@ -42,30 +42,30 @@ func (s *Server) Allocated() map[string][]string {
 	return all
 }
 
-// SetStuckAfter sets the time after which the server counts as stuck. It must be called before Run.
+// SetStuckAfter sets how long it takes before the server counts as stuck. It must be called before Run.
 func (s *Server) SetStuckAfter(d time.Duration) { s.pulse = pulse.New(d) }
 
-// SetMoveTimeout sets how long a device that moves waits for its removal from the old list. It must be called before Run.
+// SetMoveTimeout sets how long a device that is moving to another resource waits to be removed from the old list. It
+// must be called before Run.
 func (s *Server) SetMoveTimeout(d time.Duration) { s.move = d }
 
-// SetDrain sets how long calls in flight may take when a session ends. It must be called before Run.
+// SetDrain sets how long calls in flight can take when a session ends. It must be called before Run.
 func (s *Server) SetDrain(d time.Duration) { s.drain = d }
 
-// Injection is the injection of a server, without the server.
+// Injection is the part of a server that writes the CDI spec, without the rest.
 type Injection struct{ *injection }
 
-// NewInjection returns an Injection for this spec, without content. injected is [Config.Injected].
+// NewInjection returns an Injection that writes to spec, with no devices so far. injected is [Config.Injected].
 func NewInjection(spec *cdi.Spec, injected func(context.Context, map[string][]string) error) Injection {
 	return Injection{newInjection(Config{CDI: spec, Injected: injected, HostSysRoot: "/sys", Metrics: metrics.New("test")}, zap.NewNop())}
 }
 
-// Want sets the content of the spec to these devices from the next Settle on.
+// Want sets the devices that the spec should contain from the next Settle on.
 func (i Injection) Want(devices ...*inventory.Device) {
 	i.want([]offer.Resource{{Name: "test", Devices: devices}})
 }
 
-// Settle writes the wanted content to the file.
+// Settle writes the desired content to the file.
 func (i Injection) Settle(ctx context.Context) error { return i.settle(ctx) }
 
-// Completed is completed.
 var Completed = completed

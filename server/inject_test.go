@@ -21,7 +21,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// injecting starts a server with CDI on, and returns the path of its spec.
+// injecting starts a server with CDI enabled, and returns the path of its spec.
 func injecting(t *testing.T, list ...*inventory.Device) (*rig, *simkubelet.Kubelet, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -51,8 +51,8 @@ func TestAllocateWithCDI(t *testing.T) {
 	compare.Contains(t, "spec", `"/host/dev/dfl-port.a"`, read(t, file))
 }
 
-// With CDI, the spec gives each device its shared nodes, and the answer contains the variables. A device whose nodes
-// are withheld does not get shared nodes either.
+// With CDI, each device gets its shared nodes from the spec, and the response contains the variables. A device whose
+// own device nodes are withheld doesn't get shared nodes either.
 func TestAllocateGroupsWithCDI(t *testing.T) {
 	withheld := group("3b:00.3", "3")
 	withheld.Health, withheld.Reasons = inventory.Unhealthy, []string{"node-in-use"}
@@ -78,7 +78,7 @@ func TestAllocateGroupsWithCDI(t *testing.T) {
 	compare.Values(t, "nodes in the spec", []string{"/host/dev/vfio/1", "/host/dev/vfio/vfio", "/host/dev/vfio/2", "/host/dev/vfio/vfio"}, paths)
 }
 
-// With CDI, a container that starts again gets no node of a device if the node may belong to another device.
+// With CDI, a restarted container doesn't get a device's node if that node might belong to another device.
 func TestWithheldNodes(t *testing.T) {
 	for _, tc := range []struct {
 		reason   string
@@ -104,7 +104,7 @@ func TestWithheldNodes(t *testing.T) {
 	}
 }
 
-// With CDI, the spec contains the files of the host, unless they are withheld.
+// With CDI, the spec contains the host files, unless they are withheld.
 func TestAllocateMountsWithCDI(t *testing.T) {
 	withheld := slot("00:1f.0")
 	withheld.Health, withheld.Reasons = inventory.Unhealthy, []string{"replaced-in-use"}
@@ -122,8 +122,8 @@ func TestAllocateMountsWithCDI(t *testing.T) {
 	}
 }
 
-// Devices that are programmed at the start of a container have the hook with their own id. Other
-// devices have no hook.
+// Devices that are programmed when a container starts have the hook, with their own ID. Other devices don't have a
+// hook.
 func TestHookInSpec(t *testing.T) {
 	programmed := func(id string) *inventory.Device {
 		d := port(id)
@@ -156,8 +156,8 @@ func TestHookInSpec(t *testing.T) {
 	await("no hook", `"name": "a"`, `"name": "b"`)
 }
 
-// A card that returns with another device number is in the spec with that number, without an
-// allocation. A card that is gone is not in the spec.
+// If a card comes back with a different device number, the spec contains the new number even without an allocation. A
+// card that is gone isn't in the spec.
 func TestSpecFollowsDevices(t *testing.T) {
 	r, _, file := injecting(t, port("a"))
 	moved := port("a")
@@ -179,7 +179,7 @@ func TestSpecFollowsDevices(t *testing.T) {
 	r.awaitText(file, "no file", func(text string) bool { return text == "" })
 }
 
-// A spec that is deleted or overwritten is written again at the next check.
+// If the spec is deleted or overwritten, the next check rewrites it.
 func TestSpecRestored(t *testing.T) {
 	r, k, file := injecting(t, port("a"))
 	r.awaitText(file, "the device", func(text string) bool { return strings.Contains(text, "dfl-port.a") })
@@ -191,14 +191,14 @@ func TestSpecRestored(t *testing.T) {
 	compare.Equal(t, "spec after Allocate", whole, read(t, file))
 }
 
-// A spec that cannot be written is logged once and delays no list, and Allocate returns none of
-// its names.
+// If the spec can't be written, that is logged once and doesn't delay any lists, and Allocate doesn't return any names
+// from it.
 func TestSpecCannotBeWritten(t *testing.T) {
 	r, k, file := injecting(t, port("a"))
 	r.awaitText(file, "the device", func(text string) bool { return text != "" })
 	r.awaitReady()
 	must.Succeed(t, os.Remove(file))
-	must.Succeed(t, os.MkdirAll(file+"/x", 0o700)) // not even root can overwrite a directory that is not empty
+	must.Succeed(t, os.MkdirAll(file+"/x", 0o700)) // not even root can overwrite a directory that isn't empty
 	r.devices.set(port("a"), port("b"))
 	r.awaitList(k)
 	_, err := k.Allocate(r.ctx, resource, "a")
@@ -214,8 +214,8 @@ func TestSpecCannotBeWritten(t *testing.T) {
 	compare.Equal(t, "cdi.failed: lines", 1, r.events("cdi.failed"))
 }
 
-// An Allocate that began with the old nodes does not write them after the new ones were written. The
-// next check of the file would come much later.
+// An Allocate call that started with the old device nodes doesn't overwrite the new ones. The next check of the file
+// would come much too late.
 func TestSpecNotOverwrittenByOldContent(t *testing.T) {
 	dir := t.TempDir()
 	spec := must.Value(cdi.Open(dir, "fpga.intel.com/fpga", "/host/dev"))(t)
@@ -240,8 +240,8 @@ func TestSpecNotOverwrittenByOldContent(t *testing.T) {
 	}
 }
 
-// If the kubelet gives up a call of Allocate, a device with other nodes stays in the spec, because its nodes may be
-// recorded already.
+// If the kubelet gives up on an Allocate call, a device whose nodes have changed stays in the spec, because the nodes
+// may already be recorded.
 func TestSpecKeptWhenTheCallEnds(t *testing.T) {
 	dir := t.TempDir()
 	spec := must.Value(cdi.Open(dir, "fpga.intel.com/fpga", "/host/dev"))(t)
@@ -256,7 +256,7 @@ func TestSpecKeptWhenTheCallEnds(t *testing.T) {
 	compare.Contains(t, "spec", `"moved"`, read(t, filepath.Join(dir, "fpga.intel.com-fpga.json")))
 }
 
-// awaitText blocks until has returns true for the content of a file, which may be missing.
+// awaitText waits until has returns true for a file's content. The file may be missing.
 func (r *rig) awaitText(file, wanted string, has func(string) bool) {
 	r.Helper()
 	for !has(read(r, file)) {

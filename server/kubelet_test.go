@@ -22,8 +22,8 @@ func listenUnix(t testing.TB, path string) *net.UnixListener {
 	return must.Value(net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}))(t)
 }
 
-// A kubelet deletes the plugin's socket and makes a new kubelet.sock. Both are reasons to register
-// again, and must cause only one registration.
+// When a kubelet restarts, it deletes the plugin's socket and creates a new kubelet.sock. Each would be a reason to
+// register again, but together they must cause only one registration.
 func TestKubeletRestartsRegisterOnce(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -31,16 +31,16 @@ func TestKubeletRestartsRegisterOnce(t *testing.T) {
 	}{
 		{"stopped", (*simkubelet.Kubelet).Stop},
 		{"killed", (*simkubelet.Kubelet).Kill},
-		{"overlapping", nil}, // the new kubelet starts before the old one ends
+		{"overlapping", nil}, // the new kubelet starts before the old one exits
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := newRig(t, func(c *server.Config) { c.PollInterval = time.Hour }) // only inotify finds the changes
+			r := newRig(t, func(c *server.Config) { c.PollInterval = time.Hour }) // changes are found only by inotify
 			r.run()
 			k := r.kubelet(simkubelet.Behaviour{})
 			for i := range 20 {
 				r.devices.set(port("a"), port(fmt.Sprintf("b%02d", i)))
 				r.awaitService(k)
-				// A list on the existing stream needs no registration.
+				// A list on the existing stream doesn't need another registration.
 				r.devices.set(port("a"))
 				r.awaitList(k)
 				if n := k.Registrations(resource); n != 1 {
@@ -49,8 +49,8 @@ func TestKubeletRestartsRegisterOnce(t *testing.T) {
 				old := k
 				if tc.end != nil {
 					tc.end(old)
-					// If the old kubelet still ran, the plugin would register there once more when
-					// its socket is deleted.
+					// If the old kubelet were still running, the plugin would register with it again when its socket is
+					// deleted.
 					if n := old.Registrations(resource); n != 1 {
 						t.Fatalf("found %d registrations with kubelet %d at its end, want 1", n, i)
 					}
@@ -71,11 +71,11 @@ func TestKubeletRestartsRegisterOnce(t *testing.T) {
 	}
 }
 
-// A new kubelet.sock causes a registration, even if the plugin's socket is not deleted.
+// A new kubelet.sock causes a registration even if the plugin's socket isn't deleted.
 func TestKubeletSocketReplaced(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
-		behaviour simkubelet.Behaviour // of the old kubelet
+		behaviour simkubelet.Behaviour // the old kubelet's
 		abandoned int
 	}{
 		{"with a stream open", simkubelet.Behaviour{}, 0},
@@ -88,7 +88,7 @@ func TestKubeletSocketReplaced(t *testing.T) {
 			if tc.behaviour == (simkubelet.Behaviour{}) {
 				r.awaitReady()
 			}
-			// The new kubelet starts in another directory, so that it deletes no socket here.
+			// The new kubelet starts in another directory, so that it doesn't delete any sockets here.
 			elsewhere := filepath.Join(filepath.Dir(r.cfg.KubeletDir), "e")
 			other := must.Value(simkubelet.Start(context.WithoutCancel(r.ctx), elsewhere, simkubelet.Behaviour{}))(t)
 			t.Cleanup(other.Stop)
@@ -104,7 +104,7 @@ func TestKubeletSocketReplaced(t *testing.T) {
 func TestBackoffEndsEarly(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		act  func(*rig, *simkubelet.Kubelet) *simkubelet.Kubelet // returns the kubelet that runs then
+		act  func(*rig, *simkubelet.Kubelet) *simkubelet.Kubelet // returns the kubelet that is running afterwards
 	}{
 		{"kubelet restarted", func(r *rig, k *simkubelet.Kubelet) *simkubelet.Kubelet {
 			k.Stop()
@@ -126,7 +126,7 @@ func TestBackoffEndsEarly(t *testing.T) {
 	}
 }
 
-// The socket of a kubelet refuses connections between bind and listen.
+// Between bind and listen, a kubelet's socket refuses connections.
 func TestKubeletBetweenBindAndListen(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.BackoffMin, c.BackoffMax = time.Hour, time.Hour })
 	fd := must.Value(syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0))(t)
@@ -145,7 +145,7 @@ func TestKubeletBetweenBindAndListen(t *testing.T) {
 	compare.Equal(t, "kubelet.absent: lines", 0, r.events("kubelet.absent"))
 }
 
-// A call of Reregister without a kubelet causes no registration in addition to the next one.
+// Calling Reregister while there is no kubelet doesn't cause an extra registration later.
 func TestReregisterWithoutKubelet(t *testing.T) {
 	r := newRig(t, nil)
 	r.run()
@@ -159,7 +159,7 @@ func TestReregisterWithoutKubelet(t *testing.T) {
 	compare.Equal(t, "registrations", 1, k.Registrations(resource))
 }
 
-// A killed kubelet leaves its socket, which refuses all connections: there is no kubelet.
+// A killed kubelet leaves behind a socket that refuses all connections, which means that there is no kubelet.
 func TestSocketOfKilledKubelet(t *testing.T) {
 	r := newRig(t, nil)
 	path := filepath.Join(r.cfg.KubeletDir, simkubelet.Socket)

@@ -12,7 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// TestMain fails if goroutines or descriptors are left after the tests.
+// TestMain fails if the tests leave goroutines or descriptors behind.
 func TestMain(m *testing.M) {
 	goroutines, files := runtime.NumGoroutine(), descriptors()
 	code := patient.Main(m)
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// descriptors returns the number of open files, not counting the Go runtime's.
+// descriptors returns the number of open files, not counting the Go runtime's own.
 func descriptors() (n int) {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

@@ -18,13 +18,13 @@ import (
 
 const otherResource = "example.com/other"
 
-// as returns the device with another resource.
+// as sets the device's resource and returns the device.
 func as(resource string, d *inventory.Device) *inventory.Device {
 	d.OfferedAs = resource
 	return d
 }
 
-// sent returns the lists that were sent since the log line with this number, as RESOURCE COUNT.
+// sent returns the lists sent since the log line with this number, as RESOURCE COUNT.
 func (r *rig) sent(since int) []string {
 	var all []string
 	for _, line := range r.logs.All()[since:] {
@@ -35,8 +35,7 @@ func (r *rig) sent(since int) []string {
 	return all
 }
 
-// A device that moves is removed from its old list before it is added to the new one. Other changes
-// are not delayed.
+// A device that moves is removed from its old list before it is added to the new one. Other changes aren't delayed.
 func TestMove(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
@@ -68,7 +67,7 @@ func TestMove(t *testing.T) {
 			r.devices.set(tc.after...)
 			r.await("the lists", func() bool { return len(r.sent(begin)) >= len(tc.want) })
 			got := r.sent(begin)
-			if tc.name == "a swap" { // the order of the two does not matter
+			if tc.name == "a swap" { // the two can come in either order
 				if !slices.Equal([]bool{got[0][len(got[0])-1] == '0', got[1][len(got[1])-1] == '0'}, []bool{true, true}) {
 					t.Errorf("sent: found %v, want both empty lists before the others", got)
 				}
@@ -80,7 +79,7 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// A kubelet that does not read the old list does not prevent the move.
+// A move isn't blocked by a kubelet that doesn't read the old list.
 func TestMoveWithBlockedStream(t *testing.T) {
 	r := newRig(t, nil)
 	k := r.kubelet(simkubelet.Behaviour{NoRead: true})
@@ -92,7 +91,7 @@ func TestMoveWithBlockedStream(t *testing.T) {
 	r.awaitDevices(k, otherResource, 1)
 }
 
-// A container whose device is programmed at its start gets the annotation of Intel's hook.
+// A container whose device is programmed when it starts gets the annotation for Intel's hook.
 func TestAnnotations(t *testing.T) {
 	a, b := port("a"), port("b")
 	a.ProgramAtStart = true
@@ -106,8 +105,8 @@ func TestAnnotations(t *testing.T) {
 	}
 }
 
-// A device that was just given out is refused under its new name while the inventory lists it there as
-// unhealthy, and stays allocated even if its old resource is retired.
+// A device that was just allocated is rejected under its new resource name while the inventory lists it there as
+// unhealthy, and it stays allocated even if its old resource is retired.
 func TestAllocatedThenMoved(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.RetireAfter = 10 * time.Millisecond })
 	k := r.serving(port("a"))
@@ -116,8 +115,8 @@ func TestAllocatedThenMoved(t *testing.T) {
 	for _, step := range []struct {
 		name   string
 		device *inventory.Device
-		then   map[string][]string // allocated after the request for it
-		text   string              // of the refusal; "": none
+		then   map[string][]string // what is allocated after it was requested
+		text   string              // substring of the error; "": none
 	}{
 		{"not known whether it is held", sick("a", "moving"), want, `unhealthy: "a" (moving)`},
 		{"held", sick("a", "replaced-in-use"), want, `unhealthy: "a" (replaced-in-use)`},
@@ -135,8 +134,8 @@ func TestAllocatedThenMoved(t *testing.T) {
 	}
 }
 
-// A device that the newest snapshot withholds is refused, even if the conductor hasn't handed over that snapshot, because
-// it is waiting for a kubelet to read a list without a device that moves.
+// A device that the latest snapshot withholds is rejected even if the conductor hasn't handed that snapshot over yet,
+// because it is still waiting for a kubelet to read a list without a device that is moving.
 func TestWithheldWhileTheKubeletDoesNotRead(t *testing.T) {
 	r := newRig(t, nil)
 	r.SetMoveTimeout(time.Minute)
@@ -148,7 +147,7 @@ func TestWithheldWhileTheKubeletDoesNotRead(t *testing.T) {
 	moving := slices.Clone(list)
 	moving[0] = as(otherResource, port("0000"))
 	r.devices.set(moving...)
-	patient.Elapse(t, 200*time.Millisecond) // until the conductor waits
+	patient.Elapse(t, 200*time.Millisecond) // until the conductor is waiting
 	later := slices.Delete(slices.Clone(moving), 3, 4)
 	later[1], later[2] = sick("0001", "moving"), as(otherResource, port("0002"))
 	r.devices.set(later...)

@@ -20,8 +20,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// another runs a second server, after edit, with the same devices until the returned function is called, or the
-// test ends.
+// another runs a second server with the same devices, after applying edit, until end is called or the test ends.
 func (r *rig) another(edit ...func(*server.Server)) (s *server.Server, end func()) {
 	r.Helper()
 	s = server.New(r.cfg, r.devices, zap.NewNop())
@@ -39,8 +38,7 @@ func (r *rig) another(edit ...func(*server.Server)) (s *server.Server, end func(
 	return s, end
 }
 
-// crashing is a minimal second daemon: it lists one device, and leaves its socket behind like a
-// daemon that was killed.
+// crashing is a minimal second daemon. It lists one device, and leaves its socket behind as if it had been killed.
 type crashing struct {
 	v1beta1.UnimplementedDevicePluginServer
 	path   string
@@ -58,10 +56,10 @@ func (*crashing) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServe
 	return err
 }
 
-// crashing starts and registers a second daemon. It ends at the end of the test.
+// crashing starts and registers a second daemon, which is stopped at the end of the test.
 func (r *rig) crashing(name string) *crashing {
 	r.Helper()
-	// ConnectionTimeout closes each silent connection after this time.
+	// ConnectionTimeout closes silent connections after this time.
 	c := &crashing{
 		path:   filepath.Join(r.cfg.KubeletDir, name),
 		server: grpc.NewServer(grpc.ConnectionTimeout(50 * time.Millisecond)),
@@ -74,7 +72,7 @@ func (r *rig) crashing(name string) *crashing {
 	r.Cleanup(func() { _ = os.Remove(c.path) })
 	r.Cleanup(c.crash)
 	kubelet := r.dial(filepath.Join(r.cfg.KubeletDir, simkubelet.Socket))
-	patient.Await(r, "registration", func() error { // the kubelet may be slower than the timeout of a silent connection
+	patient.Await(r, "registration", func() error { // the kubelet may be slower than the timeout for silent connections
 		_, err := v1beta1.NewRegistrationClient(kubelet).Register(r.ctx, &v1beta1.RegisterRequest{
 			Version: v1beta1.Version, Endpoint: name, ResourceName: resource,
 		})
@@ -90,8 +88,7 @@ func (c *crashing) crash() {
 	}
 }
 
-// awaitAllocation blocks until the kubelet calls Allocate of this server, which it recognizes by
-// the answer.
+// awaitAllocation waits until the kubelet's Allocate calls go to this server, which it recognizes by the response.
 func (r *rig) awaitAllocation(k *simkubelet.Kubelet) {
 	r.Helper()
 	patient.Await(r, "Allocate", func() error {
@@ -103,13 +100,13 @@ func (r *rig) awaitAllocation(k *simkubelet.Kubelet) {
 	})
 }
 
-// A second daemon starts and ends, as in an upgrade that is rolled back. A kubelet up to 1.36 has
-// dropped the first one then; every kubelet has a list all the time.
+// A second daemon starts and exits, as in an upgrade that is rolled back. By then, a kubelet up to 1.36 has dropped the
+// first daemon. Newer kubelets always have a list.
 func TestPeerGone(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		kubelet simkubelet.Behaviour
-		gap     bool // the kubelet has no plugin for a while
+		gap     bool // there is a time when the kubelet doesn't have a plugin
 		end     func(r *rig, k *simkubelet.Kubelet)
 	}{
 		{"1.36: ended", simkubelet.Behaviour{OnePlugin: true}, true, endSecond},
@@ -128,7 +125,7 @@ func TestPeerGone(t *testing.T) {
 			want := "a daemon that registered later has ended"
 			compare.Equal[any](t, "reason of registration.ended", want, r.lines("registration.ended")[0].ContextMap()["reason"])
 			if tc.gap {
-				// The end of the first stream closes the connection to the second daemon, once.
+				// When the first stream ends, the connection to the second daemon is closed once.
 				r.awaitEvent("registration.ended", 2)
 				compare.Equal(t, "retry_ms of the next registration", 100.0, r.lines("registration.ended")[1].ContextMap()["retry_ms"])
 			}
@@ -142,7 +139,7 @@ func TestPeerGone(t *testing.T) {
 	}
 }
 
-// countGaps counts how often the kubelet has no list, until k.Follow(nil).
+// countGaps counts how often the kubelet doesn't have a list, until k.Follow(nil) is called.
 func countGaps(k *simkubelet.Kubelet) *int {
 	gaps := new(int)
 	k.Follow(func(open map[string]simkubelet.List) {
@@ -153,8 +150,8 @@ func countGaps(k *simkubelet.Kubelet) *int {
 	return gaps
 }
 
-// If the kubelet has not dropped the first session, the session keeps serving until the next
-// registration has a stream, regardless of how long that takes.
+// If the kubelet hasn't dropped the first session, that session keeps serving until the next registration has a stream,
+// however long that takes.
 func TestPeerGoneAndRefused(t *testing.T) {
 	r, k := started(t, port("a"))
 	gaps := countGaps(k)
@@ -181,7 +178,7 @@ func endSecond(r *rig, k *simkubelet.Kubelet) {
 	end()
 }
 
-// missSecond starts a second daemon and ends it before a connection to it is possible.
+// missSecond starts a second daemon and stops it before anything can connect to it.
 func missSecond(r *rig, _ *simkubelet.Kubelet) {
 	r.Helper()
 	c := r.crashing("accelerator-zzzzzzaaaaaaa.sock")
@@ -197,8 +194,8 @@ func killSecond(r *rig, _ *simkubelet.Kubelet) {
 	c.crash()
 }
 
-// The end of a daemon that registered earlier than this one has no effect. (In each upgrade the old daemon ends.) The
-// end of another plugin has no effect either.
+// Nothing happens when a daemon that registered earlier than this one exits, as the old daemon does in every upgrade,
+// or when another plugin exits.
 func TestUnrelatedPeerGone(t *testing.T) {
 	for _, tc := range []struct {
 		name, socket string
@@ -225,7 +222,7 @@ func TestUnrelatedPeerGone(t *testing.T) {
 	}
 }
 
-// A silent connection of a peer does not delay the end of a daemon, which waits for calls only.
+// When a daemon exits, it waits only for calls, so a peer's silent connection doesn't delay it.
 func TestPeerEndsAtOnce(t *testing.T) {
 	r, _ := started(t, port("a"))
 	second, end := r.another(func(s *server.Server) { s.SetDrain(time.Hour) })
@@ -242,8 +239,8 @@ func TestConnectionClosedWithoutStream(t *testing.T) {
 	r.awaitService(k)
 }
 
-// A daemon that registers again while a call is in flight has no socket for drainTimeout and settle. Its peer must not
-// count it as gone.
+// A daemon that registers again while a call is in flight has no socket for drainTimeout plus settle. Its peer must not
+// consider it gone.
 func TestPeerRegistersAgain(t *testing.T) {
 	r, k := started(t, port("a"))
 	first := r.socket()

@@ -14,7 +14,7 @@ import (
 func TestRegisterHangs(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		// disturb ends the wait, and returns the kubelet that runs then.
+		// disturb ends the wait, and returns the kubelet that is running afterwards.
 		disturb func(*rig, *simkubelet.Kubelet) *simkubelet.Kubelet
 		event   string
 	}{
@@ -51,14 +51,14 @@ func TestKubeletEndsDuringRegister(t *testing.T) {
 	r := newRig(t, nil)
 	k := r.begin(simkubelet.Behaviour{Vanish: true}, port("a"))
 	if err := k.AwaitRegistrations(r.ctx, resource, 1); err != nil {
-		t.Log(err) // the kubelet may have ended already
+		t.Log(err) // the kubelet may already have stopped
 	}
 	r.awaitEvent("register.failed", 1)
 	k = r.kubelet(simkubelet.Behaviour{})
 	r.awaitService(k)
 }
 
-// A registration that the kubelet does not complete in time fails, and is tried again.
+// A registration that the kubelet doesn't complete in time fails and is retried.
 func TestRegistrationTimesOut(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -77,13 +77,13 @@ func TestRegistrationTimesOut(t *testing.T) {
 	}
 }
 
-// A kubelet up to 1.36 handles the end of a session some milliseconds after it has closed the connection. It must not find
-// the next session then, whose devices would stay unhealthy.
+// A kubelet up to 1.36 handles the end of a session a few milliseconds after it has closed the connection. If the next
+// session already existed by then, its devices would stay unhealthy.
 func TestRegisterAgainLater(t *testing.T) {
 	cut := func(_ *rig, k *simkubelet.Kubelet) error { k.CutStream(resource); return nil }
 	for _, tc := range []struct {
 		name  string
-		lasts time.Duration // a session of a second has no backoff
+		lasts time.Duration // a session that lasted a second has no backoff
 		end   func(*rig, *simkubelet.Kubelet) error
 	}{
 		{"Reregister is called", time.Second, func(r *rig, _ *simkubelet.Kubelet) error { r.Reregister(); return nil }},

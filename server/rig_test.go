@@ -28,18 +28,18 @@ import (
 
 const resource = "b-com.com/accelerator"
 
-// testTimeout bounds each wait of a test.
+// testTimeout limits every wait in a test.
 const testTimeout = patient.Limit
 
-// pollOften is the poll interval of most tests.
+// pollOften is the poll interval that most tests use.
 const pollOften = 50 * time.Millisecond
 
-// devices is an inventory with the snapshots of a test.
+// devices is an inventory whose snapshots are set by the test.
 type devices struct {
 	mu         sync.Mutex
 	snapshot   inventory.Snapshot
 	stale      chan struct{}
-	generation uint64 // of the next snapshots
+	generation uint64 // of the snapshots that follow
 }
 
 func (d *devices) Latest() (inventory.Snapshot, <-chan struct{}) {
@@ -48,7 +48,7 @@ func (d *devices) Latest() (inventory.Snapshot, <-chan struct{}) {
 	return d.snapshot, d.stale
 }
 
-// set publishes a snapshot of these devices, which must be sorted by id.
+// set publishes a snapshot of these devices, which must be sorted by ID.
 func (d *devices) set(list ...*inventory.Device) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -57,12 +57,11 @@ func (d *devices) set(list ...*inventory.Device) {
 	d.stale = make(chan struct{})
 }
 
-// port returns a healthy device.
 func port(id string) *inventory.Device {
 	return &inventory.Device{ID: id, OfferedAs: resource, Family: "dfl", Facts: inventory.Facts{NUMANode: -1, Nodes: []string{"dfl-port." + id}}}
 }
 
-// ports returns n healthy devices in the order of their ids.
+// ports returns n healthy devices, sorted by ID.
 func ports(n int) []*inventory.Device {
 	list := make([]*inventory.Device, n)
 	for i := range list {
@@ -71,34 +70,34 @@ func ports(n int) []*inventory.Device {
 	return list
 }
 
-// sick returns an unhealthy device.
 func sick(id string, reasons ...string) *inventory.Device {
 	d := port(id)
 	d.Health, d.Reasons = inventory.Unhealthy, reasons
 	return d
 }
 
-// rig is a server under test, with its directory and its log.
+// rig is the server under test with its directory and log.
 type rig struct {
 	testing.TB
 	*server.Server
-	ctx     context.Context // ends after testTimeout
+	ctx     context.Context // done after testTimeout
 	cfg     server.Config
 	devices *devices
 	logs    *observer.ObservedLogs
 
 	mu     sync.Mutex
-	logged chan struct{} // closed, and replaced, at each log line
+	logged chan struct{} // closed and replaced at each log line
 	stop   func()
 }
 
-// newRig creates a directory and a server for it, and makes the test a parallel one. Neither a kubelet nor the server runs yet.
+// newRig creates a directory and a server for it, and marks the test as parallel. Neither the server nor a kubelet is
+// running yet.
 func newRig(t testing.TB, edit func(*server.Config)) *rig {
 	t.Helper()
 	if t, ok := t.(*testing.T); ok {
 		t.Parallel()
 	}
-	// The directories of t.TempDir are too long for a socket.
+	// t.TempDir's paths are too long for sockets.
 	dir := must.Value(os.MkdirTemp("", "adp"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	cfg := server.Defaults()
@@ -129,7 +128,7 @@ func (r *rig) noteLine() {
 	r.logged = make(chan struct{})
 }
 
-// run starts the server. It is stopped at the end of the test, or by r.stop.
+// run starts the server, which runs until r.stop is called or the test ends.
 func (r *rig) run() {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
 	ended := make(chan error, 1)
@@ -157,7 +156,7 @@ func (r *rig) kubelet(b simkubelet.Behaviour) *simkubelet.Kubelet {
 	return k
 }
 
-// await blocks until the condition is true. The condition is checked after each log line.
+// await blocks until the condition is true, checking it after each log line.
 func (r *rig) await(wanted string, condition func() bool) {
 	r.Helper()
 	for {
@@ -182,13 +181,12 @@ func (r *rig) dump() {
 	}
 }
 
-// awaitEvent blocks until n lines with this event were logged.
+// awaitEvent blocks until this event has been logged n times.
 func (r *rig) awaitEvent(name string, n int) {
 	r.Helper()
 	r.await(fmt.Sprintf("%d × %s", n, name), func() bool { return r.events(name) >= n })
 }
 
-// events returns the number of log lines with this event.
 func (r *rig) events(name string) int { return len(r.lines(name)) }
 
 func (r *rig) lines(name string) []observer.LoggedEntry {
@@ -200,7 +198,7 @@ func (r *rig) awaitReady() {
 	r.await("ready", func() bool { return r.Ready() == nil })
 }
 
-// serving runs the server with these devices and a kubelet, and returns when the kubelet has the list.
+// serving runs the server with these devices and a kubelet, and waits until the kubelet has the list.
 func (r *rig) serving(list ...*inventory.Device) *simkubelet.Kubelet {
 	r.Helper()
 	k := r.begin(simkubelet.Behaviour{}, list...)
@@ -217,20 +215,20 @@ func (r *rig) begin(b simkubelet.Behaviour, list ...*inventory.Device) *simkubel
 	return k
 }
 
-// awaitService blocks until the kubelet's newest list has the devices of the node, and the server is ready.
+// awaitService blocks until the kubelet's latest list contains the node's devices and the server is ready.
 func (r *rig) awaitService(k *simkubelet.Kubelet) {
 	r.Helper()
 	r.awaitList(k)
 	r.awaitReady()
 }
 
-// awaitDevices blocks until the newest list of a resource has n devices.
+// awaitDevices blocks until a resource's latest list contains n devices.
 func (r *rig) awaitDevices(k *simkubelet.Kubelet, name string, n int) {
 	r.Helper()
 	must.Value(k.AwaitList(r.ctx, name, func(l simkubelet.List) bool { return len(l.Devices) == n }))(r)
 }
 
-// awaitList blocks until the kubelet's newest list has the devices of the node.
+// awaitList blocks until the kubelet's latest list contains the node's devices.
 func (r *rig) awaitList(k *simkubelet.Kubelet) simkubelet.List {
 	r.Helper()
 	snapshot, _ := r.devices.Latest()
@@ -242,7 +240,7 @@ func (r *rig) awaitList(k *simkubelet.Kubelet) simkubelet.List {
 	return list
 }
 
-// same reports whether the list has exactly the devices of the snapshot.
+// same reports whether the list contains exactly the snapshot's devices.
 func same(l simkubelet.List, s inventory.Snapshot) bool {
 	if len(l.Devices) != len(s.Devices) {
 		return false
@@ -260,7 +258,7 @@ func (r *rig) sockets() []string {
 	return must.Value(filepath.Glob(filepath.Join(r.cfg.KubeletDir, "accelerator-*.sock")))(r)
 }
 
-// socket returns the socket of the present registration.
+// socket returns the current registration's socket.
 func (r *rig) socket() string {
 	r.Helper()
 	var path string
@@ -276,13 +274,13 @@ func (r *rig) socket() string {
 	return path
 }
 
-// client returns a client of the present socket, as a second kubelet would have.
+// client returns a client for the current socket, as a second kubelet would have.
 func (r *rig) client() v1beta1.DevicePluginClient {
 	r.Helper()
 	return v1beta1.NewDevicePluginClient(r.dial(r.socket()))
 }
 
-// dial returns a client of a socket, until the test ends.
+// dial returns a connection to a socket that stays open until the test ends.
 func (r *rig) dial(path string) *grpc.ClientConn {
 	r.Helper()
 	conn := must.Value(grpc.NewClient("unix://"+path, grpc.WithTransportCredentials(insecure.NewCredentials())))(r)

@@ -50,14 +50,14 @@ func TestReadyReasons(t *testing.T) {
 func TestRetire(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.RetireAfter = 100 * time.Millisecond })
 	k := r.serving(port("a"))
-	// The device returns in time: the same stream is used.
+	// The device returns in time, so the same stream is used.
 	left := time.Now()
 	r.devices.set()
 	compare.Equal(t, "number of the empty list", 2, r.awaitList(k).Number)
 	compare.NoError(t, "Ready with an empty list", r.Ready())
 	r.devices.set(port("a"))
 	r.awaitList(k)
-	inTime := time.Since(left) < r.cfg.RetireAfter // always, except on a very busy machine
+	inTime := time.Since(left) < r.cfg.RetireAfter // true unless the machine is very busy
 	for time.Since(left) < 3*r.cfg.RetireAfter {
 		r.devices.set(port("b"))
 		r.awaitList(k)
@@ -68,7 +68,7 @@ func TestRetire(t *testing.T) {
 	if inTime && before != 1 {
 		t.Errorf("found %d registrations after a short absence, want 1", before)
 	}
-	// The device does not return in time.
+	// The device doesn't return in time.
 	r.devices.set()
 	r.awaitEvent("resource.retired", retired+1)
 	compare.Empty(t, "sockets of a retired resource", r.sockets())
@@ -77,8 +77,8 @@ func TestRetire(t *testing.T) {
 	compare.Equal(t, "registrations after a long absence", before+1, k.Registrations(resource))
 }
 
-// A resource of an earlier generation is retired as soon as it is empty. If the new generation uses
-// it too, it is retired after RetireAfter like any other.
+// A resource from an earlier generation is retired as soon as it is empty. If the new generation uses it too, it is
+// retired after RetireAfter like any other.
 func TestRetireAfterGeneration(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.RetireAfter = time.Hour })
 	k := r.begin(simkubelet.Behaviour{}, port("a"), port("b"), as(otherResource, port("c")))

@@ -36,7 +36,7 @@ func TestSocketPathsUnique(t *testing.T) {
 	compare.Equal(t, "registrations after 5 calls of Reregister", 6, k.Registrations(resource))
 }
 
-// A program that deletes the socket as soon as it is made does not cause a storm of registrations.
+// A program that deletes the socket as soon as it is created doesn't cause a storm of registrations.
 func TestSocketLostRepeatedly(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.BackoffMin, c.BackoffMax = 50*time.Millisecond, time.Hour })
 	k := r.begin(simkubelet.Behaviour{}, port("a"))
@@ -44,11 +44,11 @@ func TestSocketLostRepeatedly(t *testing.T) {
 	defer again.Stop()
 	for began := time.Now(); time.Since(began) < time.Second; <-again.C {
 		for _, path := range r.sockets() {
-			_ = os.Remove(path) // the server may have done so first
+			_ = os.Remove(path) // the server may have been faster
 		}
 	}
 	r.awaitEvent("socket.lost", 2)
-	// The waits are 25 ms at least, then 50, 100, 200 and 400.
+	// The first wait is at least 25 ms, and the next ones 50, 100, 200 and 400.
 	if n := k.Registrations(resource); n > 7 {
 		t.Errorf("found %d registrations in a second, want at most 7", n)
 	}
@@ -59,7 +59,7 @@ func TestSocketLostRepeatedly(t *testing.T) {
 	r.awaitReady()
 }
 
-// After a session that has lasted for steadyAfter, the next one begins without backoff.
+// After a session that lasted at least steadyAfter, the next one starts without a backoff.
 func TestLostAfterSteady(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -79,8 +79,8 @@ func TestLostAfterSteady(t *testing.T) {
 	}
 }
 
-// A client that sends the beginning of a message and stalls does not delay the end of a session,
-// although grpc waits for the rest of the message.
+// A client that sends the beginning of a message and then stalls doesn't delay the end of a session, even though grpc
+// waits for the rest of the message.
 func TestStalledClient(t *testing.T) {
 	r, _ := started(t, port("a"))
 	conn := must.Value(net.Dial("unix", r.socket()))(t)

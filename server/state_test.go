@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// A conductor that does not finish handing over a snapshot counts as stuck until it does.
+// A conductor that doesn't finish handing over a snapshot counts as stuck until it does.
 func TestStuckConductor(t *testing.T) {
 	r := newRig(t, nil)
 	r.SetStuckAfter(50 * time.Millisecond)
@@ -24,7 +24,7 @@ func TestStuckConductor(t *testing.T) {
 	k := r.kubelet(simkubelet.Behaviour{})
 	r.awaitList(k)
 	compare.NoError(t, "Alive while the conductor waits", r.Alive())
-	r.devices.mu.Lock() // from now on Latest blocks
+	r.devices.mu.Lock() // from now on, Latest blocks
 	close(r.devices.stale)
 	r.devices.stale = make(chan struct{})
 	patient.Await(t, "the conductor is stuck", func() error {
@@ -37,7 +37,7 @@ func TestStuckConductor(t *testing.T) {
 	patient.Await(t, "it goes on", r.Alive)
 }
 
-// Lists, streams and registrations are counted, and Resources returns the state of resources.
+// Lists, streams and registrations are counted, and Resources returns each resource's state.
 func TestMetrics(t *testing.T) {
 	m := metrics.New("test")
 	r := newRig(t, func(c *server.Config) { c.Metrics, c.RetireAfter = m, 10*time.Millisecond })

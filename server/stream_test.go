@@ -50,7 +50,7 @@ func TestMessage(t *testing.T) {
 	compare.Values(t, "first message", want, r.receive(r.stream(r.ctx)), protocmp.Transform())
 }
 
-// A list that looks the same to the kubelet is not sent.
+// A list that looks the same to the kubelet isn't resent.
 func TestEqualListIsNotSent(t *testing.T) {
 	r, k := started(t, port("a"))
 	stream := r.stream(r.ctx)
@@ -71,8 +71,8 @@ func TestEqualListIsNotSent(t *testing.T) {
 	compare.Equal(t, "second message: devices", 2, len(r.receive(stream).Devices))
 }
 
-// awaitNode calls Allocate until the device has this node. A change that is not sent is visible only
-// in the answer of Allocate.
+// awaitNode calls Allocate until the device has this node. A change that isn't sent can only be seen in Allocate's
+// response.
 func (r *rig) awaitNode(k *simkubelet.Kubelet, id, node string) {
 	r.Helper()
 	for {
@@ -83,7 +83,7 @@ func (r *rig) awaitNode(k *simkubelet.Kubelet, id, node string) {
 	}
 }
 
-// Several streams read at the same time. None gets two equal lists, and each gets the last list.
+// Several streams read at the same time. None of them gets the same list twice in a row, and each gets the last list.
 func TestSeveralStreams(t *testing.T) {
 	r, k := started(t, port("a"))
 	const rounds = 200
@@ -106,7 +106,7 @@ func TestSeveralStreams(t *testing.T) {
 	r.awaitList(k)
 }
 
-// readUntil reads lists until one has the device.
+// readUntil reads lists until one contains the device.
 func readUntil(stream grpc.ServerStreamingClient[v1beta1.ListAndWatchResponse], id string) error {
 	var before *v1beta1.ListAndWatchResponse
 	for {
@@ -126,7 +126,7 @@ func readUntil(stream grpc.ServerStreamingClient[v1beta1.ListAndWatchResponse], 
 	}
 }
 
-// A kubelet that does not read delays neither other streams nor the end of the server.
+// A kubelet that doesn't read delays neither other streams nor the server's shutdown.
 func TestSlowReader(t *testing.T) {
 	r := newRig(t, nil)
 	r.kubelet(simkubelet.Behaviour{NoRead: true})
@@ -155,7 +155,7 @@ func TestSlowReader(t *testing.T) {
 	r.stop()
 }
 
-// Silent connections do not delay other lists while resources retire, regardless of their number.
+// However many silent connections there are, they don't delay other lists while resources retire.
 func TestSilentConnectionsDuringRetirement(t *testing.T) {
 	r := newRig(t, func(c *server.Config) { c.RetireAfter = 100 * time.Millisecond })
 	k := r.kubelet(simkubelet.Behaviour{})
@@ -199,7 +199,7 @@ func TestStreamLogs(t *testing.T) {
 		got = append(got, fmt.Sprintf("%v %v rev=%v count=%v devices=%v unhealthy=%v timed=%t reason=%v", line.Level, m["resource"], m["rev"], m["count"], m["devices"], m["unhealthy"], timed, m["reason"]))
 	}
 	want := []string{
-		"info b-com.com/accelerator rev=1 count=1 devices=<nil> unhealthy=<nil> timed=true reason=<nil>", // devices of a first list are not logged
+		"info b-com.com/accelerator rev=1 count=1 devices=<nil> unhealthy=<nil> timed=true reason=<nil>", // devices in a first list aren't logged
 		"info b-com.com/accelerator rev=2 count=1 devices=[a b] unhealthy=[b] timed=true reason=<nil>",
 		"info b-com.com/accelerator rev=2 count=1 devices=<nil> unhealthy=[b] timed=false reason=<nil>", // an old list on a new stream
 		"info b-com.com/accelerator rev=<nil> count=<nil> devices=<nil> unhealthy=<nil> timed=false reason=ended by the kubelet",
@@ -208,12 +208,12 @@ func TestStreamLogs(t *testing.T) {
 	compare.Values(t, "log", want, got)
 }
 
-// The log names exactly the devices that look different to the kubelet.
+// The log lists exactly the devices that look different to the kubelet.
 func TestListSentFields(t *testing.T) {
 	numa := func(d *inventory.Device, node int) *inventory.Device { d.NUMANode = node; return d }
 	degraded := port("b")
 	degraded.Health, degraded.Reasons = inventory.Degraded, []string{"port-ap1"}
-	many := ports(10) // eight are logged
+	many := ports(10) // only eight are logged
 	for _, tc := range []struct {
 		name          string
 		before, after []*inventory.Device
@@ -236,7 +236,7 @@ func TestListSentFields(t *testing.T) {
 			"[0000 0001 0002 0003 0004 0005 0006 0007 and 2 more] <nil> <nil>"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r, k := started(t, append([]*inventory.Device{port("-")}, tc.before...)...) // with a device that stays
+			r, k := started(t, append([]*inventory.Device{port("-")}, tc.before...)...) // plus a device that stays
 			r.devices.set(append([]*inventory.Device{port("-")}, tc.after...)...)
 			r.awaitList(k)
 			r.awaitEvent("list.sent", 2)

@@ -42,8 +42,8 @@ func (w *blocker) block() {
 	<-w.out
 }
 
-// runBlocked runs a watcher on cfg, calls cause, and waits until the event of cause blocks the
-// source: in the call of hint or, if inLog is not "", in the log line with this message.
+// runBlocked runs a watcher with cfg, calls cause, and waits until the resulting event blocks the source: in the call
+// to hint, or, if inLog isn't "", in the log line with that message.
 func runBlocked(t *testing.T, cfg watcher.Config, inLog string, cause func()) (*watcher.Watcher, *blocker) {
 	t.Helper()
 	stuck := newBlocker()
@@ -76,7 +76,7 @@ func runBlocked(t *testing.T, cfg watcher.Config, inLog string, cause func()) (*
 	return w, stuck
 }
 
-// blockingCore blocks in the log line with a message.
+// blockingCore blocks when it logs the given message.
 type blockingCore struct {
 	zapcore.LevelEnabler
 	message string
@@ -98,7 +98,7 @@ func (c *blockingCore) Write(e zapcore.Entry, _ []zapcore.Field) error {
 
 func (c *blockingCore) Sync() error { return nil }
 
-// awaitAlive waits until the error of Alive begins with want, or is nil if want is "".
+// awaitAlive waits until Alive returns an error that starts with want, or nil if want is "".
 func awaitAlive(t *testing.T, w *watcher.Watcher, want string) {
 	t.Helper()
 	patient.Await(t, "Alive", func() error {
@@ -110,8 +110,8 @@ func awaitAlive(t *testing.T, w *watcher.Watcher, want string) {
 	})
 }
 
-// Alive names a source that is blocked in hint or in the log, and no other source. When the source
-// is released, Alive returns nil again.
+// Alive reports a source that is blocked in hint or in the log, and only that source. Once the source is released,
+// Alive returns nil again.
 func TestStuckSource(t *testing.T) {
 	node := func(cfg watcher.Config) func() { return func() { write(t, "", cfg.Host.Dev, "dfl-port.0") } }
 	directory := func(cfg watcher.Config) func() { return func() { mkdir(t, cfg.Host.Sys, portDir) } }
@@ -136,11 +136,11 @@ func TestStuckSource(t *testing.T) {
 	}
 }
 
-// TestStuckUEvents is TestStuckSource with a real netlink socket.
+// TestStuckUEvents is like TestStuckSource, but with a real netlink socket.
 func TestStuckUEvents(t *testing.T) {
 	for _, test := range []struct{ name, inLog string }{{"in a hint", ""}, {"in the log", "uevent received"}} {
 		t.Run(test.name, func(t *testing.T) {
-			listening(t).Close() // skips the test if there are no uevents
+			listening(t).Close() // skips the test if uevents aren't available
 			cfg := simulated(t)
 			cfg.Subsystems = []string{"mem"}
 			w, stuck := runBlocked(t, cfg, test.inLog, func() { provoke(t, memNull, "change "+uuid) })
@@ -151,8 +151,8 @@ func TestStuckUEvents(t *testing.T) {
 	}
 }
 
-// A source that waits for events is alive, however long it waits, and so is a source that is lost
-// and waits to be opened again.
+// A source that waits for events counts as alive, no matter how long it waits. So does a source that was lost and is
+// waiting to be reopened.
 func TestWaitingSourceIsAlive(t *testing.T) {
 	t.Parallel()
 	cfg := simulated(t)
@@ -163,7 +163,7 @@ func TestWaitingSourceIsAlive(t *testing.T) {
 	h.expectLine(t, zap.WarnLevel, "source.lost", map[string]any{"path": cfg.Host.Dev})
 	look := time.NewTicker(shortPatience)
 	defer look.Stop()
-	for range 25 { // longer than a source may be busy, and with another attempt to open it
+	for range 25 { // longer than a source may be busy, and long enough for another attempt to open it
 		<-look.C
 		if err := h.Alive(); err != nil {
 			t.Fatalf("Alive() = %v", err)

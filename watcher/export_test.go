@@ -12,15 +12,15 @@ import (
 
 // Parsed is a uevent as text.
 type Parsed struct {
-	Action, Devpath string            // of the header
-	Env             map[string]string // the extracted variables that are not empty
+	Action, Devpath string            // from the header
+	Env             map[string]string // the extracted variables that aren't empty
 	Seqnum          uint64
 }
 
-// Extracted lists the names of the variables that parse extracts.
+// Extracted lists the variables that parse extracts.
 var Extracted = []string{"ACTION", "DEVPATH", "SUBSYSTEM", "SEQNUM", "DEVNAME", "ERROR_EVENT", "PCI_SLOT_NAME"}
 
-// Parse parses a message, and does not check that it is complete.
+// Parse parses a message without checking that it is complete.
 func Parse(raw []byte) (Parsed, error) {
 	ev, err := parse(raw)
 	if err != nil {
@@ -38,8 +38,8 @@ func Parse(raw []byte) (Parsed, error) {
 	return p, nil
 }
 
-// Judge returns a func that parses, checks and filters a message of the kernel as the source does,
-// without logging.
+// Judge returns a func that parses, checks and filters a kernel message the same way the source does, but without
+// logging.
 func Judge(subsystems ...string) func(raw []byte) (Hint, bool, error) {
 	f, m := newFilter(subsystems), metrics.New("test")
 	return func(raw []byte) (Hint, bool, error) {
@@ -60,7 +60,7 @@ func Judge(subsystems ...string) func(raw []byte) (Hint, bool, error) {
 	}
 }
 
-// Receive passes a message to the source of uevents, as if its socket had received it. pid is the one in the
+// Receive passes a message to the uevent source as if it had arrived on the socket. pid is the one from the
 // credentials.
 func (w *Watcher) Receive(raw []byte, truncated bool, pid uint32, at time.Time, hint func(Hint)) {
 	w.uevents().take(message{
@@ -71,24 +71,22 @@ func (w *Watcher) Receive(raw []byte, truncated bool, pid uint32, at time.Time, 
 
 func FromKernel(from unix.Sockaddr, oob []byte) bool { return newSender(from, oob).kernel() }
 
-// ShrinkReceiveBuffer sets the size of the socket's buffer. It must be called before Run.
+// ShrinkReceiveBuffer sets the socket's buffer size. It must be called before Run.
 func (w *Watcher) ShrinkReceiveBuffer(bytes int) error {
 	return w.control(func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, bytes) })
 }
 
-// SetPatience sets the time after which a busy source counts as stuck. It must be called before
-// Run.
+// SetPatience sets how long a source can be busy before it counts as stuck. It must be called before Run.
 func (w *Watcher) SetPatience(d time.Duration) {
 	for _, k := range w.sources {
 		k.pulse = pulse.New(d)
 	}
 }
 
-// UEventCloser returns a func that closes the socket while the source reads it. UEventCloser must
-// be called before Run; the func may be called at any time.
+// UEventCloser returns a func that closes the socket while the source is reading from it. UEventCloser must be called
+// before Run, but the func can be called at any time.
 func (w *Watcher) UEventCloser() func() error { return w.uevents().conn.file.Close }
 
-// UEventFlags returns the socket's descriptor and status flags.
 func (w *Watcher) UEventFlags() (fd, fl int, err error) {
 	err = w.control(func(n int) error {
 		if fd, err = unix.FcntlInt(uintptr(n), syscall.F_GETFD, 0); err != nil {

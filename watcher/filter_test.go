@@ -59,7 +59,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A uevent that is filtered out causes no allocation.
+// Filtering out a uevent doesn't allocate.
 func TestJudgeAllocatesNothing(t *testing.T) {
 	judge := watcher.Judge("drm")
 	for _, raw := range [][]byte{[]byte(wakeupAdd), message("add", "/devices/platform/serial8250", "platform"), []byte("add@/x")} {

@@ -20,9 +20,9 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// TestFixtures passes every message that `make fixtures` recorded to the source of uevents, as its
-// socket would. The golden file beside the recording has one line for each message that is not filtered out: action,
-// subsystem and device, and the card and the node of the hint.
+// TestFixtures passes every message that `make fixtures` recorded to the uevent source, as its socket would. The golden
+// file next to the recording has one line for each message that isn't filtered out, with the action, subsystem and
+// device, and the hint's card and node.
 func TestFixtures(t *testing.T) {
 	files, err := filepath.Glob("testdata/uevents/*.txt")
 	if err != nil || len(files) == 0 {
@@ -41,7 +41,8 @@ func TestFixtures(t *testing.T) {
 	}
 }
 
-// quoted returns the messages of a recording. After a header of comments, each line of it is a quoted Go string.
+// quoted returns the messages in a recording. A recording has a header of comments, followed by one quoted Go string
+// per line.
 func quoted(t testing.TB, file string) [][]byte {
 	t.Helper()
 	text := must.Value(os.ReadFile(file))(t)
@@ -64,7 +65,7 @@ func quoted(t testing.TB, file string) [][]byte {
 func hints(t *testing.T, messages [][]byte) string {
 	t.Helper()
 	cfg := simulated(t)
-	cfg.Subsystems = []string{"vfio-dev", "drm"} // of the families vfio and xrt
+	cfg.Subsystems = []string{"vfio-dev", "drm"} // the vfio and xrt families' subsystems
 	h := newRecorder(t, cfg)
 	var b strings.Builder
 	for i, raw := range messages {
@@ -86,7 +87,7 @@ func hints(t *testing.T, messages [][]byte) string {
 	return b.String()
 }
 
-// checkHint checks the newest hint and its log line, and returns a summary of both.
+// checkHint checks the most recent hint and its log line, and returns a summary of both.
 func checkHint(t *testing.T, h *recorder, at time.Time, parsed watcher.Parsed) string {
 	t.Helper()
 	hint := h.hints[0]
@@ -119,8 +120,8 @@ func checkHint(t *testing.T, h *recorder, at time.Time, parsed watcher.Parsed) s
 	return text
 }
 
-// The sequence numbers of a recording are 1, 2, 3 and so on: in the rig all uevents of the kernel
-// are recorded, so no message was lost.
+// Recordings contain all of the machine's uevents, so the sequence numbers are 1, 2, 3 and so on unless a message was
+// lost.
 func TestFixturesAreComplete(t *testing.T) {
 	files := must.Value(filepath.Glob("testdata/uevents/*.txt"))(t)
 	for _, file := range files {
@@ -136,7 +137,7 @@ func TestFixturesAreComplete(t *testing.T) {
 	}
 }
 
-// agree compares the result of Parse for a message of the kernel with the result of go-udev.
+// agree checks that Parse and go-udev return the same result for a kernel message.
 func agree(t *testing.T, raw []byte) {
 	t.Helper()
 	theirs, ok := goudev(raw)

@@ -16,7 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
-// kernelOOB returns a control message with the credentials pid and uid.
+// kernelOOB returns a control message with these credentials.
 func kernelOOB(pid, uid uint32) []byte {
 	oob := make([]byte, unix.CmsgSpace(unix.SizeofUcred))
 	copy(oob, unix.UnixCredentials(&unix.Ucred{Pid: int32(pid), Uid: uid}))
@@ -50,8 +50,8 @@ func TestFromKernel(t *testing.T) {
 	}
 }
 
-// forge sends a uevent as a process: directly to the group, or through the kernel, which passes it
-// on to the group.
+// forge sends a uevent from this process, either directly to the group or through the kernel, which passes it on to the
+// group.
 func forge(t *testing.T, raw []byte, through bool) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -69,7 +69,7 @@ func forge(t *testing.T, raw []byte, through bool) {
 		binary.NativeEndian.PutUint16(header[6:], unix.NLM_F_REQUEST)
 		raw = append(header, raw...)
 	}
-	// EPERM: a root that lacks the capability, as in most containers.
+	// EPERM means that root lacks the capability, as in most containers.
 	err = unix.Sendto(fd, raw, 0, to)
 	if errors.Is(err, unix.EPERM) {
 		t.Skip("not allowed to forge uevents")
@@ -93,7 +93,7 @@ func TestForged(t *testing.T) {
 			if how.through != (line["netlink_port"] == uint32(0)) || line["pid"] != int64(os.Getpid()) {
 				t.Errorf("sender: %v", line)
 			}
-			provoke(t, memNull, "change "+uuid) // is received after the forged ones
+			provoke(t, memNull, "change "+uuid) // arrives after the forged ones
 			expectUEvent(t, h, map[string]any{"devpath": "/devices/virtual/mem/null"})
 			if h.any(func(hint watcher.Hint) bool { return strings.HasPrefix(hint.Card, "0000:fe:") }) {
 				t.Errorf("found a hint for a forged uevent, want none")
@@ -103,8 +103,8 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// Each malformed message of the kernel causes a hint for everything, and each forged message is dropped. There is at
-// most one warning of each kind per minute, with the number of messages since the last one.
+// Each malformed kernel message causes a hint for everything, and each forged message is dropped. Each kind is logged
+// at most once per minute, with the number of messages since the last warning.
 func TestMalformedAndForgedAreLimited(t *testing.T) {
 	h := listening(t)
 	start := time.Now()

@@ -27,7 +27,7 @@ func TestNodes(t *testing.T) {
 	h.expect(t, node("dfl-port.7"))
 
 	write(t, "", cfg.Host.Dev, "tty0")
-	write(t, "x", cfg.Host.Dev, "dfl-port.7") // a write to a node causes no hint
+	write(t, "x", cfg.Host.Dev, "dfl-port.7") // writing to a device node doesn't cause a hint
 	mkdir(t, cfg.Host.Dev, "intel-fpga-port.0")
 	h.expect(t, node("intel-fpga-port.0"))
 	must.Succeed(t, os.Rename(cfg.Host.Dev+"/dfl-port.0", cfg.Host.Dev+"/dfl-port.1"))
@@ -44,18 +44,19 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// Nodes may be in directories below the device root, which are made with the first node and removed with the last one.
+// Device nodes can be in subdirectories of the device root, which are created with the first node and removed with the
+// last.
 func TestNodesBelow(t *testing.T) {
 	t.Parallel()
 	cfg := simulated(t)
-	cfg.Nodes = []string{"vfio/", "vfio/devices/", "dri/renderD"} // of those below, only the last one is there from the start
+	cfg.Nodes = []string{"vfio/", "vfio/devices/", "dri/renderD"} // at first, only the last one's directory exists
 	mkdir(t, cfg.Host.Dev, "dri")
 	h := newRecorder(t, cfg)
 	write(t, "", cfg.Host.Dev, "dri/renderD128") // after New, before Run
 	h.run(t)
 	h.expect(t, node("dri/renderD128"))
 	for range 2 {
-		// The directories of the second node may be older than their watches.
+		// The second node's directories may have been created before they were watched.
 		write(t, "", mkdir(t, cfg.Host.Dev, "vfio"), "8")
 		h.expect(t, node("vfio/8"))
 		write(t, "", mkdir(t, cfg.Host.Dev, "vfio/devices"), "vfio0")
@@ -69,7 +70,7 @@ func TestNodesBelow(t *testing.T) {
 		h.expect(t, node("vfio/8"))
 		must.Succeed(t, os.Remove(cfg.Host.Dev+"/vfio"))
 	}
-	// Made elsewhere, and moved to its place with its nodes.
+	// The directory is created elsewhere and then moved here along with its nodes.
 	write(t, "", mkdir(t, filepath.Dir(cfg.Host.Dev), "new", "devices"), "vfio2")
 	must.Succeed(t, os.Rename(filepath.Dir(cfg.Host.Dev)+"/new", cfg.Host.Dev+"/vfio"))
 	h.expect(t, node("vfio/devices/vfio2"))
@@ -92,7 +93,7 @@ func TestNodesDirectoryMadeLater(t *testing.T) {
 	h := newRecorder(t, cfg)
 	h.expectLine(t, zap.WarnLevel, "source.lost", map[string]any{"path": cfg.Host.Dev, "remaining": "uevents and resync"})
 	h.run(t)
-	h.expectLine(t, zap.DebugLevel, "source.lost", map[string]any{"path": cfg.Host.Dev}) // the next attempt failed as well
+	h.expectLine(t, zap.DebugLevel, "source.lost", map[string]any{"path": cfg.Host.Dev}) // the next attempt failed too
 	mkdir(t, cfg.Host.Dev)
 	h.expect(t, watcher.Hint{Source: watcher.SourceReopen})
 	write(t, "", cfg.Host.Dev, "dfl-port.0")
@@ -136,8 +137,7 @@ func TestNodesDirectoryReturns(t *testing.T) {
 	}
 }
 
-// There are more events than the kernel queues (fs.inotify.max_queued_events) before Run reads
-// them.
+// More events occur than the kernel can queue (fs.inotify.max_queued_events) before Run reads them.
 func TestInotifyOverflow(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fills a kernel queue")
@@ -150,15 +150,15 @@ func TestInotifyOverflow(t *testing.T) {
 			file := write(t, "", dir, "tty0")
 			h := newRecorder(t, cfg)
 			limit := queueLimit(t)
-			// The goroutine of fsnotify reads some thousands before it waits for a receiver. The
-			// kernel merges equal events in a row, so there are two kinds in turn.
+			// fsnotify's goroutine reads a few thousand events before it waits for a receiver. The kernel merges
+			// identical events in a row, so two kinds take turns.
 			for range limit + 8192 {
 				for _, mode := range []os.FileMode{0o600, 0o644} {
 					must.Succeed(t, os.Chmod(file, mode))
 					must.Succeed(t, os.Truncate(file, 0))
 				}
 			}
-			mkdir(t, cfg.Host.Sys, "devices/pci0000:00/0000:01:00.0") // lost
+			mkdir(t, cfg.Host.Sys, "devices/pci0000:00/0000:01:00.0") // this event is lost
 			h.run(t)
 			h.expect(t, watcher.Hint{Source: watcher.SourceOverflow})
 			h.expectLine(t, zap.WarnLevel, "inotify.overflow", map[string]any{"path": dir})

@@ -13,7 +13,7 @@ import (
 	"github.com/pilebones/go-udev/netlink"
 )
 
-// Messages of Linux 6.1, byte for byte, and some that a kernel could send.
+// Messages from Linux 6.1, byte for byte, and some that a kernel could send.
 const (
 	pciAdd = "add@/devices/pci0000:00/0000:00:02.0/0000:02:00.0\x00ACTION=add\x00" +
 		"DEVPATH=/devices/pci0000:00/0000:00:02.0/0000:02:00.0\x00SUBSYSTEM=pci\x00PCI_CLASS=120000\x00PCI_ID=8086:09C4\x00" +
@@ -64,7 +64,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// goudev calls go-udev's parser, and returns false if it fails or panics.
+// goudev calls go-udev's parser. It returns false if the parser fails or panics.
 func goudev(raw []byte) (ev *netlink.UEvent, ok bool) {
 	defer func() {
 		if recover() != nil {
@@ -75,8 +75,8 @@ func goudev(raw []byte) (ev *netlink.UEvent, ok bool) {
 	return ev, err == nil
 }
 
-// FuzzParse checks that Parse accepts each message of the kernel's format that go-udev accepts, with
-// the same result, and that it never panics.
+// FuzzParse checks that Parse accepts every kernel-format message that go-udev accepts, with the same result, and that
+// it never panics.
 func FuzzParse(f *testing.F) {
 	for _, raw := range []string{pciAdd, portBind, regionAdd, wakeupAdd, synthetic, pciError, socChange} {
 		f.Add([]byte(raw))

@@ -21,10 +21,10 @@ import (
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
-// TestMain runs the tests in memory, where trees are made faster.
+// TestMain runs the tests on a memory file system, where trees are created faster.
 func TestMain(m *testing.M) { os.Exit(patient.Main(m)) }
 
-// recorder is a watcher whose hints and log lines are recorded. It wakes the test after each.
+// recorder is a watcher that records its hints and log lines, and wakes the test after each one.
 type recorder struct {
 	*watcher.Watcher
 	logs *observer.ObservedLogs
@@ -47,7 +47,7 @@ func newRecorder(t *testing.T, cfg watcher.Config) *recorder {
 	return h
 }
 
-// run starts the watcher. It is stopped by stop, or at the end of the test.
+// run starts the watcher, which runs until stop is called or the test ends.
 func (h *recorder) run(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -75,7 +75,7 @@ func (h *recorder) wake() {
 	h.news = make(chan struct{})
 }
 
-// await waits until ok returns true. It calls ok after each hint and log line.
+// await calls ok after each hint and log line until it returns true.
 func (h *recorder) await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	late := time.NewTimer(patient.Limit)
@@ -97,11 +97,10 @@ func (h *recorder) await(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// expect waits for a hint that equals want except for its time. It removes that hint and all
-// earlier ones.
+// expect waits for a hint equal to want, ignoring its time, and then removes that hint and all earlier ones.
 func (h *recorder) expect(t *testing.T, want watcher.Hint) {
 	t.Helper()
-	looked := 0 // hints that were compared; a test may cause tens of thousands of them
+	looked := 0 // hints compared so far; a test may cause tens of thousands of them
 	h.await(t, "hint "+want.Source+" "+want.Card+want.Node, func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -120,7 +119,7 @@ func (h *recorder) expect(t *testing.T, want watcher.Hint) {
 	})
 }
 
-// any reports whether f returns true for a hint after the last expected one.
+// any reports whether f returns true for any hint after the last expected one.
 func (h *recorder) any(f func(watcher.Hint) bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -137,8 +136,7 @@ func (h *recorder) lines(level zapcore.Level, event string) []observer.LoggedEnt
 	return h.logs.FilterLevelExact(level).FilterField(zap.String("event", event)).All()
 }
 
-// expectLine waits for a log line with this event name, level and fields, and returns all its
-// fields.
+// expectLine waits for a log line with this event name, level and fields, and returns all of its fields.
 func (h *recorder) expectLine(t *testing.T, level zapcore.Level, event string, fields map[string]any) map[string]any {
 	t.Helper()
 	var found map[string]any
@@ -163,7 +161,7 @@ func contains(all, some map[string]any) bool {
 	return true
 }
 
-// simulated returns a configuration on an empty simulated node.
+// simulated returns a configuration for an empty simulated node.
 func simulated(t *testing.T) watcher.Config {
 	t.Helper()
 	dir := t.TempDir()

@@ -19,10 +19,10 @@ import (
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
-// refusal makes a system call fail in the whole process, until it ends.
+// refusal makes a system call fail in the whole process, for as long as the process runs.
 type refusal struct {
 	call  uint32
-	arg   uint32 // refuse only with this first argument; 0: with any
+	arg   uint32 // fail only if this is the first argument; 0: always
 	errno unix.Errno
 }
 
@@ -51,8 +51,8 @@ func (r refusal) install() error {
 	return nil
 }
 
-// A source that cannot be opened causes one warning and no error, and the others continue. Each
-// refusal lasts until the end of its process, so each case runs in a child process.
+// A source that can't be opened causes one warning but no error, and the other sources keep working. A refusal can't be
+// undone, so each case runs in a child process.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	if runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
@@ -61,8 +61,8 @@ func TestRefused(t *testing.T) {
 	tests := []struct {
 		name string
 		refusal
-		warnings []map[string]any // all warnings
-		err      string           // part of the error of each
+		warnings []map[string]any // all expected warnings
+		err      string           // substring of each one's error
 		works    func(t *testing.T, h *recorder, cfg watcher.Config)
 	}{
 		{
@@ -97,7 +97,7 @@ func TestRefused(t *testing.T) {
 			mkdir(t, cfg.Host.Sys, portDir)
 			h := newRecorder(t, cfg)
 			h.run(t)
-			h.expectLine(t, zap.DebugLevel, "source.lost", nil) // the next attempt failed as well
+			h.expectLine(t, zap.DebugLevel, "source.lost", nil) // the next attempt failed too
 			tt.works(t, h, cfg)
 			lines := h.logs.FilterLevelExact(zap.WarnLevel).All()
 			if len(lines) != len(tt.warnings) {
@@ -113,8 +113,9 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// In a pod with hostUsers: false, the kernel sends no uevents to the pod's network namespace. With hostNetwork: true it
-// does, but the messages do not arrive with user id 0. The source counts as lost, although its socket could be opened.
+// In a pod with hostUsers: false, the kernel doesn't send uevents to the pod's network namespace. With hostNetwork:
+// true it does, but then the messages don't come from user ID 0. The source counts as lost even though its socket could
+// be opened.
 func TestUserNamespace(t *testing.T) {
 	t.Parallel()
 	const child = "WATCHER_TEST_USER_NAMESPACE"
@@ -162,7 +163,7 @@ func expectUEventHint(t *testing.T, h *recorder, _ watcher.Config) {
 	expectUEvent(t, h, map[string]any{"devpath": "/devices/virtual/mem/null"})
 }
 
-// inChild runs the present test in a child process, in these new namespaces.
+// inChild runs the current test in a child process, in these new namespaces.
 func inChild(t *testing.T, variable string, namespaces uintptr) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+strings.ReplaceAll(t.Name(), "/", "$/^")+"$", "-test.v")
@@ -183,7 +184,7 @@ func inChild(t *testing.T, variable string, namespaces uintptr) {
 	}
 }
 
-// The source of uevents needs no privilege; only the large buffer does.
+// The uevent source doesn't need any privileges; only the large buffer does.
 func TestUnprivileged(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make the kernel send uevents")
@@ -192,7 +193,7 @@ func TestUnprivileged(t *testing.T) {
 	opened := make(chan *recorder)
 	go func() {
 		defer close(opened)
-		// The thread takes the uid of the user nobody, and ends with this goroutine.
+		// This thread switches to the user nobody, and exits along with this goroutine.
 		runtime.LockOSThread()
 		const nobody = 65534
 		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, nobody, nobody, nobody); errno != 0 {

@@ -16,9 +16,9 @@ import (
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
-// A watcher that is made while the process is out of descriptors logs once for each source that it
-// is lost, and opens the source when there are descriptors again. The test is not parallel, because
-// other tests would have no descriptors either.
+// A watcher created while the process is out of descriptors logs once per source that the source is lost, and opens it
+// once there are descriptors again. The test can't run in parallel, because other tests would run out of descriptors
+// too.
 func TestOpenedOutOfDescriptors(t *testing.T) {
 	cfg := simulated(t)
 	mkdir(t, cfg.Host.Sys, "a/b")
@@ -33,7 +33,7 @@ func TestOpenedOutOfDescriptors(t *testing.T) {
 	h := newRecorder(t, cfg)
 	h.run(t)
 	compare.Equal(t, "warnings that a source is lost", 3, len(h.lines(zap.WarnLevel, "source.lost")))
-	h.expectLine(t, zap.DebugLevel, "source.lost", map[string]any{"source": "uevent"}) // the next attempt failed as well
+	h.expectLine(t, zap.DebugLevel, "source.lost", map[string]any{"source": "uevent"}) // the next attempt failed too
 	setLimit(limit.Cur)
 	for range 3 {
 		h.expect(t, watcher.Hint{Source: watcher.SourceReopen})
@@ -45,14 +45,14 @@ func TestOpenedOutOfDescriptors(t *testing.T) {
 	h.expect(t, node("dfl-port.0"))
 }
 
-// If any access to a tree fails because of a shortage, the source is lost and opened again:
-// otherwise a directory could stay unwatched.
+// If any access to a tree fails because of a shortage, the source is lost and reopened. Otherwise a directory could
+// stay unwatched.
 func TestTreeIsWatchedCompletelyOrLost(t *testing.T) {
 	cfg := simulated(t)
 	mkdir(t, cfg.Host.Sys, "a/b")
 	mkdir(t, cfg.Host.Sys, "c/d")
 	must.Succeed(t, os.Symlink("../a", cfg.Host.Sys+"/c/a"))
-	for nth, accesses := -1, 0; nth < accesses; nth++ { // the first one without a shortage
+	for nth, accesses := -1, 0; nth < accesses; nth++ { // the first iteration has no shortage
 		core, logs := eventtest.Observed(t)
 		var w *watcher.Watcher
 		accesses = max(accesses, sysfstest.Refuse(t, nth, func() { w = watcher.New(cfg, zap.New(core)) }))

@@ -43,16 +43,16 @@ func queueLimit(t *testing.T) int {
 	return n
 }
 
-// barrier separates the hints of one step from those of the next: it adds a card at the end of each
-// step, and the events of a tree arrive in order.
+// barrier separates one step's hints from the next one's. It relies on a tree's events arriving in order, and adds a
+// card at the end of each step.
 type barrier struct {
 	sys   string
 	steps int
 }
 
-const beyond = "ffff0000:" // the domain of the barriers' cards
+const beyond = "ffff0000:" // the PCI domain of the cards that serve as barriers
 
-// between calls do and returns the cards of the hints that follow; "" means everything.
+// between calls do and returns the cards in the hints that follow. "" stands for everything.
 func (b *barrier) between(t *testing.T, h *recorder, do func() error) []string {
 	t.Helper()
 	must.Succeed(t, do())
@@ -73,7 +73,7 @@ func (b *barrier) between(t *testing.T, h *recorder, do func() error) []string {
 				found[hint.Card] = true
 			}
 			if hint.Card == "" {
-				// The tree may have been opened again before it read the event of the barrier.
+				// The tree may have been reopened before it read the barrier's event.
 				mode ^= 0o020
 				must.Succeed(t, os.Chmod(dir, mode))
 			}
@@ -137,9 +137,9 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// A change after New and before Run is not missed. Changes of functions on vfio-pci cause hints for the functions, or
-// for everything: a group and its node in sysfs do not name a function. With this configuration nothing watches the
-// nodes in /dev/vfio.
+// A change between New and Run isn't missed. Changes to functions on vfio-pci cause hints for the functions, or for
+// everything, because a group and its sysfs node don't say which function they belong to. This configuration doesn't
+// watch the device nodes in /dev/vfio.
 func TestTreeOfFunctions(t *testing.T) {
 	cfg := simulated(t)
 	node := must.Value(simnode.New(filepath.Dir(cfg.Host.Sys)))(t)
@@ -178,10 +178,10 @@ func TestTreeListensBeforeRun(t *testing.T) {
 	h := newRecorder(t, cfg)
 	mkdir(t, cfg.Host.Sys, cardDir)
 	h.run(t)
-	h.expect(t, everything) // the path of the topmost new directory has no card
+	h.expect(t, everything) // the path of the topmost new directory doesn't include a card
 }
 
-// The removal of a link that existed before New causes a hint for the card in its target.
+// Removing a link that existed before New causes a hint for the card it pointed to.
 func TestTreeLinksFromBeforeStart(t *testing.T) {
 	cfg := simulated(t)
 	mkdir(t, cfg.Host.Sys, "class/fpga_region")
@@ -193,8 +193,8 @@ func TestTreeLinksFromBeforeStart(t *testing.T) {
 	h.expect(t, card("0000:02:00.0"))
 }
 
-// If a directory with entries is moved into the tree, all directories in it are watched, and there
-// is a hint for every card in it.
+// If a directory that isn't empty is moved into the tree, all directories in it are watched, and there is a hint for
+// every card in it.
 func TestTreeMovedIn(t *testing.T) {
 	cfg := simulated(t)
 	outside := filepath.Join(t.TempDir(), "full")
@@ -216,7 +216,7 @@ func TestTreeMovedIn(t *testing.T) {
 	h.expect(t, card("0000:05:00.0"))
 }
 
-// A directory that is moved becomes another card, and is watched under its new name.
+// A directory that is moved becomes a different card, and is watched under its new name.
 func TestTreeMoved(t *testing.T) {
 	cfg := simulated(t)
 	from, to := filepath.Join(cfg.Host.Sys, cardDir), filepath.Join(cfg.Host.Sys, bridgeDir, "0000:05:00.0")
@@ -225,13 +225,13 @@ func TestTreeMoved(t *testing.T) {
 	h.run(t)
 	for range 20 {
 		must.Succeed(t, os.Rename(from, to))
-		h.expect(t, card(filepath.Base(from))) // at once,
-		h.expect(t, everything)                // and when the new name is watched
+		h.expect(t, card(filepath.Base(from))) // immediately,
+		h.expect(t, everything)                // and once the new name is watched
 		write(t, "x", to, "fpga_region/region0/dfl-port.0/afu_id")
 		h.expect(t, card(filepath.Base(to)))
 		from, to = to, from
 	}
-	// Moved out of the tree and deleted at once.
+	// It is moved out of the tree and deleted right away.
 	must.Succeed(t, os.Rename(from, cfg.Host.Dev+"/gone"))
 	must.Succeed(t, os.RemoveAll(cfg.Host.Dev+"/gone"))
 	h.expect(t, card(filepath.Base(from)))
@@ -252,13 +252,13 @@ func TestTreeRootReturns(t *testing.T) {
 	mkdir(t, cfg.Host.Sys)
 	h.expect(t, watcher.Hint{Source: watcher.SourceReopen})
 	dir := mkdir(t, cfg.Host.Sys, "0000:02:00.0")
-	h.expect(t, card("0000:02:00.0")) // at once,
-	h.expect(t, card("0000:02:00.0")) // and again when it is watched
+	h.expect(t, card("0000:02:00.0")) // immediately,
+	h.expect(t, card("0000:02:00.0")) // and again once it is watched
 	write(t, "-1", dir, "numa_node")
 	h.expect(t, card("0000:02:00.0"))
 }
 
-// A directory without permission is watched as soon as it is readable.
+// A directory that can't be read is watched once its permissions allow it.
 func TestTreeWithoutPermission(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root may read every directory")
@@ -270,7 +270,7 @@ func TestTreeWithoutPermission(t *testing.T) {
 	h.run(t)
 	must.Succeed(t, os.Chmod(port, 0o755))
 	h.expect(t, card("0000:02:00.0"))
-	h.expect(t, card("0000:02:00.0")) // again when the directory is watched
+	h.expect(t, card("0000:02:00.0")) // again once the directory is watched
 	write(t, "x", port, "afu_id")
 	h.expect(t, card("0000:02:00.0"))
 }

@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// Thousands of directories are made, removed and moved faster than they can be watched. In the end
-// each remaining directory is watched, under its right name.
+// Thousands of directories are created, removed and moved faster than they can be watched. In the end, every remaining
+// directory is watched under the right name.
 func TestTreeStress(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 0))
@@ -32,7 +32,7 @@ func TestTreeStress(t *testing.T) {
 	}
 	b.between(t, h, func() error {
 		for range 3000 {
-			// Errors are ignored: a path may or may not exist.
+			// Errors are ignored, because a path may or may not exist.
 			switch random.IntN(4) {
 			case 0, 1:
 				_ = os.MkdirAll(place(), 0o755)

@@ -16,12 +16,11 @@ import (
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
-// memNull is the uevent file of a device that every kernel has. A write to it makes the kernel send
-// a uevent.
+// memNull is the uevent file of a device that exists on every kernel. Writing to it makes the kernel send a uevent.
 const memNull = "/sys/class/mem/null/uevent"
 
-// listening returns a watcher with an open socket, also for the events of mem and block. Events of
-// other devices may arrive at any time.
+// listening returns a watcher with an open socket that also handles mem and block events. Other devices' events can
+// arrive at any time.
 func listening(t *testing.T) *recorder {
 	t.Helper()
 	cfg := simulated(t)
@@ -35,7 +34,6 @@ func listening(t *testing.T) *recorder {
 	return h
 }
 
-// provoke makes the kernel send a uevent.
 func provoke(t *testing.T, file, text string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -83,7 +81,7 @@ func TestUEventOfCard(t *testing.T) {
 	expectUEvent(t, h, map[string]any{"action": "change", "pci": address, "subsystem": "pci"})
 }
 
-// A device is added and removed, with its node.
+// A device is added and removed, along with its device node.
 func TestUEventOfHotplug(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root plugs devices")
@@ -106,12 +104,11 @@ func TestUEventOfHotplug(t *testing.T) {
 	h.expectLine(t, zap.DebugLevel, "inotify.event", map[string]any{"node": name, "action": "REMOVE"})
 }
 
-// After an overflow the queue is emptied, there is a hint for everything, and later events are
-// received again.
+// After an overflow, the queue is drained, there is a hint for everything, and later events are received again.
 func TestUEventOverflow(t *testing.T) {
 	h := listening(t)
 	must.Succeed(t, h.ShrinkReceiveBuffer(16<<10))
-	for range 500 { // Run does not read yet
+	for range 500 { // Run isn't reading yet
 		provoke(t, memNull, "change "+uuid)
 	}
 	h.run(t)

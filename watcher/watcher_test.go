@@ -16,7 +16,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// usage returns the numbers of open descriptors and of goroutines.
+// usage returns the number of open descriptors and the number of goroutines.
 func usage(t *testing.T) (descriptors, goroutines int) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -26,8 +26,8 @@ func usage(t *testing.T) (descriptors, goroutines int) {
 	return len(entries), runtime.NumGoroutine()
 }
 
-// settle waits until there are no more descriptors and goroutines than before: a goroutine that has
-// closed its channel may not have ended yet.
+// settle waits until there are no more descriptors and goroutines than before. A goroutine that has closed its channel
+// may not have exited yet.
 func settle(t *testing.T, descriptors, goroutines int) {
 	t.Helper()
 	patient.Await(t, "what is left behind", func() error {
@@ -74,7 +74,7 @@ func TestNothingLeftBehind(t *testing.T) {
 			ran(t, w, ctx)
 		}},
 	}
-	// The first descriptor makes the runtime open its poller.
+	// The first descriptor makes the Go runtime open its poller.
 	newRecorder(t, simulated(t)).Close()
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -31,7 +31,7 @@ func TestExitCodes(t *testing.T) {
 		name string
 		args []string
 		code int
-		says []string // in its output
+		says []string // substrings of its output
 	}{
 		{"help", []string{"--help"}, 0, []string{"Examples:", "--resync-interval"}},
 		{"version", []string{"version"}, 0, []string{"accelerator-device-plugin "}},
@@ -71,7 +71,7 @@ func TestExitCodes(t *testing.T) {
 func TestDevicesCommand(t *testing.T) {
 	node := must.Value(simnode.New(cmdtest.ShortDir(t)))(t)
 	roots := []string{"--sysfs-root", node.Sys, "--dev-root", node.Dev, "--host-dev-root", "/dev"}
-	// This is the same as without --pod-resources-socket, but with a path at which this machine has no kubelet.
+	// The same as without --pod-resources-socket, but with a path where this machine doesn't have a kubelet.
 	cfg := config.Defaults()
 	cfg.SysfsRoot, cfg.DevRoot, cfg.PodResourcesSocket = node.Sys, node.Dev, "/nonexistent/kubelet.sock"
 	var cmd cobra.Command
@@ -86,7 +86,7 @@ func TestDevicesCommand(t *testing.T) {
 	card.Address, card.NUMANode = "0001:3b:00.0", -1
 	must.Succeed(t, node.Plug(card), node.Set(card.Address, 1, "errors/errors", "0x4000000000000"))
 	stdout, stderr, code := cmdtest.Output(t, append([]string{"devices", "--scan", "-o", "json"}, roots...)...)
-	// Without a kubelet the holders are unknown, and must not be printed as none.
+	// Without a kubelet, holders are unknown, and must not be printed as none.
 	if !strings.HasPrefix(stderr, scanLine+"\naccelerator-device-plugin: the holders of devices are not known: ") || strings.Count(stderr, "\n") != 2 || code != 0 {
 		t.Errorf("a bad card: stderr %q, exit code %d; want a line that holders are not known, 0", stderr, code)
 	}
@@ -115,7 +115,7 @@ func TestDevicesCommand(t *testing.T) {
 	}
 }
 
-// A card whose read hangs is printed with that reason, not left out.
+// If reading a card hangs, the card is printed with that reason rather than left out.
 func TestDevicesCommandWithACardThatHangs(t *testing.T) {
 	node := must.Value(simnode.New(cmdtest.ShortDir(t)))(t)
 	must.Succeed(t, node.Plug(cardA), node.Plug(cardB))
@@ -156,7 +156,7 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// A read that hangs delays the end by a second. A second signal ends the daemon at once.
+// A read that hangs delays the exit by a second. A second signal makes the daemon exit immediately.
 func TestSecondSignalKills(t *testing.T) {
 	r, node, _ := cmdtest.Serve(t)
 	must.Succeed(t, node.Plug(cardB))
@@ -169,7 +169,7 @@ func TestSecondSignalKills(t *testing.T) {
 		state, _ := r.Process.Wait()
 		ended <- state
 	}()
-	again := time.NewTicker(time.Millisecond) // repeated, because it may arrive before the first signal is handled
+	again := time.NewTicker(time.Millisecond) // repeated, as it may arrive before the first one is handled
 	defer again.Stop()
 	for {
 		select {
@@ -212,7 +212,7 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// watch prints changes but does not log them.
+// The watch command prints changes but doesn't log them.
 func TestWatchIsQuiet(t *testing.T) {
 	node := must.Value(simnode.New(cmdtest.ShortDir(t)))(t)
 	cmd := cmdtest.Command(t, "watch", "--scan", "--sysfs-root", node.Sys, "--dev-root", node.Dev, "--pod-resources-socket", "/nonexistent")
@@ -231,12 +231,12 @@ func TestWatchIsQuiet(t *testing.T) {
 	cmd.Process.Signal(syscall.SIGTERM)
 	compare.NoError(t, "watch after SIGTERM", cmd.Wait())
 	for line := range strings.Lines(stderr.String()) {
-		compare.Contains(t, "stderr", "source", line) // a line about refused uevents is allowed
+		compare.Contains(t, "stderr", "source", line) // a line about unavailable uevents is allowed
 	}
 }
 
-// SIGUSR1 switches level debug on and off while the daemon runs, at any level, and the switch is
-// logged at every level.
+// SIGUSR1 switches debug logging on and off while the daemon is running, whatever the level, and the switch is logged
+// at every level.
 func TestDebugIsToggled(t *testing.T) {
 	for _, test := range []struct{ level, usual string }{{"info", "info"}, {"error", "error"}, {"debug", "info"}} {
 		t.Run(test.level, func(t *testing.T) {
@@ -287,7 +287,7 @@ func TestGranted(t *testing.T) {
 	}
 }
 
-// The help of commands that ask the daemon has their own flags, without the settings that need --scan.
+// For commands that ask the daemon, the help lists their own flags, but not the settings that need --scan.
 func TestHelpFlags(t *testing.T) {
 	for command, want := range map[string]string{
 		"devices":  "config help output overrides scan socket",

@@ -32,7 +32,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/task"
 )
 
-// fakeProc makes a procfs in which a process of the host has a file open, or none if file is "".
+// fakeProc creates a procfs in which one of the host's processes has file open, or none has if file is "".
 func fakeProc(t *testing.T, file string) (root string) {
 	t.Helper()
 	root = t.TempDir()
@@ -50,7 +50,7 @@ func fakeProc(t *testing.T, file string) (root string) {
 	return root
 }
 
-// asks returns the answer for card A and its reasons.
+// asks returns the answer for card A and the reasons for it.
 func asks(t *testing.T, cfg config.Config, scan bool, procfs string) string {
 	t.Helper()
 	var out strings.Builder
@@ -58,7 +58,8 @@ func asks(t *testing.T, cfg config.Config, scan bool, procfs string) string {
 	return out.String()
 }
 
-// The card is advertised, held, free, and opened by a process, each with the daemon and with --scan.
+// TestCanPull checks the answer while the card is advertised, held, free, and opened by a process, each time both with
+// the daemon and with --scan.
 func TestCanPull(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root makes device nodes, and sees the processes of others")
@@ -88,7 +89,7 @@ func TestCanPull(t *testing.T) {
 		openable += id + " has a device node that a container with another device may open: " +
 			"the pod of the device that `devices` shows with removed-in-use or node-changed must end, but the node can crash then: see After an unplanned removal in docs/service.md\n"
 	}
-	// The daemon keeps the kubelet's answer for a second.
+	// The daemon reuses the kubelet's answer for a second.
 	await := func(want string) {
 		patient.Await(t, want, func() error {
 			if got := asks(t, cfg, false, idle); got != want {
@@ -129,7 +130,7 @@ func TestCanPull(t *testing.T) {
 			await("yes\n")
 		}, idle, "yes\n"},
 		{"opened", func() {}, busy, "no\n" + open},
-		// As for an init container, or soon after the start of the kubelet.
+		// This is the case for an init container, or soon after the kubelet has started.
 		{"given, and not named", func() {
 			do(os.MkdirAll(pod, 0o755), os.WriteFile(filepath.Join(cfg.KubeletDir, checkpoint.File),
 				[]byte(`{"Data":{"PodDeviceEntries":[{"PodUID":"5e0b","DeviceIDs":{"-1":["3b:00.0-p1"]}}]}}`), 0o600))
@@ -151,8 +152,7 @@ func TestCanPull(t *testing.T) {
 	compare.Contains(t, "cordons that cannot be read", "the devices of the card are not known: "+cfg.StateDir+"/cordons.json", asks(t, cfg, true, idle))
 }
 
-// In the pod of the DRA driver, which has no directory of device plugins, the holders are those that the
-// driver knows.
+// The DRA driver's pod doesn't have the device plugin directory. There, the holders are those that the driver knows.
 func TestCanPullWithDRA(t *testing.T) {
 	node := must.Value(simnode.New(t.TempDir()))(t)
 	must.Succeed(t, node.Plug(cardA))

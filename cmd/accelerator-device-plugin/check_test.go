@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// check prints one line for node-problem-detector, and exits with its codes.
+// The check command prints one line for node-problem-detector, and uses its exit codes.
 func TestCheck(t *testing.T) {
 	r, node, _ := cmdtest.Serve(t, "--recovery-hold", "1s")
 	r.Await("control.served")
@@ -49,7 +49,7 @@ func TestCheck(t *testing.T) {
 	expect("no daemon", "the daemon could not be asked: "+socket+": connect: connection refused", 2)
 }
 
-// A daemon of another version may have no verdict, or one that this program does not know.
+// A daemon of another version may have no verdict, or one that this program doesn't know.
 func TestCheckOtherVersion(t *testing.T) {
 	for state, want := range map[string]string{
 		`{}`: `the daemon answers "", want good, bad or unknown: it has another version`,

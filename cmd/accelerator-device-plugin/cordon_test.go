@@ -9,14 +9,14 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
-// A cordon that the daemon has not published yet is not shown as in effect.
+// A cordon that the daemon hasn't published yet isn't shown as in effect.
 func TestInService(t *testing.T) {
 	for health, want := range map[string]string{"unhealthy": "out of service", "healthy": "healthy"} {
 		compare.Equal(t, health+": in service", want, inService(view.Row{Health: health, Cordon: &cordon.Cordon{}}))
 	}
 }
 
-// The commands are refused before the daemon is asked.
+// These commands are rejected without asking the daemon.
 func TestCordonUsage(t *testing.T) {
 	for _, tc := range []struct {
 		name string

@@ -29,7 +29,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// docs/demo.svg shows what the demo prints. -update records it again, with the times of this machine.
+// docs/demo.svg shows what the demo prints. -update records it again, with this machine's times.
 func TestDemoPicture(t *testing.T) {
 	const file = "../../docs/demo.svg"
 	cfg := config.Defaults()
@@ -46,7 +46,7 @@ func TestDemoPicture(t *testing.T) {
 	compare.Values(t, file+", which -update writes", varies.ReplaceAllString(got, ""), varies.ReplaceAllString(read(t, file), ""))
 }
 
-// The commands and flags in the documents and in the help exist. In docs/logs.md, LOGS stands for the command logs.
+// The commands and flags in the documentation and in the help exist. In docs/logs.md, LOGS stands for the logs command.
 func TestDocumentedCommands(t *testing.T) {
 	const program = "accelerator-device-plugin"
 	found := append(doccmd.Commands(t, "../..", program), doccmd.Examples(newRoot(), program)...)
@@ -57,7 +57,7 @@ func TestDocumentedCommands(t *testing.T) {
 	doccmd.Check(t, 150, found, newRoot)
 }
 
-// docs/health.md has exactly the reasons of the daemon itself. Their severity cannot be overridden.
+// docs/health.md lists exactly the daemon's own reasons, and their severity can't be overridden.
 func TestReasonsOfTheDaemon(t *testing.T) {
 	_, second, _ := strings.Cut(read(t, "../../docs/health.md"), "## Found by the daemon")
 	second, _, _ = strings.Cut(second, "\n## ")
@@ -77,9 +77,9 @@ func TestReasonsOfTheDaemon(t *testing.T) {
 	}
 }
 
-// docs/health.md has exactly the rows of the families' health tables, with their severities.
+// docs/health.md lists exactly the rows of the families' health tables, with their severities.
 func TestHealthTableIsExplained(t *testing.T) {
-	severity := map[string]string{} // by reason, as documented
+	severity := map[string]string{} // by reason, according to the documentation
 	for _, r := range docs.Reasons() {
 		for _, name := range r.Names {
 			base, _, _ := strings.Cut(name, "=")
@@ -107,8 +107,8 @@ func TestHealthTableIsExplained(t *testing.T) {
 	}
 }
 
-// The command explain has a text for each reason, and for a reason with a value that docs/health.md does not list. For the
-// files of cards with ports, it also prints the directory.
+// The explain command has a text for every reason, even for one with a value that isn't listed in docs/health.md. For
+// the files of cards with ports, it also prints the directory.
 func TestExplain(t *testing.T) {
 	all := inventory.Reasons()
 	for _, f := range daemon.AllFamilies(config.Defaults()) {
@@ -159,7 +159,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// explained returns the output of explain, and the exit code.
+// explained returns explain's output and exit code.
 func explained(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -167,8 +167,8 @@ func explained(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	return out.String(), errs.String(), code
 }
 
-// The chart's schema has the families that a rule may name, and docs/configuration.md
-// explains them. -update writes the schema.
+// The chart's schema contains the families that rules can use, and docs/configuration.md explains them. -update writes
+// the schema.
 func TestFamiliesOfRules(t *testing.T) {
 	const schema = "../../deploy/helm/accelerator-device-plugin/values.schema.json"
 	text := read(t, "../../docs/configuration.md")
@@ -190,7 +190,7 @@ func TestFamiliesOfRules(t *testing.T) {
 	}
 }
 
-// The daemon accepts the settings with rules for functions and shells in the documentation.
+// The daemon accepts the documented settings that contain rules for functions and shells.
 func TestDocumentedFamilies(t *testing.T) {
 	for _, page := range []string{"families.md", "migration.md"} {
 		examples := regexp.MustCompile("(?s)```yaml\n( *)((?:families: |resources:\n *- name).*?)```").FindAllStringSubmatch(read(t, "../../docs/"+page), -1)
@@ -208,8 +208,8 @@ func TestDocumentedFamilies(t *testing.T) {
 	}
 }
 
-// With the settings of each example in docs/which-way.md, a node with the documented card offers the resource that the pod
-// of the example requests.
+// With the settings from each example in docs/which-way.md, a node with the documented card advertises the resource
+// that the example's pod requests.
 func TestWhichWay(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "node")
 	if _, errs, code := cmdtest.Output(t, "simulate", dir, "--board", "two-ports"); code != 0 {
@@ -238,7 +238,8 @@ func TestWhichWay(t *testing.T) {
 	compare.Equal(t, "docs/which-way.md: examples with settings and a pod", 4, tried)
 }
 
-// The package in docs/extending.md passes its tests with the board of the page, without a file of it in the tree.
+// The package in docs/extending.md passes its tests with the board from that page, without having any files in the
+// source tree.
 func TestExampleFamily(t *testing.T) {
 	page := read(t, "../../docs/extending.md")
 	root := t.TempDir()
@@ -256,7 +257,7 @@ func TestExampleFamily(t *testing.T) {
 	file := write(t, filepath.Join(root, "overlay.json"), string(must.Value(json.Marshal(overlay))(t)))
 	program := filepath.Join(root, "xdma.test")
 	build := exec.Command("go", "test", "-c", "-vet=off", "-o", program, "-trimpath", "-overlay", file, "../../inventory/xdma")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build, so that most packages are compiled only once
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as in make build, so that most packages are compiled only once
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("docs/extending.md: %v\n%s", err, out)
 	}
@@ -268,15 +269,15 @@ func TestExampleFamily(t *testing.T) {
 	}
 }
 
-// write writes a file and its directory, and returns its path.
+// write creates a file and its directory, and returns its path.
 func write(t *testing.T, file, text string) string {
 	t.Helper()
 	must.Succeed(t, os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
-// The alerts have only reasons that exist, and AcceleratorDeviceUnhealthy leaves out the devices that are withheld
-// because of a container. Another alert fires for these.
+// All reasons in the alerts exist. AcceleratorDeviceUnhealthy leaves out devices that are withheld because of a
+// container, for which another alert fires.
 func TestReasonsOfAlerts(t *testing.T) {
 	var all [][]string // by alert
 	for _, m := range regexp.MustCompile(`accelerator_device_reason\{reason=~?"([^"]*)"`).FindAllStringSubmatch(read(t, "../../deploy/prometheus/alerts.yaml"), -1) {
@@ -295,19 +296,18 @@ func TestReasonsOfAlerts(t *testing.T) {
 	others := slices.Concat(all[1:]...)
 	for _, name := range all[0] {
 		if brief := []string{inventory.ReasonRemoved, inventory.ReasonMoving, inventory.ReasonHoldersUnknown}; !slices.Contains(others, name) && !slices.Contains(brief, name) {
-			t.Errorf("no alert fires for %s", name) // those in brief end when the kubelet answers: AcceleratorHoldersUnknown
+			t.Errorf("no alert fires for %s", name) // brief ones end when the kubelet answers: AcceleratorHoldersUnknown
 		}
 	}
 }
 
-// read returns the text of a file.
 func read(t *testing.T, file string) string {
 	t.Helper()
 	text := must.Value(os.ReadFile(file))(t)
 	return string(text)
 }
 
-// The links of the documents, and the pages of docs/ that other files name, exist with their headings.
+// All links in the documentation lead to existing pages and headings, and so do references to docs/ in other files.
 func TestLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)\s:]*)\)|\b(docs/[\w-]+\.md(?:#[\w-]+)?)`)
 	root := "../.."
@@ -350,7 +350,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// headings returns the anchors of a document's headings, as GitHub makes them.
+// headings returns the anchors that GitHub generates for a document's headings.
 func headings(t *testing.T, file string) []string {
 	var anchors []string
 	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(read(t, file), -1) {

@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// When the reader of the log closes the pipe, the daemon continues.
+// If the log's reader closes the pipe, the daemon keeps running.
 func TestLogReaderCloses(t *testing.T) {
 	dir := cmdtest.ShortDir(t)
 	node := must.Value(simnode.New(dir))(t)
@@ -58,7 +58,7 @@ func TestDemoCommand(t *testing.T) {
 	}
 }
 
-// The paths of the daemon's sockets are longer than the path of the simulated kubelet's socket.
+// The daemon's socket paths are longer than the simulated kubelet's.
 func TestDemoInALongDirectory(t *testing.T) {
 	dir := t.TempDir() + strings.Repeat("/long", 8)
 	must.Succeed(t, os.MkdirAll(dir, 0o755))
@@ -81,7 +81,7 @@ func TestDemoFailsForShortHold(t *testing.T) {
 	}
 }
 
-// The demo removes its directory in any case.
+// The demo always removes its directory.
 func TestDemoLeavesNothing(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP} {
 		t.Run(signal.String(), func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestDemoLeavesNothing(t *testing.T) {
 			cmd.Process.Signal(signal)
 			for lines.Scan() {
 			}
-			cmd.Wait() // it returns an error, because the demo was interrupted
+			cmd.Wait() // returns an error, because the demo was interrupted
 			if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 				t.Errorf("left behind: %v, %v", left, err)
 			}

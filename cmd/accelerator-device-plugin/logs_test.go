@@ -16,7 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// logFile is a log of a real run.
+// logFile is a log from a real run.
 const logFile = "../../internal/timeline/testdata/hotplug.log"
 
 func TestLogsCommand(t *testing.T) {
@@ -30,8 +30,8 @@ func TestLogsCommand(t *testing.T) {
 		args   []string
 		stdin  string
 		code   int
-		lines  int    // on stdout
-		stderr string // beginning of stderr
+		lines  int    // number of lines on stdout
+		stderr string // how stderr starts
 	}{
 		{"a file", []string{logFile}, "", 0, 47, ""},
 		{"stdin", []string{}, string(log), 0, 47, ""},
@@ -74,14 +74,14 @@ func TestLogsCommand(t *testing.T) {
 	}
 }
 
-// As with kubectl logs -f, each line is printed when it arrives, and an interrupt ends the command
-// without an error.
+// Each line is printed as soon as it arrives, as with kubectl logs -f, and an interrupt ends the command without an
+// error.
 func TestLogsFollows(t *testing.T) {
 	log := must.Value(os.ReadFile(logFile))(t)
 	for _, test := range []struct {
 		name    string
 		args    []string
-		at, end string // the output when the line has arrived, and after the interrupt
+		at, end string // the output once the line has arrived, and after the interrupt
 	}{
 		{"lines", nil, "daemon started, version (devel), mode single", ""},
 		{"summary", []string{"--summary"}, "", "1 line, 1 daemon start"},
@@ -101,7 +101,7 @@ func TestLogsFollows(t *testing.T) {
 				if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, test.at) {
 					t.Errorf("line = %q, %v; want %q in it", line, err, test.at)
 				}
-			} else { // the pipe is full: the lines before have been read
+			} else { // the pipe is full, so the lines before this one have been read
 				must.Value(in.Write(bytes.Repeat([]byte("\n"), 256<<10)))(t)
 			}
 			cmd.Process.Signal(syscall.SIGINT)
@@ -114,7 +114,7 @@ func TestLogsFollows(t *testing.T) {
 	}
 }
 
-// If the reader of the output closes the pipe, as head does, the command succeeds.
+// If the output's reader closes the pipe, as head does, the command succeeds.
 func TestLogsIntoHead(t *testing.T) {
 	read, write, err := os.Pipe()
 	must.Succeed(t, err)

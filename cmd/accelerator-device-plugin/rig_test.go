@@ -15,9 +15,9 @@ var (
 	cardB = simnode.Card{Address: "0000:5e:00.0", Ports: 1, NUMANode: 1, AFUID: "f7df405cbd7acf7222f144b0b93acd18", InterfaceID: "9346116da52d5ca8b06aa9a389ef7c8d"}
 )
 
-type health map[string]bool // by the id of the device
+type health map[string]bool // by device ID
 
-// told returns the health of the devices in a list for the kubelet.
+// told returns the devices' health in a list that was sent to the kubelet.
 func told(l simkubelet.List) health {
 	h := make(health, len(l.Devices))
 	for _, d := range l.Devices {

@@ -31,7 +31,8 @@ func TestSimulateAsDocumented(t *testing.T) {
 	}
 }
 
-// The devices after each step. Functions on vfio-pci are listed by the family vfio, those on xocl by the family xrt.
+// TestSimulate checks the devices after each step. Functions on vfio-pci belong to the vfio family, and functions on
+// xocl to the xrt family.
 func TestSimulate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "node")
 	for _, step := range []struct{ words, want string }{
@@ -74,7 +75,7 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
-// simulatedHealth returns the devices of a simulated node with their health.
+// simulatedHealth returns a simulated node's devices with their health.
 func simulatedHealth(t *testing.T, dir string) string {
 	t.Helper()
 	cfg := config.Defaults()
@@ -88,7 +89,7 @@ func simulatedHealth(t *testing.T, dir string) string {
 	return strings.Join(all, ", ")
 }
 
-// The tree contains the ids of the command line.
+// The tree contains the IDs given on the command line.
 func TestSimulateIDs(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "node")
 	const afu, region = "00112233445566778899aabbccddeeff", "a1b2c3d4e5f60718293a4b5c6d7e8f90"

@@ -17,8 +17,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// limitFiles sets the limit of descriptors of the daemon, as ulimit -S -n does, and returns the previous limit. Open
-// descriptors above the limit stay open.
+// limitFiles sets the daemon's descriptor limit, as ulimit -S -n does, and returns the previous limit. Open descriptors
+// above the limit stay open.
 func limitFiles(r *cmdtest.Running, n uint64) (was uint64) {
 	r.T.Helper()
 	var old syscall.Rlimit
@@ -34,7 +34,7 @@ func limitFiles(r *cmdtest.Running, n uint64) (was uint64) {
 	return old.Cur
 }
 
-// connect opens connections to the daemon and sends nothing on them.
+// connect opens connections to the daemon without sending anything on them.
 func connect(t *testing.T, address string, n int) (hangUp func()) {
 	t.Helper()
 	var all []net.Conn
@@ -51,8 +51,8 @@ func connect(t *testing.T, address string, n int) (hangUp func()) {
 	return hangUp
 }
 
-// If connections use up all descriptors of the daemon, no device becomes unhealthy, devices can still be allocated, and
-// one line is logged. Changes of a card are found when the connections are closed.
+// If connections use up all of the daemon's descriptors, no device becomes unhealthy, devices can still be allocated,
+// and one line is logged. Changes to a card are noticed once the connections are closed.
 func TestOutOfDescriptors(t *testing.T) {
 	const every = 100 * time.Millisecond
 	r, node, kubelet := cmdtest.Serve(t, "--health-interval", every.String(), "--recovery-hold=0s", "--log-level=info", "--cdi-dir", t.TempDir())
@@ -83,7 +83,7 @@ func TestOutOfDescriptors(t *testing.T) {
 	for _, line := range r.Early[earlier:] {
 		switch line["event"] {
 		case "allocate.served", "device.health", "list.sent":
-		case "holders.unknown", "holders.known": // the checkpoint contains the nodes of the allocated device
+		case "holders.unknown", "holders.known": // the checkpoint contains the allocated device's nodes
 			compare.Equal(t, fmt.Sprintf("source in the line between begin and end, %v", line), "checkpoint", line["source"])
 		default:
 			t.Errorf("line between those of begin and end: %v", line)
@@ -91,8 +91,8 @@ func TestOutOfDescriptors(t *testing.T) {
 	}
 }
 
-// Without a descriptor, the open stream continues. As soon as there are descriptors, the daemon registers with a
-// kubelet that has been restarted, and watches the directory of nodes again.
+// Without descriptors, the open stream keeps working. As soon as there are descriptors again, the daemon registers with
+// a kubelet that was restarted in the meantime, and watches the device node directory again.
 func TestKubeletRestartsOutOfDescriptors(t *testing.T) {
 	r, node, kubelet := cmdtest.Serve(t, "--health-interval=100ms", "--log-level=info")
 	must.Succeed(t, node.Plug(cardB))

@@ -16,7 +16,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// watch -o state prints the whole state, and again after a change. --for ends it, even if its output is not read.
+// watch -o state prints the whole state at first and again after each change. --for makes it exit even if its output
+// isn't being read.
 func TestWatchState(t *testing.T) {
 	r, node, _ := cmdtest.Serve(t)
 	r.Await("control.served")

@@ -26,7 +26,7 @@ func hostDir(t *testing.T) (dir string, self []byte) {
 	return dir, self
 }
 
-// wantInstalled fails the test unless the directory has the program and nothing else.
+// wantInstalled checks that the directory contains the program and nothing else.
 func wantInstalled(t *testing.T, dir string, self []byte) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -56,7 +56,7 @@ func TestInstallBinary(t *testing.T) {
 		wantInstalled(t, dir, self)
 	}
 	install()
-	// A killed installation has left a file. Another version is installed, and is running.
+	// A killed installation has left a file behind. Another version is installed and running.
 	must.Succeed(t, os.WriteFile(filepath.Join(dir, ".accelerator-fpga.KILLED"), []byte("half"), 0o600))
 	sleep := must.Value(exec.LookPath("sleep"))(t)
 	text, err := os.ReadFile(sleep)
@@ -67,11 +67,11 @@ func TestInstallBinary(t *testing.T) {
 	install()
 	compare.NoError(t, "the running old version", old.Process.Signal(syscall.Signal(0)))
 	old.Process.Kill()
-	old.Wait() // it returns an error, because the process was killed
+	old.Wait() // returns an error, because the process was killed
 	install()
 }
 
-// During repeated installations there is always a complete program.
+// While the program is installed over and over, there is always a complete copy.
 func TestInstallBinaryIsNeverMissing(t *testing.T) {
 	dir, self := hostDir(t)
 	must.Succeed(t, installBinary(dir))
@@ -98,7 +98,7 @@ func TestInstallBinaryIsNeverMissing(t *testing.T) {
 	wantInstalled(t, dir, self)
 }
 
-// sameSize returns an error unless the file can be opened, and read to this size.
+// sameSize returns an error unless the file can be opened and read, and has this size.
 func sameSize(path string, want int64) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -144,7 +144,7 @@ func TestInstallBinaryRefuses(t *testing.T) {
 	}
 }
 
-// A file system that is mounted noexec is refused, because no container could start.
+// A file system that is mounted noexec is rejected, because otherwise containers couldn't start.
 func TestInstallBinaryNoexec(t *testing.T) {
 	dir, _ := hostDir(t)
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_NOEXEC, "mode=755"); errors.Is(err, syscall.EPERM) {

@@ -20,12 +20,12 @@ import (
 )
 
 const (
-	pac      = "69528db6eb31577a8c3668f9faa081f6" // interface of the boards
-	nlb      = bits.AFU                           // AFU of the first port
-	otherAFU = bits.OtherAFU                      // AFU of the second port
+	pac      = "69528db6eb31577a8c3668f9faa081f6" // the boards' interface
+	nlb      = bits.AFU                           // the first port's AFU
+	otherAFU = bits.OtherAFU                      // the second port's AFU
 )
 
-// cardNode is a node with simulated cards, and bitstreams for them.
+// cardNode is a node with simulated cards and bitstreams for them.
 type cardNode struct {
 	dir string
 }
@@ -48,7 +48,7 @@ func newCardNode(t *testing.T, boards ...string) cardNode {
 	return n
 }
 
-// run runs a command line on the node. Files are in its directory.
+// run runs a command line on the node, whose directory also contains the files.
 func (n cardNode) run(t *testing.T, line string) (stdout, stderr string, code int) {
 	t.Helper()
 	args := []string{"--sysfs-root", n.dir + "/sys", "--dev-root", n.dir + "/dev", "--lock-dir", n.dir + "/lock", "--store", n.dir + "/store"}
@@ -158,7 +158,7 @@ errors/first_error  0x0
   "programmed": false
 }
 `},
-		// As for Intel's fpga_tool: flags with one dash, before the command.
+		// The style of Intel's fpga_tool: flags with a single dash, before the command.
 		{n, "-b new.gbs -d /dev/dfl-fme.0 -dry-run pr", "dry run, nothing changed: would program port 0 of card 01:00.0 with new.gbs: AFU f7df405cbd7acf7222f144b0b93acd18\n"},
 		{n, "-dry-run -q -b new.gbs -d /dev/dfl-fme.0 pr", ""},
 		{n, "-b new.gbs info", `File       new.gbs
@@ -286,12 +286,12 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// Progress is shown on a terminal only.
+// Progress is shown only on a terminal.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		done := progress(&out, true, "programming\x1b[2J")
-		time.Sleep(2500 * time.Millisecond) // of the bubble's clock
+		time.Sleep(2500 * time.Millisecond) // fake time
 		done()
 		want := "\rprogramming\\x1b[2J: 0 s\rprogramming\\x1b[2J: 1 s\rprogramming\\x1b[2J: 2 s\r\x1b[K"
 		if out.String() != want {

@@ -23,12 +23,12 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// The test binary runs the program if it is called by the name of the program.
+// TestMain runs the program instead of the tests if the test binary is called by the program's name.
 func TestMain(m *testing.M) {
 	switch os.Args[0] {
 	case "accelerator-fpga":
 		main()
-	case "runtime": // runs the program, and waits for it
+	case "runtime": // runs the program and waits for it
 		cmd := exec.Command("/proc/self/exe")
 		cmd.Args = append([]string{"accelerator-fpga"}, os.Args[1:]...)
 		cmd.Stdin, cmd.Stderr = os.Stdin, os.Stderr
@@ -40,20 +40,19 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program is the test binary.
 func program(t *testing.T) string {
 	t.Helper()
 	return must.Value(os.Executable())(t)
 }
 
-// hookHost is a simulated node with two cards that have AFU, and a bundle.
+// hookHost is a simulated node with two cards that have the same AFU, and a bundle.
 type hookHost struct {
 	*simnode.Node
 	dir, bundle, log string
 }
 
-// newHookHost makes a node and the bundle of a container that requests an AFU. The bundle has a hook entry with
-// the path and the second card.
+// newHookHost creates a node and the bundle of a container that requests an AFU. The bundle has a hook entry with this
+// path and the second card.
 func newHookHost(t *testing.T, afu, path string) *hookHost {
 	t.Helper()
 	dir := t.TempDir()
@@ -73,7 +72,7 @@ func newHookHost(t *testing.T, afu, path string) *hookHost {
 	return h
 }
 
-// command returns the hook as a runtime runs it: without environment, in the directory of the bundle.
+// command returns the hook the way a runtime runs it: without an environment, in the bundle's directory.
 func (h *hookHost) command(path string, flags ...string) (cmd *exec.Cmd, stderr *bytes.Buffer) {
 	args := append([]string{"hook", "--sysfs-root", h.Sys, "--dev-root", h.Dev, "--store", h.dir + "/store", "--lock-dir", h.dir + "/locks", "--log-file", h.log}, flags...)
 	cmd, stderr = exec.Command(path), &bytes.Buffer{}
@@ -82,7 +81,7 @@ func (h *hookHost) command(path string, flags ...string) (cmd *exec.Cmd, stderr 
 	return cmd, stderr
 }
 
-// install adds a bitstream with an AFU to the store.
+// install adds a bitstream with this AFU to the store.
 func (h *hookHost) install(t *testing.T, afu string) {
 	t.Helper()
 	file := filepath.Join(h.dir, "store", bits.Interface, afu+".gbs")
@@ -134,7 +133,7 @@ func TestHookProcess(t *testing.T) {
 	}
 }
 
-// A card that is too hot is not programmed.
+// A card that is too hot isn't programmed.
 func TestHookMaxTemperature(t *testing.T) {
 	self := program(t)
 	for _, test := range []struct{ limit, want string }{
@@ -154,7 +153,7 @@ func TestHookMaxTemperature(t *testing.T) {
 	}
 }
 
-// An upgrade replaces the running program with a rename.
+// An upgrade replaces the running program by renaming a file.
 func TestHookReplaced(t *testing.T) {
 	data := must.Value(os.ReadFile(program(t)))(t)
 	path := filepath.Join(t.TempDir(), "accelerator-fpga")
@@ -171,7 +170,7 @@ func TestHookReplaced(t *testing.T) {
 	compare.Equal(t, "log, with the card of the entry", "programming.present 5e:00.0\n", h.logged(t))
 }
 
-// A signal or the timeout ends a hook that waits for a card. Its error names the card.
+// A signal or the timeout ends a hook that is waiting for a card. The error says which card.
 func TestHookEnds(t *testing.T) {
 	for _, test := range []struct {
 		name, timeout string
@@ -190,7 +189,7 @@ func TestHookEnds(t *testing.T) {
 			must.Succeed(t, syscall.Mkfifo(afu, 0o600))
 			cmd, stderr := h.command(self, "--device", "5e:00.0", "--timeout", test.timeout)
 			must.Succeed(t, cmd.Start())
-			// The hook reads the attribute once this returns.
+			// Once this returns, the hook is reading the attribute.
 			defer must.Value(os.OpenFile(afu, os.O_WRONLY, 0))(t).Close()
 			if test.signal != nil {
 				must.Succeed(t, cmd.Process.Signal(test.signal))
@@ -202,7 +201,7 @@ func TestHookEnds(t *testing.T) {
 	}
 }
 
-// After its runtime was killed, a hook does not begin to program, because another pod may have the card.
+// If its runtime was killed, a hook doesn't start programming, because the card may be in another pod by now.
 func TestHookOrphaned(t *testing.T) {
 	self := program(t)
 	h := newHookHost(t, bits.OtherAFU, self)
@@ -214,7 +213,7 @@ func TestHookOrphaned(t *testing.T) {
 	runtime.Args[0], runtime.Stderr = "runtime", nil
 	stderr := must.Value(runtime.StderrPipe())(t)
 	must.Succeed(t, runtime.Start())
-	held := must.Value(os.OpenFile(afu, os.O_WRONLY, 0))(t) // the hook reads it
+	held := must.Value(os.OpenFile(afu, os.O_WRONLY, 0))(t) // the hook is reading it
 	must.Succeed(t, os.Rename(afu+".later", afu))
 	must.Succeed(t, runtime.Process.Kill())
 	must.Value(runtime.Process.Wait())(t)
@@ -224,7 +223,7 @@ func TestHookOrphaned(t *testing.T) {
 	compare.Values(t, "stderr", want, string(must.Value(io.ReadAll(stderr))(t)))
 }
 
-// The entries of config.json are parsed like the command line.
+// The entries in config.json are parsed like a command line.
 func TestParseHook(t *testing.T) {
 	for _, test := range []struct {
 		args string

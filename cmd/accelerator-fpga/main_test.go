@@ -17,7 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// node is a directory with two bitstreams, and the path of a store that does not exist yet.
+// node is a directory with two bitstreams, and the path of a store that doesn't exist yet.
 type node struct {
 	store, gbs, aocx string
 }
@@ -35,7 +35,7 @@ func newNode(t *testing.T) node {
 	return n
 }
 
-// run runs a command line. Upper-case words in it stand for paths.
+// run runs a command line in which upper-case words stand for paths.
 func (n node) run(t *testing.T, line string) (stdout, stderr string, code int) {
 	t.Helper()
 	line = strings.NewReplacer("STORE", n.store, "GBS", n.gbs, "AOCX", n.aocx).Replace(line)
@@ -44,7 +44,7 @@ func (n node) run(t *testing.T, line string) (stdout, stderr string, code int) {
 	return out.String(), errs.String(), code
 }
 
-// paths replaces the paths of the node in the output.
+// paths replaces the node's paths in the output.
 func (n node) paths(text string) string {
 	return strings.NewReplacer(n.store, "STORE", n.gbs, "GBS", n.aocx, "AOCX").Replace(text)
 }
@@ -127,7 +127,7 @@ func TestListRefused(t *testing.T) {
 	}
 }
 
-// The contents and the names of files are escaped for a terminal.
+// File contents and names are escaped for terminals.
 func TestEscapes(t *testing.T) {
 	n := newNode(t)
 	gbs := bits.GBS(bits.Metadata(bits.Interface, bits.OpenCL), make([]byte, 2048))
@@ -143,7 +143,7 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
-// An error is one line on stderr with the command and the input.
+// An error is a single line on stderr that contains the command and the input.
 func TestErrors(t *testing.T) {
 	n := newNode(t)
 	n.run(t, "install --store STORE GBS")
@@ -174,13 +174,13 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// The commands and flags in the documents and in the help exist.
+// The commands and flags in the documentation and in the help exist.
 func TestDocumentedCommands(t *testing.T) {
 	const program = "accelerator-fpga"
 	doccmd.Check(t, 90, append(doccmd.Commands(t, "../..", program), doccmd.Examples(newRoot(), program)...), newRoot)
 }
 
-// buildIn builds the program as a release does, and returns its path.
+// buildIn builds the program the way a release does, and returns its path.
 func buildIn(t *testing.T, dir string) (path string) {
 	t.Helper()
 	path = filepath.Join(dir, "accelerator-fpga")
@@ -192,7 +192,7 @@ func buildIn(t *testing.T, dir string) (path string) {
 	return path
 }
 
-// The binary is static and small, because it is installed alone on hosts.
+// The binary is static and small, because it is the only file that is installed on hosts.
 func TestBinary(t *testing.T) {
 	path := buildIn(t, t.TempDir())
 	info, err := os.Stat(path)

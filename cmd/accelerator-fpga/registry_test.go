@@ -10,14 +10,15 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// This process becomes the program that runs pull and push: the one next to this one, or else the one in PATH.
+// For pull and push, the process replaces itself with another program, either the one in its own directory or otherwise
+// the one in PATH.
 func TestRegistryProgram(t *testing.T) {
 	dir, inPath := t.TempDir(), t.TempDir()
 	self := buildIn(t, dir)
 	run := func() (string, int) {
 		cmd := exec.CommandContext(t.Context(), self, "--store", "/s", "pull", "-q", "x/y", "--ca-file=c", "--help")
 		cmd.Env = []string{"PATH=" + inPath}
-		out, _ := cmd.CombinedOutput() // an error is the exit code
+		out, _ := cmd.CombinedOutput() // an error would only be the exit code
 		return string(out), cmd.ProcessState.ExitCode()
 	}
 	out, code := run()

@@ -62,7 +62,7 @@ sensors                   unreadable: no answer
 	compare.Values(t, "table", want, out.String())
 	compare.Equal(t, "limit of the sensor that cannot be read", 2.5, rows[0].Max)
 
-	// A card that does not answer does not keep the command from ending.
+	// A card that doesn't respond doesn't keep the command from exiting.
 	must.Succeed(t, os.Remove(dir+"temp1_input"))
 	must.Succeed(t, syscall.Mkfifo(dir+"temp1_input", 0o600))
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -70,6 +70,6 @@ sensors                   unreadable: no answer
 	cancel(late)
 	_, err := sensorRows(ctx, host, "0000:01:00.0")
 	compare.ErrorIs(t, "error", late, err)
-	writer := must.Value(os.OpenFile(dir+"temp1_input", os.O_WRONLY, 0))(t) // ends the reading
+	writer := must.Value(os.OpenFile(dir+"temp1_input", os.O_WRONLY, 0))(t) // unblocks the read
 	must.Succeed(t, writer.Close())
 }

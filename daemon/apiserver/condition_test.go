@@ -17,7 +17,7 @@ import (
 
 const kind = "example.com/CardsHealthy"
 
-// The requests, byte for byte, and the condition of another program stays.
+// TestCondition compares the requests byte for byte, and checks that another program's condition is left alone.
 func TestCondition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, w := writing(t, nil)
@@ -82,7 +82,7 @@ func TestConditionErrors(t *testing.T) {
 			})
 		})
 	}
-	synctest.Test(t, func(t *testing.T) { // another program has written a condition of ours
+	synctest.Test(t, func(t *testing.T) { // another program has written our condition
 		const ours = "accelerator.b-com.com/X"
 		server, w := writing(t, nil)
 		server.Set(name, "u", nil)
@@ -91,7 +91,7 @@ func TestConditionErrors(t *testing.T) {
 			t.Errorf("Apply: %v, conditions %+v, want it overwritten", err, server.Conditions(name))
 		}
 	})
-	synctest.Test(t, func(t *testing.T) { // the answer is about another node
+	synctest.Test(t, func(t *testing.T) { // the response is about another node
 		server, w := writing(t, nil)
 		server.UseFault(func(w http.ResponseWriter, _ *http.Request) bool {
 			_, _ = io.WriteString(w, `{"kind":"Node","metadata":{"name":"other","uid":"u"}}`)

@@ -23,7 +23,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// certificate returns a new certificate and its key in PEM.
+// certificate returns a new certificate and its key as PEM.
 func certificate(t testing.TB) (cert, key string) {
 	t.Helper()
 	private := must.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
@@ -41,7 +41,7 @@ func certificate(t testing.TB) (cert, key string) {
 	return text("CERTIFICATE", der), text("PRIVATE KEY", pkcs8)
 }
 
-// kubeconfig returns a file with one context and these fields of its cluster and user.
+// kubeconfig returns a file with one context whose cluster and user have these fields.
 func kubeconfig(cluster, user string) string {
 	return "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\nclusters:\n- name: k\n  cluster: {" + cluster +
 		"}\nusers:\n- name: other\n- name: u\n  user: {" + user + "}\n"
@@ -61,7 +61,7 @@ func TestKubeconfig(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		text string
-		want string // of the error; "": none
+		want string // substring of the error; "": none
 	}{
 		{"token", kubeconfig(server, "token: t"), ""},
 		{"token file", kubeconfig(server, "tokenFile: token"), ""},
@@ -118,7 +118,7 @@ func TestServiceAccount(t *testing.T) {
 		name    string
 		address string
 		files   map[string]string
-		want    string // of the error; "": none
+		want    string // substring of the error; "": none
 	}{
 		{"complete", "10.0.0.1:443", full, ""},
 		{"IPv6", "[fd00::1]:443", full, ""},

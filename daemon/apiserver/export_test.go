@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// The parsers are exported for fuzz tests.
+// The parsers, for fuzz tests.
 var (
 	ParseKubeconfig = parseKubeconfig
 	ParseRefusal    = parseRefusal
@@ -27,7 +27,7 @@ func ParsePod(data []byte, namespace, name string) (string, error) {
 	return pod.Metadata.UID, pod.isPod(namespace, name)
 }
 
-// ReadEvents returns the nodes of the events until the first error.
+// ReadEvents returns the nodes from the events up to the first error.
 func ReadEvents(from io.Reader, name string) (nodes []Node, err error) {
 	for events := newDecoder(from); ; {
 		var e watchEvent

@@ -29,7 +29,7 @@ func valid(t *testing.T, n apiserver.Node) {
 	}
 }
 
-// Events do not depend on how the bytes are split into reads.
+// Events don't depend on how the bytes are split across reads.
 func FuzzEvents(f *testing.F) {
 	f.Add([]byte(`{"type":"MODIFIED","object":` + item + `}}}` + "\n" + `{"type":"ERROR","object":{"kind":"Status","code":410}}`))
 	f.Add([]byte(`{"type":"ERROR","object":{"kind":"Status","code":500}}` + "\n\n{"))

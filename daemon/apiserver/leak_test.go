@@ -9,7 +9,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
-// heap returns the bytes in use after two collections: cleanups run after the first one.
+// heap returns the number of bytes in use after two garbage collections, because cleanups run after the first one.
 func heap() uint64 {
 	var m runtime.MemStats
 	for range 2 {
@@ -19,8 +19,8 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// Each answer 401 takes a new connection and a new transport of client-go, whose cache keeps
-// transports. Their memory is free some minutes later.
+// Every 401 response leads to a new connection and a new client-go transport, and client-go caches transports. Their
+// memory is freed a few minutes later.
 func TestFailuresLeaveNoMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		listener := newNetwork()

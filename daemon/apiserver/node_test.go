@@ -22,11 +22,11 @@ import (
 
 func prepared(r *rig) { r.Set(name, "uid-1", map[string]string{"mode": "af"}) }
 
-// FollowNode calls changed once for each difference.
+// FollowNode calls changed once per difference.
 func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := follow(t, newNetwork(), func(*rig) {})
-		r.expect(t, absent) // a missing node is also passed to changed
+		r.expect(t, absent) // changed is also called for a missing node
 		prepared(r)
 		want := []apiserver.Node{absent, node("uid-1", "mode", "af")}
 		r.expect(t, want...)
@@ -45,7 +45,7 @@ func TestFollow(t *testing.T) {
 		r.Set(name, "uid-2", map[string]string{})
 		want = append(want, node("uid-2"))
 		r.expect(t, want...)
-		r.Set(name, "uid-3", map[string]string{}) // created again before the watch has its removal
+		r.Set(name, "uid-3", map[string]string{}) // created again before the watch has seen its removal
 		want = append(want, node("uid-3"))
 		r.expect(t, want...)
 		compare.Values(t, "requests", []string{"list", "watch"}, r.Requests())
@@ -70,7 +70,7 @@ func TestFollowOverTCP(t *testing.T) {
 	compare.Equal(t, "protocol", "HTTP/2.0", <-protocols)
 }
 
-// After the server has ended a watch, another one begins. A change in between is found.
+// When the server has ended a watch, another one is started. A change in between is noticed.
 func TestWatchEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := follow(t, newNetwork(), prepared)
@@ -85,8 +85,8 @@ func TestWatchEnds(t *testing.T) {
 	})
 }
 
-// A watch without a complete event is ended within 11 minutes, by the server or by the client.
-// Then a list returns the state.
+// A watch without a complete event is ended within 11 minutes, either by the server or by the client. After that, a
+// list returns the state.
 func TestSilentWatch(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -110,7 +110,7 @@ func TestSilentWatch(t *testing.T) {
 	}
 }
 
-// A watch whose history has expired ends, and is not a failure.
+// A watch ends when its history has expired, which doesn't count as a failure.
 func TestHistoryExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		expire := func(w http.ResponseWriter, r *http.Request) {
@@ -131,7 +131,7 @@ func TestHistoryExpired(t *testing.T) {
 	})
 }
 
-// A rotated token is read again, before the old one expires.
+// A rotated token is reread before the old one expires.
 func TestTokenRotated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := follow(t, newNetwork(), prepared)
@@ -150,8 +150,8 @@ func TestTokenRotated(t *testing.T) {
 	})
 }
 
-// If a file is missing, empty or half written while the server restarts with another certificate,
-// the next attempt after the file is complete succeeds.
+// A file is missing, empty or half-written while the server restarts with a different certificate. Once the file is
+// complete, the next attempt succeeds.
 func TestFilesHalfWritten(t *testing.T) {
 	cert, key := certificate(t)
 	pair := must.Value(tls.X509KeyPair([]byte(cert), []byte(key)))(t)
@@ -199,7 +199,7 @@ func TestFilesHalfWritten(t *testing.T) {
 	}
 }
 
-// A token or a CA that is not accepted is logged, and a new one is used without a restart.
+// If a token or CA isn't accepted, that is logged, and a new one is used without a restart.
 func TestFilesRefused(t *testing.T) {
 	other, _ := certificate(t)
 	for _, tc := range []struct{ file, bad, want string }{

@@ -24,23 +24,23 @@ import (
 	"b-com.com/accelerator-device-plugin/test/task"
 )
 
-// rig is a simulated API server, and a client that follows the node "worker-3" there.
+// rig is a simulated API server and a client that follows its node "worker-3".
 type rig struct {
 	*simapiserver.Server
-	account string // directory of the service account
+	account string // the service account's directory
 	logs    *observer.ObservedLogs
-	end     func() // ends FollowNode and waits for it
+	end     func() // stops FollowNode and waits for it
 
 	mu    sync.Mutex
-	calls []apiserver.Node // arguments of changed
+	calls []apiserver.Node // arguments that changed was called with
 	poke  chan struct{}
 
-	refusals atomic.Int32 // calls of refused
+	refusals atomic.Int32 // number of calls to refused
 }
 
 const name = "worker-3"
 
-// follow starts FollowNode. The listener is nil for TCP, and a network in a bubble.
+// follow starts FollowNode. Pass a network in a bubble, or a nil listener to use TCP.
 func follow(t *testing.T, listener *network, prepare func(*rig)) *rig {
 	t.Helper()
 	r := &rig{account: t.TempDir(), poke: make(chan struct{}, 1000)}
@@ -75,7 +75,7 @@ func (r *rig) changed(n apiserver.Node) {
 
 func (r *rig) refused() { r.refusals.Add(1) }
 
-// expect compares the arguments of all calls of changed.
+// expect compares the arguments of all calls to changed.
 func (r *rig) expect(t *testing.T, want ...apiserver.Node) {
 	t.Helper()
 	synctest.Wait()
@@ -125,12 +125,12 @@ func node(uid string, annotations ...string) apiserver.Node {
 
 var absent = apiserver.Node{Name: name}
 
-// network is a listener within the process that can stop the traffic of its connections.
+// network is an in-process listener that can stop the traffic on its connections.
 type network struct {
 	*pipes.Listener
-	muted atomic.Int32 // connections up to this number transfer no data
+	muted atomic.Int32 // connections up to this number don't transfer any data
 	count atomic.Int32
-	open  atomic.Int32 // connections that the client has not closed
+	open  atomic.Int32 // connections that the client hasn't closed
 }
 
 func newNetwork() *network { return &network{Listener: pipes.Listen(0)} }
@@ -144,7 +144,7 @@ func (p *network) dial(ctx context.Context, network, address string) (net.Conn, 
 	return &mutable{Conn: conn, of: p, number: p.count.Add(1)}, nil
 }
 
-// mute makes all present connections drop their data.
+// mute makes all current connections drop their data.
 func (p *network) mute() { p.muted.Store(p.count.Load()) }
 
 type mutable struct {
@@ -175,8 +175,8 @@ func (d *mutable) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// after advances the fake time by d, and blocks until all other goroutines are blocked.
+// after advances the fake time by d, and waits until all other goroutines are blocked.
 func after(d time.Duration) {
-	time.Sleep(d) // fake
+	time.Sleep(d) // fake time
 	synctest.Wait()
 }

@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
-// send returns a fault that answers with this text and then calls then, unless then is nil.
+// send returns a fault that responds with this text and, unless then is nil, calls it afterwards.
 func send(text string, then func(http.ResponseWriter, *http.Request)) simapiserver.Fault {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("Content-Type", "application/json")
@@ -36,7 +36,6 @@ func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
 func cut(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
-// drip sends a byte a second.
 func drip(w http.ResponseWriter, r *http.Request) {
 	for r.Context().Err() == nil {
 		_, _ = io.WriteString(w, "x")
@@ -70,11 +69,12 @@ const (
 
 var huge = strings.Repeat("x", 5<<20)
 
-// faults lists faults of a server and parts of the logged errors. With the faults of watches, lists still succeed.
+// faults lists server faults and what the logged errors contain. With a fault that affects only watches, lists still
+// succeed.
 var faults = []struct {
 	name  string
 	fault simapiserver.Fault
-	want  string // of the error
+	want  string // substring of the error
 }{
 	{"hangs", func(w http.ResponseWriter, r *http.Request) bool { hang(w, r); return true }, "list node worker-3: API server https://127.0.0.1:6443: "},
 	{"closes the connection", func(w http.ResponseWriter, r *http.Request) bool { cut(w, r); return true }, "list node worker-3: API server https://127.0.0.1:6443: "},
@@ -114,8 +114,8 @@ var faults = []struct {
 	{"watch: ERROR", watches(send(`{"type":"ERROR","object":{"kind":"Status","code":500,"message":"etcd"}}`, hang)), "500 Internal Server Error: etcd"},
 }
 
-// For each fault of the server, changed gets no wrong state, the failure is logged once, attempts are
-// paced, and FollowNode recovers with the server.
+// Whatever the server's fault, changed isn't called with a wrong state, the failure is logged once, attempts are paced,
+// and FollowNode recovers once the server does.
 func TestFaults(t *testing.T) {
 	for _, tc := range faults {
 		t.Run(tc.name, func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestFaults(t *testing.T) {
 				}
 				r.UseFault(nil)
 				r.Set(name, "uid-1", map[string]string{"mode": "region"})
-				after(3 * time.Minute) // a Retry-After takes up to 90 s, and a watch must have lasted for 45 s
+				after(3 * time.Minute) // a Retry-After takes up to 90 s, and a watch must have lasted 45 s
 				r.expect(t, append(want, node("uid-1", "mode", "region"))...)
 				compare.Values(t, "log", []string{"api.lost", "api.recovered"}, r.lines())
 				line := r.logs.FilterField(zap.String("event", "api.lost")).All()[0]
@@ -159,8 +159,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// FollowNode returns at once when the context ends, at any time. The end of the bubble proves that no
-// goroutine of it is left.
+// FollowNode returns immediately when the context is canceled, no matter when. The end of the bubble proves that it
+// doesn't leave any goroutines behind.
 func TestEndsAtAnyTime(t *testing.T) {
 	for _, tc := range faults {
 		t.Run(tc.name, func(t *testing.T) {
@@ -202,7 +202,7 @@ func TestKindsOfFailure(t *testing.T) {
 	})
 }
 
-// After a recovery, the backoff begins again with the first pause.
+// After a recovery, the backoff starts over with the first pause.
 func TestBackoffReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := follow(t, newNetwork(), func(r *rig) { prepared(r); r.UseFault(send("", cut)) })
@@ -220,7 +220,7 @@ func TestBackoffReset(t *testing.T) {
 	})
 }
 
-// A Retry-After is followed, up to a minute, plus up to half of it at random.
+// Retry-After is respected up to a minute, plus a random delay of up to half of that.
 func TestRetryAfter(t *testing.T) {
 	for _, tc := range []struct {
 		header   string
@@ -241,7 +241,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// A network that drops all data is detected by pings.
+// Pings detect a network that drops all data.
 func TestSilentNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		listener := newNetwork()
@@ -255,8 +255,7 @@ func TestSilentNetwork(t *testing.T) {
 	})
 }
 
-// Files that cannot be read after the server was down are a failure of another kind, which is
-// logged.
+// If the server was down and then files can't be read, that is a different kind of failure, so it is logged.
 func TestFilesMissingAfterFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := follow(t, newNetwork(), func(r *rig) {

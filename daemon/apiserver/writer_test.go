@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
-// writing returns a simulated API server and a writer.
+// writing returns a simulated API server and a writer for it.
 func writing(t *testing.T, failed func()) (*simapiserver.Server, *apiserver.Writer) {
 	t.Helper()
 	listener := pipes.Listen(0)
@@ -46,7 +46,7 @@ var (
 	onPod = apiserver.Event{Name: "job.1", Object: apiserver.Object{Kind: "Pod", Namespace: "work", Name: "job", UID: "u"}, Reason: "DeviceRecovered", Count: 1}
 )
 
-// The requests, byte for byte.
+// TestWriterRequests compares the requests byte for byte.
 func TestWriterRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, w := writing(t, nil)
@@ -62,7 +62,7 @@ func TestWriterRequests(t *testing.T) {
 			func() error { return w.Create(onPod) },
 			func() error { _, err := w.PodUID("work", "job"); return err },
 		} {
-			_ = do() // the fault has read the body; TestWriterErrors checks the answers
+			_ = do() // the fault has read the body; TestWriterErrors checks the responses
 		}
 		want := []string{
 			`POST /api/v1/namespaces/default/events application/json agent/1 {"apiVersion":"v1","count":2,"firstTimestamp":"2026-11-21T21:00:00Z",` +
@@ -82,7 +82,7 @@ func TestWriterRequests(t *testing.T) {
 	})
 }
 
-// The errors for the answers of the server.
+// TestWriterErrors checks which error each response from the server leads to.
 func TestWriterErrors(t *testing.T) {
 	kinds := map[string]error{
 		"not found": apiserver.ErrNotFound, "exists": apiserver.ErrExists, "forbidden": apiserver.ErrForbidden,
@@ -162,7 +162,7 @@ func TestWriterErrors(t *testing.T) {
 	}
 }
 
-// Waits grow, and are reset by a success. A Retry-After is followed. Each failure is counted.
+// Waits grow, and a success resets them. Retry-After is respected. Each failure is counted.
 func TestWriterPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		count := 0

@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// rows are some rows of a health table: one has a value, one allows any value.
+// rows contains some rows of a health table. One has a value, and one allows any value.
 var rows = []string{"afu-dead", "link-speed", "port-mmio-timeout", "power-throttled=1", "power-throttled=2", "power-throttled=6"}
 
 var vocabulary = config.Vocabulary{Families: []string{"dfl", "opae", "vfio"}, Rows: rows}
@@ -58,7 +58,7 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-// Each setting can be given by each of the three sources, with the same result.
+// Every setting can come from any of the three sources, with the same result.
 func TestSettingsFromEachSource(t *testing.T) {
 	want := config.Config{
 		SysfsRoot: "/a", CgroupRoot: "/j", HostSysfsRoot: "/i", DevRoot: "/b", HostDevRoot: "/c", Families: []string{"opae", "vfio"}, VFIOCdev: true, XRTManagement: true, Mode: "pool", ResourceName: "example.com/fpga", ResourceNamespace: "fpga.example.com", AccelNbUnits: 7,
@@ -107,7 +107,7 @@ func TestSettingsFromEachSource(t *testing.T) {
 		{"log-format", "ACCELERATOR_LOG_FORMAT", "logFormat", "console"},
 	}
 	var flags []string
-	variables := map[string]string{"ACCELERATOR_PORT": "tcp://10.0.0.1:80"} // Kubernetes' own, ignored
+	variables := map[string]string{"ACCELERATOR_PORT": "tcp://10.0.0.1:80"} // set by Kubernetes itself, so ignored
 	var yaml strings.Builder
 	for _, s := range settings {
 		flags = append(flags, "--"+s.flag+"="+s.value)
@@ -128,8 +128,8 @@ func TestSettingsFromEachSource(t *testing.T) {
 	}
 }
 
-// Empty values, longest values and unusual values that are valid. Relative paths are relative to the working directory of
-// the start.
+// TestEdges covers empty values, the longest ones, and unusual but valid ones. Relative paths are relative to the
+// working directory at startup.
 func TestEdges(t *testing.T) {
 	t.Chdir("/tmp")
 	for _, test := range []struct {
@@ -137,7 +137,7 @@ func TestEdges(t *testing.T) {
 		flags     []string
 		variables map[string]string
 		yaml      string
-		adjust    func(*config.Config) // from the defaults
+		adjust    func(*config.Config) // applied to the defaults
 	}{
 		{"relative paths", []string{
 			"--sysfs-root=sys", "--dev-root=./dev/", "--kubelet-dir=.", "--pod-resources-socket=a/../b.sock", "--kubeconfig=kube/config",
@@ -170,14 +170,14 @@ func TestEdges(t *testing.T) {
 	}
 }
 
-// An error contains the setting, the value that was found and the allowed values.
+// Errors contain the setting, the value found and the allowed values.
 func TestRefusals(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		flags     []string
 		variables map[string]string
 		yaml      string
-		want      []string // all in the error
+		want      []string // all of these are in the error
 	}{
 		{"interval too short", []string{"--resync-interval=49ms"}, nil, "", []string{"--resync-interval", "49ms", "50ms or more"}},
 		{"interval without unit", nil, nil, "healthInterval: 5", []string{"config.yaml:1", "healthInterval", `"5"`, "50ms or more"}},
@@ -234,7 +234,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Arguments of the hook add up within one source, and the strongest source wins as a whole.
+// Hook arguments add up within a source. If several sources have them, the strongest one replaces the others entirely.
 func TestHookArguments(t *testing.T) {
 	const file = "cdiDir: /c\nprogrammingHook: /h\nprogrammingHookArgs:\n- --a=1\n- &b --b 2\n- *b\n"
 	for _, test := range []struct {
@@ -255,7 +255,7 @@ func TestHookArguments(t *testing.T) {
 	}
 }
 
-// The families of the strongest source count, in the daemon's order.
+// The strongest source's families are used, in the daemon's order.
 func TestFamilies(t *testing.T) {
 	const variable = "ACCELERATOR_FAMILIES"
 	for _, test := range []struct {

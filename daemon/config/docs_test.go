@@ -29,11 +29,11 @@ func TestDocumentation(t *testing.T) {
 	})
 }
 
-// The example files in the documentation are valid.
+// The documentation's example files are valid.
 func TestDocumentedFiles(t *testing.T) {
 	text := must.Value(os.ReadFile("../../docs/configuration.md"))(t)
 	examples := strings.Split(string(text), "```yaml\n")[1:]
-	adjust := []func(*config.Config){ // from the defaults
+	adjust := []func(*config.Config){ // applied to the defaults
 		func(c *config.Config) {
 			c.ResyncInterval, c.ResourceName = 30*time.Second, "example.com/fpga"
 			c.Exclude = map[string]bool{"3b:00.0": true, "0001:5e:00.0-p1": true}
@@ -45,7 +45,7 @@ func TestDocumentedFiles(t *testing.T) {
 				{Resource: "example.com/lab", Match: offer.Match{PCIAddress: "3b:00.0"}},
 				{Resource: "example.com/nlb", Match: offer.Match{PCIVendor: "8086", PCIDevice: "09c4", AFUID: nlb}},
 			}
-			// The note of `devices -o wide` about the second rule.
+			// What `devices -o wide` says about the second rule.
 			if idle := "no device is offered by rule 2 of resources: " + c.Resources[1].String() + "\n"; !strings.Contains(string(text), idle) {
 				t.Errorf("docs/configuration.md: found no %q", idle)
 			}

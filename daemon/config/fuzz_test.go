@@ -17,10 +17,10 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// excluded matches the form of addresses in Config.Exclude.
+// excluded matches addresses as they are stored in Config.Exclude.
 var excluded = regexp.MustCompile(`^(([0-9a-f]{4}|[1-9a-f][0-9a-f]{4,7}):)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7](-p[0-3])?$`)
 
-// The forms of the values in a rule, as devices have them; "" matches any device.
+// The values in a rule have the same form as the devices' own values, or are "" to match any device.
 var (
 	fourDigits  = regexp.MustCompile(`^([0-9a-f]{4})?$`)
 	twoIDs      = regexp.MustCompile(`^([0-9a-f]{4}:[0-9a-f]{4})?$`)
@@ -29,8 +29,8 @@ var (
 	cardAddress = regexp.MustCompile(`^((([0-9a-f]{4}|[1-9a-f][0-9a-f]{4,7}):)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7])?$`)
 )
 
-// Any file is accepted or refused. An accepted file has only values that flags allow, and the same result
-// when it is read again.
+// Any file is either accepted or rejected. An accepted file contains only values that flags also allow, and gives the
+// same result when it is read again.
 func FuzzFile(f *testing.F) {
 	for _, seed := range []string{
 		"resyncInterval: 60s\nflapLimit: 3\n",
@@ -103,7 +103,7 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-// checkRules fails the test unless each rule has the valid form, and no rule occurs twice.
+// checkRules checks that every rule is valid and that no rule occurs twice.
 func checkRules(t *testing.T, rules []offer.Rule) {
 	t.Helper()
 	matches := make(map[offer.Match]bool)

@@ -78,8 +78,8 @@ resources:
 	}
 }
 
-// Invalid overrides are refused, as an invalid configuration is, with the line. Entries of other nodes are also
-// checked.
+// Invalid overrides are rejected just like an invalid configuration, with the line. Other nodes' entries are checked
+// too.
 func TestOverridesRefused(t *testing.T) {
 	for _, test := range []struct{ name, overrides, want string }{
 		{"no address", "exclude:\n- x\n", `overrides.yaml:2: exclude: found "x", want the PCI address`},
@@ -114,7 +114,7 @@ func nodes(n int, entry string) string {
 	return all.String()
 }
 
-// The overrides may be created and removed while the daemon runs.
+// The overrides file can be created and removed while the daemon is running.
 func TestReloadOverrides(t *testing.T) {
 	l := overridden(t, "n1", "exclude: [3b:00.0]\n", "nodes: {n1: {exclude: [5e:00.0]}}\n")
 	must.Succeed(t, l.Load(noVariables))
@@ -153,7 +153,7 @@ func TestReloadOverrides(t *testing.T) {
 	}
 }
 
-// A new node name needs a restart. Until then the overrides of the old node name apply.
+// A new node name takes effect only after a restart. Until then, the old node name's overrides apply.
 func TestReloadOverridesOfTheRunningNode(t *testing.T) {
 	path := write(t, "nodeName: n1\n")
 	overrides := filepath.Join(filepath.Dir(path), "overrides.yaml")
@@ -166,7 +166,7 @@ func TestReloadOverridesOfTheRunningNode(t *testing.T) {
 	compare.Values(t, "restart", []string{"node-name"}, restart)
 }
 
-// Files with the same read error are equal, files with different ones are not.
+// Files with the same read error are equal. Files with different errors aren't.
 func TestFilesWithErrors(t *testing.T) {
 	l := overridden(t, "n1", "", "")
 	must.Succeed(t, l.Load(noVariables))
@@ -189,8 +189,7 @@ func TestHashWithoutFiles(t *testing.T) {
 	}
 }
 
-// FuzzOverrides checks that accepted overrides have the forms of a valid configuration, and that
-// parsing is fast.
+// FuzzOverrides checks that accepted overrides meet the same rules as a valid configuration, and that parsing is fast.
 func FuzzOverrides(f *testing.F) {
 	for _, seed := range []string{
 		"exclude: [3b:00.0]\nnodes:\n  n1: {exclude: [0000:5E:00.0-P1]}\n  n2: {}\n",

@@ -8,7 +8,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// policy contains the settings that only a file can have.
+// policy contains the settings that are only allowed in a file.
 type policy struct {
 	Exclude  map[string]bool
 	Severity map[string]string
@@ -51,7 +51,7 @@ const (
 	wantReason  = ", want one of afu-dead, link-speed, port-mmio-timeout, power-throttled"
 )
 
-// An error contains one line for each mistake, with its place.
+// Errors contain one line per mistake, with its location.
 func TestPolicyRefusals(t *testing.T) {
 	for _, test := range []struct {
 		name, yaml string
@@ -94,7 +94,7 @@ func TestPolicyRefusals(t *testing.T) {
 	}
 }
 
-// Without a health table no severity can be overridden.
+// Without a health table, severities can't be overridden.
 func TestNoRows(t *testing.T) {
 	l := config.New(config.Vocabulary{})
 	l.Config.File = write(t, "health: {severity: {afu-dead: fatal}}\n")

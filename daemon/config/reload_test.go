@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// write makes a file with this content and returns its path.
+// write creates a file with this content and returns its path.
 func write(t *testing.T, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "config.yaml")
@@ -31,7 +31,7 @@ func rewrite(t *testing.T, path, content string) {
 	must.Succeed(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
-// start loads a configuration as the daemon does. The command also has its own flags.
+// start loads a configuration the way the daemon does. The command also has a flag of its own.
 func start(t *testing.T, lookup func(string) (string, bool), flags ...string) *config.Loader {
 	t.Helper()
 	l := config.New(vocabulary)
@@ -50,7 +50,7 @@ func TestReload(t *testing.T) {
 		name   string
 		flags  []string
 		after  string
-		adjust func(*config.Config) // changes the configuration of the start to the wanted one
+		adjust func(*config.Config) // changes the initial configuration to the expected one
 		others []string
 	}{
 		{"nothing changed", nil, before, func(*config.Config) {}, nil},
@@ -100,12 +100,12 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// An invalid file is refused, as at the start, each time until it is corrected.
+// An invalid file is rejected on every reload until it is corrected, just like at startup.
 func TestReloadRefused(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		spoil func(t *testing.T, path string)
-		want  string // in the error
+		want  string // substring of the error
 	}{
 		{"gone", func(t *testing.T, path string) { remove(t, path) }, "config.yaml"},
 		{"directory", func(t *testing.T, path string) {
@@ -148,7 +148,7 @@ func remove(t *testing.T, path string) {
 	must.Succeed(t, os.Remove(path))
 }
 
-// Variables rank between flags and file, and one may have the path of the file.
+// Variables rank between flags and the file, and one of them can set the file's path.
 func TestReloadVariables(t *testing.T) {
 	path := write(t, "flapLimit: 3\n")
 	variables := map[string]string{"ACCELERATOR_CONFIG": path, "ACCELERATOR_RECOVERY_HOLD": "3s", "ACCELERATOR_FLAP_WINDOW": "2s"}

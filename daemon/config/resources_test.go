@@ -44,7 +44,7 @@ func TestResources(t *testing.T) {
 		{"dashes", one("afuId: D8424DC4-a4a3-c413-f89e-433683f9040b, interfaceId: 69528db6-eb31-577a-8c36-68f9faa081f6"),
 			named(offer.Match{AFUID: nlb, InterfaceID: iface})},
 		{"domain 0", one("pciAddress: 0000:3b:00.0"), named(offer.Match{PCIAddress: "3b:00.0"})},
-		// The text of a value counts, not its YAML type.
+		// What counts is a value's text, not its YAML type.
 		{"whole numbers", one("pciVendor: 8086, pciDevice: 0010"), named(offer.Match{PCIVendor: "8086", PCIDevice: "0010"})},
 		{"numbers with exponent", one("pciVendor: 1e10, pciDevice: 0e00"), named(offer.Match{PCIVendor: "1e10", PCIDevice: "0e00"})},
 		{"number of 32 digits", one("afuId: 00000000000000000000000000000001"), named(offer.Match{AFUID: strings.Repeat("0", 31) + "1"})},
@@ -81,7 +81,7 @@ const (
 	wantCard  = "want the PCI address of a card, such as 3b:00.0 or 0001:3b:00.0"
 )
 
-// An error contains one line for each mistake, with its place.
+// Errors contain one line per mistake, with its location.
 func TestResourcesRefusals(t *testing.T) {
 	const name = "resources:\n- name: example.com/nlb\n"
 	for _, test := range []struct {
@@ -152,7 +152,7 @@ func TestResourcesRefusals(t *testing.T) {
 	}
 }
 
-// Invalid values of a match. The text of a value counts, not its YAML type.
+// TestMatchRefusals tries invalid values in a match. What counts is a value's text, not its YAML type.
 func TestMatchRefusals(t *testing.T) {
 	for _, test := range []struct{ key, bad, found, want string }{
 		{"pciVendor", "0x09c4", `"0x09c4"`, wantPCI},
@@ -180,7 +180,7 @@ func TestMatchRefusals(t *testing.T) {
 	}
 }
 
-// wantRefusal checks that a file is refused, with these lines of an error.
+// wantRefusal checks that a file is rejected with an error that has these lines.
 func wantRefusal(t *testing.T, yaml string, want []string) {
 	t.Helper()
 	_, err := load(t, nil, nil, yaml)

@@ -1,10 +1,9 @@
 package control
 
-// Listen listens on a path.
 var Listen = listen
 
-// RunOn is [Run] with another listener.
+// RunOn is like [Run], but with a different listener.
 var RunOn = run
 
-// DialWith is [Dial] with another dial function.
+// DialWith is like [Dial], but with a different dial function.
 var DialWith = dialWith

@@ -29,7 +29,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/task"
 )
 
-// shortDir returns a directory with a short path, which all users may search.
+// shortDir returns a directory that has a short path and is accessible to all users.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir := must.Value(os.MkdirTemp("", "adp"))(t)
@@ -42,7 +42,7 @@ var cordons = []cordon.Cordon{{Device: "3b:00.0", By: "jo", Why: "fan", Since: t
 
 var missing = ledger.Missing{Card: "5e:00.0", Since: cordons[0].Since, Model: "8086:09c4:8086:0000"}
 
-// serve runs a daemon's socket until the test ends.
+// serve serves a daemon's socket until the test ends.
 func serve(t *testing.T, path string, answers control.Answers) *observer.ObservedLogs {
 	t.Helper()
 	core, logs := eventtest.Observed(t)
@@ -50,7 +50,7 @@ func serve(t *testing.T, path string, answers control.Answers) *observer.Observe
 	return logs
 }
 
-// await waits for a line of the log.
+// await waits for an event in the log.
 func await(t *testing.T, logs *observer.ObservedLogs, event string) string {
 	t.Helper()
 	for deadline := time.After(20 * time.Second); ; {
@@ -71,7 +71,7 @@ func state(context.Context) control.State {
 
 func never() <-chan struct{} { return nil }
 
-// The server gets the parameters of a request, and the client gets the answer.
+// The server receives the request's parameters, and the client receives the response.
 func TestClient(t *testing.T) {
 	path := filepath.Join(shortDir(t), "run", "daemon.sock")
 	var asked []string
@@ -108,8 +108,8 @@ func TestClient(t *testing.T) {
 	compare.Values(t, "daemon was asked", want, asked)
 }
 
-// Only the owner may open the socket, with any umask. The daemon removes it at its end, unless another
-// process has replaced it.
+// Only the owner can open the socket, whatever the umask. The daemon removes it on exit, unless another process has
+// replaced it.
 func TestModes(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	dir := filepath.Join(shortDir(t), "run")
@@ -131,7 +131,7 @@ func TestListen(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		prepare func(t *testing.T, path string)
-		want    string // in the error; "": it listens
+		want    string // substring of the error; "": it listens
 	}{
 		{"nothing there", func(*testing.T, string) {}, ""},
 		{"no directory above", func(t *testing.T, path string) { os.Remove(filepath.Dir(filepath.Dir(path))) }, "no such file or directory"},
@@ -183,7 +183,7 @@ func write(t *testing.T, path string) {
 	must.Succeed(t, os.WriteFile(path, nil, 0o644))
 }
 
-// listenUnix returns a listener whose socket stays after its end.
+// listenUnix returns a listener that leaves its socket behind when it is closed.
 func listenUnix(t *testing.T, path string) *net.UnixListener {
 	t.Helper()
 	l := must.Value(net.ListenUnix("unix", &net.UnixAddr{Name: path}))(t)
@@ -191,7 +191,7 @@ func listenUnix(t *testing.T, path string) *net.UnixListener {
 	return l
 }
 
-// If the socket cannot be served, one line is logged, and the daemon tries again until it can.
+// If the socket can't be served, that is logged once, and the daemon keeps trying.
 func TestRunTriesAgain(t *testing.T) {
 	path := filepath.Join(shortDir(t), "daemon.sock")
 	l := listenUnix(t, path)
@@ -203,12 +203,12 @@ func TestRunTriesAgain(t *testing.T) {
 	compare.Equal(t, "lines control.failed", 1, logs.FilterField(zap.String("event", "control.failed")).Len())
 }
 
-// connectAs connects with another user, in a thread of its own, and returns what it reads.
+// connectAs connects as another user, from a separate thread, and returns what it reads.
 func connectAs(uid int, path string) (answer string, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked: the thread exits along with the goroutine
 		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)); errno != 0 {
 			err = errno
 			return
@@ -221,7 +221,7 @@ func connectAs(uid int, path string) (answer string, err error) {
 		if err = syscall.Connect(fd, &syscall.SockaddrUnix{Name: path}); err != nil {
 			return
 		}
-		_, _ = syscall.Write(fd, []byte("GET /state HTTP/1.0\r\n\r\n")) // where it fails, there is no answer
+		_, _ = syscall.Write(fd, []byte("GET /state HTTP/1.0\r\n\r\n")) // if this fails, there is no response
 		b := make([]byte, 12)
 		n, _ := syscall.Read(fd, b)
 		answer = string(b[:max(n, 0)])
@@ -230,8 +230,8 @@ func connectAs(uid int, path string) (answer string, err error) {
 	return answer, err
 }
 
-// Root and the daemon's user may connect. Another user cannot open the socket, and is refused at a socket
-// with other permissions.
+// Root and the daemon's own user can connect. Other users can't open the socket, and even if its permissions were
+// changed, they would be rejected.
 func TestAllowedUsers(t *testing.T) {
 	path := filepath.Join(shortDir(t), "daemon.sock")
 	logs := serve(t, path, control.Answers{State: state, Changed: never})
@@ -253,7 +253,7 @@ func TestAllowedUsers(t *testing.T) {
 	compare.Equal(t, "answer to root", "HTTP/1.0 200", must.Value(connectAs(0, path))(t))
 }
 
-// Invalid requests are refused, and change nothing.
+// Invalid requests are rejected and don't change anything.
 func TestGarbage(t *testing.T) {
 	path := filepath.Join(shortDir(t), "daemon.sock")
 	var mu sync.Mutex
@@ -278,7 +278,7 @@ func TestGarbage(t *testing.T) {
 		"GET /state HTTP/1.0\r\n\r\n":                                                   "200",
 	} {
 		conn := must.Value(net.Dial("unix", path))(t)
-		io.WriteString(conn, request) // where it fails, so does the answer
+		io.WriteString(conn, request) // if this fails, so does reading the response
 		answer, err := bufio.NewReader(conn).ReadString('\n')
 		conn.Close()
 		if words := strings.Fields(answer); len(words) < 2 || words[1] != want {

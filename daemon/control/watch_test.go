@@ -24,14 +24,14 @@ import (
 	"b-com.com/accelerator-device-plugin/test/pipes"
 )
 
-// rig is a daemon in a synctest bubble, whose devices and holders a test can change.
+// rig is a daemon in a synctest bubble. Tests can change its devices and holders.
 type rig struct {
 	listener *pipes.Listener
 	*control.Client
-	changed latest.Signal // of the devices
+	changed latest.Signal // raised when the devices change
 	mode    atomic.Value
 	holder  atomic.Value
-	asked   atomic.Int64 // calls of State
+	asked   atomic.Int64 // number of calls to State
 	stop    context.CancelFunc
 }
 
@@ -63,14 +63,14 @@ func inBubble(t *testing.T, f func(t *testing.T, r *rig)) {
 	})
 }
 
-// The server answers a slow cordon for as long as the client waits.
+// A cordon request can take a while: the server responds as long as the client is still waiting.
 func TestSlowCordon(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		compare.Equal(t, "cordons", 1, len(must.Value(r.Cordon(t.Context(), []string{"3b:00.0"}, "jo", "fan", 0))(t)))
 	})
 }
 
-// The answer of another program is limited in size, and escaped.
+// If another program responds, the response is limited in size and escaped.
 func TestAnswerOfAnotherProgram(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n\r\n"
 	for _, test := range []struct{ name, answer, want string }{
@@ -100,8 +100,7 @@ func TestAnswerOfAnotherProgram(t *testing.T) {
 	}
 }
 
-// The first state is sent at once, and another one with each change. A change of holders is sent within
-// a second.
+// The first state is sent immediately, and another one with each change. A change of holders is sent within a second.
 func TestWatch(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		begin := time.Now()
@@ -119,7 +118,7 @@ func TestWatch(t *testing.T) {
 		r.mode.Store("af")
 		r.changed.Raise()
 		time.Sleep(100 * time.Millisecond)
-		r.changed.Raise() // without a change of the state
+		r.changed.Raise() // the state hasn't changed
 		time.Sleep(100 * time.Millisecond)
 		r.holder.Store(" ns/pod/main")
 		time.Sleep(time.Second)
@@ -135,7 +134,7 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// The end of the daemon is an error. Watch also returns the error of its function.
+// If the daemon exits, Watch returns an error. It also returns its function's error.
 func TestWatchEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		full := errors.New("disk full")
@@ -145,7 +144,7 @@ func TestWatchEnds(t *testing.T) {
 	})
 }
 
-// A client that does not read is disconnected 5 s after the next line.
+// A client that doesn't read is disconnected 5 s after the next line.
 func TestWatchUnread(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		conn, _ := r.listener.Dial(t.Context(), "", "")
@@ -159,7 +158,8 @@ func TestWatchUnread(t *testing.T) {
 	})
 }
 
-// There are at most 16 clients, because each needs memory of the daemon's container. One more takes the place of the oldest.
+// There can be at most 16 clients, because each of them takes up memory in the daemon's container. A further client
+// replaces the oldest one.
 func TestWatchLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		var clients sync.WaitGroup
@@ -181,7 +181,7 @@ func TestWatchLimit(t *testing.T) {
 		for i := range 15 {
 			watch(i)
 		}
-		watch(15)() // it has ended
+		watch(15)() // it disconnects right away
 		watch(16)
 		expect(0)
 		watch(17)
@@ -193,7 +193,7 @@ func TestWatchLimit(t *testing.T) {
 	})
 }
 
-// A client is not disconnected during a long time without changes.
+// A client isn't disconnected when nothing changes for a long time.
 func TestWatchOfAQuietNode(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		states := make(chan control.State)

@@ -37,7 +37,7 @@ func entries(book *cordon.Book) string {
 	return strings.Join(all, "; ")
 }
 
-// lines returns the lines of the log: event, device, by, reason.
+// lines returns the log lines as event, device, by, reason.
 func lines(logs *observer.ObservedLogs) (all []string) {
 	for _, l := range logs.TakeAll() {
 		f := l.ContextMap()
@@ -80,7 +80,7 @@ func TestAddAndRemove(t *testing.T) {
 		"5e:00.0":    "device: found 5e:00.0, want one that is cordoned: 3b:00.0, 5e:00.0-p1",
 		"card1":      `device: found "card1", want the PCI address of a card`,
 	} {
-		// After an error no device is uncordoned.
+		// If there is an error, no device is uncordoned.
 		compare.Error(t, device, want, compare.ErrorOf(book.Remove(t.Context(), []string{"5e:00.0-p1", device}, "eve")))
 	}
 	compare.Values(t, "removed", renewed, must.Value(book.Remove(t.Context(), []string{"3b:00.0"}, "carol"))(t))
@@ -88,7 +88,7 @@ func TestAddAndRemove(t *testing.T) {
 	compare.Values(t, "log", []string{"device.uncordoned 3b:00.0 carol command"}, lines(logs))
 }
 
-// The removal of the file ends no cordon. The file is written again with the next change.
+// Removing the file doesn't end any cordons. The next change writes it again.
 func TestRemovedFile(t *testing.T) {
 	dir := privatedirtest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestRemovedFile(t *testing.T) {
 	})
 }
 
-// A cordon from before the clock was set back can be renewed.
+// A cordon made before the clock was set back can be renewed.
 func TestClockSetBack(t *testing.T) {
 	dir := privatedirtest.Dir(t)
 	text := `{"cordons": [{"device": "3b:00.0", "by": "a", "why": "w", "since": "2199-01-01T00:00:00Z"}]}`
@@ -144,7 +144,7 @@ func TestAddRefuses(t *testing.T) {
 		compare.Outcome(t, tc.name+": Add", tc.want, compare.ErrorOf(book.Add(t.Context(), []string{tc.device}, tc.by, tc.why, tc.during)))
 	}
 	compare.Error(t, "none at all", "", compare.ErrorOf(book.Add(t.Context(), nil, "a", "w", 0)))
-	// The largest book that is accepted can be read again.
+	// The largest book that is accepted can also be read back.
 	var many []string
 	for i := range 256 {
 		many = append(many, fmt.Sprintf("%x:%02x:00.0-p1", 0x10000000+i, i))
@@ -158,7 +158,7 @@ func TestAddRefuses(t *testing.T) {
 	}
 }
 
-// A write that fails leaves the file and the book as they were.
+// A failed write changes neither the file nor the book.
 func TestFailedWrite(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -209,9 +209,9 @@ func TestOpen(t *testing.T) {
 	const good = `{"cordons": [{"device": "3b:00.0", "by": "a", "why": "w", "since": "2026-11-22T10:22:00+01:00"}]}`
 	for _, tc := range []struct {
 		name, text string
-		mode       fs.FileMode // of the directory
-		want       string      // in the error; "": none
-		logged     string      // event
+		mode       fs.FileMode
+		want       string // substring of the error; "": none
+		logged     string // the event
 	}{
 		{"good", good, 0o700, "", "device.cordoned 3b:00.0 a file"},
 		{"no file", "", 0o755, "", ""},
@@ -261,7 +261,7 @@ func TestExpiry(t *testing.T) {
 		synctest.Wait()
 		must.Value(one.Add(t.Context(), []string{"3b:00.0"}, "alice", "fan", time.Hour))(t)
 		must.Value(one.Add(t.Context(), []string{"5e:00.0"}, "alice", "dust", 0))(t)
-		// Without inotify the other daemon reads the file within half a minute.
+		// Without inotify, the other daemon reads the file within half a minute.
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		compare.Values(t, "cordons of the two", one.List(), two.List())
@@ -283,7 +283,7 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// If the file cannot be read, a cordon stays until its end, and ends in time.
+// If the file can't be read, a cordon stays in force, and still expires on time.
 func TestBadFileWhileRunning(t *testing.T) {
 	dir := privatedirtest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -306,7 +306,7 @@ func TestBadFileWhileRunning(t *testing.T) {
 	})
 }
 
-// With inotify, a change of one daemon reaches the other at once.
+// With inotify, one daemon's change reaches the other immediately.
 func TestTwoDaemons(t *testing.T) {
 	dir := privatedirtest.Dir(t)
 	one, _ := open(t, dir)
@@ -324,7 +324,7 @@ func TestTwoDaemons(t *testing.T) {
 	await(one, "")
 	compare.Values(t, "log", []string{"device.cordoned 3b:00.0 alice file", "device.uncordoned 3b:00.0 bob command"}, lines(logs))
 
-	// Both write at once: nothing is lost.
+	// If both write at the same time, nothing is lost.
 	var all sync.WaitGroup
 	for i, book := range []*cordon.Book{one, two} {
 		all.Go(func() {

@@ -8,7 +8,7 @@ import (
 
 var Parse = parse
 
-// RunUnwatched is Run without inotify, which does not work in a bubble of synctest.
+// RunUnwatched is like Run, but without inotify, which doesn't work in a synctest bubble.
 func (b *Book) RunUnwatched(ctx context.Context) error {
 	return b.run(ctx, func(context.Context, dirwatch.Config, func()) {})
 }

@@ -13,7 +13,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
-// While the state directory hangs, cordons expire, commands fail instead of hanging, and the book ends with the daemon.
+// While the state directory hangs, cordons still expire, commands fail instead of hanging, and Run still returns when
+// the daemon exits.
 func TestStateDirHangs(t *testing.T) {
 	t.Parallel()
 	dir := privatedirtest.Dir(t)

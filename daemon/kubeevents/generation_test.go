@@ -9,8 +9,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// The inventory changes to the families of another mode in several snapshots. Only removed cards and
-// held devices have Events.
+// When the mode changes, it takes the inventory several snapshots to switch to the new families. Only removed cards and
+// held devices cause Events.
 func TestGenerationInSeveralSnapshots(t *testing.T) {
 	type step struct {
 		wait     time.Duration // after this step
@@ -26,7 +26,7 @@ func TestGenerationInSeveralSnapshots(t *testing.T) {
 	before := []*inventory.Device{device(card), device(port), device(other)}
 	for _, tc := range []struct {
 		name  string
-		steps []step // from the first snapshot of the other generation
+		steps []step // starting with the new generation's first snapshot
 		want  []string
 	}{
 		{"in milliseconds", []step{
@@ -85,7 +85,7 @@ func TestGenerationInSeveralSnapshots(t *testing.T) {
 	}
 }
 
-// A card that is removed while the families change has the time of the first snapshot without it.
+// If a card is removed while the families change, its Event gets the time of the first snapshot without it.
 func TestRemovedBeforeGeneration(t *testing.T) {
 	story(t, func(r *rig) {
 		r.shows(device("3b:00.0"), device("3c:00.0"))

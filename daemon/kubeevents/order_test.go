@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
-// timed records the time of each request, as SECONDS METHOD, and hands the request to f.
+// timed records the time of each request as SECONDS METHOD, and then passes the request to f.
 func (r *rig) timed(f func(http.ResponseWriter, *http.Request) bool) *[]string {
 	var all []string
 	begin := time.Now()
@@ -35,7 +35,7 @@ func TestTimes(t *testing.T) {
 	})
 }
 
-// A repetition during a write of the Event is also written.
+// If an Event is repeated while it's being written, the repetition is written too.
 func TestRepetitionDuringWrite(t *testing.T) {
 	story(t, func(r *rig) {
 		r.timed(func(http.ResponseWriter, *http.Request) bool { time.Sleep(6 * time.Second); return false })
@@ -47,7 +47,7 @@ func TestRepetitionDuringWrite(t *testing.T) {
 	})
 }
 
-// Retry-After is obeyed, even if Events are added.
+// Retry-After is respected, even if more Events arrive.
 func TestRetryAfterHeader(t *testing.T) {
 	story(t, func(r *rig) {
 		times := r.timed(refuse("", 429, "slow", "Retry-After", "50"))
@@ -61,8 +61,7 @@ func TestRetryAfterHeader(t *testing.T) {
 	})
 }
 
-// A namespace without permission delays other Events only a little, and recovery is not logged too
-// early.
+// If Events are forbidden in one namespace, other Events are only delayed, and the recovery isn't logged too early.
 func TestOneNamespaceForbidden(t *testing.T) {
 	story(t, func(r *rig) {
 		r.SetPod("work", "job", "uid-1")
@@ -73,7 +72,7 @@ func TestOneNamespaceForbidden(t *testing.T) {
 		r.shows(device("3b:00.0", "port-ap6"))
 		r.shows(device("3b:00.0"))
 		r.shows(device("3b:00.0"), device("3c:00.0"))
-		after(time.Minute) // the namespace delays other Events for more than half a minute
+		after(time.Minute) // the namespace delays other Events by more than half a minute
 		r.events("elsewhere", onNode+"Warning DeviceUnhealthy x1", onNode+"Normal DeviceRecovered x1", onNode+"Normal DeviceAdded x1")
 		r.logged("api.lost")
 		after(10 * time.Minute)
@@ -89,8 +88,8 @@ func TestOneNamespaceForbidden(t *testing.T) {
 	})
 }
 
-// The table is bounded: when it is full, it drops Events that are written, and their counts begin
-// again. Events that wait to be written stay.
+// The table's size is limited. When it is full, Events that were already written are dropped, and their counts start
+// over. Events that are waiting to be written stay.
 func TestBounded(t *testing.T) {
 	story(t, func(r *rig) {
 		list := []*inventory.Device{device("ff:00.0")}
@@ -123,8 +122,8 @@ func TestBounded(t *testing.T) {
 	}, func(r *rig) { r.UseFault(refuse("", 500, "etcd")) })
 }
 
-// The number of Events that were dropped within a minute after the last log line about dropped ones
-// is logged when Follow ends.
+// If more Events were dropped within a minute after the last log line about dropped Events, their number is logged when
+// Follow returns.
 func TestDroppedLoggedAtEnd(t *testing.T) {
 	story(t, func(r *rig) {
 		var list []*inventory.Device
@@ -158,7 +157,7 @@ func TestDroppedLoggedEachMinute(t *testing.T) {
 	})
 }
 
-// A message contains the time at which the device became unhealthy, not the time of a later reason.
+// A message contains the time when the device became unhealthy, not when a later reason was added.
 func TestSince(t *testing.T) {
 	story(t, func(r *rig) {
 		r.shows(device("3b:00.0", "port-ap6"), device("3c:00.0"))
@@ -171,13 +170,13 @@ func TestSince(t *testing.T) {
 	})
 }
 
-// Changes within a second get the time of the first one.
+// All changes within a second get the first one's time.
 func TestTimesWithinSettle(t *testing.T) {
 	type list = []*inventory.Device
 	other, broken := device("5e:00.0"), device("5e:00.0", "port-ap6")
 	for _, tc := range []struct {
 		name                 string
-		before, first, later list // from the start, at 00:00:30.5, at 00:00:31.2
+		before, first, later list // at the start, at 00:00:30.5, at 00:00:31.2
 		want                 string
 	}{
 		{"fails later", list{device("3b:00.0"), other}, list{device("3b:00.0"), broken}, list{device("3b:00.0", "port-ap6"), broken},

@@ -23,7 +23,7 @@ const (
 	onPod  = "work Pod/job uid-1 "
 )
 
-// The Events of one device, from its addition to its release.
+// TestDeviceLifecycle checks the Events for a device from when it is added until it is released.
 func TestDeviceLifecycle(t *testing.T) {
 	story(t, func(r *rig) {
 		r.SetPod("work", "job", "uid-1")
@@ -39,7 +39,7 @@ func TestDeviceLifecycle(t *testing.T) {
 		r.shows(device("3b:00.0", "removed-in-use"))
 		r.shows()
 		const fpga = " FPGA device 3b:00.0 (b-com.com/accelerator)"
-		want := []string{ // docs/events.md has some of these
+		want := []string{ // some of these are in docs/events.md
 			onNode + "Normal DeviceAdded x1" + fpga + " was added at 2000-01-01T00:00:30Z: healthy.",
 			onNode + "Warning DeviceUnhealthy x1" + fpga + " has been unhealthy (port-ap6) since 2000-01-01T00:01:00Z." +
 				" It is not allocated to any other container. The pod work/job uses it and keeps running.",
@@ -73,7 +73,7 @@ func TestDeviceLifecycle(t *testing.T) {
 	})
 }
 
-// A function on vfio-pci has Events only while a rule names it.
+// A function on vfio-pci has Events only while there is a rule for it.
 func TestFunctionsWithoutRule(t *testing.T) {
 	story(t, func(r *rig) {
 		function := func(as string, reasons ...string) *inventory.Device {
@@ -101,13 +101,13 @@ func TestFunctionsWithoutRule(t *testing.T) {
 	})
 }
 
-// The Events of each change of a device, on the node and on pods.
+// TestReasons checks which Events each change of a device causes, on the node and on pods.
 func TestReasons(t *testing.T) {
 	seen := map[string]bool{}
 	warnings := []string{"DeviceUnhealthy", "DeviceDegraded", "DeviceRemovedInUse", "DeviceReplacedInUse", "DeviceHeldTwice"} // other Warnings are marked "!"
 	for _, tc := range []struct {
 		name  string
-		steps [][]string // reasons of the device; nil: not listed; {}: healthy
+		steps [][]string // the device's reasons; nil: not listed; {}: healthy
 		want  []string   // "+": also on its pod
 	}{
 		{"healthy from the start", [][]string{{}}, nil},
@@ -185,7 +185,7 @@ func TestReasons(t *testing.T) {
 			compare.Values(r.t, "events", tc.want, got)
 		})
 	}
-	seen["DeviceMissing"] = true // in TestMissing
+	seen["DeviceMissing"] = true // covered by TestMissing
 	var rows []string
 	for _, m := range regexp.MustCompile("(?m)^\\| `(Device[A-Za-z]+)`").FindAllStringSubmatch(string(must.Value(os.ReadFile("../../docs/events.md"))(t)), -1) {
 		rows = append(rows, m[1])
@@ -214,7 +214,7 @@ func TestMissing(t *testing.T) {
 	})
 }
 
-// A state that lasts less than a second has no Event.
+// A state that lasts less than a second doesn't cause an Event.
 func TestSettles(t *testing.T) {
 	story(t, func(r *rig) {
 		r.shows()
@@ -227,7 +227,7 @@ func TestSettles(t *testing.T) {
 	})
 }
 
-// Cards that are read late at the start count as found, not as added.
+// Cards that are read late at startup count as found, not as added.
 func TestSlowStart(t *testing.T) {
 	story(t, func(r *rig) {
 		r.publish(false, device("3b:00.0"))
@@ -239,8 +239,7 @@ func TestSlowStart(t *testing.T) {
 	})
 }
 
-// A change of mode causes no Event, and repeats none. A restart repeats the Events of devices that are
-// not healthy.
+// A mode change neither causes nor repeats Events. A restart repeats the Events of devices that aren't healthy.
 func TestGenerations(t *testing.T) {
 	story(t, func(r *rig) {
 		r.shows(device("3b:00.0"), device("3b:00.0-p1"), device("3c:00.0", "port-ap6"))
@@ -275,7 +274,7 @@ func TestGenerations(t *testing.T) {
 	})
 }
 
-// If the holders are not known at first, pods get their Events later, with the state at that time.
+// If holders aren't known at first, pods get their Events later, with the state at that time.
 func TestHoldersLate(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -322,7 +321,7 @@ func TestHoldersLate(t *testing.T) {
 	}
 }
 
-// All containers of a pod are in one Event; each pod has its own.
+// All of a pod's containers are in one Event, and each pod has its own.
 func TestManyHolders(t *testing.T) {
 	story(t, func(r *rig) {
 		r.SetPod("work", "job", "uid-1")
@@ -335,7 +334,7 @@ func TestManyHolders(t *testing.T) {
 	})
 }
 
-// A message contains the names of eight pods, and the number of the others.
+// A message contains the names of eight pods, and how many more there are.
 func TestVeryManyHolders(t *testing.T) {
 	story(t, func(r *rig) {
 		var holders []string
@@ -352,8 +351,8 @@ func TestVeryManyHolders(t *testing.T) {
 	})
 }
 
-// The message of a removal says that the device had no holder only if that is known: without a grace time a device is
-// removed from the list at once, even if it is held.
+// When a device is removed, the message says that it had no holder only if that is known. Without a grace period, a
+// device is immediately removed from the list even if it is held.
 func TestRemovedWithoutGrace(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

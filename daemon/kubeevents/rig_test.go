@@ -36,7 +36,7 @@ const (
 	resource = "b-com.com/accelerator"
 )
 
-// source is an inventory with the snapshots of a test.
+// source is an inventory whose snapshots are set by the test.
 type source struct {
 	*latest.Value[inventory.Snapshot]
 }
@@ -45,7 +45,6 @@ func newSource() source { return source{latest.New(inventory.Snapshot{})} }
 
 func (s source) Latest() (inventory.Snapshot, <-chan struct{}) { return s.Load() }
 
-// publish publishes the next snapshot.
 func (s source) publish(complete bool, devices ...*inventory.Device) {
 	slices.SortFunc(devices, func(a, b *inventory.Device) int { return strings.Compare(a.ID, b.ID) })
 	s.Update(func(last inventory.Snapshot) inventory.Snapshot {
@@ -53,13 +52,12 @@ func (s source) publish(complete bool, devices ...*inventory.Device) {
 	})
 }
 
-// generation begins a new generation: later snapshots belong to another mode.
+// generation starts a new generation, so that later snapshots belong to another mode.
 func (s source) generation() {
 	s.Update(func(last inventory.Snapshot) inventory.Snapshot { last.Generation++; return last })
 }
 
-// device returns a device with these reasons: none, degraded:NAME, or a reason that makes it
-// unhealthy.
+// device returns a device with these reasons. A reason makes it unhealthy unless it is written as degraded:NAME.
 func device(id string, reasons ...string) *inventory.Device {
 	card, _, _ := strings.Cut(id, "-")
 	d := &inventory.Device{ID: id, OfferedAs: resource, PCIAddress: "0000:" + card}
@@ -73,7 +71,7 @@ func device(id string, reasons ...string) *inventory.Device {
 	return d
 }
 
-// rig is an API server, and a recorder that writes to it.
+// rig is an API server and a recorder that writes to it.
 type rig struct {
 	*simapiserver.Server
 	source
@@ -83,30 +81,29 @@ type rig struct {
 	recorder *kubeevents.Recorder
 	logs     *observer.ObservedLogs
 	missing  *latest.Value[[]ledger.Missing]
-	end      func() // ends Run and Follow, and waits for them
+	end      func() // stops Run and Follow and waits for them
 
 	mu       sync.Mutex
-	cordons  []cordon.Cordon // must not change after a snapshot was published
+	cordons  []cordon.Cordon // must not change after a snapshot has been published
 	held     map[string][]inventory.Holding
-	asking   error         // answer of a request for holders
-	slow     time.Duration // time until an answer for holders
+	asking   error         // the error when asked about holders
+	slow     time.Duration // how long it takes to answer about holders
 	results  map[string]int
 	failures int
 }
 
-// story tells a story in a bubble, in which a recorder runs.
+// story runs tell in a bubble with a running recorder.
 func story(t *testing.T, tell func(*rig), prepare ...func(*rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { tell(start(t, prepare...)) })
 }
 
-// storyOf tells a story of a table.
+// storyOf is like story, but runs tell as a subtest.
 func storyOf(t *testing.T, name string, tell func(*rig)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { story(t, tell) })
 }
 
-// start starts a recorder in a bubble.
 func start(t *testing.T, prepare ...func(*rig)) *rig {
 	t.Helper()
 	r := &rig{t: t, source: newSource(), pipes: pipes.Listen(0), missing: latest.New[[]ledger.Missing](nil), held: map[string][]inventory.Holding{}, results: map[string]int{}}
@@ -122,7 +119,7 @@ func start(t *testing.T, prepare ...func(*rig)) *rig {
 	return r
 }
 
-// run starts a recorder, like a start of the daemon.
+// run starts a recorder, as a daemon does at startup.
 func (r *rig) run() {
 	r.t.Helper()
 	core, logs := eventtest.Observed(r.t)
@@ -151,7 +148,7 @@ func (r *rig) locked(f func()) {
 func (r *rig) holders(context.Context) inventory.Holdings {
 	var takes time.Duration
 	r.locked(func() { takes = r.slow })
-	time.Sleep(takes) // fake
+	time.Sleep(takes) // fake time
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.asking != nil {
@@ -160,32 +157,32 @@ func (r *rig) holders(context.Context) inventory.Holdings {
 	return inventory.Holdings{Of: maps.Clone(r.held)}
 }
 
-// hold sets the holders of a device, each as NAMESPACE/POD/CONTAINER.
+// hold sets a device's holders, each as NAMESPACE/POD/CONTAINER.
 func (r *rig) hold(id string, holders ...string) {
 	r.locked(func() { r.held[id] = []inventory.Holding{{As: resource, Holders: holders}} })
 }
 
 var errNoAnswer = errors.New("no answer")
 
-// after advances the fake time by d, and blocks until all other goroutines are blocked.
+// after advances the fake time by d, and waits until all other goroutines are blocked.
 func after(d time.Duration) {
-	time.Sleep(d) // fake
+	time.Sleep(d) // fake time
 	synctest.Wait()
 }
 
-// shows publishes a list, and blocks until its Events are written.
+// shows publishes a list and waits until its Events have been written.
 func (r *rig) shows(devices ...*inventory.Device) {
 	r.publish(true, devices...)
 	after(30 * time.Second)
 }
 
-// short returns an Event without its message.
+// short formats an Event without its message.
 func short(e simapiserver.Event) string {
 	text, _, _ := strings.Cut(e.String(), " "+e.Message)
 	return text
 }
 
-// events compares the Events at the API server, without their messages.
+// events compares the API server's Events, without their messages.
 func (r *rig) events(when string, want ...string) {
 	r.t.Helper()
 	var got []string
@@ -212,7 +209,7 @@ func (r *rig) lines() []string {
 	return lines
 }
 
-// logged compares the events of the log lines.
+// logged compares the events that were logged.
 func (r *rig) logged(want ...string) {
 	r.t.Helper()
 	compare.Values(r.t, "log", want, r.lines())

@@ -10,11 +10,11 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
-// A message contains all reasons of the device.
+// A message contains all of the device's reasons.
 func TestCauses(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
-		before  []string // reasons of the device; "degraded:" as in the func device
+		before  []string // the device's reasons; "degraded:" as in device
 		reasons []string
 		want    string
 	}{
@@ -43,7 +43,7 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// The message contains the administrator and the reason of the cordon, unless the cordon has ended since.
+// The message contains the administrator and the cordon's reason, unless the cordon has ended since.
 func TestCordoned(t *testing.T) {
 	story(t, func(r *rig) {
 		since := time.Date(2000, 1, 1, 0, 0, 0, 0, time.Local)
@@ -64,8 +64,8 @@ func TestCordoned(t *testing.T) {
 	})
 }
 
-// A device counts as in use for a minute after its allocation even if the kubelet has not reported a
-// container. The message says that this is not certain.
+// For a minute after its allocation, a device counts as in use even if the kubelet hasn't reported a container. The
+// message says that this isn't certain.
 func TestAllocatedAndNotReported(t *testing.T) {
 	story(t, func(r *rig) {
 		r.hold("3b:00.0")
@@ -79,7 +79,7 @@ func TestAllocatedAndNotReported(t *testing.T) {
 	})
 }
 
-// If another device has replaced a released one, the message has the health of the new device.
+// If a released device has been replaced by another one, the message contains the new device's health.
 func TestReleasedInPlace(t *testing.T) {
 	story(t, func(r *rig) {
 		r.shows(device("3b:00.0", "removed-in-use"))

@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
-// flap makes a device unhealthy and healthy again, each for half a period.
+// flap makes a device unhealthy for half a period and healthy for the other half, several times.
 func (r *rig) flap(times int, period time.Duration) {
 	for range times {
 		r.publish(true, device("3b:00.0", "port-ap6"))
@@ -28,8 +28,8 @@ func (r *rig) flap(times int, period time.Duration) {
 	}
 }
 
-// A repetition increments the count of one Event, which is written at most every 10 s and has the
-// newest message at the end.
+// A repetition increments the count of an existing Event. The Event is written at most every 10 s, and in the end it
+// contains the latest message.
 func TestAggregated(t *testing.T) {
 	story(t, func(r *rig) {
 		r.shows(device("3b:00.0"))
@@ -42,7 +42,7 @@ func TestAggregated(t *testing.T) {
 			method, _, _ := strings.Cut(q, " ")
 			requests = append(requests, method)
 		}
-		// Two Events, in 60 s: at once, and after 10, 20, 30, 40, 50, 60 s.
+		// Two Events over 60 s: written immediately, and after 10, 20, 30, 40, 50 and 60 s.
 		want := slices.Concat([]string{"POST", "POST"}, slices.Repeat([]string{"PATCH"}, 12))
 		compare.Values(r.t, "requests", want, requests)
 		r.counted(map[string]int{kubeevents.Sent: 14})
@@ -53,8 +53,8 @@ func TestAggregated(t *testing.T) {
 	})
 }
 
-// A flood is limited to 25 Events, and one more every 5 s. Dropped Events are included
-// in the count of the next one of their kind.
+// In a flood, 25 Events are written, plus one more every 5 s. Dropped Events are included in the count of the next one
+// of their kind.
 func TestFlood(t *testing.T) {
 	story(t, func(r *rig) {
 		all := func(reasons ...string) (list []*inventory.Device) {
@@ -87,8 +87,8 @@ func TestFlood(t *testing.T) {
 	})
 }
 
-// An Event that has expired is created again with its count. If another pod has the name of an earlier one, a new Event
-// is created.
+// An Event that has expired is created again with its previous count. If a new pod has the same name as an earlier one,
+// it gets a new Event.
 func TestCreatedAgain(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -126,7 +126,7 @@ func TestCreatedAgain(t *testing.T) {
 	}
 }
 
-// refuse returns a fault that refuses each request of a method; "": of all methods.
+// refuse returns a fault that rejects all requests with this method, or all requests if method is "".
 func refuse(method string, code int, message string, header ...string) simapiserver.Fault {
 	return func(w http.ResponseWriter, q *http.Request) bool {
 		if method != "" && q.Method != method {
@@ -148,11 +148,11 @@ func answer(code int, text string) simapiserver.Fault {
 	}
 }
 
-// failures are temporary failures of a server.
+// failures are temporary server failures.
 var failures = []struct {
 	name  string
 	fault simapiserver.Fault
-	want  string // of the error
+	want  string // substring of the error
 }{
 	{"hangs", func(_ http.ResponseWriter, q *http.Request) bool { <-q.Context().Done(); return true }, "context deadline exceeded"},
 	{"closes the connection", func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }, "API server https://127.0.0.1:6443: "},
@@ -172,7 +172,7 @@ func podAnswer(text string) simapiserver.Fault {
 	return func(w http.ResponseWriter, q *http.Request) bool { return q.Method == "GET" && fault(w, q) }
 }
 
-// Temporary failures delay Events, and are logged once. Attempts are paced.
+// Temporary failures delay Events and are logged once. Attempts are paced.
 func TestTemporaryFailures(t *testing.T) {
 	for _, tc := range failures {
 		t.Run(tc.name, func(t *testing.T) {
@@ -211,7 +211,7 @@ func TestTemporaryFailures(t *testing.T) {
 	}
 }
 
-// A lost answer causes no second Event.
+// If a response is lost, that doesn't lead to a second Event.
 func TestAnswerLost(t *testing.T) {
 	story(t, func(r *rig) {
 		r.Deaf(true)
@@ -224,7 +224,7 @@ func TestAnswerLost(t *testing.T) {
 	})
 }
 
-// An Event whose name is used by another client gets another name.
+// If an Event's name is already used by another client, the Event gets a different name.
 func TestNameTaken(t *testing.T) {
 	story(t, func(r *rig) {
 		taken, all := "", false
@@ -253,12 +253,12 @@ func TestNameTaken(t *testing.T) {
 	})
 }
 
-// An Event that is refused for good is given up at once, and delays no other Event.
+// An Event that will never be accepted is abandoned immediately, and doesn't delay other Events.
 func TestGivenUpAtOnce(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		prepare func(*rig)
-		want    map[string]int // in addition to that on the node
+		want    map[string]int // in addition to the one on the node
 		lines   []string
 	}{
 		{"pod has ended", func(r *rig) { r.DeletePod("work", "job") }, map[string]int{kubeevents.Dropped: 1}, nil},
@@ -287,7 +287,7 @@ func TestGivenUpAtOnce(t *testing.T) {
 	}
 }
 
-// Without the right to get pods, Events on pods are written without uid.
+// Without permission to get pods, Events on pods are written without a UID.
 func TestNoRightToPods(t *testing.T) {
 	story(t, func(r *rig) {
 		r.hold("3b:00.0", "work/job/main")
@@ -302,7 +302,7 @@ func TestNoRightToPods(t *testing.T) {
 	}, func(r *rig) { r.UseFault(refuse("GET", 403, "pods is forbidden")) })
 }
 
-// While the server is down, only a few attempts are made, and none when no Event is left to write.
+// While the server is down, there are only a few attempts, and none when there are no more Events to write.
 func TestDeadServer(t *testing.T) {
 	story(t, func(r *rig) {
 		r.pipes.Close()
@@ -323,8 +323,8 @@ func TestDeadServer(t *testing.T) {
 	})
 }
 
-// Run and Follow return at once when the context ends, at any time. The end of the bubble proves that
-// no goroutine of theirs is left.
+// Run and Follow return immediately when the context is canceled, no matter when. The end of the bubble proves that
+// they don't leave any goroutines behind.
 func TestEndsAtAnyTime(t *testing.T) {
 	for _, tc := range failures {
 		for _, when := range []time.Duration{0, settleTime, 5 * time.Second} {
@@ -332,7 +332,7 @@ func TestEndsAtAnyTime(t *testing.T) {
 				story(t, func(r *rig) {
 					r.hold("3b:00.0", "work/job/main")
 					r.publish(true, device("3b:00.0", "port-ap6"))
-					time.Sleep(when) // fake
+					time.Sleep(when) // fake time
 					begin := time.Now()
 					r.end()
 					compare.Equal(r.t, "time of the end", 0, time.Since(begin))
@@ -345,8 +345,7 @@ func TestEndsAtAnyTime(t *testing.T) {
 // settleTime is the time from a change until its Events are written.
 const settleTime = time.Second
 
-// While the API server is down, an Event waits for 5 minutes from its last repetition, not from an
-// earlier one.
+// While the API server is down, an Event is kept for 5 minutes after its last repetition, not after an earlier one.
 func TestFlapsWhileServerDown(t *testing.T) {
 	story(t, func(r *rig) {
 		r.SetPod("work", "job", "uid-1")
@@ -373,7 +372,7 @@ func TestFlapsWhileServerDown(t *testing.T) {
 	})
 }
 
-// An API server that was down for an hour gets the Events of the last five minutes.
+// After an hour of downtime, the API server gets the last five minutes' Events.
 func TestServerDownForAnHour(t *testing.T) {
 	story(t, func(r *rig) {
 		r.shows(device("3b:00.0"), device("3c:00.0"))

@@ -24,7 +24,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
-// A disk that is full or read-only costs the history, one line of the log, and nothing else.
+// If the disk is full or read-only, the only consequences are lost history and one log line.
 func TestFullAndReadOnlyDisk(t *testing.T) {
 	for _, tc := range []struct{ name, spoil, mend, want string }{
 		{"full", "nr_inodes=4", "nr_inodes=20", "no space left on device"},
@@ -69,14 +69,14 @@ func TestFullAndReadOnlyDisk(t *testing.T) {
 				compare.Equal(t, "changes", 1200, r.ledger.Counts()[0].HealthChanges)
 				remount(tc.mend)
 				wait(time.Minute)
-				r.expectFile(`"healthChanges":1200`) // including the time in which it could not be written
+				r.expectFile(`"healthChanges":1200`) // including changes from when it couldn't be written
 				r.stop()
 			})
 		})
 	}
 }
 
-// A state directory that hangs delays the start for 5 s, and then nothing.
+// A state directory that hangs delays startup by 5 s, and nothing after that.
 func TestStateDirHangs(t *testing.T) {
 	t.Parallel()
 	dir := privatedirtest.Dir(t)

@@ -7,7 +7,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Parse returns the text that a ledger writes for a file, and the number of its cards.
+// Parse returns what a ledger would write after reading this file, and the number of cards in it.
 func Parse(text []byte) ([]byte, int, error) {
 	c, err := parse(text)
 	if err != nil {
@@ -23,7 +23,7 @@ func (l *Ledger) Step(s inventory.Snapshot) error {
 	return err
 }
 
-// StoreLate writes the file, and the caller does not wait for it.
+// StoreLate writes the file without waiting for it.
 func (l *Ledger) StoreLate(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()
@@ -31,5 +31,5 @@ func (l *Ledger) StoreLate(ctx context.Context) {
 	l.report(err)
 }
 
-// Written returns what the file has of a memory at a time.
+// Written returns what is written to the file for a memory at a given time.
 var Written = written

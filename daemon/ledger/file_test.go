@@ -29,7 +29,7 @@ const good = `{"version":1,"cards":[{"card":"3b:00.0","pciId":"8086:09c4:8086:00
 	`"former":{"card":"3b:00.0","firstSeen":"2025-11-20T03:12:00Z","lastSeen":"2025-11-22T10:22:00Z","expected":false,"healthChanges":7,"failures":3,"removals":1},` +
 	`"devices":{"3b:00.0-p1":{"turns":["2026-11-22T10:21:00Z"],"quarantined":true,"holds":[{"reason":"port-ap6","health":2,"since":"2026-11-22T10:21:00Z"},{"reason":"resetting","health":2,"passing":"2026-11-22T10:20:00Z"}]}}}]}`
 
-// A file that cannot be used is set aside, and costs only the history.
+// If the file can't be used, it is set aside, and only the history is lost.
 func TestBadFile(t *testing.T) {
 	write := func(text string) func(string) error {
 		return func(path string) error { return os.WriteFile(path, []byte(text), 0o600) }
@@ -37,7 +37,7 @@ func TestBadFile(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		make func(path string) error
-		want string // in the error
+		want string // substring of the error
 	}{
 		{"cut", write(good[:100]), "cards.json: unexpected EOF"},
 		{"empty", write(""), "cards.json: EOF"},
@@ -72,9 +72,9 @@ func TestBadFile(t *testing.T) {
 	}
 }
 
-// A file that could not be read at the start is read later: its history is not lost, and it is not set aside.
+// A file that couldn't be read at startup is read later. Its history isn't lost, and it isn't set aside.
 func TestUnreadFile(t *testing.T) {
-	for _, after := range []time.Duration{0, time.Second, 5 * time.Minute} { // before and after the decision about missing cards
+	for _, after := range []time.Duration{0, time.Second, 5 * time.Minute} { // before and after missing cards are determined
 		onNode(t, func(r *rig) {
 			r.start(healthy("3b:00.0"), healthy("5e:00.0"))
 			r.list(broken("3b:00.0"), healthy("5e:00.0"))
@@ -109,7 +109,7 @@ func TestUnreadFile(t *testing.T) {
 	})
 }
 
-// A card of the present form is read, with all that is remembered of it.
+// A card in the current format is read, including everything that is remembered about it.
 func TestGoodFile(t *testing.T) {
 	text, n, err := ledger.Parse([]byte(good))
 	if err != nil || n != 1 || string(text) != good+"\n" {
@@ -117,7 +117,7 @@ func TestGoodFile(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that what is accepted is written in a form that is accepted, within the limits.
+// FuzzParse checks that what was accepted is written in a form that is accepted again, within the limits.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(good))
 	f.Add([]byte(`{"version":1,"cards":[]}`))
@@ -134,7 +134,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// If the daemon is killed during a write, a whole file remains, either the old one or the new one.
+// If the daemon is killed during a write, a complete file remains, either the old one or the new one.
 func TestKilled(t *testing.T) {
 	dir := privatedirtest.Dir(t)
 	changes, grown := -1, 0
@@ -165,8 +165,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// writeIn is the environment variable with a state directory. If it is set, the test binary changes and writes a ledger
-// until it is killed.
+// writeIn is an environment variable with a state directory. If it is set, the test binary keeps changing and writing a
+// ledger until it is killed.
 const writeIn = "LEDGER_TEST_WRITE_IN"
 
 func TestMain(m *testing.M) {
@@ -190,7 +190,7 @@ func writeForEver(dir string) {
 	}
 }
 
-// If a write ends after its caller has given up, the file is written again, so that the error does not stay.
+// If a write finishes after its caller has given up, the file is written again, so that the error doesn't persist.
 func TestLateWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, m := privatedirtest.Dir(t), metrics.New("test")
@@ -201,7 +201,7 @@ func TestLateWrite(t *testing.T) {
 			_, err := os.Stat(dir + "/cards.json")
 			return err == nil
 		}
-		for !late() { // it may not even begin
+		for !late() { // it may not even start
 		}
 		expectStored(t, m, 0)
 		r := &rig{T: t, dir: dir, ledger: l, devices: latest.New(inventory.Snapshot{})}

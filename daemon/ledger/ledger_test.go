@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// A card that is absent after a start is missing, over further starts, until it returns.
+// A card that is absent after startup counts as missing until it returns, even across further restarts.
 func TestMissing(t *testing.T) {
 	onNode(t, func(r *rig) {
 		r.startAndSettle(healthy("3b:00.0"), healthy("5e:00.0"), healthy("5e:00.0-p1"))
@@ -53,7 +53,8 @@ func TestMissing(t *testing.T) {
 	})
 }
 
-// A card that was missing before may be back at the next start. So it is missing again only after all cards have been read.
+// A card that was missing before may be back at the next start, so it doesn't count as missing again until all cards
+// have been read.
 func TestMissingBefore(t *testing.T) {
 	onNode(t, func(r *rig) {
 		r.start(healthy("3b:00.0"), healthy("5e:00.0"), healthy("af:00.0"))
@@ -64,13 +65,14 @@ func TestMissingBefore(t *testing.T) {
 		r.open(inventory.Snapshot{Version: 1})
 		wait(time.Second)
 		r.expect("not all cards have been read", "", "")
-		r.expectAwaited(3) // otherwise somebody could believe that no card is missing
+		r.expectAwaited(3) // otherwise it would look as if no card was missing
 		r.list(healthy("3b:00.0"), healthy("5e:00.0"))
 		r.expect("one is back", "af:00.0", "device.returned 5e:00.0")
 	})
 }
 
-// A card is missing even if the only card that is left is not expected, because not all addresses have changed.
+// A card counts as missing even if the only remaining card isn't an expected one, because not all addresses have
+// changed.
 func TestMissingBesideUnexpected(t *testing.T) {
 	for _, reason := range []string{inventory.ReasonCordoned, inventory.ReasonExcluded} {
 		onNode(t, func(r *rig) {
@@ -82,7 +84,7 @@ func TestMissingBesideUnexpected(t *testing.T) {
 	}
 }
 
-// These cards are not missing.
+// TestNotMissing lists cards that don't count as missing.
 func TestNotMissing(t *testing.T) {
 	rest := healthy("3b:00.0")
 	wanted := func(edit func(*inventory.Device)) []*inventory.Device {
@@ -91,7 +93,7 @@ func TestNotMissing(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		before func(*rig)
-		during func(*rig) // while no daemon runs
+		during func(*rig) // while no daemon is running
 		after  []*inventory.Device
 		events string
 	}{
@@ -156,7 +158,7 @@ func TestNotMissing(t *testing.T) {
 	})
 }
 
-// A card that is at another address, because the buses have been renumbered, is not missing if its serial number
+// If the buses were renumbered and a card is now at a different address, it isn't missing if its serial number
 // identifies it.
 func TestRenumbered(t *testing.T) {
 	onNode(t, func(r *rig) {
@@ -175,13 +177,14 @@ func TestRenumbered(t *testing.T) {
 	})
 }
 
-// If the PCI function of a card is on the bus and only its driver is late, the card is not missing, for up to an hour.
+// If a card's PCI function is on the bus and only its driver is late, the card doesn't count as missing for up to an
+// hour.
 func TestLateDriver(t *testing.T) {
 	onNode(t, func(r *rig) {
 		r.start(healthy("3b:00.0"), healthy("5e:00.0"))
 		r.stop()
 		r.onBus.Store("5e:00.0")
-		r.start(healthy("af:00.0")) // a new card, which does not mean that all addresses have changed
+		r.start(healthy("af:00.0")) // a new card, which doesn't mean that all addresses have changed
 		wait(10 * time.Minute)
 		r.expect("late", "3b:00.0", "device.missing 3b:00.0")
 		r.list(healthy("af:00.0"), healthy("5e:00.0"))
@@ -212,7 +215,7 @@ func TestLateDriver(t *testing.T) {
 	})
 }
 
-// A missing card does not count as missing while it is cordoned or excluded.
+// While a missing card is cordoned or excluded, it doesn't count as missing.
 func TestExemptLater(t *testing.T) {
 	onNode(t, func(r *rig) {
 		r.start(healthy("3b:00.0"), healthy("5e:00.0"), healthy("af:00.0"))
@@ -228,8 +231,8 @@ func TestExemptLater(t *testing.T) {
 	})
 }
 
-// A card that had a fault when it left has probably failed altogether. A card that was pulled may have a fault for a
-// moment.
+// A card that had a fault when it disappeared has probably failed completely. A card that is pulled may have a fault
+// for a moment.
 func TestFailed(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -271,7 +274,7 @@ func TestFailed(t *testing.T) {
 	}
 }
 
-// A card that had a fault before the daemon was restarted, and fails altogether soon after that, is missing.
+// A card that had a fault before the daemon restarted and fails completely soon afterwards is missing.
 func TestFailedAfterRestart(t *testing.T) {
 	onNode(t, func(r *rig) {
 		bad := wasBad(broken("5e:00.0"))
@@ -285,7 +288,8 @@ func TestFailedAfterRestart(t *testing.T) {
 	})
 }
 
-// A card with a fault that loses its driver is still expected for an hour, unless it is bound for a virtual machine.
+// A card with a fault that loses its driver is still expected for an hour, unless it is bound to a driver for virtual
+// machines.
 func TestFailedWithoutDriver(t *testing.T) {
 	onNode(t, func(r *rig) {
 		r.start(healthy("3b:00.0"), healthy("5e:00.0"))
@@ -304,12 +308,12 @@ func TestFailedWithoutDriver(t *testing.T) {
 		r.list(healthy("3b:00.0"), broken("5e:00.0"))
 		r.expect("bound", "", "device.returned 5e:00.0")
 		wait(time.Second)
-		r.list(healthy("3b:00.0")) // its former fault does not count
+		r.list(healthy("3b:00.0")) // its previous fault doesn't count
 		r.expectAwaited(0)
 	})
 }
 
-// A card that has failed and that somebody puts into another slot is recognized there by its serial number.
+// A failed card that is moved to another slot is recognized there by its serial number.
 func TestReseated(t *testing.T) {
 	onNode(t, func(r *rig) {
 		card := func(id, serial string, fault bool) *inventory.Device {
@@ -335,7 +339,7 @@ func TestReseated(t *testing.T) {
 	})
 }
 
-// While the reading of a virtual function hangs, the function cannot be recognized as one. It is still not expected.
+// While reading a virtual function hangs, it can't be recognized as one. It still isn't expected.
 func TestHungVirtualFunction(t *testing.T) {
 	onNode(t, func(r *rig) {
 		r.start(healthy("3b:00.0"), device("3b:00.1", func(d *inventory.Device) {
@@ -345,7 +349,7 @@ func TestHungVirtualFunction(t *testing.T) {
 			d.PCIID, d.Health, d.Fault, d.Reasons = "", inventory.Unhealthy, true, []string{inventory.ReasonReadTimeout}
 		}))
 		wait(settled)
-		r.start(healthy("3b:00.0")) // a reboot without virtual functions
+		r.start(healthy("3b:00.0")) // after a reboot without virtual functions
 		wait(settled)
 		r.expect("rebooted", "", "")
 	})
@@ -375,27 +379,27 @@ func TestForget(t *testing.T) {
 	})
 }
 
-// A card is forgotten when the file without it is on the disk, not before.
+// A card is forgotten only once the file without it is on disk.
 func TestForgetIsStored(t *testing.T) {
 	onNode(t, func(r *rig) {
 		r.start(healthy("3b:00.0"), healthy("5e:00.0"))
 		r.startAndSettle(healthy("3b:00.0"))
 		r.events()
-		next := r.dir + "/cards.json.new/x" // what the file cannot replace
+		next := r.dir + "/cards.json.new/x" // something that the file can't replace
 		must.Succeed(r, os.MkdirAll(next, 0o700))
 		compare.Error(r, "disk that cannot be used", "cards.json.new: ", compare.ErrorOf(r.ledger.Forget(r.Context(), "5e:00.0", "alice")))
-		synctest.Wait() // the writer has tried, too
+		synctest.Wait() // the writer has tried too
 		r.expect("disk that cannot be used", "5e:00.0", "ledger.unavailable")
 		must.Succeed(r, os.RemoveAll(r.dir+"/cards.json.new"))
 		_, err := r.ledger.Forget(r.Context(), "5e:00.0", "alice")
-		if text := r.file(); err != nil || strings.Contains(text, "5e:00.0") { // a kill now would lose nothing
+		if text := r.file(); err != nil || strings.Contains(text, "5e:00.0") { // a kill now wouldn't lose anything
 			r.Errorf("%v, file %s, want one without the card", err, text)
 		}
 		r.expect("forgotten", "", "card.forgotten 5e:00.0")
 	})
 }
 
-// The history of a card, in the file and in the metrics.
+// TestHistory checks a card's history in the file and in the metrics.
 func TestHistory(t *testing.T) {
 	onNode(t, func(r *rig) {
 		begin := time.Now().UTC()
@@ -427,7 +431,8 @@ func TestHistory(t *testing.T) {
 		}
 		compare.Values(r, "cards", wantCards, file.Cards)
 
-		// The metrics begin at 0; the file goes on, also with a card that is bad now. Another card in the slot has a history of its own.
+		// The metrics start at 0, while the file continues, even for a card that is unhealthy now. Another card in the
+		// slot has its own history.
 		r.start(healthy("3b:00.0"), device("5e:00.0", func(d *inventory.Device) { d.PCIID = "10ee:5000:10ee:000e" }))
 		bad := wasBad(broken("3b:00.0"))
 		r.list(bad, device("5e:00.0", func(d *inventory.Device) { d.PCIID = "10ee:5000:10ee:000e" }))
@@ -445,7 +450,7 @@ func TestHistory(t *testing.T) {
 	})
 }
 
-// A card that recovers after a restart has changed, even if the daemon sees only the recovery hold.
+// A card that recovers after a restart counts as changed, even if the daemon sees only the recovery hold.
 func TestHistoryOfRecovery(t *testing.T) {
 	for _, bad := range []*inventory.Device{broken("3b:00.0"), because("3b:00.0", "recovering=port-ap6"), because("3b:00.0", inventory.ReasonFlapping)} {
 		t.Run(bad.Reasons[0], func(t *testing.T) {
@@ -458,7 +463,7 @@ func TestHistoryOfRecovery(t *testing.T) {
 	}
 }
 
-// A card that breaks and recovers has changed twice, however many ports it has, and in whatever order they change.
+// A card that breaks and recovers has changed twice, however many ports it has and in whatever order they change.
 func TestHistoryOfPorts(t *testing.T) {
 	onNode(t, func(r *rig) {
 		r.start(healthy("3b:00.0"), healthy("3b:00.0-p1"))
@@ -472,7 +477,7 @@ func TestHistoryOfPorts(t *testing.T) {
 	})
 }
 
-// The inventory gets back what it must know of devices. Another card does not inherit it.
+// The inventory gets back what it has to know about devices. A different card doesn't inherit it.
 func TestRemembered(t *testing.T) {
 	onNode(t, func(r *rig) {
 		at := time.Now()
@@ -489,7 +494,7 @@ func TestRemembered(t *testing.T) {
 			Memory: &inventory.Memory{Turns: []time.Time{at, at}, Quarantined: true, Holds: []inventory.Hold{{Reason: "port-ap6", Health: inventory.Unhealthy, Since: at}}},
 		}}
 		compare.Values(r, "remembered devices", want, r.ledger.Remembered())
-		// The card answers slowly. Until it has answered, nothing is forgotten.
+		// The card responds slowly. Until it has responded, nothing is forgotten.
 		r.list(healthy("3b:00.0"), device("3b:00.0-p1", func(d *inventory.Device) { d.PCIID, d.Health = "", inventory.Unhealthy }))
 		wait(time.Minute)
 		r.stop()
@@ -497,16 +502,16 @@ func TestRemembered(t *testing.T) {
 		r.start(healthy("3b:00.0"), healthy("3b:00.0-p1"))
 		wait(time.Second)
 		r.stop()
-		r.expectFile("!quarantined") // it has ended
+		r.expectFile("!quarantined") // the quarantine has ended
 
 		r.start(healthy("3b:00.0"), flapping)
 		r.startAndSettle(healthy("3b:00.0"))
 		r.stop()
-		r.expectFile("!3b:00.0-p1") // the port is gone, and forgotten
+		r.expectFile("!3b:00.0-p1") // the port is gone and forgotten
 	})
 }
 
-// At most one write in a second, and none without a change.
+// The file is written at most once per second, and not at all without a change.
 func TestWrites(t *testing.T) {
 	onNode(t, func(r *rig) {
 		r.start(healthy("3b:00.0"), healthy("5e:00.0"), healthy("af:00.0"), healthy("d8:00.0"))
@@ -518,7 +523,7 @@ func TestWrites(t *testing.T) {
 		if !wrote() {
 			r.Error("the cards: found no file")
 		}
-		for range 700 { // health intervals of almost an hour
+		for range 700 { // health intervals that add up to almost an hour
 			wait(5 * time.Second)
 			r.list(healthy("3b:00.0"), broken("5e:00.0"))
 		}
@@ -554,7 +559,7 @@ func TestWrites(t *testing.T) {
 	})
 }
 
-// Cards that come and go make room for others. Missing ones are kept longest.
+// Cards that come and go are dropped to make room for others. Missing cards are kept the longest.
 func TestManyCards(t *testing.T) {
 	onNode(t, func(r *rig) {
 		r.start(healthy("3b:00.0"), healthy("5e:00.0"))
@@ -585,7 +590,7 @@ func TestManyCards(t *testing.T) {
 	})
 }
 
-// Virtual functions, which nobody expects, take no room from cards.
+// Virtual functions, which are never expected, don't take room away from cards.
 func TestManyVirtualFunctions(t *testing.T) {
 	onNode(t, func(r *rig) {
 		var functions, cards []*inventory.Device
@@ -604,7 +609,7 @@ func TestManyVirtualFunctions(t *testing.T) {
 	})
 }
 
-// If the file has no room for all cards, those without a quarantine are left out first.
+// If the file doesn't have room for all cards, those without a quarantine are left out first.
 func TestManyQuarantines(t *testing.T) {
 	onNode(t, func(r *rig) {
 		var turns []time.Time
@@ -638,7 +643,7 @@ func TestManyQuarantines(t *testing.T) {
 	})
 }
 
-// A clock that is set back by a year crashes nothing, and no card is missing since a time in the future.
+// Setting the clock back by a year doesn't cause a crash, and no card is missing since a time in the future.
 func TestClockSetBack(t *testing.T) {
 	onNode(t, func(r *rig) {
 		future := time.Now().AddDate(1, 0, 0).UTC().Format(time.RFC3339)
@@ -656,12 +661,12 @@ func TestClockSetBack(t *testing.T) {
 	})
 }
 
-// Setting the clock after a card has gone into quarantine changes neither how long ago that was, nor the end of a hold.
+// Setting the clock after a card has been quarantined changes neither how long ago that was nor when a hold ends.
 func TestClockSetMeanwhile(t *testing.T) {
 	for _, by := range []time.Duration{365 * 24 * time.Hour, -365 * 24 * time.Hour} {
 		now := time.Now()
 		at := now.Add(-time.Minute)
-		*(*uint64)(unsafe.Pointer(&at)) -= uint64(by/time.Second) << 30 // the wall clock of then, with the monotonic one as it is
+		*(*uint64)(unsafe.Pointer(&at)) -= uint64(by/time.Second) << 30 // changes its wall clock time but not its monotonic time
 		if was := now.Round(0).Sub(at.Round(0)); now.Sub(at) != time.Minute || was != time.Minute+by {
 			t.Fatalf("%s and %s ago, want a minute and %s", now.Sub(at), was, time.Minute+by)
 		}
@@ -678,7 +683,7 @@ func TestClockSetMeanwhile(t *testing.T) {
 	}
 }
 
-// In an upgrade, two daemons follow the same cards, and one of them writes.
+// During an upgrade, two daemons follow the same cards, and one of them writes.
 func TestTwoDaemons(t *testing.T) {
 	onNode(t, func(former *rig) {
 		former.start(healthy("3b:00.0"))
@@ -698,8 +703,8 @@ func TestTwoDaemons(t *testing.T) {
 	})
 }
 
-// In an upgrade, the old daemon sees a card leave before the new one has read the cards. The card is missing at most
-// for the time of the upgrade.
+// During an upgrade, the old daemon sees a card being removed before the new one has read the cards. The card counts as
+// missing for no longer than the upgrade takes.
 func TestPulledDuringUpgrade(t *testing.T) {
 	onNode(t, func(former *rig) {
 		former.start(healthy("3b:00.0"), healthy("5e:00.0"))
@@ -718,7 +723,7 @@ func TestPulledDuringUpgrade(t *testing.T) {
 	})
 }
 
-// A start that cannot read the id of the machine does not forget it.
+// A daemon that can't read the machine ID keeps the recorded one.
 func TestMachineUnknown(t *testing.T) {
 	onNode(t, func(r *rig) {
 		for _, r.machine = range []string{"this", ""} {
@@ -731,7 +736,8 @@ func TestMachineUnknown(t *testing.T) {
 	})
 }
 
-// In an upgrade, only the daemon that writes the file forgets a card. The next one does not write it again.
+// During an upgrade, only the daemon that writes the file can forget a card. The next daemon doesn't write the card
+// back.
 func TestForgetDuringUpgrade(t *testing.T) {
 	onNode(t, func(former *rig) {
 		former.start(healthy("3b:00.0"), healthy("5e:00.0"))

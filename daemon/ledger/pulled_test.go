@@ -20,8 +20,8 @@ func bad(id, cause string, reasons ...string) *inventory.Device {
 	})
 }
 
-// stored returns the history of the first card in the file: its numbers of failures, changes of health and removals, and its
-// changes, as DEVICE HEALTH REASON. A * marks those that count.
+// stored returns the history of the first card in the file: its counts of failures, health changes and removals,
+// followed by its changes as DEVICE HEALTH REASON. Those that count are marked with a *.
 func (r *rig) stored() string {
 	r.Helper()
 	var file struct {
@@ -46,7 +46,7 @@ func (r *rig) stored() string {
 	return text
 }
 
-// What is noted of the first card after these snapshots, a tenth of a second apart.
+// TestNoted checks what is recorded about the first card after these snapshots, which are a tenth of a second apart.
 func TestNoted(t *testing.T) {
 	const card, port = "3b:00.0", "3b:00.0-p1"
 	type lists = [][]*inventory.Device
@@ -122,7 +122,8 @@ func TestNoted(t *testing.T) {
 	}
 }
 
-// What could be a step of a removal is on the disk at once. It is a failure for good after 10 s, and after a restart.
+// Something that could be a step of a removal is written to disk immediately. After 10 s or a restart, it is definitely
+// a failure.
 func TestNoRemovalFollows(t *testing.T) {
 	const failed = "; 3b:00.0 unhealthy* unreadable=id"
 	unreadable := bad("3b:00.0", "unreadable=id", "unreadable=id")
@@ -161,7 +162,7 @@ func TestLastRemoved(t *testing.T) {
 	})
 }
 
-// A file of an older daemon, which did not count failures, has those that its changes show.
+// An older daemon didn't count failures. When its file is read, they are counted from the changes in it.
 func TestOlderFile(t *testing.T) {
 	turn := func(second int, device, from, to string) string {
 		return fmt.Sprintf(`{"time":"2026-11-22T10:21:%02dZ","device":%q,"from":%q,"to":%q}`, second, device, from, to)
@@ -173,7 +174,7 @@ func TestOlderFile(t *testing.T) {
 	if err != nil || !strings.Contains(string(written), `"failures":2`) || strings.Count(string(written), `"ofCard":true`) != 3 {
 		t.Errorf("%v, written again: %s, want 2 failures and 3 changes of the card", err, written)
 	}
-	counted := strings.Replace(text, `"removals":1`, `"failures":0,"removals":1`, 1) // its changes are of ports of a card that was broken before
+	counted := strings.Replace(text, `"removals":1`, `"failures":0,"removals":1`, 1) // its changes are from ports of a card that was already broken
 	if again, _, err := ledger.Parse([]byte(counted)); err != nil || !strings.Contains(string(again), `"failures":0`) || strings.Contains(string(again), "ofCard") {
 		t.Errorf("%v, a newer file, written again: %s, want no change", err, again)
 	}

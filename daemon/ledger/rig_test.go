@@ -29,12 +29,12 @@ import (
 // settled is longer than a ledger waits before it reports missing cards.
 const settled = 11 * time.Second
 
-// rig is a node, whose daemon can be restarted. It must be used in a bubble of synctest.
+// rig is a node whose daemon can be restarted. It must be used in a synctest bubble.
 type rig struct {
 	*testing.T
 	dir     string
 	machine string
-	exempt  *latest.Value[string] // address of a card that nobody expects
+	exempt  *latest.Value[string] // address of a card that isn't expected
 	onBus   atomic.Value          // address of a card whose driver is late
 
 	ledger  *ledger.Ledger
@@ -43,7 +43,7 @@ type rig struct {
 	end     func()
 }
 
-// onNode tells a story on a node without a ledger. A daemon that runs at its end is stopped.
+// onNode runs story on a node without a ledger. If a daemon is running at the end, it is stopped.
 func onNode(t *testing.T, story func(*rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -53,21 +53,21 @@ func onNode(t *testing.T, story func(*rig)) {
 	})
 }
 
-// start starts a daemon that finds these devices. It replaces a running daemon.
+// start starts a daemon that finds these devices, replacing a running daemon.
 func (r *rig) start(devices ...*inventory.Device) {
 	r.Helper()
 	r.open(inventory.Snapshot{})
 	r.list(devices...)
 }
 
-// startAndSettle does the same, and waits until the daemon has reported the missing cards.
+// startAndSettle is like start, but also waits until the daemon has reported the missing cards.
 func (r *rig) startAndSettle(devices ...*inventory.Device) {
 	r.Helper()
 	r.start(devices...)
 	wait(settled)
 }
 
-// open starts a daemon whose first snapshot is this one. It replaces a running daemon.
+// open starts a daemon with this first snapshot, replacing a running daemon.
 func (r *rig) open(first inventory.Snapshot) {
 	r.Helper()
 	r.stop()
@@ -82,7 +82,7 @@ func (r *rig) open(first inventory.Snapshot) {
 	r.run()
 }
 
-// run runs the ledger until stop.
+// run runs the ledger until stop is called.
 func (r *rig) run() {
 	l, devices := r.ledger, source{r.devices}
 	r.end = task.Run(r, func(ctx context.Context) error { return l.Run(ctx, devices) })
@@ -94,7 +94,7 @@ type source struct {
 
 func (s source) Latest() (inventory.Snapshot, <-chan struct{}) { return s.Load() }
 
-// list publishes devices, sorted by id.
+// list publishes devices, which must be sorted by ID.
 func (r *rig) list(devices ...*inventory.Device) {
 	r.devices.Update(func(s inventory.Snapshot) inventory.Snapshot {
 		return inventory.Snapshot{Version: s.Version + 1, Devices: devices, Complete: true, Generation: s.Generation}
@@ -102,13 +102,13 @@ func (r *rig) list(devices ...*inventory.Device) {
 	synctest.Wait()
 }
 
-// exempts sets the card that nobody expects.
+// exempts sets which card isn't expected.
 func (r *rig) exempts(address string) {
 	r.exempt.Store(address)
 	synctest.Wait()
 }
 
-// stop ends the daemon, if one runs.
+// stop stops the daemon if it is running.
 func (r *rig) stop() {
 	r.Helper()
 	if r.end != nil {
@@ -116,13 +116,11 @@ func (r *rig) stop() {
 	}
 }
 
-// wait lets time pass.
 func wait(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// missing returns the addresses of the missing cards.
 func (r *rig) missing() string {
 	var all []string
 	cards, _ := r.ledger.Missing()
@@ -132,7 +130,7 @@ func (r *rig) missing() string {
 	return strings.Join(all, " ")
 }
 
-// events returns the events of the log, with their devices.
+// events returns the logged events with their devices.
 func (r *rig) events() string {
 	var all []string
 	for _, l := range r.logs.TakeAll() {
@@ -148,19 +146,19 @@ func (r *rig) expect(what, missing, events string) {
 	compare.Equal(r, what+": events", events, r.events())
 }
 
-// expectAwaited checks the number of cards that are expected, and that may still be found.
+// expectAwaited checks how many expected cards may still be found.
 func (r *rig) expectAwaited(want int) {
 	r.Helper()
 	compare.Equal(r, "awaited cards", want, r.ledger.Awaited())
 }
 
-// expectCounts compares the cards of the metrics.
+// expectCounts compares the cards in the metrics.
 func (r *rig) expectCounts(want ...metrics.Card) {
 	r.Helper()
 	compare.Values(r, "metrics", want, r.ledger.Counts())
 }
 
-// expectFile checks that the file contains each of these texts, or, with a "!" before it, that it does not.
+// expectFile checks that the file contains each of these texts, or doesn't contain it if it starts with "!".
 func (r *rig) expectFile(texts ...string) {
 	r.Helper()
 	file := r.file()
@@ -172,13 +170,12 @@ func (r *rig) expectFile(texts ...string) {
 	}
 }
 
-// chmod sets the mode of the state directory, which is used only with mode 0700.
+// chmod sets the mode of the state directory, which must be 0700 for the directory to be used.
 func (r *rig) chmod(mode os.FileMode) {
 	r.Helper()
 	must.Succeed(r, os.Chmod(r.dir, mode))
 }
 
-// file returns the content of the file.
 func (r *rig) file() string {
 	text, err := os.ReadFile(filepath.Join(r.dir, "cards.json"))
 	if err != nil {
@@ -195,7 +192,6 @@ func expectStored(t *testing.T, m *metrics.Metrics, want int) {
 
 const model = "8086:09c4:8086:0000"
 
-// healthy returns a healthy device.
 func healthy(id string) *inventory.Device { return device(id, nil) }
 
 // broken returns a device that is unhealthy because of its hardware.
@@ -218,7 +214,7 @@ func device(id string, edit func(*inventory.Device)) *inventory.Device {
 	return d
 }
 
-// wasBad adds to a device what the inventory remembers of one that is bad.
+// wasBad adds to a device what the inventory remembers about an unhealthy one.
 func wasBad(d *inventory.Device) *inventory.Device {
 	d.Memory = &inventory.Memory{Bad: true, Holds: []inventory.Hold{{Reason: "port-ap6", Health: inventory.Unhealthy}}}
 	return d

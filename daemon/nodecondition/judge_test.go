@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
-// device returns a device: unhealthy if there are reasons, and with a fault if it is one of those.
+// device returns a device that is unhealthy if there are reasons. fault says whether one of them is a fault.
 func device(id string, fault bool, reasons ...string) *inventory.Device {
 	d := &inventory.Device{ID: id, PCIAddress: "0000:" + id, OfferedAs: "b-com.com/accelerator", Fault: fault, Reasons: reasons}
 	if len(reasons) > 0 {
@@ -103,7 +103,7 @@ func TestJudge(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			v := nodecondition.Judge(test.before, test.snapshot, test.missing, []cordon.Cordon{{Device: "af:00.0"}})
 			compare.Equal(t, "verdict", test.want, fmt.Sprintf("%s %s %s", v.Status, v.Reason, v.Message))
-			if len(v.Message) > 1024 { // the policy of the charts
+			if len(v.Message) > 1024 { // the limit in the charts' policy
 				t.Errorf("a message of %d bytes, want at most 1024", len(v.Message))
 			}
 		})

@@ -42,10 +42,10 @@ type book struct{ *latest.Value[[]cordon.Cordon] }
 func (b book) List() []cordon.Cordon    { all, _ := b.Load(); return all }
 func (b book) Changed() <-chan struct{} { _, changed := b.Load(); return changed }
 
-// rig is a node whose cards are judged, and a simulated API server with its condition.
+// rig is a node whose cards are judged, and a simulated API server that stores its condition.
 type rig struct {
 	t       *testing.T
-	kind    string // of the condition
+	kind    string // the condition's type
 	server  *simapiserver.Server
 	devices snapshots
 	cordons book
@@ -58,7 +58,7 @@ type rig struct {
 	end     func()
 }
 
-// start starts the tasks, after prepare if it is not nil.
+// start calls prepare, unless it is nil, and starts the tasks.
 func start(t *testing.T, prepare func(*rig)) *rig {
 	listener := pipes.Listen(0)
 	r := &rig{t: t, kind: nodecondition.Type, server: simapiserver.Start(listener), devices: snapshots{latest.New(inventory.Snapshot{})},
@@ -89,11 +89,11 @@ func start(t *testing.T, prepare func(*rig)) *rig {
 	return r
 }
 
-// at advances the fake time to this number of seconds after the start, and compares the condition: STATUS REASON and
-// the seconds of its transition and its heartbeat. "" means that there is none.
+// at advances the fake time to this many seconds after the start, and compares the condition: STATUS REASON, followed
+// by the seconds of its transition and of its heartbeat. "" means that there is none.
 func (r *rig) at(seconds float64, want string) {
 	r.t.Helper()
-	time.Sleep(time.Until(r.began.Add(time.Duration(seconds * float64(time.Second))))) // fake
+	time.Sleep(time.Until(r.began.Add(time.Duration(seconds * float64(time.Second))))) // fake time
 	synctest.Wait()
 	got := ""
 	for _, c := range r.server.Conditions(worker) {
@@ -199,7 +199,7 @@ func TestWrite(t *testing.T) {
 				LastTransitionTime: r.began.Add(-time.Hour), Manager: "accelerator-device-plugin " + nodecondition.Type})
 		}, func(r *rig) {
 			r.devices.Store(bad)
-			r.at(5, "False CardFault -3600 1") // since then
+			r.at(5, "False CardFault -3600 1") // the transition time doesn't change
 			r.devices.Store(good)
 			r.at(20, "True NoFault 6 11")
 		}, []string{"condition.changed NoFault: 2 cards without a fault"}},
@@ -210,7 +210,7 @@ func TestWrite(t *testing.T) {
 			r.devices.Store(held)
 			r.at(30, "False CardFault -3600 10")
 			r.devices.Store(good)
-			r.at(40, "True NoFault 31 31") // when it is advertised again
+			r.at(40, "True NoFault 31 31") // once it is advertised again
 		}, []string{"condition.changed NoFault: 2 cards without a fault"}},
 		{"a hold at the first start", nil, func(r *rig) {
 			r.devices.Store(held)
@@ -222,7 +222,7 @@ func TestWrite(t *testing.T) {
 			r.server.Delete(worker)
 			r.server.Set(worker, "another", nil)
 			r.at(200, "")
-			time.Sleep(3 * time.Minute) // fake
+			time.Sleep(3 * time.Minute) // fake time
 			synctest.Wait()
 			if all := r.server.Conditions(worker); len(all) != 1 || all[0].Status != "True" || !all[0].LastTransitionTime.Equal(r.began.Add(time.Second)) {
 				r.t.Errorf("conditions %+v, want one that is True since 1 s after the start", all)
@@ -236,7 +236,7 @@ func TestWrite(t *testing.T) {
 		}, func(r *rig) {
 			r.devices.Store(bad)
 			r.at(60, "")
-			if v, _ := r.cards.Latest(); v.Status != nodecondition.Bad { // check does not wait for it
+			if v, _ := r.cards.Latest(); v.Status != nodecondition.Bad { // check doesn't wait for it
 				r.t.Errorf("verdict %+v, want bad", v)
 			}
 			r.devices.Store(good)
@@ -250,7 +250,7 @@ func TestWrite(t *testing.T) {
 			r.server.SetCondition(worker, simapiserver.Condition{Type: nodecondition.Type, Status: "True", Reason: "Other",
 				LastTransitionTime: r.began, LastHeartbeatTime: r.began, Manager: "agent"})
 			r.at(300, "True Other 0 0")
-			time.Sleep(time.Minute + 2*time.Second) // fake
+			time.Sleep(time.Minute + 2*time.Second) // fake time
 			synctest.Wait()
 			if c := r.server.Conditions(worker)[0]; c.Status != "False" || !c.LastTransitionTime.Equal(r.began.Add(time.Second)) {
 				r.t.Errorf("condition %+v, want it written again within 6 minutes", c)
@@ -286,10 +286,10 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// heartbeat waits until the condition has been written, and returns the second of that.
+// heartbeat waits until the condition has been written, and returns the second when that happened.
 func heartbeat(r *rig) string {
 	for len(r.server.Conditions(worker)) == 0 {
-		time.Sleep(time.Second) // fake
+		time.Sleep(time.Second) // fake time
 	}
 	return fmt.Sprintf("%.0f", r.server.Conditions(worker)[0].LastHeartbeatTime.Sub(r.began).Seconds())
 }

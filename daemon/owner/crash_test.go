@@ -23,15 +23,16 @@ import (
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
-// world has the daemons of a node, and its slices: a kubelet deletes them 30 s after the last driver has ended.
+// world contains a node's daemons, and whether it has slices. The kubelet deletes the slices 30 s after the last driver
+// has exited.
 type world struct {
 	*testing.T
 	dir string
 
 	mu     sync.Mutex
-	owners map[string]map[owner.Naming]int // by API and the naming under which they advertise devices
+	owners map[string]map[owner.Naming]int // by API and by the naming that they use to advertise devices
 	slices bool
-	kill   *time.Timer // of the kubelet
+	kill   *time.Timer // the kubelet's timer
 	seen   map[string]int
 }
 
@@ -55,7 +56,6 @@ func (w *world) count(what string) int {
 	return w.seen[what]
 }
 
-// add changes the number of owners.
 func (w *world) add(api string, naming owner.Naming, n int) {
 	if w.owners[api][naming] += n; w.owners[api][naming] == 0 {
 		delete(w.owners[api], naming)
@@ -84,11 +84,11 @@ func (w *world) ends(how, api string, naming owner.Naming) {
 	})
 }
 
-// member is a daemon of a random sequence. Its end is one of the ways to end; nil: it has ended.
+// member is a daemon in a random sequence. What is sent on end is how it should exit; nil means that it has exited.
 type member struct {
 	api    string
 	wants  atomic.Int64 // its naming
-	change chan bool    // of wants
+	change chan bool    // signals a change of wants
 	end    chan string
 	done   chan struct{}
 }
@@ -101,7 +101,7 @@ const (
 	cut   = " is killed while it withdraws"
 )
 
-// rename changes the naming of a daemon, whether it owns the node or not.
+// rename changes a daemon's naming, whether or not it owns the node.
 func (m *member) rename(naming owner.Naming) {
 	m.wants.Store(int64(naming))
 	select {
@@ -111,7 +111,7 @@ func (m *member) rename(naming owner.Naming) {
 }
 
 func (w *world) start(random *rand.Rand, api string, naming owner.Naming) *member {
-	random = rand.New(rand.NewPCG(random.Uint64(), 22)) // for this daemon alone
+	random = rand.New(rand.NewPCG(random.Uint64(), 22)) // this daemon's own generator
 	m := &member{api: api, change: make(chan bool, 1), end: make(chan string, 1), done: make(chan struct{})}
 	m.wants.Store(int64(naming))
 	go func() {
@@ -119,12 +119,12 @@ func (w *world) start(random *rand.Rand, api string, naming owner.Naming) *membe
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		n := owner.New(w.dir, api, zap.NewNop())
-		n.Hurry(time.Second, 40*time.Second) // fewer attempts: the sequences last for hours together
+		n.Hurry(time.Second, 40*time.Second) // fewer attempts, because the sequences add up to hours
 		wants := func() owner.Naming { return owner.Naming(m.wants.Load()) }
 		taken := make(chan error, 1)
 		go func() {
 			err := n.Take(ctx, wants)
-			for err == nil && n.Naming() != wants() { // changed after the last attempt
+			for err == nil && n.Naming() != wants() { // it changed after the last attempt
 				n.Release()
 				err = n.Take(ctx, wants)
 			}
@@ -184,7 +184,7 @@ func (w *world) start(random *rand.Rand, api string, naming owner.Naming) *membe
 			n.Leave(ctx, nil)
 			return
 		}
-		w.ends(stop, api, offered) // it advertises nothing from now on
+		w.ends(stop, api, offered) // from now on, it doesn't advertise anything
 		n.Leave(ctx, func(ctx context.Context) error {
 			time.Sleep(time.Duration(random.IntN(3000)) * time.Millisecond)
 			switch how {
@@ -210,12 +210,11 @@ func (w *world) start(random *rand.Rand, api string, naming owner.Naming) *membe
 	return m
 }
 
-// sequences is the number of random sequences.
 const sequences uint64 = 40
 
-// Whatever daemons start, stop, are renamed or are killed: daemons of both APIs never own the node at once, nor do
-// daemons with different namings. A device plugin never owns the node while there are slices. In the end any daemon can
-// own it.
+// No matter which daemons start, stop, get renamed or get killed, daemons of different APIs never own the node at the
+// same time, nor do daemons with different namings. A device plugin never owns the node while there are slices. In the
+// end, any daemon can own it.
 func TestRandomSequences(t *testing.T) {
 	seen := map[string]int{}
 	for seed := range sequences {
@@ -247,9 +246,9 @@ func TestRandomSequences(t *testing.T) {
 						i := random.IntN(len(running))
 						running[i].end <- []string{stop, stop, stop, kill, kill, fail, stuck, cut}[random.IntN(8)]
 						running = append(running[:i], running[i+1:]...)
-					case n < 9: // the settings of one daemon
+					case n < 9: // changes one daemon's settings
 						running[random.IntN(len(running))].rename(naming())
-					case n < 11: // the settings of all daemons, as the annotation of the node
+					case n < 11: // changes all daemons' settings, as the node annotation does
 						to := naming()
 						for _, m := range running {
 							m.rename(to)
@@ -267,7 +266,7 @@ func TestRandomSequences(t *testing.T) {
 				for _, m := range running {
 					<-m.done
 				}
-				time.Sleep(10 * time.Second) // those that were ended before leave
+				time.Sleep(10 * time.Second) // daemons that were stopped before this leave
 				for _, api := range []string{control.DRA, control.DevicePlugin, control.DRA} {
 					before := w.count(api + " takes")
 					m := w.start(random, api, naming())
@@ -295,7 +294,7 @@ func TestRandomSequences(t *testing.T) {
 	}
 }
 
-// A process that is killed leaves the node at once. The kubelet removes its slices later.
+// When a process is killed, it immediately stops owning the node. The kubelet removes its slices later.
 func TestKilled(t *testing.T) {
 	dir := privatedirtest.Dir(t)
 	child := exec.CommandContext(t.Context(), os.Args[0])
@@ -316,7 +315,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// ownIn is the environment variable with a state directory. If it is set, the test binary owns the node until it is
+// ownIn is an environment variable with a state directory. If it is set, the test binary owns the node until it is
 // killed.
 const ownIn = "OWNER_TEST_OWN_IN"
 

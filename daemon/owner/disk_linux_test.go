@@ -22,8 +22,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
-// A disk that is full of data does not prevent the first start of a device plugin, because its lock files are empty. A disk
-// without room for files does, and the daemon says so.
+// Even if the disk doesn't have room for data, a device plugin can start for the first time, because its lock files are
+// empty. If there is no room for more files, it can't start, and says so.
 func TestFirstStartOnAFullDisk(t *testing.T) {
 	for name, options := range map[string]string{"data": "size=64k", "files": "nr_inodes=2"} {
 		t.Run(name, func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestFirstStartOnAFullDisk(t *testing.T) {
 	}
 }
 
-// A true file system hangs, at the start of a daemon and while one runs.
+// A real file system hangs, both when a daemon starts and while one is running.
 func TestHangingFUSE(t *testing.T) {
 	dir := privatedirtest.Dir(t)
 	before := owner.New(dir, control.DRA, zap.NewNop())
@@ -64,7 +64,7 @@ func TestHangingFUSE(t *testing.T) {
 	for range 2 {
 		compare.Error(t, "lock check", "the file system hangs", check())
 	}
-	// within fails if a call takes longer than this time, or twice that on a slow machine.
+	// within fails if a call takes longer than this, or twice as long to allow for slow machines.
 	within := func(limit time.Duration, call string, f func()) {
 		t.Helper()
 		began := time.Now()
@@ -120,7 +120,7 @@ func TestHangingFUSE(t *testing.T) {
 	})
 }
 
-// mount mounts a file system in memory until the end of the test.
+// mount mounts a file system in memory until the test ends.
 func mount(t *testing.T, dir, options string) {
 	t.Helper()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options+",mode=700"); errors.Is(err, syscall.EPERM) {
@@ -131,7 +131,7 @@ func mount(t *testing.T, dir, options string) {
 	t.Cleanup(func() { must.Succeed(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
 }
 
-// A device plugin that has once run on the node starts although the disk is full, or read-only after an error.
+// A device plugin that has run on the node before can start even if the disk is full, or read-only after an error.
 func TestDisk(t *testing.T) {
 	for name, spoil := range map[string]func(dir string) error{
 		"full": func(dir string) error {
@@ -154,7 +154,7 @@ func TestDisk(t *testing.T) {
 				for range 2 {
 					plugin = n.owner(control.DevicePlugin)
 					second := n.owner(control.DevicePlugin)
-					// Not before: the driver could hold the guard, and the other plugin would wait for it.
+					// Not any earlier: the driver could hold the guard, and the other plugin would wait for it.
 					driver := n.start(control.DRA)
 					driver.waits(time.Second)
 					driver.stop()

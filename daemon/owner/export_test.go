@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Hurry makes the node try at this interval, which is also the time in which the kubelet records what was allocated,
-// and wait for this time until the slices are removed.
+// Hurry makes the node try at this interval, and sets how long it waits for slices to be removed. The interval also
+// serves as the time that the kubelet may take to record allocations.
 func (n *Node) Hurry(tryInterval, slicesWithin time.Duration) {
 	n.tryInterval, n.slicesWithin, n.recordedWithin = tryInterval, slicesWithin, tryInterval
 }
 
-// Kill releases the lock as the end of the process does.
+// Kill releases the lock, as happens when the process exits.
 func (n *Node) Kill() { n.release() }
 
-// CheckDir makes the node check the state directory in this way, in place of its file system.
+// CheckDir makes the node check the state directory with check, instead of checking its file system.
 func (n *Node) CheckDir(check func(*os.Root) error) { n.checkDir = check }

@@ -12,8 +12,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// A daemon waits for daemons of its API whose naming differs, but not for daemons with the same one. While it waits, it
-// does not count as an owner: a driver that stops withdraws its devices before.
+// A daemon waits for daemons of its API that have a different naming, but not for those with the same one. While it
+// waits, it doesn't count as an owner, so the last driver with the old naming withdraws its devices when it stops.
 func TestNamings(t *testing.T) {
 	for _, api := range []string{control.DevicePlugin, control.DRA} {
 		t.Run(api, func(t *testing.T) {
@@ -43,11 +43,11 @@ func TestNamings(t *testing.T) {
 	}
 }
 
-// The kubelet may not have recorded yet what a device plugin gave out just before its end.
+// The kubelet may not have recorded what a device plugin allocated just before it exited.
 func TestAwaitsRecord(t *testing.T) {
 	for name, tt := range map[string]struct {
 		old, next string
-		within    time.Duration // after the last attempt at which the old daemon was there, or a bit sooner
+		within    time.Duration // after the last attempt that still found the old daemon, or slightly sooner
 	}{
 		"another naming":        {control.DevicePlugin, control.DevicePlugin, time.Second},
 		"DRA after a plugin":    {control.DevicePlugin, control.DRA, time.Second},
@@ -67,7 +67,7 @@ func TestAwaitsRecord(t *testing.T) {
 		})
 	}
 
-	onNode(t, func(n *node) { // the settings of a daemon change, while another one runs
+	onNode(t, func(n *node) { // a daemon's settings change while another one is running
 		a := n.owner(control.DevicePlugin)
 		b := n.owner(control.DevicePlugin)
 		if a.Rename(n.Context(), 2) {
@@ -85,7 +85,7 @@ func TestAwaitsRecord(t *testing.T) {
 	})
 }
 
-// A daemon without a naming, such as one of an older version, may advertise the devices under any name.
+// A daemon without a naming, such as one of an older version, could be advertising the devices under any name.
 func TestWithoutNaming(t *testing.T) {
 	onNode(t, func(n *node) {
 		dir := must.Value(privatedir.OpenDir(n.dir, true))(n)
@@ -99,7 +99,8 @@ func TestWithoutNaming(t *testing.T) {
 	})
 }
 
-// A daemon changes its naming once it is alone. No other daemon owns the node before the old names are withdrawn.
+// A daemon changes its naming once it is the only one. No other daemon owns the node until the old names have been
+// withdrawn.
 func TestRename(t *testing.T) {
 	onNode(t, func(n *node) {
 		a := n.owner(control.DRA)
@@ -117,7 +118,7 @@ func TestRename(t *testing.T) {
 		b.leave()
 		former := n.owner(control.DRA)
 		next := n.start(control.DRA, 2)
-		time.Sleep(10 * time.Millisecond) // so that neither waits for an attempt of the other
+		time.Sleep(10 * time.Millisecond) // so that their attempts don't coincide
 		former.leave()
 		if !a.Rename(n.Context(), 2) || a.Naming() != 2 {
 			n.Fatal("the driver is alone, and is not renamed")
@@ -129,14 +130,14 @@ func TestRename(t *testing.T) {
 		a.Renamed()
 		former.waits(time.Second)
 		next.takes(0)
-		// A naming that was never used does not last.
+		// A naming that was never used doesn't persist.
 		next.leave()
 		if !a.Rename(n.Context(), 3) || !a.Rename(n.Context(), 1) {
 			n.Fatal("the driver is alone, and is not renamed")
 		}
 		a.Renamed()
 		former.takes(time.Second)
-		// A daemon that waits may change its naming.
+		// A daemon can change its naming while it waits.
 		late := n.start(control.DRA, 4)
 		late.waits(time.Second)
 		late.wants.Store(1)
@@ -145,7 +146,8 @@ func TestRename(t *testing.T) {
 	})
 }
 
-// The same description always gives the same naming. Different ones give different namings, all in the range of a mark.
+// The same description always gives the same naming. Different descriptions give different namings, all within the
+// valid range for a mark.
 func TestNamingOf(t *testing.T) {
 	of := map[owner.Naming]string{}
 	for range 2 {
@@ -160,8 +162,8 @@ func TestNamingOf(t *testing.T) {
 	compare.Equal(t, "namings", 8, len(of))
 }
 
-// A device plugin that is alone, and waits for what the other one allocated last, may get its old settings again. Then
-// another one with these settings does not wait.
+// If a device plugin is the only one left and is waiting for the other one's last allocations to be recorded, its old
+// settings can still be restored. Another plugin with the old settings then doesn't have to wait.
 func TestRenameTakenBack(t *testing.T) {
 	onNode(t, func(n *node) {
 		a := n.owner(control.DevicePlugin)

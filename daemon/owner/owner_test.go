@@ -24,20 +24,20 @@ import (
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
-// node is a node with a state directory, in a bubble of synctest.
+// node is a node with a state directory, in a synctest bubble.
 type node struct {
 	*testing.T
 	dir     string
 	daemons []*daemon
 }
 
-// onNode tells a story on a node without daemons. Those that own the node at the end are killed.
+// onNode runs story on a node without daemons. Daemons that own the node at the end are killed.
 func onNode(t *testing.T, story func(*node)) {
 	t.Helper()
 	onNodeWith(t, privatedirtest.Dir(t), story)
 }
 
-// onNodeWith is onNode with a state directory.
+// onNodeWith is like onNode, but with this state directory.
 func onNodeWith(t *testing.T, dir string, story func(*node)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -51,7 +51,7 @@ func onNodeWith(t *testing.T, dir string, story func(*node)) {
 	})
 }
 
-// daemon is a daemon of an API.
+// daemon is a daemon of either API.
 type daemon struct {
 	*owner.Node
 	t     *testing.T
@@ -61,13 +61,13 @@ type daemon struct {
 	logs  *observer.ObservedLogs
 }
 
-// start starts a daemon with a naming: 1, unless another one is given.
+// start starts a daemon with this naming, or with 1 by default.
 func (n *node) start(api string, naming ...owner.Naming) *daemon {
 	n.Helper()
 	return n.startChecked(api, nil, naming...)
 }
 
-// owner starts a daemon that owns the node at once.
+// owner starts a daemon that owns the node immediately.
 func (n *node) owner(api string, naming ...owner.Naming) *daemon {
 	n.Helper()
 	d := n.start(api, naming...)
@@ -75,7 +75,7 @@ func (n *node) owner(api string, naming ...owner.Naming) *daemon {
 	return d
 }
 
-// startChecked starts a daemon with a check of the state directory; nil: the check of its file system.
+// startChecked starts a daemon that checks the state directory with check, or checks its file system if check is nil.
 func (n *node) startChecked(api string, check func(*os.Root) error, naming ...owner.Naming) *daemon {
 	n.Helper()
 	core, logs := eventtest.Observed(n.T)
@@ -111,7 +111,7 @@ func (d *daemon) takes(after time.Duration) {
 	}
 }
 
-// waits checks that the daemon does not own the node after this time.
+// waits checks that the daemon doesn't own the node after this time.
 func (d *daemon) waits(after time.Duration) {
 	d.t.Helper()
 	if d.owns(after) {
@@ -119,17 +119,17 @@ func (d *daemon) waits(after time.Duration) {
 	}
 }
 
-// ends stops a daemon that waits.
+// ends stops a daemon that is waiting.
 func (d *daemon) ends() {
 	d.t.Helper()
 	d.stop()
 	compare.ErrorIs(d.t, "Take", context.Canceled, <-d.taken)
 }
 
-// leave ends a daemon that has nothing to withdraw.
+// leave makes a daemon leave the node without having anything to withdraw.
 func (d *daemon) leave() { d.Leave(d.t.Context(), func(context.Context) error { return nil }) }
 
-// lines returns the new lines of the log: level, event, owner, times.
+// lines returns the new log lines as level, event, owner and times.
 func (d *daemon) lines() (all []string) {
 	for _, l := range d.logs.TakeAll() {
 		f := l.ContextMap()
@@ -158,7 +158,7 @@ func files(t testing.TB, dir string) (all []string) {
 	return all
 }
 
-// Each API waits until the last daemon of the other one has left, and needs no more time than that.
+// Each API waits until the last daemon of the other one has left, and no longer than that.
 func TestTurns(t *testing.T) {
 	for _, apis := range [][2]string{{control.DevicePlugin, control.DRA}, {control.DRA, control.DevicePlugin}} {
 		t.Run(apis[0], func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestTurns(t *testing.T) {
 					return nil
 				})
 				first.logged("info owner.taken " + apis[0] + " 0")
-				third := n.start(apis[0]) // before other, which has waited longer
+				third := n.start(apis[0]) // starts before other, which has been waiting longer
 				other.waits(time.Second)
 				third.takes(0)
 				second.leave()
@@ -188,7 +188,7 @@ func TestTurns(t *testing.T) {
 					other.waits(time.Second)
 					return nil
 				})
-				if err := <-late.taken; err == nil { // it may have taken the node before third has left
+				if err := <-late.taken; err == nil { // it may have become the owner before third left
 					late.leave()
 				}
 				other.takes(time.Second)
@@ -199,14 +199,14 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// While the last daemon withdraws its devices, no other daemon owns the node, not even one of the same API.
+// While the last daemon withdraws its devices, no other daemon owns the node, even if it has the same API.
 func TestTakeWhileLeaving(t *testing.T) {
 	onNode(t, func(n *node) {
 		last := n.owner(control.DRA)
 		var next *daemon
 		last.Leave(n.Context(), func(ctx context.Context) error {
 			next = n.start(control.DRA)
-			time.Sleep(10 * time.Millisecond) // so that neither waits for an attempt of the other
+			time.Sleep(10 * time.Millisecond) // so that their attempts don't coincide
 			plugin := n.start(control.DevicePlugin)
 			time.Sleep(10 * time.Millisecond)
 			if next.owns(2*time.Second) || plugin.owns(0) {
@@ -222,8 +222,7 @@ func TestTakeWhileLeaving(t *testing.T) {
 	})
 }
 
-// After a driver that has not deleted its slices, the device plugin waits 40 s, unless another driver deletes them
-// before.
+// If a driver hasn't deleted its slices, the device plugin waits 40 s, unless another driver deletes them earlier.
 func TestSlicesRemain(t *testing.T) {
 	failing := errors.New("no answer")
 	for name, leave := range map[string]func(*daemon){
@@ -244,11 +243,11 @@ func TestSlicesRemain(t *testing.T) {
 				driver := n.owner(control.DRA)
 				leave(driver)
 
-				// A driver does not wait.
+				// A driver doesn't wait.
 				driver = n.owner(control.DRA)
 				driver.Kill()
 
-				// A plugin that ends before its time has not waited.
+				// A plugin that is stopped too early doesn't count as having waited.
 				plugin := n.start(control.DevicePlugin)
 				plugin.waits(39 * time.Second)
 				if err := plugin.Waiting(); err == nil || !strings.HasSuffix(err.Error(), "/owner-dra.lock: the DRA driver has not deleted its ResourceSlices: waiting 40s, until the kubelet has") {
@@ -258,7 +257,7 @@ func TestSlicesRemain(t *testing.T) {
 
 				plugin = n.start(control.DevicePlugin)
 				plugin.waits(39 * time.Second)
-				// The pauses keep the attempts of the daemons apart, so that none waits for another's.
+				// The pauses keep the daemons' attempts apart, so that they don't wait for each other's.
 				time.Sleep(10 * time.Millisecond)
 				second := n.start(control.DevicePlugin)
 				time.Sleep(10 * time.Millisecond)
@@ -276,7 +275,7 @@ func TestSlicesRemain(t *testing.T) {
 				third.Kill()
 				driver.takes(time.Second)
 
-				// Deleted by another driver.
+				// The slices are deleted by another driver.
 				driver.Kill()
 				driver = n.owner(control.DRA)
 				driver.leave()
@@ -286,7 +285,7 @@ func TestSlicesRemain(t *testing.T) {
 	}
 }
 
-// An obstacle is named, and the daemon takes the node once the obstacle is gone.
+// The daemon says what the obstacle is, and takes the node once the obstacle is gone.
 func TestObstacles(t *testing.T) {
 	for _, tc := range []struct {
 		name, want string
@@ -332,7 +331,7 @@ func TestObstacles(t *testing.T) {
 	}
 }
 
-// A daemon refuses a network file system, and owns the node when a local one is mounted.
+// A daemon rejects a network file system, and owns the node once a local one is mounted.
 func TestNetworkFileSystem(t *testing.T) {
 	onNode(t, func(n *node) {
 		var mounted atomic.Pointer[string]
@@ -355,8 +354,8 @@ func TestNetworkFileSystem(t *testing.T) {
 	})
 }
 
-// A file system that hangs delays the node, but neither the daemon's answers nor its end. There is one attempt at a
-// time.
+// If the file system hangs, the daemon doesn't own the node until later, but it still responds and exits. There is only
+// one attempt at a time.
 func TestHangingFileSystem(t *testing.T) {
 	onNode(t, func(n *node) {
 		answer, attempts := make(chan struct{}), atomic.Int64{}
@@ -377,13 +376,13 @@ func TestHangingFileSystem(t *testing.T) {
 		if lines := plugin.lines(); len(lines) < 50 || len(lines) > 61 || !strings.HasPrefix(lines[0], "error owner.unavailable ") {
 			n.Errorf("log: found %d lines, want one each minute: %q", len(lines), lines[:min(len(lines), 3)])
 		}
-		driver.ends() // although the file system hangs
+		driver.ends() // even though the file system hangs
 		close(answer)
 		plugin.takes(time.Second)
 	})
 }
 
-// Without a state directory there is no lock.
+// Without a state directory, there is no lock.
 func TestWithoutDirectory(t *testing.T) {
 	onNode(t, func(n *node) {
 		n.dir = ""
@@ -394,7 +393,7 @@ func TestWithoutDirectory(t *testing.T) {
 	})
 }
 
-// A device plugin asks who holds devices of claims only if a driver has run since the machine was booted.
+// A device plugin asks who holds claims' devices only if a driver has run since the machine booted.
 func TestOtherMayHold(t *testing.T) {
 	onNode(t, func(n *node) {
 		plugin := n.owner(control.DevicePlugin)

@@ -2,7 +2,8 @@ package sensors
 
 import "b-com.com/accelerator-device-plugin/internal/sensors"
 
-// ReadWith replaces the reading of cards. what is "", "all", or "pci" for a card whose sensors are not read; failures is the number of sensors that failed, with err for the first; void is as in outcome.
+// ReadWith replaces the function that reads cards. what is "", "all", or "pci" for a card whose sensors aren't read.
+// failures is the number of failed sensors, with err for the first one; void is as in outcome.
 func (s *Sensors) ReadWith(read func(address, what string) (readings []sensors.Reading, failures int, err error, void bool)) {
 	s.read = func(address string, _ kept, what scope) (o outcome) {
 		o.readings, o.failures, o.err, o.void = read(address, map[scope]string{onlyPCI: "pci", all: "all"}[what])
@@ -10,7 +11,7 @@ func (s *Sensors) ReadWith(read func(address, what string) (readings []sensors.R
 	}
 }
 
-// Reader returns a function that reads a card of the host with what is kept of its last call.
+// Reader returns a function that reads one of the host's cards, using what was kept from its last call.
 func (s *Sensors) Reader(address string) func(all bool) (readings []sensors.Reading, failures int) {
 	var k kept
 	return func(everything bool) ([]sensors.Reading, int) {
@@ -24,7 +25,8 @@ func (s *Sensors) Reader(address string) func(all bool) (readings []sensors.Read
 	}
 }
 
-// Firmware returns a function that reads the versions of a card of the host with what is kept of its last call.
+// Firmware returns a function that reads the versions of one of the host's cards, using what was kept from its last
+// call.
 func (s *Sensors) Firmware(address string) func() sensors.Firmware {
 	var k kept
 	return func() sensors.Firmware {

@@ -37,7 +37,7 @@ type snapshots struct {
 
 func (s snapshots) Latest() (inventory.Snapshot, <-chan struct{}) { return s.Load() }
 
-// rig is a node whose cards are read by the test.
+// rig is a node where the test determines what is read from cards.
 type rig struct {
 	t        *testing.T
 	devices  snapshots
@@ -48,11 +48,11 @@ type rig struct {
 
 	mu    sync.Mutex
 	reads []string          // what was read: ADDRESS, or ADDRESS all
-	cards map[string]answer // what the cards answer; others answer 40 °C
+	cards map[string]answer // what is read from the cards; 40 °C by default
 }
 
 type answer struct {
-	hangs    chan struct{} // the reading lasts until it is closed; nil: no time
+	hangs    chan struct{} // the reading takes until this is closed; nil: no time
 	value    float64
 	failures int
 	void     bool
@@ -113,10 +113,10 @@ func (r *rig) set(address string, a answer) {
 	r.cards[address] = a
 }
 
-// after advances the fake time and checks what was read in that time, and what is shown: ADDRESS=VALUE,FAILURES.
+// after advances the fake time and checks what was read in the meantime and what is shown: ADDRESS=VALUE,FAILURES.
 func (r *rig) after(d time.Duration, reads, shown string) {
 	r.t.Helper()
-	time.Sleep(d) // fake
+	time.Sleep(d) // fake time
 	synctest.Wait()
 	r.mu.Lock()
 	slices.Sort(r.reads)
@@ -141,7 +141,7 @@ func (r *rig) after(d time.Duration, reads, shown string) {
 
 var quarter = sensors.Settings{Which: sensors.Main, Interval: 15 * time.Second}
 
-// TestInterval reads at intervals, first when all cards have been found.
+// TestInterval checks that cards are read at intervals, starting once all of them have been found.
 func TestInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		early := node(device(one, "dfl"))
@@ -153,7 +153,7 @@ func TestInterval(t *testing.T) {
 		r.after(14*time.Second, "", "3b:00.0=40,0 5e:00.0=40,0")
 		r.set(one, answer{value: 50})
 		r.after(time.Second, "3b:00.0, 5e:00.0", "3b:00.0=50,0 5e:00.0=40,0")
-		r.devices.Store(node(device(two, "opae"))) // the card leaves
+		r.devices.Store(node(device(two, "opae"))) // the card is removed
 		r.after(0, "", "5e:00.0=40,0")
 		r.after(15*time.Second, "5e:00.0", "5e:00.0=40,0")
 		r.devices.Store(node(device(one, "dfl"), device(two, "opae")))
@@ -162,14 +162,14 @@ func TestInterval(t *testing.T) {
 	})
 }
 
-// TestSettings changes them while the daemon runs.
+// TestSettings changes the settings while the daemon is running.
 func TestSettings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, sensors.Settings{Which: sensors.None, Interval: time.Second}, node(device(one, "dfl"), device(two, "xrt")))
 		r.after(time.Hour, "", "")
 		r.settings.Store(quarter)
 		r.after(0, "3b:00.0, 5e:00.0 pci", "3b:00.0=40,0 5e:00.0=-,0")
-		r.settings.Store(quarter) // another setting has changed
+		r.settings.Store(quarter) // a different setting has changed
 		r.after(14*time.Second, "", "3b:00.0=40,0 5e:00.0=-,0")
 		r.settings.Store(sensors.Settings{Which: sensors.Main, Interval: time.Minute})
 		r.after(0, "3b:00.0, 5e:00.0 pci", "3b:00.0=40,0 5e:00.0=-,0")
@@ -181,8 +181,8 @@ func TestSettings(t *testing.T) {
 	})
 }
 
-// TestCards reads each physical card once, and only the PCI function of a card without sensors. A function that nobody asked for is
-// not read.
+// TestCards checks that each physical card is read once, and that only the PCI function is read if a card doesn't have
+// sensors. A function that isn't advertised isn't read.
 func TestCards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		virtual := device("0000:3b:00.5", "dfl")
@@ -196,7 +196,7 @@ func TestCards(t *testing.T) {
 	})
 }
 
-// TestHangs checks that a card that hangs has no values after 10 s, and that no other card is affected.
+// TestHangs checks that a card that hangs has no values after 10 s, and that other cards aren't affected.
 func TestHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, quarter, node(device(one, "dfl"), device(two, "dfl")))
@@ -207,16 +207,16 @@ func TestHangs(t *testing.T) {
 		compare.Equal(t, "log", "", r.logs())
 		r.after(time.Second, "", "3b:00.0=-,1 5e:00.0=40,0")
 		compare.Equal(t, "log", "sensors.failed 0000:3b:00.0 no answer within 10 s\n", r.logs())
-		r.after(5*time.Second, "5e:00.0", "3b:00.0=-,2 5e:00.0=40,0") // no second reading of the card
+		r.after(5*time.Second, "5e:00.0", "3b:00.0=-,2 5e:00.0=40,0") // the card isn't read a second time
 		r.set(one, answer{value: 45})
 		close(hangs)
-		r.after(0, "", "3b:00.0=-,2 5e:00.0=40,0") // what it has read is old
+		r.after(0, "", "3b:00.0=-,2 5e:00.0=40,0") // what was read is out of date
 		r.after(15*time.Second, "3b:00.0, 5e:00.0", "3b:00.0=45,2 5e:00.0=40,0")
 		compare.Equal(t, "log", "sensors.read 0000:3b:00.0 <nil>\n", r.logs())
 	})
 }
 
-// TestSlow accepts a reading that takes longer than the interval.
+// TestSlow checks that a reading can take longer than the interval.
 func TestSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, sensors.Settings{Which: sensors.Main, Interval: 2 * time.Second}, node())
@@ -229,7 +229,7 @@ func TestSlow(t *testing.T) {
 	})
 }
 
-// TestManyHang checks that cards that hang do not use up the concurrent readings, not even after they have returned.
+// TestManyHang checks that cards that hang don't use up the concurrent readings, not even after they have returned.
 func TestManyHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all []*inventory.Device
@@ -247,8 +247,8 @@ func TestManyHang(t *testing.T) {
 		for round := range 2 {
 			hangs := hang()
 			r.devices.Store(node(all...))
-			for i, want := range []int{4, 8, 9} { // readings, after 9, 19 and 29 s
-				time.Sleep(time.Duration(9+min(i, 1)) * time.Second) // fake
+			for i, want := range []int{4, 8, 9} { // number of readings after 9, 19 and 29 s
+				time.Sleep(time.Duration(9+min(i, 1)) * time.Second) // fake time
 				synctest.Wait()
 				r.mu.Lock()
 				compare.Equal(t, fmt.Sprintf("round %d: readings after step %d", round, i), want, len(r.reads))
@@ -257,7 +257,7 @@ func TestManyHang(t *testing.T) {
 			compare.Equal(t, "failures of the eighth card", round+1, r.s.Latest()["0000:08:00.0"].Failures)
 			compare.Equal(t, "values of the ninth card", 2, len(r.s.Latest()["0000:09:00.0"].Summary))
 			close(hangs)
-			time.Sleep(30900 * time.Millisecond) // fake: until just before the next round
+			time.Sleep(30900 * time.Millisecond) // fake time, until just before the next round
 			synctest.Wait()
 			r.mu.Lock()
 			r.reads = nil
@@ -271,8 +271,8 @@ func TestLeavesWhileRead(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		interval time.Duration
-		before   string // what is shown when the card leaves, an interval later
-		after    string // while the other card waits
+		before   string // what is shown when the card is removed, one interval later
+		after    string // while the other card is waiting
 	}{
 		{"in time", 3 * time.Second, "3b:00.0=-,0", "3b:00.0=-,0"},
 		{"overdue", 15 * time.Second, "3b:00.0=-,1", "3b:00.0=-,1"},
@@ -297,8 +297,8 @@ func TestLeavesWhileRead(t *testing.T) {
 	}
 }
 
-// TestReplaced plugs another card into the slot between two readings: it never shows the values of the old one. A
-// container may hold the old card, so that its device is still listed.
+// TestReplaced plugs another card into the slot between two readings, and checks that it never shows the old card's
+// values. A container may hold the old card, in which case its device is still listed.
 func TestReplaced(t *testing.T) {
 	removed := device(one, "dfl")
 	removed.Reasons = []string{inventory.ReasonRemovedInUse}
@@ -318,7 +318,7 @@ func TestReplaced(t *testing.T) {
 				r.after(time.Second, "", "")
 				r.set(one, answer{value: 50})
 				r.devices.Store(node(device(one, "dfl")))
-				close(hangs) // the reading of the old card ends
+				close(hangs) // reading the old card finishes
 				r.after(time.Second, "", "")
 				r.after(13*time.Second, "3b:00.0", "3b:00.0=50,0")
 			})
@@ -326,7 +326,7 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// TestFails counts failures, and logs the first.
+// TestFails checks that failures are counted, and that the first one is logged.
 func TestFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, quarter, node(device(one, "dfl")))
@@ -343,7 +343,7 @@ func TestFails(t *testing.T) {
 	})
 }
 
-// TestEnd waits for a reading at the end, but not for one that hangs.
+// TestEnd checks that Run waits for a reading before it returns, but not for one that hangs.
 func TestEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hangs := make(chan struct{})
@@ -359,14 +359,14 @@ func TestEnd(t *testing.T) {
 	})
 }
 
-// unfold returns a host with a board of testdata/sysfs, or with the recorded N6001.
+// unfold returns a host with a board from testdata/sysfs, or with the recorded N6001.
 func unfold(t *testing.T, file string) sysfs.Host {
 	root := t.TempDir()
 	must.Succeed(t, board.Unfold(root, file))
 	return sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
 }
 
-// TestRecorded reads a board again and again.
+// TestRecorded reads a board several times.
 func TestRecorded(t *testing.T) { synctest.Test(t, testRecorded) }
 
 func testRecorded(t *testing.T) {
@@ -392,17 +392,17 @@ func testRecorded(t *testing.T) {
 	}
 	compare.Equal(t, "limit, read again", 80, limit())
 
-	// The device is replaced: sysfs has another inode.
+	// The device is replaced, so sysfs has a different inode.
 	must.Succeed(t, os.Rename(dir, host.Sys+"/old"))
 	must.Succeed(t, os.Mkdir(dir, 0o700))
 	write("name", "other")
 	write("temp1_input", "33000")
-	time.Sleep(time.Second) // fake
+	time.Sleep(time.Second) // fake time
 	readings, _ = read(false)
 	compare.Values(t, "chips", []string{"other"}, chips(readings))
 }
 
-// TestLateDriver finds a device that appears after the card.
+// TestLateDriver checks that a device that appears later than the card is found.
 func TestLateDriver(t *testing.T) { synctest.Test(t, testLateDriver) }
 
 func testLateDriver(t *testing.T) {
@@ -415,12 +415,12 @@ func testLateDriver(t *testing.T) {
 	readings, _ := read(false)
 	compare.Values(t, "chips", []string{"dfl_fme_thermal"}, chips(readings))
 	must.Succeed(t, os.Rename(host.Sys+"/aside", link))
-	time.Sleep(time.Second) // fake
+	time.Sleep(time.Second) // fake time
 	readings, _ = read(false)
 	compare.Values(t, "chips", []string{"dfl_fme_thermal", "n6000bmc_hwmon"}, chips(readings))
 }
 
-// TestFailures reads a board on which some sensors fail.
+// TestFailures reads a board with some failing sensors.
 func TestFailures(t *testing.T) {
 	for _, test := range []struct {
 		name               string
@@ -441,7 +441,7 @@ func TestFailures(t *testing.T) {
 				must.Succeed(t, os.WriteFile(host.Sys+"/class/hwmon/hwmon1/"+file, []byte(test.content), 0o600))
 			}
 			read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader("0000:01:00.0")
-			for range 2 { // what failed is tried again
+			for range 2 { // what failed is retried
 				readings, failures := read(false)
 				compare.Equal(t, "readings", test.readings, len(readings))
 				compare.Equal(t, "failures", test.failures, failures)
@@ -450,7 +450,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestLeaves removes the card's files while they are read. This is not a failure.
+// TestLeaves removes the card's files while they are being read, which must not count as a failure.
 func TestLeaves(t *testing.T) {
 	host := unfold(t, "../../testdata/sysfs/kernel-6.1-one-card.txtar")
 	for _, file := range []string{"hwmon0/temp1_max", "hwmon1/power1_input"} {
@@ -465,7 +465,7 @@ func TestLeaves(t *testing.T) {
 	}
 }
 
-// TestNoDevice checks that a driver that answers ENODEV while the card is there has failed.
+// TestNoDevice checks that ENODEV from the driver counts as a failure if the card is still there.
 func TestNoDevice(t *testing.T) {
 	host := unfold(t, "../../testdata/sysfs/kernel-6.1-one-card.txtar")
 	first := func() (failures int) {
@@ -473,7 +473,8 @@ func TestNoDevice(t *testing.T) {
 		_, failures = read(true)
 		return failures
 	}
-	// The last accesses: open and read of a value and two limits, of two sensors; and the look for a controller above each.
+	// The last accesses open and read a value and two limits for each of two sensors, and look for a controller above
+	// each sensor.
 	const values, controllers = 2 * 3 * 2, 2
 	end, failed := sysfstest.Refuse(t, -1, func() { first() })-controllers, 0
 	for n := end - values; n < end; n++ {
@@ -482,7 +483,7 @@ func TestNoDevice(t *testing.T) {
 	compare.Equal(t, "failures", values, failed)
 }
 
-// TestLimitFails checks that a limit that fails again and again costs only itself: the others are not read each time.
+// TestLimitFails checks that a limit that keeps failing doesn't cause the other limits to be reread each time.
 func TestLimitFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		host := unfold(t, "../../internal/sensors/testdata/n6001.txtar")
@@ -497,7 +498,7 @@ func TestLimitFails(t *testing.T) {
 	})
 }
 
-// TestFirmwareWithFailure reads the versions of a controller one of whose sensors always fails.
+// TestFirmwareWithFailure reads versions from a controller that has a sensor that always fails.
 func TestFirmwareWithFailure(t *testing.T) {
 	const address = "0000:3b:00.0"
 	n, host := plugged(t, address)
@@ -513,8 +514,9 @@ func TestFirmwareWithFailure(t *testing.T) {
 	})
 }
 
-// TestAccesses counts the accesses to files when nothing changes, and the devices have just been listed for another card: the
-// value of each sensor, and those of the PCI function. The recorded functions have no power state, no link and no counts of errors.
+// TestAccesses counts the file accesses when nothing has changed and the devices have just been listed for another
+// card. That leaves each sensor's value and the PCI function's values. The recorded functions don't have a power state,
+// a link or error counts.
 func TestAccesses(t *testing.T) {
 	host := unfold(t, "../../testdata/sysfs/kernel-6.1-two-cards.txtar")
 	for _, test := range []struct {
@@ -522,7 +524,7 @@ func TestAccesses(t *testing.T) {
 		want    int
 	}{
 		{"0000:01:00.0", 2*2 + 4},
-		{"0000:00:02.0", 1}, // no sensors, and no function
+		{"0000:00:02.0", 1}, // neither sensors nor a function
 	} {
 		read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader(test.address)
 		for range 3 {
@@ -539,7 +541,8 @@ func chips(readings []measured.Reading) (names []string) {
 	return slices.Compact(names)
 }
 
-// TestShortage refuses each access of a reading: that says nothing about the card, so no failure is counted.
+// TestShortage makes each access of a reading fail in turn. That says nothing about the card, so no failures are
+// counted.
 func TestShortage(t *testing.T) {
 	host := unfold(t, "../../testdata/sysfs/kernel-6.1-one-card.txtar")
 	var read func(bool) ([]measured.Reading, int)
@@ -558,7 +561,8 @@ func TestShortage(t *testing.T) {
 	}
 }
 
-// TestShortageOfFirmware refuses each access of a reading: the next one has the versions, not only the twentieth.
+// TestShortageOfFirmware makes each access of a reading fail in turn. The very next reading returns the versions,
+// rather than only the twentieth.
 func TestShortageOfFirmware(t *testing.T) {
 	const address = "0000:3b:00.0"
 	_, host := plugged(t, address)
@@ -574,7 +578,7 @@ func TestShortageOfFirmware(t *testing.T) {
 	}
 }
 
-// TestFIFO reads a true file that hangs, and another card at the same time.
+// TestFIFO reads a file that really hangs, and another card at the same time.
 func TestFIFO(t *testing.T) {
 	host := unfold(t, "../../testdata/sysfs/kernel-6.1-two-cards.txtar")
 	file := host.Sys + "/class/hwmon/hwmon0/temp1_input"
@@ -592,11 +596,11 @@ func TestFIFO(t *testing.T) {
 	})
 	compare.Equal(t, "values of the card that hangs", 0, len(s.Latest()["0000:01:00.0"].Summary))
 	end()
-	writer := must.Value(os.OpenFile(file, os.O_WRONLY, 0))(t) // ends the reading
+	writer := must.Value(os.OpenFile(file, os.O_WRONLY, 0))(t) // unblocks the read
 	must.Succeed(t, writer.Close())
 }
 
-// TestPCI reads the PCI function and the firmware of a simulated card, which then dies.
+// TestPCI reads a simulated card's PCI function and firmware, and then the card dies.
 func TestPCI(t *testing.T) {
 	const address = "0000:3b:00.0"
 	n, host := plugged(t, address)
@@ -608,7 +612,7 @@ func TestPCI(t *testing.T) {
 		end := task.Run(t, s.Run)
 		after := func(d time.Duration, about string, want sensors.Card) {
 			t.Helper()
-			time.Sleep(d) // fake
+			time.Sleep(d) // fake time
 			synctest.Wait()
 			all := s.Latest()
 			got := all[address]

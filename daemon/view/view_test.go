@@ -36,13 +36,14 @@ var devices = []*inventory.Device{
 	},
 }
 
-// list returns a list of these devices. The first is held, the second was allocated, and their card is cordoned.
+// list returns a list with these devices. The first one is held, the second one was allocated, and their card is
+// cordoned.
 func list(devices ...*inventory.Device) view.List {
 	return view.List{
 		Devices: devices, HostDev: "/dev", HostSys: "/sys", Use: inventory.Holdings{Asked: time.Unix(1, 0), Of: map[string][]inventory.Holding{
 			"3b:00.0": {{As: "b-com.com/accelerator", Holders: []string{"default/pod/main"}}}, "3b:00.0-p1": {{As: "b-com.com/accelerator"}},
 		}},
-		Sensors: map[string]measured.Card{"0000:3b:00.0": { // of both ports
+		Sensors: map[string]measured.Card{"0000:3b:00.0": { // for both ports
 			Summary: []sensors.Reading{
 				{Name: sensors.Die, Kind: sensors.Temperature, Value: 43.5, Limits: sensors.Limits{Max: 90, Crit: 100}, Of: "FPGA Core Temperature"},
 				{Name: sensors.Board, Kind: sensors.Power, Value: 50.909, Of: "Board Power"},
@@ -55,7 +56,7 @@ func list(devices ...*inventory.Device) view.List {
 
 func rows() []view.Row { return list(devices...).Rows() }
 
-// The UID of a pod is known if the checkpoint has one entry, for the only holder.
+// A pod's UID is known if it is the only holder and the checkpoint has exactly one entry.
 func TestHolderUIDs(t *testing.T) {
 	for _, test := range []struct {
 		name                string
@@ -75,11 +76,11 @@ func TestHolderUIDs(t *testing.T) {
 	}
 }
 
-// A missing card is a row after the devices.
+// Missing cards are rows after the devices.
 func TestMissing(t *testing.T) {
 	l := list(devices[0])
 	since := time.Date(2026, 11, 20, 3, 12, 9, 0, time.UTC)
-	// A container still holds a device of the first one, which is listed.
+	// A container still holds a device on the first card, which is therefore listed.
 	l.Missing = []ledger.Missing{{Card: "3b:00.0", Since: since}, {Card: "0001:5e:00.0", Since: since, Model: "8086:09c4:8086:0001"}}
 	all := l.Rows()
 	want := view.Row{
@@ -195,7 +196,7 @@ func TestPrint(t *testing.T) {
 	}
 }
 
-// YAML has the content of JSON, including its types.
+// YAML has the same content as JSON, including its types.
 func TestPrintYAML(t *testing.T) {
 	var asYAML, asJSON strings.Builder
 	must.Succeed(t, view.Print(&asYAML, rows(), "yaml", false), view.Print(&asJSON, rows(), "json", false))
@@ -208,9 +209,9 @@ func TestPrintYAML(t *testing.T) {
 	compare.Values(t, "content", want, got)
 }
 
-// Names come from the kubelet and the kernel, and must not control a terminal.
+// Names come from the kubelet and the kernel, and must not be able to control a terminal.
 func TestNamesWithControlCharacters(t *testing.T) {
-	const csi = "\u009b" // the same as ESC [, in one character
+	const csi = "\u009b" // the same as ESC [, but in one character
 	row := view.Row{
 		ID: "3b\x1b[2J", Resource: "r\x7f", Health: "healthy", Reasons: []string{"a" + csi + "b"}, DeviceNodes: []string{"/dev/\a"},
 		PCIAddress: "0000\b", Parent: "fme\x00", AFUID: "\r", Family: "f\t", Holder: []string{"ns/pod\x1b]0;title\a/main\u0085"}, HolderKnown: true,

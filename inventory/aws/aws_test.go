@@ -17,7 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/familytest"
 )
 
-// put is [familytest.Put] for a path below /sys.
+// put is [familytest.Put] for paths below /sys.
 func put(t testing.TB, host sysfs.Host, path, content string) {
 	t.Helper()
 	familytest.Put(t, host, "sys/"+path, content)
@@ -26,13 +26,13 @@ func put(t testing.TB, host sysfs.Host, path, content string) {
 const (
 	absent = familytest.Absent
 
-	card        = "0000:01:00.0" // the application function of the boards
+	card        = "0000:01:00.0" // the boards' application function
 	manager     = "0000:01:00.1"
 	slotDir     = "devices/pci0000:00/0000:00:01.0/"
 	application = slotDir + card
 )
 
-// unit returns the unit of the board aws-card, after the changes.
+// unit returns the aws-card board's unit after applying the changes.
 func unit(changes ...func(*inventory.Unit)) inventory.Unit {
 	u := inventory.Unit{
 		ID: "01:00.0", PCIAddress: card, Name: manager, Facts: inventory.Facts{PortID: -1, PCIID: "1d0f:9048:1d0f:1d51", AnyPCIID: true, NUMANode: -1, Mounts: []string{application + "/resource0"}, Members: []string{manager}, Attributes: map[string]string{"slot": "0"}}, AFUIDKnown: true, InterfaceIDKnown: true,
@@ -90,8 +90,8 @@ func TestBoards(t *testing.T) {
 	}
 }
 
-// A card of an F1 instance: the functions are in two PCI devices. The ids of the application function may be of any
-// vendor.
+// f1 adds a card of an F1 instance, whose functions are on two separate PCI devices. The application function can have
+// any vendor's IDs.
 func f1(t testing.TB, host sysfs.Host, bus string, application, manager int) {
 	for device, modalias := range map[int]string{
 		application: "pci:v000010EEd00007011sv000010EEsd00000007bc12sc00i00\n",
@@ -115,7 +115,7 @@ func function(t testing.TB, host sysfs.Host, bus, function, ids string) {
 	put(t, host, "bus/pci/devices/"+address+" -> ../../../"+dir, "")
 }
 
-// TestChanges changes the board aws-card.
+// TestChanges applies changes to the aws-card board.
 func TestChanges(t *testing.T) {
 	older := func(u *inventory.Unit) {
 		u.ID, u.PCIAddress, u.Name, u.PCIID = "00:1d.0", "0000:00:1d.0", "0000:00:1e.0", "10ee:7011:10ee:0007"
@@ -143,7 +143,8 @@ func TestChanges(t *testing.T) {
 			map[string]string{"bus/pci/devices/" + card + " -> /nowhere/" + card: ""}, readings{card: {unit(withIDs(""), wrong("loading"))}}},
 		{"a second card, of F1, on a lower bus", func(t *testing.T, host sysfs.Host) { f1(t, host, "00", 0x1d, 0x1e) }, nil,
 			readings{"0000:00:1d.0": {unit(older)}, card: {unit(second)}}},
-		// An image may have any ids. Otherwise a pod could get the BARs of the device before its card.
+		// An image can have any IDs, even a management function's. If it were taken for one, a pod could get the BARs
+		// of the device before its card.
 		{"an image with the ids of F1's management functions, beside another device", func(t *testing.T, host sysfs.Host) {
 			function(t, host, "00", "1d.0", "8086:1572")
 			function(t, host, "00", "1e.0", "1d0f:1041")
@@ -173,7 +174,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// The reading of a management function contains no unit, but names the card. A function of another kind is not a card.
+// Reading a management function doesn't return a unit, but refers to the card. Other kinds of functions aren't cards.
 func TestRelated(t *testing.T) {
 	host := familytest.Node(t, "kernel-6.1-aws-card")
 	for card, want := range map[string][]string{card: {manager}, manager: {card}} {
@@ -188,7 +189,7 @@ func TestRelated(t *testing.T) {
 	familytest.NoCard(t, host, aws.Family{}, card, manager, "0000:09:00.0", "", "pool", "../../x")
 }
 
-// The unit stays the same while an image is loaded, because its directory is the management function's.
+// The unit stays the same while an image is being loaded, because its directory is the management function's.
 func TestIncarnation(t *testing.T) {
 	host := familytest.Node(t, "kernel-6.1-aws-card")
 	of := func() uint64 {
@@ -206,7 +207,7 @@ func TestIncarnation(t *testing.T) {
 	}
 }
 
-// No other file of the functions is read: a BAR must not be accessed.
+// The functions' other files aren't read, because BARs must not be accessed.
 func TestOnlyTheseFiles(t *testing.T) {
 	host := familytest.Node(t, "kernel-6.1-aws-card")
 	for _, name := range []string{card, manager} {
@@ -230,8 +231,8 @@ func TestOnlyTheseFiles(t *testing.T) {
 	})
 }
 
-// A counter that has risen and a file that is lost are found by comparing the files of two readings. The files of a
-// missing application function are not read, so none of them counts as lost.
+// Comparing the files of two readings shows whether a counter has risen or a file was lost. A missing application
+// function's files aren't read, so none of them count as lost.
 func TestFiles(t *testing.T) {
 	names := func(board string) []string {
 		r, err := aws.Family{}.Read(familytest.Node(t, "kernel-6.1-"+board), card)
@@ -252,21 +253,21 @@ func TestFiles(t *testing.T) {
 	compare.Values(t, "names", want, names("aws-card"))
 }
 
-// A check finds each change that may concern the health of a card, and its mounts.
+// A check notices every change that may concern a card's health, and changes to its mounts.
 func TestObserved(t *testing.T) {
 	const app, slot = "sys/" + application, "sys/" + slotDir
 	familytest.Observed(t, familytest.Node(t, "kernel-6.1-aws-card"), aws.Family{}, card, app, app+"/config", app+"/resource0", slot+manager, slot+manager+"/config",
 		"sys/bus/pci/devices/"+card, slot+"aer_dev_fatal", app+"/driver -> ../../../../bus/pci/drivers/xocl", app+"/resource4 -> resource0")
 }
 
-// If the node changes during a reading, the reading shows the state after the change, or the next check finds that it
-// is out of date. A card whose application function leaves during a reading never looks like a card with a broken
-// function.
+// If the node changes during a reading, either the reading shows the state after the change, or the next check notices
+// that it is out of date. A card whose application function is removed during a reading never looks like one with a
+// broken function.
 func TestChangeDuringReading(t *testing.T) {
 	const devices = "sys/bus/pci/devices/"
 	for _, tt := range []struct {
 		familytest.Change
-		loading bool // found for a while
+		loading bool // reported for a while
 	}{
 		{familytest.Change{Name: "the application function leaves", Steps: []string{
 			"sys/" + application + "/config", "sys/" + application + "/modalias", devices + card, "sys/" + application}}, true},
@@ -284,12 +285,12 @@ func TestChangeDuringReading(t *testing.T) {
 	}
 }
 
-// If one access of a reading or a listing fails because of a shortage of descriptors or memory, the result is that
-// error, or the same as without the shortage.
+// If a single access fails during a reading or listing because of a shortage of descriptors or memory, the result is
+// either that error or the same as without the shortage.
 func TestShortage(t *testing.T) {
 	for _, board := range []string{"aws-card", "aws-loading", "aws-not-rescanned"} {
 		host := familytest.Node(t, "kernel-6.1-"+board)
-		f1(t, host, "00", 0x1d, 0x1e) // the number of the other slot depends on it
+		f1(t, host, "00", 0x1d, 0x1e) // affects the other slot's number
 		familytest.Shortage(t, host, aws.Family{}, card)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/aws"
 )
 
-// FuzzApplicationOf checks that the application function of a management function is another function, with a valid
-// address on the same bus.
+// FuzzApplicationOf checks that a management function's application function is a different function, and that its
+// address is valid and on the same bus.
 func FuzzApplicationOf(f *testing.F) {
 	f.Add("0000:00:1f.1", "1d0f:9248:1d0f:1d51")
 	f.Add("0000:00:1e.0", "1d0f:1041:0000:0000")
@@ -28,7 +28,7 @@ func FuzzApplicationOf(f *testing.F) {
 	})
 }
 
-// FuzzIDsOf checks the ids against the bytes.
+// FuzzIDsOf checks the IDs against the bytes.
 func FuzzIDsOf(f *testing.F) {
 	f.Add(byte(0x0f), byte(0x1d), byte(0x48), byte(0x90))
 	f.Add(byte(0xff), byte(0xff), byte(0xff), byte(0xff))

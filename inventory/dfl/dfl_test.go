@@ -20,7 +20,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// ignore ignores fields that package port tests.
+// ignore ignores the fields that are tested in package port.
 var ignore = cmp.Options{familytest.Ignore, cmpopts.IgnoreFields(inventory.Unit{}, "NodeNumbers")}
 
 const (
@@ -29,19 +29,18 @@ const (
 	pac  = "69528db6eb31577a8c3668f9faa081f6"
 )
 
-// unhealthy returns an unhealthy condition.
 func unhealthy(reason string) inventory.Condition {
 	return inventory.Condition{Reason: reason, Health: inventory.Unhealthy}
 }
 
-// row returns an unhealthy condition of the row with this name.
+// row returns an unhealthy condition for the row with this name.
 func row(reason string) inventory.Condition {
 	c := unhealthy(reason)
 	c.Row = reason
 	return c
 }
 
-// portOf returns a healthy port below the FME dfl-fme.0, after the changes.
+// portOf returns a healthy port that belongs to dfl-fme.0, after applying the changes.
 func portOf(name string, id int, afu string, changes ...func(*inventory.Unit)) inventory.Unit {
 	p := inventory.Unit{
 		Name: name, Facts: inventory.Facts{PortID: id, AFUID: afu, InterfaceID: pac, NUMANode: -1, Nodes: []string{name}, Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"}},
@@ -53,10 +52,10 @@ func portOf(name string, id int, afu string, changes ...func(*inventory.Unit)) i
 	return p
 }
 
-// a10 sets the PCI id of the first card of the recorded boards.
+// a10 sets the PCI ID of the first card on the recorded boards.
 func a10(p *inventory.Unit) { p.PCIID = "8086:09c4:8086:0000" }
 
-// d5005 sets the identity of the second card of the recorded boards.
+// d5005 sets the IDs of the second card on the recorded boards.
 func d5005(p *inventory.Unit) {
 	p.PCIID, p.AFUID, p.InterfaceID = "8086:0b2b:8086:138d", afuB, "9346116d4e4cb66ea1cbe92e1e1f8f5e"
 }
@@ -65,7 +64,7 @@ func fme(name string) func(*inventory.Unit) {
 	return func(p *inventory.Unit) { p.Parent, p.ParentNodes = name, []string{name} }
 }
 
-// withoutFME removes the FME.
+// withoutFME removes everything that comes from the FME.
 func withoutFME(p *inventory.Unit) {
 	p.InterfaceID, p.Parent, p.ParentNodes = "", "", nil
 }
@@ -79,7 +78,6 @@ type cards = familytest.Readings
 
 func one(units ...inventory.Unit) []inventory.Unit { return units }
 
-// readAll returns the units of all cards.
 func readAll(t *testing.T, host sysfs.Host) cards {
 	t.Helper()
 	all, _ := familytest.ReadAll(t, host, dfl.Family(port.PerPort))
@@ -99,7 +97,7 @@ func TestBoards(t *testing.T) {
 	vf := portOf("dfl-port.1", 0, afuA)
 	vf.Attributes = map[string]string{"physicalFunction": "0000:01:00.0", "virtualFunction": "0"}
 	for _, tt := range []struct {
-		board string // or two boards: both drivers on one node
+		board string // can be two boards, to have both drivers on one node
 		want  cards
 	}{
 		{"kernel-6.1-one-card", cards{"0000:01:00.0": one(recorded)}},
@@ -126,8 +124,8 @@ func TestBoards(t *testing.T) {
 	}
 }
 
-// script changes a tree. Each line is rm, mkdir, mv, write or link, with paths below the sysfs root
-// of the host. $SYS in the target of a link is that root.
+// script changes a tree. Each line is an rm, mkdir, mv, write or link command, with paths relative to the host's sysfs
+// root. In a link's target, $SYS stands for that root.
 func script(t *testing.T, host sysfs.Host, lines string) {
 	t.Helper()
 	for line := range strings.Lines(lines) {
@@ -219,7 +217,7 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// TestPortOrder reads two regions. The second one has the port with the lower number.
+// TestPortOrder reads two regions, where the second one has the port with the lower number.
 func TestPortOrder(t *testing.T) {
 	host := familytest.Node(t, "dfl-two-ports")
 	const regions = "devices/pci0001:3a/0001:3a:00.0/0001:3b:00.0/fpga_region/"

@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
-// TestKernel compares the published devices of the boards that were recorded on a real kernel (`make fixtures`). The
+// TestKernel compares the devices published for the boards that were recorded on a real kernel (`make fixtures`). The
 // expected devices are written by hand, because they are what docs/health.md promises.
 func TestKernel(t *testing.T) {
 	const (
@@ -21,14 +21,14 @@ func TestKernel(t *testing.T) {
 		d5005Interface    = "9346116d4e4cb66ea1cbe92e1e1f8f5e"
 	)
 	shell, ofs := map[string]string{"bitstreamId": "0x123000200000185"}, map[string]string{"bitstreamId": "0x501020222df1b7a"}
-	// first returns the device of the card of most boards, in the first slot, after the changes.
+	// first returns the device that most boards have in the first slot, after applying the changes.
 	first := func(health inventory.Health, reasons []string, changes ...func(*inventory.Device)) *inventory.Device {
 		d := &inventory.Device{
 			ID: "01:00.0", Family: "dfl", Health: health, Reasons: reasons, Fault: health == inventory.Unhealthy,
 			PCIAddress: "0000:01:00.0", Facts: inventory.Facts{PCIID: a10, NUMANode: -1, PortID: 0, AFUID: afuA, InterfaceID: pac,
 				Nodes: []string{"dfl-port.0"}, Parent: "dfl-fme.0", ParentNodes: []string{"dfl-fme.0"}, Attributes: shell},
 		}
-		if len(reasons) > 0 && reasons[0] != "reprogramming" { // which is normal for some time
+		if len(reasons) > 0 && reasons[0] != "reprogramming" { // reprogramming is normal for a while
 			d.Cause = reasons[0]
 		}
 		for _, change := range changes {
@@ -50,7 +50,7 @@ func TestKernel(t *testing.T) {
 	}
 	noPort := func(d *inventory.Device) { d.PortID, d.AFUID = -1, "" }
 	noAFU := func(d *inventory.Device) { d.AFUID = "" }
-	noInterface := func(d *inventory.Device) { d.InterfaceID, d.Attributes = "", nil } // the FME has no driver
+	noInterface := func(d *inventory.Device) { d.InterfaceID, d.Attributes = "", nil } // the FME doesn't have a driver
 	virtual := &inventory.Device{
 		ID: "02:00.0", Family: "dfl", Health: inventory.Healthy,
 		PCIAddress: "0000:02:00.0", Facts: inventory.Facts{PCIID: a10VF, NUMANode: -1, PortID: 0, AFUID: afuA, Nodes: []string{"dfl-port.1"}},
@@ -92,7 +92,7 @@ func TestKernel(t *testing.T) {
 		board := strings.TrimSuffix(filepath.Base(file), ".txtar")
 		t.Run(board, func(t *testing.T) {
 			want, ok := boards[strings.SplitN(board, "-", 3)[2]]
-			if !ok && !strings.Contains(board, "-vfio-") && !strings.Contains(board, "-xrt-") && !strings.Contains(board, "-aws-") { // of other families
+			if !ok && !strings.Contains(board, "-vfio-") && !strings.Contains(board, "-xrt-") && !strings.Contains(board, "-aws-") { // these are other families'
 				t.Fatal("found no expected devices for this board")
 			}
 			host, busy := recorded(t, board)

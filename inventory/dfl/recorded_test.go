@@ -17,9 +17,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// recorded unfolds a board that `make fixtures` recorded. It returns the ports whose afu_id fails with EBUSY. Other
-// recorded errors, except ENOENT, are not supported. Those on cards of XRT do not matter, because these are not cards
-// of DFL.
+// recorded unpacks a board that `make fixtures` recorded. It returns the ports whose afu_id fails with EBUSY. Except
+// for ENOENT, other recorded errors aren't supported. Errors on XRT cards don't matter, because those aren't DFL cards.
 func recorded(t testing.TB, name string) (host sysfs.Host, busy []string) {
 	t.Helper()
 	root := t.TempDir()
@@ -35,9 +34,8 @@ func recorded(t testing.TB, name string) (host sysfs.Host, busy []string) {
 	return sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}, busy
 }
 
-// programmed is the family on a host where the afu_id of some ports fails with EBUSY. A plain file
-// cannot return that error, so Read changes the readings of these ports as package port would (see
-// its TestTakeAFU).
+// programmed is the family on a host where some ports' afu_id fails with EBUSY. A regular file can't return that error,
+// so Read changes what was read from these ports the way package port would (see its TestTakeAFU).
 type programmed struct {
 	port.Layout
 	busy []string
@@ -56,7 +54,7 @@ func (f programmed) Read(host sysfs.Host, card string) (inventory.Reading, error
 	return r, err
 }
 
-// publishedDevices returns the devices of the first complete snapshot of an inventory.
+// publishedDevices returns the devices in an inventory's first complete snapshot.
 func publishedDevices(t *testing.T, host sysfs.Host, family inventory.Family) []*inventory.Device {
 	t.Helper()
 	inv := inventory.New(inventory.Config{

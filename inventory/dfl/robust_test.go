@@ -32,7 +32,7 @@ var (
 	pciIDPattern = regexp.MustCompile(`^([0-9a-f]{4}(:[0-9a-f]{4}){3})?$`)
 )
 
-// rows contains the names of the rows of the health table.
+// rows contains the names of the health table's rows.
 var rows = func() map[string]bool {
 	names := map[string]bool{}
 	for _, r := range dfl.Family(port.PerPort).Rows() {
@@ -41,10 +41,9 @@ var rows = func() map[string]bool {
 	return names
 }()
 
-// units lists all kinds of units.
 var units = []port.Kind{port.PerPort, port.PerFME, port.PerFMEWithNode}
 
-// checkReading returns an error if the reading breaks a rule that holds for every tree.
+// checkReading returns an error if the reading breaks a rule that must hold for every tree.
 func checkReading(r inventory.Reading, unit port.Kind) error {
 	for _, p := range r.Units {
 		switch {
@@ -87,8 +86,8 @@ func checkReading(r inventory.Reading, unit port.Kind) error {
 	return nil
 }
 
-// hasValidNames reports whether the name and the nodes are valid. A region may be without ports, and must not have a
-// node twice.
+// hasValidNames reports whether the unit's name and device nodes are valid. A region may have no ports, but must not
+// have the same node twice.
 func hasValidNames(p inventory.Unit, unit port.Kind) bool {
 	if unit == port.PerPort {
 		return namePattern.MatchString(p.Name) && slices.Equal(p.Nodes, []string{p.Name})
@@ -104,11 +103,11 @@ func hasValidNames(p inventory.Unit, unit port.Kind) bool {
 	return regionPattern.MatchString(p.Name) && p.PortID == 0 && nodes[p.Parent] == withNode
 }
 
-// cardsOfTree lists the cards of the board dfl-vf before the test changes it.
+// cardsOfTree lists the cards on the dfl-vf board before the test changes it.
 var cardsOfTree = []string{"0000:01:00.0", "0000:03:00.0"}
 
-// checkAllReadings reads every card that is listed or in cardsOfTree. A reading may fail, but then it contains no
-// units.
+// checkAllReadings reads every card that is listed or in cardsOfTree. A reading can fail, but then it must not return
+// any units.
 func checkAllReadings(t *testing.T, host sysfs.Host) {
 	t.Helper()
 	listed, _ := dfl.Family(port.PerPort).Cards(host)
@@ -156,8 +155,8 @@ func TestHalfRemovedTree(t *testing.T) {
 	}
 }
 
-// TestRemovalWhileReading removes and replaces files while another goroutine reads. The order is
-// left to the Go scheduler.
+// TestRemovalWhileReading removes and replaces files while another goroutine is reading. How they interleave is left to
+// the Go scheduler.
 func TestRemovalWhileReading(t *testing.T) {
 	for seed := range uint64(10) {
 		host := familytest.Node(t, "dfl-vf")
@@ -168,7 +167,7 @@ func TestRemovalWhileReading(t *testing.T) {
 		breaker.Go(func() {
 			defer close(done)
 			for _, path := range all {
-				os.RemoveAll(path) // errors are ignored: a parent may be gone, or be a file
+				os.RemoveAll(path) // errors are ignored: a parent may be gone or be a file
 				switch rnd.IntN(4) {
 				case 0:
 					os.Symlink(filepath.Base(path), path)
@@ -191,7 +190,7 @@ func TestRemovalWhileReading(t *testing.T) {
 	}
 }
 
-// FuzzRead reads a card with any content in each attribute.
+// FuzzRead reads a card with arbitrary content in each attribute.
 func FuzzRead(f *testing.F) {
 	f.Add("0\n", afuA+"\n", "0x0\n", "0x0\n", "245:0\n", "DRIVER=dfl-port\n", "1\n", pac+"\n")
 	f.Add("3\n", strings.Repeat("f", 32), "0xffffffffffffffff", "0xf", "", "", "-1", strings.Repeat("F", 32))
@@ -200,7 +199,7 @@ func FuzzRead(f *testing.F) {
 	host := familytest.Node(f, "kernel-6.1-one-card")
 	card := filepath.Join(host.Sys, "devices/pci0000:00/0000:00:01.0/0000:01:00.0")
 	dir := card + "/fpga_region/region0/dfl-port.0/"
-	must.Succeed(f, os.Remove(dir+"driver")) // the file uevent decides whether the port is bound
+	must.Succeed(f, os.Remove(dir+"driver")) // the uevent file decides whether the port is bound
 	f.Fuzz(func(t *testing.T, id, afu, errors, power, dev, uevent, numa, compat string) {
 		for path, content := range map[string]string{
 			dir + "id": id, dir + "afu_id": afu, dir + "errors/errors": errors, dir + "power_state": power,

@@ -16,7 +16,8 @@ import (
 
 const address = "0000:82:00.0"
 
-// TestBoards reads a card from the places that this driver uses. The meaning of its files is tested in inventory/port.
+// TestBoards reads a card from the places where this driver puts its files. What the files mean is tested in
+// inventory/port.
 func TestBoards(t *testing.T) {
 	unit := inventory.Unit{
 		Name: "intel-fpga-port.0", PortIDKnown: true, AFUIDKnown: true, InterfaceIDKnown: true,
@@ -29,8 +30,8 @@ func TestBoards(t *testing.T) {
 	dead.InterfaceID, dead.InterfaceIDKnown = "", false
 	dead.Conditions = []inventory.Condition{{Reason: "fme-dead", Health: inventory.Unhealthy, Row: "fme-dead", Dead: true}}
 	for _, tt := range []struct {
-		boards      string // the third one is of the other driver
-		interfaceID string // written to the board; "": as it is
+		boards      string // the third one belongs to the other driver
+		interfaceID string // written to the board; "": unchanged
 		want        familytest.Readings
 	}{
 		{"opae-one-card", "", familytest.Readings{address: {unit}}},

@@ -1,4 +1,4 @@
 package pci
 
-// ParseTotal returns a count of errors in the value of a file.
+// ParseTotal parses an error count from a file's content.
 var ParseTotal = parseTotal

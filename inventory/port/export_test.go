@@ -7,13 +7,12 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Read is readPort without the observations.
+// Read calls readPort and drops the observations.
 func Read(host sysfs.Host, dir string) (inventory.Unit, bool) {
 	return readPort(host, dir, new([]sysfs.Observation))
 }
 
-// TakeAFU applies a result of reading afu_id, for tests of EBUSY and ENODEV, which no ordinary file
-// returns.
+// TakeAFU applies the result of reading afu_id. Tests need it for EBUSY and ENODEV, which no regular file returns.
 func TakeAFU(p *inventory.Unit, id string, err error) (dead bool) {
 	var f findings
 	dead = f.takeAFU(p, id, err)
@@ -21,8 +20,8 @@ func TakeAFU(p *inventory.Unit, id string, err error) (dead bool) {
 	return dead
 }
 
-// Decoders returns the decoders of all files, by the names of the files. A decoder returns the conditions of a value,
-// and whether the value comes from a part that does not answer.
+// Decoders returns all files' decoders by file name. A decoder returns the conditions for a value, and whether the
+// value comes from a part that doesn't respond.
 func Decoders() map[string]func(value string) (found []inventory.Condition, dead bool, err error) {
 	all := map[string]func(string) ([]inventory.Condition, bool, error){}
 	for _, file := range slices.Concat(portFiles, DFL.errors, OPAE.errors, OPAE.alarms, []file{managerFile}) {
@@ -35,7 +34,7 @@ func Decoders() map[string]func(value string) (found []inventory.Condition, dead
 	return all
 }
 
-// Join returns the conditions of a region to which these conditions are added.
+// Join adds these conditions to a region and returns the result.
 func Join(conditions ...inventory.Condition) []inventory.Condition {
 	var f findings
 	for _, c := range conditions {

@@ -9,8 +9,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
-// judged returns the health files of a card that has all of them: the name, the severity if the file is lost, and the
-// row of that severity.
+// judged returns the health files of a card that has all of them, each with its name, the severity if the file is lost,
+// and the row that the severity comes from.
 func judged(family string) []inventory.HealthFile {
 	healthFile := func(name string, lost inventory.Health, row string) inventory.HealthFile {
 		return inventory.HealthFile{Name: name, Lost: lost, Row: row}
@@ -53,7 +53,7 @@ func judged(family string) []inventory.HealthFile {
 	})
 }
 
-// TestAllFiles compares the whole unit of a healthy card that has all files.
+// TestAllFiles compares the entire unit of a healthy card that has all files.
 func TestAllFiles(t *testing.T) {
 	counter := func(name, row string, health inventory.Health) inventory.Counter {
 		return inventory.Counter{Name: name, Reason: row, Health: health, Row: row}
@@ -86,15 +86,15 @@ func TestAllFiles(t *testing.T) {
 	}
 }
 
-// TestFiles removes each file, replaces it by a directory, and gives it content that is not valid.
-// A file that is absent causes no condition. A file that cannot be read, or whose value is not
-// valid, causes a condition with the severity of its loss.
+// TestFiles removes each file, replaces it with a directory, and gives it invalid content. A missing file doesn't cause
+// a condition. A file that can't be read or whose value is invalid causes a condition with the same severity as if the
+// file was lost.
 func TestFiles(t *testing.T) {
 	for _, family := range []string{"dfl", "opae"} {
 		r := newRig(t, family)
 		for _, f := range judged(family) {
 			if f.Name == "fme/driver" || f.Name == "fme/hwmon" {
-				continue // these are no files; see TestFMEDriver and TestHWMon
+				continue // not files; see TestFMEDriver and TestHWMon
 			}
 			unreadable := []inventory.Condition{withRow(f.Row, "unreadable="+f.Name, f.Lost)}
 			failing := unreadable

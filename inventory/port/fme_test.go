@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// filesOf returns the health files of p whose names begin with part.
+// filesOf returns p's health files whose names start with part.
 func filesOf(p inventory.Unit, part string) []inventory.HealthFile {
 	var files []inventory.HealthFile
 	for _, f := range p.Files {
@@ -25,7 +25,7 @@ func filesOf(p inventory.Unit, part string) []inventory.HealthFile {
 	return files
 }
 
-// The only condition of an FME without a driver is that it has none. Its other files are not read.
+// The only condition of an FME without a driver is that it doesn't have one. Its other files aren't read.
 func TestFMEDriver(t *testing.T) {
 	for _, family := range []string{"dfl", "opae"} {
 		t.Run(family, func(t *testing.T) {
@@ -42,14 +42,14 @@ func TestFMEDriver(t *testing.T) {
 			r.put(t, "fme/uevent", driven)
 			compare.Values(t, "bound again: conditions", []inventory.Condition{ofRow("fme-fatal=thermal", bad)}, r.read(t).Conditions)
 			r.put(t, "fme", absent)
-			there.Absent = true // so that it is lost, if there was one
+			there.Absent = true // so that it counts as lost if there was one before
 			compare.Values(t, "no FME: files", []inventory.HealthFile{there}, filesOf(r.read(t), "fme/"))
 		})
 	}
 }
 
-// An FME that does not answer has one condition for that, whichever files show it, in addition to
-// the conditions of other files. Its alarms are not read: all of them would be set.
+// An FME that doesn't respond gets a single condition for that, no matter which files show it, in addition to the
+// conditions from other files. Its alarms aren't read, because they would all be set.
 func TestDeadFME(t *testing.T) {
 	r := newRig(t, "dfl")
 	for _, name := range []string{"catfatal_errors", "nonfatal_errors", "pcie0_errors", "pcie1_errors"} {
@@ -67,9 +67,9 @@ func TestDeadFME(t *testing.T) {
 	}
 }
 
-// While the driver programs a port it holds a lock, and reads of some files of the FME wait for it.
-// These files are not read then. The test puts directories in their places, which would cause
-// conditions if they were read.
+// While the driver programs a port, it holds a lock that reads of some of the FME's files would wait for. These files
+// aren't read during that time. The test replaces them with directories, which would cause conditions if they were
+// read.
 func TestLockedFilesAreSkippedWhileProgramming(t *testing.T) {
 	for family, errors := range map[string]string{"dfl": "fme/errors/fme_errors", "opae": "fme/errors/fme-errors/errors"} {
 		for _, state := range []string{"firmware request", "parse header", "write init", "write", "write complete"} {
@@ -137,7 +137,7 @@ func TestHWMon(t *testing.T) {
 	}
 }
 
-// A hwmon device whose directory cannot be listed is a condition: it may have any alarm.
+// If a hwmon device's directory can't be listed, that is a condition, because any alarm could be set.
 func TestHWMonUnlistable(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root may list every directory")
@@ -149,7 +149,7 @@ func TestHWMonUnlistable(t *testing.T) {
 	compare.Values(t, "conditions", want, r.read(t).Conditions, ignoreErr)
 }
 
-// The manager is in one of two places, or is missing.
+// The manager can be in either of two places, or missing.
 func TestManager(t *testing.T) {
 	const usual, older = "fme/dfl-fme-mgr.0/fpga_manager/fpga0/state", "fme/fpga_manager/fpga7/state"
 	failed := []inventory.Condition{ofRow("programming-failed", poor)}
@@ -181,8 +181,8 @@ func TestManager(t *testing.T) {
 	}
 }
 
-// The conditions of the card follow the port's own conditions, for each of its ports, even an unbound one. Each port
-// gets its own copy.
+// For each of the card's ports, even an unbound one, the card's conditions come after the port's own. Each port gets
+// its own copy.
 func TestSharedFindings(t *testing.T) {
 	host := familytest.Node(t, "dfl-two-ports")
 	const card = "/devices/pci0001:3a/0001:3a:00.0/0001:3b:00.0"
@@ -205,12 +205,12 @@ func TestSharedFindings(t *testing.T) {
 		if len(filesOf(r.Units[i], "pci/")) == 0 || len(filesOf(r.Units[i], "fme/")) == 0 {
 			t.Errorf("%s: files %+v, want also those of the card", r.Units[i].Name, r.Units[i].Files)
 		}
-		clear(r.Units[i].Conditions) // the next port has its own
+		clear(r.Units[i].Conditions) // the next port has its own copy
 	}
 }
 
-// The bitstream id is an attribute in the driver's form. A wrong value, or the value of a card that does not answer,
-// does not become an attribute, and says nothing about the health of the card.
+// The bitstream ID is an attribute in the driver's format. An invalid value, or one from a card that doesn't respond,
+// doesn't become an attribute, and says nothing about the card's health.
 func TestBitstreamID(t *testing.T) {
 	for _, family := range []string{"dfl", "opae"} {
 		for _, tt := range []struct{ name, file, want string }{

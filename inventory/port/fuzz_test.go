@@ -11,8 +11,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
-// FuzzDecoders gives any value to the decoder of each file. The conditions are in the table, and each occurs once. A
-// value that is not valid, or that comes from a dead part, has no conditions.
+// FuzzDecoders passes arbitrary values to each file's decoder. The resulting conditions must be in the table, and each
+// must occur only once. A value that is invalid or comes from a dead part must not cause conditions.
 func FuzzDecoders(f *testing.F) {
 	for _, s := range []string{
 		"0x0", "0", "1", "0x1", "0x6", "0xf", "0x4000000000000", "0xffffffffffffffff", "0xfffffffffffffffe",

@@ -20,15 +20,15 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// rare lists the health files that a check does not compare. They are read at a hint and at the resync.
+// rare lists the health files that a check doesn't compare. They are read on a hint and at each resync.
 var rare = []string{"fme/compat_id", "fme/pr/interface_id", "pci/max_link_speed", "pci/max_link_width"}
 
-// in returns the families with this kind of unit, by the name of their boards.
+// in returns the families with this kind of unit, by their boards' names.
 func in(unit port.Kind) map[string]inventory.Family {
 	return map[string]inventory.Family{"dfl": dfl.Family(unit), "opae": opae.Family(unit)}
 }
 
-// observed returns the observations of the rig's card.
+// observed returns the observations for the rig's card.
 func (r *rig) observed(t *testing.T) []sysfs.Observation {
 	t.Helper()
 	reading, err := r.family.Read(r.host, r.address)
@@ -38,14 +38,13 @@ func (r *rig) observed(t *testing.T) []sysfs.Observation {
 	return reading.Observed
 }
 
-// TestObserved changes each health file, and removes it. A check finds the change, except in the
-// rare files.
+// TestObserved changes each health file and then removes it. A check notices the change, except in the rare files.
 func TestObserved(t *testing.T) {
 	for _, unit := range []port.Kind{port.PerPort, port.PerFME, port.PerFMEWithNode} {
 		for name, family := range in(unit) {
 			r := newRig(t, name)
 			r.family = family
-			for _, driver := range []string{"driver", "fme/driver"} { // a board may have no driver links
+			for _, driver := range []string{"driver", "fme/driver"} { // some boards don't have driver links
 				if err := os.Symlink("none", r.path(driver)); err != nil && !errors.Is(err, fs.ErrExist) {
 					t.Fatal(err)
 				}
@@ -70,7 +69,7 @@ func TestObserved(t *testing.T) {
 			}
 			for _, file := range files {
 				if file == "fme/driver" || file == "fme/hwmon" {
-					continue // no files
+					continue // not files
 				}
 				want := slices.Contains(rare, file) || slices.Contains(files[:3], file)
 				for _, content := range []string{"changed\n", absent} {
@@ -91,7 +90,7 @@ func TestObserved(t *testing.T) {
 	}
 }
 
-// entries returns the paths of the drivers and nodes that a check compares.
+// entries returns the paths of the drivers and device nodes that a check compares.
 func (r *rig) entries(unit port.Kind) []string {
 	dev := func(dir string) string { return filepath.Join(r.host.Dev, filepath.Base(dir)) }
 	all := []string{r.path("driver"), r.path("fme/driver"), dev(r.port)}
@@ -101,8 +100,7 @@ func (r *rig) entries(unit port.Kind) []string {
 	return all
 }
 
-// TestCheckSkipsLockedFiles checks that a check reads no files that are locked while a port is being
-// programmed.
+// TestCheckSkipsLockedFiles checks that a check doesn't read files that are locked while a port is being programmed.
 func TestCheckSkipsLockedFiles(t *testing.T) {
 	r := newRig(t, "dfl")
 	seen := r.observed(t)

@@ -14,8 +14,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// TestLink changes the values of the link and of the slot. A case lists the files that differ from the board, where all
-// links have 8.0 GT/s and 16 lanes.
+// TestLink changes the values of the link and of the slot. Each case lists the files that differ from the board, where
+// all links run at 8.0 GT/s with 16 lanes.
 func TestLink(t *testing.T) {
 	gone := dead("pci-gone")
 	slow, narrow := withRow("link-speed", "link-speed=8.0", poor), withRow("link-width", "link-width=8", poor)
@@ -71,8 +71,8 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// An unknown link is a condition only if it was known before: a virtual function in a guest has no
-// physical function, and its link is never known.
+// An unknown link is a condition only if it was known before. A virtual function in a guest doesn't have a physical
+// function, so its link is never known.
 func TestLinkUnknown(t *testing.T) {
 	for _, tt := range []struct{ file, value string }{
 		{"pci/current_link_speed", "Unknown\n"}, {"pci/current_link_speed", "Unknown speed\n"}, {"pci/current_link_width", "0\n"},
@@ -88,7 +88,7 @@ func TestLinkUnknown(t *testing.T) {
 	}
 }
 
-// A device on the root bus has no slot and no root port.
+// A device on the root bus has neither a slot nor a root port.
 func TestRootBus(t *testing.T) {
 	host := familytest.Node(t, "kernel-6.1-one-card")
 	const up, dir = "/devices/pci0000:00/0000:00:01.0", "/devices/pci0000:00/0000:01:00.0"
@@ -107,7 +107,7 @@ func TestRootBus(t *testing.T) {
 	}
 }
 
-// TestCounters reads counts as the kernel prints them.
+// TestCounters reads counts in the kernel's format.
 func TestCounters(t *testing.T) {
 	for _, tt := range []struct {
 		name, file, content string
@@ -145,8 +145,8 @@ func TestCounters(t *testing.T) {
 	}
 }
 
-// TestVirtualFunction reads the port of a virtual function. The conditions of the FME and of the PCI device come from
-// the physical function.
+// TestVirtualFunction reads a virtual function's port. The conditions of the FME and of the PCI device come from the
+// physical function.
 func TestVirtualFunction(t *testing.T) {
 	const pf, vf = "/devices/pci0000:00/0000:00:01.0/0000:01:00.0/", "/devices/pci0000:00/0000:00:03.0/0000:03:00.0/"
 	for _, tt := range []struct {

@@ -22,7 +22,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// ignoreErr ignores the errors of conditions, which TestConditionErrors checks.
+// ignoreErr ignores the errors in conditions, which TestConditionErrors checks.
 var ignoreErr = cmpopts.IgnoreFields(inventory.Condition{}, "Err")
 
 const (
@@ -30,20 +30,20 @@ const (
 	allF  = "ffffffffffffffffffffffffffffffff"
 )
 
-// portDir returns the directory of the port of the board kernel-6.1-one-card.
+// portDir returns the port's directory on the kernel-6.1-one-card board.
 func portDir(h sysfs.Host) string {
 	return h.Sys + "/devices/pci0000:00/0000:00:01.0/0000:01:00.0/fpga_region/region0/dfl-port.0"
 }
 
-// Values for edit that stand for something other than content.
+// Contents with a special meaning for edit.
 const (
 	absent    = "\x00absent"
 	directory = "\x00directory"
-	silent    = "\x00silent" // a FIFO: reads block
+	silent    = "\x00silent" // a FIFO, so reads block
 	linkTo    = "\x00link "  // followed by the target
 )
 
-// edit replaces files of the tree below dir.
+// edit replaces files below dir.
 func edit(t testing.TB, dir string, files map[string]string) {
 	t.Helper()
 	for name, content := range files {
@@ -72,7 +72,7 @@ func unhealthy(reasons ...string) []inventory.Condition {
 	return c
 }
 
-// files returns the health files of a port, with these marked as absent.
+// files returns a port's health files, with these marked as absent.
 func files(absent ...string) []inventory.HealthFile {
 	list := judged("dfl")[:3]
 	for i := range list {
@@ -81,7 +81,7 @@ func files(absent ...string) []inventory.HealthFile {
 	return list
 }
 
-// good returns the port of kernel-6.1-one-card after the changes.
+// good returns the kernel-6.1-one-card board's port after applying the changes.
 func good(changes ...func(*inventory.Unit)) inventory.Unit {
 	p := inventory.Unit{
 		Name: "dfl-port.0", Facts: inventory.Facts{PortID: 0, AFUID: afuID, NUMANode: -1, Nodes: []string{"dfl-port.0"}}, PortIDKnown: true, AFUIDKnown: true, Files: files(),
@@ -92,7 +92,8 @@ func good(changes ...func(*inventory.Unit)) inventory.Unit {
 	return p
 }
 
-// withConditions sets the conditions of a port: those of files that cannot be read, or of rows of the table.
+// withConditions replaces a port's conditions. Each reason is a row in the table, or stands for a file that can't be
+// read.
 func withConditions(reasons ...string) func(*inventory.Unit) {
 	return func(p *inventory.Unit) {
 		p.Conditions = nil
@@ -285,8 +286,8 @@ func TestReadAbsentPort(t *testing.T) {
 	}
 }
 
-// TestReadWhilePortLeaves removes or replaces the port while it is read. A FIFO in place of afu_id
-// stops the reading until the test writes to it.
+// TestReadWhilePortLeaves removes or replaces the port while it is being read. A FIFO in place of afu_id blocks the
+// reading until the test writes to it.
 func TestReadWhilePortLeaves(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -345,8 +346,8 @@ func TestTakeAFU(t *testing.T) {
 	}
 }
 
-// If a file cannot be read, or its value is not valid, the error names the file, the value that was found, and the
-// allowed values.
+// If a file can't be read or its value is invalid, the error contains the file, the value found, and the allowed
+// values.
 func TestConditionErrors(t *testing.T) {
 	for _, tt := range []struct {
 		name, file, content string
@@ -371,7 +372,7 @@ func TestConditionErrors(t *testing.T) {
 	}
 }
 
-// The outline of a card has the same ports as its reading, and no attributes.
+// A card's outline contains the same ports as a full reading, without attributes.
 func TestOutline(t *testing.T) {
 	for _, b := range []string{"dfl-two-ports", "dfl-vf", "dfl-multi-function", "kernel-6.1-one-card"} {
 		t.Run(b, func(t *testing.T) {

@@ -17,15 +17,15 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// recordings is the directory of trees that others recorded from real cards. They are not part of the repository; without
-// them the test is skipped. What our own rig recorded are the boards of testdata.
+// recordings is the directory with trees that others recorded from real cards. They aren't part of the repository;
+// without them, the test is skipped. The boards in testdata are what our own rig recorded.
 const recordings = "../../../shared/recordings"
 
 const pacID, otherID = "69528db6eb31577a8c3668f9faa081f6", "9346116d4e4cb66ea1cbe92e1e1f8f5e"
 
-// recorded contains the expected summary of each archive: a line for each unit, and for each card without one. UNIT
-// stands for an element of recordedUnits. The link of the N6000 is slower than the card because of its slot, which was
-// not recorded.
+// recorded contains each archive's expected summary: a line for each unit, and for each card without one. UNIT stands
+// for an element of recordedUnits. The N6000's link is slower than the card allows because of its slot, which wasn't
+// recorded.
 var recorded = map[string][]string{
 	"dfl-d5005.tar.gz":   {"dfl 0000:05:00.0 UNIT id=0 afu=f7df405cbd7acf7222f144b0b93acd18 if=9346116da52d5ca8b06aa9a389ef7c8d"},
 	"dfl-n3000.tar.gz":   {"dfl 0000:05:00.0 UNIT id=0 afu=9aeffe5f84570612c000c9660d824272 if=a5d72a3cc8b04939912cf715e5dc10ca"},
@@ -36,8 +36,8 @@ var recorded = map[string][]string{
 	"opae-pac-a10.tar.gz": {"opae 0000:05:00.0 UNIT id=0 afu=d8424dc4a4a3c413f89e433683f9040b if=f64e598bea11517fa28e7bc65d885104"},
 }
 
-// recordedUnits contains the name, the FME and the nodes of UNIT for each family and kind of unit. The names and nodes
-// of regions are the ones that Intel's plugin finds in the archives.
+// recordedUnits contains UNIT's name, FME and device nodes for each family and kind of unit. The names and nodes of
+// regions are the ones that Intel's plugin finds in the archives.
 var recordedUnits = map[string]map[port.Kind]string{
 	"dfl": {
 		port.PerPort: "dfl-port.0 of dfl-fme.0 with dfl-port.0", port.PerFME: "region0 of dfl-fme.0 with dfl-port.0",
@@ -70,7 +70,8 @@ func TestRecordings(t *testing.T) {
 	}
 }
 
-// summary reads all cards of the host with both families, and returns a line for each unit, and for each card without one.
+// summary reads all of the host's cards with both families, and returns a line for each unit, and for each card without
+// one.
 func summary(t *testing.T, host sysfs.Host, kind port.Kind) (lines []string) {
 	t.Helper()
 	for _, f := range []inventory.Family{dfl.Family(kind), opae.Family(kind)} {

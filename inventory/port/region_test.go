@@ -22,14 +22,14 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// The class entries of the boards, below sys/devices.
+// The boards' class entries, relative to sys/devices.
 const (
 	oneCard  = "pci0000:00/0000:00:01.0/0000:01:00.0/fpga_region/region0/"
 	twoPorts = "pci0001:3a/0001:3a:00.0/0001:3b:00.0/fpga_region/region0/"
 )
 
-// region returns a healthy unit of mode region, with its ports' nodes and its FME, to be
-// programmed at the start of a container, after the changes.
+// region returns a healthy unit in region mode, with its ports' nodes and its FME, which is programmed when a container
+// starts. The changes are applied to it.
 func region(name, fme string, nodes []string, changes ...func(*inventory.Unit)) inventory.Unit {
 	p := inventory.Unit{
 		Name: name, PortIDKnown: true, AFUIDKnown: true, Facts: inventory.Facts{InterfaceID: pacID, NUMANode: -1, Nodes: nodes, Parent: fme, ParentNodes: []string{fme}, ProgramAtStart: true}, InterfaceIDKnown: true,
@@ -54,7 +54,7 @@ func d5005(p *inventory.Unit) {
 }
 func nodes(names ...string) []string { return names }
 
-// withFMENode returns the region in mode regiondevel.
+// withFMENode returns the region as it would be in regiondevel mode.
 func withFMENode(p inventory.Unit) inventory.Unit {
 	p.Nodes, p.ProgramAtStart = append(slices.Clone(p.Nodes), p.ParentNodes...), false
 	return p
@@ -64,10 +64,10 @@ func wrong(all ...inventory.Condition) func(*inventory.Unit) {
 	return func(p *inventory.Unit) { p.Conditions = all }
 }
 
-// Nodes and names are as in Intel's plugin: a region has the nodes of all its ports, and a regiondevel also the node of
-// the FME. The device id is our own. It is the id of port 0, the card's address.
+// Nodes and names are the same as with Intel's plugin: a region has the device nodes of all its ports, and a
+// regiondevel has the FME's node too. The device ID is our own. It is the same as port 0's, the card's address.
 func TestRegion(t *testing.T) {
-	first := func(changes ...func(*inventory.Unit)) inventory.Unit { // the card of most boards
+	first := func(changes ...func(*inventory.Unit)) inventory.Unit { // the card that most boards have
 		return region("region0", "dfl-fme.0", nodes("dfl-port.0"), append(changes, a10)...)
 	}
 	two := func(nodes []string, changes ...func(*inventory.Unit)) inventory.Unit {
@@ -79,9 +79,9 @@ func TestRegion(t *testing.T) {
 	missing := inventory.Condition{Reason: "node-missing", Health: bad}
 	for _, tt := range []struct {
 		name, board, card string
-		edits             map[string]map[string]string // by directory below sys/devices
-		want              inventory.Unit               // mode region
-		devel             func(*inventory.Unit)        // changes the wanted unit for regiondevel, if not nil
+		edits             map[string]map[string]string // by directory, relative to sys/devices
+		want              inventory.Unit               // in region mode
+		devel             func(*inventory.Unit)        // if not nil, changes the expected unit for regiondevel mode
 	}{
 		{"one card", "kernel-6.1-one-card", "0000:01:00.0", nil, first(withAFU), nil},
 		{"second card", "kernel-6.1-two-cards", "0000:02:00.0", nil,
@@ -150,7 +150,7 @@ func TestRegion(t *testing.T) {
 		{"dead card", "kernel-6.1-dead-card", "0000:01:00.0", map[string]map[string]string{oneCard + "../..": {"config": gone}},
 			first(wrong(dead("afu-dead"), dead("fme-dead"), dead("pci-gone")), partial), nil},
 
-		// The board has no afu_id, because it failed with EBUSY: see TestTakeAFU.
+		// The board has no afu_id, because it failed with EBUSY. See TestTakeAFU.
 		{"programming", "kernel-6.1-programming", "0000:01:00.0", map[string]map[string]string{oneCard + "dfl-fme.0/errors": {
 			"first_error": silent, "fme_errors": silent, "inject_errors": silent, "next_error": silent,
 			"pcie0_errors": silent, "pcie1_errors": silent,
@@ -185,7 +185,7 @@ func TestRegion(t *testing.T) {
 	}
 }
 
-// readRegion reads the only region of a card of either driver.
+// readRegion reads the only region on a card of either driver.
 func readRegion(t *testing.T, host sysfs.Host, unit port.Kind, card string) inventory.Unit {
 	t.Helper()
 	var all []inventory.Unit
@@ -200,7 +200,7 @@ func readRegion(t *testing.T, host sysfs.Host, unit port.Kind, card string) inve
 	return all[0]
 }
 
-// A function with neither FME nor port is not a region.
+// A function with neither an FME nor a port isn't a region.
 func TestNoRegion(t *testing.T) {
 	host := familytest.Node(t, "dfl-multi-function")
 	for _, unit := range []port.Kind{port.PerFME, port.PerFMEWithNode} {
@@ -214,13 +214,13 @@ func TestNoRegion(t *testing.T) {
 	}
 }
 
-// If a region changes while it is read, the reading shows the new state. A FIFO in place of a file of the FME stops the
-// reading until the test writes to it.
+// If a region changes while it is being read, the result shows the new state. A FIFO in place of one of the FME's files
+// blocks the reading until the test writes to it.
 func TestRegionChangesDuringReading(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		then func(region string) error
-		want []string // the nodes of the region; nil: there is no region
+		want []string // the region's nodes; nil: there is no region
 	}{
 		{"stays", func(string) error { return nil }, nodes("dfl-port.9")},
 		{"a port comes", func(region string) error { return os.Rename(region+"later", region+"dfl-port.10") },
@@ -262,7 +262,7 @@ func TestRegionChangesDuringReading(t *testing.T) {
 	}
 }
 
-// If a region has several ports, the errors of conditions name the port.
+// If a region has several ports, the errors in conditions say which port they are about.
 func TestRegionErrorsNamePort(t *testing.T) {
 	host := familytest.Node(t, "dfl-two-ports")
 	region := host.Sys + "/devices/" + twoPorts
@@ -283,7 +283,7 @@ func TestRegionErrorsNamePort(t *testing.T) {
 	}
 	compare.Values(t, "conditions", want, got)
 
-	// If a region has one port, the errors do not name it.
+	// If a region has only one port, the errors don't name it.
 	edit(t, region, map[string]string{"dfl-port.10": absent})
 	for _, c := range readRegion(t, host, port.PerFME, "0001:3b:00.0").Conditions {
 		if c.Err != nil && strings.HasPrefix(c.Err.Error(), "dfl-port.9: ") {
@@ -292,8 +292,8 @@ func TestRegionErrorsNamePort(t *testing.T) {
 	}
 }
 
-// Several conditions with the same reason become one. It has the worst severity, whatever their order, and is dead if
-// one of them is.
+// Several conditions with the same reason become one. It has the worst of their severities, whatever the order, and is
+// dead if any of them is.
 func TestJoin(t *testing.T) {
 	silent, worse := ofRow("fme-error", poor), ofRow("fme-error", bad)
 	silent.Dead = true
@@ -307,13 +307,13 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// The names of the files of a port begin with its directory, the other files occur once. The reason
-// of a lost file does not name the port.
+// The names of a port's files start with its directory, and all other files occur only once. If a file is lost, the
+// reason doesn't include the port.
 func TestRegionFiles(t *testing.T) {
 	r := newRig(t, "dfl")
 	got := readRegion(t, r.host, port.PerFME, r.address)
 	want := judged("dfl")
-	for i := range want[:3] { // those of the port
+	for i := range want[:3] { // the port's files
 		want[i].Name, want[i].Reason = "dfl-port.0/"+want[i].Name, "unreadable="+want[i].Name
 	}
 	compare.Values(t, "files", want, got.Files)
@@ -343,7 +343,7 @@ func TestRegionFiles(t *testing.T) {
 	compare.Values(t, "files of two ports", two, names)
 }
 
-// The outline of a card has the same region as its reading, and no attributes.
+// A card's outline contains the same region as a full reading, without attributes.
 func TestRegionOutline(t *testing.T) {
 	for _, tt := range []struct {
 		name, board, card string
@@ -380,13 +380,13 @@ func TestRegionOutline(t *testing.T) {
 	}
 }
 
-// The numbers of the nodes are read for each kind of unit, even without a driver.
+// Device node numbers are read for every kind of unit, even without a driver.
 func TestNodeNumbers(t *testing.T) {
 	for _, tt := range []struct {
 		name, board, card string
 		unit              port.Kind
-		edit              map[string]string // of the class entry
-		want              [][]string        // of each port of the reading
+		edit              map[string]string // in the class entry
+		want              [][]string        // for each port that was read
 	}{
 		{"port", "kernel-6.1-one-card", "0000:01:00.0", port.PerPort, nil, [][]string{{"245:0"}}},
 		{"ports", "dfl-two-ports", "0001:3b:00.0", port.PerPort, nil, [][]string{{"245:9"}, {"245:10"}}},

@@ -20,13 +20,13 @@ type rig struct {
 	family  inventory.Family
 	host    sysfs.Host
 	address string
-	pci     string            // directory of the card; slot and root are above it
-	port    string            // directory of the port, relative to pci
-	fme     string            // directory of the FME, relative to pci
-	numbers map[string]string // names below fme/, without the driver's numbers -> paths with the numbers
+	pci     string            // the card's directory; slot and root are above it
+	port    string            // the port's directory, relative to pci
+	fme     string            // the FME's directory, relative to pci
+	numbers map[string]string // names below fme/ without the driver's numbers -> paths with the numbers
 }
 
-// newRig unfolds the board of family, dfl or opae, and adds config.
+// newRig unpacks the board for family, dfl or opae, and adds config.
 func newRig(t testing.TB, family string) *rig {
 	t.Helper()
 	r := map[string]*rig{
@@ -53,10 +53,10 @@ func newRig(t testing.TB, family string) *rig {
 	return r
 }
 
-// The first bytes of config: vendor 8086, device 09c4; or all ones of a device that has left the bus.
+// The first bytes of config: vendor 8086 and device 09c4, or all ones if the device has left the bus.
 const alive, gone = "\x86\x80\xc4\x09\x06\x00\x10\x00", "\xff\xff\xff\xff\xff\xff\xff\xff"
 
-// path returns the path of the file that has this name in readings.
+// path returns the path of the file that has this name when it is read.
 func (r *rig) path(name string) string {
 	part, rest, _ := strings.Cut(name, "/")
 	switch part {
@@ -76,14 +76,15 @@ func (r *rig) path(name string) string {
 	return filepath.Join(r.pci, r.port, name)
 }
 
-// put replaces a file by one with this content, or by absent or directory.
+// put replaces a file's content. If content is absent or directory, it removes the file or replaces it with a
+// directory.
 func (r *rig) put(t testing.TB, name, content string) {
 	t.Helper()
 	path := r.path(name)
 	edit(t, filepath.Dir(path), map[string]string{filepath.Base(path): content})
 }
 
-// swap is put, and returns the former content.
+// swap is like put, but returns the previous content.
 func (r *rig) swap(t testing.TB, name, content string) string {
 	t.Helper()
 	old := must.Value(os.ReadFile(r.path(name)))(t)
@@ -101,12 +102,12 @@ func (r *rig) read(t testing.TB) inventory.Unit {
 	return reading.Units[0]
 }
 
-// ofRow returns the condition of a row whose name is the whole reason.
+// ofRow returns the condition for a row whose name is the whole reason.
 func ofRow(reason string, health inventory.Health) inventory.Condition {
 	return inventory.Condition{Reason: reason, Health: health, Row: reason}
 }
 
-// withRow returns a condition of row, to whose name the reason adds a value.
+// withRow returns a condition for row, where the reason is the row's name and a value.
 func withRow(row, reason string, health inventory.Health) inventory.Condition {
 	return inventory.Condition{Reason: reason, Health: health, Row: row}
 }
@@ -115,7 +116,7 @@ func dead(reason string) inventory.Condition {
 	return inventory.Condition{Reason: reason, Health: inventory.Unhealthy, Row: reason, Dead: true}
 }
 
-// healthOf returns the severity of a reason in rowCases.
+// healthOf returns a reason's severity in rowCases.
 func healthOf(reason string) inventory.Health {
 	for _, s := range rowCases {
 		if s.reason == reason {

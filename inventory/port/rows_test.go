@@ -16,14 +16,14 @@ import (
 
 const fine, poor, bad = inventory.Healthy, inventory.Degraded, inventory.Unhealthy
 
-// registers lists the bits of files in order, from the first one, and the reason that each causes. Like rowCases, it is
-// written from the documents, not from the code.
+// registers lists the bits in files, in order from the first one, and the reason that each of them causes. Like
+// rowCases, it is based on the documents, not on the code.
 var registers = []struct {
 	file   string
 	health inventory.Health
 	row    string
 	first  int
-	values string // ROW=VALUE is the reason
+	values string // the reason is ROW=VALUE
 }{
 	{"errors/errors", poor, "port-tx", 0, "ch0-overflow ch0-encoding ch0-len3 ch0-len2 ch0-len4"},
 	{"errors/errors", poor, "port-mmio-in-reset", 9, "read write"},
@@ -46,7 +46,7 @@ var registers = []struct {
 
 const pcieErrors = "format write-address write-length read-address read-length completion-tag completion-status completion-timeout parity poison"
 
-// rowCases lists values of files, and the reason that each causes. A value that is a number is the number of a bit.
+// rowCases lists file values and the reason that each of them causes. If the value is an int, it is a bit number.
 var rowCases = append([]rowCase{
 	{"errors/errors", 32, poor, "port-mmio-timeout"},
 	{"errors/errors", 34, poor, "port-mmio-unexpected"},
@@ -109,7 +109,7 @@ func registerCases() (cases []rowCase) {
 	return cases
 }
 
-// deadCases lists the values of parts that do not answer.
+// deadCases lists the values read from parts that don't respond.
 var deadCases = []struct{ file, value, reason string }{
 	{"afu_id", allF + "\n", "afu-dead"},
 	{"errors/errors", "0xffffffffffffffff\n", "port-dead"},
@@ -125,15 +125,14 @@ var deadCases = []struct{ file, value, reason string }{
 	{"pci/current_link_width", "63\n", "pci-gone"},
 }
 
-// rowsWithoutValue lists the rows that are not caused by the value of a file, but by a read that fails (TestTakeAFU), a
-// file that is gone (tested in package inventory), or a counter that rises.
+// rowsWithoutValue lists the rows that aren't caused by a file's value, but by a read that fails (TestTakeAFU), a file
+// that is gone (tested in package inventory), or a counter that rises.
 var rowsWithoutValue = []string{
 	"reprogramming", "fme-unbound",
 	"aer-fatal", "aer-nonfatal", "slot-aer-fatal", "slot-aer-nonfatal", "root-aer-fatal", "root-aer-nonfatal",
 }
 
-// inDriver returns the name of a file with the family's driver, or false if the driver does not have
-// the file.
+// inDriver returns a file's name with the family's driver, or false if the driver doesn't have the file.
 func inDriver(family, file string) (string, bool) {
 	if family == "opae" && file == "fme/errors/fme_errors" {
 		return "fme/errors/fme-errors/errors", true
@@ -150,8 +149,7 @@ func inDriver(family, file string) (string, bool) {
 	return file, true
 }
 
-// TestRows causes the condition of each row and ends it, with both drivers, and checks that every
-// row has a case.
+// TestRows triggers each row's condition and clears it again, with both drivers, and checks that every row has a case.
 func TestRows(t *testing.T) {
 	for _, family := range []string{"dfl", "opae"} {
 		seen := map[string]bool{}
@@ -228,7 +226,7 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// Several bits are several conditions, each with its own severity. All bits without a row are one condition.
+// Each bit is a condition of its own, with its own severity. All bits without a row are a single condition.
 func TestManyBits(t *testing.T) {
 	r := newRig(t, "dfl")
 	r.put(t, "errors/errors", "0x8005000100000061\n")

@@ -10,8 +10,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/familytest"
 )
 
-// If one access of a reading or a listing fails because of a shortage of descriptors or memory, the
-// result is that error, or the same as without the shortage.
+// If a single access fails during a reading or listing because of a shortage of descriptors or memory, the result is
+// either that error or the same as without the shortage.
 func TestShortage(t *testing.T) {
 	for _, test := range []struct {
 		name, board, card string

@@ -18,7 +18,7 @@ import (
 
 const absent = familytest.Absent
 
-// unit returns the unit of the board vfio-function, after the changes.
+// unit returns the vfio-function board's unit after applying the changes.
 func unit(changes ...func(*inventory.Unit)) inventory.Unit {
 	u := inventory.Unit{
 		ID: "01:00.0", PCIAddress: "0000:01:00.0", Name: "0000:01:00.0", Facts: inventory.Facts{PortID: -1, PCIID: "8086:bccf:8086:1771", NUMANode: -1, Nodes: []string{"vfio/6"}, NodeNumbers: []string{"244:0"}, SharedNodes: []string{"vfio/vfio"}, Attributes: map[string]string{"iommuGroup": "6"}, OnlyByRule: true, AddressEnv: []string{"PCIDEVICE_", "PCI_RESOURCE_"}}, AFUIDKnown: true, InterfaceIDKnown: true,
@@ -40,7 +40,7 @@ func wrong(reason string) func(*inventory.Unit) {
 	}
 }
 
-// virtual returns the changes for a virtual function of the boards vfio-pf and vfio-vfs.
+// virtual returns the changes for a virtual function on the vfio-pf and vfio-vfs boards.
 func virtual(function, minor, index int) func(*inventory.Unit) {
 	return func(u *inventory.Unit) {
 		u.ID = fmt.Sprintf("03:00.%d", function)
@@ -53,7 +53,7 @@ func virtual(function, minor, index int) func(*inventory.Unit) {
 	}
 }
 
-// several returns the changes for the board vfio-group: the second and the third function.
+// several makes the changes for the vfio-group board: the second and third functions.
 func several(u *inventory.Unit) {
 	u.ID, u.PCIAddress, u.Name = "01:00.1", "0000:01:00.1", "0000:01:00.1"
 	u.PCIID, u.Members = "8086:bcce:8086:1771", []string{"0000:01:00.0", "0000:01:00.2"}
@@ -96,7 +96,7 @@ func TestBoards(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, outlines := familytest.ReadAll(t, familytest.Node(t, "kernel-"+name), vfio.Family{})
 			compare.Values(t, "readings", want, got, familytest.Ignore)
-			for _, units := range want { // an outline reads no attribute of the card
+			for _, units := range want { // an outline doesn't read any of the card's attributes
 				for i := range units {
 					units[i].PCIID, units[i].Conditions = "", nil
 				}
@@ -106,7 +106,7 @@ func TestBoards(t *testing.T) {
 	}
 }
 
-// TestChanges changes the board of one function, or the board of a group.
+// TestChanges changes the board with one function or the board with a group.
 func TestChanges(t *testing.T) {
 	const (
 		function = "sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0"
@@ -208,11 +208,11 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// A card that does not exist, or has another driver, is not a card of the family.
+// A card that doesn't exist or has another driver isn't one of the family's cards.
 func TestNoCard(t *testing.T) {
 	host := familytest.Node(t, "kernel-6.1-vfio-group-not-viable")
 	familytest.NoCard(t, host, vfio.Family{}, "0000:01:00.0", "0000:09:00.0", "", "pool", "../../x")
-	familytest.NoCard(t, host, dfl.Family(port.PerPort), "0000:01:00.1") // which is on vfio-pci
+	familytest.NoCard(t, host, dfl.Family(port.PerPort), "0000:01:00.1") // this one is on vfio-pci
 }
 
 func TestRelated(t *testing.T) {
@@ -238,7 +238,7 @@ func TestRelated(t *testing.T) {
 	}
 }
 
-// A counter that has risen and a file that is lost are found by comparing the files of two readings.
+// Comparing the files of two readings shows whether a counter has risen or a file was lost.
 func TestFiles(t *testing.T) {
 	upstream := []string{"slot/aer_dev_fatal", "slot/aer_dev_nonfatal", "root/aer_rootport_total_err_fatal", "root/aer_rootport_total_err_nonfatal"}
 	for _, tt := range []struct {
@@ -263,7 +263,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// These files wait for a lock that the kernel holds while it unbinds a function whose group is open.
+// Reading these files would wait for a lock that the kernel holds while it unbinds a function whose group is open.
 func TestNeverRead(t *testing.T) {
 	host := familytest.Node(t, "kernel-6.1-vfio-pf")
 	for _, function := range []string{"0000:03:00.0", "0000:03:00.1", "0000:03:00.2"} {
@@ -278,7 +278,7 @@ func TestNeverRead(t *testing.T) {
 	})
 }
 
-// A check finds each change that may concern the health of a group.
+// A check notices every change that may concern a group's health.
 func TestObserved(t *testing.T) {
 	const pci, group = "sys/devices/pci0000:00/0000:00:01.0", "sys/kernel/iommu_groups/6/devices"
 	familytest.Observed(t, familytest.Node(t, "kernel-6.1-vfio-group"), vfio.Family{}, "0000:01:00.1",
@@ -289,8 +289,8 @@ func TestObserved(t *testing.T) {
 		group+"/0000:01:00.3 -> ../../../../devices/pci0000:00/0000:00:01.0/0000:01:00.0")
 }
 
-// If the node changes during a reading, the reading shows the state after the change, or the next check finds that it
-// is out of date. A reading never fails because another member of the group leaves.
+// If the node changes during a reading, either the reading shows the state after the change, or the next check notices
+// that it is out of date. A reading never fails because another member of the group is removed.
 func TestChangeDuringReading(t *testing.T) {
 	const (
 		pci     = "sys/devices/pci0000:00/0000:00:01.0/0000:01:00."
@@ -315,8 +315,8 @@ func TestChangeDuringReading(t *testing.T) {
 	}
 }
 
-// If one access of a reading or a listing fails because of a shortage of descriptors or memory, the result is
-// that error, or the same as without the shortage.
+// If a single access fails during a reading or listing because of a shortage of descriptors or memory, the result is
+// either that error or the same as without the shortage.
 func TestShortage(t *testing.T) {
 	for _, tt := range []struct{ board, card string }{
 		{"6.1-vfio-function", "0000:01:00.0"}, {"6.1-vfio-group", "0000:01:00.1"}, {"6.1-vfio-group", "0000:01:00.2"},

@@ -1,6 +1,6 @@
 package xrt
 
-// The parsers of attributes.
+// The attribute parsers.
 var (
 	ParseText      = parseText
 	ParseVBNV      = parseVBNV

@@ -50,7 +50,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that no value of a card leads to a text that cannot be shown, or to a name that Kubernetes refuses.
+// FuzzParse checks that no value read from a card leads to text that can't be displayed, or to a name that Kubernetes
+// rejects.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"", "0", "0x1", "-19", "xilinx_u250_gen3x16_xdma_shell_4_1", uuid1 + "\n" + uuid2, "\xff\x00", strings.Repeat("f", 32)} {
 		f.Add(s)

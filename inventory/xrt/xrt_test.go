@@ -32,7 +32,7 @@ const (
 	queue   = user + "dma.qdma.u.5242880"
 )
 
-// node unfolds the board with all files, and config, into a new directory and returns the host.
+// node unpacks the board that has all files into a new directory, adds config, and returns the host.
 func node(t testing.TB) sysfs.Host {
 	t.Helper()
 	root := t.TempDir()
@@ -45,7 +45,7 @@ func node(t testing.TB) sysfs.Host {
 
 const absent = familytest.Absent
 
-// unit returns the unit of the board, after the changes.
+// unit returns the board's unit after applying the changes.
 func unit(changes ...func(*inventory.Unit)) inventory.Unit {
 	u := inventory.Unit{
 		ID: "65:00.1", PCIAddress: address, Name: address, Facts: inventory.Facts{PortID: -1, InterfaceID: "a9b7dc1c7b1c4c3d8f6c5d4e3b2a1908", NamedByShell: true, PCIID: "10ee:5005:10ee:000e", NUMANode: 1, Nodes: []string{"dri/renderD128", "xfpga/dma.qdma.u25857.0"}, NodeNumbers: []string{"226:128", "235:0"}, Attributes: map[string]string{
@@ -72,10 +72,10 @@ func wrong(reasons ...string) func(*inventory.Unit) {
 	}
 }
 
-// passing marks the last condition.
+// passing marks the last condition as passing.
 func passing(u *inventory.Unit) { u.Conditions[len(u.Conditions)-1].Passing = true }
 
-// attributes changes attributes; "absent" is not known.
+// attributes changes attributes. The value absent removes one.
 func attributes(namesAndValues ...string) func(*inventory.Unit) {
 	return func(u *inventory.Unit) {
 		for i := 0; i < len(namesAndValues); i += 2 {
@@ -156,14 +156,14 @@ func TestRead(t *testing.T) {
 		}, unit(nodes(), wrong("resetting"), noShell)},
 		{"drm again, not yet the ROM", xrt.Family{}, map[string]string{rom: absent}, unit(wrong("resetting"), noShell)},
 
-		// Nodes are normally missing at both ends of a reset.
+		// It is normal for device nodes to be missing at both ends of a reset.
 		{"a reset begins: the node leaves first", xrt.Family{}, map[string]string{user + "dev_offline": one, "dev/dri/renderD128": absent},
 			unit(wrong("device-offline", "node-missing"), passing)},
 		{"a reset ends: the states come last", xrt.Family{}, map[string]string{
 			user + "dev_offline": absent, user + "device_bad_state": absent, user + "ready": absent, "dev/dri/renderD128": absent,
 		}, unit(wrong("resetting", "node-missing"), passing)},
 
-		// The name of the shell is made of both values, and neither may come from an earlier shell.
+		// The shell's name is built from both values, and neither of them may come from an earlier shell.
 		{"a part of the ROM of another shell", xrt.Family{}, map[string]string{rom + "/VBNV": "other\n", rom + "/timestamp": absent},
 			unit(wrong("resetting"), attributes("vbnv", absent, "timestamp", absent))},
 		{"the other part", xrt.Family{}, map[string]string{rom + "/VBNV": absent, rom + "/timestamp": "7\n"},
@@ -247,7 +247,7 @@ func TestBoards(t *testing.T) {
 	}
 }
 
-// A function with another driver, or one that is not completely bound yet, is not a card.
+// A function that has another driver or isn't completely bound yet isn't a card.
 func TestNoCard(t *testing.T) {
 	host := node(t)
 	familytest.NoCard(t, host, xrt.Family{}, "0000:65:00.0", "0000:09:00.0", "", "../../x")
@@ -257,7 +257,7 @@ func TestNoCard(t *testing.T) {
 	}
 }
 
-// files are all files of the two functions that are read, below the directory of the function.
+// files lists all files that are read from the two functions, relative to the function's directory.
 var files = map[string][]string{
 	user: {
 		"modalias", "numa_node", "config", "current_link_speed", "current_link_width", "max_link_speed", "max_link_width", "aer_dev_fatal", "aer_dev_nonfatal",
@@ -270,7 +270,7 @@ var files = map[string][]string{
 	},
 }
 
-// Reading error of the management function clears it, and many attributes wait for an answer of the card.
+// Reading the management function's error attribute clears it, and many attributes wait for the card to respond.
 func TestOnlyTheseFiles(t *testing.T) {
 	host := node(t)
 	for dir, read := range files {
@@ -290,7 +290,7 @@ func TestOnlyTheseFiles(t *testing.T) {
 	})
 }
 
-// An outline reads no attribute of the drivers.
+// An outline doesn't read any of the drivers' attributes.
 func TestOutlineReadsNumbersOnly(t *testing.T) {
 	host := node(t)
 	for dir, read := range files {
@@ -304,7 +304,7 @@ func TestOutlineReadsNumbersOnly(t *testing.T) {
 	})
 }
 
-// A counter that has risen and a file that is lost are found by comparing the files of two readings.
+// Comparing the files of two readings shows whether a counter has risen or a file was lost.
 func TestFiles(t *testing.T) {
 	host := node(t)
 	names := familytest.Judged(familytest.ReadOne(t, host, xrt.Family{}, address).Units[0])
@@ -317,7 +317,7 @@ func TestFiles(t *testing.T) {
 	if slices.Sort(names); len(slices.Compact(slices.Clone(names))) != len(names) {
 		t.Errorf("files and counters %v, want each once", names)
 	}
-	// While the card is being reset, the attributes that xocl removes do not count as lost files.
+	// While the card is being reset, the attributes that xocl removes don't count as lost files.
 	for _, name := range []string{"dev_offline", "device_bad_state", "ready", "drm", "rom.u.0", "firewall.u.16777216"} {
 		familytest.Put(t, host, user+name, absent)
 	}
@@ -332,7 +332,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// A check finds each change that may concern the health or the nodes of a card.
+// A check notices every change that may concern a card's health or device nodes.
 func TestObserved(t *testing.T) {
 	familytest.Observed(t, node(t), xrt.Family{Management: true}, address,
 		"dev/dri/renderD128", "dev/xfpga/dma.qdma.u25857.0", "dev/xclmgmt25856", user+"driver", user+"user_pf", render, queue,
@@ -340,8 +340,8 @@ func TestObserved(t *testing.T) {
 		mgmt+"driver", mgmt+"dev_offline", mgmt+"ready", mgmt+"firewall.m.16777216/status", mgmt+"config", mgmt+"aer_dev_fatal", slot+"aer_rootport_total_err_fatal")
 }
 
-// If the node changes during a reading, the reading shows the state after the change, or the next check finds that it
-// is out of date.
+// If the node changes during a reading, either the reading shows the state after the change, or the next check notices
+// that it is out of date.
 func TestChangeDuringReading(t *testing.T) {
 	attributes := []string{user + "dev_offline", user + "device_bad_state", user + "ready", user + "interface_uuids", user + "logic_uuids"}
 	for _, c := range []familytest.Change{
@@ -356,8 +356,8 @@ func TestChangeDuringReading(t *testing.T) {
 	}
 }
 
-// If one access of a reading or a listing fails because of a shortage of descriptors or memory, the result is
-// that error, or the same as without the shortage.
+// If a single access fails during a reading or listing because of a shortage of descriptors or memory, the result is
+// either that error or the same as without the shortage.
 func TestShortage(t *testing.T) {
 	familytest.Shortage(t, node(t), xrt.Family{Management: true}, address)
 }

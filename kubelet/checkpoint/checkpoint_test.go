@@ -23,7 +23,7 @@ import (
 
 const resource = "b-com.com/accelerator"
 
-// entry returns the JSON of an entry of the kubelet, with this answer of Allocate.
+// entry returns the JSON of a kubelet checkpoint entry that contains this Allocate response.
 func entry(t testing.TB, resource string, answer *v1beta1.ContainerAllocateResponse, devices string) string {
 	t.Helper()
 	raw := must.Value(proto.Marshal(answer))(t)
@@ -39,7 +39,7 @@ func file(entries ...string) string {
 	return `{"Data":{"PodDeviceEntries":[` + strings.Join(entries, ",") + `],"RegisteredDevices":{"` + resource + `":["3b:00.0"]}},"Checksum":1}`
 }
 
-// given returns an answer with these nodes, without CDI.
+// given returns a response with these device nodes and without CDI devices.
 func given(nodes ...string) *v1beta1.ContainerAllocateResponse {
 	answer := &v1beta1.ContainerAllocateResponse{Annotations: map[string]string{}}
 	for _, name := range nodes {
@@ -48,7 +48,7 @@ func given(nodes ...string) *v1beta1.ContainerAllocateResponse {
 	return answer
 }
 
-// named returns an answer with the name of a CDI device.
+// named returns a response with the name of a CDI device.
 func named() *v1beta1.ContainerAllocateResponse {
 	return &v1beta1.ContainerAllocateResponse{
 		Annotations: map[string]string{}, CdiDevices: []*v1beta1.CDIDevice{{Name: "fpga.intel.com/fpga=3b:00.0"}},
@@ -60,15 +60,15 @@ func annotated(answer *v1beta1.ContainerAllocateResponse, id string, nodes ...st
 	return answer
 }
 
-// grant describes what one container got with one device.
+// grant describes what one container was given with one device.
 type grant struct {
 	holder, resource, id string
 	ours                 bool
-	nodes                []string // nil beside unknown: not known
+	nodes                []string // if nil and unknown is set: not known
 	unknown              bool
 }
 
-// grants returns what the entries say, in their order.
+// grants returns what the entries contain, in order.
 func grants(record checkpoint.Record) (all []grant) {
 	for _, e := range record.Entries {
 		for _, id := range e.IDs {
@@ -88,7 +88,7 @@ func TestRead(t *testing.T) {
 	for _, tt := range []struct {
 		name, text string
 		want       []grant
-		err        string // a part of it
+		err        string // substring
 	}{
 		{name: "no entry", text: file()},
 		{name: "annotation", text: file(entry(t, resource, annotated(given("dfl-port.0"), "3b:00.0", "dfl-port.0", "245:0"), `{"-1":["3b:00.0"]}`)),
@@ -154,7 +154,7 @@ func TestNoCheckpoint(t *testing.T) {
 	}
 }
 
-// A file is parsed again only if it has changed. A file that cannot be parsed does not replace the last one.
+// A file is parsed again only if it has changed. A file that can't be parsed doesn't replace the last good one.
 func TestReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	path, r := filepath.Join(dir, checkpoint.File), checkpoint.Reader{}
@@ -163,7 +163,7 @@ func TestReadAgain(t *testing.T) {
 	for _, step := range []struct {
 		name string
 		do   func() error
-		want string // id of the only device
+		want string // the only device's ID
 	}{
 		{"the first time", func() error { return os.WriteFile(path, []byte(text("3b:00.0")), 0o600) }, "3b:00.0"},
 		{"same file, size and time", func() error {
@@ -191,7 +191,7 @@ func TestReadAgain(t *testing.T) {
 	}
 }
 
-// For any content of the file there is either a record or an error.
+// Whatever the file contains, Parse returns either a record or an error.
 func FuzzRead(f *testing.F) {
 	f.Add(file(entry(f, resource, annotated(named(), "3b:00.0", "dfl-port.0", "245:0"), `{"0":["3b:00.0"]}`)))
 	f.Add(file(entry(f, resource, given("dfl-port.0"), `{"-1":["3b:00.0"]}`)))

@@ -1,4 +1,4 @@
 package checkpoint
 
-// Parse returns the record in the content of a checkpoint.
+// Parse parses the content of a checkpoint.
 var Parse = parse

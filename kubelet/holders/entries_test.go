@@ -17,8 +17,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
-// While no device plugin runs, nothing makes the kubelet write its checkpoint again. A driver that has waited for the
-// end of an entry passes this on to the next driver, for as long as the checkpoint is the same.
+// While no device plugin is running, nothing makes the kubelet rewrite its checkpoint. Once a driver has waited until
+// an entry no longer counts, it passes this on to the next driver, for as long as the checkpoint stays the same.
 func TestEnded(t *testing.T) {
 	r := newRig(t)
 	r.cfg.DRA, r.cfg.StateDir, r.cfg.Confirm, r.cfg.Grace = true, privatedirtest.Dir(t), time.Millisecond, time.Millisecond
@@ -47,9 +47,9 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// A device plugin ends before it has noticed that a container has ended. The driver that follows learns that the
-// kubelet has named this container, so the container is not an init container, and the driver need not wait for the
-// grace time.
+// A device plugin exits before it has noticed that a container ended. The driver that takes over learns that the
+// kubelet listed this container at some point. So it isn't an init container, and the driver doesn't have to wait out
+// the grace period.
 func TestNamedBefore(t *testing.T) {
 	r := newRig(t)
 	r.cfg.StateDir, r.cfg.Confirm, r.cfg.Grace = privatedirtest.Dir(t), time.Millisecond, time.Hour
@@ -82,7 +82,7 @@ func TestNamedBefore(t *testing.T) {
 	}
 }
 
-// Recent writes nothing, because the driver calls it before it answers the kubelet. The next Ask does.
+// Recent doesn't write anything, because the driver calls it before it responds to the kubelet. The next Ask does.
 func TestRecentWritesNothing(t *testing.T) {
 	r := newRig(t)
 	r.cfg.StateDir, r.cfg.DRA = privatedirtest.Dir(t), true
@@ -104,8 +104,8 @@ func TestRecentWritesNothing(t *testing.T) {
 	}
 }
 
-// A source does not answer the last question of the plugin and the first ones of drivers. What the plugin has written is
-// not lost.
+// A source fails when the plugin asks it for the last time and when drivers ask it for the first time. What the plugin
+// wrote isn't lost.
 func TestNamedBeforeFailure(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -133,7 +133,7 @@ func TestNamedBeforeFailure(t *testing.T) {
 			tc.fail(t, r)
 			plugin.Ask(t.Context())
 			r.cfg.DRA = true
-			holders.New(r.cfg).Ask(t.Context()) // this driver ends
+			holders.New(r.cfg).Ask(t.Context()) // this driver exits right away
 			driver := holders.New(r.cfg)
 			driver.Ask(t.Context())
 			r.Behave(simkubelet.PodBehaviour{})
@@ -150,8 +150,9 @@ func TestNamedBeforeFailure(t *testing.T) {
 	}
 }
 
-// The kubelet has restarted since the plugin saw it name the container, and lists no pods: it may not know them yet. So
-// what the former kubelet has named does not count, even if the plugin has asked the new one.
+// The kubelet has restarted since it listed the container to the plugin, and doesn't list any pods now, perhaps because
+// it doesn't know them yet. So what the previous kubelet listed doesn't count, even if the plugin has asked the new
+// one.
 func TestNamedByFormerKubelet(t *testing.T) {
 	for _, asks := range []int{0, 3} {
 		r := newRig(t)
@@ -178,8 +179,8 @@ func TestNamedByFormerKubelet(t *testing.T) {
 	}
 }
 
-// The driver counts an init container as ended after the grace time. A device plugin does not believe that, because it can
-// make the kubelet write the checkpoint again.
+// The driver considers an init container ended after the grace period. A device plugin doesn't rely on that, because it
+// can make the kubelet rewrite the checkpoint.
 func TestEndedForPlugin(t *testing.T) {
 	r := newRig(t)
 	r.cfg.StateDir, r.cfg.Confirm, r.cfg.Grace, r.cfg.DRA = privatedirtest.Dir(t), time.Millisecond, time.Millisecond, true
@@ -193,7 +194,8 @@ func TestEndedForPlugin(t *testing.T) {
 	}
 }
 
-// If the file would be too long, it leaves out the devices with the most containers, and the next daemon can read it.
+// If the file would get too long, the devices with the most containers are left out, so that the next daemon can read
+// it.
 func TestEndedTooLong(t *testing.T) {
 	devices := map[string][]string{}
 	for i := range 200 {

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Leftover reports whether the kubelet should write its checkpoint again.
+// Leftover reports whether the kubelet should rewrite its checkpoint.
 func (r Rules) Leftover(is Report) bool { return r.leftover(is) }
 
-// ClaimedKey is the key of [Injected] for a device that a claim has.
+// ClaimedKey is the [Injected] key for a device that is in use by a claim.
 func ClaimedKey(id string) string { return claimedKey(id) }
 
 func (i *Injected) All() map[string][]string { return i.all() }
@@ -17,7 +17,7 @@ func (i *Injected) Forget(ctx context.Context, keep func(id string) bool) error 
 	return i.forget(ctx, keep)
 }
 
-// Known returns what a state knows about the entries of a checkpoint with this time.
+// Known returns what the state knows about the entries of a checkpoint from this time.
 func (s State) Known(checkpoint time.Time) KnownEntries {
 	k := s.known()
 	k.Version, k.Checkpoint = 1, checkpoint
@@ -30,7 +30,7 @@ func (e knownEntries) Of(checkpoint time.Time) KnownEntries { return e.of(checkp
 
 func (e knownEntries) Equal(other KnownEntries) bool { return e.equal(other) }
 
-// RewriteEnded writes that the containers of these devices have ended, and returns what the next daemon reads.
+// RewriteEnded records that these devices' containers have ended, and returns what the next daemon reads.
 func RewriteEnded(dir string, devices map[string][]string) (map[string][]string, error) {
 	err := knownEntries{Version: 1, Ended: devices}.write(dir)
 	return readEntries(dir).Ended, err

@@ -12,7 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
-// While the state directory hangs, the answers about holders go on, and an allocation that must be remembered fails.
+// While the state directory hangs, holders are still reported, but an allocation that has to be remembered fails.
 func TestStateDirHangs(t *testing.T) {
 	t.Parallel()
 	r, dir := newRig(t), privatedirtest.Dir(t)

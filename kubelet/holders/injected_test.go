@@ -23,7 +23,8 @@ func openInjected(t *testing.T, dir string) *holders.Injected {
 	return must.Value(holders.OpenInjected(dir))(t)
 }
 
-// Two daemons of a rolling upgrade remember nodes for each other. What both have forgotten needs no file.
+// During a rolling upgrade, the two daemons remember device nodes for each other. Once both have forgotten everything,
+// the file is removed.
 func TestInjected(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	a, b := openInjected(t, dir), openInjected(t, dir)
@@ -58,8 +59,8 @@ func FuzzInjected(f *testing.F) {
 	})
 }
 
-// After the DRA driver, the device plugin knows the nodes that claims were given: a card that now has one of them must not
-// be offered. It forgets them when the pods have ended.
+// After a switch from the DRA driver, the device plugin knows which device nodes claims were given, because a card that
+// now has one of them must not be advertised. It forgets them once the pods have ended.
 func TestClaimedNodes(t *testing.T) {
 	r := newRig(t)
 	r.write(t, fileOf(t, "uid", port, "af:00.0", "dfl-port.9"))
@@ -83,7 +84,8 @@ func TestClaimedNodes(t *testing.T) {
 		t.Errorf("found %+v, want the nodes of the claim", holding)
 	}
 
-	// The card has got other numbers since, which a driver that finishes claims gives to a container that is started again.
+	// The card's numbers have changed since then. A driver that is finishing its claims gives the new ones to a
+	// restarted container.
 	must.Succeed(t, plugin.Injected.Add(t.Context(), map[string][]string{"3b:00.0": {"dfl-port.5"}}))
 	s.Ask(t.Context())
 	plugin.Injected = openInjected(t, r.cfg.StateDir)

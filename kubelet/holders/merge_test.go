@@ -26,8 +26,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// fileOf returns a checkpoint with an entry of a container that was given a device with an annotation of these nodes, or with
-// these device nodes alone if the first one begins with a slash.
+// fileOf returns a checkpoint with one entry, for a container that was given a device. The entry lists the device nodes
+// in an annotation, or only as device nodes if the first one starts with a slash.
 func fileOf(t testing.TB, uid, resource, id string, nodes ...string) string {
 	t.Helper()
 	answer := &v1beta1.ContainerAllocateResponse{Annotations: map[string]string{}}
@@ -44,7 +44,7 @@ func fileOf(t testing.TB, uid, resource, id string, nodes ...string) string {
 		uid, resource, id, encoded)
 }
 
-// entryOf returns the entry of [fileOf].
+// entryOf returns the entry from [fileOf].
 func entryOf(t testing.TB, uid, resource, id string, nodes ...string) checkpoint.Entry {
 	t.Helper()
 	dir := t.TempDir()
@@ -53,27 +53,27 @@ func entryOf(t testing.TB, uid, resource, id string, nodes ...string) checkpoint
 	return record.Entries[0]
 }
 
-// A table of histories. Each step is one report, and what the inventory is told then.
+// step is one step in a history: a report, and what the inventory is told as a result.
 type step struct {
-	at   string // since the beginning
+	at   string // since the start
 	from report
-	want string // the holdings as "As Holders|Containers Nodes", "; " between them, and then flags
+	want string // holdings as "As Holders|Containers Nodes", separated by "; ", followed by flags
 }
 
-// report is what the sources tell. The zero report comes from a kubelet that has run for an hour.
+// report is what the sources say. The zero value comes from a kubelet that has been running for an hour.
 type report struct {
-	started      string // of the kubelet; "": -1h
-	pods         string // besides own
+	started      string // when the kubelet started; "": -1h
+	pods         string // in addition to own
 	lacksOwn     bool
-	answered     string // "": at once
+	answered     string // "": immediately
 	named        string // devices as POD/CONTAINER=RESOURCE=ID
 	entries      string // the checkpoint: UID=RESOURCE=ID=NODE
 	newer        bool   // the checkpoint is newer than the answer
-	noCheckpoint bool   // there is no checkpoint
+	noCheckpoint bool
 	given        string // allocations: RESOURCE=ID=NODE@TIME
-	claims       string // claims.json: ids
-	admin        string // ids in claims.json whose claims all have admin access
-	recorded     string // ids in the driver's record of its claims
+	claims       string // claims.json: IDs
+	admin        string // IDs in claims.json whose claims all have admin access
+	recorded     string // IDs in the driver's record of its claims
 	alive        string // UIDs of pods that have processes
 	kubelet      error
 	file         error
@@ -132,7 +132,7 @@ func (r report) make(t testing.TB, at time.Time) holders.Report {
 	return is
 }
 
-// text returns holdings in the form of a step.
+// text formats holdings as in step.want.
 func text(h inventory.Holdings) string {
 	var all []string
 	for _, id := range slices.Sorted(maps.Keys(h.Of)) {
@@ -172,7 +172,7 @@ func TestMerge(t *testing.T) {
 	gone := syscall.ECONNREFUSED
 	for _, tt := range []struct {
 		name  string
-		rules holders.Rules // with Owns, Pod, DevRoot and Grace by default
+		rules holders.Rules // Owns, Pod, DevRoot and Grace have defaults
 		steps []step
 	}{
 		{name: "own allocation, until the checkpoint has it", steps: []step{{"1s", report{given: given}, own}, {"2s", report{given: given, entries: entry, newer: true}, old},
@@ -298,8 +298,8 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// A pod can have a thousand devices of another plugin in each of hundreds of init containers. The state keeps one of
-// them for each container, with the nodes of all.
+// A pod can have a thousand of another plugin's devices in each of hundreds of init containers. For each container, the
+// state keeps only one of them, with the device nodes of all.
 func TestMergeManyDevicesOfAnotherPlugin(t *testing.T) {
 	rules := holders.Rules{Owns: func(resource, _ string) bool { return resource == "example.com/port" }, Pod: "own", DevRoot: "/dev", Grace: grace}
 	r := report{}.make(t, epoch)
@@ -312,7 +312,7 @@ func TestMergeManyDevicesOfAnotherPlugin(t *testing.T) {
 	compare.Equal(t, "holdings", want, text(holders.Merge(holders.State{}, r, rules).Holdings()))
 }
 
-// The size of the state is bounded by the size of the sources.
+// The state can't grow larger than the sources.
 func TestMergeLargeAnswer(t *testing.T) {
 	r := report{}.make(t, epoch)
 	for i := range 50_000 {
@@ -328,8 +328,8 @@ func TestMergeLargeAnswer(t *testing.T) {
 	compare.Equal(t, "devices after their end", 0, len(s.Holdings().Of))
 }
 
-// The end of a container is confirmed by a question that comes Confirm after the first answer that lacks the container.
-// Questions in between, for other reasons, do not change that.
+// The end of a container is confirmed by asking again, Confirm after the first answer that lacks the container. Asking
+// for other reasons in between doesn't change that.
 func TestAgain(t *testing.T) {
 	const entry, named = "u=example.com/port=3b:00.0=n", "p/main=example.com/port=3b:00.0"
 	rules := holders.Rules{Owns: func(resource, _ string) bool { return resource == port }, Pod: "own", DevRoot: "/dev", Grace: grace,
@@ -339,7 +339,7 @@ func TestAgain(t *testing.T) {
 		at, named string
 		want      time.Duration
 	}{
-		{"0s", named, 0}, {"57s", "", time.Second}, {"58s", "", time.Second}, // the checkpoint has an entry that no answer explains
+		{"0s", named, 0}, {"57s", "", time.Second}, {"58s", "", time.Second}, // the checkpoint has an entry that no answer has
 		{"59500ms", "", 600 * time.Millisecond}, {"60s", "", 0},
 	} {
 		at := ago(t, step.at)

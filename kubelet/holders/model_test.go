@@ -19,32 +19,32 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
-// world is a simulated node: a kubelet as in Kubernetes 1.37.1, its pods, two daemons with the device plugin, and the
-// DRA driver. Nothing in it is real, neither files nor time.
+// world is a simulated node: a kubelet that behaves as in Kubernetes 1.37.1, its pods, two device plugin daemons, and
+// the DRA driver. Nothing in it is real, not even the files or the time.
 type world struct {
 	rng     *rand.Rand
 	now     time.Time
 	log     func(format string, args ...any)
 	err     error // the first violation of an invariant
-	depth   int   // of events that happen during an event
-	created int   // pods
+	depth   int   // nesting of events that happen during other events
+	created int   // number of pods
 	entries map[string]checkpoint.Entry
 
 	pods    []*pod // by age
 	claims  map[string]*grant
-	erased  map[string]*grant // claims that claims.json lacks, because it was removed
+	erased  map[string]*grant // claims missing from claims.json because the file was removed
 	daemons [3]*daemon        // the last one is the DRA driver
 
 	// The kubelet.
 	up, socket, ready bool
-	away, fetched     bool // the API server does not answer; the kubelet has got its pods
+	away, fetched     bool // the API server doesn't respond; the kubelet has received its pods
 	starts            int
 	started           time.Time
 	admitting         bool
 	known             map[*pod]bool // pods that it has added
-	queue             []*pod        // pods of the API server that it adds next
-	memory, file      []*grant      // with recorded allocations
-	written           time.Time     // the file
+	queue             []*pod        // pods from the API server that it will add next
+	memory, file      []*grant      // recorded allocations
+	written           time.Time     // when the file was last written
 
 	remembered holders.KnownEntries // entries.json
 }
@@ -52,44 +52,44 @@ type world struct {
 type pod struct {
 	uid, name               string
 	static, admitted, ended bool
-	at                      time.Time // admitted
-	killed                  time.Time // removed by force: its containers run until then
+	at                      time.Time // when it was admitted
+	killed                  time.Time // for a pod that was force-deleted: when its containers stop
 	grants                  []*grant
 }
 
-// gone reports whether the containers of the pod have ended.
+// gone reports whether the pod's containers have ended.
 func (w *world) gone(p *pod) bool { return p.ended || !p.killed.IsZero() && !w.now.Before(p.killed) }
 
-// grant is a device that a container was given.
+// grant is a device that was given to a container.
 type grant struct {
 	pod       *pod
 	container string
 	key       holders.Key
 	node      string
-	lost      bool // from the kubelet's checkpoint
+	lost      bool // missing from the kubelet's checkpoint
 }
 
-// daemon is a process: a restart replaces it by a new one.
+// daemon is a process. A restart replaces it with a new one.
 type daemon struct {
 	slot      int
 	began     time.Time
 	rules     holders.Rules
 	resource  string
-	pod       *pod // nil: the daemon is not a pod
+	pod       *pod // nil: the daemon doesn't run in a pod
 	state     holders.State
 	allocated map[holders.Key]holders.Allocation
 	told      map[*grant]*told // what the sources have told this process
-	refresh   bool             // the process can make the kubelet write the checkpoint
+	refresh   bool             // the process can make the kubelet rewrite the checkpoint
 	asking    bool
-	answered  time.Time            // by a kubelet for the first time
-	known     holders.KnownEntries // from entries.json, or written to it
+	answered  time.Time            // when a kubelet first answered
+	known     holders.KnownEntries // read from entries.json or written to it
 }
 
 type told struct {
-	at          time.Time // the newest report that confirms the grant: its first one, a name, or a checkpoint that is newer than the answer
-	named, node bool      // an answer has named the grant; a source has named its node
-	informed    bool      // entries.json says that this kubelet has named the grant
-	file, fresh bool      // the checkpoint has the grant; since this question
+	at          time.Time // the newest report that confirms the grant: its first one, a name, or a checkpoint newer than the answer
+	named, node bool      // the grant was in an answer; a source has reported its node
+	informed    bool      // entries.json says that this kubelet has listed the grant
+	file, fresh bool      // the checkpoint has the grant; it has had it since the current question
 }
 
 const grace = 5 * time.Minute
@@ -102,8 +102,8 @@ var (
 
 func (w *world) chance(of int) bool { return w.rng.IntN(of) == 0 }
 
-// pass lets time go by. The kubelet adds a pod of the API server at least every nine seconds. An admission that takes
-// longer while other pods wait is an exception that no source reports.
+// pass advances the time. The kubelet adds a pod from the API server at least every nine seconds. In reality an
+// admission can take longer while other pods wait, but no source reports that.
 func (w *world) pass(d time.Duration) {
 	for d > 0 {
 		step := min(d, time.Duration(w.rng.Int64N(int64(9*time.Second)))+1)
@@ -141,12 +141,13 @@ func (w *world) newPod(name string, static bool) *pod {
 	return p
 }
 
-// admit gives devices to the containers of a new pod: to the init container, the main one, or both, perhaps the same.
+// admit gives devices to a new pod's containers: the init container, the main container, or both, which may get the
+// same device.
 func (w *world) admit(p *pod) {
 	p.admitted, p.at, w.admitting = true, w.now, true
 	defer func() { w.admitting = false }()
 	starts, kind := w.starts, w.rng.IntN(4)
-	if kind == 3 { // a claim, if no other pod has its device
+	if kind == 3 { // a claim, if the device isn't in use by another pod
 		id := devices[w.rng.IntN(len(devices))]
 		if w.claims[id] == nil && !p.static {
 			g := &grant{pod: p, container: "main", key: holders.Key{Resource: draname.Driver, ID: id}, node: "claimed"}
@@ -163,7 +164,7 @@ func (w *world) admit(p *pod) {
 		d := w.daemons[w.rng.IntN(2)]
 		key, node := holders.Key{Resource: d.resource, ID: devices[w.rng.IntN(len(devices))]}, fmt.Sprintf("port.%d", w.rng.IntN(2))
 		if len(p.grants) > 0 && w.chance(2) && p.grants[0].key.Resource == key.Resource {
-			key = p.grants[0].key // the device of the init container
+			key = p.grants[0].key // the init container's device
 		}
 		if len(p.grants) > 0 && key == p.grants[0].key {
 			node = p.grants[0].node
@@ -174,7 +175,7 @@ func (w *world) admit(p *pod) {
 			return
 		}
 		g := &grant{pod: p, container: container, key: key, node: node}
-		w.now = w.now.Add(11 * time.Millisecond) // the time of a file is 10 ms behind: an earlier entry would count as this one's
+		w.now = w.now.Add(11 * time.Millisecond) // file times lag by up to 10 ms, so an earlier entry could pass for this one
 		w.log("daemon %d: %s/%s gets %v with %s", d.slot, p.name, container, key, g.node)
 		d.allocated[key] = holders.Allocation{At: w.now, Nodes: []string{g.node}}
 		d.told[g], p.grants = &told{at: w.now, node: true}, append(p.grants, g)
@@ -197,7 +198,7 @@ func (w *world) admit(p *pod) {
 	}
 }
 
-// collect is UpdateAllocatedDevices.
+// collect does what the kubelet's UpdateAllocatedDevices does.
 func (w *world) collect() {
 	if w.ready {
 		w.memory = slices.DeleteFunc(slices.Clone(w.memory), func(g *grant) bool { return g.pod.ended || !w.known[g.pod] })
@@ -209,7 +210,7 @@ func (w *world) write() {
 	w.file, w.written = slices.Clone(w.memory), w.now
 }
 
-// list is List of the pod-resources API.
+// list does what the pod-resources API's List does.
 func (w *world) list() (a podresources.Answer, named []*grant) {
 	w.collect()
 	a = podresources.Answer{Started: w.started, Holders: map[holders.Key][]podresources.Holder{}}
@@ -229,7 +230,7 @@ func (w *world) list() (a podresources.Answer, named []*grant) {
 	return a, named
 }
 
-// meanwhile lets other things happen, and time go by.
+// meanwhile lets other things happen while time passes.
 func (w *world) meanwhile(longest time.Duration) {
 	for w.depth < 2 && w.chance(3) {
 		w.depth++
@@ -240,7 +241,7 @@ func (w *world) meanwhile(longest time.Duration) {
 	w.now = w.now.Add(d)
 }
 
-// ask asks the sources as [holders.Source] does, and checks the invariants.
+// ask queries the sources the way [holders.Source] does, and checks the invariants.
 func (w *world) ask(d *daemon, sound bool) inventory.Holdings {
 	d.asking = true
 	defer func() { d.asking = false }()
@@ -321,7 +322,7 @@ func (w *world) ask(d *daemon, sound bool) inventory.Holdings {
 			t.node, t.file = true, true
 		}
 	}
-	for _, g := range named { // names that the other plugin has now are known to be ours by the checkpoint alone
+	for _, g := range named { // only the checkpoint shows that names now owned by the other plugin are ours
 		if d.told[g] != nil || g.key.Resource == d.resource || g.key.Resource == draname.Driver || d.rules.DRA {
 			t := tell(g)
 			t.at, t.named = r.Asked, r.CheckpointErr == nil && !t.fresh
@@ -359,8 +360,8 @@ func (w *world) fail(format string, args ...any) {
 	}
 }
 
-// check checks that each device that a running container was given is held, from when on a source has told so, and that
-// missing sources are named.
+// check verifies that every device given to a running container counts as in use once a source has reported it, and
+// that missing sources are listed.
 func (w *world) check(d *daemon, r holders.Report, h inventory.Holdings) {
 	for _, p := range w.pods {
 		for _, g := range p.grants {
@@ -368,18 +369,19 @@ func (w *world) check(d *daemon, r holders.Report, h inventory.Holdings) {
 			if w.gone(p) || t == nil || t.at.After(r.Asked) {
 				continue
 			}
-			// No source shows that a container still runs if its pod was removed by force and the daemon has never seen
-			// its entry in the checkpoint. The same is true if the kubelet has forgotten it, or if its claim is no longer
-			// in claims.json, unless an answer named it before. If the kubelet has forgotten it and its pod was removed
-			// by force, nothing shows it at all. The same is true of a forgotten container whose pod the kubelet does
-			// not know 10 s after its start. If the kubelet has given the device out again, it counts for the new
-			// holder.
+			// Some containers can't be seen by any source even though they are still running: if the pod was
+			// force-deleted and the daemon has never seen the container's entry in the checkpoint; if the kubelet has
+			// forgotten the container or its claim is no longer in claims.json, and no answer listed it before; if the
+			// kubelet has forgotten it and the pod was force-deleted; or if the kubelet has forgotten it and still
+			// doesn't know the pod 10 s after it started. If the kubelet has given the device to another container, it
+			// counts as in use by the new holder.
 			late := !w.known[p] && r.Asked.Sub(w.started) >= 10*time.Second
 			if forced := !p.killed.IsZero(); (g.lost || erased) && !t.named || forced && !t.file || g.lost && (forced || late) || (g.lost || forced) && w.given(g) {
 				delete(d.told, g)
 				continue
 			}
-			// The exception: no answer has named an init container, and the file was not written again for the grace time.
+			// The exception is an init container that wasn't in any answer, if the file hasn't been rewritten for the
+			// grace period.
 			if !t.named && w.now.Sub(t.at) >= grace {
 				continue
 			}
@@ -389,7 +391,7 @@ func (w *world) check(d *daemon, r holders.Report, h inventory.Holdings) {
 				continue
 			}
 			is := h.Of[g.key.ID][i]
-			// Without the checkpoint, the nodes of an earlier holder may be taken for this holder's nodes.
+			// Without the checkpoint, an earlier holder's device nodes may be mistaken for this holder's.
 			if known := t.node || is.NodesErr == nil && len(is.Nodes) == 0; known && !slices.Contains(is.Nodes, g.node) && !is.OtherAPI && !g.lost && !erased {
 				w.fail("daemon %d: %v of %s/%s has nodes %v, %v, want %s", d.slot, g.key, p.name, g.container, is.Nodes, is.NodesErr, g.node)
 			}
@@ -398,9 +400,9 @@ func (w *world) check(d *daemon, r holders.Report, h inventory.Holdings) {
 			}
 		}
 	}
-	// A daemon that has just started waits for a kubelet that has just started: it may not name the claims of all pods
-	// yet. A missing socket means that there is no kubelet that could give a device out. If neither the daemon nor any
-	// listed pod comes from the API server, the daemon cannot know that others will follow.
+	// A daemon that has just started waits for a kubelet that has just started, which may not list the claims of all
+	// pods yet. If the socket is missing, there is no kubelet that could allocate a device. If neither the daemon nor
+	// any listed pod comes from the API server, the daemon can't know that more pods will follow.
 	static := func(pod string) bool { return strings.HasSuffix(pod, "-node") }
 	listed := slices.ContainsFunc(r.Answer.Pods, func(pod string) bool { return !static(pod) })
 	for id, g := range w.claims {
@@ -422,7 +424,7 @@ func (w *world) check(d *daemon, r holders.Report, h inventory.Holdings) {
 	}
 }
 
-// start replaces a daemon: by a new pod, a static one or none.
+// start replaces a daemon with one that runs in a new pod, in a static pod, or outside of any pod.
 func (w *world) start(slot int, p *pod) {
 	d := &daemon{slot: slot, began: w.now, allocated: map[holders.Key]holders.Allocation{}, told: map[*grant]*told{}, pod: p, refresh: slot < 2 && !w.chance(4)}
 	d.rules = holders.Rules{DRA: slot == 2, Pod: "host", Node: "node", DevRoot: "/dev", Confirm: holders.Confirm, Admission: holders.Admission, Grace: grace}
@@ -438,7 +440,7 @@ func (w *world) start(slot int, p *pod) {
 	w.log("daemon %d starts as %s, %s, refresh %v", slot, d.rules.Pod, d.resource, d.refresh)
 }
 
-// event is one random event.
+// event makes one random event happen.
 func (w *world) event() {
 	slot := w.rng.IntN(len(w.daemons))
 	d := w.daemons[slot]
@@ -498,7 +500,6 @@ func (w *world) event() {
 	}
 }
 
-// boot starts the kubelet.
 func (w *world) boot() {
 	w.up, w.ready, w.fetched, w.started, w.memory = true, false, false, w.now, slices.Clone(w.file)
 	if w.starts++; w.chance(8) {
@@ -525,7 +526,7 @@ func (w *world) isDaemon(p *pod) bool {
 	return slices.ContainsFunc(w.daemons[:], func(d *daemon) bool { return d.pod == p })
 }
 
-// restart replaces a daemon. Only the kubelet starts a pod's container again.
+// restart replaces a daemon. If it runs in a pod, only the kubelet can restart it.
 func (w *world) restart(d *daemon) {
 	if p := d.pod; d.asking || p != nil && (!w.up || !w.known[p]) {
 		return
@@ -539,7 +540,7 @@ func (w *world) restart(d *daemon) {
 	w.start(d.slot, d.pod)
 }
 
-// daemonPod returns a pod for a daemon, perhaps a static one or none.
+// daemonPod returns a pod for a daemon. It may be static, or nil.
 func (w *world) daemonPod() *pod {
 	if w.chance(4) {
 		return nil
@@ -549,7 +550,7 @@ func (w *world) daemonPod() *pod {
 	return p
 }
 
-// unprepare ends the claims of ended pods.
+// unprepare releases the claims of pods that have ended.
 func (w *world) unprepare() {
 	for id, g := range w.claims {
 		if w.up && w.ready && g.pod.ended {
@@ -559,10 +560,10 @@ func (w *world) unprepare() {
 	}
 }
 
-// settle checks that devices whose holders have ended are free within 15 s, while everything answers and the kubelet has
-// run for 10 s.
+// settle checks that devices become free within 15 s of their holders' end, provided that everything responds and the
+// kubelet has been running for 10 s.
 func (w *world) settle() {
-	if w.pods[0].static { // only a pod of the API server shows that a kubelet that was restarted has got its pods
+	if w.pods[0].static { // only a pod from the API server shows that a restarted kubelet has received its pods
 		switch p := w.newPod("late", false); {
 		case w.ready:
 			p.admitted, w.known[p] = true, true
@@ -573,7 +574,7 @@ func (w *world) settle() {
 			p.admitted = true
 		}
 	}
-	for !w.up || !w.ready { // an admission may end it again
+	for !w.up || !w.ready { // an admission may stop it again
 		if w.away = false; !w.up {
 			w.boot()
 		}
@@ -611,27 +612,27 @@ func (w *world) settle() {
 	}
 }
 
-// runs reports whether a running container has a device.
+// runs reports whether a device is in use by a running container.
 func (w *world) runs(key holders.Key) bool {
 	return slices.ContainsFunc(w.pods, func(p *pod) bool {
 		return !w.gone(p) && slices.ContainsFunc(p.grants, func(g *grant) bool { return g.key == key })
 	})
 }
 
-// given reports whether the kubelet has forgotten a container, and given its device to another one.
+// given reports whether the kubelet has forgotten a container and given its device to another one.
 func (w *world) given(g *grant) bool {
 	return slices.ContainsFunc(w.memory, func(other *grant) bool { return other.key == g.key && other.pod != g.pod })
 }
 
-// excepted reports whether the kubelet's file, which this daemon cannot refresh, has an entry that no answer has named.
-// Such an entry counts for the grace time.
+// excepted reports whether the kubelet's file, which this daemon can't refresh, has an entry that was never in an
+// answer. Such an entry counts for the grace period.
 func (w *world) excepted(d *daemon, key holders.Key) bool {
 	return !d.refresh && slices.ContainsFunc(w.file, func(g *grant) bool {
 		return g.key == key && !d.told[g].named && !d.told[g].informed && w.now.Sub(d.told[g].at) < grace+20*time.Second
 	})
 }
 
-// history runs a random history, and returns the first violation of an invariant.
+// history runs a random history and returns the first violation of an invariant.
 func history(seed uint64, entries map[string]checkpoint.Entry, log func(format string, args ...any)) error {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 0)), now: epoch, entries: entries, claims: map[string]*grant{}, socket: true, known: map[*pod]bool{}}
 	w.log = func(format string, args ...any) {
@@ -639,7 +640,7 @@ func history(seed uint64, entries map[string]checkpoint.Entry, log func(format s
 			log("%10v %*s%s", w.now.Sub(epoch).Round(time.Millisecond), 2*w.depth, "", fmt.Sprintf(format, args...))
 		}
 	}
-	// Most nodes have a pod of the API server that never ends.
+	// Most nodes have a pod from the API server that never ends.
 	w.newPod("proxy", w.chance(4)).admitted = true
 	for slot := range w.daemons {
 		w.start(slot, w.daemonPod())
@@ -660,7 +661,7 @@ func history(seed uint64, entries map[string]checkpoint.Entry, log func(format s
 	return w.err
 }
 
-// templates returns entries of the checkpoint, by device and node.
+// templates returns checkpoint entries by device and node.
 func templates(t testing.TB) map[string]checkpoint.Entry {
 	all := map[string]checkpoint.Entry{}
 	for _, id := range devices {

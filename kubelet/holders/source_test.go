@@ -24,14 +24,14 @@ import (
 
 const port = "example.com/port"
 
-// rig is a source with a stand-in for the pod-resources API.
+// rig is a source with a fake pod-resources API.
 type rig struct {
 	*simkubelet.PodResources
 	cfg  holders.Config
-	path string // of the checkpoint
+	path string // the checkpoint's path
 }
 
-// newRig returns a rig whose kubelet looks as if it had run for an hour, which is longer than the daemon waits.
+// newRig returns a rig whose kubelet seems to have been running for an hour, which is longer than the daemon waits.
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	dir := cmdtest.ShortDir(t)
@@ -45,7 +45,6 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// started sets the time at which the kubelet was started.
 func (r *rig) started(t *testing.T, ago time.Duration) {
 	t.Helper()
 	at := time.Now().Add(-ago)
@@ -57,7 +56,8 @@ func (r *rig) write(t *testing.T, text string) {
 	must.Succeed(t, os.WriteFile(r.path+"1", []byte(text), 0o600), os.Rename(r.path+"1", r.path))
 }
 
-// A device is ending while a pod that had it still has processes: a pod in the checkpoint, or one that has left the file.
+// A device is ending as long as a pod that had it still has processes, whether or not the pod is still in the
+// checkpoint.
 func TestEnding(t *testing.T) {
 	r := newRig(t)
 	r.cfg.CgroupRoot = t.TempDir()
@@ -84,7 +84,7 @@ func TestEnding(t *testing.T) {
 	compare.Equal(t, "holdings after its end", 0, len(s.Ask(t.Context()).Of["3b:00.0"]))
 }
 
-// Recent uses an answer for a second. Ask asks each time.
+// Recent reuses an answer for a second, while Ask always asks again.
 func TestRecent(t *testing.T) {
 	r := newRig(t)
 	r.Hold("ns", "pod", "main", port, "3b:00.0")
@@ -108,7 +108,7 @@ func TestRecent(t *testing.T) {
 	}
 }
 
-// What is missing is named, and what was known stays.
+// Missing sources are listed, and what was known before is kept.
 func TestMissing(t *testing.T) {
 	r := newRig(t)
 	r.write(t, fileOf(t, "uid", port, "3b:00.0", "dfl-port.0"))
@@ -158,7 +158,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// A kubelet that hangs until the context ends is the only missing source: the files are read anyway.
+// If the kubelet hangs until the context is done, it is the only missing source: the files are read anyway.
 func TestMissingHangingKubelet(t *testing.T) {
 	r := newRig(t)
 	r.Behave(simkubelet.PodBehaviour{Stall: true})
@@ -174,7 +174,8 @@ func TestMissingHangingKubelet(t *testing.T) {
 	}
 }
 
-// If the checkpoint has an entry that no answer explains, the kubelet writes it again, and the same question sees that.
+// If the checkpoint has an entry that no answer explains, the kubelet is made to rewrite the checkpoint, and the same
+// Ask sees the result.
 func TestRefresh(t *testing.T) {
 	r := newRig(t)
 	r.write(t, fileOf(t, "uid", "example.com/former", "3b:00.0", "dfl-port.0"))
@@ -203,7 +204,7 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-// Record returns the devices in the files, under any name, and does not ask the kubelet.
+// Record returns the devices in the files, whatever their resource names, without asking the kubelet.
 func TestRecord(t *testing.T) {
 	r := newRig(t)
 	r.write(t, fileOf(t, "uid", "example.com/former", "3b:00.0", "dfl-port.0"))
@@ -234,7 +235,7 @@ func TestAllocations(t *testing.T) {
 			return holders.Key{Resource: port, ID: id}, holders.Allocation{At: begin.Add(time.Duration(seconds) * time.Second), Nodes: []string{"node-" + id}}
 		}
 		must.Succeed(t, add(nil, "a", "b"))
-		time.Sleep(time.Second) // fake
+		time.Sleep(time.Second) // fake time
 		must.Succeed(t, add(nil, "b"))
 		last := undo
 		compare.ErrorIs(t, "add", os.ErrInvalid, add(os.ErrInvalid, "a", "c"))
@@ -252,7 +253,7 @@ func TestAllocations(t *testing.T) {
 			t.Error("found a second element, want one for all allocations")
 		default:
 		}
-		time.Sleep(time.Second) // fake
+		time.Sleep(time.Second) // fake time
 		must.Succeed(t, add(nil, "a", "c"))
 		undo()
 		compare.Values(t, "allocations after undo", want, a.All())
@@ -263,7 +264,7 @@ func TestAllocations(t *testing.T) {
 	})
 }
 
-// An allocation counts while the check lasts: All waits for it.
+// An allocation counts even while it's still being checked, because All waits for it.
 func TestAllocationsWhileChecking(t *testing.T) {
 	a, checking, all := holders.NewAllocations(), make(chan bool), make(chan int)
 	go func() {

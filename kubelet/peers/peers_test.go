@@ -23,18 +23,17 @@ import (
 	"b-com.com/accelerator-device-plugin/test/task"
 )
 
-// other and others are the names of two sockets of one peer.
+// other and others are the names of two sockets that belong to one peer.
 const (
 	other  = "accelerator-zzzzzzaaaaaaa.sock"
 	others = "accelerator-zzzzzzbbbbbbb.sock"
 )
 
-// rig watches a directory.
 type rig struct {
 	*testing.T
 	*peers.Peers
 	dir     string
-	made    time.Time // when this daemon's socket was made
+	made    time.Time // when this daemon's socket was created
 	changed latest.Signal
 }
 
@@ -45,7 +44,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// listen makes a socket that accepts connections, and keeps its file when it is closed.
+// listen creates a socket that accepts connections. Its file stays when the socket is closed.
 func (r *rig) listen(name string) *net.UnixListener {
 	r.Helper()
 	l := must.Value(net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(r.dir, name), Net: "unix"}))(r)
@@ -55,7 +54,7 @@ func (r *rig) listen(name string) *net.UnixListener {
 	return l
 }
 
-// accept blocks until Run has connected to this socket, and returns the connection.
+// accept blocks until Run has connected to this socket.
 func (r *rig) accept(l net.Listener) net.Conn {
 	r.Helper()
 	return must.Value(l.Accept())(r)
@@ -67,8 +66,8 @@ func (r *rig) remove(name string) {
 	r.changed.Raise()
 }
 
-// awaitGone reports whether a peer is found to be gone. If it should not be, awaitGone waits for 800 ms, which is
-// longer than the 500 ms that a peer may be without a socket.
+// awaitGone waits until a peer is found to be gone, and reports whether that happened. If it isn't supposed to happen,
+// awaitGone waits 800 ms, which is longer than the 500 ms that a peer may be without a socket.
 func (r *rig) awaitGone(want bool) bool {
 	r.Helper()
 	during := patient.Limit
@@ -139,14 +138,15 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// A peer that is killed after this daemon has started leaves its sockets. Those of another daemon, and other files, stay.
+// If a peer is killed after this daemon has started, its leftover sockets are removed. Another daemon's sockets and
+// other files stay.
 func TestLeftoversOfKilledPeer(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	const starting = "accelerator-yyyyyyaaaaaaa.sock"
 	l := r.listen("made") // Run doesn't look at files with other names, so it can't connect before the socket is closed
 	_ = l.Close()
-	must.Succeed(t, os.Rename(l.Addr().String(), filepath.Join(r.dir, starting))) // of a daemon that doesn't listen yet
+	must.Succeed(t, os.Rename(l.Addr().String(), filepath.Join(r.dir, starting))) // its daemon isn't listening yet
 	var conns []net.Conn
 	for _, name := range []string{other, others} {
 		l := r.listen(name)
@@ -164,7 +164,7 @@ func TestLeftoversOfKilledPeer(t *testing.T) {
 	})
 }
 
-// The event does not affect a registration that was made after the peer was gone.
+// A registration made after the peer was gone isn't affected by the event.
 func TestRegistrationAfterEvent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -178,8 +178,8 @@ func TestRegistrationAfterEvent(t *testing.T) {
 	}
 }
 
-// A peer that refuses connections counts as running until its socket is gone. (The test uses a
-// socket of another type, because permissions do not apply to root.)
+// A peer that refuses connections counts as running until its socket is gone. (The test uses a different type of
+// socket, because permissions don't apply to root.)
 func TestRefuses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -195,7 +195,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// A peer that closes each connection at once is dialed again only after minRedialInterval.
+// A peer that closes every connection immediately isn't dialed again until minRedialInterval has passed.
 func TestClosesConnections(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -222,14 +222,13 @@ func TestClosesConnections(t *testing.T) {
 	}
 }
 
-// The path of a socket in the longest directory is the longest that a unix socket allows.
+// With the longest allowed directory, the socket path is exactly as long as unix sockets allow.
 func TestMaxDir(t *testing.T) {
 	path := peers.New("/" + strings.Repeat("d", peers.MaxDir-1)).NewSocketPath()
 	compare.Equal(t, "bytes of "+path, 107, len(path))
 }
 
-// All sockets of one daemon have the same first letters, and the names of all versions have the same
-// form.
+// The names of a daemon's sockets all start with the same letters, and the format is the same in all versions.
 func TestNames(t *testing.T) {
 	a := filepath.Base(peers.New("/").NewSocketPath())
 	if len(a) != len(other) || !strings.HasPrefix(a, "accelerator-") || !strings.HasSuffix(a, ".sock") {
@@ -242,7 +241,6 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Created accepts any path.
 func FuzzCreated(f *testing.F) {
 	f.Add("/k/" + other)
 	f.Add("accelerator-.sock")

@@ -23,7 +23,7 @@ import (
 
 const resource = "b-com.com/accelerator"
 
-// kubelet answers List with its pods. If pods is nil, it does not answer.
+// kubelet answers List with its pods. If pods is nil, it doesn't answer.
 type kubelet struct {
 	v1.UnimplementedPodResourcesListerServer
 	pods []*v1.PodResources
@@ -85,7 +85,7 @@ func TestList(t *testing.T) {
 	compare.Equal(t, "String", "ns2/pod/main", got.Holders[podresources.Key{Resource: resource, ID: "3c:00.0"}][0].String())
 }
 
-// The devices of claims have the driver's name as resource.
+// For devices of claims, the resource is the driver's name.
 func TestListClaims(t *testing.T) {
 	const driver = "accelerator.b-com.com"
 	device := func(driver, pool, name string) *v1.ClaimResource {

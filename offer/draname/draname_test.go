@@ -9,7 +9,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
-// label is a DNS label, as the API demands.
+// label matches DNS labels, which the API requires.
 var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 func TestDevice(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
-// The example of Intel's plugin: the names are copied from its documentation.
+// These names are copied from the example in the documentation of Intel's plugin.
 const (
 	iface  = "ce48969398f05f33946d560708be108a"
 	afu    = "d8424dc4a4a3c413f89e433683f9040b"
@@ -83,7 +83,7 @@ func TestShell(t *testing.T) {
 	}
 }
 
-// The kubelet accepts the name of any shell.
+// FuzzShell checks that the kubelet accepts the name for any shell.
 func FuzzShell(f *testing.F) {
 	f.Add("xilinx_u250_gen3x16_xdma_shell_4_1", "0")
 	f.Add("\x00\xff:.", "18446744073709551615")
@@ -100,7 +100,7 @@ const resource = "b-com.com/accelerator"
 func TestValidate(t *testing.T) {
 	for _, tc := range []struct {
 		name, resource string
-		want           string // part of the error; "" = none
+		want           string // part of the error, or "" for no error
 	}{
 		{"of this plugin", resource, ""},
 		{"all allowed characters", "a/B_c.d-1", ""},

@@ -27,7 +27,7 @@ const (
 	boards   = "../../testdata/sysfs"
 )
 
-// newHost unfolds boards into a new host.
+// newHost creates a host and unpacks boards into it.
 func newHost(t *testing.T, boardNames ...string) fpga.Host {
 	t.Helper()
 	root := t.TempDir()
@@ -37,7 +37,7 @@ func newHost(t *testing.T, boardNames ...string) fpga.Host {
 	return fpga.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
 }
 
-// lines returns a line for each card.
+// lines formats cards, one per line.
 func lines(cards []fpga.Card) []string {
 	var all []string
 	for _, c := range cards {
@@ -77,7 +77,7 @@ func TestCards(t *testing.T) {
 		"kernel-6.1-port-unbound":         {"dfl 0000:01:00.0 fme=dfl-fme.0 at=0000:01:00.0 if=" + pac + " dfl-port.0=-1:no such file or directory"},
 		"kernel-6.1-fme-unbound":          {strings.Replace(card("01", 0, 0), pac, "", 1)},
 		"kernel-6.1-dead-card":            {strings.NewReplacer("=0:"+afu, "=3:"+strings.Repeat("f", 32)).Replace(card("01", 0, 0))},
-		// A card without AFU header, and functions without port and FME.
+		// A card without an AFU header, and functions without a port or an FME.
 		"kernel-6.1-several-functions": {"dfl 0000:01:00.0 fme=dfl-fme.0 at=0000:01:00.0 if=98b4d5bc98ba5f4b98d9a2841ccf11b0 dfl-port.0=0:no such file or directory"},
 	} {
 		cards, err := fpga.Cards(newHost(t, name))
@@ -94,7 +94,7 @@ func TestFind(t *testing.T) {
 	for _, test := range []struct {
 		host       fpga.Host
 		name       string
-		card, port string // port "": the name does not belong to a port
+		card, port string // port "": the name isn't a port's
 	}{
 		{h, "0000:01:00.0", "0000:01:00.0", ""},
 		{h, "02:00.0", "0000:02:00.0", ""},
@@ -140,8 +140,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// Find reads no attributes of other cards, because a card may not answer. The test uses a FIFO without a writer,
-// which blocks an open for reading.
+// Find doesn't read other cards' attributes, because those cards may not respond. The test uses a FIFO without a
+// writer, so that opening it for reading blocks.
 func TestFindReadsOneCard(t *testing.T) {
 	h := newHost(t, "kernel-6.1-one-card", "opae-one-card")
 	afuID := h.Sys + "/class/fpga/intel-fpga-dev.0/intel-fpga-port.0/afu_id"
@@ -151,7 +151,7 @@ func TestFindReadsOneCard(t *testing.T) {
 	}
 }
 
-// Broken entries belong to cards that appear or disappear.
+// Broken entries belong to cards that are just appearing or disappearing.
 func TestCardsComeAndGo(t *testing.T) {
 	h := newHost(t, "kernel-6.1-one-card")
 	class := h.Sys + "/class/fpga_region"
@@ -170,7 +170,7 @@ func TestID(t *testing.T) {
 	}
 }
 
-// FuzzParseAddress finds each address again by its id.
+// FuzzParseAddress checks that parsing the ID of a parsed address returns the same address.
 func FuzzParseAddress(f *testing.F) {
 	for _, s := range []string{"3b:00.0", "0000:3B:00.0-p1", "10000:3b:00.0", "3b:00.0-p256", "-p1", "3b:00.0-p1-p2"} {
 		f.Add(s)

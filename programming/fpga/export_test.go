@@ -4,15 +4,15 @@ import (
 	"unsafe"
 )
 
-// SetIoctl replaces the driver by do.
+// SetIoctl makes the programmer call do instead of the driver.
 func (p *Programmer) SetIoctl(do func(fd int, request uintptr, arg unsafe.Pointer) error) { p.do = do }
 
-// SetOpen replaces the open of a node by open.
+// SetOpen makes the programmer call open to open device nodes.
 func (p *Programmer) SetOpen(open func(path string, flags int, perm uint32) (fd int, err error)) {
 	p.open = open
 }
 
-// ProgramArg is the argument of a request to program, as the driver reads it.
+// ProgramArg is the argument of a programming request as the driver reads it.
 type ProgramArg struct {
 	Size, Flags, Port uint32
 	Data              []byte
@@ -27,13 +27,13 @@ func ProgramArgAt(arg unsafe.Pointer) ProgramArg {
 // SetStatus sets the status that the driver returns.
 func SetStatus(arg unsafe.Pointer, status uint64) { (*programArg)(arg).status = status }
 
-// PortArgAt returns the fields of the argument of a request to release or assign.
+// PortArgAt returns the fields of a release or assign request's argument.
 func PortArgAt(arg unsafe.Pointer) (size, flags, port uint32) {
 	a := (*portArg)(arg)
 	return a.size, a.flags, a.port
 }
 
-// Offsets returns the sizes of the structures and the offsets of their fields.
+// Offsets returns the sizes of the structures and their fields' offsets.
 func Offsets() map[string]uintptr {
 	var program programArg
 	var port portArg

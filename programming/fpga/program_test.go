@@ -26,7 +26,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// The layouts of include/uapi/linux/fpga-dfl.h and intel-fpga.h.
+// TestStructures checks the layouts against include/uapi/linux/fpga-dfl.h and intel-fpga.h.
 func TestStructures(t *testing.T) {
 	want := map[string]uintptr{
 		"program": 32, "program.size": 0, "program.flags": 4, "program.port": 8,
@@ -44,8 +44,8 @@ type rig struct {
 	p    fpga.Programmer
 
 	requests []uintptr
-	arg      fpga.ProgramArg // of the last request to program
-	number   uint32          // of the last request to release or assign
+	arg      fpga.ProgramArg // from the last programming request
+	number   uint32          // from the last release or assign request
 	answer   func(arg unsafe.Pointer) error
 }
 
@@ -78,7 +78,7 @@ func newRig(t *testing.T, boardNames ...string) *rig {
 	return r
 }
 
-// card returns the card with the name, and its first port.
+// card returns the named card and its first port.
 func (r *rig) card(name string) (fpga.Card, fpga.Port) {
 	r.t.Helper()
 	card, _, err := fpga.Find(r.host, name)
@@ -89,7 +89,7 @@ func (r *rig) card(name string) (fpga.Card, fpga.Port) {
 	return card, card.Ports[0]
 }
 
-// write writes a file of the node's sysfs, below the FME's or the port's directory.
+// write writes to the sysfs file whose path ends in name, which must be unique.
 func (r *rig) write(name, text string) {
 	r.t.Helper()
 	var found []string
@@ -107,7 +107,7 @@ func (r *rig) write(name, text string) {
 
 var raw = []byte("a raw bitstream")
 
-// gbs opens a GBS for an interface and an AFU.
+// gbs opens a GBS for the given interface and AFU.
 func (r *rig) gbs(interfaceID, afuID string) *programming.Bitstream {
 	return r.open("x.gbs", bits.GBS(bits.Metadata(interfaceID, afuID), raw))
 }
@@ -128,7 +128,7 @@ func TestProgram(t *testing.T) {
 		name, board, card, file string
 		data                    []byte
 		always                  bool
-		had                     string // AFU before
+		had                     string // the AFU it had before
 		request                 uintptr
 		want                    fpga.ProgramArg
 	}{
@@ -169,8 +169,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// The second port of a card, and the port of a virtual function through the FME of the
-// physical one.
+// A card's second port can be programmed, and so can a virtual function's port, through the physical function's FME.
 func TestProgramOtherPort(t *testing.T) {
 	r := newRig(t, "kernel-6.1-two-ports")
 	card, _ := r.card("01:00.0")
@@ -195,7 +194,8 @@ func TestProgramOtherPort(t *testing.T) {
 	}
 }
 
-// If programming is refused, no request is sent. The error has one line, with the card, the cause and the remedy.
+// If Program refuses, no request is sent to the driver. The error is a single line with the card, the cause and the
+// remedy.
 func TestProgramRefuses(t *testing.T) {
 	allF := strings.Repeat("f", 32)
 	r := newRig(t, "kernel-6.1-one-card")
@@ -250,7 +250,8 @@ func TestProgramRefuses(t *testing.T) {
 	}
 }
 
-// A card is not programmed while another process has its FME or its port open. The drivers refuse an exclusive open then.
+// A card isn't programmed while another process has its FME or port open, in which case the drivers reject an exclusive
+// open.
 func TestProgramInUse(t *testing.T) {
 	for _, node := range []string{"dfl-fme.0", "dfl-port.0"} {
 		r := newRig(t, "kernel-6.1-one-card")
@@ -268,7 +269,7 @@ func TestProgramInUse(t *testing.T) {
 	}
 }
 
-// refused checks an error.
+// refused checks that err has this prefix, contains want, and is a single line.
 func (r *rig) refused(err error, prefix, want string) {
 	r.t.Helper()
 	if err == nil {
@@ -280,8 +281,8 @@ func (r *rig) refused(err error, prefix, want string) {
 	}
 }
 
-// A port that a failed programming has disabled is refused with the remedy. The test reads no file, because a
-// file cannot return EBUSY.
+// A port that a failed programming attempt left disabled is rejected, and the error says how to fix it. The test sets
+// the error directly, because a regular file can't return EBUSY.
 func TestDisabledPort(t *testing.T) {
 	r := newRig(t, "kernel-6.1-one-card")
 	card, port := r.card("01:00.0")
@@ -334,7 +335,7 @@ func TestProgramFails(t *testing.T) {
 	}
 }
 
-// If another card is plugged into the slot while the bitstream is unpacked, it is not programmed.
+// If a different card is plugged into the slot while the bitstream is being unpacked, it isn't programmed.
 func TestProgramCardReplacedMeanwhile(t *testing.T) {
 	r := newRig(t, "kernel-6.1-one-card")
 	card, port := r.card("01:00.0")
@@ -344,7 +345,7 @@ func TestProgramCardReplacedMeanwhile(t *testing.T) {
 	r.refused(r.p.Program(t.Context(), card, port, b), "card 01:00.0, port 0: ", "another card has taken its place")
 }
 
-// The request succeeds, but the port has another AFU, or has left.
+// The request succeeds, but afterwards the port has a different AFU or is gone.
 func TestProgramReadsBack(t *testing.T) {
 	r := newRig(t, "kernel-6.1-one-card")
 	card, port := r.card("01:00.0")
@@ -354,7 +355,7 @@ func TestProgramReadsBack(t *testing.T) {
 		err := r.p.Program(t.Context(), card, port, b)
 		r.refused(err, "card 01:00.0, port 0: ", "AFU after programming: found "+afu+", want "+otherAFU)
 		compare.Equal(t, "waited", time.Second, time.Since(begin))
-		// The AFU appears some time later.
+		// The AFU shows up a little later.
 		time.AfterFunc(500*time.Millisecond, func() { r.write("afu_id", otherAFU) })
 		must.Succeed(t, r.p.Program(t.Context(), card, port, b))
 		r.answer = func(unsafe.Pointer) error { return os.RemoveAll(r.host.Sys) }
@@ -367,8 +368,7 @@ func TestProgramReadsBack(t *testing.T) {
 	})
 }
 
-// Program returns at its deadline even if the driver does not answer. The lock is held until the request
-// returns.
+// Program returns at its deadline even if the driver doesn't respond. The lock stays held until the request returns.
 func TestProgramDeadline(t *testing.T) {
 	r := newRig(t, "kernel-6.1-one-card")
 	card, port := r.card("01:00.0")
@@ -448,7 +448,7 @@ func TestReleaseRefusesNumber(t *testing.T) {
 	}
 }
 
-// Without SetIoctl, the request goes to the regular file that is the node of a simulated card.
+// Without SetIoctl, the request goes to the regular file that stands in for a simulated card's device node.
 func TestSimulatedCard(t *testing.T) {
 	r := newRig(t, "kernel-6.1-one-card")
 	card, port := r.card("01:00.0")
@@ -456,7 +456,7 @@ func TestSimulatedCard(t *testing.T) {
 	r.refused(p.Program(t.Context(), card, port, r.gbs(pac, otherAFU)), "card 01:00.0, port 0: programming: ", "a simulated card cannot be programmed")
 }
 
-// Programming 32 MiB needs at most 8 MiB of anonymous memory, even while the driver reads the data.
+// Programming 32 MiB takes at most 8 MiB of anonymous memory, even while the driver is reading the data.
 func TestMemory(t *testing.T) {
 	const large, most = 32 << 20, 8 << 20
 	r := newRig(t, "kernel-6.1-one-card")
@@ -476,7 +476,7 @@ func TestMemory(t *testing.T) {
 		}
 		b := must.Value(programming.Open(path))(t)
 		defer b.Close()
-		debug.FreeOSMemory() // otherwise garbage of the test would hide the use of memory
+		debug.FreeOSMemory() // otherwise the test's own garbage would hide how much memory is used
 		before, during := rssAnon(t), int64(0)
 		r.p.SetIoctl(func(_ int, _ uintptr, arg unsafe.Pointer) error {
 			data := fpga.ProgramArgAt(arg).Data
@@ -498,7 +498,6 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// rssAnon returns the anonymous memory of this process, in bytes.
 func rssAnon(t *testing.T) int64 {
 	status := must.Value(os.ReadFile("/proc/self/status"))(t)
 	m := regexp.MustCompile(`RssAnon:\s+(\d+) kB`).FindSubmatch(status)
@@ -510,7 +509,7 @@ func rssAnon(t *testing.T) int64 {
 	return n << 10
 }
 
-// On a real host a node must be a device with the card's number. The test uses /dev/null.
+// On a real host, the device node must be a device with the card's number. The test uses /dev/null.
 func TestDeviceNodes(t *testing.T) {
 	for _, test := range []struct {
 		name, dev string // the number in sysfs
@@ -530,7 +529,7 @@ func TestDeviceNodes(t *testing.T) {
 				t.Skip(err)
 			}
 			if f, err := os.Open(path); err != nil {
-				t.Skip(err) // a file system without devices
+				t.Skip(err) // the file system doesn't allow devices
 			} else {
 				f.Close()
 			}

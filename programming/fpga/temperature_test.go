@@ -18,10 +18,10 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// The only temperature sensor of the board, of the FPGA, has 47 °C and the limits 93 and 90 °C.
+// sensor is the board's only temperature sensor, the FPGA's. It reads 47 °C, with limits of 93 and 90 °C.
 const sensor = "hwmon/hwmon0/temp1"
 
-// A card that is too hot gets no request. The error names the sensor, what was found, what is allowed, and the flag.
+// No request is sent to a card that is too hot. The error contains the sensor, its reading, the limit and the flag.
 func TestTemperature(t *testing.T) {
 	byNumber := func(die float64) fpga.MaxTemperature { return fpga.MaxTemperature{Die: die} }
 	var board fpga.MaxTemperature
@@ -29,7 +29,7 @@ func TestTemperature(t *testing.T) {
 		name   string
 		max    fpga.MaxTemperature
 		change func(*rig)
-		want   string // in the error; "": programmed
+		want   string // substring of the error; "": the card is programmed
 	}{
 		{"cool", board, nil, ""},
 		{"a degree below the warning limit", board, func(r *rig) { r.write(sensor+"_input", "92000\n") }, ""},
@@ -76,7 +76,7 @@ func TestTemperature(t *testing.T) {
 
 func (r *rig) withoutSensors() { must.Succeed(r.t, os.RemoveAll(r.host.Sys+"/class/hwmon")) }
 
-// A port that already has the AFU is not programmed, so its temperature does not matter.
+// A port that already has the AFU isn't programmed, so its temperature doesn't matter.
 func TestTemperatureOfLoadedCard(t *testing.T) {
 	r := newRig(t, "kernel-6.1-one-card")
 	r.write(sensor+"_input", "93000\n")
@@ -86,7 +86,8 @@ func TestTemperatureOfLoadedCard(t *testing.T) {
 	}
 }
 
-// A sensor that does not answer delays programming by 2 s. It is a reason to refuse the card only if a number was given.
+// A sensor that doesn't respond delays programming by 2 s. The card is rejected for that only if a maximum was given as
+// a number.
 func TestTemperatureHangs(t *testing.T) {
 	ended, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("the runtime has ended"))
@@ -115,7 +116,7 @@ func TestTemperatureHangs(t *testing.T) {
 			if took := time.Since(began); took > 30*time.Second {
 				t.Errorf("took %s, want 2 s", took)
 			}
-			f := must.Value(os.OpenFile(path, os.O_RDWR, 0))(t) // ends the reading
+			f := must.Value(os.OpenFile(path, os.O_RDWR, 0))(t) // unblocks the read
 			f.Close()
 		})
 	}

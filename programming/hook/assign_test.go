@@ -16,7 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// cardOf returns a card with an interface and the AFUs of its ports, from the short form "I:A,B".
+// cardOf parses a card of the form "I:A,B": its interface and its ports' AFUs.
 func cardOf(i int, text string) fpga.Card {
 	id, afus, _ := strings.Cut(text, ":")
 	card := fpga.Card{Address: fmt.Sprintf("0000:%02x:00.0", i), InterfaceID: id}
@@ -41,7 +41,7 @@ func pairs(text string) (all []hook.Pair) {
 	return all
 }
 
-// show formats placements: for each pair the card, the port, and ! if it must be programmed.
+// show formats placements. For each pair, it gives the card and the port, followed by ! if it must be programmed.
 func show(placements []hook.Placement) string {
 	var words []string
 	for _, p := range placements {
@@ -86,8 +86,8 @@ func TestAssign(t *testing.T) {
 	}
 }
 
-// For any pairs and cards: no card has two pairs, each card has the interface of its pair, the result is the same
-// after any of the cards have been programmed, and an error means that there are too few cards.
+// Whatever the pairs and cards are, no card is assigned two pairs, each card has its pair's interface, the result stays
+// the same after some of the cards have been programmed, and an error means that there are too few cards.
 func TestAssignProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(18, 7))
 	pick := func(words ...string) string { return words[r.IntN(len(words))] }
@@ -148,7 +148,7 @@ func TestAssignProperties(t *testing.T) {
 	}
 }
 
-// The largest number of pairs that fits into config.json.
+// TestAssignMany tries as many pairs as fit into config.json.
 func TestAssignMany(t *testing.T) {
 	var wanted []hook.Pair
 	for i := range 200_000 {

@@ -35,7 +35,7 @@ func TestReadState(t *testing.T) {
 	}
 }
 
-// A link, FIFO or device in the place of config.json is not opened.
+// If config.json is actually a link, a FIFO or a device, it isn't opened.
 func TestReadConfigOpens(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "config.json")
@@ -121,7 +121,7 @@ func FuzzState(f *testing.F) {
 	})
 }
 
-// Only nodes of ports are ports: no node that a container has of another family, and no block device.
+// Only port device nodes count as ports. Other families' device nodes and block devices don't.
 func TestPortsOfContainer(t *testing.T) {
 	var c hook.Config
 	text := `{"linux":{"devices":[{"path":"/dev/vfio/12","type":"c"},{"path":"/dev/dfl-port.1","type":"c"},{"path":"/dev/vfio/vfio","type":"c"},
@@ -158,7 +158,7 @@ func FuzzEnv(f *testing.F) {
 	})
 }
 
-// checkPairs checks that ids can be used as the names of files.
+// checkPairs checks that the IDs can be used as file names.
 func checkPairs(t *testing.T, env bool, pairs func() ([]hook.Pair, error)) {
 	all, err := pairs()
 	if err == nil && (len(all) == 0 || !env) {

@@ -1,6 +1,5 @@
 package hook
 
-// Exported for tests.
 var (
 	ReadState  = readState
 	ReadConfig = readConfig

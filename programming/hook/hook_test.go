@@ -33,14 +33,14 @@ const (
 	self   = "/opt/accelerator-fpga"
 )
 
-// host is a simulated node with two cards of the same interface with AFU, and with a store that has a bitstream
-// with OtherAFU.
+// host is a simulated node with two cards that have the same interface and bits.AFU, and a store with a bitstream for
+// OtherAFU.
 type host struct {
 	t          *testing.T
 	dir        string
 	node       *simnode.Node
 	store      programming.Store
-	programmed []string // by hooks, in order
+	programmed []string // what hooks have programmed, in order
 }
 
 func newHost(t *testing.T) *host {
@@ -68,13 +68,12 @@ func (h *host) write(path string, data []byte) {
 	must.Succeed(h.t, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, data, 0o644))
 }
 
-// program programs a card of the simulated node.
 func (h *host) program(_ context.Context, card fpga.Card, port fpga.Port, b *programming.Bitstream) error {
 	h.programmed = append(h.programmed, fmt.Sprintf("%s %d %s", card.ID(), port.Number, b.ID()))
 	return h.node.Reprogram(card.Address, port.Number, b.AFUID)
 }
 
-// hook returns a hook with flags, and the lines of its log without time and level.
+// hook returns a hook with these flags, and a func that returns its log lines without time and level.
 func (h *host) hook(flags hook.Flags) (_ *hook.Hook, lines func() []string) {
 	core, logs := eventtest.Observed(h.t)
 	return &hook.Hook{
@@ -94,7 +93,7 @@ func (h *host) hook(flags hook.Flags) (_ *hook.Hook, lines func() []string) {
 		}
 }
 
-// parse parses the flags --device and --afu of an entry.
+// parse parses the --device and --afu flags of a hook entry.
 func parse(args []string) (f hook.Flags, err error) {
 	for i := 2; i < len(args); i += 2 {
 		switch {
@@ -111,7 +110,7 @@ func parse(args []string) (f hook.Flags, err error) {
 	return f, nil
 }
 
-// container returns a configuration with an environment, paths of devices and entries of the hook.
+// container returns a configuration with this environment, these device paths and these hook entries.
 func container(env []string, devices []string, entries ...object) object {
 	var list []object
 	for _, d := range devices {
@@ -123,7 +122,7 @@ func container(env []string, devices []string, entries ...object) object {
 	}
 }
 
-// entry is an entry that the daemon's CDI specification adds.
+// entry is a hook entry as the daemon's CDI spec adds it.
 func entry(path string, args ...string) object {
 	return object{"path": path, "args": append([]string{"accelerator-fpga", "hook"}, args...), "timeout": 110}
 }
@@ -132,7 +131,7 @@ func pairEnv(number int, afu string) []string {
 	return []string{fmt.Sprintf("FPGA_REGION_%d=%s", number, bits.Interface), fmt.Sprintf("FPGA_AFU_%d=%s", number, afu)}
 }
 
-// bundle writes a bundle with the configuration and returns the state on stdin.
+// bundle writes a bundle with this configuration and returns the state that the runtime passes on stdin.
 func (h *host) bundle(config any) io.Reader {
 	h.t.Helper()
 	text, ok := config.(string)
@@ -145,7 +144,7 @@ func (h *host) bundle(config any) io.Reader {
 	return strings.NewReader(fmt.Sprintf(`{"ociVersion":"1.1.0","id":"c1","status":"creating","pid":7,"bundle":%q}`, dir))
 }
 
-// run runs the hook with a flag --device for each element of own.
+// run runs the hook with a --device flag for each element of own.
 func (h *host) run(config any, own ...string) (lines []string, err error) {
 	h.t.Helper()
 	k, logged := h.hook(hook.Flags{Devices: own})
@@ -167,16 +166,16 @@ func without(config object, keys ...string) object {
 	return config
 }
 
-// Configurations that also work with Intel's hook, and failures.
+// TestRun covers configurations that also work with Intel's hook, and failures.
 func TestRun(t *testing.T) {
 	port0, port1 := []string{"/dev/null", "/dev/dfl-port.0"}, []string{"/dev/dfl-port.1"}
 	both := slices.Concat(port0, port1)
 	want, have := pairEnv(1, bits.OtherAFU), pairEnv(1, bits.AFU)
 	one, two := entry(self, "--device", "3b:00.0"), entry(self, "--device", "5e:00.0")
-	usual := newHost(t) // shared, because it takes time to make one on a slow disk
+	usual := newHost(t) // shared, because creating one is slow on a slow disk
 	for _, test := range []struct {
 		name    string
-		prepare func(*host) // if set, the row has its own host
+		prepare func(*host) // if set, the row gets its own host
 		config  any
 		own     string // --device
 		err     string
@@ -247,8 +246,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// The path of an entry may be a link to the hook. It may also lead to another file than the running one, if the
-// hook was replaced since its start.
+// An entry's path may be a link to the hook. It can also lead to a different file than the one that's running, if the
+// hook was replaced after it started.
 func TestSelf(t *testing.T) {
 	h := newHost(t)
 	program, link := filepath.Join(h.dir, "v2"), filepath.Join(h.dir, "link")
@@ -266,7 +265,7 @@ func TestSelf(t *testing.T) {
 	}
 }
 
-// The name of a port selects that port. A card with two ports gets one AFU.
+// A port name selects that port. A card with two ports gets one AFU.
 func TestPorts(t *testing.T) {
 	for _, test := range []struct {
 		names []string
@@ -284,7 +283,8 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// The log of a container with two cards, whose entries run in turn, and of its restart.
+// TestEntries checks what is logged for a container with two cards, whose entries run one after the other, and for its
+// restart.
 func TestEntries(t *testing.T) {
 	h := newHost(t)
 	config := container(append(pairEnv(1, bits.OtherAFU), pairEnv(2, bits.AFU)...), nil,
@@ -294,7 +294,7 @@ func TestEntries(t *testing.T) {
 		own  string
 		want []string
 	}{
-		// The first card of the entries has A, which the second pair requests.
+		// The first entry's card already has A, which the second pair requests.
 		{"5e:00.0", []string{"info programming.present device=5e:00.0" + ids(bits.AFU) + " container=c1"}},
 		{"3b:00.0", []string{"info programming.done device=3b:00.0" + ids(bits.OtherAFU) + " path=/" + bits.Interface + "/" + bits.OtherAFU + ".gbs container=c1"}},
 		{"5e:00.0", []string{"info programming.present device=5e:00.0" + ids(bits.AFU) + " container=c1"}},
@@ -307,7 +307,7 @@ func TestEntries(t *testing.T) {
 	compare.Values(t, "programmed", []string{"3b:00.0 0 " + bits.OtherAFU}, h.programmed)
 }
 
-// An AOCX is selected by its hash, and programmed each time.
+// An AOCX is selected by its hash and programmed every time.
 func TestAOCX(t *testing.T) {
 	h := newHost(t)
 	h.install(bits.Hash+".aocx", bits.AOCX(bits.Hash, "pac_a10", bits.GBS(bits.Metadata(bits.Interface, bits.OpenCL), make([]byte, 4096))))
@@ -319,7 +319,8 @@ func TestAOCX(t *testing.T) {
 	}
 }
 
-// The bitstream in a card chooses the id that the card reports, so Always programs the card with the file of the store.
+// The ID that a card reports comes from the bitstream that's loaded, so Always programs the card with the store's file
+// anyway.
 func TestAlways(t *testing.T) {
 	h := newHost(t)
 	h.install(bits.AFU+".gbs", bits.GBS(bits.Metadata(bits.Interface, bits.AFU), make([]byte, 4096)))
@@ -331,7 +332,7 @@ func TestAlways(t *testing.T) {
 	}
 }
 
-// With --afu the environment is ignored. A container with the port of another card is refused.
+// With --afu, the environment is ignored. A container that has another card's port is rejected.
 func TestAFU(t *testing.T) {
 	h := newHost(t)
 	k, lines := h.hook(hook.Flags{Devices: []string{"5e:00.0", "0000:5e:00.0"}, AFU: strings.ToUpper(bits.OtherAFU)})
@@ -359,7 +360,7 @@ func TestAFU(t *testing.T) {
 	}
 }
 
-// With --afu each selected port gets the AFU, even two ports of one card.
+// With --afu, every selected port gets the AFU, even if two of them are on the same card.
 func TestAFUOfPorts(t *testing.T) {
 	h := newHost(t)
 	must.Succeed(t, h.node.Plug(simnode.Card{Address: "0000:af:00.0", Ports: 2, AFUID: bits.AFU, InterfaceID: bits.Interface, NUMANode: -1}))
@@ -368,7 +369,7 @@ func TestAFUOfPorts(t *testing.T) {
 	want := []string{"af:00.0 1 " + bits.OtherAFU, "af:00.0 0 " + bits.OtherAFU}
 	compare.NoError(t, "programmed", err)
 	compare.Values(t, "programmed", want, h.programmed)
-	// The log uses the daemon's device ids.
+	// The log uses the same device IDs as the daemon.
 	rest := " afu=" + bits.OtherAFU + " interface=" + bits.Interface + " path=/" + bits.Interface + "/" + bits.OtherAFU + ".gbs container=c1"
 	want = []string{"info programming.done device=af:00.0-p1" + rest, "info programming.done device=af:00.0" + rest}
 	compare.Values(t, "log", want, lines())
@@ -385,7 +386,7 @@ func TestAFUOfPorts(t *testing.T) {
 	}
 }
 
-// The hook returns and logs the error of programming.
+// If programming fails, the hook returns and logs the error.
 func TestProgrammingFails(t *testing.T) {
 	h := newHost(t)
 	k, lines := h.hook(hook.Flags{})
@@ -401,7 +402,7 @@ func TestProgrammingFails(t *testing.T) {
 	compare.Values(t, "log", want, lines())
 }
 
-// An AFU that another hook has loaded in the meantime is logged as present.
+// If another hook has loaded the AFU in the meantime, it's logged as present.
 func TestLoadedMeanwhile(t *testing.T) {
 	h := newHost(t)
 	k, lines := h.hook(hook.Flags{})
@@ -413,7 +414,7 @@ func TestLoadedMeanwhile(t *testing.T) {
 	compare.Values(t, "log", want, lines())
 }
 
-// If a card leaves while another one is programmed, the error names the card that has left.
+// If a card is removed while another one is being programmed, the error contains the removed card's ID.
 func TestCardLeaves(t *testing.T) {
 	h := newHost(t)
 	config := container(append(pairEnv(1, bits.OtherAFU), pairEnv(2, bits.OtherAFU)...), nil,
@@ -424,7 +425,7 @@ func TestCardLeaves(t *testing.T) {
 	compare.Equal(t, fmt.Sprintf("images of %q", h.programmed), 1, len(h.programmed))
 }
 
-// The names of ports of the driver opae, on a recorded board.
+// TestOPAE uses the opae driver's port names, on a recorded board.
 func TestOPAE(t *testing.T) {
 	h := newHost(t)
 	root := t.TempDir()
@@ -437,7 +438,7 @@ func TestOPAE(t *testing.T) {
 	}
 }
 
-// A deadline or a signal ends the hook in any step. The error has the reason.
+// A deadline or a signal ends the hook at any step. The error includes the reason.
 func TestEnds(t *testing.T) {
 	reason := errors.New("not done after 90s")
 	t.Run("a runtime that does not write", func(t *testing.T) {
@@ -488,7 +489,7 @@ func TestEnds(t *testing.T) {
 
 type object map[string]any
 
-// configOf returns a configuration with the environment.
+// configOf returns a configuration with this environment.
 func configOf(env []string) (c hook.Config) {
 	text, err := json.Marshal(object{"process": object{"env": env}})
 	if err == nil {

@@ -21,8 +21,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
-// listen serves a socket as journald and syslog do. The path of its directory is short, because the paths of
-// sockets are limited.
+// listen serves a socket the way journald and syslog do. It uses a short directory name, because the length of socket
+// paths is limited.
 func listen(t *testing.T) (*net.UnixConn, string) {
 	t.Helper()
 	dir := must.Value(os.MkdirTemp("", "log"))(t)
@@ -56,7 +56,7 @@ func TestLogToSocket(t *testing.T) {
 	compare.Error(t, "file", "", compare.ErrorOf(os.Stat(file)))
 }
 
-// If the reader of the socket has stalled, the line is written to the file without delay.
+// If whatever reads the socket has stalled, the line is written to the file without delay.
 func TestLogStalledSocket(t *testing.T) {
 	_, socket := listen(t)
 	file := filepath.Join(t.TempDir(), "log")
@@ -87,7 +87,7 @@ func TestLogToFile(t *testing.T) {
 	}
 }
 
-// With any number of hooks, the log file and the old one have at most 1 MiB and one line each.
+// However many hooks there are, the log file and the old one don't grow beyond 1 MiB plus one line each.
 func TestLogRotates(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	line := []byte(strings.Repeat("x", 1<<16-1) + "\n")
@@ -111,7 +111,7 @@ func TestLogRotates(t *testing.T) {
 	}
 }
 
-// /var/log may be writable by a group: other kinds of files in the place of the log are refused.
+// /var/log may be group-writable, so the log isn't written if something other than a regular file is in its place.
 func TestLogRefuses(t *testing.T) {
 	dir := t.TempDir()
 	victim := filepath.Join(dir, "victim")

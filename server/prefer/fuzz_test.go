@@ -16,8 +16,8 @@ var (
 	fuzzCards = []string{"", "0", "0000:3b:00.0", "3b:00.0", "\xff"}
 )
 
-// fuzzQuestion parses devices of three bytes each: id, card, and bits for listed, available, must, degraded and the
-// NUMA node, which may be an invalid one.
+// fuzzQuestion parses devices of three bytes each: the ID, the card, and bits for listed, available, must, degraded and
+// the NUMA node, which may be invalid.
 func fuzzQuestion(data []byte, size int) question {
 	q := question{size: size}
 	for b := range slices.Chunk(data, 3) {
@@ -38,9 +38,9 @@ func fuzzQuestion(data []byte, size int) question {
 	return q
 }
 
-// For any arguments, Choose returns an error if they cannot be met. Otherwise the answer contains all of must and free
-// devices, as many as wanted or as there are. It does not depend on the order of the arguments. It uses as few cards as
-// possible (packed), or has as few pairs of devices on one card as possible (spread).
+// Whatever the arguments, Choose returns an error if they can't be satisfied. Otherwise it returns all of must plus
+// free devices, as many as requested or as there are, regardless of the order of the arguments. It uses as few cards as
+// possible (packed), or puts as few pairs of devices on the same card as possible (spread).
 func FuzzChoose(f *testing.F) {
 	f.Add([]byte{}, 0)
 	f.Add([]byte{0, 0, 3, 1, 0, 3, 2, 0, 3}, 2)                        // a pool
@@ -59,7 +59,7 @@ func FuzzChoose(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, size int) {
 		q := fuzzQuestion(data, size)
 		must := slices.Compact(slices.Sorted(slices.Values(q.must)))
-		free := map[string]prefer.Device{} // by id: listed and available, or must
+		free := map[string]prefer.Device{} // by ID: both listed and available, or in must
 		for _, u := range q.listed {
 			if slices.Contains(q.available, u.ID) || slices.Contains(must, u.ID) {
 				free[u.ID] = u
@@ -99,7 +99,7 @@ func FuzzChoose(f *testing.F) {
 	})
 }
 
-// costOf returns the number of cards of the chosen devices, or with spread the number of pairs on one card.
+// costOf returns how many cards the chosen devices are on, or, with spread, how many pairs of them share a card.
 func costOf(free map[string]prefer.Device, ids []string, spread bool) (cost int) {
 	on := map[prefer.Device]int{}
 	for _, id := range ids {
@@ -121,7 +121,7 @@ func costOf(free map[string]prefer.Device, ids []string, spread bool) (cost int)
 	return cost
 }
 
-// leastCost returns the lowest cost of all choices of this size.
+// leastCost returns the lowest cost of any choice of this size.
 func leastCost(free map[string]prefer.Device, must []string, size int, spread bool) int {
 	ids, least := slices.Sorted(maps.Keys(free)), -1
 	for set := range uint(1) << len(ids) {

@@ -11,16 +11,16 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
-// question contains the arguments of Choose except spread.
+// question contains Choose's arguments except spread.
 type question struct {
 	listed          []prefer.Device
 	available, must []string
 	size            int
 }
 
-// draw parses a board: the ids of devices, whose first letter is the card (a digit: a card of its own), and | between
-// the NUMA nodes 0, 1, …. ? after | or at the start stands for no node. After an id, - means held by others, * must, !
-// degraded.
+// draw parses a board: device IDs, with | between NUMA nodes 0, 1, and so on. An ID's first letter is its card; an ID
+// that starts with a digit is on a card of its own. ? after | or at the start means no NUMA node. An ID can be followed
+// by - (held by others), * (must) or ! (degraded).
 func draw(board string, size int) question {
 	q := question{size: size}
 	for node, units := range strings.Split(board, "|") {
@@ -110,7 +110,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// Arguments that should not occur, and the answers when devices are packed and when they are spread.
+// TestChooseUnusual passes arguments that shouldn't occur, and checks the result both for packing and for spreading.
 func TestChooseUnusual(t *testing.T) {
 	a0, a1, b0 := prefer.Device{ID: "a0", Card: "a"}, prefer.Device{ID: "a1", Card: "a"}, prefer.Device{ID: "b0", Card: "b", NUMANode: 1}
 	for _, tc := range []struct {

@@ -24,7 +24,7 @@ import (
 
 const address = "0000:3b:00.0"
 
-// link makes a link, and the directory that it is in.
+// link creates a link and the directory for it.
 func link(t *testing.T, target, path string) {
 	t.Helper()
 	must.Succeed(t, os.MkdirAll(filepath.Dir(path), 0o755), os.Symlink(target, path))
@@ -35,7 +35,7 @@ func write(t *testing.T, path, text string) {
 	must.Succeed(t, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644))
 }
 
-// function makes a PCI function with a driver that does not belong to an FPGA.
+// function creates a PCI function with a driver that isn't an FPGA driver.
 func function(t *testing.T, sys, address, driver string) (dir string) {
 	t.Helper()
 	dir = filepath.Join(sys, "devices/pci0000:00", address)
@@ -47,8 +47,7 @@ func function(t *testing.T, sys, address, driver string) (dir string) {
 	return dir
 }
 
-// node returns a node with a card of two ports, its virtual function, other functions in the same slot,
-// and another card.
+// node returns a node with a two-port card, its virtual function, other functions in the same slot, and another card.
 func node(t *testing.T) *simnode.Node {
 	t.Helper()
 	n := must.Value(simnode.New(t.TempDir()))(t)
@@ -100,14 +99,14 @@ func TestRead(t *testing.T) {
 		}
 		compare.Values(t, asked, want, must.Value(canpull.Read(n.Sys, asked))(t))
 	}
-	want.Functions[3].Nodes = want.Functions[2].Nodes // functions may share a node, which counts once
+	want.Functions[3].Nodes = want.Functions[2].Nodes // functions can share a device node, which counts once
 	compare.Values(t, "numbers", numbers("246:0", "245:0", "245:1", "511:3", "235:7", "248:0", "245:2"), want.Numbers())
 	compare.ErrorIs(t, "an empty slot", fs.ErrNotExist, compare.ErrorOf(canpull.Read(n.Sys, "0000:77:00.0")))
 	write(t, n.PortDir(address, 0)+"/dev", "rubbish\n")
 	compare.Error(t, "an invalid number", `dfl-port.0/dev: found "rubbish"`, compare.ErrorOf(canpull.Read(n.Sys, address)))
 }
 
-// The BARs of a card count even if a driver is bound, because programs map them.
+// A card's BARs count even if a driver is bound, because programs map them.
 func TestBARs(t *testing.T) {
 	n := must.Value(simnode.New(t.TempDir()))(t)
 	b := must.Value(simnode.BoardNamed("aws-f2"))(t)
@@ -124,11 +123,12 @@ func TestBARs(t *testing.T) {
 	compare.Equal(t, "files", len(want), len(card.Files()))
 }
 
-// A group stays open after its function has been unbound, so its node counts although the function has no driver.
+// A group stays open after its function has been unbound, so its device node counts even though the function doesn't
+// have a driver.
 func TestUnboundInUse(t *testing.T) {
 	for name, want := range map[string][]canpull.DeviceNode{
 		"vfio-unbound-in-use":   {{"vfio/6", numbers("244:0")[0]}},
-		"vfio-group-not-viable": nil, // function 0 is on dfl-pci, and another function of the group on vfio-pci
+		"vfio-group-not-viable": nil, // function 0 is on dfl-pci, and another function in the group is on vfio-pci
 		"vfio-unbound":          nil,
 	} {
 		root := t.TempDir()
@@ -144,7 +144,7 @@ func TestUnboundInUse(t *testing.T) {
 	}
 }
 
-// If the group of a function on vfio-pci is not found, Read fails: the function might be open under an
+// If a function is on vfio-pci and its group can't be found, Read fails, because the function might be open under an
 // unknown number.
 func TestGroupNotFound(t *testing.T) {
 	sys := t.TempDir()
@@ -157,7 +157,7 @@ func TestGroupNotFound(t *testing.T) {
 	}
 }
 
-// facts returns the facts of a free, cordoned card with one function.
+// facts returns the facts about a free, cordoned card with one function.
 func facts() canpull.Facts {
 	no := false
 	return canpull.Facts{
@@ -338,7 +338,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// If many processes have the card open, the answer is short.
+// Even if many processes have the card open, the answer stays short.
 func TestManyProcesses(t *testing.T) {
 	f := facts()
 	for pid := range 1000 {

@@ -22,13 +22,13 @@ import (
 
 const testNode = "worker-3"
 
-// cluster is an API server, and a daemon that follows its node there.
+// cluster is an API server and a daemon that follows its node there.
 type cluster struct {
 	*testDaemon
 	api *simapiserver.Server
 }
 
-// prepareCluster is prepareDaemon with an API server.
+// prepareCluster is like prepareDaemon, but with an API server.
 func prepareCluster(t *testing.T, adjust func(*config.Config)) *cluster {
 	t.Helper()
 	c := &cluster{api: simapiserver.Start(nil)}
@@ -44,13 +44,13 @@ func prepareCluster(t *testing.T, adjust func(*config.Config)) *cluster {
 	return c
 }
 
-// down makes the API server end each request without an answer.
+// down makes the API server end every request without a response.
 func (c *cluster) down() {
 	c.api.UseFault(func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) })
 	c.api.HangUp()
 }
 
-// ask sets the annotation of the node; "" removes it.
+// ask sets the node's annotation, or removes it if mode is "".
 func (c *cluster) ask(mode string) {
 	annotations := map[string]string{"example.com/other": "x"}
 	if mode != "" {
@@ -59,10 +59,10 @@ func (c *cluster) ask(mode string) {
 	c.api.Set(testNode, "uid-1", annotations)
 }
 
-// probe keeps no connection open, like a kubelet's probes.
+// probe doesn't keep connections open, just like a kubelet's probes.
 var probe = http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
 
-// awaitGoroutines blocks until the number of goroutines is most or lower.
+// awaitGoroutines waits until there are no more than most goroutines.
 func awaitGoroutines(t *testing.T, most int) {
 	t.Helper()
 	patient.Await(t, "goroutines", func() error {
@@ -74,8 +74,8 @@ func awaitGoroutines(t *testing.T, most int) {
 	})
 }
 
-// awaitSockets blocks until the number of sockets, one for each resource, is want. The socket of a retired resource is
-// removed after its stream has ended.
+// awaitSockets waits until there are this many sockets, one per resource. A retired resource's socket is removed after
+// its stream has ended.
 func (c *cluster) awaitSockets(when string, want int) {
 	c.t.Helper()
 	patient.Await(c.t, when, func() error {
@@ -87,13 +87,13 @@ func (c *cluster) awaitSockets(when string, want int) {
 	})
 }
 
-// awaitGiven blocks until Allocate of a device gives this number of nodes. Two modes may have the same lists; Allocate shows
-// that the new mode is in force.
+// awaitGiven waits until Allocate returns this many device nodes for a device. The lists can be the same in two modes,
+// but Allocate shows when the new mode is in force.
 func (c *cluster) awaitGiven(when, resource, id string, nodes int) {
 	c.t.Helper()
 	patient.Await(c.t, when, func() error {
 		answer, err := c.kubelet.Allocate(c.t.Context(), resource, id)
-		if err == nil { // until the daemon has seen the allocation in the checkpoint, the checkpoint may still be written
+		if err == nil { // the checkpoint may still be written until the daemon has seen the allocation there
 			c.awaitAsked()
 			c.kubelet.End(resource, id)
 		}
@@ -104,10 +104,10 @@ func (c *cluster) awaitGiven(when, resource, id string, nodes int) {
 	})
 }
 
-// lose calls away, which makes the API server unusable, and blocks until the daemon has tried again to reach it.
+// lose calls away, which makes the API server unusable, and waits until the daemon has tried to reach it again.
 func (c *cluster) lose(when string, away func()) {
 	c.t.Helper()
-	tried := len(c.lines("api.retried")) // attempts until now
+	tried := len(c.lines("api.retried")) // number of attempts so far
 	away()
 	patient.Await(c.t, when, func() error {
 		if len(c.lines("api.retried")) == tried {
@@ -117,7 +117,7 @@ func (c *cluster) lose(when string, away func()) {
 	})
 }
 
-// bothCards contains the lists of the two cards in each mode, without holders.
+// bothCards contains the two cards' lists in each mode, without holders.
 var bothCards = map[string]resourceLists{
 	"single":      {testResource: {"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true}},
 	"af":          {afAa: {"3b:00.0": true, "3b:00.0-p1": true}, afBb: {"5e:00.0": true}},
@@ -126,9 +126,8 @@ var bothCards = map[string]resourceLists{
 	"pool":        {testResource: {"0": true, "1": true}},
 }
 
-// The daemon follows the annotation from one mode to the next. An annotation that is not a mode is
-// ignored, and without the annotation the setting is used. No goroutine, socket or resource of an
-// earlier mode is left.
+// The daemon follows the annotation from one mode to the next. An annotation that isn't a mode is ignored, and without
+// an annotation, the setting is used. Earlier modes don't leave any goroutines, sockets or resources behind.
 func TestAnnotation(t *testing.T) {
 	c := prepareCluster(t, func(cfg *config.Config) { cfg.AccelNbUnits = 2 })
 	c.ask("regiondevel")
@@ -153,7 +152,7 @@ func TestAnnotation(t *testing.T) {
 		c.ask(step.ask)
 		if step.name == "no mode" {
 			c.awaitLine("config.notice", "is not a mode", "afu")
-		} else { // the two modes may have the same lists
+		} else { // the lists may be the same in both modes
 			c.awaitLine("mode.changed", "new:"+step.want, "old:"+before)
 		}
 		before = step.want
@@ -175,8 +174,8 @@ func TestAnnotation(t *testing.T) {
 	compare.Equal(t, "changes of the mode", 10, len(c.lines("mode.changed")))
 }
 
-// A device that is held under a resource of the previous mode stays in that resource, unhealthy, until it is free. So
-// does a device that was allocated just before the mode changed.
+// A device that is held under one of the previous mode's resources stays in that resource, unhealthy, until it is free.
+// So does a device that was allocated just before the mode changed.
 func TestAnnotationWithHeldDevices(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)
@@ -193,7 +192,7 @@ func TestAnnotationWithHeldDevices(t *testing.T) {
 		c.awaitRefused("af", testResource, id, "replaced-in-use")
 	}
 	c.ask("region")
-	c.awaitLists("region", resourceLists{testResource: held, regionA: {"3b:00.0": false}}) // one of its nodes is held
+	c.awaitLists("region", resourceLists{testResource: held, regionA: {"3b:00.0": false}}) // one of its nodes is in use
 	c.ask("")
 	c.awaitLists("what it was", bothCards["single"])
 	c.ask("af")
@@ -202,8 +201,8 @@ func TestAnnotationWithHeldDevices(t *testing.T) {
 	c.awaitLists("the pod has ended", resourceLists{testResource: {"5e:00.0": false}, afAa: {"3b:00.0": true, "3b:00.0-p1": true}})
 }
 
-// At the start the daemon waits a short time for an API server that is down. It follows the annotation once
-// the API server starts. When the API server stops later, the devices stay.
+// If the API server is down at startup, the daemon waits for it only for a short time. It follows the annotation once
+// the API server is up. If the API server goes down later, the devices stay.
 func TestAPIServerIsDown(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)
@@ -227,8 +226,8 @@ func TestAPIServerIsDown(t *testing.T) {
 	c.awaitLists("it is back", bothCards["region"])
 }
 
-// The mode changes while a container has a device, which pod-resources never names. Until the container has ended,
-// neither the device nor another one with the same node is allocated.
+// The mode changes while a container has a device that pod-resources never lists. Until the container ends, neither
+// that device nor any other device with the same node can be allocated.
 func TestNotGivenTwiceOverAModeChange(t *testing.T) {
 	type unit struct{ mode, resource, id string }
 	for _, test := range []struct {
@@ -267,8 +266,7 @@ func TestNotGivenTwiceOverAModeChange(t *testing.T) {
 	}
 }
 
-// The settings that SIGHUP reads again apply in the mode of the annotation, and names of removed
-// rules stay ours.
+// The settings that are reread on SIGHUP apply in the annotation's mode, and names from removed rules are still ours.
 func TestHangupInTheModeOfTheAnnotation(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)

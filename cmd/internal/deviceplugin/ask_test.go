@@ -33,7 +33,7 @@ import (
 // watchCommand is a running `watch -o json`, with the devices according to its lines.
 type watchCommand struct {
 	*exec.Cmd
-	ended chan struct{} // its output has ended
+	ended chan struct{} // closed when its output has ended
 
 	mu   sync.Mutex
 	rows map[string]view.Row
@@ -54,7 +54,7 @@ func startWatch(t *testing.T, socket string) *watchCommand {
 	return w
 }
 
-// take applies one line, which must fit the lines before it.
+// take applies one line, which must be consistent with the earlier ones.
 func (w *watchCommand) take(line []byte) {
 	var c view.Change
 	err := json.Unmarshal(line, &c)
@@ -73,8 +73,8 @@ func (w *watchCommand) take(line []byte) {
 	}
 }
 
-// await blocks until the devices according to the lines are those of the daemon. It may take a second,
-// because the daemon uses an answer of the kubelet for that long.
+// await waits until the lines add up to the daemon's devices. That can take a second, because the daemon reuses the
+// kubelet's answer for that long.
 func (w *watchCommand) await(d *testDaemon, when string) {
 	d.t.Helper()
 	patient.Await(d.t, when, func() error {
@@ -82,7 +82,7 @@ func (w *watchCommand) await(d *testDaemon, when string) {
 		w.mu.Lock()
 		got, bad := slices.SortedFunc(maps.Values(w.rows), func(a, b view.Row) int { return strings.Compare(a.ID, b.ID) }), w.bad
 		w.mu.Unlock()
-		diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(view.Row{}, "Sensors")) // watch sends none that are read later
+		diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(view.Row{}, "Sensors")) // watch doesn't send those that are read later
 		if diff != "" && bad == nil {
 			bad = fmt.Errorf("devices (-daemon +watch):\n%s", diff)
 		}
@@ -90,7 +90,7 @@ func (w *watchCommand) await(d *testDaemon, when string) {
 	})
 }
 
-// asked returns the devices as the daemon answers `devices`.
+// asked returns the devices that the daemon reports to `devices`.
 func (d *testDaemon) asked(when string) []view.Row {
 	d.t.Helper()
 	state, err := control.Dial(d.cfg.Socket).State(d.t.Context())
@@ -100,8 +100,8 @@ func (d *testDaemon) asked(when string) []view.Row {
 	return state.Devices
 }
 
-// The local socket and `watch` agree with each other and with the kubelet's list, even if a scan, which has no
-// history, shows something else.
+// The local socket and `watch` agree with each other and with the kubelet's list, even if a scan, which doesn't know
+// what happened before, shows something else.
 func TestDevicesAndWatchAgree(t *testing.T) {
 	bad := func(d *testDaemon) { d.do(d.node.Set(cardA.Address, 1, "errors/errors", "0x4000000000000")) }
 	good := func(d *testDaemon) { d.do(d.node.Set(cardA.Address, 1, "errors/errors", "0x0")) }
@@ -110,13 +110,13 @@ func TestDevicesAndWatchAgree(t *testing.T) {
 		name   string
 		do     func(*testDaemon)
 		want   health
-		reason string // of port 1
+		reason string // port 1's reason
 	}
 	for _, test := range []struct {
 		name   string
 		adjust func(*config.Config)
 		steps  []step
-		scan   string // what a scan finds of port 1 at the end
+		scan   string // what a scan reports for port 1 at the end
 	}{
 		{"hold", func(c *config.Config) { c.RecoveryHold = time.Hour }, []step{
 			{"plugged", func(d *testDaemon) { d.plug(cardA) }, well, ""},
@@ -172,7 +172,7 @@ func TestDevicesAndWatchAgree(t *testing.T) {
 	}
 }
 
-// A device counts as held as soon as it is allocated. watch also prints a change of the holder alone.
+// A device counts as held as soon as it is allocated. If only the holder changes, watch prints that too.
 func TestHeldAsSoonAsGiven(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, nil)
@@ -211,7 +211,7 @@ func TestHeldAsSoonAsGiven(t *testing.T) {
 	})
 }
 
-// The headline shows the daemon's version and mode. With JSON and YAML it is on stderr, and with -o state it is
+// The headline shows the daemon's version and mode. For JSON and YAML it goes to stderr, and with -o state it is
 // omitted.
 func TestHeadline(t *testing.T) {
 	t.Parallel()
@@ -248,8 +248,7 @@ func TestHeadline(t *testing.T) {
 	})
 }
 
-// With an invalid file of settings, the commands still ask the daemon. A valid file may have the path of
-// the socket.
+// Even if the settings file is invalid, the commands still ask the daemon. A valid file can contain the socket's path.
 func TestAskWithABadFile(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, nil)

@@ -20,16 +20,14 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// injected maps device ids to the nodes below /dev that the CDI spec gives them. nil: there is no spec.
+// injected maps device IDs to the nodes below /dev that they have in the CDI spec. It is nil if there is no spec.
 type injected map[string][]string
 
-// withCDI turns CDI on.
 func withCDI(t *testing.T) func(*config.Config) {
 	dir := filepath.Join(t.TempDir(), "cdi")
 	return func(c *config.Config) { c.CDIDir = dir }
 }
 
-// spec reads the CDI spec.
 func (d *testDaemon) spec() (injected, error) {
 	text, err := os.ReadFile(filepath.Join(d.cfg.CDIDir, "fpga.intel.com-fpga.json"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -63,7 +61,6 @@ func (d *testDaemon) spec() (injected, error) {
 	return nodes, nil
 }
 
-// awaitSpec blocks until the CDI spec is want.
 func (d *testDaemon) awaitSpec(when string, want injected) {
 	d.t.Helper()
 	patient.Await(d.t, when, func() error {
@@ -75,8 +72,8 @@ func (d *testDaemon) awaitSpec(when string, want injected) {
 	})
 }
 
-// A card returns with another number, so the container that holds it gets the new node if it is started again. The
-// number stays reserved for the container after the card has left once more and the daemon has been restarted.
+// A card returns with another number, so the container that holds it gets the new device node if it is restarted. The
+// number stays reserved for the container even after the card has been removed once more and the daemon has restarted.
 func TestNodeOfRestartedContainer(t *testing.T) {
 	t.Parallel()
 	d := prepareDaemon(t, withCDI(t))
@@ -103,8 +100,9 @@ func TestNodeOfRestartedContainer(t *testing.T) {
 	d.awaitRefused("third card", testResource, "af:00.0", "node-in-use")
 }
 
-// The spec follows the mode. During a change it always contains each device that shares its nodes with no other device,
-// because containers may start at any time. The ports of a card may be missing, because its region has the same nodes.
+// The spec follows the mode. Even during a change, it contains every device whose nodes aren't shared with another
+// device, because containers can start at any time. A card's ports may be missing, because its region has the same
+// nodes.
 func TestCDIFollowsTheMode(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, withCDI(t))
@@ -146,8 +144,7 @@ func TestCDIFollowsTheMode(t *testing.T) {
 	c.awaitSpec("single", ports)
 }
 
-// In other modes the hook has no effect, which is logged, unless the node's annotation may choose
-// mode region.
+// In other modes the hook has no effect, which is logged unless the node's annotation could switch to region mode.
 func TestHookWithoutEffect(t *testing.T) {
 	t.Parallel()
 	dir := cmdtest.ShortDir(t)

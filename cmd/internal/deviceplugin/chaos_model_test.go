@@ -19,22 +19,21 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// model changes a node and computes the lists that the kubelet must get.
+// model changes a node and computes the lists that the kubelet should receive.
 type model struct {
 	d         *testDaemon
 	inventory *inventory.Inventory
-	slots     []simnode.Card         // cards that can be plugged
-	ports     map[string][]portState // of the plugged cards, by address
+	slots     []simnode.Card         // cards that can be plugged in
+	ports     map[string][]portState // the plugged-in cards' ports, by address
 	pods      int                    // number of pods so far
 	held      map[string]grant       // by device ID
 }
 
-// portState is the state of a hardware port.
 type portState struct {
 	broken, unbound, nodeless bool
-	released                  bool   // from the physical function; the port has no directory then
-	afu                       string // that the port is programmed with
-	seen                      bool   // the daemon has read it since it was plugged and since it was programmed
+	released                  bool   // released from the physical function, so the port doesn't have a directory
+	afu                       string // the AFU that the port is programmed with
+	seen                      bool   // the daemon has read it since it was last plugged in or programmed
 }
 
 func (s portState) good() bool { return !s.broken && !s.unbound && !s.nodeless }
@@ -42,19 +41,19 @@ func (s portState) good() bool { return !s.broken && !s.unbound && !s.nodeless }
 // grant is a device that was given to a pod.
 type grant struct {
 	pod, resource string
-	kind          string   // of the device that the pod was given, see modelDevice
-	given         []string // names of the nodes that the pod was given
-	owed          []string // names of nodes that the device has had since, and lost
+	kind          string   // kind of the device that the pod was given, see modelDevice
+	given         []string // names of the device nodes that the pod was given
+	owed          []string // names of device nodes that the device has had since, and lost
 }
 
 // modelDevice is a device that is present.
 type modelDevice struct {
 	id, resource string
-	kind         string // a device of another kind with the same ID is another device
-	good         bool   // its ports have no fault
-	afu          string // that a driver shows, or ""
+	kind         string // if the kind differs, it's another device even with the same ID
+	good         bool   // its ports don't have a fault
+	afu          string // the AFU that a driver shows, or ""
 	nodes        []string
-	numbered     []string // nodes, and nodes of released ports, which keep their numbers
+	numbered     []string // nodes, plus the nodes of released ports, which keep their numbers
 }
 
 func newModel(d *testDaemon, inventory *inventory.Inventory) *model {
@@ -68,7 +67,7 @@ func newModel(d *testDaemon, inventory *inventory.Inventory) *model {
 	return m
 }
 
-// devices returns the devices of the plugged cards in the current mode.
+// devices returns the plugged-in cards' devices in the current mode.
 func (m *model) devices() []modelDevice {
 	var all []modelDevice
 	for _, c := range m.slots {
@@ -86,7 +85,7 @@ func (m *model) devices() []modelDevice {
 	return all
 }
 
-// port returns the device of a port in modes single and af.
+// port returns a port's device in the single and af modes.
 func (m *model) port(c simnode.Card, port int, s portState) modelDevice {
 	d := modelDevice{
 		id: portID(c, port), resource: testResource, kind: s.afu, good: s.good(),
@@ -103,8 +102,7 @@ func (m *model) port(c simnode.Card, port int, s portState) modelDevice {
 	return d
 }
 
-// region returns the device of a card in mode region: all ports that are not released, with any
-// AFU.
+// region returns a card's device in region mode: all ports that aren't released, with any AFU.
 func (m *model) region(c simnode.Card, states []portState) modelDevice {
 	d := modelDevice{id: portID(c, 0), resource: map[string]string{cardA.InterfaceID: regionA, cardB.InterfaceID: regionB}[c.InterfaceID]}
 	d.kind = d.resource
@@ -128,9 +126,9 @@ func portID(c simnode.Card, port int) string {
 	return id
 }
 
-// want returns the lists that the kubelet must get. A held device stays in the resource under which it was
-// given out. It is unhealthy there unless it is present, of the same kind and with the same nodes. A device
-// is also unhealthy while a pod with another device may have one of its nodes.
+// want returns the lists that the kubelet should receive. A held device stays in the resource that it was allocated
+// under. It is unhealthy there unless it is present, of the same kind, and has the same nodes. A device is also
+// unhealthy while a pod that holds another device may have one of its nodes.
 func (m *model) want() resourceLists {
 	want := resourceLists{}
 	list := func(resource, id string, healthy bool) {
@@ -156,13 +154,13 @@ func (m *model) want() resourceLists {
 	return want
 }
 
-// among reports whether others has all elements of some.
+// among reports whether others contains all elements of some.
 func among(some, others []string) bool {
 	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(others, s) })
 }
 
-// givenNodes returns the nodes that pods may still have, each with the IDs of the devices with which they
-// were given out. A container may use a device number until it ends, even if another card has the number.
+// givenNodes returns the device nodes that pods may still have, each with the IDs of the devices it was allocated with.
+// A container can use a device number until it ends, even if another card has that number now.
 func (m *model) givenNodes() map[string][]string {
 	given := map[string][]string{}
 	for _, id := range slices.Sorted(maps.Keys(m.held)) {
@@ -177,7 +175,7 @@ func (m *model) String() string {
 	return fmt.Sprintf("ports %v, held %v, nodes given %v", m.ports, m.held, m.givenNodes())
 }
 
-// turn changes one card at random.
+// turn makes a random change to one card.
 func (m *model) turn(random *rand.Rand) {
 	c := m.slots[random.IntN(len(m.slots))]
 	if m.ports[c.Address] == nil {
@@ -187,7 +185,7 @@ func (m *model) turn(random *rand.Rand) {
 	switch random.IntN(6) {
 	case 0:
 		m.unplug(c)
-	case 1: // unplugged and plugged at once: the daemon may miss that, but not the new state
+	case 1: // pulled and plugged in right away: the daemon may miss that, but not the new state
 		m.unplug(c)
 		m.plug(c)
 	default:
@@ -195,7 +193,7 @@ func (m *model) turn(random *rand.Rand) {
 	}
 }
 
-// turnPort changes one port of a plugged card.
+// turnPort makes a random change to one port of a plugged-in card.
 func (m *model) turnPort(random *rand.Rand, c simnode.Card, port int) {
 	mode, node := m.d.cfg.Mode, m.d.node
 	states := m.ports[c.Address]
@@ -204,7 +202,7 @@ func (m *model) turnPort(random *rand.Rand, c simnode.Card, port int) {
 	case s.released:
 		m.d.do(node.Assign(c.Address, port))
 		s.released, s.unbound = false, true
-	case s.unbound: // without attributes, the only possible change is to bind it
+	case s.unbound: // without attributes, all that can be done is bind it
 		m.d.do(node.Bind(c.Address, port))
 		s.unbound, s.broken = false, false
 	case turn == 0:
@@ -224,7 +222,7 @@ func (m *model) turnPort(random *rand.Rand, c simnode.Card, port int) {
 			m.d.do(node.Unbind(c.Address, port))
 			s.unbound = true
 		}
-	case turn == 4 && mode != offer.Single: // in mode single a device with another AFU is another device only after it was unplugged
+	case turn == 4 && mode != offer.Single: // in single mode, a different AFU makes it another device only after it was pulled
 		s.afu, s.seen = otherOf(s.afu, cardA.AFUID, cardB.AFUID), false
 		m.d.do(node.Reprogram(c.Address, port, s.afu))
 	case turn == 5 && mode == offer.Region && !s.nodeless && s.seen: // otherwise it looks like a card that returned without the port
@@ -234,7 +232,7 @@ func (m *model) turnPort(random *rand.Rand, c simnode.Card, port int) {
 	}
 }
 
-// owe records that a held device loses nodes, which its holder may still have.
+// owe records that a held device loses nodes that its holder may still have.
 func (m *model) owe(id string, nodes ...string) {
 	if h, held := m.held[id]; held && !among(nodes, h.given) {
 		h.owed = append(h.owed, nodes...)
@@ -242,14 +240,14 @@ func (m *model) owe(id string, nodes ...string) {
 	}
 }
 
-// seen reports whether the daemon has read a card since it was plugged.
+// seen reports whether the daemon has read a card since it was plugged in.
 func (m *model) seen(c simnode.Card) bool {
 	return !slices.ContainsFunc(m.ports[c.Address], func(s portState) bool { return !s.seen && !s.released })
 }
 
-// mayUnbind reports whether the model can predict the device of a port that loses its driver. A port that
-// the daemon has never read while bound gets the remaining port number, which works for only one port of a
-// card. In mode af its AFU must be known, too.
+// mayUnbind reports whether the model can predict the device if a port loses its driver. A port that the daemon has
+// never read while it was bound gets the remaining port number, so this works for only one port per card. In af mode,
+// its AFU must be known too.
 func (m *model) mayUnbind(states []portState, s portState) bool {
 	if m.d.cfg.Mode == offer.AF && !s.seen {
 		return false
@@ -257,7 +255,7 @@ func (m *model) mayUnbind(states []portState, s portState) bool {
 	return !slices.ContainsFunc(states, func(o portState) bool { return o.unbound })
 }
 
-// otherOf returns a or b, whichever is not s.
+// otherOf returns whichever of a and b is not s.
 func otherOf(s, a, b string) string {
 	if s == a {
 		return b
@@ -270,8 +268,8 @@ func (m *model) plug(c simnode.Card) {
 	m.ports[c.Address] = slices.Repeat([]portState{{afu: c.AFUID}}, c.Ports)
 }
 
-// unplug pulls a card after the daemon has had time to read its nodes. A holder may still open the nodes that its
-// device has lost, and the daemon must know them.
+// unplug pulls a card after the daemon has had time to read its device nodes. A holder can still open nodes that its
+// device has lost, so the daemon must know them.
 func (m *model) unplug(c simnode.Card) {
 	m.d.t.Helper()
 	for _, d := range m.devices() {
@@ -288,8 +286,8 @@ func (m *model) unplug(c simnode.Card) {
 	delete(m.ports, c.Address)
 }
 
-// swap replaces a card by another one, after the daemon has removed the first: the daemon could not notice
-// a faster swap.
+// swap replaces a card with a different one, after the daemon has removed the first. The daemon couldn't notice a
+// faster swap.
 func (m *model) swap(random *rand.Rand, when string) {
 	m.d.t.Helper()
 	c := &m.slots[random.IntN(len(m.slots))]
@@ -331,8 +329,8 @@ func (m *model) turnPod(random *rand.Rand) {
 	}
 }
 
-// start starts a pod if the daemon gives it the device. The daemon may refuse, because the kubelet's list may
-// be out of date.
+// start starts a pod if the daemon allocates the device to it. The daemon may refuse, because the kubelet's list can be
+// out of date.
 func (m *model) start(resource, id string) {
 	m.pods++
 	pod := fmt.Sprint("pod", m.pods)
@@ -351,7 +349,7 @@ func (m *model) start(resource, id string) {
 	m.held[id] = h
 }
 
-// slot returns the card of a port, plugged or not, or a zero card if the device is not a port.
+// slot returns a port's card, plugged in or not, or a zero card if the device isn't a port.
 func (m *model) slot(id string) (found simnode.Card) {
 	address, _, _ := strings.Cut("0000:"+id, "-p")
 	if i := slices.IndexFunc(m.slots, func(c simnode.Card) bool { return c.Address == address }); i >= 0 {
@@ -364,7 +362,7 @@ func (m *model) release(id string) {
 	m.d.pods.Release("default", m.held[id].pod)
 	owed := m.held[id].owed
 	delete(m.held, id)
-	if len(owed) > 0 { // before another pod gets the device, whose nodes would then not be known
+	if len(owed) > 0 { // before another pod gets the device, because then its nodes wouldn't be known
 		m.settle("a pod has ended that was owed nodes")
 	}
 }
@@ -375,9 +373,9 @@ func (m *model) releaseAll() {
 	}
 }
 
-// settle blocks until the kubelet has the lists that it must get, and the daemon has read the nodes and AFUs of all
-// devices. If a stream was cut during Allocate, the daemon has allocated a device that the kubelet has not. Such a
-// device counts as in use for the time of an admission.
+// settle waits until the kubelet has the lists that it should receive, and the daemon has read all devices' nodes and
+// AFUs. If a stream was cut during Allocate, the daemon may have allocated a device that the kubelet hasn't. Such a
+// device counts as in use for as long as an admission may take.
 func (m *model) settle(when string) {
 	m.d.t.Helper()
 	m.d.pods.Behave(simkubelet.PodBehaviour{})
@@ -402,7 +400,7 @@ func (m *model) settle(when string) {
 			if found == nil || !slices.Equal(slices.Sorted(slices.Values(found.Nodes)), slices.Sorted(slices.Values(d.nodes))) {
 				return fmt.Errorf("found device %s as %+v, want the nodes %v", d.id, found, d.nodes)
 			}
-			// The lists do not show this for a device that is held under another resource.
+			// The lists don't show this if the device is held under another resource.
 			if d.afu != "" && found.AFUID != d.afu {
 				return fmt.Errorf("found device %s as %+v, want the AFU %s", d.id, found, d.afu)
 			}
@@ -416,8 +414,8 @@ func (m *model) settle(when string) {
 	}
 }
 
-// awaitGone blocks until the daemon has removed a card. The lists may not show this, because a held device
-// that was unhealthy before stays unhealthy.
+// awaitGone waits until the daemon has removed a card. The lists may not show this, because a held device that was
+// already unhealthy stays unhealthy.
 func (m *model) awaitGone(when, address string) {
 	m.d.t.Helper()
 	m.awaitSnapshot(when, func(s inventory.Snapshot) error {
@@ -431,7 +429,7 @@ func (m *model) awaitGone(when, address string) {
 	})
 }
 
-// awaitSnapshot blocks until the newest snapshot passes the check.
+// awaitSnapshot waits until the latest snapshot passes the check.
 func (m *model) awaitSnapshot(when string, check func(inventory.Snapshot) error) {
 	m.d.t.Helper()
 	patient.Await(m.d.t, when, func() error {

@@ -30,13 +30,14 @@ import (
 	"b-com.com/accelerator-device-plugin/watcher"
 )
 
-// histories is the number of random histories of each kind in TestChaos and TestPeers. Their seeds are 0, 1, 2 …
+// histories is the number of random histories of each kind in TestChaos and TestPeers. Their seeds are 0, 1, 2 and so
+// on.
 var histories = flag.Int("histories", 1, "number of random histories of each kind")
 
-// TestChaos changes a node at random, while pods come and go, streams are cut and the kubelet restarts. At the end, and
-// several times before, the newest list of every resource must have the devices of the disk, and the devices that pods
-// hold. In one variant hints are lost, doubled and reordered, and the ticks must find the changes. In the other there
-// are no ticks, and hints must be enough.
+// TestChaos makes random changes to a node while pods come and go, streams are cut and the kubelet restarts. At the
+// end, and several times before, every resource's latest list must contain the devices that are on disk plus the
+// devices that pods hold. In one variant, hints are lost, duplicated and reordered, and the ticks must find the
+// changes. In the other one there are no ticks, so hints alone must be enough.
 func TestChaos(t *testing.T) {
 	for _, mode := range []string{offer.Single, offer.AF, offer.Region} {
 		for _, hearing := range []struct {
@@ -104,12 +105,12 @@ func chaos(d *testDaemon, ear ear, random *rand.Rand, turns int) {
 	truth.settle("without pods")
 }
 
-// ear passes a hint to the inventory, or drops it.
+// ear passes a hint to the inventory or drops it.
 type ear func(h watcher.Hint, to func(inventory.Hint))
 
 func goodEar(h watcher.Hint, to func(inventory.Hint)) { to(inventory.Hint(h)) }
 
-// lastWords returns a checked log. If the test fails, the end of the log is printed.
+// lastWords returns a logger that checks its lines. If the test fails, it prints the end of the log.
 func lastWords(t *testing.T) *zap.Logger {
 	core, logs := eventtest.Observed(t)
 	t.Cleanup(func() {
@@ -127,7 +128,7 @@ func lastWords(t *testing.T) *zap.Logger {
 	return zap.New(core)
 }
 
-// runWithEar runs the daemon with the test's source of hints. stop ends it.
+// runWithEar runs the daemon with the test's source of hints until stop is called.
 func runWithEar(t *testing.T, cfg config.Config, ear ear) (inventory *inventory.Inventory, stop func()) {
 	watched, settings := daemon.Watching(cfg, metrics.New("test")), server.Defaults()
 	settings.Metrics = watched.Metrics
@@ -143,7 +144,7 @@ func runWithEar(t *testing.T, cfg config.Config, ear ear) (inventory *inventory.
 	node := must.Value(daemon.OpenNode(cfg, watched, log, log))(t)
 	settings.KubeletDir, settings.HostDevRoot, settings.HostSysRoot = cfg.KubeletDir, cfg.HostDevRoot, cfg.HostSysfsRoot
 	settings.BackoffMax = time.Second
-	// A stream that is closed before it arrives looks as if none had been opened.
+	// If a stream is closed before it arrives, it looks as if none had been opened.
 	settings.StreamTimeout = time.Second
 	settings.RetireAfter = 200 * time.Millisecond
 	srv = server.New(settings, node.Inventory, log)
@@ -160,9 +161,9 @@ func runWithEar(t *testing.T, cfg config.Config, ear ear) (inventory *inventory.
 	}
 }
 
-// badEar drops one hint in four, doubles one in four, and delays one in four until a later hint.
+// badEar drops one hint in four, duplicates one in four, and delays one in four until a later hint.
 type badEar struct {
-	mu     sync.Mutex // the watcher hints from several goroutines
+	mu     sync.Mutex // the watcher sends hints from several goroutines
 	random *rand.Rand
 	kept   []watcher.Hint
 }

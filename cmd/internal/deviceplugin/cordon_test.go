@@ -20,10 +20,10 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// times matches the times in the line of a cordon.
+// times matches the times in a cordon's line.
 var times = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d|until \d\d:\d\d`)
 
-// ask runs a command that asks the daemon, and returns its output with TIME for times.
+// ask runs a command that asks the daemon. It returns the output with all times replaced by TIME.
 func (d *testDaemon) ask(args ...string) (text string, code int) {
 	d.t.Helper()
 	out, errs, code := cmdtest.Output(d.t, append(args, "--socket", d.cfg.Socket)...)
@@ -31,7 +31,7 @@ func (d *testDaemon) ask(args ...string) (text string, code int) {
 	return strings.ReplaceAll(text, d.cfg.Socket, "SOCKET"), code
 }
 
-// shows checks that the command devices prints a text.
+// shows checks that the devices command prints this text.
 func (d *testDaemon) shows(want string) {
 	d.t.Helper()
 	table, _ := d.ask("devices")
@@ -52,7 +52,7 @@ func TestCordon(t *testing.T) {
 			t.Errorf("%s: exit code %d, want %d, output (-want +got):\n%s", args[0], c, code, diff)
 		}
 	}
-	// A wrong address would leave the card that is meant in service, so it cordons nothing.
+	// If an address is wrong, nothing is cordoned, because otherwise the intended card would stay in service.
 	for _, absent := range []string{"5e:00.0", "3b:00.0-p2"} {
 		expect("accelerator-device-plugin: DEVICE: found \""+absent+"\", want a device of this node (3b:00.0, 3b:00.0-p1), or --absent to cordon the next card in this slot\n",
 			1, "cordon", "3b:00.0", absent, "--why", "x")
@@ -78,7 +78,7 @@ func TestCordon(t *testing.T) {
 	expect("accelerator-device-plugin: SOCKET: device: found 3b:00.0-p1, want 3b:00.0: the whole card is cordoned\n", 1,
 		"uncordon", "3b:00.0-p1")
 
-	// Another daemon, as in an upgrade, and then a restart.
+	// Another daemon, as in an upgrade, followed by a restart.
 	peer := d.peer()
 	peer.cfg.Socket = filepath.Join(cmdtest.ShortDir(t), "peer.sock")
 	peer.run()
@@ -119,7 +119,7 @@ func TestCordon(t *testing.T) {
 	expect("accelerator-device-plugin: SOCKET: why: found \"a\\nb\", want printable characters\n", 1, "cordon", "5e:00.0", "--why", "a\nb")
 }
 
-// A function of a group stands for the device, whose id is the address of another function.
+// Any function in a group stands for the device, even if the device's ID is another function's address.
 func TestCordonMember(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, func(c *config.Config) {
@@ -143,7 +143,7 @@ func TestCordonMember(t *testing.T) {
 	}
 }
 
-// A file of cordons that cannot be read stops the start.
+// The daemon doesn't start if the cordons file can't be read.
 func TestUnreadableCordons(t *testing.T) {
 	t.Parallel()
 	d := prepareDaemon(t, nil)
@@ -158,13 +158,13 @@ func TestUnreadableCordons(t *testing.T) {
 	compare.Error(t, "stop", "--state-dir: "+d.cfg.StateDir+"/cordons.json: unexpected EOF", d.stop())
 }
 
-// writeOwn writes a file into a directory that it makes.
+// writeOwn writes a file, and creates the directory for it.
 func writeOwn(path, text string) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600))
 }
 
-// The daemon notices at once that its state directory was removed, because then it has neither the lock of the node
-// nor, in a pod, a place for cordons.
+// The daemon notices immediately if its state directory is removed, because it then has neither the node lock nor, in a
+// pod, a place for cordons.
 func TestVanishedStateDir(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, nil)

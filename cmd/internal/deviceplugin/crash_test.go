@@ -22,10 +22,10 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
-// crashIn is the environment variable that makes the test binary a daemon that panics.
+// crashIn is the environment variable that turns the test binary into a daemon that panics.
 const crashIn = "ACCELERATOR_TEST_CRASH"
 
-// liveCrash is a daemon in which a goroutine panics right after it has logged.
+// liveCrash is a daemon with a goroutine that logs and then panics.
 func liveCrash(dir string) (exitCode int) {
 	cfg := config.Defaults()
 	cfg.Mode, cfg.SysfsRoot, cfg.DevRoot, cfg.KubeletDir, cfg.HTTPAddress, cfg.Socket = offer.Pool, dir, dir, dir, "", ""
@@ -43,7 +43,7 @@ func liveCrash(dir string) (exitCode int) {
 	return 0
 }
 
-// A panic ends the daemon. All lines that were logged before it are in the log.
+// A panic ends the daemon. All lines that were logged before are in the log.
 func TestLinesBeforeAPanicAreWritten(t *testing.T) {
 	t.Parallel()
 	for range 5 {

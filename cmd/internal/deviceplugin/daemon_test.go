@@ -38,7 +38,7 @@ var (
 	cardB = simnode.Card{Address: "0000:5e:00.0", Ports: 1, NUMANode: 1, AFUID: "f7df405cbd7acf7222f144b0b93acd18", InterfaceID: "9346116da52d5ca8b06aa9a389ef7c8d"}
 )
 
-// testDaemon is the whole daemon on a simulated node, with a simulated kubelet. All other parts are real.
+// testDaemon is the whole daemon on a simulated node with a simulated kubelet. Everything else is real.
 type testDaemon struct {
 	t       *testing.T
 	cfg     config.Config
@@ -49,7 +49,7 @@ type testDaemon struct {
 	timing  func(*inventory.Config, *server.Config)
 	hangups chan os.Signal
 	logs    *observer.ObservedLogs
-	stop    func() error // ends the daemon; a second call does nothing
+	stop    func() error // stops the daemon; calling it again does nothing
 }
 
 // startDaemon starts a daemon with short intervals.
@@ -60,7 +60,7 @@ func startDaemon(t *testing.T, adjust func(*config.Config)) *testDaemon {
 	return d
 }
 
-// prepareDaemon is startDaemon without starting the daemon.
+// prepareDaemon is like startDaemon, but doesn't start the daemon yet.
 func prepareDaemon(t *testing.T, adjust func(*config.Config)) *testDaemon {
 	t.Helper()
 	dir := cmdtest.ShortDir(t)
@@ -112,7 +112,7 @@ func (d *testDaemon) run() {
 
 func (d *testDaemon) startKubelet() {
 	d.t.Helper()
-	// The kubelet outlives the test's context, which ends before its cleanups.
+	// The kubelet must outlive the test's context, which is canceled before the cleanups run.
 	d.kubelet = must.Value(simkubelet.Start(context.WithoutCancel(d.t.Context()), d.cfg.KubeletDir, simkubelet.Behaviour{}))(d.t)
 	d.kubelet.Follow(soundLists(d.t))
 	if d.pods != nil {
@@ -132,7 +132,7 @@ func (d *testDaemon) restartKubelet() {
 	d.startKubelet()
 }
 
-// health maps the ids of the devices in a list to their health; true: healthy.
+// health maps the IDs of the devices in a list to whether they are healthy.
 type health map[string]bool
 
 func told(l simkubelet.List) health {
@@ -143,7 +143,6 @@ func told(l simkubelet.List) health {
 	return h
 }
 
-// await blocks until the kubelet's newest list is want.
 func (d *testDaemon) await(when string, want health) simkubelet.List {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), patient.Limit)
@@ -155,20 +154,18 @@ func (d *testDaemon) await(when string, want health) simkubelet.List {
 	return list
 }
 
-// url returns the address of a page of the running daemon.
+// url returns the URL of one of the running daemon's pages.
 func (d *testDaemon) url(path string) string {
 	d.t.Helper()
 	d.awaitLine("http.served")
 	return "http://" + d.lines("http.served")[0].ContextMap()["address"].(string) + path
 }
 
-// do fails the test if err is not nil.
 func (d *testDaemon) do(err error) {
 	d.t.Helper()
 	must.Succeed(d.t, err)
 }
 
-// plug plugs cards in.
 func (d *testDaemon) plug(cards ...simnode.Card) {
 	d.t.Helper()
 	for _, card := range cards {
@@ -176,28 +173,28 @@ func (d *testDaemon) plug(cards ...simnode.Card) {
 	}
 }
 
-// holdAndSee gives a device to the pod job, and blocks until the daemon has seen that.
+// holdAndSee gives a device to the pod job, and waits until the daemon has noticed.
 func (d *testDaemon) holdAndSee(resource, id string) {
 	d.t.Helper()
 	d.hold("job", resource, id)
 	d.awaitLine("device.held", "default/job/main")
 }
 
-// set changes the settings of a daemon that does not run.
+// set changes the settings of a daemon that isn't running.
 func (d *testDaemon) set(change func(*config.Config)) {
 	change(&d.cfg)
 	d.loader.Config = d.cfg
 }
 
-// overlapAtMost is the longest time for which a device that moves may be healthy in two lists. The kubelet reads
-// each list from its own stream, and may be late with the older one on a busy machine.
+// overlapAtMost is how long a device that moves may be healthy in two lists. The kubelet reads each list from its own
+// stream, and on a busy machine it may be late reading the older one.
 const overlapAtMost = 10 * time.Second
 
-// soundLists returns a function that fails the test if the lists of a kubelet at one time contradict each other.
+// soundLists returns a function that fails the test if a kubelet's lists contradict each other at any time.
 func soundLists(t testing.TB) func(map[string]simkubelet.List) {
-	since := map[string]time.Time{} // by id, for devices that are healthy in two lists
+	since := map[string]time.Time{} // by ID, for devices that are healthy in two lists
 	return func(lists map[string]simkubelet.List) {
-		healthyOn := map[string]int{} // lists, by id
+		healthyOn := map[string]int{} // number of lists, by ID
 		for resource, list := range lists {
 			if !slices.IsSortedFunc(list.Devices, func(a, b simkubelet.Device) int { return strings.Compare(a.ID, b.ID) }) {
 				t.Errorf("list of %s is not sorted: %v", resource, list.Devices)
@@ -230,10 +227,10 @@ func soundLists(t testing.TB) func(map[string]simkubelet.List) {
 	}
 }
 
-// resourceLists contains the lists of all resources, in a short form.
+// resourceLists contains all resources' lists in a short form.
 type resourceLists map[string]health
 
-// awaitLists blocks until these are the newest lists of all resources with an open stream.
+// awaitLists waits until these are the latest lists of all resources with an open stream.
 func (d *testDaemon) awaitLists(when string, want resourceLists) {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), patient.Limit)
@@ -251,14 +248,14 @@ func (d *testDaemon) awaitLists(when string, want resourceLists) {
 	}
 }
 
-// After its end the daemon leaves no goroutine, descriptor or socket.
+// The daemon doesn't leave goroutines, descriptors or sockets behind when it exits.
 func TestNothingIsLeft(t *testing.T) {
 	settle := func() (goroutines, fds int) {
 		runtime.GC()
 		entries := must.Value(os.ReadDir("/proc/self/fd"))(t)
 		return runtime.NumGoroutine(), len(entries)
 	}
-	warm := startDaemon(t, nil) // so that goroutines and descriptors that the runtime and the libraries keep are not counted
+	warm := startDaemon(t, nil) // so that goroutines and descriptors that the runtime and the libraries keep aren't counted
 	warm.plug(cardB)
 	warm.await("plugged", health{"5e:00.0": true})
 	warm.do(warm.stop())
@@ -288,8 +285,8 @@ func TestNothingIsLeft(t *testing.T) {
 	})
 }
 
-// The resource names of Intel's plugin for the interfaces (A, B) and AFUs (a, b) of the cards of
-// the tests, computed by hand: base64url of both ids.
+// The resource names that Intel's plugin uses for the test cards' interfaces (A, B) and AFUs (a, b), computed by hand:
+// base64url of both IDs.
 const (
 	afAa    = "fpga.intel.com/af-695.d84.aVKNtusxV3qMNmj5-qCB9thCTcSko8QT-J5DNoP5BAs"
 	afAb    = "fpga.intel.com/af-695.f7d.aVKNtusxV3qMNmj5-qCB9vffQFy9es9yIvFEsLk6zRg"
@@ -298,7 +295,7 @@ const (
 	regionB = "fpga.intel.com/region-9346116da52d5ca8b06aa9a389ef7c8d"
 )
 
-// inMode is startDaemon in a mode. It also uses short times for the server.
+// inMode is like startDaemon, but for the given mode and with shorter server timeouts.
 func inMode(t *testing.T, mode string, adjust func(*config.Config)) *testDaemon {
 	t.Helper()
 	d := prepareDaemon(t, func(c *config.Config) {
@@ -320,15 +317,15 @@ func (d *testDaemon) shorten() {
 	}
 }
 
-// awaitAsked blocks until the kubelet has answered a request for holders that was sent after this call.
+// awaitAsked waits until the kubelet has answered a request for holders that was sent after this call.
 func (d *testDaemon) awaitAsked() {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), patient.Limit)
 	defer cancel()
-	d.do(d.pods.AwaitAsked(ctx, d.pods.Asked()+2)) // there is one request at a time
+	d.do(d.pods.AwaitAsked(ctx, d.pods.Asked()+2)) // there is only one request at a time
 }
 
-// awaitRefused blocks until Allocate of a device that is not advertised returns an error with this text.
+// awaitRefused waits until Allocate returns an error with this text for a device that isn't advertised.
 func (d *testDaemon) awaitRefused(when, resource, id, why string) {
 	d.t.Helper()
 	patient.Await(d.t, when, func() error {

@@ -16,7 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// withEvents is prepareCluster for a daemon that uses the API server only for Events.
+// withEvents is like prepareCluster, but for a daemon that uses the API server only for Events.
 func withEvents(t *testing.T) *cluster {
 	t.Helper()
 	c := prepareCluster(t, func(cfg *config.Config) {
@@ -26,8 +26,7 @@ func withEvents(t *testing.T) *cluster {
 	return c
 }
 
-// awaitEvents waits until the Events are these, as NAMESPACE KIND/NAME UID TYPE
-// REASON DEVICE in alphabetical order.
+// awaitEvents waits until the Events are these, formatted as NAMESPACE KIND/NAME UID TYPE REASON DEVICE and sorted.
 func (c *cluster) awaitEvents(when string, want ...string) {
 	c.t.Helper()
 	slices.Sort(want)
@@ -35,7 +34,7 @@ func (c *cluster) awaitEvents(when string, want ...string) {
 		var got []string
 		for _, e := range c.api.Events() {
 			if e.Reason == string(kubeevents.DeviceMoving) {
-				continue // a short change may cause no Event
+				continue // a short change doesn't always cause an Event
 			}
 			device, _, _ := strings.Cut(e.Message[strings.Index(e.Message, "FPGA device ")+len("FPGA device "):], " ")
 			got = append(got, strings.Join([]string{e.Metadata.Namespace, e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name, e.InvolvedObject.UID, e.Type, e.Reason, device}, " "))
@@ -53,8 +52,7 @@ const (
 	aboutPod  = "default Pod/job uid-of-job "
 )
 
-// The node, and the pod that holds a device, get Events about its changes, also over a change of
-// mode.
+// Changes to a device cause Events on the node and on the pod that holds the device, even across a mode change.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	c := withEvents(t)
@@ -83,7 +81,7 @@ func TestEvents(t *testing.T) {
 	c.do(c.node.Set(cardA.Address, 1, "errors/errors", "0x0"))
 	want = append(want, aboutNode+"Normal DeviceRecovered 3b:00.0", aboutNode+"Normal DeviceRecovered 3b:00.0-p1", aboutPod+"Normal DeviceRecovered 3b:00.0-p1")
 	c.awaitEvents("healed", want...)
-	must.Succeed(t, c.pods.AwaitAsked(t.Context(), c.pods.Asked()+2)) // who holds a device is asked again after a change
+	must.Succeed(t, c.pods.AwaitAsked(t.Context(), c.pods.Asked()+2)) // after a change, the daemon asks about holders again
 	c.do(c.node.Unplug(cardA.Address))
 	want = append(want, aboutNode+"Warning DeviceRemovedInUse 3b:00.0-p1", aboutPod+"Warning DeviceRemovedInUse 3b:00.0-p1", aboutNode+"Normal DeviceRemoved 3b:00.0")
 	c.awaitEvents("pulled", want...)
@@ -92,11 +90,11 @@ func TestEvents(t *testing.T) {
 	compare.Empty(t, "log", c.lines("api.lost"))
 }
 
-// Without the annotation the daemon does not list nodes, so the account needs no permission for that.
+// Without the annotation, the daemon doesn't list nodes, so the account doesn't need permission to do so.
 func TestEventsWithoutAnnotation(t *testing.T) {
 	t.Parallel()
 	c := withEvents(t)
-	c.ask("af") // the daemon does not follow the annotation
+	c.ask("af") // the daemon doesn't follow the annotation
 	c.plug(cardA)
 	c.do(c.node.Set(cardA.Address, 1, "errors/errors", "0x4000000000000"))
 	c.run()
@@ -110,7 +108,8 @@ func TestEventsWithoutAnnotation(t *testing.T) {
 	}
 }
 
-// With --node-condition-type, the Node of the daemon has the condition, and with nothing else the daemon uses no API server.
+// With --node-condition-type, the daemon's Node has the condition. If nothing else needs the API server, the daemon only
+// patches the status.
 func TestNodeCondition(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, func(cfg *config.Config) { cfg.NodeConditionType, cfg.NodeAnnotation = nodecondition.Type, false })

@@ -19,12 +19,11 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// lines returns the lines of the log with this event.
 func (d *testDaemon) lines(event string) []observer.LoggedEntry {
 	return d.logs.FilterField(zap.String("event", event)).All()
 }
 
-// awaitLine blocks until there is a line with this event and all of these words.
+// awaitLine waits for a line with this event and all of these words.
 func (d *testDaemon) awaitLine(event string, words ...string) {
 	d.t.Helper()
 	patient.Await(d.t, event, func() error {
@@ -38,15 +37,15 @@ func (d *testDaemon) awaitLine(event string, words ...string) {
 	})
 }
 
-// hold makes a pod hold devices of a resource of ours. It first calls Allocate, as the kubelet does.
+// hold makes a pod hold devices under one of our resources. It first calls Allocate, as the kubelet does.
 func (d *testDaemon) hold(pod, resource string, ids ...string) {
 	d.t.Helper()
 	must.Value(d.kubelet.Allocate(d.t.Context(), resource, ids...))(d.t)
 	d.pods.Hold("default", pod, "main", resource, ids...)
 }
 
-// If a release without annotations gave a container two devices, each of them may have the nodes of both. Other devices
-// are not affected by that, and after the end of the container both are advertised again.
+// If a release without annotations gave two devices to a container, each of the devices may have the nodes of both.
+// That doesn't affect other devices, and once the container has ended, both are advertised again.
 func TestTwoDevicesOfAnEarlierRelease(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, nil)
@@ -62,18 +61,19 @@ func TestTwoDevicesOfAnEarlierRelease(t *testing.T) {
 	d.await("the pod has ended", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
 }
 
-// Even if the pod-resources API misbehaves, a pulled card is unhealthy at once, and all other devices work.
+// Even if the pod-resources API misbehaves, a pulled card becomes unhealthy immediately, and all other devices keep
+// working.
 func TestPodResourcesThatMisbehaves(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		behaviour simkubelet.PodBehaviour
 		stop      bool
-		unknown   bool // the log has a line that holders are not known
+		unknown   bool // the log says that holders aren't known
 		want      health
 	}{
 		{"stalls", simkubelet.PodBehaviour{Stall: true}, false, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
 		{"is not there", simkubelet.PodBehaviour{}, true, true, health{"3b:00.0": false, "3b:00.0-p1": false, "5e:00.0": true}},
-		{"reports no holders", simkubelet.PodBehaviour{Nothing: true}, false, false, health{"3b:00.0": false, "5e:00.0": true}}, // the checkpoint has it
+		{"reports no holders", simkubelet.PodBehaviour{Nothing: true}, false, false, health{"3b:00.0": false, "5e:00.0": true}}, // it's in the checkpoint
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -99,7 +99,7 @@ func TestPodResourcesThatMisbehaves(t *testing.T) {
 	}
 }
 
-// SIGHUP applies changed settings for devices, and registers again. Invalid settings change nothing.
+// SIGHUP applies changed device settings, and makes the daemon register again. Invalid settings don't change anything.
 func TestHangupReadsTheFileAgain(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "config.yaml")

@@ -21,8 +21,8 @@ import (
 // The tests in this file try to get a device for a second pod while a container has it. Each of these attempts once
 // succeeded.
 
-// refuses fails the test if the daemon allocates a device within this time, under any name except held. The kubelet
-// itself does not allocate a device twice under one name.
+// refuses checks that the daemon doesn't allocate a device during this time, under any name except held. The kubelet
+// itself doesn't allocate a device twice under the same name.
 func (d *testDaemon) refuses(lasts time.Duration, when, id, held string) {
 	d.t.Helper()
 	again := time.NewTicker(20 * time.Millisecond)
@@ -39,15 +39,15 @@ func (d *testDaemon) refuses(lasts time.Duration, when, id, held string) {
 	}
 }
 
-// startedAgo makes the kubelet look as if it had been started this long ago.
+// startedAgo makes it look as if the kubelet was started this long ago.
 func (d *testDaemon) startedAgo(age time.Duration) {
 	d.t.Helper()
 	at := time.Now().Add(-age)
 	d.do(os.Chtimes(d.cfg.PodResourcesSocket, at, at))
 }
 
-// restartBlind restarts the kubelet while its API server is away: it answers, and names no pod. It seems to have run for
-// nine of the ten seconds after which the daemon may rely on the answers.
+// restartBlind restarts the kubelet while its API server is down, so that it answers but doesn't list any pods. It
+// seems to have been running for nine of the ten seconds after which the daemon can rely on its answers.
 func (d *testDaemon) restartBlind() {
 	d.t.Helper()
 	d.restartKubelet()
@@ -56,18 +56,18 @@ func (d *testDaemon) restartBlind() {
 }
 
 const (
-	untilSettled = 1200 * time.Millisecond // from restartBlind until the kubelet has run for ten seconds, and some more
-	untilEnded   = time.Second             // many answers that show the end of a container
+	untilSettled = 1200 * time.Millisecond // from restartBlind until the kubelet has run for ten seconds, and a bit longer
+	untilEnded   = time.Second             // enough for many answers that show the end of a container
 )
 
-// listDaemon makes the kubelet name the daemon's own pod, as for a DaemonSet.
+// listDaemon makes the kubelet list the daemon's own pod, as for a DaemonSet.
 func (d *testDaemon) listDaemon() {
 	d.t.Helper()
 	d.pods.Hold("kube-system", must.Value(os.Hostname())(d.t), "main", "example.com/other", "0")
 }
 
-// inPodOrNot runs a test for a daemon in a pod, and for a daemon outside of a pod. The node always has another pod: a
-// kubelet that lists none of the API server's pods any more counts as one that does not know its pods.
+// inPodOrNot runs a test for a daemon in a pod and for a daemon outside of a pod. The node always has another pod,
+// because a kubelet that no longer lists any of the API server's pods counts as one that doesn't know its pods.
 func inPodOrNot(t *testing.T, adjust func(*config.Config), run func(*testDaemon)) {
 	for name, isPod := range map[string]bool{"in a pod": true, "no pod": false} {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +83,7 @@ func inPodOrNot(t *testing.T, adjust func(*config.Config), run func(*testDaemon)
 	}
 }
 
-// The daemon is restarted with another name for its resources, while a pod has a device under the old name.
+// The daemon is restarted with a different name for its resources while a pod has a device under the old name.
 func TestHeldUnderAFormerName(t *testing.T) {
 	for _, test := range []struct {
 		name, mode, former string
@@ -107,8 +107,8 @@ func TestHeldUnderAFormerName(t *testing.T) {
 	}
 }
 
-// The daemon is restarted as in TestHeldUnderAFormerName, and the kubelet's checkpoint is missing or cannot be read
-// when it starts. The kubelet still names the pod.
+// The daemon is restarted as in TestHeldUnderAFormerName, but the kubelet's checkpoint is missing or can't be read when
+// it starts. The kubelet still lists the pod.
 func TestHeldUnderAFormerNameWithoutCheckpoint(t *testing.T) {
 	for name, damage := range map[string]func(path string) error{
 		"missing":    func(string) error { return nil },
@@ -126,7 +126,7 @@ func TestHeldUnderAFormerNameWithoutCheckpoint(t *testing.T) {
 			path := filepath.Join(d.cfg.KubeletDir, simkubelet.Checkpoint)
 			d.do(os.Remove(path))
 			d.do(damage(path))
-			d.pods.Hold("default", "nic", "main", "example.com/nic", "0001:af:00.0") // of another plugin, which keeps its resource
+			d.pods.Hold("default", "nic", "main", "example.com/nic", "0001:af:00.0") // another plugin's, which keeps its resource
 			d.set(func(c *config.Config) { c.ResourceName = "example.com/fpga" })
 			d.run()
 			d.refuses(d.cfg.TombstoneGrace+untilEnded, "another name", "3b:00.0", testResource)
@@ -135,8 +135,8 @@ func TestHeldUnderAFormerNameWithoutCheckpoint(t *testing.T) {
 	}
 }
 
-// A daemon allocates a device and ends. The next daemon, which uses another name, starts before the kubelet has
-// recorded the allocation. With the intervals of production, the device is withdrawn as soon as the kubelet has
+// A daemon allocates a device and exits. The next daemon uses a different name, and starts before the kubelet has
+// recorded the allocation. With the intervals used in production, the device is withdrawn as soon as the kubelet has
 // recorded it.
 func TestHeldByAnAllocationThatIsRecordedLate(t *testing.T) {
 	t.Parallel()
@@ -151,7 +151,7 @@ func TestHeldByAnAllocationThatIsRecordedLate(t *testing.T) {
 	d.awaitLists("recorded", resourceLists{"example.com/fpga": {"5e:00.0": false}}) // within 20 s
 }
 
-// A port that is to move is held. The kubelet restarts and does not know its pods.
+// A port that is about to move is held. The kubelet restarts and doesn't know its pods.
 func TestPortMovesWhileTheKubeletKnowsNoPods(t *testing.T) {
 	inPodOrNot(t, func(c *config.Config) { c.Mode = "af" }, func(d *testDaemon) {
 		d.plug(cardA)
@@ -168,7 +168,7 @@ func TestPortMovesWhileTheKubeletKnowsNoPods(t *testing.T) {
 	})
 }
 
-// A card gets the node number of a card that was pulled in use. The kubelet restarts and does not know its pods.
+// A card gets the node number of a card that was pulled while in use. The kubelet restarts and doesn't know its pods.
 func TestNodeNumberInUseWhileTheKubeletKnowsNoPods(t *testing.T) {
 	inPodOrNot(t, nil, func(d *testDaemon) {
 		pulled := cardA
@@ -189,8 +189,7 @@ func TestNodeNumberInUseWhileTheKubeletKnowsNoPods(t *testing.T) {
 	})
 }
 
-// The kubelet is stopped for longer than the grace time. During that time no container can end, and none can get a
-// device.
+// The kubelet is stopped for longer than the grace period. In that time, containers can neither end nor get a device.
 func TestKubeletStoppedForTheGraceTime(t *testing.T) {
 	inPodOrNot(t, func(c *config.Config) { c.Mode, c.TombstoneGrace = "af", 500*time.Millisecond }, func(d *testDaemon) {
 		d.plug(cardA)
@@ -212,8 +211,8 @@ func TestKubeletStoppedForTheGraceTime(t *testing.T) {
 	})
 }
 
-// The node ran the DRA driver before, and a pod still has a claim. The daemon, which does not run in a pod, is started
-// together with the kubelet, whose first answers lack the pod.
+// The node used to run the DRA driver, and a pod still has a claim. The daemon, which isn't running in a pod, is
+// started together with the kubelet, whose first answers don't include the pod.
 func TestClaimThatAFreshKubeletDoesNotName(t *testing.T) {
 	t.Parallel()
 	d := prepareDaemon(t, nil)
@@ -221,7 +220,7 @@ func TestClaimThatAFreshKubeletDoesNotName(t *testing.T) {
 	d.pods.HoldClaim("default", "job", "main", "claim", draname.Driver, draname.Device("5e:00.0"))
 	d.pods.Behave(simkubelet.PodBehaviour{Nothing: true})
 	d.startedAgo(3 * time.Second)
-	driver := owner.New(d.cfg.StateDir, control.DRA, zap.NewNop()) // it prepared the claim
+	driver := owner.New(d.cfg.StateDir, control.DRA, zap.NewNop()) // the driver that prepared the claim
 	d.do(driver.Take(t.Context(), func() owner.Naming { return 1 }))
 	driver.Leave(t.Context(), func(context.Context) error { return nil })
 	d.run()
@@ -233,7 +232,7 @@ func TestClaimThatAFreshKubeletDoesNotName(t *testing.T) {
 	d.await("the pod has ended", health{"5e:00.0": true})
 }
 
-// The daemon is restarted in another mode, together with the kubelet, which does not know its pods.
+// The daemon is restarted in a different mode, together with the kubelet, which doesn't know its pods.
 func TestModeChangesWhileTheKubeletKnowsNoPods(t *testing.T) {
 	t.Parallel()
 	d := inMode(t, "af", nil)
@@ -250,8 +249,8 @@ func TestModeChangesWhileTheKubeletKnowsNoPods(t *testing.T) {
 	d.awaitLists("the pod has ended", resourceLists{testResource: {"3b:00.0": true, "3b:00.0-p1": true}})
 }
 
-// An init container has a port for longer than the grace time. Only the kubelet's checkpoint names it, and pod-resources
-// never does.
+// An init container has a port for longer than the grace period. It only ever appears in the kubelet's checkpoint,
+// never in pod-resources.
 func TestInitContainerKeepsItsPort(t *testing.T) {
 	for name, restarted := range map[string]bool{"one daemon": false, "restarted": true} {
 		t.Run(name, func(t *testing.T) {
@@ -275,14 +274,14 @@ func TestInitContainerKeepsItsPort(t *testing.T) {
 	}
 }
 
-// The lists of card A in mode af, while port 1 gets another AFU.
+// Card A's lists in af mode while port 1 gets a different AFU.
 var (
 	unmoved = resourceLists{afAa: {"3b:00.0": true, "3b:00.0-p1": true}}
 	moving  = resourceLists{afAa: {"3b:00.0": true, "3b:00.0-p1": false}}
 	moved   = resourceLists{afAa: {"3b:00.0": true}, afAb: {"3b:00.0-p1": true}}
 )
 
-// reprogram gives port 1 of card A another AFU.
+// reprogram gives card A's port 1 a different AFU.
 func (d *testDaemon) reprogram(afu string) {
 	d.t.Helper()
 	d.do(d.node.Reprogram(cardA.Address, 1, afu))

@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// A card that was pulled while no daemon ran is missing until it is plugged in again, or forgotten.
+// A card that was pulled while no daemon was running is missing until it is plugged in again or forgotten.
 func TestMissingCard(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, nil)
@@ -77,7 +77,7 @@ func TestMissingCard(t *testing.T) {
 	}
 }
 
-// A device that is in quarantine stays there over restarts, unless its card is forgotten.
+// A quarantined device stays in quarantine across restarts, unless its card is forgotten.
 func TestQuarantineOverRestart(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, func(c *config.Config) { c.FlapLimit, c.HealthInterval = 2, 50*time.Millisecond })

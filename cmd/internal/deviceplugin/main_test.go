@@ -7,7 +7,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
 )
 
-// TestMain runs the tests, or the daemon of a test that needs one in a process of its own.
+// TestMain runs the tests, or a daemon for a test that needs one in a separate process.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(storyIn); dir != "" {
 		os.Exit(liveStory(dir))

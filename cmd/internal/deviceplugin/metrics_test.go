@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// scrape returns a page from the daemon, as Prometheus gets it.
+// scrape returns the daemon's metrics page as Prometheus receives it.
 func (d *testDaemon) scrape() string {
 	d.t.Helper()
 	page, ok := strings.CutPrefix(d.get("/metrics"), "200 OK: ")
@@ -28,7 +28,7 @@ func (d *testDaemon) scrape() string {
 	return metricstest.Ours(page)
 }
 
-// awaitSeries scrapes until the page has a line, and returns the page.
+// awaitSeries scrapes until the page contains this line, and returns the page.
 func (d *testDaemon) awaitSeries(line string) string {
 	d.t.Helper()
 	var page string
@@ -41,7 +41,7 @@ func (d *testDaemon) awaitSeries(line string) string {
 	return page
 }
 
-// awaitNoSeries scrapes until no line of the page begins with prefix.
+// awaitNoSeries scrapes until no line on the page starts with prefix.
 func (d *testDaemon) awaitNoSeries(prefix string) {
 	d.t.Helper()
 	patient.Await(d.t, "metrics", func() error {
@@ -52,8 +52,8 @@ func (d *testDaemon) awaitNoSeries(prefix string) {
 	})
 }
 
-// The page after a whole story: one of two cards breaks and heals, a pod gets a port, another one is refused, a
-// card is pulled while a pod holds it, and the kubelet restarts.
+// TestMetricsOfAStory checks the page after a whole story: one of two cards breaks and heals, a pod gets a port and
+// another pod is rejected, a card is pulled while a pod holds it, and the kubelet restarts.
 func TestMetricsOfAStory(t *testing.T) {
 	t.Parallel()
 	d := prepareDaemon(t, nil)
@@ -70,7 +70,7 @@ func TestMetricsOfAStory(t *testing.T) {
 		`accelerator_device_transitions_total{new="healthy",old="absent",reason=""} 3`,
 		`accelerator_hint_to_send_seconds_count 1`,
 	} {
-		d.awaitSeries(line) // the counter changes after the list was sent
+		d.awaitSeries(line) // the counter changes after the list has been sent
 	}
 	d.do(d.node.Set(cardA.Address, 0, "errors/errors", "0x0"))
 	d.await("healed", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
@@ -97,7 +97,7 @@ func TestMetricsOfAStory(t *testing.T) {
 	}
 }
 
-// Without --holder-metrics the page has no names of pods.
+// Without --holder-metrics, the page doesn't contain any pod names.
 func TestMetricsWithoutHolders(t *testing.T) {
 	t.Parallel()
 	d := prepareDaemon(t, func(c *config.Config) { c.HolderMetrics = false })
@@ -112,7 +112,7 @@ func TestMetricsWithoutHolders(t *testing.T) {
 	}
 }
 
-// The daemon shows the sensors of its cards in the metrics and at the socket, until the settings say otherwise.
+// The daemon reports its cards' sensors in the metrics and on the socket, until the settings say otherwise.
 func TestSensors(t *testing.T) {
 	t.Parallel()
 	d := prepareDaemon(t, func(c *config.Config) { c.SensorInterval = time.Second })
@@ -127,7 +127,7 @@ func TestSensors(t *testing.T) {
 	} {
 		compare.Contains(t, "page", line+"\n", page)
 	}
-	compare.Equal(t, "series of two cards", 2*4, strings.Count(page, "\naccelerator_sensor_")-2) // without the counters of failures
+	compare.Equal(t, "series of two cards", 2*4, strings.Count(page, "\naccelerator_sensor_")-2) // without the failure counters
 	state := must.Value(control.Dial(d.cfg.Socket).State(t.Context()))(t)
 	compare.Equal(t, "sensors of a port", 3, len(state.Devices[0].Sensors))
 	compare.Equal(t, "sensors of the other port of the card", 3, len(state.Devices[1].Sensors))

@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// holding is a device that a container in the pod default/job holds.
+// holding is a device that is held by a container in the pod default/job.
 type holding struct{ resource, id string }
 
 // job is the container that holds all held devices.
@@ -30,11 +30,11 @@ func kept(id, resource string, nodes ...string) offered {
 	return heldBy(bad(well(id, resource, nodes...), "replaced-in-use"), job)
 }
 
-// heldCase is a board with devices that were allocated: by us before a restart in another mode or with other rules, or
-// by another plugin.
+// heldCase is a board with devices that were allocated either by us, before a restart in another mode or with other
+// rules, or by another plugin.
 type heldCase struct {
 	name, board, mode string
-	rules             string // in resources: []
+	rules             string // goes into resources: []
 	holds             []holding
 	want              []offered
 }
@@ -55,7 +55,7 @@ var heldCases = []heldCase{
 	{"bad beside it", "kernel-6.1-port-unbound", "region", "", []holding{{testResource, "01:00.0"}},
 		[]offered{heldBy(bad(well("01:00.0", testResource, "dfl-port.0"), "driver-unbound", "replaced-in-use"), job)}},
 
-	// A card has the same id as its first port.
+	// A card has the same ID as its first port.
 	{"region became af, two ports", "dfl-two-ports", "af", "", []holding{{regionPAC, "0001:3b:00.0"}},
 		[]offered{kept("0001:3b:00.0", regionPAC, "dfl-port.9"), well("0001:3b:00.0-p1", dmaOnPAC, "dfl-port.10")}},
 	{"af became region, two ports", "dfl-two-ports", "region", "", []holding{{dmaOnPAC, "0001:3b:00.0-p1"}},
@@ -64,7 +64,7 @@ var heldCases = []heldCase{
 	{"pulled, under the name of another mode", "kernel-6.1-no-driver", "single", "", []holding{{regionPAC, "01:00.0"}},
 		[]offered{heldBy(bad(well("01:00.0", regionPAC), "removed-in-use"), job)}},
 
-	// A claim on the DRA driver. The kubelet does not list its device.
+	// A claim for the DRA driver. The kubelet doesn't list its device.
 	{"by a claim", "kernel-6.1-two-cards", "single", "", []holding{{draname.Driver, "pci-0000-02-00-0"}},
 		[]offered{well("01:00.0", testResource, "dfl-port.0"), heldBy(bad(well("02:00.0", draname.Driver, "dfl-port.1"), "held-other-api"), job)}},
 	{"by a claim on a port that is part of the card now", "dfl-two-ports", "region", "", []holding{{draname.Driver, "pci-0001-3b-00-0-p1"}},
@@ -78,33 +78,33 @@ var heldCases = []heldCase{
 		[]offered{kept("01:00.0", testResource, "dfl-port.0")}},
 	{"a rule matches no more", "kernel-6.1-one-card", "single", "{name: example.com/nlb, match: {family: opae}}", []holding{{"example.com/nlb", "01:00.0"}},
 		[]offered{kept("01:00.0", "example.com/nlb", "dfl-port.0")}},
-	// Another plugin may also use such a name. Its containers have the node.
+	// Another plugin may use such a name too. Its containers have the node.
 	{"a rule went", "kernel-6.1-one-card", "single", "", []holding{{"example.com/nlb", "01:00.0"}},
 		[]offered{bad(well("01:00.0", testResource, "dfl-port.0"), "node-in-use")}},
 
-	// A device without a name in the new mode may still get one.
+	// A device that doesn't have a name in the new mode may still get one.
 	{"a virtual function, single became af", "kernel-6.1-virtual-function", "af", "", []holding{{testResource, "02:00.0"}},
 		[]offered{well("01:00.0", nlbOnPAC, "dfl-port.0"), heldBy(bad(well("02:00.0", testResource, "dfl-port.1"), "moving"), job)}},
 
-	// Intel's plugin on the same node, with its own names and ids.
+	// Intel's plugin on the same node, with its own names and IDs.
 	{"Intel's port, while we have mode single", "kernel-6.1-one-card", "single", "", []holding{{nlbOnPAC, "dfl-port.0"}},
 		[]offered{well("01:00.0", testResource, "dfl-port.0")}},
 	{"Intel's regions", "kernel-6.1-one-card", "region", "", []holding{{regionPAC, "region0"}, {regionPAC, "dfl-fme.0"}},
 		[]offered{well("01:00.0", regionPAC, "dfl-port.0")}},
 	{"another plugin's, by our id", "kernel-6.1-one-card", "af", "", []holding{{"example.com/nic", "01:00.0"}, {"fpga.intel.com/fpga", "01:00.0"}},
-		[]offered{bad(well("01:00.0", nlbOnPAC, "dfl-port.0"), "node-in-use")}}, // it gave out the node of the port
+		[]offered{bad(well("01:00.0", nlbOnPAC, "dfl-port.0"), "node-in-use")}}, // it has allocated the port's node
 }
 
-// nodesOnBoards lists the nodes that holders of a port were given, on any board.
+// nodesOnBoards lists the device nodes that a port's holders were given, on any board.
 var nodesOnBoards = map[string][]string{
 	"01:00.0": {"dfl-port.0"}, "02:00.0": {"dfl-port.1"}, "0001:3b:00.0": {"dfl-port.9"}, "0001:3b:00.0-p1": {"dfl-port.10"},
 }
 
-// prepare creates the board, with a kubelet that returns the holders of devices, and returns the settings. end ends the
+// prepare creates the board and a kubelet that reports the devices' holders, and returns the settings. end ends the
 // pod.
 func (c heldCase) prepare(t *testing.T) (end func(), root string, cfg config.Config) {
 	t.Helper()
-	root, cfg = unfold(t, c.board), settings(t, "sensors: none\nresources: ["+c.rules+"]") // a scan reads no sensors
+	root, cfg = unfold(t, c.board), settings(t, "sensors: none\nresources: ["+c.rules+"]") // scans don't read sensors
 	pods, socket := servePods(t)
 	cfg.Mode, cfg.PodResourcesSocket, cfg.KubeletDir = c.mode, socket, filepath.Join(cmdtest.ShortDir(t), "kubelet")
 	kubelet := must.Value(simkubelet.Start(t.Context(), cfg.KubeletDir, simkubelet.Behaviour{}))(t)
@@ -113,7 +113,7 @@ func (c heldCase) prepare(t *testing.T) (end func(), root string, cfg config.Con
 		pods.Hold("default", "job", "main", h.resource, h.id)
 		must.Succeed(t, kubelet.AllocatedByOldDaemon(h.resource, nodesOnBoards[h.id], h.id))
 	}
-	end = func() { // as in a kubelet that writes its checkpoint afterwards
+	end = func() { // like a kubelet that writes its checkpoint afterwards
 		pods.Release("default", "job")
 		for _, h := range c.holds {
 			kubelet.End(h.resource, h.id)
@@ -123,9 +123,9 @@ func (c heldCase) prepare(t *testing.T) (end func(), root string, cfg config.Con
 	return end, root, cfg
 }
 
-// A device that a container holds under another resource of ours stays in that resource, unhealthy, until it is
-// free. A scan, which has never read the device before, and a daemon that starts show the same. Devices of another plugin
-// do not count.
+// A device that a container holds under another of our resources stays in that resource, unhealthy, until it is free. A
+// scan, which has never read the device before, shows the same as a daemon that starts. Another plugin's devices don't
+// count.
 func TestOfferedWhileHeld(t *testing.T) {
 	for _, tt := range heldCases {
 		t.Run(tt.name, func(t *testing.T) {

@@ -24,9 +24,9 @@ import (
 	"b-com.com/accelerator-device-plugin/test/task"
 )
 
-// BenchmarkLogOverhead measures the time that the log adds between a hint and the kubelet's end of the stream, at the
-// default level, as JSON, to a real file descriptor. It runs two daemons in turn, one without a log, and compares
-// the medians.
+// BenchmarkLogOverhead measures how much time logging adds between a hint and the kubelet's end of the stream, at the
+// default level, as JSON, to a real file descriptor. It runs two daemons alternately, one of them without a log, and
+// compares the medians.
 func BenchmarkLogOverhead(b *testing.B) {
 	silent := newPath(b, metrics.New("silent"), zap.NewNop())
 	devNull := must.Value(os.OpenFile(os.DevNull, os.O_WRONLY, 0))(b)
@@ -48,7 +48,7 @@ func BenchmarkLogOverhead(b *testing.B) {
 	b.ReportMetric(float64(m)/1e3, "silent-median-µs")
 	b.ReportMetric(float64(t)/1e3, "logged-median-µs")
 	b.ReportMetric(float64(t)/float64(m), "logged/silent")
-	b.ReportMetric(0, "ns/op") // it would include the change of the tree
+	b.ReportMetric(0, "ns/op") // not reported, because it would include changing the tree
 }
 
 func median(all []time.Duration) time.Duration {
@@ -58,14 +58,15 @@ func median(all []time.Duration) time.Duration {
 
 func pathCard(i int) string { return fmt.Sprintf("0000:%02x:00.0", i) }
 
-// path contains the parts that a hint passes: inventory, server, gRPC over a unix socket, a kubelet.
+// path contains the parts that a hint passes through: the inventory, the server, gRPC over a unix socket, and a
+// kubelet.
 type path struct {
 	node      *simnode.Node
 	inventory *inventory.Inventory
 	kubelet   *simkubelet.Kubelet
 }
 
-// newPath starts a path on a node of 32 cards.
+// newPath starts a path on a node with 32 cards.
 func newPath(b *testing.B, m *metrics.Metrics, log *zap.Logger) *path {
 	b.Helper()
 	dir, p := cmdtest.ShortDir(b), &path{}

@@ -19,8 +19,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// While a DRA driver owns the node, the daemon is alive but not ready. It has read nothing, and advertises nothing.
-// When the driver has left, the daemon advertises the devices.
+// While a DRA driver owns the node, the daemon is alive but not ready. It hasn't read anything and doesn't advertise
+// anything. Once the driver has left, the daemon advertises the devices.
 func TestWaitsForTheOtherAPI(t *testing.T) {
 	t.Parallel()
 	d := prepareDaemon(t, nil)
@@ -44,7 +44,7 @@ func TestWaitsForTheOtherAPI(t *testing.T) {
 	d.do(d.stop())
 }
 
-// get returns the status and the text of a page, or the error.
+// get returns a page's status and text, or the error.
 func (d *testDaemon) get(path string) string {
 	answer, err := probe.Get(d.url(path))
 	if err != nil {
@@ -55,7 +55,7 @@ func (d *testDaemon) get(path string) string {
 	return answer.Status + ": " + strings.TrimSpace(string(text))
 }
 
-// eventually waits until a page begins with this status and text.
+// eventually waits until a page starts with this status and text.
 func (d *testDaemon) eventually(path, want string) {
 	d.t.Helper()
 	patient.Await(d.t, path, func() error {
@@ -66,7 +66,8 @@ func (d *testDaemon) eventually(path, want string) {
 	})
 }
 
-// A daemon that waits says so by /readyz and by a metric. If it waits for one with other names, it is ready nevertheless.
+// A daemon that is waiting says so on /readyz and in a metric. If it is waiting for a daemon that uses different names,
+// it is ready anyway.
 func TestSaysThatItWaits(t *testing.T) {
 	t.Parallel()
 	waits := func(d *testDaemon, reason owner.Reason) {
@@ -97,7 +98,7 @@ func TestSaysThatItWaits(t *testing.T) {
 	other.Release()
 }
 
-// A daemon that waits ends when it is stopped.
+// A daemon that is waiting exits when it is stopped.
 func TestEndsWhileItWaits(t *testing.T) {
 	t.Parallel()
 	d := prepareDaemon(t, nil)

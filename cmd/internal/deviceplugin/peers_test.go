@@ -17,7 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// peer is another daemon on the same node with the same pods. It has its own kubelet, and is not started yet.
+// peer returns another daemon on the same node with the same pods. It has its own kubelet, and hasn't been started yet.
 func (d *testDaemon) peer() *testDaemon {
 	d.t.Helper()
 	peer := *d
@@ -28,7 +28,7 @@ func (d *testDaemon) peer() *testDaemon {
 	return &peer
 }
 
-// lists returns the newest lists of all resources.
+// lists returns all resources' latest lists.
 func (d *testDaemon) lists() map[string][]simkubelet.Device {
 	d.t.Helper()
 	lists := must.Value(d.kubelet.AwaitLists(d.t.Context(), func(map[string]simkubelet.List) bool { return true }))(d.t)
@@ -39,13 +39,13 @@ func (d *testDaemon) lists() map[string][]simkubelet.Device {
 	return devices
 }
 
-// alike compares a device in two daemons on one node. The health may differ. The NUMA node of a device that has
-// left is not known to a daemon that has started later.
+// alike compares a device in two daemons on the same node. The health may differ. A daemon that was started later
+// doesn't know the NUMA node of a device that has been removed.
 var alike = cmp.Comparer(func(a, b simkubelet.Device) bool {
 	return a.ID == b.ID && (a.NUMANode == b.NUMANode || !a.Healthy || !b.Healthy)
 })
 
-// awaitAlike blocks until all daemons have the same resources, and the same devices in the same order.
+// awaitAlike waits until all daemons have the same resources, with the same devices in the same order.
 func awaitAlike(when string, daemons ...*testDaemon) {
 	d := daemons[0]
 	d.t.Helper()
@@ -59,8 +59,8 @@ func awaitAlike(when string, daemons ...*testDaemon) {
 	})
 }
 
-// After any changes, two daemons on one node have the same lists once the changes end. So does a daemon that
-// starts after the changes.
+// Whatever changes, two daemons on the same node have the same lists once the changes stop. So does a daemon that
+// starts afterwards.
 func TestPeers(t *testing.T) {
 	for _, mode := range []string{"single", "af", "region", "regiondevel"} {
 		for seed := range uint64(*histories) {
@@ -90,14 +90,14 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// churn changes a node at random.
+// churn makes random changes to a node.
 type churn struct {
 	d      *testDaemon
 	random *rand.Rand
 	slots  []string
 	in     map[string]simnode.Card
 	pods   int
-	held   []string // pods that hold devices
+	held   []string
 }
 
 func newChurn(d *testDaemon, random *rand.Rand) *churn {

@@ -11,8 +11,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
 )
 
-// While the file system of the state directory hangs, cards are published and allocated under their current names. What
-// must be written fails, and takes effect when the file system answers. The daemon ends in time.
+// While the state directory's file system hangs, cards are published and allocated under their current names. Anything
+// that must be written fails, and takes effect once the file system responds. The daemon still exits in time.
 func TestStateDirHangs(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, nil)
@@ -34,7 +34,7 @@ func TestStateDirHangs(t *testing.T) {
 	d.await("pulled", health{"3b:00.0": true, "3b:00.0-p1": true})
 	d.plug(cardB)
 	d.await("plugged again", health{"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true})
-	d.hangups <- syscall.SIGHUP // the main loop still runs
+	d.hangups <- syscall.SIGHUP // the main loop is still running
 	compare.Contains(t, "/readyz", "the file system hangs", d.get("/readyz"))
 
 	release()

@@ -32,7 +32,7 @@ import (
 
 var update = flag.Bool("update", false, "write the log that the tests of package timeline read")
 
-// story records the log of the program while its node changes, step by step.
+// story records the program's log while its node changes, step by step.
 type story struct {
 	t       *testing.T
 	node    *simnode.Node
@@ -40,12 +40,12 @@ type story struct {
 	kubelet *simkubelet.Kubelet
 	pods    *simkubelet.PodResources
 	process *os.Process
-	ended   func() error // waits for its end
+	ended   func() error // waits until it has exited
 	log     log
-	since   int // length of the log when this step began
+	since   int // length of the log when this step started
 }
 
-// log collects the lines that were written so far.
+// log collects the lines that have been written so far.
 type log struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -63,8 +63,8 @@ func (l *log) String() string {
 	return l.text.String()
 }
 
-// TestStory plugs, allocates, breaks, heals, pulls and frees devices, and restarts the kubelet. Each step has its lines in
-// the log, whose fields are those of the catalogue. With -update it writes the log for other tests.
+// TestStory plugs in, allocates, breaks, heals, pulls and frees devices, and restarts the kubelet. Each step must cause
+// certain log lines, whose fields are those in the catalogue. With -update, it writes the log for other tests.
 func TestStory(t *testing.T) {
 	t.Parallel()
 	s := &story{t: t, dir: cmdtest.ShortDir(t)}
@@ -128,11 +128,11 @@ func TestStory(t *testing.T) {
 	}
 }
 
-// storyIn is the environment variable that makes the test binary the daemon of a story.
+// storyIn is the environment variable that turns the test binary into a story's daemon.
 const storyIn = "ACCELERATOR_TEST_STORY"
 
-// liveStory is a daemon in its own process, which can be stopped and continued. Intervals that are not settings
-// are short.
+// liveStory is a daemon in a separate process, which can be stopped and continued. Intervals that can't be set are
+// short.
 func liveStory(dir string) (exitCode int) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -172,7 +172,7 @@ func (s *story) start() {
 	s.ended = cmd.Wait
 }
 
-// allocate calls Allocate as the kubelet does for a pod. The log shows the answer.
+// allocate calls Allocate as the kubelet does for a pod. The result is visible in the log.
 func (s *story) allocate(id string) {
 	_, _ = s.kubelet.Allocate(s.t.Context(), testResource, id)
 }
@@ -190,14 +190,14 @@ func (s *story) startKubelet() {
 	}
 }
 
-// begin begins a step. The description what is for the reader, and for the output of a failed test.
+// begin starts a step. The description is for the reader, and for the output if the test fails.
 func (s *story) begin(what string) {
 	s.t.Log(what)
 	s.since = len(s.log.String())
 }
 
-// play changes the node while the program is stopped. The kernel needs only microseconds for a change. The simulation
-// needs so long that the daemon would see a part of the change.
+// play changes the node while the program is stopped. The kernel makes a change within microseconds, but the simulation
+// takes so long that the daemon would see it half done.
 func (s *story) play(what string, change func() error) {
 	s.t.Helper()
 	s.begin(what)
@@ -221,8 +221,8 @@ func (s *story) await(what string, met func() bool) {
 	})
 }
 
-// awaitLog blocks until the log of this step has all of these words. All must be awaited, because concurrent lines
-// may be in any order.
+// awaitLog waits until this step's log contains all of these words. Concurrent lines can come in any order, so each of
+// them has to be waited for.
 func (s *story) awaitLog(words ...string) {
 	s.t.Helper()
 	for _, word := range words {
@@ -230,7 +230,6 @@ func (s *story) awaitLog(words ...string) {
 	}
 }
 
-// awaitList blocks until the kubelet's newest list is want.
 func (s *story) awaitList(want health) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patient.Limit)

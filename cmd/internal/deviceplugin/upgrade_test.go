@@ -16,8 +16,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
-// successor is a daemon with other settings on the same node, with the same kubelet and pods, as in an upgrade with
-// surge. It is not started yet.
+// successor returns a daemon with different settings on the same node, with the same kubelet and pods, as in a surge
+// upgrade. It hasn't been started yet.
 func (d *testDaemon) successor(adjust func(*config.Config)) *testDaemon {
 	d.t.Helper()
 	next := *d
@@ -28,29 +28,29 @@ func (d *testDaemon) successor(adjust func(*config.Config)) *testDaemon {
 	return &next
 }
 
-// awaitReady blocks until the daemon is alive and ready.
+// awaitReady waits until the daemon is alive and ready.
 func (d *testDaemon) awaitReady() {
 	d.t.Helper()
 	d.eventually("/healthz", "200 OK")
 	d.eventually("/readyz", "200 OK")
 }
 
-// In an upgrade that changes the names of devices, the new daemon is ready while the old one runs, but advertises
-// nothing. When the old daemon has ended, the new one advertises the free devices. A held device stays with its pod. In
-// an upgrade that does not change the names, both daemons advertise the devices, which are never away.
+// If an upgrade changes device names, the new daemon is ready while the old one is still running, but doesn't advertise
+// anything. Once the old daemon has exited, the new one advertises the free devices. A held device stays with its pod.
+// If an upgrade doesn't change the names, both daemons advertise the devices, which never disappear.
 func TestUpgradeWithOtherNames(t *testing.T) {
 	card := resourceLists{testResource: {"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true}}
 	for _, test := range []struct {
 		name   string
 		adjust func(*config.Config)
-		holds  string // the pod holds this device; "": none
+		holds  string // the device that the pod holds; "": none
 		want   resourceLists
 	}{
 		{"mode", func(c *config.Config) { c.Mode = offer.AF }, "3b:00.0-p1",
 			resourceLists{testResource: {"3b:00.0-p1": false}, afAa: {"3b:00.0": true}, afBb: {"5e:00.0": true}}},
 		{"mode with other units", func(c *config.Config) { c.Mode = offer.Region }, "3b:00.0-p1",
 			resourceLists{testResource: {"3b:00.0-p1": false}, regionA: {"3b:00.0": false}, regionB: {"5e:00.0": true}}},
-		{"resource name", func(c *config.Config) { c.ResourceName = "example.com/card" }, "", // free ones only
+		{"resource name", func(c *config.Config) { c.ResourceName = "example.com/card" }, "", // only free ones
 			resourceLists{"example.com/card": {"3b:00.0": true, "3b:00.0-p1": true, "5e:00.0": true}}},
 		{"rules", func(c *config.Config) {
 			c.Resources = []offer.Rule{{Resource: "example.com/nlb", Match: offer.Match{AFUID: cardB.AFUID}}}
@@ -60,7 +60,7 @@ func TestUpgradeWithOtherNames(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			old := prepareDaemon(t, nil)
-			old.timing = nil // the intervals of production
+			old.timing = nil // the intervals used in production
 			old.plug(cardA, cardB)
 			old.run()
 			old.awaitLists("the old daemon", card)
@@ -73,7 +73,7 @@ func TestUpgradeWithOtherNames(t *testing.T) {
 				next.awaitLine("owner.waiting", "reason:naming")
 				next.awaitSeries(`accelerator_owner_waiting{reason="naming"} 1`)
 			}
-			// A pod gets a device while both run.
+			// A pod gets a device while both daemons are running.
 			if test.holds != "" {
 				old.hold("job", testResource, test.holds)
 			}
@@ -100,8 +100,8 @@ func TestUpgradeWithOtherNames(t *testing.T) {
 	}
 }
 
-// Two daemons never write the CDI spec in turn. The daemon that waits leaves the other daemon's file as it is, and
-// replaces it when it advertises the devices.
+// Two daemons never take turns writing the CDI spec. The daemon that is waiting leaves the other daemon's file alone,
+// and replaces it when it starts advertising the devices.
 func TestUpgradeWithOtherNamesAndCDI(t *testing.T) {
 	t.Parallel()
 	old := prepareDaemon(t, withCDI(t))
@@ -128,7 +128,7 @@ func TestUpgradeWithOtherNamesAndCDI(t *testing.T) {
 	next.awaitSpec("both have ended", nil)
 }
 
-// The mode changes for both daemons of an upgrade. They keep the old mode until one of them has ended.
+// During an upgrade, the mode changes for both daemons. They keep the old mode until one of them has exited.
 func TestModeChangesInUpgrade(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)
@@ -148,7 +148,7 @@ func TestModeChangesInUpgrade(t *testing.T) {
 	c.awaitLists("both want another mode", bothCards["single"])
 	late := c.successor(func(cfg *config.Config) { cfg.Socket += "3" })
 	late.run()
-	late.awaitLine("owner.waiting", "reason:naming") // it has the new mode from the start
+	late.awaitLine("owner.waiting", "reason:naming") // it uses the new mode from the start
 	c.do(c.stop())
 	next.awaitLists("the old daemon has ended", bothCards["af"])
 	late.awaitLine("owner.taken")
@@ -158,8 +158,8 @@ func TestModeChangesInUpgrade(t *testing.T) {
 	compare.Values(t, "lines owner.unavailable", 0, len(next.lines("owner.unavailable"))+len(late.lines("owner.unavailable")))
 }
 
-// A daemon that does not know the mode of its node yet, because the API server does not answer, waits for the daemon
-// that does. When it knows the mode, it joins that daemon.
+// A daemon that doesn't know its node's mode yet, because the API server doesn't respond, waits for the daemon that
+// does. Once it knows the mode, it joins that daemon.
 func TestModeIsKnownLate(t *testing.T) {
 	t.Parallel()
 	c := prepareCluster(t, nil)

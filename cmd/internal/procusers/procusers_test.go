@@ -26,12 +26,12 @@ import (
 var (
 	null = sysfs.DeviceNumber{Major: 1, Minor: 3}
 	zero = sysfs.DeviceNumber{Major: 1, Minor: 5}
-	full = sysfs.DeviceNumber{Major: 1, Minor: 7} // which no other process has open
+	full = sysfs.DeviceNumber{Major: 1, Minor: 7} // not open in any other process
 )
 
 var proc = procusers.Proc{Root: "/proc", Patience: 10 * time.Second}
 
-// A holder is this test binary, run with one of these names and a path as arguments.
+// A holder is this test binary, run with one of these names and a path.
 const holderVariable = "OPENED_TEST_HOLDER"
 
 var holders = map[string]func(path string) error{
@@ -47,7 +47,7 @@ var holders = map[string]func(path string) error{
 		_, err = syscall.Mmap(fd, 0, 4096, syscall.PROT_READ, syscall.MAP_PRIVATE)
 		return errors.Join(err, syscall.Close(fd))
 	},
-	// Only a thread with a table of its own has the file.
+	// Only a thread with its own descriptor table has the file.
 	"thread": func(path string) error {
 		opened := make(chan error)
 		runtime.LockOSThread() // the other thread must not be the main thread
@@ -79,8 +79,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// hold starts a process that holds the device at path, until the test ends, and returns it with its
-// first line.
+// hold starts a process that holds the device at path until the test ends. It returns the process and its first line of
+// output.
 func hold(t *testing.T, kind, path string, as *syscall.Credential) (*exec.Cmd, string) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", path)
@@ -99,7 +99,7 @@ func hold(t *testing.T, kind, path string, as *syscall.Credential) (*exec.Cmd, s
 	return cmd, strings.TrimSpace(line)
 }
 
-// of returns the found process with this id.
+// of returns the process with this PID.
 func of(found []procusers.Process, pid int) procusers.Process {
 	for _, p := range found {
 		if p.PID == pid {
@@ -109,7 +109,7 @@ func of(found []procusers.Process, pid int) procusers.Process {
 	return procusers.Process{}
 }
 
-// A regular file is found by its inode number and its size, open or mapped, and others are not.
+// A regular file is found by its inode number and size, whether it is open or mapped. Other files aren't found.
 func TestFindFiles(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root follows mappings")
@@ -162,7 +162,7 @@ func TestFind(t *testing.T) {
 				t.Fatal(said)
 			}
 			found, err := proc.Find(t.Context(), []sysfs.DeviceNumber{full, zero, full})
-			if err != nil && !errors.Is(err, fs.ErrPermission) { // of others
+			if err != nil && !errors.Is(err, fs.ErrPermission) { // other users' processes
 				t.Error(err)
 			}
 			got := of(found, cmd.Process.Pid)
@@ -181,8 +181,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// If a process ends during the search, that is not an error. The test uses a PID namespace with its own procfs, because
-// on some hosts not even root may read PID 1.
+// If a process exits during the search, that isn't an error. The test uses a PID namespace with its own procfs, because
+// on some hosts not even root can read PID 1.
 func TestProcessesThatEnd(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root makes PID namespaces")
@@ -196,7 +196,7 @@ func TestProcessesThatEnd(t *testing.T) {
 	}
 }
 
-// churn searches the processes of a PID namespace while processes start and end in it.
+// churn searches the processes in a PID namespace while other processes start and exit there.
 func churn(dir string) error {
 	if err := errors.Join(syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""),
 		syscall.Mount("proc", dir, "proc", 0, "")); err != nil {
@@ -227,7 +227,7 @@ func churn(dir string) error {
 	return nil
 }
 
-// Without privileges, the search of other users' processes is an error.
+// Without privileges, searching other users' processes fails.
 func TestWithoutPrivileges(t *testing.T) {
 	var nobody *syscall.Credential
 	if os.Geteuid() == 0 {
@@ -237,8 +237,8 @@ func TestWithoutPrivileges(t *testing.T) {
 	compare.Contains(t, "it said", "permission denied", said)
 }
 
-// fake makes a procfs with one process in a directory. links has the targets of its links, by their path
-// below the directory of the process.
+// fake creates a procfs with one process. links contains the targets of its links, keyed by their paths below the
+// process's directory.
 func fake(t *testing.T, links map[string]string) (root string) {
 	t.Helper()
 	root = t.TempDir()
@@ -279,10 +279,10 @@ func TestFakeProc(t *testing.T) {
 	}
 }
 
-// A process whose search takes too long is an error. The other processes are found.
+// If searching a process takes too long, that is an error, but the other processes are still found.
 func TestPatience(t *testing.T) {
 	root := fake(t, map[string]string{"fd/3": "/dev/null"})
-	// An open of a FIFO blocks until it has a writer.
+	// Opening a FIFO blocks until it has a writer.
 	fifo := filepath.Join(root, "7/comm")
 	must.Succeed(t, syscall.Mkfifo(fifo, 0o600))
 	must.Succeed(t, os.MkdirAll(root+"/8/task/8", 0o755), os.Mkdir(root+"/8/fd", 0o755), os.Symlink("/dev/null", root+"/8/fd/0"))
@@ -305,7 +305,7 @@ func TestNewProcess(t *testing.T) {
 	child := filepath.Join(t.TempDir(), "5")
 	must.Succeed(t, os.MkdirAll(child+"/task/5", 0o755), os.Mkdir(child+"/fd", 0o755), os.Symlink("/dev/null", child+"/fd/0"),
 		syscall.Mkfifo(filepath.Join(root, "7/comm"), 0o600))
-	go func() { // while Find opens the FIFO of process 7
+	go func() { // while Find is opening process 7's FIFO
 		w, err := os.OpenFile(filepath.Join(root, "7/comm"), os.O_WRONLY, 0)
 		must.Succeed(t, err, os.Rename(child, filepath.Join(root, "5")), w.Close())
 	}()
