@@ -160,6 +160,9 @@ func deviceID(card string, port int) string {
 // IsAddress reports whether id belongs to a device in a PCI slot.
 func IsAddress(id string) bool { return addressOf(id) != "" }
 
+// AddressOf returns the PCI address with domain in an id, or "" if there is none.
+func AddressOf(id string) string { return addressOf(id) }
+
 // addressOf returns the PCI address in an id, or "" if there is none.
 func addressOf(id string) string {
 	card := cardOf(id)

@@ -213,6 +213,21 @@ func TestForeignHolding(t *testing.T) {
 		r.after(time.Minute)
 		want = map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "unhealthy[node-in-use]"}
 		r.want("another node", want)
+		d.set(func() {
+			clear(d.held)
+			d.held["other.org/fpga/0001:5e:00.0"] = foreign(inventory.FunctionNode("0001:5e:00.0"))
+		})
+		r.after(time.Minute)
+		r.want("another function", want)
+		d.set(func() {
+			clear(d.held)
+			d.held["other.org/nic/0000:18:02.1"] = foreign(inventory.FunctionNode("0000:18:02.1"))
+		})
+		r.after(time.Minute)
+		r.want("a function that isn't ours", map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "healthy[]"})
+		d.set(func() { clear(d.held); d.held["other.org/fpga/5e:00.0"] = foreign("dfl-port.1") })
+		r.after(time.Minute)
+		r.want("a node again", want)
 		r.pull(cardB)
 		delete(want, "0001:5e:00.0")
 		r.after(time.Second)

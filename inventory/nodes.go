@@ -3,6 +3,7 @@ package inventory
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -12,6 +13,15 @@ import (
 //
 // Three sets of names and numbers are kept for a device: the nodes it has now, the nodes it had when it left, and the
 // nodes that its holders were given, or will be given if they are restarted.
+
+// functionPrefix can't occur in the name of a device node.
+const functionPrefix = "//"
+
+// FunctionNode returns the name that [Holding.Nodes] has in place of device nodes if all that is known is which PCI
+// function a container can open. It conflicts with all nodes of the function's devices.
+func FunctionNode(address string) string { return functionPrefix + address }
+
+func isFunction(name string) bool { return strings.HasPrefix(name, functionPrefix) }
 
 // lost holds the nodes that a device no longer has but that its holders may still open.
 type lost struct {
@@ -76,6 +86,9 @@ func (n *node) keepNodes(e *entry) {
 		n.kept[name][e.id] = true
 		maps.Copy(concerned, n.kept[name])
 	}
+	if slices.ContainsFunc(slices.Concat(nodes, e.nodes), isFunction) {
+		n.markAll() // kept doesn't tell which devices belong to the function
+	}
 	e.nodes = nodes
 	for _, id := range slices.Sorted(maps.Keys(concerned)) {
 		n.mark(id, time.Time{})
@@ -88,7 +101,11 @@ func (n *node) conflicts(e *entry, d *Device) bool {
 		return false // without [Config.Holders], no holders are ever known
 	}
 	mine := n.holders.of(e.id)
-	for _, name := range nodesOf(d) {
+	names := append(nodesOf(d), FunctionNode(d.PCIAddress))
+	for _, member := range d.Members {
+		names = append(names, FunctionNode(member))
+	}
+	for _, name := range names {
 		for id := range n.kept[name] {
 			if id != e.id && !sameHolders(n.holders.of(id), mine) {
 				return true

@@ -65,7 +65,8 @@ var errNoNodes = errors.New("the kubelet's checkpoint does not name the device's
 
 // Nodes returns the device nodes that the container got for a device: their names below devRoot (the device root on the
 // host) and, if known, their numbers (MAJOR:MINOR). If the response doesn't have any of our annotations, for example
-// because it is another plugin's, Nodes returns the names of all device nodes in the response.
+// because it is another plugin's, Nodes returns the names of all device nodes in the response. It returns an error if the
+// container got its device nodes in another way.
 func (e Entry) Nodes(id, devRoot string) ([]string, error) {
 	if e.answer == nil {
 		return nil, errNoNodes
@@ -89,11 +90,29 @@ func (e Entry) Nodes(id, devRoot string) ([]string, error) {
 		}
 	}
 	// Intel's plugin returns both: the device nodes, and a CDI device that only adds its hook.
-	if len(nodes) == 0 && len(e.answer.CdiDevices) > 0 {
+	if len(nodes) == 0 && (e.usesCDI() || e.mounted(id)) {
 		return nil, errNoNodes
 	}
 	slices.Sort(nodes)
 	return slices.Compact(nodes), nil
+}
+
+// usesCDI reports whether the response names CDI devices: in its field or, as from sriov-network-device-plugin, in
+// annotations.
+func (e Entry) usesCDI() bool {
+	for key := range e.answer.GetAnnotations() {
+		if strings.HasPrefix(key, "cdi.k8s.io/") {
+			return true
+		}
+	}
+	return len(e.answer.CdiDevices) > 0
+}
+
+// mounted reports whether the response is from the original k8s-accelerator-devplugin for Intel's cards. It passes only
+// ids to the container, and pods mount the device nodes themselves. Units of a pool, whose ids are numbers, have no
+// device nodes.
+func (e Entry) mounted(id string) bool {
+	return e.answer.GetEnvs()["ACCELERATOR_DEVICES"] != "" && strings.Contains(id, ":")
 }
 
 // Reader reads the checkpoint, parsing it only if it has changed since the previous call. The zero Reader is ready to

@@ -106,6 +106,12 @@ func TestRead(t *testing.T) {
 			&v1beta1.ContainerAllocateResponse{Devices: given("intel-fpga-port.0").Devices, CdiDevices: named().CdiDevices}, `{"-1":["3b:00.0"]}`)),
 			want: one(of("3b:00.0", false, "intel-fpga-port.0"))},
 		{name: "CDI device alone", text: file(entry(t, resource, named(), `{"-1":["3b:00.0"]}`)), want: one(unknown)},
+		{name: "CDI device in an annotation, as from sriov-network-device-plugin", text: file(entry(t, resource, &v1beta1.ContainerAllocateResponse{
+			Annotations: map[string]string{"cdi.k8s.io/intel.com_net-accel": "intel.com/net-accel=0000:3b:00.0"}}, `{"-1":["3b:00.0"]}`)), want: one(unknown)},
+		{name: "only ids, as from the original plugin for Intel's cards", text: file(entry(t, resource, &v1beta1.ContainerAllocateResponse{
+			Envs: map[string]string{"ACCELERATOR_DEVICES": "3b:00.0"}}, `{"-1":["3b:00.0"]}`)), want: one(unknown)},
+		{name: "only a pool's unit, as from releases before 0.2.0", text: file(entry(t, resource, &v1beta1.ContainerAllocateResponse{
+			Envs: map[string]string{"ACCELERATOR_DEVICES": "0", "ACCELERATOR_UNITS": "0"}}, `{"-1":["0"]}`)), want: one(of("0", false))},
 		{name: "two devices with an annotation, one without", text: file(entry(t, resource,
 			annotated(annotated(given("vfio/12", "vfio/13", "vfio/vfio"), "3b:00.1", "vfio/12", "240:0"), "3b:00.2", "vfio/13"), `{"-1":["3b:00.1","3b:00.2"],"1":["5e:00.0"]}`)),
 			want: []grant{of("3b:00.1", true, "vfio/12", "240:0"), of("3b:00.2", true, "vfio/13"), of("5e:00.0", false)}},

@@ -31,7 +31,7 @@ func (s State) Holdings() inventory.Holdings {
 		if !lingers.IsZero() && !withheld {
 			h.Again = time.Second
 		}
-		if withheld {
+		if withheld && !u.foreign {
 			// The kubelet must not allocate the device again, even under the same name.
 			foreign := key.Resource + "/" + key.ID
 			h.Of[foreign] = append(h.Of[foreign], inventory.Holding{As: key.Resource, Nodes: u.nodes, Foreign: true})
@@ -138,11 +138,11 @@ func (s State) podUIDs() map[Key][]string {
 
 // unlisted returns the UIDs of pods whose containers are no longer in the kubelet's answer or no longer in the
 // checkpoint.
-func (s State) unlisted(r Report) (uids []string) {
-	written := s.rules.entriesOf(r.Checkpoint)
+func (s State) unlisted(r Report, rules Rules) (uids []string) {
+	written := rules.entriesOf(r.Checkpoint)
 	for key, u := range s.uses {
 		for _, container := range u.containers() {
-			if _, found := written[key][container]; !u.foreign && (!found || r.KubeletErr == nil && len(r.Answer.Holders[key]) == 0) {
+			if _, found := written[key][container]; !found || !u.foreign && r.KubeletErr == nil && len(r.Answer.Holders[key]) == 0 {
 				uids = append(uids, podUID(container))
 			}
 		}

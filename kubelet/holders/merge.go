@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
 	"b-com.com/accelerator-device-plugin/kubelet/podresources"
@@ -162,13 +163,14 @@ func Merge(before State, r Report, rules Rules) State {
 // entriesOf returns the checkpoint's entries by device and container.
 //
 // If an entry lists another plugin's devices, only the first of them is kept, because all of them have the same nodes,
-// and a pod can have thousands of such devices in each of its init containers.
+// and a pod can have thousands of such devices in each of its init containers. Ids that are PCI addresses are all kept,
+// because they tell which devices a container got through CDI.
 func (r Rules) entriesOf(record checkpoint.Record) map[Key]map[string]checkpoint.Entry {
 	entries := map[Key]map[string]checkpoint.Entry{}
 	for _, e := range record.Entries {
 		for i, id := range e.IDs {
 			key := Key{Resource: e.Resource, ID: id}
-			if i > 0 && !inventory.IsAddress(id) && !r.Owns(e.Resource, id) && !e.Ours(id) {
+			if i > 0 && functionOf(id) == "" && !r.Owns(e.Resource, id) && !e.Ours(id) {
 				continue
 			}
 			if entries[key] == nil {
@@ -180,6 +182,14 @@ func (r Rules) entriesOf(record checkpoint.Record) map[Key]map[string]checkpoint
 	return entries
 }
 
+// functionOf returns the PCI address with domain in a device id, ours or another plugin's, or "" if there is none.
+func functionOf(id string) string {
+	if address, err := sysfs.ParsePCIAddress(id); err == nil {
+		return address
+	}
+	return inventory.AddressOf(id)
+}
+
 // mergeUses returns the uses of all devices after a report.
 func mergeUses(before map[Key]use, r reading) map[Key]use {
 	uses, entries := map[Key]use{}, r.rules.entriesOf(r.Checkpoint)
@@ -188,7 +198,7 @@ func mergeUses(before map[Key]use, r reading) map[Key]use {
 		ours := r.rules.ours(key, entries[key], used && !u.foreign && !u.perhaps)
 		u.perhaps = !ours && len(entries[key]) == 0 && (u.perhaps || r.perhapsOurs(key))
 		u.foreign = !ours && !u.perhaps
-		if u.foreign && len(entries[key]) == 0 && r.CheckpointErr == nil {
+		if u.foreign && len(entries[key]) == 0 && r.CheckpointErr == nil && len(u.forgotten(key, r, nil)) == 0 {
 			continue
 		}
 		if u = u.merge(key, r, entries[key]); u.held || len(u.entries) > 0 || !u.settledAt.IsZero() {
@@ -586,6 +596,10 @@ func (u *use) mergeNodes(key Key, r reading, entries map[string]checkpoint.Entry
 			continue
 		}
 		more, failed := e.Nodes(key.ID, r.rules.DevRoot)
+		// The device is probably the function with this address, unless it is one of ours, which may have any node.
+		if function := functionOf(key.ID); failed != nil && function != "" && (u.foreign || !inventory.IsAddress(key.ID)) {
+			more, failed = []string{inventory.FunctionNode(function)}, nil
+		}
 		nodes = append(nodes, more...)
 		if err == errNotRecorded || failed != nil {
 			err = failed

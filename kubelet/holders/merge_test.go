@@ -27,11 +27,13 @@ import (
 )
 
 // fileOf returns a checkpoint with one entry, for a container that was given a device. The entry lists the device nodes
-// in an annotation, or only as device nodes if the first one starts with a slash.
+// in an annotation, only as device nodes if the first one starts with a slash, or only as a CDI device if it is cdi.
 func fileOf(t testing.TB, uid, resource, id string, nodes ...string) string {
 	t.Helper()
 	answer := &v1beta1.ContainerAllocateResponse{Annotations: map[string]string{}}
-	if len(nodes) > 0 && filepath.IsAbs(nodes[0]) {
+	if slices.Equal(nodes, []string{"cdi"}) {
+		answer.CdiDevices = []*v1beta1.CDIDevice{{Name: "example.com/x=" + id}}
+	} else if len(nodes) > 0 && filepath.IsAbs(nodes[0]) {
 		for _, node := range nodes {
 			answer.Devices = append(answer.Devices, &v1beta1.DeviceSpec{HostPath: node})
 		}
@@ -249,6 +251,11 @@ func TestMerge(t *testing.T) {
 		{name: "renamed resource", steps: []step{{"0s", report{entries: former}, "former=3b:00.0 |u/main n"}, {"1s", report{named: "p/main=example.com/former=3b:00.0"}, "former=3b:00.0 ns/p/main| n"}}},
 		{name: "unknown resource without annotation", steps: []step{{"0s", report{entries: "u=example.com/gpu=3b:00.0=/dev/gpu0"}, "gpu=example.com/gpu/3b:00.0 |u/main gpu0 foreign"},
 			{"1s", report{named: "p/main=example.com/gpu=3b:00.0"}, ""}}},
+		{name: "another plugin's CDI devices: with a PCI address and others", steps: []step{{"0s", report{entries: "u=example.com/nic=0000:3b:00.0=cdi v=example.com/nic=3b:00.1=cdi w=example.com/gpu=gpu0=cdi"},
+			"nic=example.com/nic/0000:3b:00.0 |u/main //0000:3b:00.0 foreign; nic=example.com/nic/3b:00.1 |v/main //0000:3b:00.1 foreign"}}},
+		{name: "our resource name, another plugin's CDI device", steps: []step{{"0s", report{entries: "u=example.com/port=0000:3b:00.0=cdi"}, "port=0000:3b:00.0 |u/main //0000:3b:00.0"}}},
+		{name: "another plugin's pod, force-deleted while it has processes", steps: []step{{"0s", report{entries: "u=example.com/gpu=gpu0=/dev/n", named: "p/main=example.com/gpu=gpu0"}, "gpu=example.com/gpu/gpu0 ns/p/main|u/main n foreign"},
+			{"1s", report{alive: "u"}, "gpu=example.com/gpu/gpu0 ns/p/main|u/main n foreign"}, {"1h", report{alive: "u"}, "gpu=example.com/gpu/gpu0 ns/p/main|u/main n foreign"}, {"2h", report{}, ""}}},
 		{name: "former name, no checkpoint", steps: []step{{"0s", report{noCheckpoint: true, named: "p/main=example.com/former=3b:00.0 p/main=example.com/gpu=0"}, "former=3b:00.0 ns/p/main|  perhaps"},
 			{"1s", report{noCheckpoint: true}, "former=3b:00.0 ns/p/main|  perhaps"}, {"4s", report{noCheckpoint: true}, ""}}},
 		{name: "former name, checkpoint unreadable", steps: []step{{"0s", report{file: fs.ErrPermission, named: "p/main=example.com/former=3b:00.0 p/main=example.com/gpu=0"}, "former=3b:00.0 ns/p/main|  perhaps; no checkpoint"},

@@ -151,7 +151,7 @@ func (s *Source) report(ctx context.Context) Report {
 		r.Injected = s.cfg.Injected.all()
 	}
 	s.readCheckpoint(ctx, &r)
-	r.Alive = podcgroup.Alive(s.cfg.CgroupRoot, s.state.unlisted(r))
+	r.Alive = podcgroup.Alive(s.cfg.CgroupRoot, s.state.unlisted(r, s.cfg.Rules))
 	return r
 }
 

@@ -84,6 +84,14 @@ func TestEnding(t *testing.T) {
 	compare.Equal(t, "holdings after its end", 0, len(s.Ask(t.Context()).Of["3b:00.0"]))
 }
 
+// A container may have several devices of another plugin before the first query.
+func TestSeveralDevicesOfAnotherPlugin(t *testing.T) {
+	r := newRig(t)
+	e := fileOf(t, "u1", "example.com/gpu", "gpu-0", "/dev/gpu0")
+	r.write(t, strings.Replace(e, `"gpu-0"`, `"gpu-0","gpu-1"`, 1))
+	compare.Equal(t, "devices", 1, len(holders.New(r.cfg).Ask(t.Context()).Of))
+}
+
 // Recent reuses an answer for a second, while Ask always asks again.
 func TestRecent(t *testing.T) {
 	r := newRig(t)
