@@ -117,6 +117,8 @@ type use struct {
 	settledAt   time.Time // time of the newest allocation that another source has confirmed or that has expired
 	prepared    bool      // the device belongs to a claim in claims.json or in the previous driver's record
 	unprepared  time.Time // first query that found the claim gone from claims.json; zero if it is still there or never was
+	recorded    time.Time // first complete answer while the device was in the previous driver's record, or zero
+	listed      bool      // an answer has listed the device while it was in that record
 
 	nodes    []string
 	nodesErr error
@@ -201,7 +203,7 @@ func mergeUses(before map[Key]use, r reading) map[Key]use {
 		if u.foreign && len(entries[key]) == 0 && r.CheckpointErr == nil && len(u.forgotten(key, r, nil)) == 0 {
 			continue
 		}
-		if u = u.merge(key, r, entries[key]); u.held || len(u.entries) > 0 || !u.settledAt.IsZero() {
+		if u = u.merge(key, r, entries[key]); u.held || len(u.entries) > 0 || !u.settledAt.IsZero() || !u.recorded.IsZero() {
 			uses[key] = u
 		}
 	}
@@ -367,7 +369,7 @@ func (u use) merge(key Key, r reading, entries map[string]checkpoint.Entry) use 
 		u.nodesErr, u.held = nil, u.held && len(u.nodes) > 0
 	}
 	if !u.held {
-		return use{entries: u.entries, settledAt: u.settledAt, foreign: u.foreign}
+		return use{entries: u.entries, settledAt: u.settledAt, recorded: u.recorded, listed: u.listed, foreign: u.foreign}
 	}
 	return u
 }
@@ -450,8 +452,8 @@ func (u *use) mergeClaims(key Key, r reading) {
 	if r.ClaimsErr == nil {
 		u.prepared = key.Resource == draname.Driver && len(claims) > 0
 	}
-	if !r.rules.DRA && !r.whole { // until the kubelet has listed all its pods, the previous driver's record counts
-		u.prepared = key.Resource == draname.Driver && r.Injected[claimedKey(key.ID)] != nil
+	if !r.rules.DRA {
+		u.prepared = u.mergeRecorded(key, r)
 	}
 	switch {
 	case u.prepared:
@@ -465,6 +467,24 @@ func (u *use) mergeClaims(key Key, r reading) {
 	if r.rules.DRA && key.Resource == draname.Driver && !u.prepared && (unprepared || known) {
 		u.names = nil // if known, all of the device's claims have admin access
 	}
+}
+
+// mergeRecorded reports whether a claim in the previous driver's record may still be in use, even if the kubelet doesn't
+// list it. Until the kubelet has listed all its pods, any recorded claim may be. After that, a claim that the kubelet has
+// never listed may belong to an init container, and counts for the grace time.
+func (u *use) mergeRecorded(key Key, r reading) bool {
+	if key.Resource != draname.Driver || r.Injected[claimedKey(key.ID)] == nil {
+		u.recorded, u.listed = time.Time{}, false
+		return false
+	}
+	u.listed = u.listed || len(r.Answer.Holders[key]) > 0
+	if !r.whole {
+		return true
+	}
+	if u.recorded.IsZero() {
+		u.recorded = r.Asked
+	}
+	return !u.listed && r.Asked.Sub(u.recorded) < r.rules.Grace
 }
 
 // dropped reports whether the kubelet, after listing the device, has written a checkpoint without the device. The
