@@ -70,7 +70,7 @@ var podOperations = map[string]operation{
 	"init": {weight: 3, choose: newPod, run: func(a act, name string, args []string) {
 		pod := a.podOf(name, args)
 		first := *pod.Spec.Containers[0].DeepCopy()
-		first.Name, first.Args = "first", []string{"exit"}
+		first.Name, first.Args = "first", []string{"pause"} // pod-resources never lists it
 		pod.Spec.InitContainers = []corev1.Container{first}
 		a.create(pod)
 	}},

@@ -295,12 +295,15 @@ func (c chart) refuses(t *testing.T, all []refused) {
 	}
 }
 
-// Versions of Kubernetes that are too old are refused. The driver needs resource.k8s.io/v1. Extended resources need
+// Versions of Kubernetes that are too old are refused. CDI needs a kubelet that passes its devices on. The driver needs resource.k8s.io/v1. Extended resources need
 // their field, which older versions drop by default. The status of claims needs an API server that limits the permission
 // to write it.
 func TestKubeVersion(t *testing.T) {
 	plugin.kubeVersions(t, "", "incompatible with Kubernetes", map[string]bool{"1.25.16": false, "1.26.0": true, "1.30.2-gke.1": true, "v1.37.1": true})
 	operator.kubeVersions(t, "", "incompatible with Kubernetes", map[string]bool{"1.29.9": false, "1.30.0": true, "1.30.2-gke.1": true, "v1.37.1": true})
+	from29 := map[string]bool{"1.28.9": false, "v1.28.9-gke.1": false, "1.29.0": true, "v1.37.1": true}
+	plugin.kubeVersions(t, "config: {cdiDir: /var/run/cdi}", "programming.enabled, config.cdiDir: found with Kubernetes", from29)
+	plugin.kubeVersions(t, "config: {mode: region}\nprogramming: {enabled: true}", "want 1.29 or newer", from29)
 	plugin.kubeVersions(t, "api: dra", "want 1.34 or newer, which serves resource.k8s.io/v1",
 		map[string]bool{"1.26.0": false, "1.33.9": false, "v1.33.5-gke.1": false, "1.34.0": true, "v1.34.1-gke.2": true, "v1.37.1": true})
 	from36 := map[string]bool{"1.34.0": false, "v1.35.9-gke.1": false, "1.36.0": true, "v1.36.1-gke.2": true, "v1.37.1": true}

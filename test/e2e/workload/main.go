@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // report describes the devices that a container has access to.
@@ -44,6 +45,8 @@ func main() {
 	switch os.Args[1] {
 	case "hold":
 		wait()
+	case "pause":
+		time.Sleep(20 * time.Second)
 	case "stay":
 		signal.Ignore(syscall.SIGTERM)
 		for {
