@@ -241,6 +241,20 @@ func TestForeignHolding(t *testing.T) {
 	})
 }
 
+// A function in place of device nodes doesn't count as nodes that the device no longer has.
+func TestFunctionUnderOurID(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, d := twoCards(), newFakeKubelet()
+		d.set(func() {
+			d.held["0001:5e:00.0"] = []inventory.Holding{{As: "other.org/nic", OtherAPI: true, Nodes: []string{inventory.FunctionNode("0001:5e:00.0")}}}
+		})
+		cfg := withKubelet(d)
+		cfg.Policy.Name = func(*inventory.Device) (string, error) { return "b.com/fpga", nil }
+		r := start(t, cfg, f)
+		r.want("start", map[string]string{"3b:00.0": "healthy[]", "0001:5e:00.0": "unhealthy[held-other-api]"})
+	})
+}
+
 // A device that, according to the kubelet's checkpoint, is held under its previous name isn't offered under the new
 // one, even if the first answer takes longer than the first list can wait.
 func TestFormerNameUntilTheFirstAnswer(t *testing.T) {

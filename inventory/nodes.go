@@ -173,9 +173,10 @@ func (e *entry) hasReplacedNodes(n *node, now []string) bool {
 }
 
 // replacedNodes reports whether some of the given nodes are gone and there are others in their place. If a region has
-// only lost or only gained a port, its nodes don't count as replaced.
+// only lost or only gained a port, its nodes don't count as replaced. Neither do they if it isn't known which nodes of a
+// function were given.
 func replacedNodes(given, now []string) bool {
-	return len(given) > 0 && lacks(given, now) && lacks(now, given)
+	return len(given) > 0 && !slices.ContainsFunc(given, isFunction) && lacks(given, now) && lacks(now, given)
 }
 
 // lacks reports whether any of nodes is missing from present.

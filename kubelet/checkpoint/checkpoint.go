@@ -61,6 +61,12 @@ func (e Entry) Ours(id string) bool {
 	return found
 }
 
+// AnotherPlugins reports whether the response is neither from one of this project's daemons nor from the original
+// plugin, because both list the ids in an environment variable. It returns false if the response can't be parsed.
+func (e Entry) AnotherPlugins() bool { return e.answer != nil && e.answer.Envs[envDevices] == "" }
+
+const envDevices = "ACCELERATOR_DEVICES"
+
 var errNoNodes = errors.New("the kubelet's checkpoint does not name the device's nodes")
 
 // Nodes returns the device nodes that the container got for a device: their names below devRoot (the device root on the
@@ -112,7 +118,7 @@ func (e Entry) usesCDI() bool {
 // ids to the container, and pods mount the device nodes themselves. Units of a pool, whose ids are numbers, have no
 // device nodes.
 func (e Entry) mounted(id string) bool {
-	return e.answer.GetEnvs()["ACCELERATOR_DEVICES"] != "" && strings.Contains(id, ":")
+	return e.answer.Envs[envDevices] != "" && strings.Contains(id, ":")
 }
 
 // Reader reads the checkpoint, parsing it only if it has changed since the previous call. The zero Reader is ready to

@@ -142,7 +142,7 @@ func (s State) unlisted(r Report, rules Rules) (uids []string) {
 	written := rules.entriesOf(r.Checkpoint)
 	for key, u := range s.uses {
 		for _, container := range u.containers() {
-			if _, found := written[key][container]; !found || !u.foreign && r.KubeletErr == nil && len(r.Answer.Holders[key]) == 0 {
+			if _, found := written[key][container]; !found || r.KubeletErr == nil && len(r.Answer.Holders[key]) == 0 {
 				uids = append(uids, podUID(container))
 			}
 		}

@@ -165,14 +165,18 @@ func Merge(before State, r Report, rules Rules) State {
 // entriesOf returns the checkpoint's entries by device and container.
 //
 // If an entry lists another plugin's devices, only the first of them is kept, because all of them have the same nodes,
-// and a pod can have thousands of such devices in each of its init containers. Ids that are PCI addresses are all kept,
-// because they tell which devices a container got through CDI.
+// and a pod can have thousands of such devices in each of its init containers. If the nodes aren't known, ids that are
+// PCI addresses are all kept, because they tell which devices a container got through CDI.
 func (r Rules) entriesOf(record checkpoint.Record) map[Key]map[string]checkpoint.Entry {
 	entries := map[Key]map[string]checkpoint.Entry{}
 	for _, e := range record.Entries {
+		known := false
 		for i, id := range e.IDs {
 			key := Key{Resource: e.Resource, ID: id}
-			if i > 0 && functionOf(id) == "" && !r.Owns(e.Resource, id) && !e.Ours(id) {
+			if i == 0 {
+				_, err := e.Nodes(id, r.DevRoot)
+				known = err == nil
+			} else if (functionOf(id) == "" || known && !inventory.IsAddress(id)) && !r.Owns(e.Resource, id) && !e.Ours(id) {
 				continue
 			}
 			if entries[key] == nil {
@@ -186,6 +190,9 @@ func (r Rules) entriesOf(record checkpoint.Record) map[Key]map[string]checkpoint
 
 // functionOf returns the PCI address with domain in a device id, ours or another plugin's, or "" if there is none.
 func functionOf(id string) string {
+	if !strings.Contains(id, ":") { // the usual case; parsing is slower
+		return ""
+	}
 	if address, err := sysfs.ParsePCIAddress(id); err == nil {
 		return address
 	}
@@ -616,8 +623,10 @@ func (u *use) mergeNodes(key Key, r reading, entries map[string]checkpoint.Entry
 			continue
 		}
 		more, failed := e.Nodes(key.ID, r.rules.DevRoot)
-		// The device is probably the function with this address, unless it is one of ours, which may have any node.
-		if function := functionOf(key.ID); failed != nil && function != "" && (u.foreign || !inventory.IsAddress(key.ID)) {
+		// The device is probably the function with this address, unless it is one of ours, which may have any node. The
+		// driver can't tell by the resource, so it also takes other plugins' devices in PCI domains other than 0 for ours.
+		another := u.foreign || !inventory.IsAddress(key.ID) || r.rules.DRA && e.AnotherPlugins()
+		if function := functionOf(key.ID); failed != nil && function != "" && another {
 			more, failed = []string{inventory.FunctionNode(function)}, nil
 		}
 		nodes = append(nodes, more...)
@@ -693,7 +702,7 @@ func (s State) known() knownEntries {
 // claim since the report, so it removes these keys elsewhere (see [Injected.SetClaimed]).
 func (s State) injects(injected string) bool {
 	id, claimed := strings.CutPrefix(injected, claimedPrefix)
-	if claimed && s.rules.DRA {
+	if claimed && s.rules.DRA || !claimed && !s.allAnswered() { // claims aren't in the checkpoint, so it isn't needed for them
 		return true
 	}
 	for key, u := range s.uses {

@@ -27,12 +27,15 @@ import (
 )
 
 // fileOf returns a checkpoint with one entry, for a container that was given a device. The entry lists the device nodes
-// in an annotation, only as device nodes if the first one starts with a slash, or only as a CDI device if it is cdi.
+// in an annotation, only as device nodes if the first one starts with a slash, only as a CDI device if it is cdi, or only
+// as a CDI annotation if it is annotated.
 func fileOf(t testing.TB, uid, resource, id string, nodes ...string) string {
 	t.Helper()
 	answer := &v1beta1.ContainerAllocateResponse{Annotations: map[string]string{}}
 	if slices.Equal(nodes, []string{"cdi"}) {
 		answer.CdiDevices = []*v1beta1.CDIDevice{{Name: "example.com/x=" + id}}
+	} else if slices.Equal(nodes, []string{"annotated"}) {
+		answer.Annotations["cdi.k8s.io/nic"] = "example.com/x=" + id
 	} else if len(nodes) > 0 && filepath.IsAbs(nodes[0]) {
 		for _, node := range nodes {
 			answer.Devices = append(answer.Devices, &v1beta1.DeviceSpec{HostPath: node})
@@ -254,6 +257,8 @@ func TestMerge(t *testing.T) {
 		{name: "another plugin's CDI devices: with a PCI address and others", steps: []step{{"0s", report{entries: "u=example.com/nic=0000:3b:00.0=cdi v=example.com/nic=3b:00.1=cdi w=example.com/gpu=gpu0=cdi"},
 			"nic=example.com/nic/0000:3b:00.0 |u/main //0000:3b:00.0 foreign; nic=example.com/nic/3b:00.1 |v/main //0000:3b:00.1 foreign"}}},
 		{name: "our resource name, another plugin's CDI device", steps: []step{{"0s", report{entries: "u=example.com/port=0000:3b:00.0=cdi"}, "port=0000:3b:00.0 |u/main //0000:3b:00.0"}}},
+		{name: "the driver: another plugin's CDI devices in another domain", rules: holders.Rules{DRA: true}, steps: []step{{"0s", report{entries: "u=example.com/nic=0001:18:02.1=annotated v=example.com/nic=0001:18:02.2=cdi"},
+			"nic=0001:18:02.1 |u/main //0001:18:02.1 other; nic=0001:18:02.2 |v/main //0001:18:02.2 other"}}},
 		{name: "another plugin's pod, force-deleted while it has processes", steps: []step{{"0s", report{entries: "u=example.com/gpu=gpu0=/dev/n", named: "p/main=example.com/gpu=gpu0"}, "gpu=example.com/gpu/gpu0 ns/p/main|u/main n foreign"},
 			{"1s", report{alive: "u"}, "gpu=example.com/gpu/gpu0 ns/p/main|u/main n foreign"}, {"1h", report{alive: "u"}, "gpu=example.com/gpu/gpu0 ns/p/main|u/main n foreign"}, {"2h", report{}, ""}}},
 		{name: "former name, no checkpoint", steps: []step{{"0s", report{noCheckpoint: true, named: "p/main=example.com/former=3b:00.0 p/main=example.com/gpu=0"}, "former=3b:00.0 ns/p/main|  perhaps"},
@@ -321,6 +326,20 @@ func TestMergeManyDevicesOfAnotherPlugin(t *testing.T) {
 	r.Checkpoint.Entries = []checkpoint.Entry{e}
 	want := "kvm=example.com/kvm/kvm0 |u/main dfl-port.0 foreign"
 	compare.Equal(t, "holdings", want, text(holders.Merge(holders.State{}, r, rules).Holdings()))
+}
+
+// The same goes for virtual functions, whose ids are PCI addresses, unless the container got them through CDI.
+func TestMergeManyFunctionsOfAnotherPlugin(t *testing.T) {
+	rules := holders.Rules{Owns: func(resource, _ string) bool { return resource == "example.com/port" }, Pod: "own", DevRoot: "/dev", Grace: grace}
+	for node, want := range map[string]int{"/dev/vfio/7": 1, "cdi": 256} {
+		r := report{}.make(t, epoch)
+		e := entryOf(t, "u", "example.com/nic", "0000:18:00.0", node)
+		for i := range 255 {
+			e.IDs = append(e.IDs, fmt.Sprintf("0000:18:%02x.%d", (i+1)/8, (i+1)%8))
+		}
+		r.Checkpoint.Entries = []checkpoint.Entry{e}
+		compare.Equal(t, "holdings with "+node, want, len(holders.Merge(holders.State{}, r, rules).Holdings().Of))
+	}
 }
 
 // The state can't grow larger than the sources.

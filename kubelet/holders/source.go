@@ -108,7 +108,7 @@ func (s *Source) ask(ctx context.Context, age time.Duration) inventory.Holdings 
 		pods := s.state.podUIDs()
 		s.pods.Store(&pods)
 		if age == 0 { // don't write in Recent, because its caller may be serving the kubelet
-			if s.cfg.Injected != nil && s.state.allAnswered() {
+			if s.cfg.Injected != nil && s.state.whole && report.KubeletErr == nil {
 				_ = s.cfg.Injected.forget(context.WithoutCancel(ctx), s.state.injects) // retried at the next query
 			}
 			s.remember(ctx)

@@ -20,6 +20,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
 const port = "example.com/port"
@@ -84,6 +85,35 @@ func TestEnding(t *testing.T) {
 	compare.Equal(t, "holdings after its end", 0, len(s.Ask(t.Context()).Of["3b:00.0"]))
 }
 
+// A force-deleted pod of another plugin keeps its nodes withheld while it has processes, even if the kubelet doesn't
+// rewrite its checkpoint, which only our own leftover entries make it do.
+func TestForceDeletedOfAnotherPlugin(t *testing.T) {
+	for _, rewritten := range []bool{true, false} {
+		r := newRig(t)
+		r.cfg.CgroupRoot, r.cfg.Confirm = t.TempDir(), 10*time.Millisecond
+		current := filepath.Join(r.cfg.CgroupRoot, "pids/kubepods/besteffort/podu1/pids.current")
+		must.Succeed(t, os.MkdirAll(filepath.Dir(current), 0o755), os.WriteFile(current, []byte("2\n"), 0o600))
+		r.write(t, fileOf(t, "u1", "example.com/gpu", "gpu0", "/dev/n"))
+		r.Hold("ns", "pod", "main", "example.com/gpu", "gpu0")
+		s := holders.New(r.cfg)
+		compare.Equal(t, "running", 1, len(s.Ask(t.Context()).Of))
+		r.Release("ns", "pod")
+		if rewritten {
+			r.write(t, fileOf(t, "u2", port, "5e:00.0", "m"))
+		}
+		for began := time.Now(); time.Since(began) < 4*r.cfg.Confirm; {
+			compare.Equal(t, "force-deleted, hanging", 1, len(s.Ask(t.Context()).Of["example.com/gpu/gpu0"]))
+		}
+		must.Succeed(t, os.WriteFile(current, []byte("0\n"), 0o600))
+		patient.Await(t, "it is gone", func() error {
+			if of := s.Ask(t.Context()).Of["example.com/gpu/gpu0"]; len(of) > 0 {
+				return fmt.Errorf("found %v", of)
+			}
+			return nil
+		})
+	}
+}
+
 // A container may have several devices of another plugin before the first query.
 func TestSeveralDevicesOfAnotherPlugin(t *testing.T) {
 	r := newRig(t)
@@ -114,6 +144,26 @@ func TestRecent(t *testing.T) {
 	if h := s.Ask(ended); h.Problem() == nil && h.Err == nil {
 		t.Errorf("ended context: found %+v, want an error", h)
 	}
+}
+
+// A released claim is forgotten even if the checkpoint can't be read, so that it isn't held again after a restart.
+func TestRecordedClaimWithoutCheckpoint(t *testing.T) {
+	r := newRig(t)
+	must.Succeed(t, os.Mkdir(r.path, 0o700))
+	r.cfg.Grace = 30 * time.Millisecond
+	i := must.Value(holders.OpenInjected(""))(t)
+	must.Succeed(t, i.SetClaimed(t.Context(), map[string][]string{"3b:00.0": {"n"}}))
+	r.cfg.Injected = i
+	s := holders.New(r.cfg)
+	compare.Equal(t, "held at first", 1, len(s.Ask(t.Context()).Of["3b:00.0"]))
+	patient.Await(t, "the grace time is over", func() error {
+		if of := s.Ask(t.Context()).Of["3b:00.0"]; len(of) > 0 {
+			return fmt.Errorf("found %v", of)
+		}
+		return nil
+	})
+	compare.Equal(t, "recorded", 0, len(i.All()))
+	compare.Equal(t, "after a restart", 0, len(holders.New(r.cfg).Ask(t.Context()).Of["3b:00.0"]))
 }
 
 // Missing sources are listed, and what was known before is kept.
