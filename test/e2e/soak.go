@@ -38,6 +38,8 @@ type soaking struct {
 	crowd crowdOfSoak
 	watch watching
 
+	others otherPlugins
+
 	changing atomic.Bool // whether an upgrade is, or may be, changing the devices' names
 
 	mu      sync.Mutex // guards the rest
@@ -124,6 +126,7 @@ func runSoak(ctx context.Context, c *cluster.Cluster, o options) (failed bool, e
 		a.setUp()
 		s.write(soak.Line{Run: &soak.Run{Seed: s.seed, Version: o.version, Began: time.Now().Format(time.RFC3339)}})
 		defer s.observe()()
+		defer a.serveOthers()()
 		if replay != nil {
 			s.replay(replay)
 		} else {

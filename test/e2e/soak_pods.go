@@ -98,6 +98,11 @@ var podOperations = map[string]operation{
 		pod.Labels = map[string]string{wantsLabel: "1"}
 		a.create(mayFail(restarting(pod)))
 	}},
+	// A pod of another plugin, whose devices aren't ours.
+	"other": {weight: 2, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
+		name := s.crowd.next(otherPlain)
+		return name, []string{otherPlain, strconv.Itoa(1 + random.IntN(2))}, name != ""
+	}, run: func(a act, name string, args []string) { a.create(restarting(a.podOf(name, args))) }},
 	"delete": {weight: 11, choose: anyPod, run: func(a act, name string, _ []string) { a.endPod(name, 1) }},
 	"force":  {weight: 2, choose: anyPod, run: func(a act, name string, _ []string) { a.endPod(name, 0) }},
 	// The containers' processes are killed. The pod then fails, or its containers are restarted.
@@ -125,7 +130,8 @@ func (s *soaking) formerNameHeld() bool {
 	s.crowd.mu.Lock()
 	defer s.crowd.mu.Unlock()
 	return slices.ContainsFunc(s.crowd.names, func(pod string) bool {
-		return !slices.Contains(now, s.crowd.wants[pod]) && len(s.watch.containersOf(pod)) > 0
+		wants := s.crowd.wants[pod]
+		return wants != otherPlain && !slices.Contains(now, wants) && len(s.watch.containersOf(pod)) > 0
 	})
 }
 

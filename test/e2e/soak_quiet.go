@@ -235,7 +235,7 @@ func (a act) expected(now naming, offers map[string][]string) map[string][]strin
 		has := given[p.ID]
 		fit[p.ID] = p.fit() && (has.name == "" || has.name == as)
 		for _, c := range a.watch.all() {
-			if slices.Contains(c.Nodes, p.Node) || slices.Contains(c.Rules, p.Node) {
+			if opens(c, p.Node) {
 				same := has.pod == c.Pod && slices.Contains(offers[as], p.ID)
 				fit[p.ID] = fit[p.ID] && wants[c.Pod] == as && (c.Started > p.plugged || same)
 			}
@@ -354,10 +354,10 @@ func (a act) leftOver() (left []string) {
 	return left
 }
 
-// lasting lists the files that stay when there are no pods: the spec for the device plugin's devices, the cordons, the
+// lasting lists the files that stay when there are no pods: the specs for the device plugins' devices, the cordons, the
 // ledger, the boot in which a driver last ran, and stale entries from the kubelet's checkpoint, which stay until the
 // kubelet rewrites it.
-var lasting = []string{"fpga.intel.com-fpga.json", "cordons.json", "cards.json", "owner-dra.boot", "entries.json"}
+var lasting = []string{otherSpec, "fpga.intel.com-fpga.json", "cordons.json", "cards.json", "owner-dra.boot", "entries.json"}
 
 // filesIn returns the files below these directories, except for sockets.
 func filesIn(dirs ...string) (found []string) {

@@ -254,27 +254,47 @@ func allowed(path string) []string {
 	return found
 }
 
+// opens reports whether a container has a device node with this number, or is allowed to open it.
+func opens(c soak.Container, number string) bool {
+	return slices.Contains(c.Nodes, number) || slices.Contains(c.Rules, number)
+}
+
+// entry is a container's devices of one resource in the kubelet's checkpoint.
+type entry struct {
+	PodUID, ResourceName string
+	DeviceIDs            map[string][]string // by NUMA node
+}
+
+func (e entry) ports() (ports []string) {
+	for _, ids := range e.DeviceIDs {
+		for _, id := range ids {
+			ports = append(ports, portsOf(e.ResourceName, deviceName(id))...)
+		}
+	}
+	return ports
+}
+
+// readEntries reads the kubelet's checkpoint. It fails if the kubelet is writing the file.
+func readEntries() ([]entry, error) {
+	var file struct {
+		Data struct{ PodDeviceEntries []entry }
+	}
+	text, err := os.ReadFile(checkpointFile)
+	if err == nil {
+		err = json.Unmarshal(text, &file)
+	}
+	return file.Data.PodDeviceEntries, err
+}
+
 // recorded returns the ports that the kubelet's checkpoint records even though the node uses DRA. The kubelet doesn't
 // remove the entries of a container that has ended until it next allocates a device plugin's device.
 func (s *soaking) recorded() (ports []string) {
-	var file struct {
-		Data struct {
-			PodDeviceEntries []struct {
-				ResourceName string
-				DeviceIDs    map[string][]string
-			}
-		}
-	}
-	text, err := os.ReadFile(checkpointFile)
-	if s.present().API != "dra" || err != nil || json.Unmarshal(text, &file) != nil { // not DRA, or the kubelet is writing the file
+	entries, err := readEntries()
+	if s.present().API != "dra" || err != nil {
 		return nil
 	}
-	for _, e := range file.Data.PodDeviceEntries {
-		for _, ids := range e.DeviceIDs {
-			for _, id := range ids {
-				ports = append(ports, portsOf(e.ResourceName, deviceName(id))...)
-			}
-		}
+	for _, e := range entries {
+		ports = append(ports, e.ports()...)
 	}
 	slices.Sort(ports)
 	return slices.Compact(ports)

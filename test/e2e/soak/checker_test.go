@@ -159,6 +159,10 @@ func TestChecker(t *testing.T) {
 			1 port a 120:0 cordoned
 			9 runs p r=1
 			9.1 on p 120:0`, "unfit@9.1 p a 120:0"},
+		{"cordoned, and another plugin's", `
+			1 port a 120:0 cordoned
+			9 runs p other.example/card=1
+			9.1 on p 120:0`, ""},
 		{"excluded", `
 			1 port a 120:0 excluded
 			9 runs p r=1
@@ -260,6 +264,12 @@ func TestChecker(t *testing.T) {
 			9.1 on p 120:0`, "unfit@9.1 p d 120:0"},
 
 		// Rule renamed.
+		{"offered while a pod has it from another plugin", `
+			1 runs p other.example/card=1
+			1.1 on p 120:0
+			2 offers r=a,b,c,c-p1
+			2.5 on q 120:1
+			3 offers r=b,c,c-p1`, "renamed@2.5 p a"},
 		{"offered under two names", `
 			1 offers r=a,b,c,c-p1 s=a
 			2 offers r=b,c,c-p1 s=a`, "renamed@2 a"},
@@ -547,6 +557,13 @@ func TestChecker(t *testing.T) {
 			50 offers r=b,c,c-p1
 			109 op 1 delete q
 			111 op 2 delete q`, "lost@111 a"},
+		{"offered under no name while a pod without ports runs", `
+			1 runs p other.example/plain=1
+			1.1 on p -
+			2 offers r=b,c,c-p1
+			40 offers r=b,c,c-p1 s=
+			62 op 1 delete q
+			63 op 2 delete q`, "lost@63 a"},
 		{"offered again", `
 			1 offers r=b,c,c-p1
 			60 offers r=a,b,c,c-p1

@@ -62,6 +62,9 @@ type Pod struct {
 // Claims is the name for devices that are allocated through claims, and for the slices that offer them.
 const Claims = "claims"
 
+// OtherPlugin is the name under which another plugin allocates ports. They are cordoned while it does so.
+const OtherPlugin = "other.example/card"
+
 // Container is a container of one of the soak's pods that was found running or has ended. In each sample, the lines for
 // containers that have ended come first.
 type Container struct {

@@ -29,7 +29,7 @@ func (c *Checker) judge(k *container) (found []Wrong) {
 		ports := n.at(k.Started)
 		known := p.numbers[of] || slices.ContainsFunc(ports, func(port string) bool { return p.given[port] })
 		since, ok := n.without(min(p.scheduledCalm, k.calm)-c.limits.Publish, k.Started)
-		if ok && !known {
+		if ok && !known && p.Wants[OtherPlugin] == 0 {
 			port := ports[0]
 			found = append(found, Wrong{"unfit", fmt.Sprintf("pod %s was scheduled at %.2f s, and its container that began at %.2f s has %s of %s, %s since %.2f s",
 				p.Name, p.scheduled, k.Started, of, port, cmp.Or(c.ports[port].unfitness(), "unfit"), since), []string{p.Name, port, of}})
@@ -173,7 +173,7 @@ func (c *Checker) observeLost(held holding, offered map[string][]string) {
 		}
 	}
 	for _, p := range c.live {
-		if p.Scheduled && len(p.given) == 0 && c.now-p.scheduled > c.limits.Quick {
+		if p.Scheduled && len(p.given) == 0 && p.running == 0 && c.now-p.scheduled > c.limits.Quick {
 			return
 		}
 	}
