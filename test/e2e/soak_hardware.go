@@ -164,7 +164,7 @@ var hardwareOperations = map[string]operation{
 	"uncordon": {weight: 2, choose: ofCard(true, single(func(p port) bool { return p.Cordoned || p.unsureCordon }), nil), run: func(a act, address string, _ []string) { a.cordon(address, false) }},
 	"exclude":  {weight: 1, choose: ofCard(true, single(port.fit), nil), run: func(a act, address string, _ []string) { a.exclude(address, true) }},
 	// Another plugin gives the card to a pod.
-	"other-uses": {weight: 3, choose: chooseOther, run: func(a act, address string, args []string) { a.useByOther(address, args) }},
+	"other-uses": {weight: 6, choose: chooseOther, run: func(a act, address string, args []string) { a.useByOther(address, args) }},
 	"include":    {weight: 2, choose: ofCard(true, single(func(p port) bool { return p.Excluded || p.unsureExclusion }), nil), run: func(a act, address string, _ []string) { a.exclude(address, false) }},
 }
 

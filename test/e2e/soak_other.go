@@ -218,8 +218,8 @@ func (a act) allocateOther(ids []string) (*v1beta1.ContainerAllocateResponse, er
 const otherSpec = "other.json"
 
 // unused returns an error if a pod may have a port.
-func (a act) unused(p port) error {
-	for _, c := range a.watch.all() {
+func (s *soaking) unused(p port) error {
+	for _, c := range s.watch.all() {
 		if opens(c, p.Node) {
 			return fmt.Errorf("%s is in pod %s", p.ID, c.Pod)
 		}
@@ -228,15 +228,15 @@ func (a act) unused(p port) error {
 	if err != nil {
 		return err
 	}
-	ended := a.endedBefore(time.Now().Add(-5 * time.Second))
+	ended := s.endedBefore(time.Now().Add(-5 * time.Second))
 	for _, e := range entries {
 		if slices.Contains(e.ports(), p.ID) && !ended[e.PodUID] {
 			return fmt.Errorf("%s is allocated to pod %s", p.ID, e.PodUID)
 		}
 	}
-	ctx, cancel := context.WithTimeout(a.base.ctx, 3*time.Second)
+	ctx, cancel := context.WithTimeout(s.base.ctx, 3*time.Second)
 	defer cancel()
-	claims, err := a.Client.ResourceV1().ResourceClaims(a.users).List(ctx, metav1.ListOptions{})
+	claims, err := s.base.Client.ResourceV1().ResourceClaims(s.base.users).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
@@ -271,7 +271,7 @@ func chooseOther(s *soaking, random *rand.Rand) (string, []string, bool) {
 	address := s.bench.choose(random, true, single(func(p port) bool {
 		return p.fit() && !slices.ContainsFunc(s.watch.all(), func(c soak.Container) bool { return opens(c, p.Node) })
 	}))
-	if address == "" {
+	if address == "" || s.unused(s.bench.ports(address)[0]) != nil {
 		return "", nil, false
 	}
 	name := s.crowd.next(soak.OtherPlugin)
