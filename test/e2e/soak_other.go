@@ -278,51 +278,58 @@ func chooseOther(s *soaking, random *rand.Rand) (string, []string, bool) {
 	return address, []string{name, otherWays[random.IntN(len(otherWays))], []string{"alone", "with-plain"}[random.IntN(2)]}, name != ""
 }
 
-// useByOther cordons a card, lets a pod get it from the other plugin, and ends the cordon. From then on, the daemon
-// must see that the card is in use.
+// useByOther cordons a card, lets a pod get it from the other plugin, and ends the cordon as soon as the daemon shows
+// that the card is in use. The daemon looks every ten seconds.
 func (a act) useByOther(address string, args []string) {
 	h := &handover{id: "other-" + address[len("0000:"):len("0000:01")], how: args[1], port: a.bench.ports(address)[0]}
 	if h.onlyCDI() {
 		h.id = address
 	}
 	a.cordon(address, true)
-	defer a.others.hand(nil)
 	a.others.hand(h)
+	defer a.others.hand(nil)
 	pod := mayFail(a.pod(args[0], soak.OtherPlugin, 1))
-	container := &pod.Spec.Containers[0]
-	container.Args = []string{"pause"}
 	if args[2] == "with-plain" {
-		container.Resources.Limits[otherPlain] = units(otherPlain, 2)[otherPlain]
+		pod.Spec.Containers[0].Resources.Limits[otherPlain] = units(otherPlain, 2)[otherPlain]
 	}
 	a.create(pod)
-	soon, cancel := context.WithTimeout(a.ctx, 30*time.Second)
-	defer cancel()
-	own := *a.scene
-	own.ctx = soon
-	err := own.try(func() {
-		await(&own, "start of "+pod.Name, func() (bool, error) {
+	err := a.within(30*time.Second, func(own act) {
+		await(own.scene, "start of "+pod.Name, func() (bool, error) {
 			p, err := own.readPod(pod.Name)
 			return err == nil && p.Status.Phase != corev1.PodPending || len(a.watch.containersOf(pod.Name)) > 0, err
 		}, true)
 	})
 	a.others.hand(nil)
+	if err == nil {
+		err = a.within(40*time.Second, func(own act) {
+			await(own.scene, "holder of "+address, func() (bool, error) {
+				return len(a.watch.containersOf(pod.Name)) == 0 || own.settled(h.port.device, "node-in-use", true), nil
+			}, true)
+		})
+	}
 	if h.onlyCDI() {
-		// The daemon knows only the card's address. The card must not be pulled, because another card could then get its
-		// number.
+		// The daemon knows only the card's address, so the card must not be pulled: another card could then get its number.
 		defer a.awaitEnd(pod.Name)
 	}
 	a.cordon(address, false)
 	a.check(err)
 }
 
-// awaitEnd deletes a pod that hasn't started, and waits until it has no containers.
+// within runs a part of an operation with its own time limit.
+func (a act) within(limit time.Duration, run func(own act)) error {
+	ctx, cancel := context.WithTimeout(a.ctx, limit)
+	defer cancel()
+	own := *a.scene
+	own.ctx = ctx
+	return own.try(func() { run(act{&own, a.soaking}) })
+}
+
+// awaitEnd deletes a pod after a while, and waits until it has no containers.
 func (a act) awaitEnd(name string) {
+	a.wait(15 * time.Second)
+	a.endPod(name, 1)
 	await(a.scene, "end of "+name, func() (bool, error) {
-		p, err := a.readPod(name)
-		if err == nil && p.Status.Phase == corev1.PodPending {
-			a.endPod(name, 1)
-		}
-		ended := ignoreMissing(err) == nil && (err != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed)
-		return ended && len(a.watch.containersOf(name)) == 0, ignoreMissing(err)
+		_, err := a.readPod(name)
+		return err != nil && ignoreMissing(err) == nil && len(a.watch.containersOf(name)) == 0, ignoreMissing(err)
 	}, true)
 }
