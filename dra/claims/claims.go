@@ -382,8 +382,16 @@ func (c *Claims) recorded(ctx context.Context) ([]record, error) {
 	return read(dir, c.cfg.Boot)
 }
 
-// Added returns a channel that receives an element when the claims on disk have changed.
+// Added returns a channel that receives an element when the claims on disk have changed, and after [Claims.Ask].
 func (c *Claims) Added() <-chan struct{} { return c.added }
+
+// Ask makes the driver query the holders, the same way it does when the claims have changed.
+func (c *Claims) Ask() {
+	select {
+	case c.added <- struct{}{}:
+	default: // the previous element hasn't been read yet
+	}
+}
 
 // Changed returns a channel that is closed when the claims on disk next change.
 func (c *Claims) Changed() <-chan struct{} {
@@ -601,10 +609,7 @@ func (c *Claims) write(dir *os.Root, all []record) error {
 
 func (c *Claims) signal() {
 	c.changes.Store(struct{}{})
-	select {
-	case c.added <- struct{}{}:
-	default:
-	}
+	c.Ask()
 }
 
 // locked calls work while no other call or instance can change the claims. During work, c.known lists the claims on

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
@@ -120,6 +121,35 @@ func TestSeveralDevicesOfAnotherPlugin(t *testing.T) {
 	e := fileOf(t, "u1", "example.com/gpu", "gpu-0", "/dev/gpu0")
 	r.write(t, strings.Replace(e, `"gpu-0"`, `"gpu-0","gpu-1"`, 1))
 	compare.Equal(t, "devices", 1, len(holders.New(r.cfg).Ask(t.Context()).Of))
+}
+
+// Watch reports each new entry of another plugin once, and none of ours.
+func TestWatch(t *testing.T) {
+	r := newRig(t)
+	allocated := make(chan struct{}, 10)
+	ctx, cancel := context.WithCancel(t.Context())
+	var task sync.WaitGroup
+	defer task.Wait()
+	defer cancel()
+	task.Go(func() { holders.New(r.cfg).Watch(ctx, zap.NewNop(), func() { allocated <- struct{}{} }) })
+	seen := func(uid string) {
+		t.Helper()
+		r.write(t, fileOf(t, uid, "example.com/gpu", "gpu-0", "/dev/gpu0"))
+		select {
+		case <-allocated:
+		case <-time.After(patient.Limit):
+			t.Fatalf("%s: not reported", uid)
+		}
+	}
+	seen("u1")
+	// Not reported: our own entry, a file that can't be parsed, no entries.
+	for _, text := range []string{fileOf(t, "u2", port, "3b:00.0", "n"), "{", `{"Data":{}}`} {
+		r.write(t, text)
+	}
+	seen("u3")
+	r.write(t, fileOf(t, "u3", "example.com/gpu", "gpu-0", "/dev/gpu0")) // the same again
+	seen("u4")
+	compare.Equal(t, "further reports", 0, len(allocated))
 }
 
 // Recent reuses an answer for a second, while Ask always asks again.

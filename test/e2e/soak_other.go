@@ -279,7 +279,7 @@ func chooseOther(s *soaking, random *rand.Rand) (string, []string, bool) {
 }
 
 // useByOther cordons a card, lets a pod get it from the other plugin, and ends the cordon as soon as the daemon shows
-// that the card is in use. The daemon looks every ten seconds.
+// that the card is in use.
 func (a act) useByOther(address string, args []string) {
 	h := &handover{id: "other-" + address[len("0000:"):len("0000:01")], how: args[1], port: a.bench.ports(address)[0]}
 	if h.onlyCDI() {

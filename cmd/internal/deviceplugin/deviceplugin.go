@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"b-com.com/accelerator-device-plugin/cdi"
 	"b-com.com/accelerator-device-plugin/daemon"
@@ -97,6 +98,13 @@ func Sources(cfg config.Config, owns func(resource, id string) bool) holders.Con
 
 func (p *plugin) Start(_ context.Context, inv *inventory.Inventory) {
 	p.Server = server.New(p.settings, inv, p.log)
+}
+
+func (p *plugin) Run(ctx context.Context) error {
+	tasks, ctx := errgroup.WithContext(ctx)
+	tasks.Go(func() error { p.use.Watch(ctx, p.log, p.settings.Allocations.Ask); return nil })
+	tasks.Go(func() error { return p.Server.Run(ctx) })
+	return tasks.Wait()
 }
 
 // Withdraw does nothing: when the streams end, the kubelet notices immediately and stops advertising the devices.

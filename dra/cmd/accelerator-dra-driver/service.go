@@ -176,6 +176,7 @@ func (a *api) Start(_ context.Context, inv *inventory.Inventory) {
 
 func (a *api) Run(ctx context.Context) error {
 	tasks, ctx := errgroup.WithContext(ctx)
+	tasks.Go(func() error { a.use.Watch(ctx, a.log, a.claims.Ask); return nil })
 	tasks.Go(func() error { return a.claims.Run(ctx) })
 	tasks.Go(func() error { return a.Driver.Run(ctx) })
 	if a.stored != nil {

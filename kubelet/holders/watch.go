@@ -1,0 +1,47 @@
+package holders
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"go.uber.org/zap"
+
+	"b-com.com/accelerator-device-plugin/internal/dirwatch"
+	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
+)
+
+// rereadInterval is the maximum time until [Source.Watch] notices a change that inotify doesn't report.
+const rereadInterval = 10 * time.Second
+
+// Watch calls allocated whenever the kubelet's checkpoint has a new entry of another plugin, until ctx is done. The
+// other plugin's pod may be using one of our devices, and nothing else tells the daemon when it was allocated.
+func (s *Source) Watch(ctx context.Context, log *zap.Logger, allocated func()) {
+	var reader checkpoint.Reader
+	known := map[string]bool{}
+	dirwatch.Run(ctx, dirwatch.Config{
+		Dirs: []string{filepath.Clean(s.cfg.KubeletDir)}, Interval: rereadInterval, Blind: rereadInterval, Log: log,
+		Concerns: func(e fsnotify.Event) bool {
+			return e.Has(fsnotify.Create|fsnotify.Write) && filepath.Base(e.Name) == checkpoint.File
+		},
+	}, func() {
+		record, err := reader.Read(s.cfg.KubeletDir)
+		if err != nil {
+			return // Ask reports it
+		}
+		now, added := map[string]bool{}, false
+		for _, e := range record.Entries {
+			if slices.ContainsFunc(e.IDs, e.Ours) {
+				continue
+			}
+			key := e.Holder() + " " + e.Resource + " " + strings.Join(e.IDs, ",")
+			now[key], added = true, added || !known[key]
+		}
+		if known = now; added {
+			allocated()
+		}
+	})
+}
