@@ -4,6 +4,7 @@
 //	source := holders.New(holders.Config{Socket: …, KubeletDir: …, Allocations: allocations})
 //	use := source.Ask(ctx)           // asks all sources and merges their answers with what was known before
 //	use = source.Recent(ctx)         // the same, but asks at most once per second
+//	source.Watch(ctx, log, again)    // calls again when another plugin has allocated devices
 //
 // # The sources
 //

@@ -59,6 +59,15 @@ type act struct {
 	*soaking
 }
 
+// within runs a part of an operation with its own time limit.
+func (a act) within(limit time.Duration, run func(own act)) error {
+	ctx, cancel := context.WithTimeout(a.ctx, limit)
+	defer cancel()
+	own := *a.scene
+	own.ctx = ctx
+	return own.try(func() { run(act{&own, a.soaking}) })
+}
+
 // operation is a kind of operation. choose returns false if there is currently nothing to do.
 type operation struct {
 	weight   int

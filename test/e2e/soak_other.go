@@ -315,15 +315,6 @@ func (a act) useByOther(address string, args []string) {
 	a.check(err)
 }
 
-// within runs a part of an operation with its own time limit.
-func (a act) within(limit time.Duration, run func(own act)) error {
-	ctx, cancel := context.WithTimeout(a.ctx, limit)
-	defer cancel()
-	own := *a.scene
-	own.ctx = ctx
-	return own.try(func() { run(act{&own, a.soaking}) })
-}
-
 // awaitEnd deletes a pod after a while, and waits until it has no containers.
 func (a act) awaitEnd(name string) {
 	a.wait(15 * time.Second)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -124,11 +123,7 @@ func (a act) upgradeNaming(to naming, values ...string) {
 	}
 	a.check(err)
 	// A fault may delay the change for minutes, so the next change may come before this one is complete.
-	soon, cancel := context.WithTimeout(a.ctx, 30*time.Second)
-	defer cancel()
-	own := *a.scene
-	own.ctx = soon
-	act{&own, a.soaking}.rolledToNaming()
+	a.check(a.within(30*time.Second, func(own act) { own.rolledToNaming() }))
 }
 
 // present returns the release's current naming.
