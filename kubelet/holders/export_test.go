@@ -2,6 +2,7 @@ package holders
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -34,4 +35,14 @@ func (e knownEntries) Equal(other KnownEntries) bool { return e.equal(other) }
 func RewriteEnded(dir string, devices map[string][]string) (map[string][]string, error) {
 	err := knownEntries{Version: 1, Ended: devices}.write(dir)
 	return readEntries(dir).Ended, err
+}
+
+// Sees reports whether the checkpoint has had an entry for the device since the newest query.
+func (s *Source) Sees(id string) bool {
+	for _, e := range s.seenUntilNow() {
+		if slices.Contains(e.IDs, id) {
+			return true
+		}
+	}
+	return false
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,8 +56,9 @@ type Source struct {
 
 	pods atomic.Pointer[map[Key][]string] // UIDs of the pods that have or had each device, according to the state
 
-	mu       sync.Mutex // protects ownFiles
+	mu       sync.Mutex // protects the rest
 	ownFiles checkpoint.Reader
+	seen     map[string]checkpoint.Entry // the checkpoint's entries since the newest query began
 }
 
 // New returns a new Source. It reads the state directory, but doesn't query the sources yet.
@@ -65,7 +67,7 @@ func New(cfg Config) *Source {
 		cfg.Pod, _ = os.Hostname()
 	}
 	cfg.Confirm, cfg.Admission = cmp.Or(cfg.Confirm, Confirm), cmp.Or(cfg.Admission, Admission)
-	s := &Source{cfg: cfg, turn: make(chan struct{}, 1), disk: privatedir.NewTurns(cfg.StateDir)}
+	s := &Source{cfg: cfg, turn: make(chan struct{}, 1), disk: privatedir.NewTurns(cfg.StateDir), seen: map[string]checkpoint.Entry{}}
 	if cfg.StateDir != "" && cfg.Refresh == nil { // with Refresh, the kubelet rewrites its checkpoint when asked to
 		read := make(chan knownEntries, 1)
 		err := s.disk.Within(context.Background(), openWithin, func(context.Context) error { read <- readEntries(cfg.StateDir); return nil })
@@ -103,10 +105,13 @@ func (s *Source) ask(ctx context.Context, age time.Duration) inventory.Holdings 
 	}
 	defer func() { <-s.turn }()
 	if s.asked.IsZero() || time.Since(s.asked) >= age || s.cfg.Allocations != nil && s.cfg.Allocations.since(s.asked) {
-		report := s.report(ctx)
+		report, seen := s.report(ctx)
 		s.asked, s.state = report.Asked, Merge(s.state, report, s.cfg.Rules)
 		pods := s.state.podUIDs()
 		s.pods.Store(&pods)
+		if report.CheckpointErr == nil {
+			s.forgetSeen(seen)
+		}
 		if age == 0 { // don't write in Recent, because its caller may be serving the kubelet
 			if s.cfg.Injected != nil && s.state.whole && report.KubeletErr == nil {
 				_ = s.cfg.Injected.forget(context.WithoutCancel(ctx), s.state.injects) // retried at the next query
@@ -131,9 +136,10 @@ func (s *Source) remember(ctx context.Context) {
 	}
 }
 
-// report queries the kubelet and reads the files.
-func (s *Source) report(ctx context.Context) Report {
-	r := Report{Asked: time.Now()}
+// report queries the kubelet and reads the files. It also returns the entries that the checkpoint has had since the
+// previous query.
+func (s *Source) report(ctx context.Context) (r Report, seen map[string]checkpoint.Entry) {
+	r.Asked = time.Now()
 	r.Answer, r.KubeletErr = podresources.List(ctx, s.cfg.Socket)
 	r.Answered = time.Now()
 	byID(r.Answer.Holders)
@@ -151,8 +157,52 @@ func (s *Source) report(ctx context.Context) Report {
 		r.Injected = s.cfg.Injected.all()
 	}
 	s.readCheckpoint(ctx, &r)
-	r.Alive = podcgroup.Alive(s.cfg.CgroupRoot, s.state.unlisted(r, s.cfg.Rules))
-	return r
+	seen = s.seenUntilNow()
+	removed := maps.Clone(seen)
+	for _, e := range r.Checkpoint.Entries {
+		delete(removed, nameOf(e))
+	}
+	uids := s.state.unlisted(r, s.cfg.Rules)
+	for _, e := range removed {
+		uids = append(uids, e.PodUID)
+	}
+	r.Alive = podcgroup.Alive(s.cfg.CgroupRoot, uids)
+	r.Checkpoint.Entries = slices.Clone(r.Checkpoint.Entries)
+	for _, e := range removed {
+		if r.Alive[e.PodUID] {
+			r.Checkpoint.Entries = append(r.Checkpoint.Entries, e) // from the next query on, the state has it
+		}
+	}
+	return r, seen
+}
+
+// see remembers the checkpoint's entries until the next query. The kubelet may remove a force-deleted pod's entry before
+// that.
+func (s *Source) see(record checkpoint.Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range record.Entries {
+		s.seen[nameOf(e)] = e
+	}
+}
+
+// nameOf returns a unique name for an entry.
+func nameOf(e checkpoint.Entry) string {
+	return e.Holder() + " " + e.Resource + " " + strings.Join(e.IDs, ",")
+}
+
+func (s *Source) seenUntilNow() map[string]checkpoint.Entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.seen)
+}
+
+func (s *Source) forgetSeen(seen map[string]checkpoint.Entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key := range seen {
+		delete(s.seen, key)
+	}
 }
 
 // Ending returns the UIDs of pods that had one of these devices and still have processes, even though the kubelet is
@@ -163,12 +213,13 @@ func (s *Source) Ending(resource string, ids []string) []string {
 	s.mu.Lock()
 	record, _ := s.ownFiles.Read(s.cfg.KubeletDir) // if it can't be read, there are still the pods in the state
 	s.mu.Unlock()
+	s.see(record)
 	var uids []string
 	for _, id := range ids {
 		if known != nil {
 			uids = append(uids, (*known)[Key{Resource: resource, ID: id}]...)
 		}
-		for _, e := range record.Entries {
+		for _, e := range s.seenUntilNow() {
 			if e.Resource == resource && slices.Contains(e.IDs, id) {
 				uids = append(uids, e.PodUID)
 			}
@@ -190,6 +241,9 @@ func (s *Source) readCheckpoint(ctx context.Context, r *Report) {
 	for first := true; ; first = false {
 		files := s.reader.Files()
 		r.Checkpoint, r.CheckpointErr = s.reader.Read(s.cfg.KubeletDir)
+		if s.reader.Files() > files {
+			s.see(r.Checkpoint)
+		}
 		replaced = replaced || !first && s.reader.Files() > files
 		s.file = r.Checkpoint.Written
 		r.Known = s.known.of(s.file)

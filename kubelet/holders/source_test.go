@@ -2,6 +2,7 @@ package holders_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -84,6 +85,61 @@ func TestEnding(t *testing.T) {
 	ending("after its end")
 	s.Ask(t.Context())
 	compare.Equal(t, "holdings after its end", 0, len(s.Ask(t.Context()).Of["3b:00.0"]))
+}
+
+// A pod is force-deleted before the first query after its allocation. The kubelet then removes its entry: because it
+// allocates another device, or because the query makes it write the file.
+func TestForceDeletedAtOnce(t *testing.T) {
+	for _, by := range []string{"another allocation", "the query", "another plugin's allocation"} {
+		t.Run(by, func(t *testing.T) {
+			r := newRig(t)
+			r.cfg.CgroupRoot = t.TempDir()
+			current := filepath.Join(r.cfg.CgroupRoot, "pids/kubepods/besteffort/podu1/pids.current")
+			must.Succeed(t, os.MkdirAll(filepath.Dir(current), 0o755), os.WriteFile(current, []byte("2\n"), 0o600))
+			other := fileOf(t, "u2", port, "5e:00.0", "m")
+			if by == "the query" {
+				r.cfg.Refresh = func() bool { r.write(t, other); return true }
+			}
+			s := holders.New(r.cfg)
+			s.Ask(t.Context())
+			switch by {
+			case "the query":
+				r.write(t, fileOf(t, "u1", port, "3b:00.0", "n"))
+			case "another allocation":
+				r.write(t, fileOf(t, "u1", port, "3b:00.0", "n"))
+				s.Ending(port, []string{"5e:00.0"})
+				r.write(t, other)
+				compare.Values(t, "ending before a query", []string{"u1"}, s.Ending(port, []string{"3b:00.0"}))
+			case "another plugin's allocation":
+				ctx, cancel := context.WithCancel(t.Context())
+				var task sync.WaitGroup
+				allocated := make(chan struct{}, 1)
+				task.Go(func() { s.Watch(ctx, zap.NewNop(), func() { allocated <- struct{}{} }) })
+				r.write(t, fileOf(t, "u1", port, "3b:00.0", "n"))
+				patient.Await(t, "the first entry", func() error {
+					if !s.Sees("3b:00.0") {
+						return errors.New("not seen yet")
+					}
+					return nil
+				})
+				r.write(t, fileOf(t, "u2", "example.com/gpu", "gpu-0", "/dev/gpu0"))
+				<-allocated
+				cancel()
+				task.Wait()
+			}
+			for range 2 {
+				all := s.Ask(t.Context()).Of["3b:00.0"]
+				if len(all) != 1 {
+					t.Fatalf("found %d holdings, want one", len(all))
+				}
+				compare.Values(t, "nodes", []string{"n"}, all[0].Nodes)
+				compare.Values(t, "ending", []string{"u1"}, s.Ending(port, []string{"3b:00.0"}))
+			}
+			must.Succeed(t, os.WriteFile(current, []byte("0\n"), 0o600))
+			compare.Empty(t, "ending after its end", s.Ending(port, []string{"3b:00.0"}))
+			compare.Equal(t, "holdings after its end", 0, len(s.Ask(t.Context()).Of["3b:00.0"]))
+		})
+	}
 }
 
 // A force-deleted pod of another plugin keeps its nodes withheld while it has processes, even if the kubelet doesn't

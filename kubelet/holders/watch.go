@@ -4,7 +4,6 @@ import (
 	"context"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -17,8 +16,9 @@ import (
 // rereadInterval is the maximum time until [Source.Watch] notices a change that inotify doesn't report.
 const rereadInterval = 10 * time.Second
 
-// Watch calls allocated whenever the kubelet's checkpoint has a new entry of another plugin, until ctx is done. The
-// other plugin's pod may be using one of our devices, and nothing else tells the daemon when it was allocated.
+// Watch reads the kubelet's checkpoint whenever the kubelet writes it, until ctx is done, so that the next query knows
+// all entries since the previous one. It calls allocated if there is a new entry of another plugin. That plugin's pod
+// may be using one of our devices, and nothing else tells the daemon when it was allocated.
 func (s *Source) Watch(ctx context.Context, log *zap.Logger, allocated func()) {
 	var reader checkpoint.Reader
 	known := map[string]bool{}
@@ -32,13 +32,13 @@ func (s *Source) Watch(ctx context.Context, log *zap.Logger, allocated func()) {
 		if err != nil {
 			return // Ask reports it
 		}
+		s.see(record)
 		now, added := map[string]bool{}, false
 		for _, e := range record.Entries {
 			if slices.ContainsFunc(e.IDs, e.Ours) {
 				continue
 			}
-			key := e.Holder() + " " + e.Resource + " " + strings.Join(e.IDs, ",")
-			now[key], added = true, added || !known[key]
+			now[nameOf(e)], added = true, added || !known[nameOf(e)]
 		}
 		if known = now; added {
 			allocated()
