@@ -403,7 +403,7 @@ func (l *Ledger) findMissing(now time.Time) (recheck bool) {
 		if lasted := now.Sub(c.Missing); lasted >= time.Millisecond { // otherwise, the card has only just gone missing
 			fields = append(fields, logevent.Lasted(lasted))
 		}
-		l.log.Error("card missing since the last start", fields...)
+		l.log.Error("card missing", fields...)
 	}
 	l.publish()
 	return recheck

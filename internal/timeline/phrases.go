@@ -31,7 +31,7 @@ var phrases = map[string][]string{
 	logevent.DeviceReleased.String:   {"released: {reason}", "(listed as unhealthy for {lasted_ms}"},
 	logevent.DeviceCordoned.String:   {"cordoned by {by}", " until {until}", ": {why}", "({reason}"},
 	logevent.DeviceUncordoned.String: {"uncordoned", " by {by}", "({reason}", "(reason of the cordon: {why}"},
-	logevent.DeviceMissing.String:    {"missing since the last start", "(first missed {lasted_ms} before"},
+	logevent.DeviceMissing.String:    {"missing", "(first missed {lasted_ms} before"},
 	logevent.CardForgotten.String:    {"forgotten by {by}"},
 
 	logevent.RegisterFailed.String:    {"registration failed: {error}", "(next attempt in {retry_ms}"},

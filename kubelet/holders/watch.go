@@ -6,10 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/internal/dirwatch"
+	"b-com.com/accelerator-device-plugin/internal/notify"
 	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
 )
 
@@ -24,9 +24,7 @@ func (s *Source) Watch(ctx context.Context, log *zap.Logger, allocated func()) {
 	known := map[string]bool{}
 	dirwatch.Run(ctx, dirwatch.Config{
 		Dirs: []string{filepath.Clean(s.cfg.KubeletDir)}, Interval: rereadInterval, Blind: rereadInterval, Log: log,
-		Concerns: func(e fsnotify.Event) bool {
-			return e.Has(fsnotify.Create|fsnotify.Write) && filepath.Base(e.Name) == checkpoint.File
-		},
+		Concerns: func(e notify.Event) bool { return filepath.Base(e.Name) == checkpoint.File },
 	}, func() {
 		record, err := reader.Read(s.cfg.KubeletDir)
 		if err != nil {

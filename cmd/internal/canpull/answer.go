@@ -190,7 +190,7 @@ func (a *Answer) holders(f Facts, addresses map[string]bool) {
 		a.unknown("it is unknown which containers use the card: "+f.HoldersErr, do)
 	}
 	holders := ofCard(f.Holders, addresses)
-	pulled := false // the card may have left since its holders got it
+	pulled := false // the card, or its driver, may have left since its holders got it
 	for _, row := range f.Rows {
 		if !addresses[row.PCIAddress] {
 			continue
@@ -198,7 +198,9 @@ func (a *Answer) holders(f Facts, addresses map[string]bool) {
 		for _, name := range row.Holder {
 			holders[name] = true
 		}
-		pulled = pulled || slices.Contains(row.Reasons, inventory.ReasonNodeChanged) || slices.Contains(row.Reasons, inventory.ReasonReplacedInUse)
+		for _, reason := range []string{inventory.ReasonNodeChanged, inventory.ReasonReplacedInUse, inventory.ReasonRemovedInUse} {
+			pulled = pulled || slices.Contains(row.Reasons, reason)
+		}
 		switch {
 		case row.Held == nil && f.HoldersErr == "":
 			a.unknown("it is unknown whether a container uses "+row.ID, "check again in a few seconds; in a debug pod, set --node-name to the host name of the node")
@@ -220,7 +222,7 @@ func (a *Answer) holders(f Facts, addresses map[string]bool) {
 		case left(f):
 			do = "the card has already left, so the node can crash when this pod ends: " + removal
 		case pulled:
-			do = "if the card has left while this pod had it open, the node can crash when the pod ends: " + removal
+			do = "if the card left, or lost its driver, while this pod had it open, the node can crash when the pod ends: " + removal
 		}
 		a.no("in use by "+name, do)
 	}

@@ -236,9 +236,12 @@ func TestJudge(t *testing.T) {
 		}, canpull.No, []string{
 			"no: in use by a/b/c: ask the pod's owner, or run: kubectl --namespace a delete pod b",
 			"no: in use by d/e/f: ask the pod's owner, or run: kubectl --namespace d delete pod e"}},
+		{"held since before it lost its driver", func(f *canpull.Facts) {
+			f.Rows[0].Holder, f.Rows[0].Reasons = []string{"a/b/c"}, []string{"removed-in-use"}
+		}, canpull.No, []string{"no: in use by a/b/c: if the card left, or lost its driver, while this pod had it open, the node can crash when the pod ends: see After an unplanned removal in docs/service.md"}},
 		{"held since before it was pulled and plugged", func(f *canpull.Facts) {
 			f.Holders, f.Rows[0].Reasons = map[string][]string{"3b:00.0": {"a/b/c"}}, []string{"node-changed"}
-		}, canpull.No, []string{"no: in use by a/b/c: if the card has left while this pod had it open, the node can crash when the pod ends: see After an unplanned removal in docs/service.md"}},
+		}, canpull.No, []string{"no: in use by a/b/c: if the card left, or lost its driver, while this pod had it open, the node can crash when the pod ends: see After an unplanned removal in docs/service.md"}},
 		{"given out", func(f *canpull.Facts) { f.Rows[0].Held = &yes }, canpull.No, []string{
 			"no: 3b:00.0 was allocated to a container that the kubelet does not list yet: check again in a few seconds"}},
 		{"not known whether it is held", func(f *canpull.Facts) { f.Rows[0].Held = nil }, canpull.Unknown, []string{
