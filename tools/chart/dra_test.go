@@ -232,7 +232,7 @@ func TestDocumentedSelectors(t *testing.T) {
 		"afuId": {StringValue: &afu}, "interfaceId": {StringValue: &region}, busID: {StringValue: &bus}, "resource.kubernetes.io/numaNode": {IntValue: new(int64(1))},
 	}}
 	bare := dracel.Device{Driver: driver, Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{busID: {StringValue: &otherBus}}}
-	for file, count := range map[string]int{"../../docs/dra.md": 8, "../../docs/dra-reference.md": 1, "../../docs/which-way.md": 1, "../../deploy/examples/claim.yaml": 2} {
+	for file, count := range map[string]int{"../../docs/dra.md": 9, "../../docs/dra-reference.md": 1, "../../docs/which-way.md": 1, "../../deploy/examples/claim.yaml": 2} {
 		found := regexp.MustCompile(`expression: ('[^']+'|[^'\n]+)`).FindAllStringSubmatch(read(t, file), -1)
 		if len(found) != count {
 			t.Errorf("%s: found %d expressions, want %d", file, len(found), count)
@@ -252,7 +252,7 @@ func TestDocumentedSelectors(t *testing.T) {
 // The API server accepts the objects, the claims and the parts of claims in the documentation, and the chart accepts
 // the values there. (The ones for Kueue were not tried, as the page says.)
 func TestDocumentedClaims(t *testing.T) {
-	for page, want := range map[string]int{"dra.md": 9, "dra-explained.md": 1, "dra-reference.md": 1} {
+	for page, want := range map[string]int{"dra.md": 10, "dra-explained.md": 1, "dra-reference.md": 1} {
 		found := 0
 		for _, m := range regexp.MustCompile("(?sm)^( *)```yaml\n(.*?)^ *```").FindAllStringSubmatch(read(t, "../../docs/"+page), -1) {
 			example := strings.TrimPrefix(strings.ReplaceAll("\n"+m[2], "\n"+m[1], "\n"), "\n")
