@@ -1,16 +1,13 @@
 package holders
 
 import (
-	"cmp"
 	"errors"
 	"io/fs"
-	"maps"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
-	"b-com.com/accelerator-device-plugin/internal/sysfs"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
 	"b-com.com/accelerator-device-plugin/kubelet/podresources"
@@ -162,43 +159,6 @@ func Merge(before State, r Report, rules Rules) State {
 	return s
 }
 
-// entriesOf returns the checkpoint's entries by device and container.
-//
-// If an entry lists another plugin's devices, only the first of them is kept, because all of them have the same nodes,
-// and a pod can have thousands of such devices in each of its init containers. If the nodes aren't known, ids that are
-// PCI addresses are all kept, because they tell which devices a container got through CDI.
-func (r Rules) entriesOf(record checkpoint.Record) map[Key]map[string]checkpoint.Entry {
-	entries := map[Key]map[string]checkpoint.Entry{}
-	for _, e := range record.Entries {
-		known := false
-		for i, id := range e.IDs {
-			key := Key{Resource: e.Resource, ID: id}
-			if i == 0 {
-				_, err := e.Nodes(id, r.DevRoot)
-				known = err == nil
-			} else if (functionOf(id) == "" || known && !inventory.IsAddress(id)) && !r.Owns(e.Resource, id) && !e.Ours(id) {
-				continue
-			}
-			if entries[key] == nil {
-				entries[key] = map[string]checkpoint.Entry{}
-			}
-			entries[key][e.Holder()] = e
-		}
-	}
-	return entries
-}
-
-// functionOf returns the PCI address with domain in a device id, ours or another plugin's, or "" if there is none.
-func functionOf(id string) string {
-	if !strings.Contains(id, ":") { // the usual case; parsing is slower
-		return ""
-	}
-	if address, err := sysfs.ParsePCIAddress(id); err == nil {
-		return address
-	}
-	return inventory.AddressOf(id)
-}
-
 // mergeUses returns the uses of all devices after a report.
 func mergeUses(before map[Key]use, r reading) map[Key]use {
 	uses, entries := map[Key]use{}, r.rules.entriesOf(r.Checkpoint)
@@ -263,68 +223,6 @@ func (r Report) cannotAsk() bool {
 	return errors.Is(r.KubeletErr, fs.ErrNotExist) || errors.Is(r.KubeletErr, fs.ErrPermission)
 }
 
-// listen updates what is known about the kubelet from its answer. It reports whether the answer is complete, and
-// whether it lists the daemon's own pod (true if it doesn't have to).
-func (s *State) listen(before State, r Report) (complete, own bool) {
-	if r.KubeletErr != nil {
-		return false, false
-	}
-	pods := make(map[string]bool, len(r.Answer.Pods))
-	remote := false
-	for _, pod := range r.Answer.Pods {
-		pods[pod] = true
-		_, name, _ := strings.Cut(pod, "/")
-		own = own || s.rules.isOwn(name)
-		remote = remote || !s.rules.isStatic(name)
-	}
-	if !r.Answer.Started.Equal(before.started) {
-		s.started, s.former = r.Answer.Started, map[string]bool{}
-		// From now on, only the monotonic clock counts, because the wall clock may be set while the kubelet starts.
-		s.appeared = r.Answered.Add(-max(r.Answered.Sub(s.started), 0))
-		if longAgo := r.Asked.Add(-settles); s.appeared.Before(longAgo) {
-			s.appeared = longAgo
-		}
-		s.returned = s.appeared
-		maps.Copy(s.former, before.pods)
-		maps.Copy(s.former, before.former) // in case the kubelet was restarted twice
-		s.away = before.away || before.remote
-	} else {
-		s.former = maps.Clone(before.former)
-	}
-	was := len(s.former)
-	maps.DeleteFunc(s.former, func(pod string, _ bool) bool { return pods[pod] })
-	if len(s.former) < was {
-		s.returned = r.Asked
-	}
-	s.pods, s.ownListed, s.remote, s.away = pods, s.ownListed || own, remote, s.away && !remote
-	settled := r.Asked.Sub(s.returned) >= settles
-	allBack := s.whole && was > 0 && len(s.former) == 0
-	own = own || !s.ownListed && !s.rules.ownExpected()
-	if complete = (settled || allBack) && own && !s.away; complete {
-		s.former, s.whole = nil, true
-	}
-	return complete, own
-}
-
-// isOwn reports whether a pod has the same name as this daemon's pod and isn't static. Static pods prove nothing,
-// because a kubelet that has just started lists them immediately. The daemon recognizes its pod by its own host name,
-// which the kubelet truncates to 63 characters and then strips of trailing dots and dashes.
-func (r Rules) isOwn(pod string) bool {
-	const longest = 63
-	if r.isStatic(pod) {
-		return false
-	}
-	if len(pod) > longest {
-		pod = strings.TrimRight(pod[:longest], "-.")
-	}
-	return r.Pod != "" && pod == r.Pod
-}
-
-// ownExpected reports whether isOwn can be expected to find this daemon's pod once the kubelet knows all its pods.
-func (r Rules) ownExpected() bool { return r.InPod && r.Pod != r.Node && !r.isStatic(r.Pod) }
-
-func (r Rules) isStatic(pod string) bool { return r.Node != "" && strings.HasSuffix(pod, "-"+r.Node) }
-
 // ours reports whether this project's plugin or driver allocated a device.
 func (r Rules) ours(key Key, entries map[string]checkpoint.Entry, before bool) bool {
 	if key.Resource == draname.Driver || r.DRA { // the driver doesn't have pool units
@@ -381,53 +279,6 @@ func (u use) merge(key Key, r reading, entries map[string]checkpoint.Entry) use 
 	return u
 }
 
-// mergeNames updates the containers that the kubelet lists, and reports whether those that it listed before are gone.
-// They aren't if any of them is forgotten.
-func (u *use) mergeNames(key Key, r reading, entries map[string]checkpoint.Entry, forgotten bool) (ended bool) {
-	named := r.Answer.Holders[key]
-	ends := (r.complete || u.dropped(key, r, entries)) && !forgotten
-	switch {
-	case r.KubeletErr != nil:
-	case len(named) > 0:
-		u.lacked, u.names, u.namedAt, u.namedBy = time.Time{}, containersOf(named), r.Answered, r.Answer.Started
-	case ends && u.lacked.IsZero():
-		u.lacked = r.Answered
-	}
-	if ended = ends && !u.lacked.IsZero() && r.Asked.Sub(u.lacked) >= r.rules.Confirm; ended {
-		u.names = nil
-	}
-	return ended
-}
-
-// forgotten returns the containers with the device that the kubelet has forgotten even though their pods still have
-// processes. A container that still has a checkpoint entry but has never been in an answer isn't included, because it
-// may be an init container.
-func (u use) forgotten(key Key, r reading, entries map[string]checkpoint.Entry) map[string]bool {
-	named := containersOf(r.Answer.Holders[key])
-	// A static pod can come back with the same UID, and is then listed without its devices at first.
-	back := slices.ContainsFunc(u.names, func(name string) bool {
-		return r.rules.isStatic(podOf(name)) && r.pods[podOf(name)] && !slices.Contains(named, name)
-	})
-	all := map[string]bool{}
-	for container, e := range u.entries {
-		_, written := entries[container]
-		if !e.ended && r.Alive[podUID(container)] && !back && (!written || e.named && r.complete) {
-			all[container] = true
-		}
-	}
-	return all
-}
-
-// lingers returns the earliest lingers time of the use's entries, or the zero time if there is none.
-func (u use) lingers() (since time.Time) {
-	for _, e := range u.entries {
-		if !e.lingers.IsZero() && (since.IsZero() || e.lingers.Before(since)) {
-			since = e.lingers
-		}
-	}
-	return since
-}
-
 // mergeAllocation updates the times of this daemon's allocations. It reports whether the newest one is pending, that
 // is, no other source has confirmed it yet, but one still may.
 func (u *use) mergeAllocation(key Key, r reading, entries map[string]checkpoint.Entry, allocation Allocation) (pending bool) {
@@ -450,143 +301,6 @@ func (u *use) mergeAllocation(key Key, r reading, entries map[string]checkpoint.
 		return false
 	}
 	return true
-}
-
-// mergeClaims updates u.prepared, that is, whether the device belongs to one of the DRA driver's claims.
-func (u *use) mergeClaims(key Key, r reading) {
-	claims, known := r.Claims[key.ID]
-	was := u.prepared
-	if r.ClaimsErr == nil {
-		u.prepared = key.Resource == draname.Driver && len(claims) > 0
-	}
-	if !r.rules.DRA {
-		u.prepared = u.mergeRecorded(key, r)
-	}
-	switch {
-	case u.prepared:
-		u.unprepared = time.Time{}
-	case was:
-		u.unprepared = r.Asked
-	}
-	// If the kubelet still lists the device, either its answer is older than Unprepare or claims.json was removed while
-	// the driver was running. If the kubelet has restarted since it listed the device, it may not know the pod yet.
-	unprepared := !u.unprepared.IsZero() && r.KubeletErr == nil && len(r.Answer.Holders[key]) == 0 && u.namedBy.Equal(r.Answer.Started)
-	if r.rules.DRA && key.Resource == draname.Driver && !u.prepared && (unprepared || known) {
-		u.names = nil // if known, all of the device's claims have admin access
-	}
-}
-
-// mergeRecorded reports whether a claim in the previous driver's record may still be in use, even if the kubelet doesn't
-// list it. Until the kubelet has listed all its pods, any recorded claim may be. After that, a claim that the kubelet has
-// never listed may belong to an init container, and counts for the grace time.
-func (u *use) mergeRecorded(key Key, r reading) bool {
-	if key.Resource != draname.Driver || r.Injected[claimedKey(key.ID)] == nil {
-		u.recorded, u.listed = time.Time{}, false
-		return false
-	}
-	u.listed = u.listed || len(r.Answer.Holders[key]) > 0
-	if !r.whole {
-		return true
-	}
-	if u.recorded.IsZero() {
-		u.recorded = r.Asked
-	}
-	return !u.listed && r.Asked.Sub(u.recorded) < r.rules.Grace
-}
-
-// dropped reports whether the kubelet, after listing the device, has written a checkpoint without the device. The
-// kubelet only does so once it knows all its pods.
-func (u use) dropped(key Key, r reading, entries map[string]checkpoint.Entry) bool {
-	return key.Resource != draname.Driver && len(entries) == 0 && r.KubeletErr == nil && r.CheckpointErr == nil && r.Checkpoint.Written.After(u.namedAt)
-}
-
-// mergeLost returns the containers that the previous kubelet listed and this one has never listed. If this kubelet
-// lists such a container's pod, it has lost its checkpoint and may allocate the container's devices a second time. If
-// it doesn't list the pod, the container is gone.
-func (u use) mergeLost(key Key, r reading, entries map[string]checkpoint.Entry) []string {
-	if r.KubeletErr != nil || key.Resource == draname.Driver {
-		return u.lost
-	}
-	lost := slices.Clone(u.lost)
-	if r.restarted {
-		lost = append(lost, u.names...)
-	}
-	if len(lost) == 0 {
-		return nil
-	}
-	for holder := range entries {
-		if e, known := u.entries[holder]; known && e.since.Before(r.Answer.Started) && r.Checkpoint.Written.After(r.Answer.Started) {
-			return nil // this kubelet has read the previous one's checkpoint
-		}
-	}
-	named := containersOf(r.Answer.Holders[key])
-	return slices.DeleteFunc(lost, func(container string) bool {
-		return slices.Contains(named, container) || !r.pods[podOf(container)] && (r.complete || r.settled && u.dropped(key, r, entries))
-	})
-}
-
-// containersOf returns the containers as NAMESPACE/POD/CONTAINER, sorted.
-func containersOf(named []podresources.Holder) []string {
-	var names []string
-	for _, holder := range named {
-		names = append(names, holder.String())
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-func podOf(container string) string { return container[:max(0, strings.LastIndexByte(container, '/'))] }
-
-// mergeEntries updates the checkpoint's entries, and returns the number of entries whose containers may be alive.
-func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Entry, named, ended bool, forgotten map[string]bool) (alive int) {
-	if r.CheckpointErr != nil { // keep the last entries that could be read
-		for _, e := range u.entries {
-			if !e.ended {
-				alive++
-			}
-		}
-		return alive
-	}
-	insists := r.KubeletErr == nil && r.Checkpoint.Written.After(r.Answered)
-	after := map[string]entryState{}
-	for holder := range entries {
-		e, known := u.entries[holder]
-		switch {
-		case !known:
-			// If the file is newer, the answer may list an earlier container.
-			e.since, e.named = r.Asked, named && r.Checkpoint.Written.Before(r.Asked)
-			e.ended = !named && slices.Contains(r.Known.Ended[key.String()], holder)
-		case insists:
-			e.since, e.ended, e.named, e.lingers = r.Asked, false, named, time.Time{}
-		case !named && forgotten[holder]:
-			e.lingers = cmp.Or(e.lingers, r.Asked)
-		case named:
-			e.named, e.ended, e.lingers = true, false, time.Time{}
-		case ended && (e.named || r.Asked.Sub(e.since) >= r.rules.Grace):
-			e.ended = true
-		}
-		// Known.Named doesn't count after a kubelet restart, because the new kubelet may not know its pods yet, and
-		// this daemon can't tell.
-		if !e.named && r.Answer.Started.Equal(r.Known.Kubelet) && slices.Contains(r.Known.Named[key.String()], holder) {
-			e.named, u.namedBy = true, r.Answer.Started
-		}
-		after[holder] = e
-		if !e.ended {
-			alive++
-		}
-	}
-	for holder, e := range u.entries {
-		if _, written := entries[holder]; !written && forgotten[holder] {
-			e.lingers = cmp.Or(e.lingers, r.Asked)
-			after[holder] = e
-			alive++
-		}
-	}
-	u.entries = after
-	if len(after) == 0 {
-		u.entries = nil
-	}
-	return alive
 }
 
 var errNotRecorded = errors.New("no source has the nodes of the device")
@@ -647,68 +361,5 @@ func (u *use) mergeNodes(key Key, r reading, entries map[string]checkpoint.Entry
 	u.nodes, u.nodesErr = slices.Compact(nodes), err
 }
 
-// leftover reports whether the checkpoint is older than the kubelet's answer and has entries for devices that the
-// answer doesn't list. Once the kubelet has rewritten the file, the new file shows whether these entries' containers
-// have exited.
-func (r Rules) leftover(is Report) bool {
-	if is.KubeletErr != nil || is.CheckpointErr != nil || is.Checkpoint.Written.After(is.Answered) {
-		return false
-	}
-	return slices.ContainsFunc(is.Checkpoint.Entries, func(e checkpoint.Entry) bool {
-		return slices.ContainsFunc(e.IDs, func(id string) bool {
-			key := Key{Resource: e.Resource, ID: id}
-			return len(is.Answer.Holders[key]) == 0 && r.ours(key, map[string]checkpoint.Entry{"": e}, false)
-		})
-	})
-}
-
-// lacks reports whether the kubelet lists one of our devices for which the checkpoint has no entry. The kubelet may be
-// about to write that entry.
-func (r Rules) lacks(is Report) bool {
-	if is.KubeletErr != nil || is.CheckpointErr != nil {
-		return false
-	}
-	for key := range is.Answer.Holders {
-		if key.Resource != draname.Driver && r.ours(key, nil, false) && !slices.ContainsFunc(is.Checkpoint.Entries, func(e checkpoint.Entry) bool {
-			return e.Resource == key.Resource && slices.Contains(e.IDs, key.ID)
-		}) {
-			return true
-		}
-	}
-	return false
-}
-
 // allAnswered reports whether all sources have answered completely.
 func (s State) allAnswered() bool { return s.complete && len(s.missing) == 0 }
-
-// known returns the checkpoint entries whose containers have exited, and those whose containers the kubelet has listed.
-func (s State) known() knownEntries {
-	k := knownEntries{Kubelet: s.started, Ended: map[string][]string{}, Named: map[string][]string{}}
-	for key, u := range s.uses {
-		for _, holder := range slices.Sorted(maps.Keys(u.entries)) {
-			switch e := u.entries[holder]; {
-			case e.ended:
-				k.Ended[key.String()] = append(k.Ended[key.String()], holder)
-			case e.named && u.namedBy.Equal(s.started):
-				k.Named[key.String()] = append(k.Named[key.String()], holder)
-			}
-		}
-	}
-	return k
-}
-
-// injects reports whether a container may still have the device nodes that are stored in [Injected] under the key
-// injected. In the driver, it always returns true for devices that belong to claims. The driver may have prepared a
-// claim since the report, so it removes these keys elsewhere (see [Injected.SetClaimed]).
-func (s State) injects(injected string) bool {
-	id, claimed := strings.CutPrefix(injected, claimedPrefix)
-	if claimed && s.rules.DRA || !claimed && !s.allAnswered() { // claims aren't in the checkpoint, so it isn't needed for them
-		return true
-	}
-	for key, u := range s.uses {
-		if key.ID == id && ((key.Resource == draname.Driver) == claimed || !claimed && !s.rules.DRA) && u.held {
-			return true
-		}
-	}
-	return false
-}

@@ -1,0 +1,66 @@
+package holders
+
+import (
+	"strings"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/offer/draname"
+)
+
+// mergeClaims updates u.prepared, that is, whether the device belongs to one of the DRA driver's claims.
+func (u *use) mergeClaims(key Key, r reading) {
+	claims, known := r.Claims[key.ID]
+	was := u.prepared
+	if r.ClaimsErr == nil {
+		u.prepared = key.Resource == draname.Driver && len(claims) > 0
+	}
+	if !r.rules.DRA {
+		u.prepared = u.mergeRecorded(key, r)
+	}
+	switch {
+	case u.prepared:
+		u.unprepared = time.Time{}
+	case was:
+		u.unprepared = r.Asked
+	}
+	// If the kubelet still lists the device, either its answer is older than Unprepare or claims.json was removed while
+	// the driver was running. If the kubelet has restarted since it listed the device, it may not know the pod yet.
+	unprepared := !u.unprepared.IsZero() && r.KubeletErr == nil && len(r.Answer.Holders[key]) == 0 && u.namedBy.Equal(r.Answer.Started)
+	if r.rules.DRA && key.Resource == draname.Driver && !u.prepared && (unprepared || known) {
+		u.names = nil // if known, all of the device's claims have admin access
+	}
+}
+
+// mergeRecorded reports whether a claim in the previous driver's record may still be in use, even if the kubelet doesn't
+// list it. Until the kubelet has listed all its pods, any recorded claim may be. After that, a claim that the kubelet has
+// never listed may belong to an init container, and counts for the grace time.
+func (u *use) mergeRecorded(key Key, r reading) bool {
+	if key.Resource != draname.Driver || r.Injected[claimedKey(key.ID)] == nil {
+		u.recorded, u.listed = time.Time{}, false
+		return false
+	}
+	u.listed = u.listed || len(r.Answer.Holders[key]) > 0
+	if !r.whole {
+		return true
+	}
+	if u.recorded.IsZero() {
+		u.recorded = r.Asked
+	}
+	return !u.listed && r.Asked.Sub(u.recorded) < r.rules.Grace
+}
+
+// injects reports whether a container may still have the device nodes that are stored in [Injected] under the key
+// injected. In the driver, it always returns true for devices that belong to claims. The driver may have prepared a
+// claim since the report, so it removes these keys elsewhere (see [Injected.SetClaimed]).
+func (s State) injects(injected string) bool {
+	id, claimed := strings.CutPrefix(injected, claimedPrefix)
+	if claimed && s.rules.DRA || !claimed && !s.allAnswered() { // claims aren't in the checkpoint, so it isn't needed for them
+		return true
+	}
+	for key, u := range s.uses {
+		if key.ID == id && ((key.Resource == draname.Driver) == claimed || !claimed && !s.rules.DRA) && u.held {
+			return true
+		}
+	}
+	return false
+}
