@@ -137,7 +137,8 @@ func (s *Source) remember(ctx context.Context) {
 }
 
 // report queries the kubelet and reads the files. It also returns the entries that the checkpoint has had since the
-// previous query.
+// previous query. To the checkpoint's entries, it adds those that the kubelet has removed since then even though their
+// pods still have processes, unless the state has them already.
 func (s *Source) report(ctx context.Context) (r Report, seen map[string]checkpoint.Entry) {
 	r.Asked = time.Now()
 	r.Answer, r.KubeletErr = podresources.List(ctx, s.cfg.Socket)
@@ -156,12 +157,12 @@ func (s *Source) report(ctx context.Context) (r Report, seen map[string]checkpoi
 	if s.cfg.Injected != nil {
 		r.Injected = s.cfg.Injected.all()
 	}
-	s.readCheckpoint(ctx, &r)
-	seen = s.seenUntilNow()
+	seen = s.readCheckpoint(ctx, &r)
 	removed := maps.Clone(seen)
 	for _, e := range r.Checkpoint.Entries {
 		delete(removed, nameOf(e))
 	}
+	maps.DeleteFunc(removed, func(_ string, e checkpoint.Entry) bool { return s.state.has(e) })
 	uids := s.state.unlisted(r, s.cfg.Rules)
 	for _, e := range removed {
 		uids = append(uids, e.PodUID)
@@ -209,17 +210,18 @@ func (s *Source) forgetSeen(seen map[string]checkpoint.Entry) {
 // about to allocate the device to another container. Such pods were force-deleted a moment ago. Ending doesn't query
 // the kubelet, which may be waiting for the daemon.
 func (s *Source) Ending(resource string, ids []string) []string {
-	known := s.pods.Load()
 	s.mu.Lock()
 	record, _ := s.ownFiles.Read(s.cfg.KubeletDir) // if it can't be read, there are still the pods in the state
 	s.mu.Unlock()
 	s.see(record)
+	seen := s.seenUntilNow()
+	known := s.pods.Load() // after seen, because a query that ends in between moves entries from seen to the state
 	var uids []string
 	for _, id := range ids {
 		if known != nil {
 			uids = append(uids, (*known)[Key{Resource: resource, ID: id}]...)
 		}
-		for _, e := range s.seenUntilNow() {
+		for _, e := range seen {
 			if e.Resource == resource && slices.Contains(e.IDs, id) {
 				uids = append(uids, e.PodUID)
 			}
@@ -230,8 +232,9 @@ func (s *Source) Ending(resource string, ids []string) []string {
 
 // readCheckpoint reads the kubelet's checkpoint, and rereads it while the kubelet is about to write it. If the
 // checkpoint has entries for devices that aren't in the kubelet's answer, or vice versa, readCheckpoint refreshes it
-// once.
-func (s *Source) readCheckpoint(ctx context.Context, r *Report) {
+// once. It returns the entries that were seen before it read the file for the last time. Those seen later may be newer
+// than r.
+func (s *Source) readCheckpoint(ctx context.Context, r *Report) (seen map[string]checkpoint.Entry) {
 	refreshed, replaced := false, false
 	refresh := func() {
 		if !refreshed && s.cfg.Refresh != nil {
@@ -240,6 +243,7 @@ func (s *Source) readCheckpoint(ctx context.Context, r *Report) {
 	}
 	for first := true; ; first = false {
 		files := s.reader.Files()
+		seen = s.seenUntilNow()
 		r.Checkpoint, r.CheckpointErr = s.reader.Read(s.cfg.KubeletDir)
 		if s.reader.Files() > files {
 			s.see(r.Checkpoint)
@@ -257,11 +261,11 @@ func (s *Source) readCheckpoint(ctx context.Context, r *Report) {
 			refresh() // the kubelet may have overwritten the file with an older state
 		}
 		if waited >= readAgainFor || !(leftover && refreshed) && (waited >= readAgainFor/3 || s.cfg.DRA || !s.cfg.lacks(*r)) {
-			return
+			return seen
 		}
 		select {
 		case <-ctx.Done():
-			return
+			return seen
 		case <-time.After(readAgain):
 		}
 	}
@@ -307,6 +311,7 @@ func (s *Source) Record(ctx context.Context) (map[string][]inventory.Holding, er
 	defer func() { <-s.turn }()
 	r := Report{Asked: time.Now(), KubeletErr: errNotRecorded}
 	r.Checkpoint, r.CheckpointErr = s.reader.Read(s.cfg.KubeletDir)
+	s.see(r.Checkpoint) // the kubelet may remove entries before the first query
 	r.Known = s.known.of(r.Checkpoint.Written)
 	if s.cfg.Claims != nil {
 		r.Claims, r.ClaimsErr = s.cfg.Claims(ctx)

@@ -1,0 +1,139 @@
+package holders_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"b-com.com/accelerator-device-plugin/kubelet/holders"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/test/patient"
+)
+
+// pids makes a pod's cgroup and returns a function that sets its number of processes.
+func (r *rig) pids(t *testing.T, uid string) (set func(count string)) {
+	t.Helper()
+	if r.cfg.CgroupRoot == "" {
+		r.cfg.CgroupRoot = t.TempDir()
+	}
+	current := filepath.Join(r.cfg.CgroupRoot, "pids/kubepods/besteffort/pod"+uid+"/pids.current")
+	must.Succeed(t, os.MkdirAll(filepath.Dir(current), 0o755))
+	return func(count string) { t.Helper(); must.Succeed(t, os.WriteFile(current, []byte(count+"\n"), 0o600)) }
+}
+
+// long makes a checkpoint take tens of milliseconds to parse.
+func long(file string) string {
+	return strings.Replace(file, `"DeviceIDs"`, `"Unknown":[`+strings.Repeat(`{"a":[1,2]},`, 300_000)+`0],"DeviceIDs"`, 1)
+}
+
+// A query that ends while Ending reads the checkpoint moves an entry from the seen ones to the state.
+func TestEndingDuringQuery(t *testing.T) {
+	r := newRig(t)
+	r.pids(t, "u1")("2")
+	s := holders.New(r.cfg)
+	s.Ask(t.Context())
+	r.write(t, fileOf(t, "u1", port, "3b:00.0", "n"))
+	s.Ending(port, []string{"5e:00.0"})
+	r.write(t, fileOf(t, "u2", port, "5e:00.0", "m"))
+	current := filepath.Join(r.cfg.CgroupRoot, "pids/kubepods/besteffort/podu1/pids.current")
+	must.Succeed(t, os.Remove(current), syscall.Mkfifo(current, 0o600)) // the query blocks while it reads the pod's cgroup
+	asked, ending := make(chan struct{}), make(chan []string)
+	go func() { s.Ask(t.Context()); close(asked) }()
+	var pipe *os.File
+	patient.Await(t, "the query", func() (err error) {
+		pipe, err = os.OpenFile(current, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		return err
+	})
+	must.Succeed(t, os.WriteFile(current+"1", []byte("2\n"), 0o600), os.Rename(current+"1", current))
+	r.write(t, long(fileOf(t, "u2", port, "5e:00.0", "m")))
+	go func() { ending <- s.Ending(port, []string{"3b:00.0"}) }()
+	time.Sleep(50 * time.Millisecond)
+	must.Value(pipe.WriteString("2\n"))(t)
+	must.Succeed(t, pipe.Close())
+	compare.Values(t, "ending", []string{"u1"}, <-ending)
+	<-asked
+}
+
+// A pod is allocated and its entry is seen while a query reads the file before it.
+func TestSeenDuringQuery(t *testing.T) {
+	r := newRig(t)
+	set := r.pids(t, "u1")
+	s := holders.New(r.cfg)
+	s.Ask(t.Context())
+	r.write(t, long(fileOf(t, "u2", port, "5e:00.0", "m")))
+	asked := make(chan struct{})
+	go func() { s.Ask(t.Context()); close(asked) }()
+	time.Sleep(20 * time.Millisecond)
+	r.write(t, fileOf(t, "u1", port, "3b:00.0", "n"))
+	s.Ending(port, []string{"5e:00.1"})
+	select {
+	case <-asked:
+		t.Skip("Ask was too fast")
+	default:
+	}
+	<-asked
+	set("2") // its container starts
+	r.write(t, fileOf(t, "u2", port, "5e:00.0", "m"))
+	compare.Values(t, "ending", []string{"u1"}, s.Ending(port, []string{"3b:00.0"}))
+	compare.Equal(t, "holdings", 1, len(s.Ask(t.Context()).Of["3b:00.0"]))
+}
+
+// At its start, a daemon reads the file before the first query. The kubelet may remove an entry in between.
+func TestRemovedAfterRecord(t *testing.T) {
+	r := newRig(t)
+	r.pids(t, "u1")("2")
+	r.write(t, fileOf(t, "u1", port, "3b:00.0", "n"))
+	s := holders.New(r.cfg)
+	_, _ = s.Record(t.Context())
+	r.write(t, fileOf(t, "u2", port, "5e:00.0", "m"))
+	compare.Values(t, "ending", []string{"u1"}, s.Ending(port, []string{"3b:00.0"}))
+	compare.Equal(t, "holdings", 1, len(s.Ask(t.Context()).Of["3b:00.0"]))
+}
+
+// The kubelet loses its checkpoint, which has been read since the last query.
+func TestLostCheckpointSeen(t *testing.T) {
+	for _, seen := range []bool{false, true} {
+		for _, pod := range []string{"p", "s-node"} {
+			t.Run(pod+map[bool]string{true: ", seen"}[seen], func(t *testing.T) {
+				r := newRig(t)
+				r.cfg.Node, r.cfg.Confirm = "node", 10*time.Millisecond
+				r.pids(t, "u1")("2")
+				r.write(t, fileOf(t, "u1", port, "3b:00.0", "n"))
+				r.Hold("ns", pod, "main", port, "3b:00.0")
+				s := holders.New(r.cfg)
+				s.Ask(t.Context())
+				if seen {
+					s.Ending(port, []string{"5e:00.0"})
+				}
+				r.Release("ns", pod)
+				r.Hold("ns", pod, "main", "example.com/nothing", "x")
+				time.Sleep(20 * time.Millisecond)
+				r.started(t, 0)
+				time.Sleep(20 * time.Millisecond)
+				r.write(t, `{"Data":{}}`)
+				for i := range 10 {
+					time.Sleep(20 * time.Millisecond)
+					if len(s.Ask(t.Context()).Of["3b:00.0"]) != 1 {
+						t.Fatalf("query %d: found no holding", i)
+					}
+				}
+			})
+		}
+	}
+}
+
+// A force-deleted pod that the state knows lingers from the first query on, even if its entry has been seen again.
+func TestLingersAtOnce(t *testing.T) {
+	r := newRig(t)
+	r.pids(t, "u1")("2")
+	r.write(t, fileOf(t, "u1", port, "3b:00.0", "n"))
+	s := holders.New(r.cfg)
+	s.Ask(t.Context())
+	s.Ending(port, []string{"5e:00.0"})
+	r.write(t, fileOf(t, "u2", port, "5e:00.0", "m"))
+	compare.Equal(t, "next query", time.Second, s.Ask(t.Context()).Again)
+}
