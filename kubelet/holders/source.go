@@ -232,7 +232,7 @@ func (s *Source) Ending(resource string, ids []string) []string {
 
 // readCheckpoint reads the kubelet's checkpoint, and rereads it while the kubelet is about to write it. If the
 // checkpoint has entries for devices that aren't in the kubelet's answer, or vice versa, readCheckpoint refreshes it
-// once. It returns the entries that were seen before it read the file for the last time. Those seen later may be newer
+// once. It returns the entries that were seen before it read the file for the last time. Entries seen later may be newer
 // than r.
 func (s *Source) readCheckpoint(ctx context.Context, r *Report) (seen map[string]checkpoint.Entry) {
 	refreshed, replaced := false, false
@@ -243,11 +243,9 @@ func (s *Source) readCheckpoint(ctx context.Context, r *Report) (seen map[string
 	}
 	for first := true; ; first = false {
 		files := s.reader.Files()
+		s.see(r.Checkpoint) // from the previous round
 		seen = s.seenUntilNow()
 		r.Checkpoint, r.CheckpointErr = s.reader.Read(s.cfg.KubeletDir)
-		if s.reader.Files() > files {
-			s.see(r.Checkpoint)
-		}
 		replaced = replaced || !first && s.reader.Files() > files
 		s.file = r.Checkpoint.Written
 		r.Known = s.known.of(s.file)

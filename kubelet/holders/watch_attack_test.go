@@ -129,11 +129,12 @@ func TestLostCheckpointSeen(t *testing.T) {
 // A force-deleted pod that the state knows lingers from the first query on, even if its entry has been seen again.
 func TestLingersAtOnce(t *testing.T) {
 	r := newRig(t)
+	r.cfg.DRA = true // no refreshes, which would make it ask again anyway
 	r.pids(t, "u1")("2")
 	r.write(t, fileOf(t, "u1", port, "3b:00.0", "n"))
 	s := holders.New(r.cfg)
 	s.Ask(t.Context())
 	s.Ending(port, []string{"5e:00.0"})
-	r.write(t, fileOf(t, "u2", port, "5e:00.0", "m"))
+	r.write(t, fileOf(t, "u2", "example.com/gpu", "gpu-0", "/dev/gpu0"))
 	compare.Equal(t, "next query", time.Second, s.Ask(t.Context()).Again)
 }
