@@ -48,17 +48,16 @@ type Source struct {
 
 	disk *privatedir.Turns // for writing to the state directory
 
-	reader checkpoint.Reader
-	file   time.Time    // modification time of the checkpoint
-	known  knownEntries // content of the file in the state directory
-	state  State
-	asked  time.Time
+	file  time.Time    // modification time of the checkpoint
+	known knownEntries // content of the file in the state directory
+	state State
+	asked time.Time
 
 	pods atomic.Pointer[map[Key][]string] // UIDs of the pods that have or had each device, according to the state
 
-	mu       sync.Mutex // protects the rest
-	ownFiles checkpoint.Reader
-	seen     map[string]checkpoint.Entry // the checkpoint's entries since the newest query began
+	mu     sync.Mutex // protects the rest
+	reader checkpoint.Reader
+	seen   map[string]checkpoint.Entry // entries from all files that have been parsed since the newest query began
 }
 
 // New returns a new Source. It reads the state directory, but doesn't query the sources yet.
@@ -177,25 +176,24 @@ func (s *Source) report(ctx context.Context) (r Report, seen map[string]checkpoi
 	return r, seen
 }
 
-// see remembers the checkpoint's entries until the next query. The kubelet may remove a force-deleted pod's entry before
-// that.
-func (s *Source) see(record checkpoint.Record) {
+// read reads the checkpoint, and returns how many different files have been parsed so far, and the entries that have been
+// seen in any of them since the previous query. The kubelet may remove a force-deleted pod's entry before the next query.
+func (s *Source) read() (record checkpoint.Record, files int, seen map[string]checkpoint.Entry, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, e := range record.Entries {
-		s.seen[nameOf(e)] = e
+	files = s.reader.Files()
+	record, err = s.reader.Read(s.cfg.KubeletDir)
+	if s.reader.Files() > files {
+		for _, e := range record.Entries {
+			s.seen[nameOf(e)] = e
+		}
 	}
+	return record, s.reader.Files(), maps.Clone(s.seen), err
 }
 
 // nameOf returns a unique name for an entry.
 func nameOf(e checkpoint.Entry) string {
 	return e.Holder() + " " + e.Resource + " " + strings.Join(e.IDs, ",")
-}
-
-func (s *Source) seenUntilNow() map[string]checkpoint.Entry {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return maps.Clone(s.seen)
 }
 
 func (s *Source) forgetSeen(seen map[string]checkpoint.Entry) {
@@ -210,18 +208,15 @@ func (s *Source) forgetSeen(seen map[string]checkpoint.Entry) {
 // about to allocate the device to another container. Such pods were force-deleted a moment ago. Ending doesn't query
 // the kubelet, which may be waiting for the daemon.
 func (s *Source) Ending(resource string, ids []string) []string {
-	s.mu.Lock()
-	record, _ := s.ownFiles.Read(s.cfg.KubeletDir) // if it can't be read, there are still the pods in the state
-	s.mu.Unlock()
-	s.see(record)
-	seen := s.seenUntilNow()
-	known := s.pods.Load() // after seen, because a query that ends in between moves entries from seen to the state
+	record, _, seen, _ := s.read() // if it can't be read, there are still the pods in the state
+	known := s.pods.Load()         // after seen, because a query that ends in between moves entries from seen to the state
+	entries := slices.AppendSeq(slices.Clone(record.Entries), maps.Values(seen))
 	var uids []string
 	for _, id := range ids {
 		if known != nil {
 			uids = append(uids, (*known)[Key{Resource: resource, ID: id}]...)
 		}
-		for _, e := range seen {
+		for _, e := range entries {
 			if e.Resource == resource && slices.Contains(e.IDs, id) {
 				uids = append(uids, e.PodUID)
 			}
@@ -232,8 +227,7 @@ func (s *Source) Ending(resource string, ids []string) []string {
 
 // readCheckpoint reads the kubelet's checkpoint, and rereads it while the kubelet is about to write it. If the
 // checkpoint has entries for devices that aren't in the kubelet's answer, or vice versa, readCheckpoint refreshes it
-// once. It returns the entries that were seen before it read the file for the last time. Entries seen later may be newer
-// than r.
+// once. It also returns the entries that had been seen by the time it read the file for the last time.
 func (s *Source) readCheckpoint(ctx context.Context, r *Report) (seen map[string]checkpoint.Entry) {
 	refreshed, replaced := false, false
 	refresh := func() {
@@ -241,12 +235,10 @@ func (s *Source) readCheckpoint(ctx context.Context, r *Report) (seen map[string
 			refreshed = s.cfg.Refresh()
 		}
 	}
-	for first := true; ; first = false {
-		files := s.reader.Files()
-		s.see(r.Checkpoint) // from the previous round
-		seen = s.seenUntilNow()
-		r.Checkpoint, r.CheckpointErr = s.reader.Read(s.cfg.KubeletDir)
-		replaced = replaced || !first && s.reader.Files() > files
+	for first, files := true, 0; ; first = false {
+		before := files
+		r.Checkpoint, files, seen, r.CheckpointErr = s.read()
+		replaced = replaced || !first && files > before
 		s.file = r.Checkpoint.Written
 		r.Known = s.known.of(s.file)
 		r.Checkpoint.Written = written(r.Checkpoint.Written, r.Answered, replaced)
@@ -308,8 +300,7 @@ func (s *Source) Record(ctx context.Context) (map[string][]inventory.Holding, er
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
 	r := Report{Asked: time.Now(), KubeletErr: errNotRecorded}
-	r.Checkpoint, r.CheckpointErr = s.reader.Read(s.cfg.KubeletDir)
-	s.see(r.Checkpoint) // the kubelet may remove entries before the first query
+	r.Checkpoint, _, _, r.CheckpointErr = s.read()
 	r.Known = s.known.of(r.Checkpoint.Written)
 	if s.cfg.Claims != nil {
 		r.Claims, r.ClaimsErr = s.cfg.Claims(ctx)

@@ -30,6 +30,27 @@ func long(file string) string {
 	return strings.Replace(file, `"DeviceIDs"`, `"Unknown":[`+strings.Repeat(`{"a":[1,2]},`, 300_000)+`0],"DeviceIDs"`, 1)
 }
 
+// askBlocked starts a query that blocks while it looks for the processes of u1, whose entry must have been seen and
+// removed. The pod has processes.
+func (r *rig) askBlocked(t *testing.T, s *holders.Source) (finish func()) {
+	t.Helper()
+	current := filepath.Join(r.cfg.CgroupRoot, "pids/kubepods/besteffort/podu1/pids.current")
+	must.Succeed(t, os.Remove(current), syscall.Mkfifo(current, 0o600))
+	asked := make(chan struct{})
+	go func() { s.Ask(t.Context()); close(asked) }()
+	var pipe *os.File
+	patient.Await(t, "the query", func() (err error) {
+		pipe, err = os.OpenFile(current, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		return err
+	})
+	must.Succeed(t, os.WriteFile(current+"1", []byte("2\n"), 0o600), os.Rename(current+"1", current))
+	return func() {
+		must.Value(pipe.WriteString("2\n"))(t)
+		must.Succeed(t, pipe.Close())
+		<-asked
+	}
+}
+
 // A query that ends while Ending reads the checkpoint moves an entry from the seen ones to the state.
 func TestEndingDuringQuery(t *testing.T) {
 	r := newRig(t)
@@ -39,47 +60,32 @@ func TestEndingDuringQuery(t *testing.T) {
 	r.write(t, fileOf(t, "u1", port, "3b:00.0", "n"))
 	s.Ending(port, []string{"5e:00.0"})
 	r.write(t, fileOf(t, "u2", port, "5e:00.0", "m"))
-	current := filepath.Join(r.cfg.CgroupRoot, "pids/kubepods/besteffort/podu1/pids.current")
-	must.Succeed(t, os.Remove(current), syscall.Mkfifo(current, 0o600)) // the query blocks while it reads the pod's cgroup
-	asked, ending := make(chan struct{}), make(chan []string)
-	go func() { s.Ask(t.Context()); close(asked) }()
-	var pipe *os.File
-	patient.Await(t, "the query", func() (err error) {
-		pipe, err = os.OpenFile(current, os.O_WRONLY|syscall.O_NONBLOCK, 0)
-		return err
-	})
-	must.Succeed(t, os.WriteFile(current+"1", []byte("2\n"), 0o600), os.Rename(current+"1", current))
+	finish := r.askBlocked(t, s)
 	r.write(t, long(fileOf(t, "u2", port, "5e:00.0", "m")))
+	ending := make(chan []string)
 	go func() { ending <- s.Ending(port, []string{"3b:00.0"}) }()
-	time.Sleep(50 * time.Millisecond)
-	must.Value(pipe.WriteString("2\n"))(t)
-	must.Succeed(t, pipe.Close())
+	time.Sleep(50 * time.Millisecond) // Ending is parsing the file
+	finish()
 	compare.Values(t, "ending", []string{"u1"}, <-ending)
-	<-asked
 }
 
-// A pod is allocated and its entry is seen while a query reads the file before it.
+// A query doesn't forget the entries that are seen while it is in progress.
 func TestSeenDuringQuery(t *testing.T) {
 	r := newRig(t)
-	set := r.pids(t, "u1")
+	r.pids(t, "u1")("2")
 	s := holders.New(r.cfg)
 	s.Ask(t.Context())
-	r.write(t, long(fileOf(t, "u2", port, "5e:00.0", "m")))
-	asked := make(chan struct{})
-	go func() { s.Ask(t.Context()); close(asked) }()
-	time.Sleep(20 * time.Millisecond)
 	r.write(t, fileOf(t, "u1", port, "3b:00.0", "n"))
-	s.Ending(port, []string{"5e:00.1"})
-	select {
-	case <-asked:
-		t.Skip("Ask was too fast")
-	default:
-	}
-	<-asked
-	set("2") // its container starts
+	s.Ending(port, []string{"5e:00.0"})
+	r.write(t, `{"Data":{}}`)
+	finish := r.askBlocked(t, s)
 	r.write(t, fileOf(t, "u2", port, "5e:00.0", "m"))
-	compare.Values(t, "ending", []string{"u1"}, s.Ending(port, []string{"3b:00.0"}))
-	compare.Equal(t, "holdings", 1, len(s.Ask(t.Context()).Of["3b:00.0"]))
+	s.Ending(port, []string{"5e:00.1"})
+	finish()
+	r.pids(t, "u2")("2") // its container starts
+	r.write(t, `{"Data":{}}`)
+	compare.Values(t, "ending", []string{"u2"}, s.Ending(port, []string{"5e:00.0"}))
+	compare.Equal(t, "holdings", 1, len(s.Ask(t.Context()).Of["5e:00.0"]))
 }
 
 // At its start, a daemon reads the file before the first query. The kubelet may remove an entry in between.
