@@ -18,7 +18,7 @@ const rereadInterval = 10 * time.Second
 
 // rest is how long Watch pauses after reading the file, in multiples of the time that this took. On a node with thousands
 // of containers with devices, it takes 100 ms, and the kubelet may write the file many times per second.
-const rest = 3
+const rest = 1
 
 // Watch reads the kubelet's checkpoint whenever the kubelet writes it, until ctx is done, so that the next query knows
 // all entries since the previous one. It calls allocated if there is a new entry of another plugin. That plugin's pod

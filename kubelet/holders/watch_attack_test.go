@@ -86,6 +86,7 @@ func TestSeenDuringQuery(t *testing.T) {
 	r.write(t, `{"Data":{}}`)
 	compare.Values(t, "ending", []string{"u2"}, s.Ending(port, []string{"5e:00.0"}))
 	compare.Equal(t, "holdings", 1, len(s.Ask(t.Context()).Of["5e:00.0"]))
+	compare.Equal(t, "remembered after the query", false, s.Sees("3b:00.0") || s.Sees("5e:00.0"))
 }
 
 // At its start, a daemon reads the file before the first query. The kubelet may remove an entry in between.
