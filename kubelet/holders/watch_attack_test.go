@@ -1,12 +1,19 @@
 package holders_test
 
 import (
+	"context"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/kubelet/holders"
 	"b-com.com/accelerator-device-plugin/test/compare"
@@ -144,4 +151,51 @@ func TestLingersAtOnce(t *testing.T) {
 	s.Ending(port, []string{"5e:00.0"})
 	r.write(t, fileOf(t, "u2", "example.com/gpu", "gpu-0", "/dev/gpu0"))
 	compare.Equal(t, "next query", time.Second, s.Ask(t.Context()).Again)
+}
+
+// Whatever a query, Watch and the kubelet do at the same time, the kubelet never gets a device whose former pod has
+// processes.
+func TestForceDeletedAtRandom(t *testing.T) {
+	r := newRig(t)
+	r.cfg.CgroupRoot, r.cfg.Confirm = t.TempDir(), time.Millisecond
+	s := holders.New(r.cfg)
+	ctx, cancel := context.WithCancel(t.Context())
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	defer cancel()
+	tasks.Go(func() { s.Watch(ctx, zap.NewNop(), func() {}) })
+	tasks.Go(func() {
+		for ctx.Err() == nil {
+			s.Ask(ctx)
+		}
+	})
+	type pod struct {
+		uid  string
+		set  func(count string)
+		ends int // the step in which its processes end
+	}
+	random, former := rand.New(rand.NewPCG(1, 2)), map[string]pod{} // by device
+	for step := range 150 {
+		id := []string{"3b:00.0", "5e:00.0"}[random.IntN(2)]
+		if p, found := former[id]; found && p.ends <= step {
+			p.set("0")
+			delete(former, id)
+		}
+		ending := s.Ending(port, []string{id})
+		if p, found := former[id]; found {
+			if !slices.Equal(ending, []string{p.uid}) {
+				t.Fatalf("step %d: found %v ending, want %s", step, ending, p.uid)
+			}
+			continue
+		}
+		p := pod{fmt.Sprint("u", step), r.pids(t, fmt.Sprint("u", step)), step + random.IntN(10)}
+		r.write(t, fileOf(t, p.uid, port, id, "n")) // without the former pods, which have been force-deleted
+		time.Sleep(time.Duration(random.IntN(5)) * time.Millisecond)
+		s.Ending(port, []string{"86:00.0"}) // the kubelet asks for another device
+		p.set("2")
+		former[id] = p
+		if random.IntN(2) == 0 {
+			r.write(t, `{"Data":{}}`)
+		}
+	}
 }
