@@ -39,7 +39,9 @@ func RewriteEnded(dir string, devices map[string][]string) (map[string][]string,
 
 // Sees reports whether the checkpoint has had an entry for the device since the newest query.
 func (s *Source) Sees(id string) bool {
-	for _, e := range s.seenUntilNow() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.seen {
 		if slices.Contains(e.IDs, id) {
 			return true
 		}

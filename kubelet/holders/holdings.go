@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
 	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
@@ -134,6 +135,14 @@ func (s State) podUIDs() map[Key][]string {
 		}
 	}
 	return all
+}
+
+// has reports whether the state has a checkpoint entry.
+func (s State) has(e checkpoint.Entry) bool {
+	return slices.ContainsFunc(e.IDs, func(id string) bool {
+		_, found := s.uses[Key{Resource: e.Resource, ID: id}].entries[e.Holder()]
+		return found
+	})
 }
 
 // unlisted returns the UIDs of pods whose containers are no longer in the kubelet's answer or no longer in the

@@ -60,13 +60,13 @@ type Report struct {
 	// [fs.ErrPermission] if this daemon isn't allowed to query it, which is permanent.
 	KubeletErr error
 
-	Checkpoint    checkpoint.Record
+	Checkpoint    checkpoint.Record // and entries that the kubelet removed before the query although their pods have processes
 	CheckpointErr error
 	Known         knownEntries // what an earlier daemon stored about this checkpoint's entries
 
 	Allocated map[Key]Allocation
 
-	Alive map[string]bool // UIDs of pods that have a checkpoint entry in the state and still have a process
+	Alive map[string]bool // UIDs of pods that have or had a checkpoint entry and still have a process
 
 	Injected map[string][]string // from [Injected]
 

@@ -48,17 +48,16 @@ type Source struct {
 
 	disk *privatedir.Turns // for writing to the state directory
 
-	reader checkpoint.Reader
-	file   time.Time    // modification time of the checkpoint
-	known  knownEntries // content of the file in the state directory
-	state  State
-	asked  time.Time
+	file  time.Time    // modification time of the checkpoint
+	known knownEntries // content of the file in the state directory
+	state State
+	asked time.Time
 
 	pods atomic.Pointer[map[Key][]string] // UIDs of the pods that have or had each device, according to the state
 
-	mu       sync.Mutex // protects the rest
-	ownFiles checkpoint.Reader
-	seen     map[string]checkpoint.Entry // the checkpoint's entries since the newest query began
+	mu     sync.Mutex // protects the rest
+	reader checkpoint.Reader
+	seen   map[string]checkpoint.Entry // entries from all files that have been parsed since the newest query began
 }
 
 // New returns a new Source. It reads the state directory, but doesn't query the sources yet.
@@ -137,7 +136,8 @@ func (s *Source) remember(ctx context.Context) {
 }
 
 // report queries the kubelet and reads the files. It also returns the entries that the checkpoint has had since the
-// previous query.
+// previous query. To the checkpoint's entries, it adds those that the kubelet has removed since then even though their
+// pods still have processes, unless the state has them already.
 func (s *Source) report(ctx context.Context) (r Report, seen map[string]checkpoint.Entry) {
 	r.Asked = time.Now()
 	r.Answer, r.KubeletErr = podresources.List(ctx, s.cfg.Socket)
@@ -156,12 +156,12 @@ func (s *Source) report(ctx context.Context) (r Report, seen map[string]checkpoi
 	if s.cfg.Injected != nil {
 		r.Injected = s.cfg.Injected.all()
 	}
-	s.readCheckpoint(ctx, &r)
-	seen = s.seenUntilNow()
+	seen = s.readCheckpoint(ctx, &r)
 	removed := maps.Clone(seen)
 	for _, e := range r.Checkpoint.Entries {
 		delete(removed, nameOf(e))
 	}
+	maps.DeleteFunc(removed, func(_ string, e checkpoint.Entry) bool { return s.state.has(e) })
 	uids := s.state.unlisted(r, s.cfg.Rules)
 	for _, e := range removed {
 		uids = append(uids, e.PodUID)
@@ -176,25 +176,24 @@ func (s *Source) report(ctx context.Context) (r Report, seen map[string]checkpoi
 	return r, seen
 }
 
-// see remembers the checkpoint's entries until the next query. The kubelet may remove a force-deleted pod's entry before
-// that.
-func (s *Source) see(record checkpoint.Record) {
+// read reads the checkpoint, and returns how many different files have been parsed so far, and the entries that have been
+// seen in any of them since the previous query. The kubelet may remove a force-deleted pod's entry before the next query.
+func (s *Source) read() (record checkpoint.Record, files int, seen map[string]checkpoint.Entry, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, e := range record.Entries {
-		s.seen[nameOf(e)] = e
+	files = s.reader.Files()
+	record, err = s.reader.Read(s.cfg.KubeletDir)
+	if s.reader.Files() > files {
+		for _, e := range record.Entries {
+			s.seen[nameOf(e)] = e
+		}
 	}
+	return record, s.reader.Files(), maps.Clone(s.seen), err
 }
 
 // nameOf returns a unique name for an entry.
 func nameOf(e checkpoint.Entry) string {
 	return e.Holder() + " " + e.Resource + " " + strings.Join(e.IDs, ",")
-}
-
-func (s *Source) seenUntilNow() map[string]checkpoint.Entry {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return maps.Clone(s.seen)
 }
 
 func (s *Source) forgetSeen(seen map[string]checkpoint.Entry) {
@@ -209,17 +208,15 @@ func (s *Source) forgetSeen(seen map[string]checkpoint.Entry) {
 // about to allocate the device to another container. Such pods were force-deleted a moment ago. Ending doesn't query
 // the kubelet, which may be waiting for the daemon.
 func (s *Source) Ending(resource string, ids []string) []string {
-	known := s.pods.Load()
-	s.mu.Lock()
-	record, _ := s.ownFiles.Read(s.cfg.KubeletDir) // if it can't be read, there are still the pods in the state
-	s.mu.Unlock()
-	s.see(record)
+	record, _, seen, _ := s.read() // if it can't be read, there are still the pods in the state
+	known := s.pods.Load()         // after seen, because a query that ends in between moves entries from seen to the state
+	entries := slices.AppendSeq(slices.Clone(record.Entries), maps.Values(seen))
 	var uids []string
 	for _, id := range ids {
 		if known != nil {
 			uids = append(uids, (*known)[Key{Resource: resource, ID: id}]...)
 		}
-		for _, e := range s.seenUntilNow() {
+		for _, e := range entries {
 			if e.Resource == resource && slices.Contains(e.IDs, id) {
 				uids = append(uids, e.PodUID)
 			}
@@ -230,21 +227,18 @@ func (s *Source) Ending(resource string, ids []string) []string {
 
 // readCheckpoint reads the kubelet's checkpoint, and rereads it while the kubelet is about to write it. If the
 // checkpoint has entries for devices that aren't in the kubelet's answer, or vice versa, readCheckpoint refreshes it
-// once.
-func (s *Source) readCheckpoint(ctx context.Context, r *Report) {
+// once. It also returns the entries that had been seen by the time it read the file for the last time.
+func (s *Source) readCheckpoint(ctx context.Context, r *Report) (seen map[string]checkpoint.Entry) {
 	refreshed, replaced := false, false
 	refresh := func() {
 		if !refreshed && s.cfg.Refresh != nil {
 			refreshed = s.cfg.Refresh()
 		}
 	}
-	for first := true; ; first = false {
-		files := s.reader.Files()
-		r.Checkpoint, r.CheckpointErr = s.reader.Read(s.cfg.KubeletDir)
-		if s.reader.Files() > files {
-			s.see(r.Checkpoint)
-		}
-		replaced = replaced || !first && s.reader.Files() > files
+	for first, files := true, 0; ; first = false {
+		before := files
+		r.Checkpoint, files, seen, r.CheckpointErr = s.read()
+		replaced = replaced || !first && files > before
 		s.file = r.Checkpoint.Written
 		r.Known = s.known.of(s.file)
 		r.Checkpoint.Written = written(r.Checkpoint.Written, r.Answered, replaced)
@@ -257,11 +251,11 @@ func (s *Source) readCheckpoint(ctx context.Context, r *Report) {
 			refresh() // the kubelet may have overwritten the file with an older state
 		}
 		if waited >= readAgainFor || !(leftover && refreshed) && (waited >= readAgainFor/3 || s.cfg.DRA || !s.cfg.lacks(*r)) {
-			return
+			return seen
 		}
 		select {
 		case <-ctx.Done():
-			return
+			return seen
 		case <-time.After(readAgain):
 		}
 	}
@@ -306,7 +300,7 @@ func (s *Source) Record(ctx context.Context) (map[string][]inventory.Holding, er
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
 	r := Report{Asked: time.Now(), KubeletErr: errNotRecorded}
-	r.Checkpoint, r.CheckpointErr = s.reader.Read(s.cfg.KubeletDir)
+	r.Checkpoint, _, _, r.CheckpointErr = s.read()
 	r.Known = s.known.of(r.Checkpoint.Written)
 	if s.cfg.Claims != nil {
 		r.Claims, r.ClaimsErr = s.cfg.Claims(ctx)

@@ -187,7 +187,8 @@ func TestWatch(t *testing.T) {
 	var task sync.WaitGroup
 	defer task.Wait()
 	defer cancel()
-	task.Go(func() { holders.New(r.cfg).Watch(ctx, zap.NewNop(), func() { allocated <- struct{}{} }) })
+	s := holders.New(r.cfg)
+	task.Go(func() { s.Watch(ctx, zap.NewNop(), func() { allocated <- struct{}{} }) })
 	seen := func(uid string) {
 		t.Helper()
 		r.write(t, fileOf(t, uid, "example.com/gpu", "gpu-0", "/dev/gpu0"))
@@ -201,6 +202,12 @@ func TestWatch(t *testing.T) {
 	// Not reported: our own entry, a file that can't be parsed, no entries.
 	for _, text := range []string{fileOf(t, "u2", port, "3b:00.0", "n"), "{", `{"Data":{}}`} {
 		r.write(t, text)
+		patient.Await(t, "our entry", func() error {
+			if !s.Sees("3b:00.0") {
+				return errors.New("not seen yet")
+			}
+			return nil
+		})
 	}
 	seen("u3")
 	r.write(t, fileOf(t, "u3", "example.com/gpu", "gpu-0", "/dev/gpu0")) // the same again

@@ -16,21 +16,24 @@ import (
 // rereadInterval is the maximum time until [Source.Watch] notices a change that inotify doesn't report.
 const rereadInterval = 10 * time.Second
 
+// rest is how long Watch pauses after reading the file, in multiples of the time that this took. On a node with thousands
+// of containers with devices, it takes 100 ms, and the kubelet may write the file many times per second.
+const rest = 1
+
 // Watch reads the kubelet's checkpoint whenever the kubelet writes it, until ctx is done, so that the next query knows
 // all entries since the previous one. It calls allocated if there is a new entry of another plugin. That plugin's pod
 // may be using one of our devices, and nothing else tells the daemon when it was allocated.
 func (s *Source) Watch(ctx context.Context, log *zap.Logger, allocated func()) {
-	var reader checkpoint.Reader
 	known := map[string]bool{}
 	dirwatch.Run(ctx, dirwatch.Config{
 		Dirs: []string{filepath.Clean(s.cfg.KubeletDir)}, Interval: rereadInterval, Blind: rereadInterval, Log: log,
 		Concerns: func(e notify.Event) bool { return filepath.Base(e.Name) == checkpoint.File },
 	}, func() {
-		record, err := reader.Read(s.cfg.KubeletDir)
+		began := time.Now()
+		record, _, _, err := s.read()
 		if err != nil {
 			return // Ask reports it
 		}
-		s.see(record)
 		now, added := map[string]bool{}, false
 		for _, e := range record.Entries {
 			if slices.ContainsFunc(e.IDs, e.Ours) {
@@ -40,6 +43,10 @@ func (s *Source) Watch(ctx context.Context, log *zap.Logger, allocated func()) {
 		}
 		if known = now; added {
 			allocated()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(rest * time.Since(began)):
 		}
 	})
 }
