@@ -113,8 +113,12 @@ func (d *Driver) Run(ctx context.Context) error {
 	if err := os.MkdirAll(d.cfg.PluginDir, 0o750); err != nil {
 		return err
 	}
-	removeLeftovers(ctx, d.cfg.PluginDir, "dra", ".sock", d.log)
-	removeLeftovers(ctx, d.cfg.RegistryDir, draname.Driver, "-reg.sock", d.log)
+	refused := d.removeStale(ctx, nil)
+	running, stop := context.WithCancel(ctx)
+	var cleaning sync.WaitGroup
+	defer cleaning.Wait()
+	defer stop()
+	cleaning.Go(func() { d.keepClean(running, refused) })
 	if d.cfg.Finish {
 		return d.finish(ctx)
 	}

@@ -13,6 +13,11 @@ func (d *Driver) Restore(ctx context.Context, handAgain func(context.Context)) {
 	d.restore(ctx, handAgain)
 }
 
+// RemoveStale removes the stale sockets that are in before.
+func (d *Driver) RemoveStale(ctx context.Context, before map[string]bool) (refused map[string]bool) {
+	return d.removeStale(ctx, before)
+}
+
 // FillCache makes the helper fill its cache, unless slices are wanted already.
 func (d *Driver) FillCache(ctx context.Context) error { return d.fillCache(ctx) }
 

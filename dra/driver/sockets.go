@@ -11,18 +11,44 @@ import (
 	"syscall"
 	"time"
 
-	"go.uber.org/zap"
-
 	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
-// probeTimeout is the total time limit for probing a directory's sockets.
-const probeTimeout = 500 * time.Millisecond
+const (
+	// probeTimeout is the total time limit for probing a directory's sockets.
+	probeTimeout = 500 * time.Millisecond
+	// cleanInterval is the time between two searches for stale sockets.
+	cleanInterval = 20 * time.Second
+)
 
-// removeLeftovers removes stale sockets that killed drivers left behind in dir: sockets that have this prefix and
-// suffix and refuse connections. A socket that accepts connections belongs to a running driver. The helper itself
-// removes only a socket that has the name it is about to use.
-func removeLeftovers(ctx context.Context, dir, prefix, suffix string, log *zap.Logger) {
+// keepClean removes stale sockets until ctx is done. When the driver starts, the previous one may still be running, or
+// may have been stopped with SIGSTOP, and leaves its sockets behind if it is killed later. refused is the result of the
+// first search.
+func (d *Driver) keepClean(ctx context.Context, refused map[string]bool) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(cleanInterval):
+			refused = d.removeStale(ctx, refused)
+		}
+	}
+}
+
+// removeStale removes stale sockets that killed drivers left behind. If before isn't nil, it removes only those that it
+// lists, because another driver may be about to listen on the others. removeStale returns the paths of all sockets that
+// refused a connection.
+func (d *Driver) removeStale(ctx context.Context, before map[string]bool) (refused map[string]bool) {
+	refused = map[string]bool{}
+	d.removeStaleIn(ctx, d.cfg.PluginDir, "dra", ".sock", before, refused)
+	d.removeStaleIn(ctx, d.cfg.RegistryDir, draname.Driver, "-reg.sock", before, refused)
+	return refused
+}
+
+// removeStaleIn removes sockets in dir that have this prefix and suffix and refuse connections. A socket that accepts
+// connections belongs to a running driver. The helper itself removes only a socket that has the name it is about to use.
+func (d *Driver) removeStaleIn(ctx context.Context, dir, prefix, suffix string, before, refused map[string]bool) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	entries, _ := os.ReadDir(dir) // the helper returns the error if the directory can't be read
@@ -39,10 +65,14 @@ func removeLeftovers(ctx context.Context, dir, prefix, suffix string, log *zap.L
 		if !errors.Is(err, syscall.ECONNREFUSED) {
 			continue
 		}
-		if err := os.Remove(path); err != nil {
-			log.Warn("leftover socket not removed", logevent.SocketRemoved, logevent.Socket(path), logevent.Err(err))
+		refused[path] = true
+		if before != nil && !before[path] {
 			continue
 		}
-		log.Info("leftover socket removed", logevent.SocketRemoved, logevent.Socket(path))
+		if err := os.Remove(path); err != nil {
+			d.log.Warn("leftover socket not removed", logevent.SocketRemoved, logevent.Socket(path), logevent.Err(err))
+			continue
+		}
+		d.log.Info("leftover socket removed", logevent.SocketRemoved, logevent.Socket(path))
 	}
 }

@@ -60,7 +60,9 @@ type Report struct {
 	// [fs.ErrPermission] if this daemon isn't allowed to query it, which is permanent.
 	KubeletErr error
 
-	Checkpoint    checkpoint.Record // and entries that the kubelet removed before the query although their pods have processes
+	// Checkpoint also has entries that the kubelet has removed since the previous query even though their pods still have
+	// processes.
+	Checkpoint    checkpoint.Record
 	CheckpointErr error
 	Known         knownEntries // what an earlier daemon stored about this checkpoint's entries
 
