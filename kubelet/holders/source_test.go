@@ -2,7 +2,6 @@ package holders_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
@@ -87,61 +85,6 @@ func TestEnding(t *testing.T) {
 	compare.Equal(t, "holdings after its end", 0, len(s.Ask(t.Context()).Of["3b:00.0"]))
 }
 
-// A pod is force-deleted before the first query after its allocation. The kubelet then removes its entry: because it
-// allocates another device, or because the query makes it write the file.
-func TestForceDeletedAtOnce(t *testing.T) {
-	for _, by := range []string{"another allocation", "the query", "another plugin's allocation"} {
-		t.Run(by, func(t *testing.T) {
-			r := newRig(t)
-			r.cfg.CgroupRoot = t.TempDir()
-			current := filepath.Join(r.cfg.CgroupRoot, "pids/kubepods/besteffort/podu1/pids.current")
-			must.Succeed(t, os.MkdirAll(filepath.Dir(current), 0o755), os.WriteFile(current, []byte("2\n"), 0o600))
-			other := fileOf(t, "u2", port, "5e:00.0", "m")
-			if by == "the query" {
-				r.cfg.Refresh = func() bool { r.write(t, other); return true }
-			}
-			s := holders.New(r.cfg)
-			s.Ask(t.Context())
-			switch by {
-			case "the query":
-				r.write(t, fileOf(t, "u1", port, "3b:00.0", "n"))
-			case "another allocation":
-				r.write(t, fileOf(t, "u1", port, "3b:00.0", "n"))
-				s.Ending(port, []string{"5e:00.0"})
-				r.write(t, other)
-				compare.Values(t, "ending before a query", []string{"u1"}, s.Ending(port, []string{"3b:00.0"}))
-			case "another plugin's allocation":
-				ctx, cancel := context.WithCancel(t.Context())
-				var task sync.WaitGroup
-				allocated := make(chan struct{}, 1)
-				task.Go(func() { s.Watch(ctx, zap.NewNop(), func() { allocated <- struct{}{} }) })
-				r.write(t, fileOf(t, "u1", port, "3b:00.0", "n"))
-				patient.Await(t, "the first entry", func() error {
-					if !s.Sees("3b:00.0") {
-						return errors.New("not seen yet")
-					}
-					return nil
-				})
-				r.write(t, fileOf(t, "u2", "example.com/gpu", "gpu-0", "/dev/gpu0"))
-				<-allocated
-				cancel()
-				task.Wait()
-			}
-			for range 2 {
-				all := s.Ask(t.Context()).Of["3b:00.0"]
-				if len(all) != 1 {
-					t.Fatalf("found %d holdings, want one", len(all))
-				}
-				compare.Values(t, "nodes", []string{"n"}, all[0].Nodes)
-				compare.Values(t, "ending", []string{"u1"}, s.Ending(port, []string{"3b:00.0"}))
-			}
-			must.Succeed(t, os.WriteFile(current, []byte("0\n"), 0o600))
-			compare.Empty(t, "ending after its end", s.Ending(port, []string{"3b:00.0"}))
-			compare.Equal(t, "holdings after its end", 0, len(s.Ask(t.Context()).Of["3b:00.0"]))
-		})
-	}
-}
-
 // A force-deleted pod of another plugin keeps its nodes withheld while it has processes, even if the kubelet doesn't
 // rewrite its checkpoint, which only our own leftover entries make it do.
 func TestForceDeletedOfAnotherPlugin(t *testing.T) {
@@ -177,42 +120,6 @@ func TestSeveralDevicesOfAnotherPlugin(t *testing.T) {
 	e := fileOf(t, "u1", "example.com/gpu", "gpu-0", "/dev/gpu0")
 	r.write(t, strings.Replace(e, `"gpu-0"`, `"gpu-0","gpu-1"`, 1))
 	compare.Equal(t, "devices", 1, len(holders.New(r.cfg).Ask(t.Context()).Of))
-}
-
-// Watch reports each new entry of another plugin once, and none of ours.
-func TestWatch(t *testing.T) {
-	r := newRig(t)
-	allocated := make(chan struct{}, 10)
-	ctx, cancel := context.WithCancel(t.Context())
-	var task sync.WaitGroup
-	defer task.Wait()
-	defer cancel()
-	s := holders.New(r.cfg)
-	task.Go(func() { s.Watch(ctx, zap.NewNop(), func() { allocated <- struct{}{} }) })
-	seen := func(uid string) {
-		t.Helper()
-		r.write(t, fileOf(t, uid, "example.com/gpu", "gpu-0", "/dev/gpu0"))
-		select {
-		case <-allocated:
-		case <-time.After(patient.Limit):
-			t.Fatalf("%s: not reported", uid)
-		}
-	}
-	seen("u1")
-	// Not reported: our own entry, a file that can't be parsed, no entries.
-	for _, text := range []string{fileOf(t, "u2", port, "3b:00.0", "n"), "{", `{"Data":{}}`} {
-		r.write(t, text)
-		patient.Await(t, "our entry", func() error {
-			if !s.Sees("3b:00.0") {
-				return errors.New("not seen yet")
-			}
-			return nil
-		})
-	}
-	seen("u3")
-	r.write(t, fileOf(t, "u3", "example.com/gpu", "gpu-0", "/dev/gpu0")) // the same again
-	seen("u4")
-	compare.Equal(t, "further reports", 0, len(allocated))
 }
 
 // Recent reuses an answer for a second, while Ask always asks again.

@@ -2,12 +2,12 @@ package holders_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -32,11 +32,6 @@ func (r *rig) pids(t *testing.T, uid string) (set func(count string)) {
 	return func(count string) { t.Helper(); must.Succeed(t, os.WriteFile(current, []byte(count+"\n"), 0o600)) }
 }
 
-// long makes a checkpoint take tens of milliseconds to parse.
-func long(file string) string {
-	return strings.Replace(file, `"DeviceIDs"`, `"Unknown":[`+strings.Repeat(`{"a":[1,2]},`, 300_000)+`0],"DeviceIDs"`, 1)
-}
-
 // askBlocked starts a query that blocks while it looks for the processes of u1, whose entry must have been seen and
 // removed. The pod has processes.
 func (r *rig) askBlocked(t *testing.T, s *holders.Source) (finish func()) {
@@ -58,22 +53,95 @@ func (r *rig) askBlocked(t *testing.T, s *holders.Source) (finish func()) {
 	}
 }
 
-// A query that ends while Ending reads the checkpoint moves an entry from the seen ones to the state.
-func TestEndingDuringQuery(t *testing.T) {
+// Watch reports each new entry of another plugin once, and none of ours.
+func TestWatch(t *testing.T) {
 	r := newRig(t)
-	r.pids(t, "u1")("2")
+	allocated := make(chan struct{}, 10)
+	ctx, cancel := context.WithCancel(t.Context())
+	var task sync.WaitGroup
+	defer task.Wait()
+	defer cancel()
 	s := holders.New(r.cfg)
-	s.Ask(t.Context())
-	r.write(t, fileOf(t, "u1", port, "3b:00.0", "n"))
-	s.Ending(port, []string{"5e:00.0"})
-	r.write(t, fileOf(t, "u2", port, "5e:00.0", "m"))
-	finish := r.askBlocked(t, s)
-	r.write(t, long(fileOf(t, "u2", port, "5e:00.0", "m")))
-	ending := make(chan []string)
-	go func() { ending <- s.Ending(port, []string{"3b:00.0"}) }()
-	time.Sleep(50 * time.Millisecond) // Ending is parsing the file
-	finish()
-	compare.Values(t, "ending", []string{"u1"}, <-ending)
+	task.Go(func() { s.Watch(ctx, zap.NewNop(), func() { allocated <- struct{}{} }) })
+	seen := func(uid string) {
+		t.Helper()
+		r.write(t, fileOf(t, uid, "example.com/gpu", "gpu-0", "/dev/gpu0"))
+		select {
+		case <-allocated:
+		case <-time.After(patient.Limit):
+			t.Fatalf("%s: not reported", uid)
+		}
+	}
+	seen("u1")
+	// Not reported: our own entry, a file that can't be parsed, no entries.
+	for _, text := range []string{fileOf(t, "u2", port, "3b:00.0", "n"), "{", `{"Data":{}}`} {
+		r.write(t, text)
+		patient.Await(t, "our entry", func() error {
+			if !s.Sees("3b:00.0") {
+				return errors.New("not seen yet")
+			}
+			return nil
+		})
+	}
+	seen("u3")
+	r.write(t, fileOf(t, "u3", "example.com/gpu", "gpu-0", "/dev/gpu0")) // the same again
+	seen("u4")
+	compare.Equal(t, "further reports", 0, len(allocated))
+}
+
+// A pod is force-deleted before the first query after its allocation. The kubelet then removes its entry: because it
+// allocates another device, or because the query makes it write the file.
+func TestForceDeletedAtOnce(t *testing.T) {
+	for _, by := range []string{"another allocation", "the query", "another plugin's allocation"} {
+		t.Run(by, func(t *testing.T) {
+			r := newRig(t)
+			r.cfg.CgroupRoot = t.TempDir()
+			current := filepath.Join(r.cfg.CgroupRoot, "pids/kubepods/besteffort/podu1/pids.current")
+			must.Succeed(t, os.MkdirAll(filepath.Dir(current), 0o755), os.WriteFile(current, []byte("2\n"), 0o600))
+			other := fileOf(t, "u2", port, "5e:00.0", "m")
+			if by == "the query" {
+				r.cfg.Refresh = func() bool { r.write(t, other); return true }
+			}
+			s := holders.New(r.cfg)
+			s.Ask(t.Context())
+			switch by {
+			case "the query":
+				r.write(t, fileOf(t, "u1", port, "3b:00.0", "n"))
+			case "another allocation":
+				r.write(t, fileOf(t, "u1", port, "3b:00.0", "n"))
+				s.Ending(port, []string{"5e:00.0"})
+				r.write(t, other)
+				compare.Values(t, "ending before a query", []string{"u1"}, s.Ending(port, []string{"3b:00.0"}))
+			case "another plugin's allocation":
+				ctx, cancel := context.WithCancel(t.Context())
+				var task sync.WaitGroup
+				allocated := make(chan struct{}, 1)
+				task.Go(func() { s.Watch(ctx, zap.NewNop(), func() { allocated <- struct{}{} }) })
+				r.write(t, fileOf(t, "u1", port, "3b:00.0", "n"))
+				patient.Await(t, "the first entry", func() error {
+					if !s.Sees("3b:00.0") {
+						return errors.New("not seen yet")
+					}
+					return nil
+				})
+				r.write(t, fileOf(t, "u2", "example.com/gpu", "gpu-0", "/dev/gpu0"))
+				<-allocated
+				cancel()
+				task.Wait()
+			}
+			for range 2 {
+				all := s.Ask(t.Context()).Of["3b:00.0"]
+				if len(all) != 1 {
+					t.Fatalf("found %d holdings, want one", len(all))
+				}
+				compare.Values(t, "nodes", []string{"n"}, all[0].Nodes)
+				compare.Values(t, "ending", []string{"u1"}, s.Ending(port, []string{"3b:00.0"}))
+			}
+			must.Succeed(t, os.WriteFile(current, []byte("0\n"), 0o600))
+			compare.Empty(t, "ending after its end", s.Ending(port, []string{"3b:00.0"}))
+			compare.Equal(t, "holdings after its end", 0, len(s.Ask(t.Context()).Of["3b:00.0"]))
+		})
+	}
 }
 
 // A query doesn't forget the entries that are seen while it is in progress.
@@ -114,25 +182,25 @@ func TestLostCheckpointSeen(t *testing.T) {
 		for _, pod := range []string{"p", "s-node"} {
 			t.Run(pod+map[bool]string{true: ", seen"}[seen], func(t *testing.T) {
 				r := newRig(t)
-				r.cfg.Node, r.cfg.Confirm = "node", 10*time.Millisecond
+				r.cfg.Node, r.cfg.Confirm = "node", time.Millisecond
 				r.pids(t, "u1")("2")
 				r.write(t, fileOf(t, "u1", port, "3b:00.0", "n"))
 				r.Hold("ns", pod, "main", port, "3b:00.0")
 				s := holders.New(r.cfg)
 				s.Ask(t.Context())
-				if seen {
+				if seen { // in another version of the file
+					r.write(t, fileOf(t, "u1", port, "3b:00.0", "n"))
 					s.Ending(port, []string{"5e:00.0"})
 				}
 				r.Release("ns", pod)
 				r.Hold("ns", pod, "main", "example.com/nothing", "x")
-				time.Sleep(20 * time.Millisecond)
 				r.started(t, 0)
-				time.Sleep(20 * time.Millisecond)
 				r.write(t, `{"Data":{}}`)
-				for i := range 10 {
-					time.Sleep(20 * time.Millisecond)
+				later := time.Now().Add(10 * time.Millisecond) // file times may be behind the clock
+				must.Succeed(t, os.Chtimes(r.path, later, later))
+				for began := time.Now(); time.Since(began) < 50*r.cfg.Confirm; {
 					if len(s.Ask(t.Context()).Of["3b:00.0"]) != 1 {
-						t.Fatalf("query %d: found no holding", i)
+						t.Fatalf("found no holding after %v", time.Since(began))
 					}
 				}
 			})
@@ -148,6 +216,7 @@ func TestLingersAtOnce(t *testing.T) {
 	r.write(t, fileOf(t, "u1", port, "3b:00.0", "n"))
 	s := holders.New(r.cfg)
 	s.Ask(t.Context())
+	r.write(t, fileOf(t, "u1", port, "3b:00.0", "n"))
 	s.Ending(port, []string{"5e:00.0"})
 	r.write(t, fileOf(t, "u2", "example.com/gpu", "gpu-0", "/dev/gpu0"))
 	compare.Equal(t, "next query", time.Second, s.Ask(t.Context()).Again)
@@ -190,8 +259,7 @@ func TestForceDeletedAtRandom(t *testing.T) {
 		}
 		p := pod{fmt.Sprint("u", step), r.pids(t, fmt.Sprint("u", step)), step + random.IntN(10)}
 		r.write(t, fileOf(t, p.uid, port, id, "n")) // without the former pods, which have been force-deleted
-		time.Sleep(time.Duration(random.IntN(5)) * time.Millisecond)
-		s.Ending(port, []string{"86:00.0"}) // the kubelet asks for another device
+		s.Ending(port, []string{"86:00.0"})         // the kubelet asks for another device
 		p.set("2")
 		former[id] = p
 		if random.IntN(2) == 0 {
