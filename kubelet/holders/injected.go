@@ -63,21 +63,32 @@ func OpenInjected(dir string) (*Injected, error) {
 	if i.boot, err = boot.ID(); err != nil {
 		return nil, err
 	}
-	return i, i.disk.Within(context.Background(), openWithin, func(context.Context) error {
-		root, err := privatedir.OpenDir(dir, false)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		defer root.Close()
-		nodes, err := i.read(root)
-		if err == nil {
-			i.set(nodes)
-		}
+	return i, i.disk.Within(context.Background(), openWithin, func(context.Context) error { return i.load() })
+}
+
+// refresh takes over what other daemons have written since. If the file can't be read, nothing changes.
+func (i *Injected) refresh(ctx context.Context) {
+	_ = i.disk.Within(ctx, diskWithin, func(context.Context) error { return i.load() })
+}
+
+// load reads the file. If the directory doesn't exist, nothing changes.
+func (i *Injected) load() error {
+	if i.dir == "" {
+		return nil
+	}
+	root, err := privatedir.OpenDir(i.dir, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
 		return err
-	})
+	}
+	defer root.Close()
+	nodes, err := i.read(root)
+	if err == nil {
+		i.set(nodes)
+	}
+	return err
 }
 
 func (i *Injected) read(root *os.Root) (map[string][]string, error) {
@@ -146,6 +157,7 @@ func (i *Injected) set(nodes map[string][]string) {
 // still take effect later; until then, every call returns an error.
 func (i *Injected) change(ctx context.Context, f func(map[string][]string)) error {
 	return i.disk.Within(ctx, diskWithin, func(ctx context.Context) error {
+		_ = i.load() // another daemon may have changed the file; an error comes again below
 		before, after := i.all(), i.all()
 		if f(after); maps.EqualFunc(after, before, slices.Equal) {
 			return nil

@@ -37,6 +37,23 @@ func TestInjected(t *testing.T) {
 	compare.ErrorIs(t, "file", os.ErrNotExist, compare.ErrorOf(os.Stat(filepath.Join(dir, "injected.json"))))
 }
 
+// A driver that is finishing its claims unprepares a claim that the kubelet never lists. The device plugin, which was
+// started before, notices that the device is free. A driver that was started before the claim was recorded also forgets
+// it.
+func TestUnpreparedElsewhere(t *testing.T) {
+	r := newRig(t)
+	r.cfg.StateDir = privatedirtest.Dir(t)
+	early, former := openInjected(t, r.cfg.StateDir), openInjected(t, r.cfg.StateDir)
+	must.Succeed(t, former.SetClaimed(t.Context(), map[string][]string{"3b:00.0": {"dfl-port.3"}}))
+	plugin := r.cfg
+	plugin.Injected = openInjected(t, r.cfg.StateDir)
+	s := holders.New(plugin)
+	compare.Equal(t, "prepared", 1, len(s.Ask(t.Context()).Of["3b:00.0"]))
+	must.Succeed(t, early.SetClaimed(t.Context(), nil))
+	compare.ErrorIs(t, "file", os.ErrNotExist, compare.ErrorOf(os.Stat(filepath.Join(r.cfg.StateDir, "injected.json"))))
+	compare.Equal(t, "unprepared", 0, len(s.Ask(t.Context()).Of["3b:00.0"]))
+}
+
 func TestInjectedAfterReboot(t *testing.T) {
 	dir := t.TempDir()
 	must.Succeed(t, os.WriteFile(filepath.Join(dir, "injected.json"), []byte(`{"version":1,"boot":"another","nodes":{"3b:00.0":["n"]}}`), 0o600))

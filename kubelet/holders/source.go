@@ -104,6 +104,9 @@ func (s *Source) ask(ctx context.Context, age time.Duration) inventory.Holdings 
 	}
 	defer func() { <-s.turn }()
 	if s.asked.IsZero() || time.Since(s.asked) >= age || s.cfg.Allocations != nil && s.cfg.Allocations.since(s.asked) {
+		if age == 0 && s.cfg.Injected != nil { // Recent doesn't use the state directory
+			s.cfg.Injected.refresh(context.WithoutCancel(ctx))
+		}
 		report, seen := s.report(ctx)
 		s.asked, s.state = report.Asked, Merge(s.state, report, s.cfg.Rules)
 		pods := s.state.podUIDs()
