@@ -16,10 +16,6 @@ import (
 // rereadInterval is the maximum time until [Source.Watch] notices a change that inotify doesn't report.
 const rereadInterval = 10 * time.Second
 
-// rest is how long Watch pauses after reading the file, in multiples of the time that this took. On a node with thousands
-// of containers with devices, it takes 100 ms, and the kubelet may write the file many times per second.
-const rest = 1
-
 // Watch reads the kubelet's checkpoint whenever the kubelet writes it, until ctx is done, so that the next query knows
 // all entries since the previous one. It calls allocated if there is a new entry of another plugin. That plugin's pod
 // may be using one of our devices, and nothing else tells the daemon when it was allocated.
@@ -44,9 +40,11 @@ func (s *Source) Watch(ctx context.Context, log *zap.Logger, allocated func()) {
 		if known = now; added {
 			allocated()
 		}
+		// Pause as long as reading took: with thousands of containers with devices, that is 100 ms, and the kubelet may
+		// write the file many times per second.
 		select {
 		case <-ctx.Done():
-		case <-time.After(rest * time.Since(began)):
+		case <-time.After(time.Since(began)):
 		}
 	})
 }
