@@ -313,7 +313,7 @@ func (c *Claims) Unprepare(ctx context.Context, claim kubeletplugin.NamespacedOb
 			return nil
 		}
 		was := c.known[i]
-		if err := c.remove(dir, i, s); err != nil {
+		if err := c.remove(ctx, dir, i, s); err != nil {
 			return err
 		}
 		if !was.Waiting {
@@ -328,7 +328,7 @@ func (c *Claims) Unprepare(ctx context.Context, claim kubeletplugin.NamespacedOb
 }
 
 // remove removes c.known[i]: first its CDI devices, then its record.
-func (c *Claims) remove(dir *os.Root, i int, s inventory.Snapshot) error {
+func (c *Claims) remove(ctx context.Context, dir *os.Root, i int, s inventory.Snapshot) error {
 	// Remove the CDI devices first, because other claims can't get the devices while the record exists.
 	rest := slices.Delete(slices.Clone(c.known), i, i+1)
 	described, err := c.apply(dir, rest, s)
@@ -337,7 +337,11 @@ func (c *Claims) remove(dir *os.Root, i int, s inventory.Snapshot) error {
 		return err
 	}
 	c.preparationOf.Delete(c.known[i].UID)
-	return c.write(dir, rest)
+	if err := c.write(dir, rest); err != nil {
+		return err
+	}
+	_ = c.tell(ctx, rest) // after an error, the next check tells again
+	return nil
 }
 
 // Holdings returns the devices that claims hold, by device ID, for [inventory.Config.Holders]. It doesn't set the

@@ -155,7 +155,7 @@ func (c *Claims) forget(ctx context.Context, r record) error {
 		if err != nil || why == "" {
 			return err
 		}
-		if err := c.remove(dir, i, s); err != nil {
+		if err := c.remove(ctx, dir, i, s); err != nil {
 			return err
 		}
 		c.log.Warn("claim forgotten by the kubelet", logevent.ClaimForgotten, logevent.Resource(draname.Driver), logevent.Claim(r.String()),
