@@ -27,8 +27,8 @@ import (
 const (
 	quietLeast = 30 * time.Second
 	quietLimit = 200 * time.Second
-	// recordedLimit replaces quietLimit while the kubelet's checkpoint still records ports (see
-	// [soak.Limits.Recorded]). Once the kubelet has removed them, the driver has quietLeast to notice.
+	// recordedLimit replaces quietLimit while ports are still recorded (see [soak.Limits.Recorded]). Once they no longer
+	// are, the daemon has quietLeast to notice.
 	recordedLimit = 330 * time.Second
 )
 
@@ -128,6 +128,9 @@ func (s *soaking) quiet() {
 	if len(q.Differ) == 0 {
 		a.emptyOfPods()
 		end := time.Now().Add(time.Minute)
+		if len(s.recorded()) > 0 {
+			end = time.Now().Add(recordedLimit)
+		}
 		for q.Left = a.leftOver(); len(q.Left) > 0 && time.Now().Before(end); q.Left = a.leftOver() {
 			a.wait(time.Second)
 		}

@@ -286,15 +286,25 @@ func readEntries() ([]entry, error) {
 	return file.Data.PodDeviceEntries, err
 }
 
-// recorded returns the ports that the kubelet's checkpoint records even though the node uses DRA. The kubelet doesn't
-// remove the entries of a container that has ended until it next allocates a device plugin's device.
+// recorded returns the ports that are recorded for the API that the node doesn't use: with DRA, in the kubelet's
+// checkpoint, and otherwise in what the driver has recorded about its claims. The kubelet doesn't remove the entries of
+// a container that has ended until it next allocates a device plugin's device. A driver that only finishes claims
+// doesn't remove its predecessor's records.
 func (s *soaking) recorded() (ports []string) {
-	entries, err := readEntries()
-	if s.present().API != "dra" || err != nil {
-		return nil
-	}
-	for _, e := range entries {
-		ports = append(ports, e.ports()...)
+	if s.present().API == "dra" {
+		entries, _ := readEntries()
+		for _, e := range entries {
+			ports = append(ports, e.ports()...)
+		}
+	} else {
+		var file struct{ Nodes map[string][]string }
+		text, _ := os.ReadFile(filepath.Join(state, "injected.json"))
+		_ = json.Unmarshal(text, &file) // it may not exist, or be full of something else
+		for key := range file.Nodes {
+			if id, ok := strings.CutPrefix(key, draDriver+"/"); ok {
+				ports = append(ports, portsOf(wholeCards, deviceName(id))...)
+			}
+		}
 	}
 	slices.Sort(ports)
 	return slices.Compact(ports)

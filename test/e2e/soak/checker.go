@@ -20,9 +20,8 @@ type Limits struct {
 	Publish float64 // from when a port breaks until the scheduler must know about it
 	Serve   float64 // how long a pod can wait even though enough ports are free
 	Away    float64 // how long a port that is fit and free can go without being offered
-	// Recorded replaces Away for the ports in [Offers.Recorded]. A driver that starts at the same time as the kubelet
-	// can't tell whether such a port is free or belongs to an init container, so it withholds the port for
-	// --tombstone-grace.
+	// Recorded replaces Away for the ports in [Offers.Recorded]. A daemon can't always tell whether such a port is free or
+	// belongs to an init container, so it withholds the port for --tombstone-grace.
 	Recorded float64
 
 	Quick  float64 // like Serve and Away, but at the end of a quiet time, and by any clock

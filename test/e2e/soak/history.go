@@ -99,8 +99,8 @@ type Offers struct {
 	Ports  map[string][]string `json:"ports,omitempty"`
 	Seen   float64             `json:"seen,omitempty"`   // when reading the previous sample began
 	Unread string              `json:"unread,omitempty"` // why no sample can be read; Ports is then empty, or lacks the claims
-	// Recorded lists the ports that the kubelet's checkpoint records for a container, which may have ended long ago. It
-	// is set only while claims are offered.
+	// Recorded lists the ports that are recorded for a container of the API that the node doesn't use at the moment. The
+	// container may have ended long ago.
 	Recorded []string `json:"recorded,omitempty"`
 }
 
