@@ -26,22 +26,20 @@ func (s *Source) Watch(ctx context.Context, log *zap.Logger, allocated func()) {
 		Concerns: func(e notify.Event) bool { return filepath.Base(e.Name) == checkpoint.File },
 	}, func() {
 		began := time.Now()
-		record, _, _, err := s.read()
-		if err != nil {
-			return // Ask reports it
-		}
-		now, added := map[string]bool{}, false
-		for _, e := range record.Entries {
-			if slices.ContainsFunc(e.IDs, e.Ours) {
-				continue
+		if record, _, _, err := s.read(); err == nil { // otherwise Ask reports the error
+			now, added := map[string]bool{}, false
+			for _, e := range record.Entries {
+				if slices.ContainsFunc(e.IDs, e.Ours) {
+					continue
+				}
+				now[nameOf(e)], added = true, added || !known[nameOf(e)]
 			}
-			now[nameOf(e)], added = true, added || !known[nameOf(e)]
+			if known = now; added {
+				allocated()
+			}
 		}
-		if known = now; added {
-			allocated()
-		}
-		// Pause as long as reading took: with thousands of containers with devices, that is 100 ms, and the kubelet may
-		// write the file many times per second.
+		// Pause as long as reading took, even if the file can't be parsed: with thousands of containers with devices, that
+		// is 100 ms, and the kubelet may write the file many times per second.
 		select {
 		case <-ctx.Done():
 		case <-time.After(time.Since(began)):
