@@ -87,6 +87,7 @@ func readAll(t *testing.T, b *browser.Page, address string) {
 		b.Await(loaded, "true")
 		b.Is(path+": elements outside of the screen", wide, "")
 		b.Is(path+": pictures that are missing", `[...document.images].filter((i) => !i.naturalWidth).map((i) => i.src).join(" ")`, "")
+		b.Is(path+": rows outside of a table", `[...document.querySelectorAll("main p")].map((e) => e.innerText).filter((t) => t.startsWith("|")).join(" ")`, "")
 		b.Is(path+": headings of the page", `document.querySelectorAll("h1").length`, "1")
 		diagrams += len(b.Text(`"|".repeat(document.querySelectorAll(".diagram > svg").length)`))
 		ids[page] = b.Text(`[...document.querySelectorAll("[id]")].map((e) => e.id).join("\n")`)
