@@ -224,12 +224,12 @@ func (s *soaking) unused(p port) error {
 			return fmt.Errorf("%s is in pod %s", p.ID, c.Pod)
 		}
 	}
-	entries, err := readEntries()
+	file, err := readCheckpoint()
 	if err != nil {
 		return err
 	}
 	ended := s.endedBefore(time.Now().Add(-5 * time.Second))
-	for _, e := range entries {
+	for _, e := range file.PodDeviceEntries {
 		if slices.Contains(e.ports(), p.ID) && !ended[e.PodUID] {
 			return fmt.Errorf("%s is allocated to pod %s", p.ID, e.PodUID)
 		}

@@ -274,16 +274,20 @@ func (e entry) ports() (ports []string) {
 	return ports
 }
 
-// readEntries reads the kubelet's checkpoint. It fails if the kubelet is writing the file.
-func readEntries() ([]entry, error) {
-	var file struct {
-		Data struct{ PodDeviceEntries []entry }
-	}
+// checkpointed is the part of the kubelet's checkpoint that the soak reads.
+type checkpointed struct {
+	PodDeviceEntries  []entry
+	RegisteredDevices map[string][]string // the healthy devices of each resource that the kubelet knows
+}
+
+// readCheckpoint reads the kubelet's checkpoint. It fails if the kubelet is writing the file.
+func readCheckpoint() (checkpointed, error) {
+	var file struct{ Data checkpointed }
 	text, err := os.ReadFile(checkpointFile)
 	if err == nil {
 		err = json.Unmarshal(text, &file)
 	}
-	return file.Data.PodDeviceEntries, err
+	return file.Data, err
 }
 
 // recorded returns the ports that are recorded for the API that the node doesn't use: with DRA, in the kubelet's
@@ -292,8 +296,8 @@ func readEntries() ([]entry, error) {
 // doesn't remove its predecessor's records.
 func (s *soaking) recorded() (ports []string) {
 	if s.present().API == "dra" {
-		entries, _ := readEntries()
-		for _, e := range entries {
+		file, _ := readCheckpoint()
+		for _, e := range file.PodDeviceEntries {
 			ports = append(ports, e.ports()...)
 		}
 	} else {
