@@ -25,7 +25,7 @@ const (
 	// settleTime is how long the store must stay unchanged before it is read, because several files may be installed in
 	// one go.
 	settleTime = 200 * time.Millisecond
-	// interval is the maximum time between two reads, so that changes that inotify misses are noticed eventually.
+	// interval is the maximum time between reads, so that changes that inotify misses are noticed eventually.
 	interval = time.Minute
 	// blindInterval replaces interval while the store can't be watched, because it doesn't exist yet, for example.
 	blindInterval = 10 * time.Second
@@ -63,7 +63,7 @@ func (f *Follower) Run(ctx context.Context) error {
 		dirs := f.dirs
 		watching, stop := context.WithCancel(ctx)
 		dirwatch.Run(watching, dirwatch.Config{
-			// Hidden files aren't bitstreams yet. They may still be being written, possibly for an hour.
+			// Hidden files aren't bitstreams yet. Writing them can take an hour.
 			Dirs: dirs, Concerns: func(e notify.Event) bool { return !strings.HasPrefix(filepath.Base(e.Name), ".") },
 			Settle: settleTime, Interval: interval, Blind: blindInterval, Log: f.log,
 		}, func() {

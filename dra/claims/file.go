@@ -69,8 +69,8 @@ type device struct {
 	// Nodes lists the names and numbers (MAJOR:MINOR) of the nodes that the device had when the claim was prepared. In
 	// the file, noNode and Later follow them.
 	Nodes []string `json:"nodes,omitempty"`
-	// Later lists nodes that the device has acquired since, for example because its card was pulled and plugged in
-	// again. Containers that have restarted since then got these nodes.
+	// Later lists nodes that the device has acquired since the claim was prepared, for example because its card was
+	// pulled and plugged in again. Containers that restarted after that got these nodes.
 	Later []string `json:"-"`
 	// These fields, recorded by Prepare, distinguish the device from another card in the same slot.
 	Family      string `json:"family,omitempty"`
@@ -147,7 +147,7 @@ func holder(all []record, name string) *record {
 }
 
 // mayGet returns an error if the claim with the given UID must not get these nodes (names and numbers) for its device
-// d, because another claim got one of them or because the record would become too long. Admin access doesn't count.
+// d, because another claim has one of them or because the record would become too long. Admin access doesn't count.
 //
 // The other claim may have a different device: during an upgrade that changes the mode, one driver prepares cards and
 // the other prepares ports. Also, after a card has left, its node may belong to another card while a container still

@@ -113,9 +113,9 @@ func (r request) same(o record) bool {
 	})
 }
 
-// sameAFUs returns an error if the claim's record, which has the same devices as the request, has different AFUs for
-// them. It accepts a record without an AFU if the device has the right one, because older drivers, and drivers with
-// programming turned off, write such records.
+// sameAFUs returns an error if the claim's record has different AFUs than the request. The record must have the same
+// devices as the request. sameAFUs accepts a record without an AFU if the device has the right one, because older
+// drivers, and drivers with programming turned off, write such records.
 func (r request) sameAFUs(was record, s inventory.Snapshot) error {
 	for i, d := range r.Devices {
 		before := was.Devices[i].Wanted

@@ -39,7 +39,7 @@ import (
 const (
 	node    = "node"
 	request = "card"
-	// requestTimeout is the time limit for a command. Prepare keeps 5 s of it for its answer.
+	// requestTimeout is the time limit for a command. Prepare reserves 5 s of it for its answer.
 	requestTimeout = 8 * time.Second
 )
 
@@ -164,7 +164,7 @@ func claimOf(name, device, afu string) *resourceapi.ResourceClaim {
 	}
 }
 
-// tainted waits until the listed device has the taint want, or no taint if want is "".
+// tainted waits until the device is listed with the taint want, or without a taint if want is "".
 func (r *rig) tainted(ctx context.Context, device, want string) error {
 	for {
 		s, stale := r.Latest()
