@@ -25,8 +25,8 @@
 // # Slices at shutdown
 //
 // Run leaves the slices on the API server. When the last driver on a node stops, it deletes them with [Withdraw],
-// because a device plugin may take over. As a result, when a node's only driver restarts, it has to write its slices
-// anew. Until it does, the scheduler doesn't place any pods that no driver could prepare. Allocated claims keep their
+// because a device plugin may take over. As a result, when a node's only driver restarts, it has to rewrite its slices.
+// Until it does, the scheduler doesn't place any pods that no driver could prepare. Allocated claims keep their
 // devices.
 //
 // # Goroutines and their state
