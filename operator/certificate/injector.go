@@ -25,7 +25,7 @@ import (
 // caOverlap is how long a CA remains trusted after it has been replaced.
 const caOverlap = 10 * time.Minute
 
-// Injector writes the CA from a Secret to all webhooks of a MutatingWebhookConfiguration.
+// Injector writes the CA from a Secret to all webhooks in a MutatingWebhookConfiguration.
 type Injector struct {
 	Client        client.Client
 	Configuration string

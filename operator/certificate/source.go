@@ -44,7 +44,7 @@ func NewSource(config *rest.Config, secret types.NamespacedName, dnsName string,
 	}, secret, dnsName, log)
 }
 
-// newSource returns a source whose certificates are signed by a.
+// newSource returns a source whose certificates are signed by the authority a.
 func newSource(a servertls.Authority, secret types.NamespacedName, dnsName string, log *zap.Logger) *Source {
 	s := &Source{object: "Secret/" + secret.String(), log: log}
 	s.source = &servertls.DynamicSource{DNSNames: []string{dnsName}, Authority: signer{a, s}, RetryInterval: retryInterval}
