@@ -13,8 +13,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
 )
 
-// MaxSize is the maximum size in bytes of a file, and of the raw bitstream in it. The largest bitstreams we know of
-// have about 200 MiB.
+// MaxSize is the maximum size in bytes of a file, and of the raw bitstream in it. The largest bitstreams we know of are
+// about 200 MiB.
 const MaxSize = 512 << 20
 
 // Bitstream formats, which double as file extensions.

@@ -70,7 +70,7 @@ func (s Store) openRegion(interfaceID string) (*os.Root, error) {
 	return privatedir.OpenSub(dir, interfaceID)
 }
 
-// openStored opens a file in the store, whose IDs must match the file's path.
+// openStored opens a file in the store. The IDs in the file must match its path.
 func openStored(region *os.Root, interfaceID, name string) (*Bitstream, error) {
 	path := filepath.Join(region.Name(), name)
 	format, err := formatOf(path)

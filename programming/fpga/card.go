@@ -150,7 +150,7 @@ func (c Card) Port(number int) (Port, error) {
 		number, c.ID(), cmp.Or(strings.Join(numbers, ", "), "none"))
 }
 
-// absent is an [fs.ErrNotExist] with a text of its own.
+// absent is an [fs.ErrNotExist] with its own message.
 type absent string
 
 func absentf(format string, args ...any) error { return absent(fmt.Sprintf(format, args...)) }
@@ -259,8 +259,8 @@ func (p place) read() Card {
 	return c
 }
 
-// readInterfaceID reads the FME's interface ID. A dfl card has one file with the ID per port (FME_PR_INTFC_ID,
-// dfl-fme-mgr.c), and all of them have the same content.
+// readInterfaceID reads the FME's interface ID. A dfl card has a file with the ID for each port (FME_PR_INTFC_ID,
+// dfl-fme-mgr.c), and all of these files have the same content.
 func (p place) readInterfaceID() (string, error) {
 	var err error
 	files, _ := fs.Glob(os.DirFS(p.fme), p.interfaceID) // the only possible error is a malformed pattern
