@@ -47,7 +47,7 @@ func (f *Fleet) Run(ctx context.Context, t Target, args ...string) ([]byte, erro
 	return stdout.kept.Bytes(), err
 }
 
-// run is like Run but writes the output to stdout.
+// run is like Run but writes the output to the given writer.
 func (f *Fleet) run(ctx context.Context, t Target, stdout io.Writer, args ...string) error {
 	executor, err := f.executor(t, args)
 	if err != nil {

@@ -32,7 +32,7 @@ type Fleet struct {
 
 	pause               time.Duration // time until a failed pod is queried again
 	relist              time.Duration // time between listings of the pods, if no command fails
-	lasting             time.Duration // how long a command follows a pod at least; up to half of it is added at random
+	lasting             time.Duration // minimum time that a command follows a pod; up to half of it is added at random
 	config              *rest.Config
 	client              corev1client.CoreV1Interface
 	namespace, selector string
@@ -114,7 +114,7 @@ func (f *Fleet) list(ctx context.Context, nodes []string) ([]corev1.Pod, error) 
 	}), nil
 }
 
-// choose returns a pod per release and node. It prefers pods that are ready, and then newer ones.
+// choose returns one pod per release and node. It prefers pods that are ready, and then newer ones.
 func choose(pods []corev1.Pod) []Target {
 	chosen := make(map[[2]string]*corev1.Pod)
 	for i := range pods {

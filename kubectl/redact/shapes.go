@@ -116,8 +116,8 @@ var (
 	numbers  = []string{"accelNbunits", "resyncInterval", "healthInterval", "recoveryHold", "tombstoneGrace", "reprogramTimeout", "flapLimit", "flapWindow", "sensorInterval"}
 )
 
-// Settings is the shape of a settings file. It keeps only the bundle's node's entry from the entries for individual
-// nodes.
+// Settings is the shape of a settings file. Of the entries for individual nodes, it keeps only the one for the bundle's
+// node.
 func Settings(r *Redactor, v any) (any, bool) {
 	all := map[string]Shape{"nodes": mapping(func(r *Redactor, name any) (any, bool) {
 		if name == r.node {

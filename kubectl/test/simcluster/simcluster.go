@@ -129,7 +129,7 @@ func (c *Cluster) Delete(namespace, name string) {
 	delete(c.pods, namespace+"/"+name)
 }
 
-// Kubelet sets the function that handles a pod once it has been created. accept calls Set to change the pod's state.
+// Kubelet sets the function that handles a pod once it has been created. accept can call Set to change the pod's state.
 func (c *Cluster) Kubelet(accept func(*Pod)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -448,7 +448,7 @@ func Prints(text string) Command {
 	}
 }
 
-// Node holds an answer, which can change, from one of the plugin's pods.
+// Node holds a plugin pod's answer, which can be changed during a test.
 type Node struct {
 	mu      sync.Mutex
 	text    string
