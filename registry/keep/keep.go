@@ -38,9 +38,9 @@ type Config struct {
 	Store    programming.Store
 	Interval time.Duration // time between checks of a tag
 	Timeout  time.Duration // time limit for an attempt
-	// Open returns the client for an attempt, which reports what it does to log and progress, and the keys for
-	// [transfer.Options]. It rereads the files with credentials, CA certificates and keys each time, because they may
-	// have been replaced.
+	// Open returns the client for an attempt, and the keys for [transfer.Options]. The client reports what it is doing
+	// to log and progress. Open rereads the files with credentials, CA certificates and keys each time, because they
+	// may have been replaced.
 	Open    func(log func(text string), progress func(done, total int64)) (Registry, signature.Keys, error)
 	Space   func(dir string) (free, total int64, err error) // [Space]
 	MinFree int64                                           // percentage of the file system to leave free
@@ -67,7 +67,7 @@ type State struct {
 	Error     string    // of the last attempt
 }
 
-// Keeper keeps the bitstreams in a list of references in a store. Create it with [New].
+// Keeper makes sure that a store contains the bitstreams named by a list of references. Create it with [New].
 type Keeper struct {
 	cfg Config
 
