@@ -30,7 +30,8 @@ type Record struct {
 	Entries []Entry
 }
 
-// Entry lists the devices of one resource that were allocated to one container. The container may have exited since.
+// Entry lists the devices of one resource that were allocated to one container. The container may have exited since
+// then.
 type Entry struct {
 	PodUID    string
 	Container string
@@ -72,7 +73,7 @@ var errNoNodes = errors.New("the kubelet's checkpoint does not name the device's
 // Nodes returns the device nodes that the container got for a device: their names below devRoot (the device root on the
 // host) and, if known, their numbers (MAJOR:MINOR). If the response doesn't have any of our annotations, for example
 // because it is from another plugin, Nodes returns the names of all device nodes in the response. It returns an error
-// if the container got its device nodes in another way.
+// if the container got its device nodes in some other way.
 func (e Entry) Nodes(id, devRoot string) ([]string, error) {
 	if e.answer == nil {
 		return nil, errNoNodes

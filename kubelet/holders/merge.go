@@ -18,7 +18,7 @@ import (
 // the DRA driver's name.
 type Key = podresources.Key
 
-// Production values for the [Rules] fields with the same names.
+// The production values of the [Rules] fields with the same names.
 const (
 	Confirm   = 3 * time.Second
 	Admission = time.Minute
@@ -308,7 +308,7 @@ func (u *use) mergeAllocation(key Key, r reading, entries map[string]checkpoint.
 
 var errNotRecorded = errors.New("no source has the nodes of the device")
 
-// mergeNodes updates the device nodes that the containers got, from the checkpoint, this daemon's own allocation and
+// mergeNodes updates the device nodes that the containers got, using the checkpoint, this daemon's own allocation and
 // claims.json.
 func (u *use) mergeNodes(key Key, r reading, entries map[string]checkpoint.Entry, allocation Allocation) {
 	if key.Resource == draname.Driver {

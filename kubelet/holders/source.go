@@ -57,7 +57,7 @@ type Source struct {
 
 	mu     sync.Mutex // protects the rest
 	reader checkpoint.Reader
-	seen   map[string]checkpoint.Entry // entries from all files that have been parsed since the newest query began
+	seen   map[string]checkpoint.Entry // entries from all versions of the checkpoint parsed since the newest query began
 }
 
 // New returns a new Source. It reads the state directory, but doesn't query the sources yet.
@@ -211,7 +211,7 @@ func (s *Source) forgetSeen(seen map[string]checkpoint.Entry) {
 // about to allocate the device to another container. Such pods were force-deleted a moment ago. Ending doesn't query
 // the kubelet, which may be waiting for the daemon.
 func (s *Source) Ending(resource string, ids []string) []string {
-	record, _, seen, _ := s.read() // if it can't be read, there are still the pods in the state
+	record, _, seen, _ := s.read() // if it can't be read, the state still has the pods
 	known := s.pods.Load()         // after seen, because a query that ends in between moves entries from seen to the state
 	entries := slices.AppendSeq(slices.Clone(record.Entries), maps.Values(seen))
 	var uids []string

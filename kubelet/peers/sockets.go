@@ -17,7 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// Prefix is the prefix of the plugin's socket names. No other files in the kubelet's directory have it.
+// Prefix is the prefix of the plugin's socket names. No other files in the kubelet's directory have this prefix.
 const Prefix = "accelerator-"
 
 // A socket's name consists of the prefix, base32 letters and the suffix. The first letters (30 bits) are the same for
@@ -28,8 +28,8 @@ const (
 	suffix        = ".sock"
 )
 
-// MaxDir is the maximum length of the path of the kubelet's directory, in bytes. A socket's path can be at most 107
-// bytes long (sun_path in unix(7), without the NUL).
+// MaxDir is the maximum length of the kubelet directory's path, in bytes. A socket's path can be at most 107 bytes long
+// (sun_path in unix(7), without the NUL).
 const MaxDir = 107 - len("/"+Prefix+suffix) - ownerLetters - socketLetters
 
 // newOwner returns a random prefix for this daemon's socket names.
@@ -37,8 +37,8 @@ func newOwner() string { return Prefix + letters(ownerLetters) }
 
 func letters(n int) string { return strings.ToLower(rand.Text()[:n]) }
 
-// NewSocketPath returns a new path for a socket of this daemon. Paths are never reused, because the kubelet (1.37) may
-// confuse two registrations with the same path.
+// NewSocketPath returns a new path for one of this daemon's sockets. Paths are never reused, because the kubelet (1.37)
+// may confuse two registrations with the same path.
 func (p *Peers) NewSocketPath() string {
 	return filepath.Join(p.dir, p.own+letters(socketLetters)+suffix)
 }

@@ -43,7 +43,7 @@ func Alive(root string, uids []string) map[string]bool {
 	return alive
 }
 
-// look searches dir and its QoS class cgroups, and adds the pods that have a process to alive.
+// look searches dir and its QoS class cgroups, and adds to alive the pods that have a process.
 func look(dir string, names map[string]string, alive map[string]bool) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
