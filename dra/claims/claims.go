@@ -255,7 +255,7 @@ func (c *Claims) admit(ctx context.Context, dir *os.Root, r request, s inventory
 func (c *Claims) decide(r request, s inventory.Snapshot, problems []error, elsewhere map[string][]inventory.Holding) (record, error) {
 	for _, d := range r.Devices {
 		if held := elsewhere[d.id]; len(held) > 0 && !d.Admin {
-			// The snapshot may be too old to know about this.
+			// The snapshot may be too old to include this holder.
 			return record{}, d.named(heldElsewhere(held[0]))
 		}
 	}

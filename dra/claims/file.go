@@ -90,14 +90,14 @@ func (d device) identified() device {
 	return d
 }
 
-// of returns d with now's nodes and identity.
+// of returns a copy of d with the nodes and identity that the device has now.
 func (d device) of(now *inventory.Device) device {
 	d.Nodes = slices.Concat(now.Nodes, now.NodeNumbers)
 	d.Family, d.PCIID, d.AFUID, d.InterfaceID = now.Family, now.PCIID, now.AFUID, now.InterfaceID
 	return d
 }
 
-// fresh returns the names and numbers of now's nodes that d's record doesn't list.
+// fresh returns the names and numbers of the nodes that the device has now but that d doesn't list.
 func (d device) fresh(now *inventory.Device) []string {
 	return slices.DeleteFunc(slices.Concat(now.Nodes, now.NodeNumbers), func(node string) bool {
 		return slices.Contains(d.Nodes, node) || slices.Contains(d.Later, node)

@@ -113,8 +113,7 @@ func (c *Claims) compare(ctx context.Context) error {
 	return err
 }
 
-// unused asks the API server whether any pod on this node can still use a claim. It returns the reason why none can, or
-// "" if one can.
+// unused asks the API server whether any pod on this node can still use a claim. It returns why not, or "" if one can.
 func (c *Claims) unused(ctx context.Context, r record, within time.Duration) (why string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

@@ -22,7 +22,7 @@ type request struct {
 	podClaim string // the pod's name for the claim, if the claim was created from a template
 }
 
-// want holds what else an allocation requires of a device.
+// want holds an allocation's other requirements for a device.
 type want struct {
 	afu         string // "" means any
 	tolerations []resourceapi.DeviceToleration
@@ -201,8 +201,8 @@ func (r request) judge(s inventory.Snapshot, taints func(*inventory.Device) []re
 	return given, gone, err
 }
 
-// refusal returns the reason why the claim can't have the device now, or nil. The reason is errGone or errNotOffered if
-// this node doesn't advertise the device.
+// refusal returns an error that says why the claim can't have the device now, or nil if it can. The error is errGone or
+// errNotOffered if this node doesn't advertise the device.
 func (d device) refusal(now *inventory.Device, w want, taints func(*inventory.Device) []resourceapi.DeviceTaint, problem error) error {
 	if now != nil && now.OfferedAs == "" {
 		return errNotOffered

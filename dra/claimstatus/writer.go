@@ -40,11 +40,11 @@ const (
 	// a driver without the necessary permissions sends few requests.
 	firstRetry = time.Minute
 	maxRetry   = 30 * time.Minute
-	// longest is the maximum length of a condition's message, in bytes. Longer messages are cut.
+	// longest is the maximum length of a condition's message, in bytes. Longer messages are cut off.
 	longest = 200
 )
 
-// Type and reasons of a device's condition.
+// The type of a device's condition, and its reasons.
 const (
 	conditionReady  = "Ready"
 	reasonHealthy   = "Healthy"
@@ -140,8 +140,8 @@ func (w *Writer) Run(ctx context.Context) error {
 
 // pass writes the status of each claim whose status on the API server is outdated. It reports whether it sent any
 // requests, and returns the first error. Claims that failed before are retried only if retry is true, and only until
-// one of them fails again: the claim itself may be the cause (a webhook in its namespace, for example), but so may the
-// API server.
+// one of them fails again. The cause may be the claim itself, for example a webhook in its namespace, but it may also
+// be the API server.
 func (w *Writer) pass(ctx context.Context, s inventory.Snapshot, retry bool) (asked bool, failed error) {
 	prepared, err := w.cfg.Claims.Prepared(ctx)
 	if err != nil {
@@ -174,7 +174,7 @@ func (w *Writer) pass(ctx context.Context, s inventory.Snapshot, retry bool) (as
 	}
 	for _, c := range failedBefore {
 		switch {
-		case w.current(c, s): // the devices are back in the state that is on the API server
+		case w.current(c, s): // the devices are back in the state that the API server has
 		case retry:
 			retry = try(c)
 		default:

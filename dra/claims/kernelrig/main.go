@@ -66,7 +66,7 @@ type rig struct {
 func run(ctx context.Context, dir, cdiDir, hook string) error {
 	cfg := config.Defaults()
 	cfg.HostDevRoot, cfg.LogLevel = cfg.DevRoot, "debug"
-	// Use the values that the stories' daemon uses. With the defaults, the stories would take too long.
+	// Use the same values as the daemon in the test stories. With the defaults, the stories would take too long.
 	cfg.HealthInterval, cfg.RecoveryHold, cfg.ReprogramTimeout, cfg.FlapLimit = 100*time.Millisecond, 300*time.Millisecond, time.Second, 0
 	counts := metrics.New("")
 	log := daemon.OpenLog(cfg, os.Stderr, counts)

@@ -201,7 +201,7 @@ func (a *api) Close() error { return a.spec.Close() }
 
 // Policy returns the policy for these settings. It publishes every device in a PCI slot. Devices that the device plugin
 // advertises only if there is a rule need the rule here too, so that claims for accelerators don't get a network card
-// on vfio-pci.
+// that is bound to vfio-pci.
 func (a *api) Policy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy {
 	a.owned.Add(cfg.Resources)
 	p := daemon.DevicePolicy(cfg, cordons)
