@@ -39,9 +39,9 @@ const (
 	spareTime    = 30 * time.Second // the pod's lifetime is f.Limit plus this, in case this program is killed
 )
 
-// CanPull finds out whether it is safe to pull a card out of a node. Only a pod that can see the node's processes knows
-// the answer. So CanPull creates one, waits up to f.Limit for its answer, and removes it, even if ctx is done. It calls
-// tell whenever the pod's state changes.
+// CanPull finds out whether it is safe to pull a card out of a node. Only a pod that can see the node's processes can
+// tell. So CanPull creates one, waits up to f.Limit for its answer, and removes it, even if ctx is done. It calls tell
+// whenever the pod's state changes.
 func (f *Fleet) CanPull(ctx context.Context, node, card string, tell func(string)) (a PullAnswer, err error) {
 	plugin, err := f.podOf(ctx, node)
 	if err != nil {
@@ -165,7 +165,7 @@ func (f *Fleet) untilEnded(ctx context.Context, pod *corev1.Pod, tell func(strin
 	}
 }
 
-// hopeless lists reasons for a container to wait that won't go away by themselves.
+// hopeless lists a waiting container's reasons that won't go away by themselves.
 var hopeless = []string{"ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 
 // stateOf describes a pod's state. end is non-nil once the pod has produced an answer, and err is non-nil if it never

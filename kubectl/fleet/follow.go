@@ -193,8 +193,8 @@ var (
 	errOver  = errors.New("the time of the command is over")
 )
 
-// stream runs `watch -o state` in a pod, and calls line with each line of output. It returns when the command ends, ctx
-// is done or line returns an error.
+// stream runs `watch -o state` in a pod, and passes each line of its output to the given function. It returns when the
+// command ends, when ctx is done, or when the function returns an error.
 func (f *Fleet) stream(ctx context.Context, t Target, line func([]byte) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -228,7 +228,7 @@ type lines struct {
 	kept bytes.Buffer // the start of an incomplete line
 	most int
 	line func([]byte)
-	full func() // called when a line is longer than most bytes
+	full func() // called when a line is too long
 }
 
 // Write never returns an error, because the executor would log it.

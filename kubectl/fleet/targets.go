@@ -59,7 +59,7 @@ type Target struct {
 	Pod       string // "" if the release has no pod on the node
 	Problem   error  // why the pod can't be queried; nil if it can
 
-	release string // the DaemonSet's name
+	release string // identifies the DaemonSet; see releaseOf
 	ready   bool
 }
 
@@ -160,7 +160,7 @@ func releaseOf(p *corev1.Pod) string {
 	return string(p.UID)
 }
 
-// onlyFinishes reports whether all that a pod does is finish the claims of an earlier DRA driver.
+// onlyFinishes reports whether a pod does nothing but finish an earlier DRA driver's claims.
 func onlyFinishes(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool {
 		return slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "ACCELERATOR_FINISH_CLAIMS" && e.Value == "true" })

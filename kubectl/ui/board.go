@@ -216,8 +216,8 @@ type update struct {
 	Gone    []string  `json:"gone"`
 }
 
-// since returns what has changed since a version, the current version, and a channel that is closed when a newer
-// version exists.
+// since returns the changes since the given version, the current version, and a channel that is closed when there is a
+// newer version.
 func (b *Board) since(version int) (update, int, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -53,7 +53,7 @@ type Cluster struct {
 	pods    map[string]*Pod // by NAMESPACE/NAME
 	denied  map[string]bool // keys are VERB RESOURCE
 	failing map[string]bool // keys are VERB RESOURCE
-	refusal *metav1.Status  // what the creation of a pod returns; if nil, the pod is created
+	refusal *metav1.Status  // what creating a pod returns; if nil, the pod is created
 	asked   int
 	kubelet func(*Pod)        // if nil, pods stay pending
 	objects map[string]string // JSON by path
@@ -172,7 +172,7 @@ func (c *Cluster) Pods() []string {
 	return slices.Sorted(maps.Keys(c.pods))
 }
 
-// Deny takes one of the user's permissions away, such as "list pods".
+// Deny takes away one of the user's permissions, such as "list pods".
 func (c *Cluster) Deny(right string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
