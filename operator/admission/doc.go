@@ -2,7 +2,7 @@
 //
 // [Mutate] is pure: it takes a pod and the mappings in the pod's namespace, and returns the changed pod or the reason
 // to deny it. [Handler] reads the mappings from a cache, and sends a patch to the API server. The patch only touches
-// containers' resources and variables, so fields that only newer versions of Kubernetes know are left alone.
+// containers' resources and variables, so fields that only newer versions of Kubernetes know about are left alone.
 //
 // # Trust
 //

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// maxBody is the maximum size of a request, in bytes. An API server accepts pods of up to 3 MiB, of which etcd can
-	// store 1.5 MiB.
+	// maxBody is the maximum size of a request, in bytes. An API server accepts pods of up to 3 MiB, even though etcd
+	// can store only 1.5 MiB.
 	maxBody = 3 << 20
 	// smallBody is the maximum size of a request that is received immediately. Nearly all pods are smaller. Each
 	// connection has at most one such request. Larger requests have to wait for their turn once their first smallBody
@@ -50,9 +50,9 @@ var (
 // webhook's timeout, so that the API server learns the reason for a failure.
 const listTimeout = 3 * time.Second
 
-// Each pod with an unknown name causes a read from the API server. liveLimit is the maximum number of concurrent reads,
-// liveRate the number per second, and liveBurst the number in a burst. shareRate and shareBurst are the rate and burst
-// for a single namespace, which never has more than one read at a time.
+// Each pod that requests an unknown name causes a read from the API server. liveLimit is the maximum number of
+// concurrent reads, liveRate the number per second, and liveBurst the number in a burst. shareRate and shareBurst are
+// the rate and burst for a single namespace, which never has more than one read at a time.
 const (
 	liveLimit  = 4
 	liveRate   = 10

@@ -100,7 +100,7 @@ func choose(previous, newest *tls.Certificate, now time.Time) *tls.Certificate {
 	return previous
 }
 
-// Trusted returns an error unless every webhook's caBundle in the configuration contains a CA that signed the served
+// Trusted returns an error unless every webhook's caBundle in the configuration contains the CA that signed the served
 // certificate.
 func (s *Source) Trusted(configuration *admissionv1.MutatingWebhookConfiguration) error {
 	served, err := s.GetCertificate(nil)

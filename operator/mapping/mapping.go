@@ -59,7 +59,7 @@ type Problem struct {
 
 func (p *Problem) Error() string { return p.Message }
 
-// Reasons of problems.
+// Values of Problem.Reason.
 const (
 	InvalidName        = "InvalidName"
 	InvalidInterfaceID = "InvalidInterfaceID"
@@ -136,7 +136,7 @@ func isResource(name string) bool {
 	return ok && names.IsID(id)
 }
 
-// isCard reports whether a card can have this ID. A card that doesn't respond seems to have an ID of all f.
+// isCard reports whether a card can have this ID. A card that doesn't respond seems to have an ID that is all f.
 func isCard(id string) bool { return names.IsID(id) && strings.Trim(id, "f") != "" }
 
 // isBitstream reports whether the hook accepts id as a bitstream's ID.

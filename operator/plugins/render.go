@@ -121,7 +121,7 @@ func (r *Renderer) Render(ctx context.Context, p *v1.FpgaDevicePlugin) ([]*unstr
 			return nil, fmt.Errorf("%s: %w", m.Name, err)
 		}
 		// The policy for node conditions is part of the operator's chart, and applies to all plugins' accounts. The
-		// operator must not be able to write policies, because no policy could limit it then.
+		// operator must not be able to write policies, because then no policy could limit it.
 		if strings.HasPrefix(u.GetKind(), "ValidatingAdmissionPolicy") {
 			continue
 		}
