@@ -55,7 +55,7 @@ type elfFile struct {
 	size  int64
 	wide  bool // ELF64 rather than ELF32
 	order binary.ByteOrder
-	table []byte // the section headers, entry bytes each
+	table []byte // the section headers, each of size entry
 	entry int
 	names section
 }

@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Host holds the roots of a node's sysfs and device tree.
+// Host holds the root directories of a node's sysfs and device nodes.
 type Host = sysfs.Host
 
 // Card is a PCI function with ports or an FME.
@@ -50,7 +50,7 @@ func (c Card) ID() string { return strings.TrimPrefix(c.Address, "0000:") }
 // The class directory contains a link <class>/<entry>N for each entry. Paths below an FME are [fs.Glob] patterns.
 type driver struct {
 	name        string
-	pci         string // the PCI device's path
+	pci         string // the PCI driver's name
 	class       string
 	entry       string // prefix of the class entries that hold ports
 	port        string // prefix of ports
