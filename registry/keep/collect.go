@@ -35,8 +35,8 @@ type Collect struct {
 // option, a file's access time can be up to a day old.
 const MinAge = 24 * time.Hour
 
-// collectAll collects every hour until ctx is done. It waits an hour before the first time, because the clock may be
-// wrong after a boot.
+// collectAll collects every hour until ctx is done. It waits an hour before it starts, because the clock may be wrong
+// after a boot.
 func (k *Keeper) collectAll(ctx context.Context) {
 	for backoff.Wait(ctx, time.Hour) {
 		if err := k.collect(ctx); err != nil && ctx.Err() == nil {

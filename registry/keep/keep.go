@@ -42,7 +42,7 @@ type Config struct {
 	// to log and progress. Open rereads the files with credentials, CA certificates and keys each time, because they
 	// may have been replaced.
 	Open    func(log func(text string), progress func(done, total int64)) (Registry, signature.Keys, error)
-	Space   func(dir string) (free, total int64, err error) // [Space]
+	Space   func(dir string) (free, total int64, err error) // usually [Space]
 	MinFree int64                                           // percentage of the file system to leave free
 	Collect Collect
 	Changed func(State) // called after an attempt that installed a bitstream, failed, or succeeded after a failure; must not block
@@ -79,7 +79,7 @@ type Keeper struct {
 	pulling int64                    // how many bytes running pulls may still need
 	lock    *privatedir.Lock         // nil if not locked yet
 	record  *record                  // nil if not read yet
-	saved   string                   // the record as the store has it; "" if unknown
+	saved   string                   // the record as it is in the store; "" if unknown
 }
 
 // entry is a reference on the list.

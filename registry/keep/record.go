@@ -49,7 +49,7 @@ type file struct {
 	Unnamed     time.Time     `json:"unnamed,omitzero"` // when the last listed reference stopped naming the file; zero if one still names it
 }
 
-// has reports whether keep installed the file with content of the given digest.
+// has reports whether keep installed the file with content that has the given digest.
 func (f file) has(sum digest.Digest) bool { return sum != "" && (sum == f.Digest || sum == f.Next) }
 
 func newRecord() *record {

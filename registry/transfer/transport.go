@@ -20,7 +20,7 @@ func (l lost) Unwrap() error { return l.error }
 // transport rejects requests that would reveal credentials or content, and cancels requests that stall.
 type transport struct {
 	base  http.RoundTripper
-	host  string // the registry's, without the port
+	host  string // the registry's host name, without the port
 	plain bool   // whether HTTP is allowed for this host
 	stall time.Duration
 }
