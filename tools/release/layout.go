@@ -86,7 +86,7 @@ func (l *Layout) Index(ctx context.Context, images []ocispec.Descriptor, annotat
 	return l.push(ctx, ocispec.MediaTypeImageIndex, data)
 }
 
-// Chart adds a packaged chart, as `helm push` would.
+// Chart adds a packaged chart, the same way `helm push` does.
 func (l *Layout) Chart(ctx context.Context, file string) (ocispec.Descriptor, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
