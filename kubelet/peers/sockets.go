@@ -65,8 +65,8 @@ func (p *Peers) RemoveLeftovers(ctx context.Context, log *zap.Logger) {
 	}
 }
 
-// removeLeftovers removes sockets that refuse connections. If owner isn't "", it removes only that daemon's. It returns
-// the path of a socket that accepts connections, or "" if there is none.
+// removeLeftovers removes sockets that refuse connections. If owner isn't "", it removes only that daemon's sockets. It
+// returns the path of a socket that accepts connections, or "" if there is none.
 func (p *Peers) removeLeftovers(ctx context.Context, owner string, log *zap.Logger) (living string) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
