@@ -389,7 +389,7 @@ func (c *Claims) recorded(ctx context.Context) ([]record, error) {
 // Added returns a channel that receives an element when the claims on disk have changed, and after [Claims.Ask].
 func (c *Claims) Added() <-chan struct{} { return c.added }
 
-// Ask makes the driver query its devices' holders, just as it does when the claims have changed.
+// Ask makes the driver check who holds its devices, just as it does when the claims have changed.
 func (c *Claims) Ask() {
 	select {
 	case c.added <- struct{}{}:
@@ -648,7 +648,7 @@ func (c *Claims) locked(ctx context.Context, work func(*os.Root, inventory.Snaps
 	return work(dir, c.newest())
 }
 
-// know records that these claims are on disk.
+// know records which claims are on disk.
 func (c *Claims) know(all []record) {
 	prepared := 0
 	for _, r := range all {

@@ -31,7 +31,7 @@ import (
 const (
 	// interval is the minimum time between passes over the claims.
 	interval = 5 * time.Second
-	// pace is the minimum time between requests. The same client also writes the slices, and a taint must not have to
+	// pace is the minimum time between requests. The same client also writes the slices, and a taint shouldn't have to
 	// wait for a status update.
 	pace = 200 * time.Millisecond
 	// requestTimeout is the time limit for a request.
@@ -235,8 +235,8 @@ func (w *Writer) write(ctx context.Context, c claims.Prepared, s inventory.Snaps
 // claim isn't retried until its devices change.
 func ofClaim(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsInvalid(err) }
 
-// statusOf returns the status of a claim's devices. A condition whose status is the same as in was keeps its transition
-// time.
+// statusOf returns the status of a claim's devices. was is the previous status: conditions that haven't changed keep
+// its transition times.
 func (w *Writer) statusOf(c claims.Prepared, s inventory.Snapshot, was []resourceapi.AllocatedDeviceStatus) []resourceapi.AllocatedDeviceStatus {
 	var all []resourceapi.AllocatedDeviceStatus
 	for _, id := range c.Devices {

@@ -137,7 +137,7 @@ func dial(kubeconfig string) (kubernetes.Interface, error) {
 	}
 	cfg.UserAgent = program + "/" + buildVersion()
 	cfg.AcceptContentTypes, cfg.ContentType = "application/vnd.kubernetes.protobuf,application/json", "application/vnd.kubernetes.protobuf"
-	cfg.QPS, cfg.Burst = 20, 40 // the publisher limits the rate of writes, and a taint must not have to wait for earlier writes
+	cfg.QPS, cfg.Burst = 20, 40 // the publisher limits the rate of writes, and a taint shouldn't have to wait for earlier writes
 	return kubernetes.NewForConfig(cfg)
 }
 
