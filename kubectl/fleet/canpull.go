@@ -165,7 +165,7 @@ func (f *Fleet) untilEnded(ctx context.Context, pod *corev1.Pod, tell func(strin
 	}
 }
 
-// hopeless lists a waiting container's reasons that won't go away by themselves.
+// hopeless lists containers' waiting reasons that won't go away by themselves.
 var hopeless = []string{"ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 
 // stateOf describes a pod's state. end is non-nil once the pod has produced an answer, and err is non-nil if it never

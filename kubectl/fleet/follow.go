@@ -120,7 +120,7 @@ func (o *follower) answer(state State, err error) {
 }
 
 // follow reports a pod's changes until ctx is done. Each command takes up a slot until its first answer. If a command
-// fails, follow sends to the channel failed, unless the pod's commands have already failed many times.
+// fails, follow sends to the failed channel, unless the pod's commands have already failed many times.
 func (f *Fleet) follow(ctx context.Context, o *follower, slots, failed chan struct{}) {
 	if o.Problem != nil {
 		o.answer(State{}, o.Problem)
