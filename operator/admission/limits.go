@@ -241,8 +241,8 @@ func newShares() *shares {
 	return &shares{all: rate.NewLimiter(liveRate, liveBurst), of: map[string]*rate.Limiter{}}
 }
 
-// allow reports whether it can be done for the namespace now. A namespace that has used up its share doesn't reduce the
-// shares of others.
+// allow reports whether a read for the namespace is allowed now. A namespace that has used up its share doesn't reduce
+// the shares of others.
 //
 // Anyone can make up namespaces, so the map contains a namespace only from when it is allowed until its share is
 // restored. The map never contains more than liveBurst + liveRate*shareBurst/shareRate namespaces.
