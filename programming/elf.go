@@ -55,7 +55,7 @@ type elfFile struct {
 	size  int64
 	wide  bool // ELF64 rather than ELF32
 	order binary.ByteOrder
-	table []byte // the section headers, each of size entry
+	table []byte // the section headers; entry is the size of each
 	entry int
 	names section
 }
@@ -113,8 +113,7 @@ func (f *elfFile) place(header []byte) (section, error) {
 	return inside(section64{f.word(header, 24, 16), f.word(header, 32, 20)}, f.size)
 }
 
-// name returns a section's name, or "" if the name lies outside of the name section. A name longer than most is cut
-// off.
+// name returns a section's name, cut off after the given number of bytes, or "" if it lies outside of the name section.
 func (f *elfFile) name(header []byte, most int) (string, error) {
 	begin := int64(f.order.Uint32(header))
 	if begin >= f.names.size {
