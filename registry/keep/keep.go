@@ -38,9 +38,9 @@ type Config struct {
 	Store    programming.Store
 	Interval time.Duration // time between checks of a tag
 	Timeout  time.Duration // time limit for an attempt
-	// Open returns the client for an attempt, and the keys for [transfer.Options]. The client reports what it is doing
-	// to log and progress. Open rereads the files with credentials, CA certificates and keys each time, because they
-	// may have been replaced.
+	// Open returns the client for an attempt, and the keys for [transfer.Options]. The client calls log and progress to
+	// report what it is doing. Open rereads the files with credentials, CA certificates and keys each time, because
+	// they may have been replaced.
 	Open    func(log func(text string), progress func(done, total int64)) (Registry, signature.Keys, error)
 	Space   func(dir string) (free, total int64, err error) // usually [Space]
 	MinFree int64                                           // percentage of the file system to leave free
