@@ -13,8 +13,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
 )
 
-// MaxSize is the maximum size in bytes of a file, and of the raw bitstream in it. The largest bitstreams we know of
-// have about 200 MiB.
+// MaxSize is the maximum size in bytes of a file, and of the raw bitstream in it. The largest bitstreams we know of are
+// about 200 MiB.
 const MaxSize = 512 << 20
 
 // Bitstream formats, which double as file extensions.
@@ -45,8 +45,8 @@ func Open(path string) (*Bitstream, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Open only regular files, because opening a device can have side effects. O_NONBLOCK keeps open from blocking if a
-	// FIFO has replaced the file in the meantime.
+	// Open only regular files, because opening a device can have side effects. O_NONBLOCK prevents the open call from
+	// blocking if a FIFO has replaced the file in the meantime.
 	info, err := os.Stat(path)
 	if err == nil {
 		err = privatedir.CheckRegular(path, info)
@@ -70,7 +70,7 @@ func formatOf(path string) (string, error) {
 	}
 }
 
-// parse reads a bitstream, which takes ownership of the file. On error, parse closes the file.
+// parse reads a bitstream from a file. The Bitstream takes ownership of the file; on error, parse closes it.
 func parse(path, format string, file *os.File) (_ *Bitstream, err error) {
 	b := &Bitstream{Path: path, Format: format, file: file}
 	defer func() {

@@ -7,7 +7,7 @@
 //   - A [Bitstream] owns its open file until Close. A [Mapping] owns its pages, and remains valid after the Bitstream
 //     is closed.
 //   - A lock is a flock on a file in the lock directory. The kernel releases it when the process ends. Lock files are
-//     never removed: if the file of a held lock were removed, a second process could acquire the lock as well.
+//     never removed: if the file of a held lock were removed, a second process could acquire the lock too.
 //
 // The package has no background goroutines and no state in package variables.
 //

@@ -55,7 +55,7 @@ type elfFile struct {
 	size  int64
 	wide  bool // ELF64 rather than ELF32
 	order binary.ByteOrder
-	table []byte // the section headers, entry bytes each
+	table []byte // the section headers; entry is the size of each
 	entry int
 	names section
 }
@@ -108,12 +108,12 @@ func (f *elfFile) word(b []byte, at64, at32 int) uint64 {
 	return uint64(f.order.Uint32(b[at32:]))
 }
 
-// place returns the position of the section that header describes.
+// place returns the position of the section that the header describes.
 func (f *elfFile) place(header []byte) (section, error) {
 	return inside(section64{f.word(header, 24, 16), f.word(header, 32, 20)}, f.size)
 }
 
-// name returns at most the first most bytes of a section's name, or "" if the name lies outside of the name section.
+// name returns a section's name, cut off after the given number of bytes, or "" if it lies outside of the name section.
 func (f *elfFile) name(header []byte, most int) (string, error) {
 	begin := int64(f.order.Uint32(header))
 	if begin >= f.names.size {

@@ -9,8 +9,8 @@ import (
 )
 
 // AcquireLock acquires the lock for programming the card whose FME has the given PCI address. It blocks until no other
-// process holds the lock, or ctx is done. The lock file is in dir, which is created if necessary and must meet the same
-// requirements as a [Store].
+// process holds the lock, or until ctx is done. The lock file is in dir, which is created if necessary and must meet
+// the same requirements as a [Store].
 func AcquireLock(ctx context.Context, dir, address string) (*privatedir.Lock, error) {
 	address, err := sysfs.ParsePCIAddress(address)
 	if err != nil {

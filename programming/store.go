@@ -70,7 +70,7 @@ func (s Store) openRegion(interfaceID string) (*os.Root, error) {
 	return privatedir.OpenSub(dir, interfaceID)
 }
 
-// openStored opens a file in the store, whose IDs must match the file's path.
+// openStored opens a file in the store. The IDs in the file must match its path.
 func openStored(region *os.Root, interfaceID, name string) (*Bitstream, error) {
 	path := filepath.Join(region.Name(), name)
 	format, err := formatOf(path)
@@ -246,7 +246,7 @@ type Stored struct {
 	InterfaceID, ID string // ID is an AFU's ID or an AOCX's hash
 }
 
-// Names lists the bitstreams in the store in order, going only by the file names. It doesn't open any files: only
+// Names lists the store's bitstreams in sorted order, based only on the file names. It doesn't open any files: only
 // Lookup can tell whether a bitstream is usable. If the store doesn't exist, Names returns nil.
 func (s Store) Names() (found []Stored, err error) {
 	var failed error
@@ -305,8 +305,8 @@ type Entry struct {
 	Err       error      // why the file or directory was rejected, or nil
 }
 
-// List returns the store's files that have a bitstream's extension and the interface directories that were rejected,
-// all sorted by path. If the store doesn't exist, it returns nil.
+// List returns the store's bitstream files, which it recognizes by their extensions, and the interface directories that
+// were rejected, sorted by path. If the store doesn't exist, it returns nil.
 func (s Store) List(ctx context.Context) ([]Entry, error) {
 	var entries []Entry
 	err := s.eachRegion(func(store *os.Root, interfaceID string) {

@@ -1,2 +1,3 @@
-// Package bitstreams keeps track of the bitstreams in a node's store, which the driver publishes in its slices.
+// Package bitstreams keeps track of the bitstreams in a node's store, so that the driver can publish them in its
+// slices.
 package bitstreams

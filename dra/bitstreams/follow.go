@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// maxBitstreams is the maximum number of bitstreams that are published. That many fill eight slices.
+	// maxBitstreams is the maximum number of bitstreams to publish. They fill eight slices.
 	maxBitstreams = 512
 	// settleTime is how long the store must stay unchanged before it is read, because several files may be installed in
 	// one go.
 	settleTime = 200 * time.Millisecond
-	// interval is the maximum time between two reads, so that changes that inotify misses are noticed eventually.
+	// interval is the maximum time between reads, so that changes that inotify misses are noticed eventually.
 	interval = time.Minute
-	// blindInterval replaces interval while the store can't be watched, because it doesn't exist yet, for example.
+	// blindInterval replaces interval while the store can't be watched, for example because it doesn't exist yet.
 	blindInterval = 10 * time.Second
 	// readTimeout limits how long reading the store can take. The store may be on a network file system that hangs.
 	readTimeout = 5 * time.Second
@@ -63,7 +63,7 @@ func (f *Follower) Run(ctx context.Context) error {
 		dirs := f.dirs
 		watching, stop := context.WithCancel(ctx)
 		dirwatch.Run(watching, dirwatch.Config{
-			// Hidden files aren't bitstreams yet. They may still be being written, possibly for an hour.
+			// Hidden files aren't bitstreams yet. Writing them can take an hour.
 			Dirs: dirs, Concerns: func(e notify.Event) bool { return !strings.HasPrefix(filepath.Base(e.Name), ".") },
 			Settle: settleTime, Interval: interval, Blind: blindInterval, Log: f.log,
 		}, func() {
@@ -76,7 +76,7 @@ func (f *Follower) Run(ctx context.Context) error {
 	return nil
 }
 
-// content is the result of one read of the store.
+// content is the result of reading the store.
 type content struct {
 	dirs   []string
 	stored []programming.Stored

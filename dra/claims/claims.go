@@ -31,20 +31,20 @@ const (
 	// maxWait is how long Prepare waits for a device. The kubelet cancels a call after 45 s, and doesn't retry a failed
 	// one for at least 60 s.
 	maxWait = 30 * time.Second
-	// answerWithin is the time that Prepare keeps for its answer when it waits for a device.
+	// answerWithin is the time that Prepare reserves for its answer when it waits for a device.
 	answerWithin = 5 * time.Second
 	// lockWithin is the maximum time to wait for the lock. Other instances hold it only while they write.
 	lockWithin = 3 * time.Second
-	// retry is the maximum time between two of Prepare's attempts. Even without a newer snapshot, an attempt can
-	// succeed because another claim has been unprepared.
+	// retry is the longest that Prepare waits between attempts. Even without a newer snapshot, an attempt can succeed
+	// because another claim has been unprepared.
 	retry = time.Second
-	// recheck is the maximum time between two checks of the CDI spec and of other instances' claims.
+	// recheck is the maximum time between checks of the CDI spec and of other instances' claims.
 	recheck = 10 * time.Second
 )
 
 // ACCELERATOR_UNITS and ACCELERATOR_DEVICES both list the IDs of a request's devices, separated by commas, in
 // allocation order. If a container uses several requests or claims, they list only the last one's devices, because CDI
-// can't join values. That is why a container also gets a variable for each of its devices, whose name starts with
+// can't join values. That is why a container also gets a variable for each of its devices, with a name that starts with
 // envDevice.
 const (
 	envUnits   = "ACCELERATOR_UNITS"
@@ -98,7 +98,7 @@ type Claims struct {
 	problem atomic.Pointer[error]   // the last check's error; nil if the spec is up to date
 
 	count         atomic.Int32 // number of prepared claims in the file as of the last read or write
-	preparationOf sync.Map     // preparation number (int), by UID of the claims that this instance has prepared
+	preparationOf sync.Map     // preparation numbers (int) of the claims that this instance has prepared, by UID
 
 	busy chan struct{} // holds an element while a call uses the file or the fields below
 	// known lists the claims as of the last read or write. hasRead is true once the file has been read.
@@ -183,8 +183,8 @@ func (c *Claims) await(ctx context.Context, r request) ([]kubeletplugin.Device, 
 }
 
 // attempt makes one attempt to serve the request. The error wraps errNotYet if a later attempt might succeed. Checks
-// that don't need the lock use the snapshot before. The devices, the CDI spec and the answer all come from a single
-// snapshot, which may be newer.
+// that don't need the lock use the caller's snapshot. The devices, the CDI spec and the answer all come from a single
+// snapshot, taken under the lock, which may be newer.
 func (c *Claims) attempt(ctx context.Context, r request, before inventory.Snapshot) (answer []kubeletplugin.Device, err error) {
 	if before.Awaiting {
 		return nil, notYet{errors.New("the kubelet has not reported yet which devices are in use through the device plugin API")}
@@ -242,7 +242,7 @@ func (c *Claims) admit(ctx context.Context, dir *os.Root, r request, s inventory
 		return canceled
 	}
 	c.preparations++
-	c.preparationOf.Store(r.UID, c.preparations) // before Changed
+	c.preparationOf.Store(r.UID, c.preparations) // before Changed's channel is closed
 	failed := c.write(dir, all)
 	if err != nil && failed != nil {
 		return fmt.Errorf("%w; %w", err, failed)
@@ -255,7 +255,7 @@ func (c *Claims) admit(ctx context.Context, dir *os.Root, r request, s inventory
 func (c *Claims) decide(r request, s inventory.Snapshot, problems []error, elsewhere map[string][]inventory.Holding) (record, error) {
 	for _, d := range r.Devices {
 		if held := elsewhere[d.id]; len(held) > 0 && !d.Admin {
-			// The snapshot may be too old to know about this.
+			// The snapshot may be too old to include this holder.
 			return record{}, d.named(heldElsewhere(held[0]))
 		}
 	}
@@ -340,7 +340,7 @@ func (c *Claims) remove(ctx context.Context, dir *os.Root, i int, s inventory.Sn
 	if err := c.write(dir, rest); err != nil {
 		return err
 	}
-	_ = c.tell(ctx, rest) // after an error, the next check tells again
+	_ = c.tell(ctx, rest) // if this fails, the next check tries again
 	return nil
 }
 
@@ -389,7 +389,7 @@ func (c *Claims) recorded(ctx context.Context) ([]record, error) {
 // Added returns a channel that receives an element when the claims on disk have changed, and after [Claims.Ask].
 func (c *Claims) Added() <-chan struct{} { return c.added }
 
-// Ask makes the driver query the holders, the same way it does when the claims have changed.
+// Ask makes the driver check who holds its devices, just as it does when the claims have changed.
 func (c *Claims) Ask() {
 	select {
 	case c.added <- struct{}{}:
@@ -541,9 +541,9 @@ func (c *Claims) newest() inventory.Snapshot {
 	return s
 }
 
-// apply writes the metadata files and the CDI spec for the claims in all. A metadata file exists for as long as the
-// spec mounts it. described is the error from writing the metadata files. It is separate because a full disk prevents
-// them from being written, but mustn't prevent claims from being unprepared.
+// apply writes the metadata files and the CDI spec for the given claims. A metadata file exists for as long as the spec
+// mounts it. described is the error from writing the metadata files. It is separate because a full disk prevents them
+// from being written, but mustn't prevent claims from being unprepared.
 func (c *Claims) apply(dir *os.Root, all []record, s inventory.Snapshot) (described, err error) {
 	if !c.complete {
 		return nil, nil
@@ -567,7 +567,7 @@ func (c *Claims) note(err error) {
 	}
 }
 
-// injected returns the CDI devices for the claims in all.
+// injected returns the CDI devices for the given claims.
 func (c *Claims) injected(all []record, s inventory.Snapshot) []cdi.Device {
 	var devices []cdi.Device
 	for _, r := range all {
@@ -616,9 +616,9 @@ func (c *Claims) signal() {
 	c.Ask()
 }
 
-// locked calls work while no other call or instance can change the claims. During work, c.known lists the claims on
-// disk. The snapshot is the latest one, because an older one could put nodes that have been withdrawn back into the CDI
-// spec.
+// locked runs work under the lock, so that no other call or instance can change the claims meanwhile. While work runs,
+// c.known lists the claims on disk. The snapshot passed to work is the latest one, because an older one could put nodes
+// that have been withdrawn back into the CDI spec.
 func (c *Claims) locked(ctx context.Context, work func(*os.Root, inventory.Snapshot) error) error {
 	if err := c.enter(ctx); err != nil {
 		return err
@@ -648,7 +648,7 @@ func (c *Claims) locked(ctx context.Context, work func(*os.Root, inventory.Snaps
 	return work(dir, c.newest())
 }
 
-// know remembers all as the claims on disk.
+// know records which claims are on disk.
 func (c *Claims) know(all []record) {
 	prepared := 0
 	for _, r := range all {
@@ -660,7 +660,7 @@ func (c *Claims) know(all []record) {
 	c.count.Store(int32(prepared))
 }
 
-// enter blocks until no other call is using the file or ctx is done.
+// enter blocks until no other call is using the file, or until ctx is done.
 func (c *Claims) enter(ctx context.Context) error {
 	select {
 	case c.busy <- struct{}{}:

@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
-// apiVersion and kind of an [AcceleratorConfig].
+// The apiVersion and kind of an [AcceleratorConfig].
 const (
 	ConfigAPIVersion = draname.Driver + "/v1alpha1"
 	ConfigKind       = "AcceleratorConfig"
@@ -31,7 +31,7 @@ type AcceleratorConfig struct {
 	AFUID string `json:"afuId"`
 }
 
-// Formats of an AFU ID in a configuration and in the inventory.
+// The formats of AFU IDs in configurations and in the inventory.
 var (
 	afuID       = regexp.MustCompile(`^([0-9A-Fa-f]{32}|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})$`)
 	inventoryID = regexp.MustCompile(`^[0-9a-f]{32}$`)

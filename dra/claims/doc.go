@@ -18,15 +18,15 @@
 // because the driver can't know which devices are in use.
 //
 // A claim in the file is either prepared or waiting. A prepared claim owns its devices. A waiting claim doesn't own
-// any: one of its devices left the node before Prepare, or the node was restarted. The record of a waiting claim makes
-// the inventory list the missing device as unhealthy. The device is therefore tainted, and the pod is evicted instead
-// of getting stuck.
+// any: one of its devices left the node before Prepare, or the node was restarted. A waiting claim's record makes the
+// inventory list the missing device as unhealthy. The device is therefore tainted, and the pod is evicted instead of
+// getting stuck.
 //
 // # Crashes
 //
 // Prepare writes the record with the device nodes, then the CDI spec, and then answers. Unprepare removes the CDI
 // devices and then the record. So a claim with CDI devices always has a record, and no other claim can get its devices.
-// The kubelet repeats calls that weren't answered, so a second Prepare completes the first one, or Unprepare removes
+// The kubelet retries calls that weren't answered, so a second Prepare completes the first one, or Unprepare removes
 // the record.
 //
 // After a reboot, all claims are waiting: their containers have ended, and the devices' nodes, AFUs or health may have
@@ -54,7 +54,7 @@
 //
 // We don't let the Kubernetes library write the files (kubeletplugin.EnableDeviceMetadata), because it would give them
 // CDI devices of their own, whose names the kubelet stores. If the files were turned off later, containers with
-// prepared claims could no longer restart. Also, the files of forgotten claims would stay forever, and we would have to
+// prepared claims could no longer restart. Also, forgotten claims' files would stay forever, and we would have to
 // report every changed device to the library.
 //
 // # Forgotten claims

@@ -69,8 +69,8 @@ type device struct {
 	// Nodes lists the names and numbers (MAJOR:MINOR) of the nodes that the device had when the claim was prepared. In
 	// the file, noNode and Later follow them.
 	Nodes []string `json:"nodes,omitempty"`
-	// Later lists nodes that the device has acquired since, for example because its card was pulled and plugged in
-	// again. Containers that have restarted since then got these nodes.
+	// Later lists nodes that the device has acquired since the claim was prepared, for example because its card was
+	// pulled and plugged in again. Containers that restarted after that got these nodes.
 	Later []string `json:"-"`
 	// These fields, recorded by Prepare, distinguish the device from another card in the same slot.
 	Family      string `json:"family,omitempty"`
@@ -90,14 +90,14 @@ func (d device) identified() device {
 	return d
 }
 
-// of returns d with now's nodes and identity.
+// of returns a copy of d with the nodes and identity that the device has now.
 func (d device) of(now *inventory.Device) device {
 	d.Nodes = slices.Concat(now.Nodes, now.NodeNumbers)
 	d.Family, d.PCIID, d.AFUID, d.InterfaceID = now.Family, now.PCIID, now.AFUID, now.InterfaceID
 	return d
 }
 
-// fresh returns the names and numbers of now's nodes that d's record doesn't list.
+// fresh returns the names and numbers of the nodes that the device has now but that d doesn't list.
 func (d device) fresh(now *inventory.Device) []string {
 	return slices.DeleteFunc(slices.Concat(now.Nodes, now.NodeNumbers), func(node string) bool {
 		return slices.Contains(d.Nodes, node) || slices.Contains(d.Later, node)
@@ -147,7 +147,7 @@ func holder(all []record, name string) *record {
 }
 
 // mayGet returns an error if the claim with the given UID must not get these nodes (names and numbers) for its device
-// d, because another claim got one of them or because the record would become too long. Admin access doesn't count.
+// d, because another claim has one of them or because the record would become too long. Admin access doesn't count.
 //
 // The other claim may have a different device: during an upgrade that changes the mode, one driver prepares cards and
 // the other prepares ports. Also, after a card has left, its node may belong to another card while a container still

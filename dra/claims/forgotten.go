@@ -27,7 +27,7 @@ const (
 	// same time don't all send their queries at once. After a failure, compareAgain is used instead.
 	compareEvery = time.Hour
 	compareAgain = 10 * time.Minute
-	// confirmAfter is the time between the two queries to the kubelet.
+	// confirmAfter is the time between compare's two queries to the kubelet.
 	confirmAfter = 5 * time.Minute
 	// getWithin is the time limit for a request to the API server. getLocked is the limit for a request made under the
 	// lock; it is shorter because other calls are waiting for the lock.
@@ -113,8 +113,7 @@ func (c *Claims) compare(ctx context.Context) error {
 	return err
 }
 
-// unused asks the API server whether any pod on this node can still use a claim. It returns the reason why none can, or
-// "" if one can.
+// unused asks the API server whether any pod on this node can still use a claim. It returns why not, or "" if one can.
 func (c *Claims) unused(ctx context.Context, r record, within time.Duration) (why string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -143,8 +142,8 @@ func (r record) allocated(claim *resourceapi.ResourceClaim, node string) bool {
 	})
 }
 
-// forget unprepares a claim unless a pod can use it by now. It queries the API server under the lock: if the claim is
-// reserved for a pod after that, the pod needs a new Prepare, from this instance or another one.
+// forget unprepares a claim unless a pod can now use it. It queries the API server under the lock: if the claim is
+// reserved for a pod after that, the pod needs a new Prepare call, from this instance or another one.
 func (c *Claims) forget(ctx context.Context, r record) error {
 	return c.locked(ctx, func(dir *os.Root, s inventory.Snapshot) error {
 		i := indexOf(c.known, r.UID)

@@ -53,9 +53,9 @@ var metadataEncoders = func() (all []runtime.Encoder) {
 	return all
 }()
 
-// podClaimOf returns the pod's name for a claim that was created from a template, or "". It validates the name, which
-// comes from an annotation that any user who is allowed to create claims can write, because the name becomes part of a
-// path in the container.
+// podClaimOf returns the pod's name for a claim that was created from a template, or "" for other claims. It validates
+// the name, because the name becomes part of a path in the container, and anyone who can create claims can write the
+// annotation that it comes from.
 func podClaimOf(claim *resourceapi.ResourceClaim) string {
 	name := claim.Annotations[resourceapi.PodResourceClaimAnnotation]
 	if len(validation.IsDNS1123Label(name)) > 0 {

@@ -27,7 +27,7 @@ type Programming struct {
 // errOff is the error for a device that would have to be programmed when programming is off.
 var errOff = errors.New("programming is off on this node (--programming-hook)")
 
-// check returns an error if the hook can't program now with the AFU.
+// check returns an error if the hook can't program the device with the AFU.
 func (p *Programming) check(now *inventory.Device, afu string) error {
 	if now.InterfaceID == "" {
 		return errors.New("the device has no interface ID, because it does not belong to a card with an FME: it cannot be programmed")

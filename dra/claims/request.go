@@ -22,7 +22,7 @@ type request struct {
 	podClaim string // the pod's name for the claim, if the claim was created from a template
 }
 
-// want holds what else an allocation requires of a device.
+// want holds an allocation's other requirements for a device.
 type want struct {
 	afu         string // "" means any
 	tolerations []resourceapi.DeviceToleration
@@ -113,9 +113,9 @@ func (r request) same(o record) bool {
 	})
 }
 
-// sameAFUs returns an error if the claim's record, which has the same devices as the request, has different AFUs for
-// them. It accepts a record without an AFU if the device has the right one, because older drivers, and drivers with
-// programming turned off, write such records.
+// sameAFUs returns an error if the claim's record has different AFUs than the request. The record must have the same
+// devices as the request. sameAFUs accepts a record without an AFU if the device has the right one, because older
+// drivers, and drivers with programming turned off, write such records.
 func (r request) sameAFUs(was record, s inventory.Snapshot) error {
 	for i, d := range r.Devices {
 		before := was.Devices[i].Wanted
@@ -201,8 +201,8 @@ func (r request) judge(s inventory.Snapshot, taints func(*inventory.Device) []re
 	return given, gone, err
 }
 
-// refusal returns the reason why the claim can't have the device now, or nil. The reason is errGone or errNotOffered if
-// this node doesn't advertise the device.
+// refusal returns an error that says why the claim can't have the device now, or nil if it can. The error is errGone or
+// errNotOffered if this node doesn't advertise the device.
 func (d device) refusal(now *inventory.Device, w want, taints func(*inventory.Device) []resourceapi.DeviceTaint, problem error) error {
 	if now != nil && now.OfferedAs == "" {
 		return errNotOffered

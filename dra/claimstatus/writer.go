@@ -31,8 +31,8 @@ import (
 const (
 	// interval is the minimum time between passes over the claims.
 	interval = 5 * time.Second
-	// pace is the minimum time between requests. The same client also writes the slices, and a taint must not have to
-	// wait for a status.
+	// pace is the minimum time between requests. The same client also writes the slices, and a taint shouldn't have to
+	// wait for a status update.
 	pace = 200 * time.Millisecond
 	// requestTimeout is the time limit for a request.
 	requestTimeout = 10 * time.Second
@@ -40,11 +40,11 @@ const (
 	// a driver without the necessary permissions sends few requests.
 	firstRetry = time.Minute
 	maxRetry   = 30 * time.Minute
-	// longest is the maximum length of a condition's message, in bytes. Longer messages are cut.
+	// longest is the maximum length of a condition's message, in bytes. Longer messages are cut off.
 	longest = 200
 )
 
-// Type and reasons of a device's condition.
+// The type of a device's condition, and its reasons.
 const (
 	conditionReady  = "Ready"
 	reasonHealthy   = "Healthy"
@@ -140,12 +140,12 @@ func (w *Writer) Run(ctx context.Context) error {
 
 // pass writes the status of each claim whose status on the API server is outdated. It reports whether it sent any
 // requests, and returns the first error. Claims that failed before are retried only if retry is true, and only until
-// one of them fails again: the claim itself may be the cause (a webhook in its namespace, for example), but so may the
-// API server.
+// one of them fails again. The cause may be the claim itself, for example a webhook in its namespace, but it may also
+// be the API server.
 func (w *Writer) pass(ctx context.Context, s inventory.Snapshot, retry bool) (asked bool, failed error) {
 	prepared, err := w.cfg.Claims.Prepared(ctx)
 	if err != nil {
-		return false, nil // the claims log the error, and close their channel when they change
+		return false, nil // Claims logs the error, and closes its channel when the claims change
 	}
 	maps.DeleteFunc(w.stored, func(uid string, was stored) bool {
 		return !slices.ContainsFunc(prepared, func(c claims.Prepared) bool { return c.UID == uid && c.Preparation == was.preparation })
@@ -174,7 +174,7 @@ func (w *Writer) pass(ctx context.Context, s inventory.Snapshot, retry bool) (as
 	}
 	for _, c := range failedBefore {
 		switch {
-		case w.current(c, s): // the devices are back in the state that is on the API server
+		case w.current(c, s): // the devices are back in the state that the API server has
 		case retry:
 			retry = try(c)
 		default:
@@ -198,7 +198,7 @@ func (w *Writer) write(ctx context.Context, c claims.Prepared, s inventory.Snaps
 	api := w.cfg.Client.ResourceV1().ResourceClaims(c.Namespace)
 	known, asked := w.stored[c.UID]
 	was := known.devices
-	if !asked { // not asked since the driver started or the claim was prepared
+	if !asked { // not read since the driver started or the claim was prepared
 		claim, err := api.Get(ctx, c.Name, metav1.GetOptions{})
 		switch {
 		case ofClaim(err), err == nil && string(claim.UID) != c.UID:
@@ -235,7 +235,8 @@ func (w *Writer) write(ctx context.Context, c claims.Prepared, s inventory.Snaps
 // claim isn't retried until its devices change.
 func ofClaim(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsInvalid(err) }
 
-// statusOf returns the status of a claim's devices. Conditions that are unchanged since was keep their transition time.
+// statusOf returns the status of a claim's devices. was is the previous status: conditions that haven't changed keep
+// its transition times.
 func (w *Writer) statusOf(c claims.Prepared, s inventory.Snapshot, was []resourceapi.AllocatedDeviceStatus) []resourceapi.AllocatedDeviceStatus {
 	var all []resourceapi.AllocatedDeviceStatus
 	for _, id := range c.Devices {
@@ -275,7 +276,7 @@ func (w *Writer) statusOf(c claims.Prepared, s inventory.Snapshot, was []resourc
 	return all
 }
 
-// messageOf returns a device's health reasons as text of at most longest bytes.
+// messageOf returns a device's health reasons as text, shortened if necessary.
 func messageOf(d *inventory.Device) string {
 	text := strings.Join(d.Reasons, ", ")
 	if len(text) > longest {

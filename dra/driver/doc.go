@@ -18,15 +18,15 @@
 // # Slices that other clients delete
 //
 // When a kubelet starts, it deletes all of its node's slices. The helper would not rewrite them for 30 s: it waits
-// after each deletion, because its cache may be outdated. So the driver has a watch of its own. After a deletion, it
-// passes the slices to the helper again and again, at growing intervals, until they show up in the watch. An attempt
-// has no effect until the helper has seen the deletion, and causes a request only if the helper finds a difference.
+// after each deletion, because its cache may be outdated. So the driver has its own watch. After a deletion, it passes
+// the slices to the helper again and again, at growing intervals, until they show up in the watch. An attempt has no
+// effect until the helper has seen the deletion, and causes a request only if the helper finds a difference.
 //
 // # Slices at shutdown
 //
 // Run leaves the slices on the API server. When the last driver on a node stops, it deletes them with [Withdraw],
-// because a device plugin may take over. As a result, when a node's only driver restarts, it has to write its slices
-// anew. Until it does, the scheduler doesn't place any pods that no driver could prepare. Allocated claims keep their
+// because a device plugin may take over. As a result, when a node's only driver restarts, it has to rewrite its slices.
+// Until it does, the scheduler doesn't place any pods that no driver could prepare. Allocated claims keep their
 // devices.
 //
 // # Goroutines and their state

@@ -43,7 +43,7 @@ type Config struct {
 	// Stored is optional. It is passed to [draslices.Config].
 	Stored func() ([]programming.Stored, <-chan struct{})
 
-	// Effect is the effect of the taint on a device that has failed or that its holder has lost: NoExecute, which
+	// Effect is the effect of the taint put on a device that has failed or been lost by its holder: NoExecute, which
 	// evicts the holder, or NoSchedule.
 	Effect resourceapi.DeviceTaintEffect
 	// SysfsRoot is where sysfs is mounted. It is used to look up cards' root complexes and drivers.

@@ -17,7 +17,7 @@ import (
 // done.
 //
 // If there are slices, the driver that published them is still running or was killed. If it was killed, the kubelet has
-// to delete the slices. It does so 30 s after the last driver of this name has left, so this driver must not register
+// to delete the slices. It does so 30 s after the last driver with this name is gone, so this driver must not register
 // before then.
 func (d *Driver) finish(ctx context.Context) error {
 	tasks, ctx := errgroup.WithContext(ctx)
@@ -56,8 +56,8 @@ func (d *Driver) serveKubelet(ctx context.Context) error {
 	return nil
 }
 
-// await waits until the API server doesn't have any slices for this node or, if none is false, until it has some. It
-// returns false if ctx is done.
+// await waits until the API server has no slices for this node (if none is true) or has at least one (if none is
+// false). It returns false if ctx is done.
 func (d *Driver) await(ctx context.Context, none bool) bool {
 	for {
 		s, stale := d.state.Load()
@@ -73,7 +73,7 @@ func (d *Driver) await(ctx context.Context, none bool) bool {
 }
 
 // finishing returns nil if the driver is registered, or is waiting for existing slices to disappear. It counts as ready
-// while it waits, because during an upgrade, the driver that published the slices doesn't end until this one is ready.
+// while it waits, because during an upgrade, the driver that published the slices doesn't exit until this one is ready.
 func (d *Driver) finishing(s state) error {
 	switch {
 	case !s.listed:

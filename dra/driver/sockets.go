@@ -18,13 +18,13 @@ import (
 const (
 	// probeTimeout is the total time limit for probing a directory's sockets.
 	probeTimeout = 500 * time.Millisecond
-	// cleanInterval is the time between two searches for stale sockets.
+	// cleanInterval is the time between searches for stale sockets.
 	cleanInterval = 20 * time.Second
 )
 
-// keepClean removes stale sockets until ctx is done. When the driver starts, the previous one may still be running, or
-// may have been stopped with SIGSTOP, and leaves its sockets behind if it is killed later. refused is the result of the
-// first search.
+// keepClean removes stale sockets until ctx is done. When this driver starts, the previous one may still be running, or
+// may be suspended (SIGSTOP). If it is killed later, it leaves its sockets behind. refused is the result of the first
+// search.
 func (d *Driver) keepClean(ctx context.Context, refused map[string]bool) {
 	for {
 		select {
@@ -36,9 +36,9 @@ func (d *Driver) keepClean(ctx context.Context, refused map[string]bool) {
 	}
 }
 
-// removeStale removes stale sockets that killed drivers left behind. If before isn't nil, it removes only those that it
-// lists, because another driver may be about to listen on the others. removeStale returns the paths of all sockets that
-// refused a connection.
+// removeStale removes stale sockets that killed drivers left behind. If before isn't nil, it removes only the sockets
+// listed in before, because another driver may be about to listen on the others. removeStale returns the paths of all
+// sockets that refused a connection.
 func (d *Driver) removeStale(ctx context.Context, before map[string]bool) (refused map[string]bool) {
 	refused = map[string]bool{}
 	d.removeStaleIn(ctx, d.cfg.PluginDir, "dra", ".sock", before, refused)
@@ -47,7 +47,8 @@ func (d *Driver) removeStale(ctx context.Context, before map[string]bool) (refus
 }
 
 // removeStaleIn removes sockets in dir that have this prefix and suffix and refuse connections. A socket that accepts
-// connections belongs to a running driver. The helper itself removes only a socket that has the name it is about to use.
+// connections belongs to a running driver. The helper itself removes a socket only if the helper is about to use that
+// socket's name.
 func (d *Driver) removeStaleIn(ctx context.Context, dir, prefix, suffix string, before, refused map[string]bool) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 const (
 	// withdrawAgain is how long Withdraw waits before it lists the slices again.
 	withdrawAgain = 100 * time.Millisecond
-	// lateWrite is how long after its request was canceled a write can still take effect.
+	// lateWrite is how long a write can still take effect after its request was canceled.
 	lateWrite = time.Second
 )
 

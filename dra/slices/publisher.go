@@ -75,7 +75,7 @@ func (p *Publisher) WithoutTaints() {
 // immediately, but not more than once per minInterval.
 func (p *Publisher) Run(ctx context.Context) error {
 	var last *publication
-	known := p.cfg.StoresTaints == nil // whether the API server stores taints
+	known := p.cfg.StoresTaints == nil // whether StoresTaints has been called or isn't needed
 	for {
 		asks, more := p.asks.Load()
 		snapshot, stale := p.cfg.Devices.Latest()
@@ -130,7 +130,7 @@ func (p *Publisher) next(s inventory.Snapshot, stored []programming.Stored, a as
 	return &publication{asked: a, snapshot: s, resources: Of(s.Devices, o)}
 }
 
-// equal reports whether p doesn't need to be published because last, which may be nil, already was.
+// equal reports whether p doesn't need to be published because it is the same as last, which may be nil.
 func (p *publication) equal(last *publication) bool {
 	return last != nil && p.republishes == last.republishes && reflect.DeepEqual(p.resources, last.resources)
 }

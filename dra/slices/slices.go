@@ -42,8 +42,8 @@ const maxDevices = resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures
 // Options are the options for [Of].
 type Options struct {
 	Node string // name of the node and its pool
-	// Effect is the effect of the taint on a device that has failed or that its holder has lost. NoExecute evicts the
-	// holder. All other taints have the effect NoSchedule.
+	// Effect is the effect of the taint put on a device that has failed or been lost by its holder. NoExecute evicts
+	// the holder. All other taints have the effect NoSchedule.
 	Effect resourceapi.DeviceTaintEffect
 	// NoTaints means that the API server doesn't store taints. Slices then omit unhealthy devices.
 	NoTaints bool

@@ -65,7 +65,8 @@ func isFinal(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, ErrRefused) || errors.Is(err, errNoPod) || errors.Is(err, errOlder)
 }
 
-// await waits a while for the target's release to have a running pod on the node. ok is false if it still doesn't.
+// await waits a while for the target's release to have a running pod on the node. ok is false if it still doesn't have
+// one.
 func (f *Fleet) await(ctx context.Context, t Target) (again Target, ok bool) {
 	if t.Node == "" { // the pod hasn't been scheduled
 		return t, false

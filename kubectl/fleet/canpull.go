@@ -36,19 +36,19 @@ type PullReason struct {
 const (
 	maxAnswer    = 256 << 10        // maximum size of its log, in bytes
 	removeWithin = 10 * time.Second // time limit for creating the pod, and for removing it
-	spareTime    = 30 * time.Second // added to f.Limit for the pod's lifetime, in case this program is killed
+	spareTime    = 30 * time.Second // the pod's lifetime is f.Limit plus this, in case this program is killed
 )
 
-// CanPull finds out whether it is safe to pull a card out of a node. Only a pod that can see the node's processes knows
-// the answer. So CanPull creates one, waits up to f.Limit for its answer, and removes it, even if ctx is done. It calls
-// tell whenever the pod's state changes.
+// CanPull finds out whether it is safe to pull a card out of a node. Only a pod that can see the node's processes can
+// tell. So CanPull creates one, waits up to f.Limit for its answer, and removes it, even if ctx is done. It calls tell
+// whenever the pod's state changes.
 func (f *Fleet) CanPull(ctx context.Context, node, card string, tell func(string)) (a PullAnswer, err error) {
 	plugin, err := f.podOf(ctx, node)
 	if err != nil {
 		return a, err
 	}
 	pods, pod := f.client.Pods(plugin.Namespace), pullPod(plugin, card, f.Limit)
-	// Don't let ctx interrupt the pod's creation or removal. We wouldn't know whether the pod exists.
+	// Don't let ctx interrupt the pod's creation or removal, because then we wouldn't know whether the pod exists.
 	always := func(do func(context.Context) error) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeWithin)
 		defer cancel()
@@ -94,7 +94,7 @@ func (f *Fleet) CanPull(ctx context.Context, node, card string, tell func(string
 	if err != nil {
 		return a, fmt.Errorf("log of pod %s: %w", pod.Name, err)
 	}
-	if _, err := f.untilEnded(ctx, pod, tell); err != nil { // the log may come from another pod of the same name
+	if _, err := f.untilEnded(ctx, pod, tell); err != nil { // the log may come from another pod with the same name
 		return a, fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
 	return parsePull(text, card, code)
@@ -165,7 +165,7 @@ func (f *Fleet) untilEnded(ctx context.Context, pod *corev1.Pod, tell func(strin
 	}
 }
 
-// hopeless lists the reasons why a container waits that won't go away by themselves.
+// hopeless lists containers' waiting reasons that won't go away by themselves.
 var hopeless = []string{"ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 
 // stateOf describes a pod's state. end is non-nil once the pod has produced an answer, and err is non-nil if it never

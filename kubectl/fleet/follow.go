@@ -120,7 +120,7 @@ func (o *follower) answer(state State, err error) {
 }
 
 // follow reports a pod's changes until ctx is done. Each command takes up a slot until its first answer. If a command
-// fails, follow signals failed, unless the pod's commands have already failed many times.
+// fails, follow sends to the failed channel, unless the pod's commands have already failed many times.
 func (f *Fleet) follow(ctx context.Context, o *follower, slots, failed chan struct{}) {
 	if o.Problem != nil {
 		o.answer(State{}, o.Problem)
@@ -193,8 +193,8 @@ var (
 	errOver  = errors.New("the time of the command is over")
 )
 
-// stream runs `watch -o state` in a pod, and calls line with each line of output. It returns when the command ends, ctx
-// is done or line returns an error.
+// stream runs `watch -o state` in a pod, and passes each line of its output to the given function. It returns when the
+// command ends, when ctx is done, or when the function returns an error.
 func (f *Fleet) stream(ctx context.Context, t Target, line func([]byte) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -228,7 +228,7 @@ type lines struct {
 	kept bytes.Buffer // the start of an incomplete line
 	most int
 	line func([]byte)
-	full func() // called when a line is longer than most bytes
+	full func() // called when a line is too long
 }
 
 // Write never returns an error, because the executor would log it.

@@ -16,8 +16,8 @@ type Log struct {
 	Previous       bool // whether the log is from before the container's last restart
 }
 
-// Logs returns the logs of the plugin's pods on a node, oldest pod first. For each pod that still exists, they are the
-// log from before the container's last restart, if any, and the current log.
+// Logs returns the logs of the plugin's pods on a node, oldest pod first. Each pod that still exists has up to two
+// logs: the one from before the container's last restart, if any, and the current one.
 func (f *Fleet) Logs(ctx context.Context, node string) ([]Log, error) {
 	pods, err := f.list(ctx, []string{node})
 	if err != nil {

@@ -47,7 +47,7 @@ func (f *Fleet) Run(ctx context.Context, t Target, args ...string) ([]byte, erro
 	return stdout.kept.Bytes(), err
 }
 
-// run is like Run but writes the output to stdout.
+// run is like Run but writes the output to the given writer.
 func (f *Fleet) run(ctx context.Context, t Target, stdout io.Writer, args ...string) error {
 	executor, err := f.executor(t, args)
 	if err != nil {
@@ -115,7 +115,8 @@ func (l *limited) Write(p []byte) (int, error) {
 // error's text contains the verb, the resource and the namespace, or the policy's message.
 var ErrRefused = errors.New("you don't have permission")
 
-// refusers lists what else can reject a request, and how to recognize it in the API server's message.
+// refusers lists what can reject a request besides missing permissions, and how to recognize it in the API server's
+// message.
 var refusers = []struct{ says, who string }{
 	{"violates PodSecurity ", "Pod Security admission, by the labels of the namespace"},
 	{" quota: ", "a quota of the namespace"}, // exceeded quota, failed quota
@@ -123,7 +124,7 @@ var refusers = []struct{ says, who string }{
 }
 
 // refusal returns an error that wraps ErrRefused if the API server has rejected the request. Otherwise, it returns err.
-// It goes by the text, because that is all the API server returns for exec.
+// It looks only at the error's text, because that is all the API server returns for exec.
 func refusal(err error) error {
 	if err == nil {
 		return nil

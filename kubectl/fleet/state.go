@@ -11,7 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// State is a daemon's answer: the output of `devices -o state`. Its texts are safe to print on a terminal.
+// State is a daemon's answer: the output of `devices -o state`. Its strings are safe to print on a terminal.
 type State struct {
 	Version string // the daemon's version
 	API     string // devicePlugin or dra
@@ -24,7 +24,7 @@ type State struct {
 	Faulty   []string         // IDs of the devices that need attention
 }
 
-// maxText is the maximum length of a text in an answer, in bytes. The longest texts are error messages.
+// maxText is the maximum length of a string in an answer, in bytes. The longest strings are error messages.
 const maxText = 1024
 
 // Parse parses the output of `devices -o state`. It keeps unknown keys in devices and cards.
@@ -71,7 +71,7 @@ func Parse(text []byte) (State, error) {
 	return s, nil
 }
 
-// objects returns the objects in the list all[key]. Each of them must have non-empty texts for the keys in texts.
+// objects returns the objects in the list all[key]. Each of them must have a non-empty string for each key in texts.
 func objects(all map[string]any, key string, texts ...string) ([]map[string]any, error) {
 	list, ok := all[key].([]any)
 	if !ok && all[key] != nil {
@@ -96,7 +96,7 @@ func textOf(v any) string {
 	return text
 }
 
-// escaped applies [Printable] to all keys and texts in a JSON value.
+// escaped applies [Printable] to all keys and strings in a JSON value.
 func escaped(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -115,7 +115,7 @@ func escaped(v any) any {
 	return v
 }
 
-// Printable escapes anything in a text that could control a terminal, and cuts off the end of long texts.
+// Printable escapes anything in a string that could control a terminal, and cuts off the end of long strings.
 func Printable(text string) string {
 	if len(text) > maxText {
 		text = strings.ToValidUTF8(text[:maxText], "") + "…"

@@ -32,7 +32,7 @@ type Fleet struct {
 
 	pause               time.Duration // time until a failed pod is queried again
 	relist              time.Duration // time between listings of the pods, if no command fails
-	lasting             time.Duration // how long a command follows a pod at least; up to half of it is added at random
+	lasting             time.Duration // minimum time that a command follows a pod; up to half of it is added at random
 	config              *rest.Config
 	client              corev1client.CoreV1Interface
 	namespace, selector string
@@ -59,7 +59,7 @@ type Target struct {
 	Pod       string // "" if the release has no pod on the node
 	Problem   error  // why the pod can't be queried; nil if it can
 
-	release string // the DaemonSet's name
+	release string // identifies the DaemonSet; see releaseOf
 	ready   bool
 }
 
@@ -114,7 +114,7 @@ func (f *Fleet) list(ctx context.Context, nodes []string) ([]corev1.Pod, error) 
 	}), nil
 }
 
-// choose returns a pod per release and node. It prefers pods that are ready, and then newer ones.
+// choose returns one pod per release and node. It prefers pods that are ready, and then newer ones.
 func choose(pods []corev1.Pod) []Target {
 	chosen := make(map[[2]string]*corev1.Pod)
 	for i := range pods {
@@ -160,7 +160,7 @@ func releaseOf(p *corev1.Pod) string {
 	return string(p.UID)
 }
 
-// onlyFinishes reports whether all that a pod does is finish the claims of an earlier DRA driver.
+// onlyFinishes reports whether a pod does nothing but finish an earlier DRA driver's claims.
 func onlyFinishes(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool {
 		return slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "ACCELERATOR_FINISH_CLAIMS" && e.Value == "true" })

@@ -1,4 +1,4 @@
-// Package redact removes everything from a support bundle that must not be passed on: secrets, texts written by people,
+// Package redact removes from a support bundle everything that must not be passed on: secrets, text written by people,
 // and the names of pods, namespaces and containers.
 //
 //	r := redact.New("worker-3")

@@ -43,7 +43,7 @@ func (r *Redactor) Alias(kind, name string) string {
 // Shape returns the part of a JSON value to keep. ok is false if nothing is kept.
 type Shape func(r *Redactor, v any) (kept any, ok bool)
 
-// JSON returns the part of a JSON text to keep. Its errors don't quote the text.
+// JSON returns the part of a JSON document to keep. Its errors don't quote the document.
 func (r *Redactor) JSON(shape Shape, text []byte) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -93,8 +93,8 @@ func object(keys map[string]Shape) Shape {
 	}
 }
 
-// mapping keeps an object's entries whose keys match the shape key. Of their values, it keeps what the shape value
-// does.
+// mapping keeps an object's entries whose keys match the first shape. The second shape determines what is kept of their
+// values.
 func mapping(key, value Shape) Shape {
 	return func(r *Redactor, v any) (any, bool) {
 		from, ok := v.(map[string]any)
@@ -113,7 +113,7 @@ func mapping(key, value Shape) Shape {
 	}
 }
 
-// list keeps a list, and of its elements what the shape keeps.
+// list keeps a list. The shape determines what is kept of its elements.
 func list(of Shape) Shape {
 	return func(r *Redactor, v any) (any, bool) {
 		from, ok := v.([]any)
@@ -130,7 +130,7 @@ func list(of Shape) Shape {
 	}
 }
 
-// text keeps a text if it is empty or pattern matches all of it.
+// text keeps a string if it is empty or pattern matches all of it.
 func text(pattern string) Shape {
 	re := regexp.MustCompile(`^(?:` + pattern + `)$`)
 	return func(_ *Redactor, v any) (any, bool) {
@@ -142,7 +142,7 @@ func text(pattern string) Shape {
 	}
 }
 
-// words keeps a text if it is empty or one of the given words.
+// words keeps a string if it is empty or one of the given words.
 func words(all ...string) Shape {
 	return func(_ *Redactor, v any) (any, bool) {
 		s, ok := v.(string)
@@ -169,7 +169,7 @@ func number(_ *Redactor, v any) (any, bool) {
 	return v, ok && len(n) < 30 || v == nil
 }
 
-// yamlText applies a shape to the value that a YAML text represents.
+// yamlText applies a shape to the value of a string that contains YAML.
 func yamlText(shape Shape) Shape {
 	return func(r *Redactor, v any) (any, bool) {
 		text, ok := v.(string)
@@ -213,8 +213,8 @@ func phrasesOf(_ *Redactor, v any) (any, bool) {
 	return s, ok
 }
 
-// Log returns the part of a daemon's log to keep: what their shape keeps of the log lines, and the code positions in a
-// crash report.
+// Log returns the part of a daemon's log to keep: the parts of log lines that their shape keeps, and the code positions
+// in crash reports.
 func (r *Redactor) Log(log []byte) []byte {
 	var out bytes.Buffer
 	lost := 0

@@ -17,7 +17,7 @@ const (
 )
 
 var (
-	id      = text(pciForm + `(-p[0-9])?|[0-9]{1,5}`) // of a device; in pool mode, it is a number
+	id      = text(pciForm + `(-p[0-9])?|[0-9]{1,5}`) // device ID; in pool mode, it is a number
 	ids     = list(anyOf(id, text(`and [0-9]{1,9} more`)))
 	pci     = text(pciForm)
 	pciIDs  = text(`[0-9a-f]{4}(:[0-9a-f]{4})?`)
@@ -29,14 +29,14 @@ var (
 	mode    = words("single", "af", "region", "regiondevel", "pool")
 	api     = words("devicePlugin", "dra")
 	release = text(`v?[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}(-dev|-rc\.[0-9]{1,4})?(\+([0-9a-f]{7,40}|dirty|[0-9a-f]{7,40}\.dirty))?|` +
-		// Versions up to 0.2.0 were the output of git describe.
+		// Up to 0.2.0, versions were the output of `git describe`.
 		`v?[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}(-[0-9]{1,6}-g[0-9a-f]{7,40})?(-dirty)?|[0-9a-f]{7,40}(-dirty)?|\(devel\)`)
 	names   = strings.Join(docs.Names(), "|")
 	reason  = text(`((` + names + `)=)?(` + names + `)(=[A-Za-z0-9_.:/-]{1,60})?`)
 	holders = list(anyOf(text(`and [0-9]{1,9} more`), alias("container")))
 	free    = words() // text that someone wrote, which is removed
 	chip    = text(`|[a-z0-9]{1,20}bmc_hwmon(-[0-9]{1,2})?|dfl_fme_(thermal|power)(-[0-9]{1,2})?|(thermal|power)_mgmt(-[0-9]{1,2})?|hwmon(-[0-9]{1,2})?|` + vbnvForm)
-	label   = text(`die|hottest|board|(temp|in|curr|power)[0-9]{1,4}|temperature|consumed|[A-Za-z0-9][A-Za-z0-9 .,#&()/_-]{0,50} (Temperature|Voltage|Current|Power)( ?#[0-9]{1,2}| \[Remote\])?`) // a sensor's
+	label   = text(`die|hottest|board|(temp|in|curr|power)[0-9]{1,4}|temperature|consumed|[A-Za-z0-9][A-Za-z0-9 .,#&()/_-]{0,50} (Temperature|Voltage|Current|Power)( ?#[0-9]{1,2}| \[Remote\])?`) // a sensor's name
 	seconds = text(`([0-9]{1,9}(\.[0-9]{1,9})?(ns|us|µs|ms|s|m|h)){1,6}`)
 )
 
@@ -116,8 +116,8 @@ var (
 	numbers  = []string{"accelNbunits", "resyncInterval", "healthInterval", "recoveryHold", "tombstoneGrace", "reprogramTimeout", "flapLimit", "flapWindow", "sensorInterval"}
 )
 
-// Settings is the shape of a settings file. It keeps only the bundle's node's entry from the entries for individual
-// nodes.
+// Settings is the shape of a settings file. Of the entries for individual nodes, it keeps only the one for the bundle's
+// node.
 func Settings(r *Redactor, v any) (any, bool) {
 	all := map[string]Shape{"nodes": mapping(func(r *Redactor, name any) (any, bool) {
 		if name == r.node {
@@ -158,7 +158,7 @@ var logLine = func() Shape {
 	return object(all)
 }()
 
-// why is the shape of a reason why a container is waiting or has ended.
+// why is the shape of a container's reason for waiting or ending.
 var why = words("CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName", "ContainerCreating", "PodInitializing",
 	"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "OOMKilled", "Error", "Completed", "ContainerCannotRun", "StartError",
 	"DeadlineExceeded", "Evicted", "NodeAffinity", "OutOfpods", "OutOfcpu", "OutOfmemory", "UnexpectedAdmissionError", "NodeLost", "Terminated")
@@ -240,7 +240,7 @@ var Slices = func() Shape {
 	}))})
 }()
 
-// phrases lists the phrases that error texts keep.
+// phrases lists the phrases to keep from an error's text.
 var phrases = []string{
 	"address already in use", "bad file descriptor", "broken pipe", "cannot allocate memory", "connection refused", "connection reset by peer", "context canceled",
 	"deadline exceeded", "device or resource busy", "file exists", "free", "input/output error", "invalid argument", "i/o timeout", "is a directory", "is not a directory",

@@ -183,7 +183,7 @@ func number(v any) int64 {
 }
 
 // Notes returns notes to the user about the answers: which nodes sent incomplete answers, have several releases, or run
-// a version older than mine.
+// a version older than this program's (mine).
 func Notes(answers []fleet.Answer, mine string) []string {
 	nodes := map[string][]string{}
 	pods := map[string][]string{}
@@ -213,7 +213,7 @@ func Notes(answers []fleet.Answer, mine string) []string {
 	return notes
 }
 
-// Silent returns the names of the nodes that didn't answer as a single string, or "" if all of them answered.
+// Silent returns a single string with the names of the nodes that didn't answer, or "" if all of them answered.
 func Silent(answers []fleet.Answer) string {
 	var nodes []string
 	for _, a := range answers {

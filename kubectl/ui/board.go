@@ -72,7 +72,7 @@ func NewBoard(cluster string) *Board {
 	return &Board{Kubectl: [2]string{"kubectl", "kubectl accelerator"}, cluster: fleet.Printable(cluster), changed: make(chan struct{}), looked: make(chan struct{}), nodes: map[string]*entry{}}
 }
 
-// Follow runs follow while a page is open, and applies the changes that follow reports to the board. If follow fails,
+// Follow runs follow while a page is open, and updates the board with the changes that follow reports. If follow fails,
 // Follow runs it again after a while. Follow returns when ctx is done.
 func (b *Board) Follow(ctx context.Context, follow func(context.Context, func(fleet.Change)) error) {
 	for b.await(ctx, true, 0) {
@@ -216,8 +216,8 @@ type update struct {
 	Gone    []string  `json:"gone"`
 }
 
-// since returns what has changed since a version, the current version, and a channel that is closed when a newer
-// version exists.
+// since returns the changes since the given version, the current version, and a channel that is closed when there is a
+// newer version.
 func (b *Board) since(version int) (update, int, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -40,7 +40,7 @@ var headers = map[string]string{
 }
 
 // Serve serves a board's page at http://ADDRESS/TOKEN/ until ctx is done, and then returns nil. The machine's other
-// users can connect too, so no connection waits long for its client.
+// users can connect too, so Serve doesn't wait long for any client.
 func Serve(ctx context.Context, listener net.Listener, b *Board, token string) error {
 	server := &http.Server{
 		Handler: Handler(b, listener.Addr().String(), token), ReadTimeout: readWithin, WriteTimeout: readWithin, MaxHeaderBytes: 8 << 10,

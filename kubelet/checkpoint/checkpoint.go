@@ -30,7 +30,8 @@ type Record struct {
 	Entries []Entry
 }
 
-// Entry lists the devices of one resource that were allocated to one container. The container may have exited since.
+// Entry lists the devices of one resource that were allocated to one container. The container may have exited since
+// then.
 type Entry struct {
 	PodUID    string
 	Container string
@@ -61,8 +62,8 @@ func (e Entry) Ours(id string) bool {
 	return found
 }
 
-// AnotherPlugins reports whether the response is neither from one of this project's daemons nor from the original
-// plugin, because both list the ids in an environment variable. It returns false if the response can't be parsed.
+// AnotherPlugins reports whether the response is from another project's plugin. This project's daemons and the original
+// plugin both list the ids in an environment variable. AnotherPlugins returns false if the response can't be parsed.
 func (e Entry) AnotherPlugins() bool { return e.answer != nil && e.answer.Envs[envDevices] == "" }
 
 const envDevices = "ACCELERATOR_DEVICES"
@@ -71,8 +72,8 @@ var errNoNodes = errors.New("the kubelet's checkpoint does not name the device's
 
 // Nodes returns the device nodes that the container got for a device: their names below devRoot (the device root on the
 // host) and, if known, their numbers (MAJOR:MINOR). If the response doesn't have any of our annotations, for example
-// because it is another plugin's, Nodes returns the names of all device nodes in the response. It returns an error if the
-// container got its device nodes in another way.
+// because it is from another plugin, Nodes returns the names of all device nodes in the response. It returns an error
+// if the container got its device nodes in some other way.
 func (e Entry) Nodes(id, devRoot string) ([]string, error) {
 	if e.answer == nil {
 		return nil, errNoNodes
@@ -103,8 +104,8 @@ func (e Entry) Nodes(id, devRoot string) ([]string, error) {
 	return slices.Compact(nodes), nil
 }
 
-// usesCDI reports whether the response names CDI devices: in its field or, as from sriov-network-device-plugin, in
-// annotations.
+// usesCDI reports whether the response names CDI devices, either in the CdiDevices field or in annotations, where
+// sriov-network-device-plugin puts them.
 func (e Entry) usesCDI() bool {
 	for key := range e.answer.GetAnnotations() {
 		if strings.HasPrefix(key, "cdi.k8s.io/") {
@@ -114,9 +115,9 @@ func (e Entry) usesCDI() bool {
 	return len(e.answer.CdiDevices) > 0
 }
 
-// mounted reports whether the response is from the original k8s-accelerator-devplugin for Intel's cards. It passes only
-// ids to the container, and pods mount the device nodes themselves. Units of a pool, whose ids are numbers, have no
-// device nodes.
+// mounted reports whether the response is from the original k8s-accelerator-devplugin for Intel's cards. That plugin
+// passes only ids to the container, and pods mount the device nodes themselves. Pool units, whose ids are numbers, have
+// no device nodes.
 func (e Entry) mounted(id string) bool {
 	return e.answer.Envs[envDevices] != "" && strings.Contains(id, ":")
 }
@@ -130,7 +131,7 @@ type Reader struct {
 	files int
 }
 
-// Files returns how many different files have been parsed so far.
+// Files returns how many versions of the checkpoint have been parsed so far.
 func (r *Reader) Files() int { return r.files }
 
 // Read returns the content of the checkpoint in the kubelet's device plugin directory, or an empty record if there has

@@ -6,7 +6,7 @@ import (
 )
 
 // Allocations records the devices that this daemon has allocated to containers, each with its latest allocation. It
-// never has more elements than devices have ever been listed. It is safe for concurrent use.
+// never grows beyond the number of devices ever listed. It is safe for concurrent use.
 type Allocations struct {
 	added chan struct{} // holds an element after an allocation, until it is read
 
@@ -25,11 +25,11 @@ func NewAllocations() *Allocations {
 	return &Allocations{added: make(chan struct{}, 1), given: map[Key]Allocation{}}
 }
 
-// Added returns a channel that receives an element after an allocation. Until it is read, further allocations don't add
-// any more.
+// Added returns a channel that receives an element after an allocation. Further allocations don't add another element
+// until that one has been read.
 func (a *Allocations) Added() <-chan struct{} { return a.added }
 
-// Ask makes the daemon query the holders, the same way it does after an allocation.
+// Ask makes the daemon query the sources, just as it does after an allocation.
 func (a *Allocations) Ask() {
 	select {
 	case a.added <- struct{}{}:
@@ -70,7 +70,7 @@ func (a *Allocations) Add(resource string, check func() (nodes map[string][]stri
 	}, nil
 }
 
-// since reports whether any device was allocated at this time or later.
+// since reports whether any device was allocated at or after this time.
 func (a *Allocations) since(at time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

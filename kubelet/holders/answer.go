@@ -6,7 +6,7 @@ import (
 )
 
 // listen updates what is known about the kubelet from its answer. It reports whether the answer is complete, and
-// whether it lists the daemon's own pod (true if it doesn't have to).
+// whether it lists the daemon's own pod (also true if it doesn't have to).
 func (s *State) listen(before State, r Report) (complete, own bool) {
 	if r.KubeletErr != nil {
 		return false, false
@@ -21,7 +21,8 @@ func (s *State) listen(before State, r Report) (complete, own bool) {
 	}
 	if !r.Answer.Started.Equal(before.started) {
 		s.started, s.former = r.Answer.Started, map[string]bool{}
-		// From now on, only the monotonic clock counts, because the wall clock may be set while the kubelet starts.
+		// From now on, only the monotonic clock counts, because the wall clock may be adjusted while the kubelet
+		// starts.
 		s.appeared = r.Answered.Add(-max(r.Answered.Sub(s.started), 0))
 		if longAgo := r.Asked.Add(-settles); s.appeared.Before(longAgo) {
 			s.appeared = longAgo

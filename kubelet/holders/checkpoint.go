@@ -16,8 +16,8 @@ import (
 // entriesOf returns the checkpoint's entries by device and container.
 //
 // If an entry lists another plugin's devices, only the first of them is kept, because all of them have the same nodes,
-// and a pod can have thousands of such devices in each of its init containers. If the nodes aren't known, ids that are
-// PCI addresses are all kept, because they tell which devices a container got through CDI.
+// and a pod can have thousands of such devices in each of its init containers. If the nodes aren't known, all ids that
+// are PCI addresses are kept, because they show which devices a container got through CDI.
 func (r Rules) entriesOf(record checkpoint.Record) map[Key]map[string]checkpoint.Entry {
 	entries := map[Key]map[string]checkpoint.Entry{}
 	for _, e := range record.Entries {
@@ -39,7 +39,8 @@ func (r Rules) entriesOf(record checkpoint.Record) map[Key]map[string]checkpoint
 	return entries
 }
 
-// functionOf returns the PCI address with domain in a device id, ours or another plugin's, or "" if there is none.
+// functionOf returns the PCI address (including the domain) in one of our device ids or another plugin's, or "" if
+// there is none.
 func functionOf(id string) string {
 	if !strings.Contains(id, ":") { // the usual case; parsing is slower
 		return ""
@@ -50,7 +51,7 @@ func functionOf(id string) string {
 	return inventory.AddressOf(id)
 }
 
-// mergeEntries updates the checkpoint's entries, and returns the number of entries whose containers may be alive.
+// mergeEntries updates u.entries, and returns the number of entries whose containers may be alive.
 func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Entry, named, ended bool, forgotten map[string]bool) (alive int) {
 	if r.CheckpointErr != nil { // keep the last entries that could be read
 		for _, e := range u.entries {
@@ -79,7 +80,7 @@ func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Ent
 			e.ended = true
 		}
 		// Known.Named doesn't count after a kubelet restart, because the new kubelet may not know its pods yet, and
-		// this daemon can't tell.
+		// this daemon can't tell whether it does.
 		if !e.named && r.Answer.Started.Equal(r.Known.Kubelet) && slices.Contains(r.Known.Named[key.String()], holder) {
 			e.named, u.namedBy = true, r.Answer.Started
 		}

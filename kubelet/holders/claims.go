@@ -23,17 +23,18 @@ func (u *use) mergeClaims(key Key, r reading) {
 	case was:
 		u.unprepared = r.Asked
 	}
-	// If the kubelet still lists the device, either its answer is older than Unprepare or claims.json was removed while
-	// the driver was running. If the kubelet has restarted since it listed the device, it may not know the pod yet.
+	// If the kubelet still lists the device, either its answer is older than the Unprepare call or claims.json was
+	// removed while the driver was running. If the kubelet has restarted since it listed the device, it may not know
+	// the pod yet.
 	unprepared := !u.unprepared.IsZero() && r.KubeletErr == nil && len(r.Answer.Holders[key]) == 0 && u.namedBy.Equal(r.Answer.Started)
 	if r.rules.DRA && key.Resource == draname.Driver && !u.prepared && (unprepared || known) {
 		u.names = nil // if known, all of the device's claims have admin access
 	}
 }
 
-// mergeRecorded reports whether a claim in the previous driver's record may still be in use, even if the kubelet doesn't
-// list it. Until the kubelet has listed all its pods, any recorded claim may be. After that, a claim that the kubelet has
-// never listed may belong to an init container, and counts for the grace time.
+// mergeRecorded reports whether a claim in the previous driver's record may still be in use, even if the kubelet
+// doesn't list it. Until the kubelet has listed all its pods, that is true of any recorded claim. After that, a claim
+// that the kubelet has never listed may belong to an init container, and counts as in use for the grace time.
 func (u *use) mergeRecorded(key Key, r reading) bool {
 	if key.Resource != draname.Driver || r.Injected[claimedKey(key.ID)] == nil {
 		u.recorded, u.listed = time.Time{}, false
@@ -49,9 +50,9 @@ func (u *use) mergeRecorded(key Key, r reading) bool {
 	return !u.listed && r.Asked.Sub(u.recorded) < r.rules.Grace
 }
 
-// injects reports whether a container may still have the device nodes that are stored in [Injected] under the key
-// injected. In the driver, it always returns true for devices that belong to claims. The driver may have prepared a
-// claim since the report, so it removes these keys elsewhere (see [Injected.SetClaimed]).
+// injects reports whether a container may still have the device nodes that are stored in [Injected] under this key. In
+// the DRA driver, it always returns true for devices that belong to claims, because the driver may have prepared a
+// claim since the report. The driver removes these keys with [Injected.SetClaimed].
 func (s State) injects(injected string) bool {
 	id, claimed := strings.CutPrefix(injected, claimedPrefix)
 	if claimed && s.rules.DRA || !claimed && !s.allAnswered() { // claims aren't in the checkpoint, so it isn't needed for them

@@ -4,7 +4,7 @@
 //	source := holders.New(holders.Config{Socket: …, KubeletDir: …, Allocations: allocations})
 //	use := source.Ask(ctx)           // asks all sources and merges their answers with what was known before
 //	use = source.Recent(ctx)         // the same, but asks at most once per second
-//	source.Watch(ctx, log, again)    // calls again when another plugin has allocated devices
+//	source.Watch(ctx, log, f)        // calls f when another plugin has allocated devices
 //
 // # The sources
 //
@@ -21,8 +21,8 @@
 //
 // # When a device is free
 //
-// A device is in use as soon as any source reports a holder. It becomes free when no source reports one any more, which
-// means that:
+// A device is in use as soon as any source reports a holder. It becomes free when no source reports a holder any more,
+// which means that:
 //
 //   - The kubelet hasn't listed the device for a few seconds, and has since written a checkpoint without it. For
 //     claims, which aren't in the checkpoint, the kubelet's answers that don't list the device must be complete (see
@@ -30,18 +30,18 @@
 //   - The checkpoint has no entry for the device. If it has one, [Config.Refresh] makes the kubelet rewrite the file.
 //     If an entry is in a file that is newer than the kubelet's answer, its container is alive, unless the kubelet
 //     doesn't know its pods yet. If the file isn't rewritten, the entry counts until two complete answers in a row no
-//     longer list a container that an earlier answer did. If no answer has ever listed a container with the device, the
-//     entry counts for the grace time.
-//   - Pods that the kubelet has forgotten, because they were force-deleted, have no more processes. [Source.Ending]
+//     longer list a container that an earlier answer listed. If no answer has ever listed a container with the device,
+//     the entry counts for the grace time.
+//   - Pods that the kubelet has forgotten, because they were force-deleted, have no processes left. [Source.Ending]
 //     tells Allocate about these pods, because the kubelet allocates their devices again immediately. If a process is
 //     still there after [Ends], the device is withheld even under its own name.
 //
 // As long as a source doesn't answer, the devices in its last report count as in use.
 //
 // An answer from the kubelet is complete if the kubelet has been running for 10 s, lists the daemon's own pod (unless
-// the daemon runs in a static pod or in none), and none of the previous kubelet's pods has reappeared in the last 10 s.
-// After a kubelet restart, an answer is also complete as soon as all pods are back. An answer that lists only static
-// pods isn't complete if the previous kubelet listed others.
+// the daemon runs in a static pod or outside a pod), and none of the previous kubelet's pods has reappeared in the last
+// 10 s. After a kubelet restart, an answer is also complete as soon as all pods are back. An answer that lists only
+// static pods isn't complete if the previous kubelet listed others.
 //
 // A kubelet that loses its checkpoint forgets which devices its running pods have, and would allocate those devices a
 // second time. Merge detects this: the previous kubelet listed a container with a device, and the current one lists the

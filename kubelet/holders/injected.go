@@ -66,7 +66,7 @@ func OpenInjected(dir string) (*Injected, error) {
 	return i, i.disk.Within(context.Background(), openWithin, func(context.Context) error { return i.load() })
 }
 
-// refresh takes over what other daemons have written since. If the file can't be read, nothing changes.
+// refresh picks up what other daemons have written to the file. If the file can't be read, nothing changes.
 func (i *Injected) refresh(ctx context.Context) {
 	_ = i.disk.Within(ctx, diskWithin, func(context.Context) error { return i.load() })
 }
@@ -122,8 +122,8 @@ func (i *Injected) Add(ctx context.Context, nodes map[string][]string) error {
 	})
 }
 
-// SetClaimed replaces all nodes that are remembered for claims with nodes, which is indexed by device id. It returns
-// once they are on disk.
+// SetClaimed replaces all nodes that are remembered for claims with the given nodes (by device id). It returns once
+// they are on disk.
 func (i *Injected) SetClaimed(ctx context.Context, nodes map[string][]string) error {
 	return i.change(ctx, func(all map[string][]string) {
 		maps.DeleteFunc(all, func(key string, _ []string) bool { return strings.HasPrefix(key, claimedPrefix) })
@@ -157,7 +157,7 @@ func (i *Injected) set(nodes map[string][]string) {
 // still take effect later; until then, every call returns an error.
 func (i *Injected) change(ctx context.Context, f func(map[string][]string)) error {
 	return i.disk.Within(ctx, diskWithin, func(ctx context.Context) error {
-		_ = i.load() // another daemon may have changed the file; an error comes again below
+		_ = i.load() // another daemon may have changed the file; an error will come up again below
 		before, after := i.all(), i.all()
 		if f(after); maps.EqualFunc(after, before, slices.Equal) {
 			return nil

@@ -18,7 +18,7 @@ import (
 // the DRA driver's name.
 type Key = podresources.Key
 
-// Production values for the [Rules] fields with the same names.
+// The production values of the [Rules] fields with the same names.
 const (
 	Confirm   = 3 * time.Second
 	Admission = time.Minute
@@ -29,9 +29,10 @@ const (
 	behind  = 10 * time.Millisecond // how far a file's time can lag behind the clock
 )
 
-// Ends is how long the daemon waits for the processes of a force-deleted pod. During this time, the pod's devices stay
-// advertised, and an Allocate call that asks for one of them waits. After that, they are withheld. The kubelet takes
-// two to three seconds, unless the pod was already being deleted with a longer grace period.
+// Ends is how long the daemon waits for a force-deleted pod's processes to exit. During this time, the pod's devices
+// stay advertised, and an Allocate call that asks for one of them waits. After that, they are withheld. The kubelet
+// takes two to three seconds to stop the processes, unless the pod was already being deleted with a longer grace
+// period.
 const Ends = 5 * time.Second
 
 // Rules determine how a daemon interprets the sources. They don't change while the daemon is running, except that Owns
@@ -55,13 +56,13 @@ type Rules struct {
 type Report struct {
 	Asked    time.Time           // just before the first source was queried
 	Answered time.Time           // when the kubelet had answered
-	Answer   podresources.Answer // devices that belong to claims have their inventory ids
+	Answer   podresources.Answer // with inventory ids for devices that belong to claims
 	// KubeletErr is set if the kubelet hasn't answered. It wraps [fs.ErrNotExist] if the kubelet isn't running, and
 	// [fs.ErrPermission] if this daemon isn't allowed to query it, which is permanent.
 	KubeletErr error
 
-	// Checkpoint also has entries that the kubelet has removed since the previous query even though their pods still have
-	// processes.
+	// Checkpoint also contains entries that the kubelet has removed since the previous query even though their pods
+	// still have processes.
 	Checkpoint    checkpoint.Record
 	CheckpointErr error
 	Known         knownEntries // what an earlier daemon stored about this checkpoint's entries
@@ -91,7 +92,7 @@ type State struct {
 	complete     bool            // the checkpoint has been read and, if needed, an answer was complete
 	noKubeletYet bool            // there hasn't been a kubelet yet, so nothing can have been allocated
 	started      time.Time       // when the kubelet started, by the wall clock; identifies the kubelet
-	appeared     time.Time       // when the kubelet started, or, if that was longer ago, settles before its first answer
+	appeared     time.Time       // when the kubelet started, or 10 s (settles) before its first answer if that is later
 	pods         map[string]bool // pods in the newest answer; until this kubelet answers, the previous kubelet's last answer counts
 	former       map[string]bool // pods that the previous kubelet listed and this one hasn't listed yet
 	returned     time.Time       // when this kubelet last listed another one of the previous kubelet's pods
@@ -107,16 +108,16 @@ type use struct {
 	namedAt time.Time // time of that answer
 	namedBy time.Time // when the kubelet that gave that answer started
 	lacked  time.Time // time of the first answer since then that shows them gone, or zero
-	// lost contains containers that the previous kubelet listed but this one doesn't. If it lists their pods, it has
-	// forgotten their devices.
+	// lost contains containers that the previous kubelet listed but this one doesn't. If this one lists their pods, it
+	// has forgotten their devices.
 	lost    []string
 	entries map[string]entryState // the checkpoint's entries, by container
 
 	allocatedAt time.Time // time of the newest allocation by this daemon
 	settledAt   time.Time // time of the newest allocation that another source has confirmed or that has expired
 	prepared    bool      // the device belongs to a claim in claims.json or in the previous driver's record
-	unprepared  time.Time // first query that found the claim gone from claims.json; zero if it is still there or never was
-	recorded    time.Time // first complete answer while the device was in the previous driver's record, or zero
+	unprepared  time.Time // time of the first query that found the claim gone from claims.json; zero if it is still there or never was
+	recorded    time.Time // time of the first complete answer while the device was in the previous driver's record, or zero
 	listed      bool      // an answer has listed the device while it was in that record
 
 	nodes    []string
@@ -254,7 +255,7 @@ type reading struct {
 	rules     Rules
 	complete  bool            // the answer lists all containers that are alive
 	whole     bool            // this answer or an earlier one was complete
-	settled   bool            // the kubelet has been running for a while and, if it should, lists the daemon's own pod
+	settled   bool            // the kubelet has been running for a while and lists the daemon's own pod if it should
 	restarted bool            // this is the first answer from a kubelet that replaced another one
 	pods      map[string]bool // the pods that the kubelet lists
 }
@@ -307,7 +308,7 @@ func (u *use) mergeAllocation(key Key, r reading, entries map[string]checkpoint.
 
 var errNotRecorded = errors.New("no source has the nodes of the device")
 
-// mergeNodes updates the device nodes that the containers got, from the checkpoint, this daemon's own allocation and
+// mergeNodes updates the device nodes that the containers got, using the checkpoint, this daemon's own allocation and
 // claims.json.
 func (u *use) mergeNodes(key Key, r reading, entries map[string]checkpoint.Entry, allocation Allocation) {
 	if key.Resource == draname.Driver {
@@ -340,7 +341,8 @@ func (u *use) mergeNodes(key Key, r reading, entries map[string]checkpoint.Entry
 		}
 		more, failed := e.Nodes(key.ID, r.rules.DevRoot)
 		// The device is probably the function with this address, unless it is one of ours, which may have any node. The
-		// driver can't tell by the resource, so it also takes other plugins' devices in PCI domains other than 0 for ours.
+		// driver can't tell from the resource name, so it also treats other plugins' devices in PCI domains other than
+		// 0 as ours.
 		another := u.foreign || !inventory.IsAddress(key.ID) || r.rules.DRA && e.AnotherPlugins()
 		if function := functionOf(key.ID); failed != nil && function != "" && another {
 			more, failed = []string{inventory.FunctionNode(function)}, nil
@@ -357,7 +359,7 @@ func (u *use) mergeNodes(key Key, r reading, entries map[string]checkpoint.Entry
 		err = r.CheckpointErr
 	}
 	if !r.rules.Owns(key.Resource, key.ID) && len(entries) == 0 {
-		err = nil // don't withhold our devices because of another plugin's
+		err = nil // don't withhold our devices because of another plugin's devices
 	}
 	slices.Sort(nodes)
 	u.nodes, u.nodesErr = slices.Compact(nodes), err

@@ -10,8 +10,8 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
-// mergeNames updates the containers that the kubelet lists, and reports whether those that it listed before are gone.
-// They aren't if any of them is forgotten.
+// mergeNames updates the containers that the kubelet lists, and reports whether the ones it used to list are gone. If
+// forgotten is true, they aren't.
 func (u *use) mergeNames(key Key, r reading, entries map[string]checkpoint.Entry, forgotten bool) (ended bool) {
 	named := r.Answer.Holders[key]
 	ends := (r.complete || u.dropped(key, r, entries)) && !forgotten
@@ -33,7 +33,7 @@ func (u *use) mergeNames(key Key, r reading, entries map[string]checkpoint.Entry
 // may be an init container.
 func (u use) forgotten(key Key, r reading, entries map[string]checkpoint.Entry) map[string]bool {
 	named := containersOf(r.Answer.Holders[key])
-	// A static pod can come back with the same UID, and is then listed without its devices at first.
+	// A static pod can come back with the same UID, and at first it is listed without its devices.
 	back := slices.ContainsFunc(u.names, func(name string) bool {
 		return r.rules.isStatic(podOf(name)) && r.pods[podOf(name)] && !slices.Contains(named, name)
 	})
@@ -47,7 +47,7 @@ func (u use) forgotten(key Key, r reading, entries map[string]checkpoint.Entry) 
 	return all
 }
 
-// lingers returns the earliest lingers time of the use's entries, or the zero time if there is none.
+// lingers returns the earliest lingers time of any entry, or the zero time if there is none.
 func (u use) lingers() (since time.Time) {
 	for _, e := range u.entries {
 		if !e.lingers.IsZero() && (since.IsZero() || e.lingers.Before(since)) {
@@ -57,7 +57,7 @@ func (u use) lingers() (since time.Time) {
 	return since
 }
 
-// dropped reports whether the kubelet, after listing the device, has written a checkpoint without the device. The
+// dropped reports whether the kubelet has written a checkpoint without the device since it listed the device. The
 // kubelet only does so once it knows all its pods.
 func (u use) dropped(key Key, r reading, entries map[string]checkpoint.Entry) bool {
 	return key.Resource != draname.Driver && len(entries) == 0 && r.KubeletErr == nil && r.CheckpointErr == nil && r.Checkpoint.Written.After(u.namedAt)

@@ -57,7 +57,7 @@ type Source struct {
 
 	mu     sync.Mutex // protects the rest
 	reader checkpoint.Reader
-	seen   map[string]checkpoint.Entry // entries from all files that have been parsed since the newest query began
+	seen   map[string]checkpoint.Entry // entries from all versions of the checkpoint parsed since the newest query began
 }
 
 // New returns a new Source. It reads the state directory, but doesn't query the sources yet.
@@ -78,10 +78,10 @@ func New(cfg Config) *Source {
 }
 
 const (
-	// recent is how long [Source.Recent] reuses an answer. The kubelet answers at most 100 requests per second,
-	// counting all clients.
+	// recent is how long [Source.Recent] reuses an answer. The kubelet answers at most 100 requests per second across
+	// all clients.
 	recent = time.Second
-	// While the kubelet is about to write the checkpoint, it is reread every readAgain for up to readAgainFor.
+	// The checkpoint is reread every readAgain for up to readAgainFor while the kubelet is about to write it.
 	readAgain    = 50 * time.Millisecond
 	readAgainFor = 300 * time.Millisecond
 	// maxHeld limits the number of devices in an answer that may be ours. A real node has a few dozen.
@@ -138,9 +138,9 @@ func (s *Source) remember(ctx context.Context) {
 	}
 }
 
-// report queries the kubelet and reads the files. It also returns the entries that the checkpoint has had since the
-// previous query. To the checkpoint's entries, it adds those that the kubelet has removed since then even though their
-// pods still have processes, unless the state has them already.
+// report queries the kubelet and reads the files. seen contains all entries that have been in the checkpoint since the
+// previous query. If the kubelet has removed some of them even though their pods still have processes, report adds
+// these to r.Checkpoint, unless the state has them already.
 func (s *Source) report(ctx context.Context) (r Report, seen map[string]checkpoint.Entry) {
 	r.Asked = time.Now()
 	r.Answer, r.KubeletErr = podresources.List(ctx, s.cfg.Socket)
@@ -179,8 +179,8 @@ func (s *Source) report(ctx context.Context) (r Report, seen map[string]checkpoi
 	return r, seen
 }
 
-// read reads the checkpoint, and returns how many different files have been parsed so far, and the entries that have been
-// seen in any of them since the previous query. The kubelet may remove a force-deleted pod's entry before the next query.
+// read reads the checkpoint. It also returns how many versions of the file have been parsed so far, and all entries
+// seen in them since the previous query, because the kubelet may remove a force-deleted pod's entry between queries.
 func (s *Source) read() (record checkpoint.Record, files int, seen map[string]checkpoint.Entry, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,7 +211,7 @@ func (s *Source) forgetSeen(seen map[string]checkpoint.Entry) {
 // about to allocate the device to another container. Such pods were force-deleted a moment ago. Ending doesn't query
 // the kubelet, which may be waiting for the daemon.
 func (s *Source) Ending(resource string, ids []string) []string {
-	record, _, seen, _ := s.read() // if it can't be read, there are still the pods in the state
+	record, _, seen, _ := s.read() // if it can't be read, the state still has the pods
 	known := s.pods.Load()         // after seen, because a query that ends in between moves entries from seen to the state
 	entries := slices.AppendSeq(slices.Clone(record.Entries), maps.Values(seen))
 	var uids []string
@@ -229,8 +229,8 @@ func (s *Source) Ending(resource string, ids []string) []string {
 }
 
 // readCheckpoint reads the kubelet's checkpoint, and rereads it while the kubelet is about to write it. If the
-// checkpoint has entries for devices that aren't in the kubelet's answer, or vice versa, readCheckpoint refreshes it
-// once. It also returns the entries that had been seen by the time it read the file for the last time.
+// checkpoint has entries for devices that aren't in the kubelet's answer, or vice versa, readCheckpoint makes the
+// kubelet rewrite it once. It also returns the entries that had been seen by the time of the last read.
 func (s *Source) readCheckpoint(ctx context.Context, r *Report) (seen map[string]checkpoint.Entry) {
 	refreshed, replaced := false, false
 	refresh := func() {
@@ -265,7 +265,7 @@ func (s *Source) readCheckpoint(ctx context.Context, r *Report) (seen map[string
 }
 
 // written converts the checkpoint's modification time to the time when it was written. replaced means that the
-// checkpoint has been seen to change after the answer.
+// checkpoint was seen to change after the answer.
 func written(at, answered time.Time, replaced bool) time.Time {
 	if replaced && !at.After(answered) {
 		at = answered.Add(1) // file times are a few milliseconds behind the clock

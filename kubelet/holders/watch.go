@@ -17,8 +17,8 @@ import (
 const rereadInterval = 10 * time.Second
 
 // Watch reads the kubelet's checkpoint whenever the kubelet writes it, until ctx is done, so that the next query knows
-// all entries since the previous one. It calls allocated if there is a new entry of another plugin. That plugin's pod
-// may be using one of our devices, and nothing else tells the daemon when it was allocated.
+// about all entries since the previous one. It calls allocated when it finds a new entry for another plugin's devices.
+// That plugin's pod may be using one of our devices, and nothing else tells the daemon when it was allocated.
 func (s *Source) Watch(ctx context.Context, log *zap.Logger, allocated func()) {
 	known := map[string]bool{}
 	dirwatch.Run(ctx, dirwatch.Config{
@@ -38,8 +38,8 @@ func (s *Source) Watch(ctx context.Context, log *zap.Logger, allocated func()) {
 				allocated()
 			}
 		}
-		// Pause as long as reading took, even if the file can't be parsed: with thousands of containers with devices, that
-		// is 100 ms, and the kubelet may write the file many times per second.
+		// Pause for as long as reading took, even if the file can't be parsed. With thousands of containers that use
+		// devices, reading takes 100 ms, and the kubelet may write the file many times per second.
 		select {
 		case <-ctx.Done():
 		case <-time.After(time.Since(began)):

@@ -3,9 +3,9 @@
 // [Peers.Gone]: a peer that registered later than this daemon is gone. It also generates the socket names by which
 // daemons recognize each other, and removes sockets left by daemons that were killed.
 //
-// Up to 1.36, the kubelet only uses the plugin that registered a resource last. When that plugin exits, the kubelet
-// doesn't go back to another one, and the others don't find out, because their streams stay open. So each daemon
-// watches its peers, and re-registers after the event.
+// Up to version 1.36, the kubelet only uses the plugin that registered a resource last. When that plugin exits, the
+// kubelet doesn't switch back to another one, and the other plugins don't find out, because their streams stay open. So
+// each daemon watches its peers, and re-registers after this event.
 //
 // # Sockets
 //

@@ -19,12 +19,12 @@ import (
 const (
 	// absence is how long a peer can be without a socket before it counts as gone.
 	absence = 500 * time.Millisecond
-	// minRedialInterval is the minimum time between two connections to the same socket, even if the peer closes the
-	// first one right away.
+	// minRedialInterval is the minimum time between connections to the same socket, even if the peer closes them right
+	// away.
 	minRedialInterval = 100 * time.Millisecond
 	// uncertainty is how far apart two sockets' creation times must be to tell which of their daemons registered first.
 	uncertainty = time.Second
-	// never stands for no wait at all; it is longer than any real one.
+	// never means that there is nothing to wait for. It is longer than any real wait.
 	never = time.Hour
 )
 
@@ -41,7 +41,7 @@ type Peers struct {
 // departure summarizes all departures of peers so far.
 type departure struct {
 	at   time.Time // when the latest departure was noticed
-	made time.Time // when the newest socket of any peer that is gone was created
+	made time.Time // creation time of the newest socket that any departed peer had
 }
 
 // peer is another daemon.
@@ -52,7 +52,7 @@ type peer struct {
 	seen  time.Time       // when it was last known to be alive
 }
 
-// New returns a Peers for this directory. The names of this daemon's sockets are random.
+// New returns a Peers for the directory. The names of this daemon's sockets are random.
 func New(dir string) *Peers {
 	return &Peers{dir: dir, own: newOwner(), gone: latest.New(departure{}), created: map[string]time.Time{}}
 }
@@ -75,8 +75,8 @@ func (p *Peers) Created(path string) {
 	}
 }
 
-// Run watches the peers until ctx is done, and removes the sockets of peers that were killed. The caller must raise
-// changed whenever the directory changes.
+// Run watches the peers until ctx is done, and removes the sockets of peers that were killed. The caller must raise the
+// changed signal whenever the directory changes.
 func (p *Peers) Run(ctx context.Context, changed latest.Signal, log *zap.Logger) {
 	var holding sync.WaitGroup
 	defer holding.Wait()
@@ -120,8 +120,8 @@ func hold(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// update connects to each peer socket that has no connection yet, and publishes departures of peers. It returns the
-// owners of peers that are gone, and how long to wait before calling it again if the directory doesn't change.
+// update connects to each peer socket that has no connection yet, and publishes the departures of peers. It returns the
+// owners of departed peers, and how long to wait before calling it again if the directory doesn't change.
 func (p *Peers) update(ctx context.Context, known map[string]*peer, hold func(string, net.Conn)) (wait time.Duration, gone []string) {
 	now := time.Now()
 	for _, k := range known {

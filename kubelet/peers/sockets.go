@@ -17,7 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// Prefix is the prefix of the plugin's socket names. No other files in the kubelet's directory have it.
+// Prefix is the prefix of the plugin's socket names. No other files in the kubelet's directory have this prefix.
 const Prefix = "accelerator-"
 
 // A socket's name consists of the prefix, base32 letters and the suffix. The first letters (30 bits) are the same for
@@ -28,17 +28,17 @@ const (
 	suffix        = ".sock"
 )
 
-// MaxDir is the maximum length of the path of the kubelet's directory, in bytes. A socket's path can be at most 107
-// bytes long (sun_path in unix(7), without the NUL).
+// MaxDir is the maximum length of the kubelet directory's path, in bytes. A socket's path can be at most 107 bytes long
+// (sun_path in unix(7), without the NUL).
 const MaxDir = 107 - len("/"+Prefix+suffix) - ownerLetters - socketLetters
 
-// newOwner returns a random first part for this daemon's socket names.
+// newOwner returns a random prefix for this daemon's socket names.
 func newOwner() string { return Prefix + letters(ownerLetters) }
 
 func letters(n int) string { return strings.ToLower(rand.Text()[:n]) }
 
-// NewSocketPath returns a new path for a socket of this daemon. Paths are never reused, because the kubelet (1.37) may
-// confuse two registrations with the same path.
+// NewSocketPath returns a new path for one of this daemon's sockets. Paths are never reused, because the kubelet (1.37)
+// may confuse two registrations with the same path.
 func (p *Peers) NewSocketPath() string {
 	return filepath.Join(p.dir, p.own+letters(socketLetters)+suffix)
 }
@@ -57,16 +57,16 @@ func (p *Peers) ownerOf(path string) string {
 const probeTimeout = 500 * time.Millisecond
 
 // RemoveLeftovers removes the sockets that earlier daemons left in the directory: those whose names start with [Prefix]
-// and that refuse connections. A socket that accepts connections belongs to a peer. If there are any, RemoveLeftovers
-// logs a single warning.
+// and that refuse connections. Sockets that accept connections belong to peers. If there are any, RemoveLeftovers logs
+// a single warning.
 func (p *Peers) RemoveLeftovers(ctx context.Context, log *zap.Logger) {
 	if living := p.removeLeftovers(ctx, "", log); living != "" {
 		log.Warn("another daemon found", logevent.SocketTwin, logevent.Socket(living))
 	}
 }
 
-// removeLeftovers removes sockets that refuse connections, but only the owner's if owner isn't "". It returns the path
-// of a socket that accepts connections, or "" if there is none.
+// removeLeftovers removes sockets that refuse connections. If owner isn't "", it removes only that daemon's sockets. It
+// returns the path of a socket that accepts connections, or "" if there is none.
 func (p *Peers) removeLeftovers(ctx context.Context, owner string, log *zap.Logger) (living string) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// maxDepth is how deep below a hierarchy's root the cgroup for all pods may be. By default, it is directly below the
+// maxDepth is how far below a hierarchy's root the cgroup for all pods may be. By default, it is directly below the
 // root, but the kubelet has a setting for it. In kind, it is kubelet.slice/kubelet-kubepods.slice.
 const maxDepth = 3
 
-// Found reports whether root has cgroups for pods.
+// Found reports whether root contains pod cgroups.
 func Found(root string) bool { return len(find(hierarchy(root), maxDepth)) > 0 }
 
 // hierarchy returns the hierarchy in which to look for pods.
@@ -25,8 +25,8 @@ func hierarchy(root string) string {
 }
 
 // Alive returns which of the pods with these UIDs have at least one process. root is where the host's cgroups are
-// mounted, usually /sys/fs/cgroup. Pods that can't be found there aren't alive, so with any other directory, such as
-// the one that a container sees, no pod is.
+// mounted, usually /sys/fs/cgroup. A pod that isn't found there doesn't count as alive, so if root is wrong, for
+// example because it is a container's own /sys/fs/cgroup, the result is empty.
 func Alive(root string, uids []string) map[string]bool {
 	if len(uids) == 0 {
 		return nil
@@ -43,7 +43,7 @@ func Alive(root string, uids []string) map[string]bool {
 	return alive
 }
 
-// look adds the pods that have a process, in dir and in its QoS class cgroups.
+// look searches dir and its QoS class cgroups, and adds to alive the pods that have a process.
 func look(dir string, names map[string]string, alive map[string]bool) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {

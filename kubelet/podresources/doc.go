@@ -3,5 +3,5 @@
 //
 // The package keeps no state: every call opens and closes its own connection. A call blocks until the kubelet answers,
 // [Timeout] has passed, or the caller's context is done. The kubelet doesn't accept more than 100 calls per second, so
-// call it when something has changed, not in a loop.
+// call List when something has changed, not in a loop.
 package podresources

@@ -21,8 +21,8 @@ const Timeout = 2 * time.Second
 
 // maxAnswer is the maximum size of an answer, in bytes. On a node with 500 pods, each with five containers that have
 // ten devices each, an answer is smaller than 3 MiB. The kubelet's own clients accept 16 MiB
-// (defaultPodResourcesMaxSize), but decoding an answer can take 40 times its size in memory, because pods can have tens
-// of thousands of containers, which may be nothing but a name in the answer.
+// (defaultPodResourcesMaxSize), but decoding an answer can take 40 times its size in memory: pods can have tens of
+// thousands of containers, and in the answer each container may be just a name.
 const maxAnswer = 4 << 20
 
 // Key identifies a device that belongs to a resource or a claim. For claims, Resource is the name of the DRA driver

@@ -2,7 +2,7 @@
 //
 // [Mutate] is pure: it takes a pod and the mappings in the pod's namespace, and returns the changed pod or the reason
 // to deny it. [Handler] reads the mappings from a cache, and sends a patch to the API server. The patch only touches
-// containers' resources and variables, so fields that only newer versions of Kubernetes know are left alone.
+// containers' resources and variables, so fields that only newer versions of Kubernetes know about are left alone.
 //
 // # Trust
 //
@@ -20,8 +20,8 @@
 //
 //   - A container can request a card without a pair: by resource name, if any mapping in the namespace stands for the
 //     resource (Intel's webhook allows this too), or by an FpgaRegion's name. The image or envFrom can then select any
-//     function for this interface in the node's store. So a mapping in region mode doesn't limit a namespace to one
-//     function, even if there is no FpgaRegion.
+//     function for the card's interface in the node's store. So a mapping in region mode doesn't limit a namespace to
+//     one function, even if there is no FpgaRegion.
 //   - Nodes in region mode and nodes in regiondevel mode advertise the same resource. A pod that requests a name in
 //     region mode may run on a node in regiondevel mode, where it also gets the FME's device node.
 //   - A pod that only requests resources in other domains is admitted unchanged.
@@ -30,7 +30,7 @@
 // # Memory and time
 //
 // Any pod in the cluster may be able to reach the webhook's port, so all memory use is limited. A request's size must
-// be known before its body is read. For small bodies, [httpd.ServeBodies]' number of connections is the limit; larger
+// be known before its body is read. Small bodies are limited by [httpd.ServeBodies]' number of connections; larger
 // bodies share a limit in bytes. Only a few pods are decoded at a time, and only a few more can wait for that. The
 // smallest pods have limits of their own. If there is no room for a request, it is denied. Otherwise, a flood of
 // requests could disable the webhook where failurePolicy is Ignore.
@@ -40,6 +40,6 @@
 // [Handler.Handle] waits for its turn to decode the pod, then for the cache to be filled, and then, if a name isn't in
 // the cache, for the API server. All of this takes at most three seconds, or half a second for a large pod. If too many
 // requests are waiting for their turn, Handle may fail immediately. No more than four requests read from the API server
-// at a time, and only one per namespace. There are at most ten such reads per second, and two per second and namespace.
-// All other requests are answered from the cache. Handle is safe for concurrent use.
+// at a time, and only one per namespace. There are at most ten such reads per second in total, and two per second for
+// each namespace. All other requests are answered from the cache. Handle is safe for concurrent use.
 package admission

@@ -41,9 +41,9 @@ type Handler struct {
 	log         *zap.Logger
 }
 
-// NewHandler returns a handler that replaces names with resources in the domain. It reads mappings from cache. Because
+// NewHandler returns a handler that replaces names with resources in this domain. It reads mappings from cache. Because
 // the cache may not yet contain a mapping that was applied together with the pod, the handler also looks up missing
-// names in live, which queries the API server, unless it has done so too often.
+// names in live, which queries the API server, unless it has recently done so too often.
 func NewHandler(cache, live client.Reader, domain string, m *metrics.Metrics, log *zap.Logger) *Handler {
 	few := zap.WrapCore(func(c zapcore.Core) zapcore.Core { return zapcore.NewSamplerWithOptions(c, time.Second, lines, 0) })
 	return &Handler{cache, live, newLimits(), domain, m, log.WithOptions(few)}
@@ -56,7 +56,7 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.R
 	return h.handleFrom(ctx, "", req)
 }
 
-// handleFrom answers a request from a client at the address host.
+// handleFrom answers a request from a client at the given address.
 func (h *Handler) handleFrom(ctx context.Context, host string, req admission.Request) admission.Response {
 	begin := time.Now()
 	resp := h.handle(ctx, host, req)

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// maxBody is the maximum size of a request, in bytes. An API server accepts pods of up to 3 MiB, of which etcd can
-	// store 1.5 MiB.
+	// maxBody is the maximum size of a request, in bytes. An API server accepts pods of up to 3 MiB, even though etcd
+	// can store only 1.5 MiB.
 	maxBody = 3 << 20
 	// smallBody is the maximum size of a request that is received immediately. Nearly all pods are smaller. Each
 	// connection has at most one such request. Larger requests have to wait for their turn once their first smallBody
@@ -25,7 +25,8 @@ const (
 	maxLarge = maxBody
 	// headBytes is how much of a rejected request is read to find its UID.
 	headBytes = 1 << 10
-	// largeWithin is how long a large request waits for its turn, and then once more for the rest of its bytes.
+	// largeWithin is how long a large request can wait for its turn, and how long the rest of it can then take to
+	// arrive.
 	largeWithin = 500 * time.Millisecond
 	// decodeTiny, decodeSmall and decodeLarge limit how many pods of each size are decoded at the same time. A decoded
 	// pod can take up twenty times as much memory as its JSON. Pods of up to tinyBody bytes don't wait for larger ones.
@@ -46,12 +47,12 @@ var (
 )
 
 // listTimeout limits how long a request waits for mappings from the cache and the API server. It is shorter than the
-// webhook's timeout, so that the API server gets to know the reason for a failure.
+// webhook's timeout, so that the API server learns the reason for a failure.
 const listTimeout = 3 * time.Second
 
-// Each pod with an unknown name causes a read from the API server. liveLimit is the maximum number of concurrent reads,
-// liveRate the number per second, and liveBurst the number in a burst. shareRate and shareBurst are the rate and burst
-// for a single namespace, which never has more than one read at a time.
+// Each pod that requests an unknown name causes a read from the API server. liveLimit is the maximum number of
+// concurrent reads, liveRate the number per second, and liveBurst the number in a burst. shareRate and shareBurst are
+// the rate and burst for a single namespace, which never has more than one read at a time.
 const (
 	liveLimit  = 4
 	liveRate   = 10
@@ -202,7 +203,7 @@ type queue struct {
 
 func newQueues() *queues { return &queues{of: map[string]*queue{}} }
 
-// enter waits for its turn for the name. The caller must call leave to end the turn.
+// enter waits for a turn for this name. The caller must call leave to end the turn.
 func (q *queues) enter(ctx context.Context, name string) (leave func(), err error) {
 	q.mu.Lock()
 	one := q.of[name]
@@ -240,11 +241,11 @@ func newShares() *shares {
 	return &shares{all: rate.NewLimiter(liveRate, liveBurst), of: map[string]*rate.Limiter{}}
 }
 
-// allow reports whether the namespace can do it now. A namespace that has used up its share doesn't reduce the shares
-// of others.
+// allow reports whether a read for the namespace is allowed now. A namespace that has used up its share doesn't reduce
+// the shares of others.
 //
 // Anyone can make up namespaces, so the map contains a namespace only from when it is allowed until its share is
-// restored. There are never more than liveBurst + liveRate*shareBurst/shareRate of them.
+// restored. The map never contains more than liveBurst + liveRate*shareBurst/shareRate namespaces.
 func (s *shares) allow(namespace string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -71,7 +71,7 @@ func mutate(c *Container, table *mapping.Table) (total int64, err error) {
 		modes  mapping.Modes        // modes in which nodes advertise all of the names so far
 		first  string               // the first name
 		wanted = map[string]int64{} // devices by resource
-		free   = map[string]int64{} // how much of wanted the container requests by resource name
+		free   = map[string]int64{} // how many of these devices the container requests by resource name
 		pairs  []pair
 	)
 	for _, name := range slices.Sorted(maps.Keys(requested)) {

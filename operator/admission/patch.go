@@ -14,7 +14,7 @@ import (
 
 // patch returns the operations that turn before into after, and the names of the user's variables that they remove. It
 // compares only resources and env, and removes variables by index, so that fields that only newer versions of
-// Kubernetes know are kept, even in the remaining variables.
+// Kubernetes know about are kept, even in the remaining variables.
 func patch(before, after *Pod) (ops []jsonpatch.Operation, dropped []string) {
 	to := after.lists()
 	for l, from := range before.lists() {

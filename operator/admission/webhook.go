@@ -49,7 +49,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // review reads a request and handles it. ok is false if review has already written the answer. A large request takes up
-// room only from when its first bytes have arrived until its answer is known, because a client might never send or read
+// room only from the arrival of its first bytes until its answer is known, because a client might never send or read
 // anything.
 func (h *Handler) review(w http.ResponseWriter, r *http.Request) (id types.UID, resp admission.Response, ok bool) {
 	size := int(r.ContentLength)

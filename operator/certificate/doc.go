@@ -21,8 +21,8 @@
 //   - For ten minutes ([caOverlap]), the API servers continue to trust the previous CAs. By the end of that time, no
 //     replica serves a certificate signed by a previous CA.
 //
-// The CA is injected only while there is a leader. A change of leader takes seconds. If there is no leader for a minute
-// after a new CA has been generated, the webhook fails until there is one.
+// The CA is injected only while there is a leader. A change of leader takes a few seconds. If there is no leader for a
+// minute after a new CA has been generated, the webhook fails until there is one.
 //
 // # What may block
 //

@@ -25,7 +25,7 @@ import (
 // caOverlap is how long a CA remains trusted after it has been replaced.
 const caOverlap = 10 * time.Minute
 
-// Injector writes the CA from a Secret to all webhooks of a MutatingWebhookConfiguration.
+// Injector writes the CA from a Secret to all webhooks in a MutatingWebhookConfiguration.
 type Injector struct {
 	Client        client.Client
 	Configuration string
@@ -67,9 +67,9 @@ func (i *Injector) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	}
 	rest := max(0, i.since.Add(caOverlap).Sub(now))
 
-	// Use a patch, because an update would drop fields that only newer versions of Kubernetes know. The patch contains
-	// the resource version that was read: if the object has changed since then, the API server rejects the patch, and
-	// Reconcile is called again.
+	// Use a patch, because an update would drop fields that only newer versions of Kubernetes know about. The patch
+	// contains the resource version that was read: if the object has changed since then, the API server rejects the
+	// patch, and Reconcile is called again.
 	//
 	// The API server records the operator as the owner of caBundle only, with the operation Update. So Helm, which
 	// applies the other fields, doesn't get a conflict and doesn't reset caBundle. Server-side apply wouldn't work: if

@@ -44,7 +44,7 @@ func NewSource(config *rest.Config, secret types.NamespacedName, dnsName string,
 	}, secret, dnsName, log)
 }
 
-// newSource returns a source whose certificates are signed by a.
+// newSource returns a source whose certificates are signed by the authority a.
 func newSource(a servertls.Authority, secret types.NamespacedName, dnsName string, log *zap.Logger) *Source {
 	s := &Source{object: "Secret/" + secret.String(), log: log}
 	s.source = &servertls.DynamicSource{DNSNames: []string{dnsName}, Authority: signer{a, s}, RetryInterval: retryInterval}
@@ -100,7 +100,7 @@ func choose(previous, newest *tls.Certificate, now time.Time) *tls.Certificate {
 	return previous
 }
 
-// Trusted returns an error unless every webhook's caBundle in the configuration contains a CA that signed the served
+// Trusted returns an error unless every webhook's caBundle in the configuration contains the CA that signed the served
 // certificate.
 func (s *Source) Trusted(configuration *admissionv1.MutatingWebhookConfiguration) error {
 	served, err := s.GetCertificate(nil)

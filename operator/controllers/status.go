@@ -19,20 +19,20 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/mapping"
 )
 
-// Reasons for the Ready condition. The others are the reasons of a [mapping.Problem].
+// Reasons for the Ready condition. The other reasons come from [mapping.Problem].
 const (
 	ReasonMapped        = "Mapped"
 	ReasonAmbiguousName = "AmbiguousName"
 )
 
-// Functions writes AcceleratorFunctions' status.
+// Functions writes the status of AcceleratorFunctions.
 type Functions struct {
 	Client client.Client
 	Domain string // the resources' domain
 	Log    *zap.Logger
 }
 
-// Regions writes FpgaRegions' status.
+// Regions writes the status of FpgaRegions.
 type Regions struct {
 	Client client.Client
 	Domain string // the resources' domain

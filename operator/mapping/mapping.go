@@ -51,7 +51,7 @@ type Mapping struct {
 	Problem  *Problem
 }
 
-// Problem is why a name doesn't stand for a resource.
+// Problem describes why a name doesn't stand for a resource.
 type Problem struct {
 	Reason  string // the condition's reason: one word
 	Message string
@@ -59,7 +59,7 @@ type Problem struct {
 
 func (p *Problem) Error() string { return p.Message }
 
-// Reasons of problems.
+// Values of Problem.Reason.
 const (
 	InvalidName        = "InvalidName"
 	InvalidInterfaceID = "InvalidInterfaceID"
@@ -71,7 +71,7 @@ func problem(reason, format string, args ...any) *Problem {
 	return &Problem{reason, fmt.Sprintf(format, args...)}
 }
 
-// OfFunction returns an AcceleratorFunction's mapping. The resource is in the domain.
+// OfFunction returns an AcceleratorFunction's mapping. domain is the resource's domain.
 func OfFunction(domain string, f *v2.AcceleratorFunction) Mapping {
 	m := Mapping{Kind: KindFunction, Name: f.Name, Interface: f.Spec.InterfaceID, AFU: f.Spec.AfuID}
 	var name string
@@ -100,7 +100,7 @@ func OfFunction(domain string, f *v2.AcceleratorFunction) Mapping {
 	return m
 }
 
-// OfRegion returns an FpgaRegion's mapping. The resource is in the domain.
+// OfRegion returns an FpgaRegion's mapping. domain is the resource's domain.
 func OfRegion(domain string, r *v2.FpgaRegion) Mapping {
 	m := Mapping{Kind: KindRegion, Name: r.Name, Mode: RegionDevel, Interface: r.Spec.InterfaceID}
 	if !isCard(m.Interface) {
@@ -136,7 +136,7 @@ func isResource(name string) bool {
 	return ok && names.IsID(id)
 }
 
-// isCard reports whether a card can have this ID. A card that doesn't respond seems to have an ID of all f.
+// isCard reports whether a card can have this ID. A card that doesn't respond seems to have an ID that is all f.
 func isCard(id string) bool { return names.IsID(id) && strings.Trim(id, "f") != "" }
 
 // isBitstream reports whether the hook accepts id as a bitstream's ID.
@@ -152,8 +152,8 @@ type Table struct {
 	all       func() []Mapping // derives all mappings when first called, because most pods need only one
 }
 
-// NewTable returns the table for a namespace's objects, with resources in the domain. The objects must not change while
-// the table is in use.
+// NewTable returns the table for a namespace's objects, with resources in this domain. The objects must not change
+// while the table is in use.
 func NewTable(domain string, functions []v2.AcceleratorFunction, regions []v2.FpgaRegion) *Table {
 	t := &Table{domain: domain, functions: functions, regions: regions}
 	t.all = sync.OnceValue(func() []Mapping { return t.derive(func(string) bool { return true }) })

@@ -287,7 +287,7 @@ func selectors(p *v1.FpgaDevicePlugin, sets []appsv1.DaemonSet) []map[string]str
 }
 
 // older reports whether a was created before b. If both were created in the same second, the one whose name sorts first
-// is the older one.
+// counts as older.
 func older(a, b *v1.FpgaDevicePlugin) bool {
 	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.Name < b.Name

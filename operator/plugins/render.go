@@ -121,7 +121,7 @@ func (r *Renderer) Render(ctx context.Context, p *v1.FpgaDevicePlugin) ([]*unstr
 			return nil, fmt.Errorf("%s: %w", m.Name, err)
 		}
 		// The policy for node conditions is part of the operator's chart, and applies to all plugins' accounts. The
-		// operator must not be able to write policies, because no policy could limit it then.
+		// operator must not be able to write policies, because then no policy could limit it.
 		if strings.HasPrefix(u.GetKind(), "ValidatingAdmissionPolicy") {
 			continue
 		}
@@ -137,8 +137,8 @@ func (r *Renderer) Render(ctx context.Context, p *v1.FpgaDevicePlugin) ([]*unstr
 	return objects, nil
 }
 
-// normalize removes empty lists and maps, because the API server wouldn't store them. With them, each apply would be a
-// change, and the controller's watch would then trigger the next one.
+// normalize removes empty lists and maps, because the API server wouldn't store them. If they were left in, each apply
+// would be a change, and the controller's watch would trigger the next one.
 func normalize(u *unstructured.Unstructured) error {
 	typed, err := scheme.Scheme.New(u.GroupVersionKind())
 	if runtime.IsNotRegisteredError(err) {

@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/api/v1"
 )
 
-// Reasons for the Available condition. It also uses those for Accepted.
+// Reasons for the Available condition, in addition to the reasons for Accepted.
 const (
 	reasonReady       = "Ready"
 	reasonNoNodes     = "NoNodes"
@@ -147,7 +147,7 @@ func waiting(pod *corev1.Pod) string {
 	return ""
 }
 
-// nodeNames returns the names of the nodes on which pods are running, in order.
+// nodeNames returns the names of the nodes on which pods are running, in sorted order.
 func nodeNames(pods []corev1.Pod) []string {
 	var names []string
 	for _, pod := range pods {

@@ -24,7 +24,7 @@ var (
 	portAttributes = []string{"power_state", "ap1_event", "ap2_event", "ltr", "errors/errors", "errors/first_error"}
 )
 
-// FMEAttributes reads the attributes that a card's FME has.
+// FMEAttributes reads the attributes of a card's FME.
 func FMEAttributes(h Host, c Card) ([]Attribute, error) {
 	p, err := placeOf(h, c)
 	if err != nil || p.fme == "" {
@@ -33,7 +33,7 @@ func FMEAttributes(h Host, c Card) ([]Attribute, error) {
 	return readAttributes(p.fme, fmeAttributes), nil
 }
 
-// PortAttributes reads the attributes that one of a card's ports has.
+// PortAttributes reads the attributes of one of a card's ports.
 func PortAttributes(h Host, c Card, port Port) ([]Attribute, error) {
 	p, err := placeOf(h, c)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// Host holds the roots of a node's sysfs and device tree.
+// Host holds the root directories of a node's sysfs and device nodes.
 type Host = sysfs.Host
 
 // Card is a PCI function with ports or an FME.
@@ -50,7 +50,7 @@ func (c Card) ID() string { return strings.TrimPrefix(c.Address, "0000:") }
 // The class directory contains a link <class>/<entry>N for each entry. Paths below an FME are [fs.Glob] patterns.
 type driver struct {
 	name        string
-	pci         string // the PCI device's path
+	pci         string // the PCI driver's name
 	class       string
 	entry       string // prefix of the class entries that hold ports
 	port        string // prefix of ports
@@ -150,7 +150,7 @@ func (c Card) Port(number int) (Port, error) {
 		number, c.ID(), cmp.Or(strings.Join(numbers, ", "), "none"))
 }
 
-// absent is an [fs.ErrNotExist] with a text of its own.
+// absent is an [fs.ErrNotExist] with its own message.
 type absent string
 
 func absentf(format string, args ...any) error { return absent(fmt.Sprintf(format, args...)) }
@@ -259,8 +259,8 @@ func (p place) read() Card {
 	return c
 }
 
-// readInterfaceID reads the FME's interface ID. A dfl card has one file with the ID per port (FME_PR_INTFC_ID,
-// dfl-fme-mgr.c), and all of them have the same content.
+// readInterfaceID reads the FME's interface ID. A dfl card has a file with the ID for each port (FME_PR_INTFC_ID,
+// dfl-fme-mgr.c), and all of these files have the same content.
 func (p place) readInterfaceID() (string, error) {
 	var err error
 	files, _ := fs.Glob(os.DirFS(p.fme), p.interfaceID) // the only possible error is a malformed pattern

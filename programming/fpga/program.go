@@ -48,8 +48,8 @@ func (p Programmer) Program(ctx context.Context, card Card, port Port, b *progra
 	return within(ctx, card, port.Number, func() error { return p.program(ctx, card, port.Number, b) })
 }
 
-// Release detaches a port from the physical function, so that a virtual function can use it. The driver refuses while a
-// process has the port open.
+// Release detaches a port from the physical function, so that a virtual function can use it. The driver refuses to do
+// so while a process has the port open.
 func (p Programmer) Release(ctx context.Context, card Card, number int) error {
 	return within(ctx, card, number, func() error {
 		return p.move(ctx, card, number, "release", func(r requests) uintptr { return r.release })
@@ -73,7 +73,7 @@ func within(ctx context.Context, card Card, number int, work func() error) error
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		const grace = 200 * time.Millisecond // gives work time to return its error, which includes the cause
+		const grace = 200 * time.Millisecond // so that work can still return its error, which includes the cause
 		select {
 		case err = <-done:
 		case <-time.After(grace):
@@ -195,8 +195,8 @@ func Loaded(port Port, b *programming.Bitstream) bool {
 	return b.Format == programming.GBS && b.AFUID != programming.OpenCL && port.AFUID == b.AFUID
 }
 
-// Fits returns an error unless the bitstream can be used to program the port, going by the state in which card and port
-// were read.
+// Fits returns an error unless the bitstream can be used to program the port, based on what was last read from the card
+// and the port.
 func Fits(card Card, port Port, b *programming.Bitstream) error {
 	switch {
 	case sysfs.AllOnes(b.InterfaceID) || sysfs.AllOnes(b.AFUID):
@@ -377,7 +377,7 @@ func (t taken) readBack(ctx context.Context, portDir string, b *programming.Bits
 
 // Rebind returns a shell command that unbinds and rebinds the card's driver, which enables the card's ports. After a
 // programming failure, a dfl port stays disabled until its driver is rebound (disable_count, dfl-afu-main.c). After
-// Assign, it doesn't have a driver.
+// Assign, the port doesn't have a driver.
 func (c Card) Rebind() string {
 	i := slices.IndexFunc(drivers, func(d *driver) bool { return d.name == c.Driver })
 	return fmt.Sprintf("for f in unbind bind; do echo %s > /sys/bus/pci/drivers/%s/$f; done", c.Address, drivers[max(i, 0)].pci)

@@ -184,7 +184,7 @@ func parseAFU(s string) (string, error) {
 	return id, notAllOnes(id)
 }
 
-// notAllOnes rejects an ID that consists of f digits only. Such IDs come from cards that don't respond.
+// notAllOnes rejects an ID that consists only of f digits. Such IDs come from cards that don't respond.
 func notAllOnes(id string) error {
 	if sysfs.AllOnes(id) {
 		return fmt.Errorf("found %q, want an id that is not all f", id)

@@ -37,7 +37,7 @@ type Description struct {
 	Size                       int64 // the file's size, in bytes
 }
 
-// Describe describes a bitstream. file and size are its file's digest and size.
+// Describe describes a bitstream. file and size are the digest and size of the bitstream's file.
 func Describe(b *programming.Bitstream, file digest.Digest, size int64) Description {
 	return Description{b.Format, b.InterfaceID, b.AFUID, b.Hash, b.Board, file, size}
 }

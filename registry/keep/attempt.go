@@ -140,8 +140,9 @@ func (k *Keeper) announce(e *entry, path string, d artifact.Description) error {
 }
 
 // reserveSpace reserves space for a bitstream on the file system. It returns an error if that would leave less than
-// MinFree. A bitstream needs twice its size while it is being installed, and other pulls may be running. MinFree keeps
-// the kubelet from evicting pods, and a tag that keeps moving from filling the node's disk.
+// MinFree. A bitstream needs twice its size while it is being installed, and other pulls may be running. MinFree
+// prevents the kubelet from evicting pods, and prevents a tag that is moved again and again from filling the node's
+// disk.
 func (k *Keeper) reserveSpace(size int64) (free func(), err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

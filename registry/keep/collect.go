@@ -35,8 +35,8 @@ type Collect struct {
 // option, a file's access time can be up to a day old.
 const MinAge = 24 * time.Hour
 
-// collectAll collects every hour until ctx is done. It waits an hour before the first time, because the clock may be
-// wrong after a boot.
+// collectAll collects every hour until ctx is done. It waits an hour before it starts, because the clock may be wrong
+// after a boot.
 func (k *Keeper) collectAll(ctx context.Context) {
 	for backoff.Wait(ctx, time.Hour) {
 		if err := k.collect(ctx); err != nil && ctx.Err() == nil {
@@ -45,7 +45,7 @@ func (k *Keeper) collectAll(ctx context.Context) {
 	}
 }
 
-// collect removes partial downloads that won't be resumed, and the files that [Collect] selects. It goes on after an
+// collect removes partial downloads that won't be resumed, and the files that [Collect] selects. It continues after an
 // error, because the disk may be full.
 func (k *Keeper) collect(ctx context.Context) error {
 	if err := k.open(); err != nil {
@@ -61,7 +61,7 @@ func (k *Keeper) collect(ctx context.Context) error {
 			delete(k.record.Files, path) // it was removed by hand or never installed
 		}
 	}
-	errs := errors.Join(transfer.RemoveParts(k.cfg.Store, parts...), k.save()) // save also records since when files have been unnamed
+	errs := errors.Join(transfer.RemoveParts(k.cfg.Store, parts...), k.save()) // save also records when files became unnamed
 	files := maps.Clone(k.record.Files)
 	k.mu.Unlock()
 	rule := k.cfg.Collect

@@ -3,7 +3,7 @@
 // others.
 //
 //	k, err := keep.New(cfg)    // reads the list
-//	err = k.Run(ctx)           // until ctx ends; follows the list
+//	err = k.Run(ctx)           // until ctx is done; follows the list
 //	k.Once(ctx)                // or: one attempt for each reference
 //
 // # What it changes in the store
@@ -21,5 +21,5 @@
 //
 // # What may block
 //
-// Each attempt waits up to [Config.Timeout] for the network, and for the file system for as long as that takes.
+// Each attempt waits up to [Config.Timeout] for the network, and for as long as necessary for the file system.
 package keep

@@ -38,11 +38,11 @@ type Config struct {
 	Store    programming.Store
 	Interval time.Duration // time between checks of a tag
 	Timeout  time.Duration // time limit for an attempt
-	// Open returns the client for an attempt, which reports what it does to log and progress, and the keys for
-	// [transfer.Options]. It rereads the files with credentials, CA certificates and keys each time, because they may
-	// have been replaced.
+	// Open returns the client for an attempt, and the keys for [transfer.Options]. The client calls log and progress to
+	// report what it is doing. Open rereads the files with credentials, CA certificates and keys each time, because
+	// they may have been replaced.
 	Open    func(log func(text string), progress func(done, total int64)) (Registry, signature.Keys, error)
-	Space   func(dir string) (free, total int64, err error) // [Space]
+	Space   func(dir string) (free, total int64, err error) // usually [Space]
 	MinFree int64                                           // percentage of the file system to leave free
 	Collect Collect
 	Changed func(State) // called after an attempt that installed a bitstream, failed, or succeeded after a failure; must not block
@@ -67,7 +67,7 @@ type State struct {
 	Error     string    // of the last attempt
 }
 
-// Keeper keeps the bitstreams in a list of references in a store. Create it with [New].
+// Keeper makes sure that a store contains the bitstreams named by a list of references. Create it with [New].
 type Keeper struct {
 	cfg Config
 
@@ -79,7 +79,7 @@ type Keeper struct {
 	pulling int64                    // how many bytes running pulls may still need
 	lock    *privatedir.Lock         // nil if not locked yet
 	record  *record                  // nil if not read yet
-	saved   string                   // the record as the store has it; "" if unknown
+	saved   string                   // the record as it is in the store; "" if unknown
 }
 
 // entry is a reference on the list.

@@ -13,7 +13,7 @@
 // A pull downloads to a file .pull-… in the store. After a lost connection, or when it is run again, the pull resumes
 // from there. It removes the file once it has succeeded, or if there is no point in resuming. It locks the file, so
 // pulls of the same bitstream wait for each other. Without [Options.KeepParts], a pull removes files left behind by
-// other pulls, so there is never more than one.
+// other pulls, so there is never more than one such file.
 //
 // # What may block
 //

@@ -20,7 +20,7 @@ func (l lost) Unwrap() error { return l.error }
 // transport rejects requests that would reveal credentials or content, and cancels requests that stall.
 type transport struct {
 	base  http.RoundTripper
-	host  string // the registry's, without the port
+	host  string // the registry's host name, without the port
 	plain bool   // whether HTTP is allowed for this host
 	stall time.Duration
 }
@@ -55,8 +55,8 @@ func cause(ctx context.Context, err error) error {
 	return cmp.Or(context.Cause(ctx), err)
 }
 
-// check returns an error if a request isn't allowed. Its URL comes from the user's reference, from a redirect, or from
-// a challenge in which the registry names its token server.
+// check returns an error if a request isn't allowed. The request's URL comes from the user's reference, from a
+// redirect, or from a challenge in which the registry names its token server.
 func (t transport) check(req *http.Request) error {
 	host := req.URL.Hostname()
 	if req.URL.Scheme != "https" && !(req.URL.Scheme == "http" && t.plain && strings.EqualFold(host, t.host)) {
@@ -111,7 +111,7 @@ type answer struct {
 func (a answer) Read(p []byte) (int, error) {
 	a.timer.Reset(a.stall)
 	n, err := a.ReadCloser.Read(p)
-	a.timer.Stop() // the time between reads is the reader's and doesn't count
+	a.timer.Stop() // the time between reads is up to the reader and doesn't count
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = lost{cause(a.ctx, err)}
 	}

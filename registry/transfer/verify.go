@@ -42,8 +42,8 @@ func signers(dir *os.Root) (signature.Keys, error) {
 // mostSignatures is the maximum number of signatures. Manifests with more are rejected.
 const mostSignatures = 20
 
-// verify returns an error unless the manifest is signed with one of the keys. where says in error messages where the
-// keys come from.
+// verify returns an error unless the manifest is signed with one of the keys. where is the source of the keys, for
+// error messages.
 func (c *Client) verify(ctx context.Context, repo *remote.Repository, manifest ocispec.Descriptor, keys signature.Keys, where string) error {
 	layers, err := c.signatures(ctx, repo, manifest)
 	if err != nil {

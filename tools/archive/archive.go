@@ -106,8 +106,8 @@ func (f Files) Gzip(at time.Time) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Read reads a file from disk and adds it at the path where. It gets the permissions that git would record, so the
-// umask has no effect. Symbolic links stay links.
+// Read reads a file from disk and adds it at the given path. The added file gets the permissions that git would record,
+// so the umask has no effect. Symbolic links stay links.
 func (f Files) Read(where, file string) error {
 	info, err := os.Lstat(file)
 	if err != nil {

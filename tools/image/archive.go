@@ -134,7 +134,7 @@ func (i Image) layout(img v1.Image) (Files, error) {
 }
 
 // index returns the index for the image's manifest. Its annotations are the tag, and the name that containerd gives to
-// the image on import, under which the kubelet finds it.
+// the image on import. The kubelet finds the image under this name.
 func (i Image) index(img v1.Image, size int64) (v1.IndexManifest, error) {
 	digest, err := img.Digest()
 	return v1.IndexManifest{

@@ -21,7 +21,7 @@ import (
 var licenceFile = regexp.MustCompile(`^(?i)(LICEN[CS]E|COPYING|NOTICE|PATENTS|AUTHORS)([-._].*)?$`)
 
 // Licences returns a binary's licences by path, such as go.uber.org/zap@v1.28.0/LICENSE. They include the licences of
-// this project, whose directory is tree, of Go, and of every linked module. If a linked module doesn't have a licence,
+// this project (tree is its directory), of Go, and of every linked module. If a linked module doesn't have a licence,
 // Licences returns an error.
 func Licences(tree string, info *buildinfo.BuildInfo) (map[string][]byte, error) {
 	module := filepath.Join(tree, moduleBelow(info))

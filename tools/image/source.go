@@ -14,9 +14,9 @@ import (
 
 // Source returns the source code of binaries built from the given modules below tree, as a .tar.gz. It contains the
 // work tree's files that git tracks, and for each module a vendor/ directory with the packages from other modules, so
-// that all that `make build-plugin` and `make build-dra` need is Go. All files have the time at. The VERSION file
-// contains the binaries' version, because the Makefile in the archive can't get it from git. The caller must make sure
-// that the binaries were built from the module versions in go.mod.
+// that `make build-plugin` and `make build-dra` need only Go. at is the modification time of all files. The VERSION
+// file contains the binaries' version, because the Makefile in the archive can't get it from git. The caller must make
+// sure that the binaries were built from the module versions in go.mod.
 func Source(tree string, modules []string, version string, at time.Time) ([]byte, error) {
 	top := project + "-" + version
 	files, err := trackedFiles(tree, top)
@@ -32,7 +32,7 @@ func Source(tree string, modules []string, version string, at time.Time) ([]byte
 	return files.Gzip(at)
 }
 
-// addVendor adds the packages that a module needs from other modules, below the path where.
+// addVendor adds the packages that a module needs from other modules, below the given path.
 func addVendor(files Files, where, module string) error {
 	vendor, err := os.MkdirTemp("", "vendor")
 	if err != nil {

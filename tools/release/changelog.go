@@ -34,7 +34,7 @@ func (r Release) changes() ([]Section, error) {
 	return nil, fmt.Errorf("CHANGELOG.md: found no changes of %s, want `## [Unreleased]` or `## [%s] - YEAR-MONTH-DAY`", r.Version, r.Version)
 }
 
-// sections returns the sections of the version whose heading matches the pattern heading.
+// sections returns the sections of the version whose heading matches the pattern.
 func sections(changelog []byte, heading string) (all []Section, ok bool) {
 	at := regexp.MustCompile(`(?m)^## ` + heading + `$`).FindIndex(changelog)
 	if at == nil {

@@ -52,7 +52,7 @@ func (r Release) layout(ctx context.Context) (*Layout, error) {
 	return &Layout{r, dir, store}, err
 }
 
-// Image adds the image for an architecture from an archive that make image wrote, and attaches the bill of materials.
+// Image adds the image for an architecture from an archive that `make image` wrote, and attaches the bill of materials.
 func (l *Layout) Image(ctx context.Context, name, arch string) (ocispec.Descriptor, error) {
 	base := filepath.Join(l.release.Dist, fmt.Sprintf("%s_%s_%s", name, l.release.Version, arch))
 	made, err := oci.NewFromTar(ctx, base+".tar")
@@ -86,7 +86,7 @@ func (l *Layout) Index(ctx context.Context, images []ocispec.Descriptor, annotat
 	return l.push(ctx, ocispec.MediaTypeImageIndex, data)
 }
 
-// Chart adds a packaged chart, as `helm push` would.
+// Chart adds a packaged chart, the same way `helm push` does.
 func (l *Layout) Chart(ctx context.Context, file string) (ocispec.Descriptor, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -177,8 +177,8 @@ func (l *Layout) Write(ctx context.Context, root ocispec.Descriptor, name, file 
 		return err
 	}
 	for _, m := range index.Manifests {
-		// Remove the names that make image gave to the architectures' images. Otherwise, containerd would use the last
-		// one.
+		// Remove the names that `make image` gave to the architectures' images. Otherwise, containerd would use the
+		// last one.
 		delete(m.Annotations, containerdName)
 		if m.Digest == root.Digest && name != "" {
 			m.Annotations[containerdName] = name

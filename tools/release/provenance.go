@@ -24,8 +24,9 @@ func subject(name, sha256 string) *intoto.ResourceDescriptor {
 	return &intoto.ResourceDescriptor{Name: name, Digest: map[string]string{"sha256": sha256}}
 }
 
-// predicate returns the SLSA provenance of everything in the release: the commit, the Go version, and the arguments to
-// make release. It contains neither a time nor a machine's name, so anyone who builds the release gets the same result.
+// predicate returns the SLSA provenance of everything in the release: the commit, the Go version, and the arguments of
+// `make release`. It contains neither a time nor a machine's name, so anyone who builds the release gets the same
+// result.
 func (r Release) predicate() *provenance.Provenance {
 	parameters := map[string]*structpb.Value{"version": structpb.NewStringValue(r.Version)}
 	for key, value := range map[string]string{"registry": r.Registry, "url": r.URL} {

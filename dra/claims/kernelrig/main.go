@@ -39,7 +39,7 @@ import (
 const (
 	node    = "node"
 	request = "card"
-	// requestTimeout is the time limit for a command. Prepare keeps 5 s of it for its answer.
+	// requestTimeout is the time limit for a command. Prepare reserves 5 s of it for its answer.
 	requestTimeout = 8 * time.Second
 )
 
@@ -66,7 +66,7 @@ type rig struct {
 func run(ctx context.Context, dir, cdiDir, hook string) error {
 	cfg := config.Defaults()
 	cfg.HostDevRoot, cfg.LogLevel = cfg.DevRoot, "debug"
-	// Use the values that the stories' daemon uses. With the defaults, the stories would take too long.
+	// Use the same values as the daemon in the test stories. With the defaults, the stories would take too long.
 	cfg.HealthInterval, cfg.RecoveryHold, cfg.ReprogramTimeout, cfg.FlapLimit = 100*time.Millisecond, 300*time.Millisecond, time.Second, 0
 	counts := metrics.New("")
 	log := daemon.OpenLog(cfg, os.Stderr, counts)
@@ -164,7 +164,7 @@ func claimOf(name, device, afu string) *resourceapi.ResourceClaim {
 	}
 }
 
-// tainted waits until the listed device has the taint want, or no taint if want is "".
+// tainted waits until the device is listed with the taint want, or without a taint if want is "".
 func (r *rig) tainted(ctx context.Context, device, want string) error {
 	for {
 		s, stale := r.Latest()

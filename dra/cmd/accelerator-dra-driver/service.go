@@ -137,7 +137,7 @@ func dial(kubeconfig string) (kubernetes.Interface, error) {
 	}
 	cfg.UserAgent = program + "/" + buildVersion()
 	cfg.AcceptContentTypes, cfg.ContentType = "application/vnd.kubernetes.protobuf,application/json", "application/vnd.kubernetes.protobuf"
-	cfg.QPS, cfg.Burst = 20, 40 // the publisher limits the rate of writes, and a taint must not have to wait for earlier ones
+	cfg.QPS, cfg.Burst = 20, 40 // the publisher limits the rate of writes, and a taint shouldn't have to wait for earlier writes
 	return kubernetes.NewForConfig(cfg)
 }
 
@@ -199,9 +199,9 @@ func (a *api) Withdraw(ctx context.Context) error {
 // Close closes the CDI spec. The last driver on the node to do so removes the file.
 func (a *api) Close() error { return a.spec.Close() }
 
-// Policy returns the policy that follows from the settings. It publishes every device in a PCI slot. Devices that the
-// device plugin advertises only if there is a rule need the rule here too, so that claims for accelerators don't get a
-// network card on vfio-pci.
+// Policy returns the policy for these settings. It publishes every device in a PCI slot. Devices that the device plugin
+// advertises only if there is a rule need the rule here too, so that claims for accelerators don't get a network card
+// that is bound to vfio-pci.
 func (a *api) Policy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy {
 	a.owned.Add(cfg.Resources)
 	p := daemon.DevicePolicy(cfg, cordons)

@@ -132,7 +132,7 @@ func (s *settings) check() error {
 	return errors.Join(errs...)
 }
 
-// effect returns the taint effect for devices that have failed or were removed.
+// effect returns the taint effect for devices that have failed or been removed.
 func (s *settings) effect() resourceapi.DeviceTaintEffect {
 	return resourceapi.DeviceTaintEffect(s.taintEffect)
 }

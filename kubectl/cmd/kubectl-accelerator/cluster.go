@@ -125,8 +125,8 @@ func finish(cmd *cobra.Command, answers []fleet.Answer) error {
 	return nil
 }
 
-// nodeAndCards completes a node's name and then the addresses of cards on that node. It completes at most most cards,
-// or any number if most is 0.
+// nodeAndCards completes a node's name and then the addresses of cards on that node. It completes up to the given
+// number of cards, or any number if most is 0.
 func (c *cluster) nodeAndCards(most int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {
@@ -144,7 +144,8 @@ func (c *cluster) nodeAndCards(most int) cobra.CompletionFunc {
 	}
 }
 
-// nodes completes the names of nodes that have one of the plugin's pods. It stops after most nodes unless most is 0.
+// nodes completes the names of nodes that have one of the plugin's pods. It completes up to the given number of nodes,
+// or any number if most is 0.
 func (c *cluster) nodes(most int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		var names []string

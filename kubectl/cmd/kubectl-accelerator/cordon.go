@@ -92,8 +92,8 @@ func nodeAndCards(_ *cobra.Command, args []string) error {
 }
 
 // onNode runs one of the plugin's commands on a node on the user's behalf, and prints the output. If the node has
-// several releases, it runs the command in a pod of each. A release that doesn't have the cards returns an error whose
-// text contains elsewhere; it is ignored if another release has them.
+// several releases, it runs the command in a pod of each. If a release doesn't have the cards, its error contains the
+// text in elsewhere, and is ignored if another release has them.
 func (c *cluster) onNode(cmd *cobra.Command, node, elsewhere, command string, args ...string) error {
 	f, err := c.fleet(cmd)
 	if err != nil {

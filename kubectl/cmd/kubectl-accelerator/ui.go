@@ -80,9 +80,9 @@ func (c *cluster) name() string {
 	return cmp.Or(*c.kube.Context, raw.CurrentContext)
 }
 
-// beginnings returns how commands that the user can copy begin, for kubectl and for kubectl accelerator. They include
-// the flags given to this command that select the cluster and the user. Otherwise, a copied command would run against a
-// different cluster.
+// beginnings returns the first part of the commands that the user can copy, for kubectl and for kubectl accelerator.
+// They include the flags given to this command that select the cluster and the user. Otherwise, a copied command would
+// run against a different cluster.
 func beginnings(cmd *cobra.Command) [2]string {
 	kube := []string{"kubeconfig", "context", "cluster", "user", "as", "as-group"}
 	return [2]string{"kubectl" + shellFlags(cmd, kube...), program + shellFlags(cmd, append(kube, "namespace", "selector")...)}

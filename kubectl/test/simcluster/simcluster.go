@@ -53,7 +53,7 @@ type Cluster struct {
 	pods    map[string]*Pod // by NAMESPACE/NAME
 	denied  map[string]bool // keys are VERB RESOURCE
 	failing map[string]bool // keys are VERB RESOURCE
-	refusal *metav1.Status  // what the creation of a pod returns; if nil, the pod is created
+	refusal *metav1.Status  // what creating a pod returns; if nil, the pod is created
 	asked   int
 	kubelet func(*Pod)        // if nil, pods stay pending
 	objects map[string]string // JSON by path
@@ -129,7 +129,7 @@ func (c *Cluster) Delete(namespace, name string) {
 	delete(c.pods, namespace+"/"+name)
 }
 
-// Kubelet sets the function that handles a pod once it has been created. accept calls Set to change the pod's state.
+// Kubelet sets the function that handles a pod once it has been created. accept can call Set to change the pod's state.
 func (c *Cluster) Kubelet(accept func(*Pod)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -172,7 +172,7 @@ func (c *Cluster) Pods() []string {
 	return slices.Sorted(maps.Keys(c.pods))
 }
 
-// Deny takes one of the user's permissions away, such as "list pods".
+// Deny takes away one of the user's permissions, such as "list pods".
 func (c *Cluster) Deny(right string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -448,7 +448,7 @@ func Prints(text string) Command {
 	}
 }
 
-// Node holds an answer, which can change, from one of the plugin's pods.
+// Node holds a plugin pod's answer, which can be changed during a test.
 type Node struct {
 	mu      sync.Mutex
 	text    string

@@ -16,5 +16,5 @@
 // # What may block
 //
 // Startup waits for the API server. A replica is ready (/readyz) once it is serving the webhook, its cache has been
-// filled, and it has at least once found its certificate's CA in caBundle.
+// filled, and it has found its certificate's CA in caBundle at least once.
 package main

@@ -41,7 +41,7 @@ import (
 const path = "/pods"
 
 // readyTimeout is the time limit for a readiness check. It is shorter than a probe's default timeout, so that the
-// kubelet gets to know the reason for a failure.
+// kubelet learns the reason for a failure.
 const readyTimeout = 800 * time.Millisecond
 
 // serve runs the operator until ctx is done or one of its parts fails.

@@ -17,7 +17,7 @@ import (
 	"b-com.com/accelerator-device-plugin/registry/keep"
 )
 
-// Reasons of Events.
+// Event reasons.
 const (
 	bitstreamsFailed  = "BitstreamsFailed"
 	bitstreamsPresent = "BitstreamsPresent"
@@ -104,7 +104,7 @@ func (r *recorder) write(ctx context.Context, e apiserver.Event) bool {
 	}
 }
 
-// summary returns the reason and message of an Event about these references. Both are "" if none of them has failed but
+// summary returns the reason and message of an Event about these references. Both are "" if no reference has failed but
 // some haven't been tried yet.
 func summary(states []keep.State) (reason, message string) {
 	failed := slices.DeleteFunc(slices.Clone(states), func(s keep.State) bool { return s.Result != keep.Failed })

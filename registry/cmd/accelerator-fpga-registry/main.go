@@ -59,7 +59,7 @@ func short(text string) string {
 	return terminal.Escape(text)
 }
 
-// failure is an error that the command line didn't cause.
+// failure is an error that wasn't caused by the command line.
 type failure struct{ error }
 
 func (f failure) Unwrap() error { return f.error }
