@@ -53,8 +53,8 @@
 // from being read for [Config.TombstoneGrace], its devices become unhealthy ([ReasonUnchecked]).
 //
 // [Config.Holders] may also block. It is called in a separate goroutine, one call at a time: at each resync, every
-// [Config.HoldersInterval] while a device is held or is waiting for an answer, and soon after an allocation
-// ([Config.Given]), repeatedly until an answer shows who holds the devices.
+// [Config.HoldersInterval] while a device is held or is waiting for an answer, and shortly after an allocation
+// ([Config.Given]). After an allocation, it is called repeatedly until an answer shows who holds the devices.
 //
 // # A device that leaves
 //
@@ -68,7 +68,7 @@
 //
 // A device's [Memory] contains what is needed to resume its recovery hold and its quarantine after a restart. The next
 // daemon passes it in as [Config.Remembered]; the inventory itself doesn't write any files. A device gets its history
-// back as soon as its identity is known. If there is a different card in the slot, it starts with no history.
+// back as soon as its identity is known. A different card in the same slot starts with no history.
 //
 // # The mode
 //

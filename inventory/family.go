@@ -78,7 +78,7 @@ func (r Reading) Shortage() error {
 	return nil
 }
 
-// answers reports whether no part of the card is dead.
+// answers reports whether all parts of the card respond.
 func (r Reading) answers() bool {
 	for _, u := range r.Units {
 		if slices.ContainsFunc(u.Conditions, func(c Condition) bool { return c.Dead }) {

@@ -18,7 +18,7 @@ type health struct {
 }
 
 // tracked is a condition that a device has now, or had within the recovery hold. It is tracked from the first reading
-// that finds it until the device has been without it for as long as the recovery hold.
+// that finds it until the device has been without it for the length of the recovery hold.
 type tracked struct {
 	Condition
 	present bool      // in the latest reading
@@ -143,9 +143,9 @@ func (h *health) track(now time.Time, read []Condition, r rules) {
 	}
 }
 
-// short reports whether a passing condition hasn't itself lasted long, and is overdue only because earlier ones used up
-// the allowance. Such a condition counts as a turn but not as a fault, because the earlier ones may come from another
-// container that reset the card.
+// short reports whether a passing condition is overdue only because earlier ones used up the allowance, and not because
+// it has lasted too long itself. Such a condition counts as a turn but not as a fault, because the earlier ones may
+// have been caused by another container that reset the card.
 func (h *health) short(t *tracked, now time.Time, r rules) bool {
 	return t.Passing && t.Health == Unhealthy && now.Before(h.allowance.began.Add(r.reprogram))
 }
@@ -187,7 +187,7 @@ func (v *verdict) recheckAt(now, t time.Time) {
 // clear removes a condition immediately, without a recovery hold.
 func (h *health) clear(reason string) { delete(h.conditions, reason) }
 
-// overrule lowers the severities of all conditions, present or over, to those in the policy. read contains the
+// overrule lowers the severities of all conditions, present or past, to those in the policy. read contains the
 // conditions from the last reading, with the severities their families gave them. The hardware hasn't changed, so there
 // is no recovery hold.
 func (h *health) overrule(read []Condition, p Policy) {
@@ -206,8 +206,8 @@ func (h *health) overrule(read []Condition, p Policy) {
 	}
 }
 
-// returned replaces all conditions of a device that has come back with a single one, its reservation's reason. That
-// condition is over as of now, so the recovery hold applies.
+// returned is called when a device has come back. It replaces all of the device's conditions with a single one, whose
+// reason is the reservation's. That condition ends now, so the recovery hold applies.
 func (h *health) returned(now time.Time, reason string) {
 	h.flaps.deviceLeft()
 	h.allowance = allowance{}

@@ -20,8 +20,8 @@ import (
 // place. In all other cases, a reservation ends without a hold, because the hardware was fine.
 
 // reservationReasons contains the reasons that a reservation gives, depending on what is known about the present
-// device. In each pair, the first reason applies while the reserved device's holders aren't known, the second while the
-// device is held. Two cases take precedence: a device held through the other API gets held-other-api (package
+// device. In each pair, the first reason applies while the reserved device's holders aren't known, and the second while
+// the device is held. Two cases take precedence: a device held through the other API gets held-other-api (package
 // kubelet/holders decides when it is free), and a device that was allocated in another mode and whose card is present
 // gets former-mode.
 var reservationReasons = map[bool]map[standing][2]string{
@@ -48,8 +48,8 @@ type reservation struct {
 	free     bool      // a query made after the reservation began shows no holder of the device
 	otherAPI bool      // the device is held through the other API
 	standing standing
-	// reshaped means that no device is present but its card is, along with the nodes that the holders were given: in
-	// another mode, the device was allocated either as one of the card's ports or as a card with its ports.
+	// reshaped means that the device isn't present, but its card and the nodes that the holders were given are. It was
+	// allocated in another mode, either as one of the card's ports or as a card with its ports.
 	reshaped bool
 	// moved means that the device has been renumbered since the reservation began, so its holders may have any of the
 	// nodes that it has had since then.
@@ -169,9 +169,10 @@ func (n *node) reserveRenamed(e *entry, name string, now time.Time) {
 	n.holders.askAt = earlier(n.holders.askAt, now)
 }
 
-// reserveHeldElsewhere makes a reservation if the device was allocated under another name, by an earlier daemon or a
-// different one, or through the other API, even if it is also held under its own name. A device that is held through
-// the other API stays withheld while queries fail, because this daemon can't take back another API's allocation.
+// reserveHeldElsewhere makes a reservation if the device was allocated through the other API, or under another name by
+// an earlier or a different daemon. It does so even if the device is also held under its own name. A device that is
+// held through the other API stays withheld while queries fail, because this daemon can't take back another API's
+// allocation.
 func (n *node) reserveHeldElsewhere(e *entry, d *Device, name string, now time.Time) {
 	if e.reservation != nil {
 		return

@@ -213,7 +213,7 @@ func (s *scheduler) takeOutcomes() []outcome {
 
 // failed counts a failed reading. If a card has been read before, its devices keep their state until
 // failuresUntilUnhealthy readings have failed. At most one failure is counted per health interval, so that a burst of
-// hints doesn't make them unhealthy sooner.
+// hints doesn't make the devices unhealthy sooner.
 func (s *scheduler) failed(ctx context.Context, j *job, err error, now time.Time) {
 	j.starved, j.unchecked = time.Time{}, false
 	counts := j.failures == 0 || now.Sub(j.failedAt) >= s.cfg.HealthInterval

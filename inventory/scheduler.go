@@ -302,7 +302,7 @@ func (s *scheduler) onTime(ctx context.Context, now time.Time) {
 		case took >= s.cfg.ReadTimeout/2 && !j.hedged:
 			// Start a hedged read, which may avoid whatever is delaying the first one. For example, if the kernel
 			// starts programming the card after the first reading has begun, that reading blocks on the FME's locked
-			// errors, which a later reading skips. Whichever result arrives first is used.
+			// files, which a later reading skips. Whichever result arrives first is used.
 			j.hedged = true
 			if j.stuck+1 < maxStuck && !s.full(task{j.address, false}) {
 				j.stuck++ // the later of the two results is discarded
@@ -329,7 +329,7 @@ func (s *scheduler) recheck(addresses []string) {
 	}
 }
 
-// progress reports how far this epoch's first list has come. answered says whether the holders are known.
+// progress reports how far along this epoch's first list is. answered says whether the holders are known.
 func (s *scheduler) progress(now time.Time, answered bool) progress {
 	read := s.first != nil && len(s.first) == 0
 	late := !s.firstUntil.IsZero() && !now.Before(s.firstUntil)

@@ -202,8 +202,8 @@ var hwmonAlarms = []hwmonAlarm{
 	{"_max_alarm", row("alarm-max", degraded)},
 }
 
-// managerFile is the FPGA manager's state. The states are defined in drivers/fpga/fpga-mgr.c. A state that ends in "
-// error" means that programming failed.
+// managerFile is the FPGA manager's state. The states are defined in drivers/fpga/fpga-mgr.c. A state whose last word
+// is error means that programming failed.
 var managerFile = file{"fme/manager", managerStates}
 
 var managerStates = states{

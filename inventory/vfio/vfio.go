@@ -113,7 +113,7 @@ func (f Family) Outline(host sysfs.Host, card string) (inventory.Reading, error)
 	return inventory.Reading{Related: g.related(), Units: []inventory.Unit{u}}, err
 }
 
-// unit returns a group's unit, without health, and all of its nodes. The only errors are shortages
+// unit returns a group's unit without its health, and all of the group's nodes. The only errors are shortages
 // ([sysfs.IsShortage]).
 func (f Family) unit(host sysfs.Host, g group) (u inventory.Unit, nodes []pci.DeviceNode, err error) {
 	low := g.bound[0]
