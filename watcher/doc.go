@@ -27,9 +27,9 @@
 // will carry that process's credentials. Both kinds are dropped and counted.
 //
 // Credentials are relative to this process's namespaces. In a child pid namespace, every process outside has pid 0, so
-// a root process on the host is taken for the kernel. In a child user namespace that doesn't map the host's uid 0 (a
-// pod with hostUsers: false and hostNetwork: true), the kernel has the overflow uid, and its uevents would be taken for
-// forged ones. A network namespace owned by a child user namespace (a pod with hostUsers: false) doesn't get any
+// a root process on the host is mistaken for the kernel. In a child user namespace that doesn't map the host's uid 0 (a
+// pod with hostUsers: false and hostNetwork: true), the kernel has the overflow uid, and its uevents would be mistaken
+// for forged ones. A network namespace owned by a child user namespace (a pod with hostUsers: false) doesn't get any
 // uevents. In both of these user namespace cases, the source counts as lost.
 //
 // # Ownership and blocking
