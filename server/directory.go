@@ -20,8 +20,8 @@ import (
 	"b-com.com/accelerator-device-plugin/kubelet/peers"
 )
 
-// blindInterval is the maximum time between two checks of the directory while it can't be watched, because it doesn't
-// exist or inotify isn't available.
+// blindInterval is the maximum time between checks of the directory while it can't be watched, because it doesn't exist
+// or inotify isn't available.
 const blindInterval = time.Second
 
 // directory watches the kubelet's directory. It only reports that the directory may have changed, so a reader first

@@ -20,9 +20,9 @@ import (
 	"b-com.com/accelerator-device-plugin/offer"
 )
 
-// injection writes the CDI spec file, which tells the container runtime a container's nodes. The conductor sets the
-// desired content, and a goroutine writes it, so that lists don't have to wait for a slow disk. Allocate also writes it
-// before returning a CDI name.
+// injection writes the CDI spec file, which tells the container runtime which nodes a container gets. The conductor
+// sets the desired content, and a goroutine writes it, so that lists don't have to wait for a slow disk. Allocate also
+// writes it before returning a CDI name.
 type injection struct {
 	spec    *cdi.Spec
 	log     *zap.Logger

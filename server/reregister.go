@@ -26,7 +26,8 @@ func (e *endpoint) run(ctx context.Context) {
 		e.ends.Wait()
 	}()
 	if e.after != nil {
-		// This won't take long. Otherwise the kubelet would take the end of the old stream for the end of the resource.
+		// This won't take long. Otherwise the kubelet would mistake the end of the old stream for the end of the
+		// resource.
 		<-e.after
 	}
 	retry := backoff.Backoff{First: e.server.cfg.BackoffMin, Most: e.server.cfg.BackoffMax}

@@ -20,8 +20,8 @@
 // If all of that is equal, the lowest id wins. Devices are on the same card if they have the same Card and the same
 // NUMA node, because the kubelet may ask for devices from a single NUMA node.
 //
-// The number of cards is always optimal. The rest may not be; an algorithm that looks ahead could sometimes do with one
-// NUMA node less.
+// The number of cards is always optimal. The rest may not be; an algorithm that looks ahead could sometimes use fewer
+// NUMA nodes.
 //
 // # The kubelet
 //

@@ -157,7 +157,7 @@ func compareSpread(c, d *card, need int) int {
 	)
 }
 
-// distance is 0 for a NUMA node that the container already uses, 1 for any other one with enough free devices for the
+// distance is 0 for a NUMA node that the container already uses, 1 for another node with enough free devices for the
 // rest, and 2 otherwise.
 func (n *numaNode) distance(need int) int {
 	return count(!n.chosen) + count(!n.chosen && n.free < need)
