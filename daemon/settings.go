@@ -68,7 +68,7 @@ func (l *liveSettings) changed(cfg *config.Config, files config.Files) bool {
 	return !files.Before(l.read) && !files.Equal(l.read) && l.take(cfg, files)
 }
 
-// take copies those settings that don't need a restart from the files to cfg, and returns true. If the files aren't
+// take copies the settings that don't need a restart from the files to cfg, and returns true. If the files aren't
 // valid, it logs the error, leaves cfg unchanged and returns false.
 func (l *liveSettings) take(cfg *config.Config, files config.Files) bool {
 	differ := !files.Equal(l.read)

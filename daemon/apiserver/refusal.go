@@ -108,7 +108,7 @@ func parseRefusal(code int, body []byte) *refusal {
 	return r
 }
 
-// clip returns the first maxWords bytes of a text from the server, on a single line.
+// clip returns the first maxWords bytes of a message from the server, on a single line.
 func clip(text string) string {
 	if len(text) > maxWords {
 		text = strings.ToValidUTF8(text[:maxWords], "") + " …"

@@ -39,9 +39,9 @@ func (l *Loader) AddFlags(fs *pflag.FlagSet) { fs.AddFlagSet(l.flags) }
 // IsSet reports whether any source has set the setting with this flag.
 func (l *Loader) IsSet(name string) bool { return l.set.Changed(name) }
 
-// Variables sets settings that haven't been set by a flag from environment variables. It must be called after the flags
-// have been parsed. lookup is os.LookupEnv. Errors contain the variable's name, the value that was found and the
-// allowed values.
+// Variables uses environment variables to set the settings that no flag has set. It must be called after the flags have
+// been parsed. lookup is os.LookupEnv. Errors contain the variable's name, the value that was found and the allowed
+// values.
 func (l *Loader) Variables(lookup func(string) (string, bool)) error {
 	var errs []error
 	l.flags.VisitAll(func(f *pflag.Flag) {

@@ -221,7 +221,7 @@ func (n familyNames) String() string { return strings.Join(n, ",") }
 // familiesType is the kind of flags whose value is a list of families.
 const familiesType = "families"
 
-// familiesOf returns a kind for a list of known families, which it puts into the order in which they are in known.
+// familiesOf returns a kind for a list of known families. It puts them in the same order as in known.
 func familiesOf(known []string) kind[familyNames] {
 	return kind[familyNames]{familiesType, func(s string) (families familyNames, err error) {
 		given := strings.Split(s, ",")

@@ -33,7 +33,7 @@ type state struct {
 	device *inventory.Device // as last listed
 	since  time.Time         // when the device changed to this kind
 	found  bool              // the device was already of this kind when it was first seen
-	health kind              // the last kind that was a degree of health, which Events have reported; may be absent
+	health kind              // the last degree of health that Events have reported; may be absent
 }
 
 func (s state) heldTwice() bool {
@@ -43,7 +43,7 @@ func (s state) heldTwice() bool {
 // recovering is the prefix of a reason that ended less than the recovery hold ago.
 const recovering = inventory.ReasonRecovering + "="
 
-// kindOf returns a device's kind. was is its previous kind, which tells apart the two meanings of replaced-in-use:
+// kindOf returns a device's kind. was is its previous kind, which distinguishes the two meanings of replaced-in-use:
 // either a different device has taken the place of one that left, or the device itself is to be advertised as another
 // resource.
 func kindOf(d *inventory.Device, was kind) kind {

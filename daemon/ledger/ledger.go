@@ -326,8 +326,8 @@ func (l *Ledger) Run(ctx context.Context, devices Devices) error {
 	}
 }
 
-// write writes the file after changes until ctx is done, and then once more to update when cards that are present were
-// last seen.
+// write writes the file after changes until ctx is done, and then once more to update the times at which present cards
+// were last seen.
 func (l *Ledger) write(ctx context.Context) {
 	for ctx.Err() == nil {
 		touched := l.touched.Next()

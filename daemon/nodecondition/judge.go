@@ -123,7 +123,7 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// cardOf returns the address of a device's card, which is that of the device itself or of its physical function.
+// cardOf returns the address of a device's card, which is the address of the device itself or of its physical function.
 func cardOf(d *inventory.Device) string {
 	if physical := d.Attributes[inventory.AttributePhysicalFunction]; physical != "" {
 		return strings.TrimPrefix(physical, "0000:")
