@@ -20,8 +20,8 @@ func (b *Backoff) Next() time.Duration {
 	return b.last/2 + rand.N(b.last/2+1)
 }
 
-// NextAfter returns how long to wait if the server has asked for a delay: a random time from asked to one and a half
-// times asked, or the result of Next, whichever is longer.
+// NextAfter returns how long to wait if the server has asked for a delay: a random time between that delay and one and
+// a half times as much, or the result of Next, whichever is longer.
 func (b *Backoff) NextAfter(asked time.Duration) time.Duration {
 	return max(b.Next(), asked+rand.N(asked/2+1))
 }

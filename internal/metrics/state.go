@@ -49,7 +49,7 @@ type CardVersions struct {
 	Shell string // for a card that uses XRT
 }
 
-// Card is a card in the ledger. The counts are since the daemon started.
+// Card is a card in the ledger. The counts cover the time since the daemon started.
 type Card struct {
 	Address                 string
 	HealthChanges, Removals int
