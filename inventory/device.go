@@ -117,14 +117,15 @@ type Facts struct {
 	NamedByShell bool
 }
 
-// afterRemoval returns the facts to keep about a device that has left: all but those that say what its container gets.
+// afterRemoval returns the facts to keep about a device that has left: all except those that determine what a container
+// gets.
 func (f Facts) afterRemoval() Facts {
 	f.Nodes, f.NodeNumbers, f.SharedNodes, f.Mounts, f.Parent, f.ParentNodes, f.ProgramAtStart = nil, nil, nil, nil, "", nil, false
 	return f
 }
 
-// Unwanted reports whether d can only be offered by a rule and no rule matches it. Its health doesn't matter, because
-// such a device may well be a virtual machine's NIC.
+// Unwanted reports whether d needs a rule in order to be offered and no rule matches it. Its health doesn't matter,
+// because such a device may well be a virtual machine's NIC.
 func (d *Device) Unwanted() bool { return d.OnlyByRule && d.OfferedAs == "" }
 
 // MountsOf returns the paths of the device's mounts on a host whose sysfs is at sysRoot.
@@ -160,7 +161,7 @@ func deviceID(card string, port int) string {
 // IsAddress reports whether id belongs to a device in a PCI slot.
 func IsAddress(id string) bool { return addressOf(id) != "" }
 
-// AddressOf returns the PCI address with domain in an id, or "" if there is none.
+// AddressOf returns the PCI address in an id, including the domain, or "" if there is none.
 func AddressOf(id string) string { return addressOf(id) }
 
 // addressOf returns the PCI address in an id, or "" if there is none.

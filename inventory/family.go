@@ -9,7 +9,8 @@ import (
 // Family lists and reads the cards that use one kind of driver. It is stateless and safe for concurrent use; every call
 // reads sysfs again. All families are listed in daemon/families.go.
 type Family interface {
-	// Name returns the family's name, which appears in logs and listings. It is short, lower case and never changes.
+	// Name returns the family's name, which appears in logs and listings. It is short, in lower case, and never
+	// changes.
 	Name() string
 
 	// Signals returns the sources of hints about this family's cards.
@@ -62,11 +63,11 @@ type Reading struct {
 	// noticed until the card is read after a hint, at a resync, or because it has a condition. If Observed is empty,
 	// the card is always read in full.
 	//
-	// If a file is only safe to read while another file has a certain value, it must come after that file.
+	// If a file is only safe to read while another file has a certain value, list it after that file.
 	Observed []sysfs.Observation
 }
 
-// Shortage returns the first condition error that is a shortage ([sysfs.IsShortage]), or nil if there is none.
+// Shortage returns the first shortage ([sysfs.IsShortage]) among the conditions' errors, or nil if there is none.
 func (r Reading) Shortage() error {
 	for _, u := range r.Units {
 		for _, c := range u.Conditions {

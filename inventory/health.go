@@ -22,7 +22,7 @@ type health struct {
 type tracked struct {
 	Condition
 	present bool      // in the latest reading
-	since   time.Time // time of the first reading in the latest unbroken run with the condition
+	since   time.Time // when the latest unbroken run of readings with the condition began
 	healed  time.Time // time of the first reading without the condition; zero while it is present
 	worst   Health    // worst severity since the condition began
 	limit   time.Time // when it becomes overdue, if it is a passing condition that persists
@@ -110,8 +110,8 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 	return v
 }
 
-// track updates the tracked conditions from one reading, and forgets those that have been over for longer than the
-// recovery hold.
+// track updates the tracked conditions from one reading, and forgets those that ended longer ago than the recovery
+// hold.
 func (h *health) track(now time.Time, read []Condition, r rules) {
 	left := h.allowance.advance(now, r)
 	if h.conditions == nil && len(read) > 0 {
@@ -150,7 +150,7 @@ func (h *health) short(t *tracked, now time.Time, r rules) bool {
 	return t.Passing && t.Health == Unhealthy && now.Before(h.allowance.began.Add(r.reprogram))
 }
 
-// update updates the severity and times of a condition, whether it is present or over.
+// update updates a condition's severity and times, whether the condition is present or past.
 func (t *tracked) update(now time.Time, left time.Duration, r rules) {
 	t.limit = t.since.Add(r.reprogram)
 	if t.Health == Unhealthy {
@@ -166,7 +166,7 @@ func (t *tracked) update(now time.Time, left time.Duration, r rules) {
 	}
 }
 
-// until returns the time at which the condition will be over or become overdue, or zero if that isn't known.
+// until returns the time at which the condition will be forgotten or become overdue, or zero if that isn't known.
 func (t *tracked) until(r rules) time.Time {
 	switch {
 	case !t.present:

@@ -131,15 +131,15 @@ type holderKey struct{ as, name string }
 
 const (
 	// confirmAfter is how soon after an allocation the inventory asks who the holder is. The kubelet admits the pod
-	// within milliseconds, unless the pod is waiting for other devices. In that case, each wait is four times as long
-	// as the previous one, up to [Config.HoldersInterval].
+	// within milliseconds, unless the pod is waiting for other devices. In that case, the inventory keeps asking,
+	// waiting four times as long each time, up to [Config.HoldersInterval].
 	confirmAfter = 250 * time.Millisecond
 	// answerWithin is how long an answer may take.
 	answerWithin = 2 * time.Second
 	// untilAnswered is the longest time between queries until the first answer.
 	untilAnswered = time.Second
 	// maxMissing limits the reservations for devices that this process has never read, because a broken kubelet may
-	// report any number of them. No such reservation is made while this many entries are waiting.
+	// report any number of them. No such reservation is made while this many entries are waiting for an answer.
 	maxMissing = 1024
 	// maxID is the maximum length of an accepted id, in bytes. Ours are at most 19 bytes long, and the kubelet's
 	// documented limit is 63.
@@ -378,8 +378,9 @@ func (n *node) finish(now time.Time) {
 }
 
 // expire ends reservations that have been waiting for an answer for longer than the grace time. It also stops keeping
-// nodes that were lost longer ago than that. A device that is known to be held keeps waiting. expire returns the next
-// time at which a reservation or lost nodes expire, or zero. If any have just expired, that time is in the past.
+// nodes that were lost longer ago than that. A reservation for a device that is known to be held doesn't expire. expire
+// returns the next time at which a reservation or lost nodes expire, or zero. If any have just expired, that time is in
+// the past.
 func (n *node) expire(now time.Time) (next time.Time) {
 	h := &n.holders
 	if h.taken && h.Err == nil {

@@ -83,11 +83,12 @@ func (inv *Inventory) Hint(h Hint) {
 }
 
 // Use replaces the policy. It never blocks. If p has different families, all cards are read again through them. A
-// device that is held under an id or name from the old policy stays listed under it as unhealthy until it is free.
+// device that is held under an id or name from the old policy stays listed under that id or name, as unhealthy, until
+// it is free.
 func (inv *Inventory) Use(p Policy) { inv.hints.use(p) }
 
 // Forget drops the history of an absent card, such as 3b:00.0, that won't come back. The next card in its slot then
-// starts without turns, even if the two cards can't be told apart. Devices that are still listed stay listed. Forget
+// starts with no history, even if the two cards can't be told apart. Devices that are still listed stay listed. Forget
 // never blocks.
 func (inv *Inventory) Forget(card string) { inv.hints.forget(card) }
 

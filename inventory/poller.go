@@ -25,7 +25,7 @@ type poller struct {
 	wait     time.Duration // current interval between queries for the holder of an allocated device
 }
 
-// needs says which answers about holders the node needs.
+// needs says when the node needs an answer about holders.
 type needs struct {
 	at      time.Time // when a query is needed; zero if none is
 	waiting bool      // devices are waiting for an answer

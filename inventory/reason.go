@@ -22,7 +22,7 @@ const (
 	ReasonScanFailed     = "scan-failed"      // reading the card failed three times in a row, or once if it hasn't been read since it was plugged in
 	ReasonUnchecked      = "unchecked"        // the card hasn't been read for too long, because the daemon was out of file descriptors or memory
 	ReasonRecoveryFailed = "recovery-failed"  // the kernel gave up recovering the card from a PCI error
-	ReasonRecovering     = "recovering"       // =NAME hasn't been over for long enough yet
+	ReasonRecovering     = "recovering"       // =NAME has only recently ended
 	ReasonFlapping       = "flapping"         // changed too often; in quarantine until it has been stable for a while
 	ReasonExcluded       = "excluded"         // by the administrator's settings
 	ReasonCordoned       = "cordoned"         // by the administrator's command

@@ -6,14 +6,16 @@ import (
 )
 
 // Without a reservation, an entry's present device is listed under its own name and with its own health. A reservation
-// keeps a device listed under the name by which a container holds it or may hold it. Such a device is unhealthy, with a
-// reason from reservationReasons. If a device is present, this reason is added to its own.
+// keeps a device that a container holds, or may hold, listed under the name it was allocated under. Such a device is
+// unhealthy, with a reason from reservationReasons. If a device is present, this reason is added to that device's own
+// reasons.
 //
 // There are two kinds of reservations. The first is for a device that has left. The second is for a renamed device,
 // which is present but is held, or may be held, under another name. If a renamed device leaves, its reservation becomes
 // one of the first kind. A reservation ends
 //
-//   - when an answer shows that the reserved device has no holder, or when there has been no answer for the grace time;
+//   - when an answer shows that the reserved device has no holder, or when there has been no answer for longer than the
+//     grace time;
 //   - when the present device is identical to the reserved one, because it has come back or has its old name again.
 //
 // A device that has left and come back has to go through the recovery hold, and so does a different device in its
@@ -37,7 +39,7 @@ var reservationReasons = map[bool]map[standing][2]string{
 	},
 }
 
-// reservation keeps a device listed under the name by which a container holds it or may hold it.
+// reservation keeps a device that a container holds, or may hold, listed under the name it was allocated under.
 type reservation struct {
 	device   *Device   // the previous device, which is listed while no device is present
 	identity identity  // the previous device's identity; empty if only its name is known
@@ -205,7 +207,7 @@ func renamedReservation(d *Device, as, name string, now time.Time) *reservation 
 	return c
 }
 
-// heldAs returns the holding with this name, or the first one if name is "".
+// heldAs returns the holding under this name, or the first holding if name is "".
 func heldAs(holdings []Holding, name string) (Holding, bool) {
 	i := slices.IndexFunc(holdings, func(h Holding) bool { return name == "" || h.As == name })
 	if i < 0 {
@@ -214,7 +216,7 @@ func heldAs(holdings []Holding, name string) (Holding, bool) {
 	return holdings[i], true
 }
 
-// otherHolding returns the first holding with any other name, or nil.
+// otherHolding returns the first holding under a different name, or nil.
 func otherHolding(holdings []Holding, name string) *Holding {
 	i := slices.IndexFunc(holdings, func(h Holding) bool { return h.As != name && !h.Foreign })
 	if i < 0 {

@@ -14,8 +14,8 @@ const (
 	// pods that are readmitted after a boot would lose their devices.
 	firstGrace = 250 * time.Millisecond
 	// maxRoutineReads limits how many cards from the routine queue are read concurrently. A reading takes up a thread
-	// while it waits for hardware, or two if it is slow and has a hedged read. Cards from the other queue don't count,
-	// and neither do overdue readings.
+	// while it waits for hardware, or two if it is slow and has a hedged read. Cards from the queue for immediate
+	// readings don't count, and neither do overdue readings.
 	maxRoutineReads = 32
 	// maxStuck is how many readings of one card may hang at the same time. There can be more than one because a hint
 	// for a card whose newest reading hangs starts another reading, in case the card in the slot has been replaced.
@@ -36,7 +36,7 @@ const (
 type scheduler struct {
 	*Inventory
 	families []Family
-	epoch    uint64         // grows each time the families change; results from earlier epochs are discarded
+	epoch    uint64         // increases each time the families change; results from earlier epochs are discarded
 	tasks    sync.WaitGroup // all goroutines that the loop starts
 
 	jobs       map[string]*job            // by card address
@@ -255,7 +255,7 @@ func (s *scheduler) read(ctx context.Context, j *job, now time.Time) {
 
 // discover requests readings of the addresses that aren't known yet. A function without units refers to them because it
 // belongs to another card, which may have been plugged in before the function. hinted is when the hint for the function
-// arrived, or zero if there was none. If there was one, a card that is being read is read once more, because the
+// arrived, or zero if there was none. If there was a hint, a card that is being read is read once more, because the
 // reading in progress may have begun before the function was there and so may not find a card.
 func (s *scheduler) discover(addresses []string, hinted time.Time) {
 	for _, address := range addresses {

@@ -33,7 +33,7 @@ var (
 	rowBadState   = fatal("device-bad-state")     // device_bad_state
 	rowShutdown   = fatal("device-shutdown")      // shutdown
 	rowFirewall   = fatal("firewall-tripped")     // the management function's status, or an increase in the user function's detected_time
-	rowManagement = fatal("management-not-ready") // either function's ready; passing
+	rowManagement = fatal("management-not-ready") // the ready attribute of either function; passing
 	rowMgmtOff    = fatal("management-offline")   // the management function's dev_offline; passing
 )
 
