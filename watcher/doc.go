@@ -35,8 +35,8 @@
 // # Ownership and blocking
 //
 // [Watcher.Run] starts one goroutine per source and waits for them. Each goroutine owns its file descriptors and state,
-// so there are no locks. They call hint concurrently. hint must not block, because a source isn't read in the meantime
-// and events are queued only in the kernel.
+// so there are no locks. They call hint concurrently. hint must not block: until it returns, the source isn't read, and
+// events are queued only in the kernel.
 //
 // New walks directories, and so does the handling of changes in a simulated tree. Both may block for as long as the
 // file system does.
