@@ -86,8 +86,8 @@ func identify(path string) (identity, error) {
 	return identity{device: uint64(stat.Dev), inode: stat.Ino, modified: info.ModTime()}, nil
 }
 
-// missing reports whether the error means that the file doesn't exist. It is ENOTDIR if the directory has been replaced
-// by a file.
+// missing reports whether the error means that the file doesn't exist. The error is ENOTDIR if the directory has been
+// replaced by a file.
 func missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }

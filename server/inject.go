@@ -96,8 +96,8 @@ func (i *injection) run(ctx context.Context, every time.Duration) {
 	}
 }
 
-// settle writes the desired content. If that changes in the meantime, settle writes it again, because the other
-// goroutine may have written the newer content first. It logs an error only once, and then the recovery.
+// settle writes the desired content. If the desired content changes in the meantime, settle writes it again, because
+// the other goroutine may have written the newer content first. It logs an error only once, and then the recovery.
 func (i *injection) settle(ctx context.Context) error {
 	for {
 		now, stale := i.wanted.Load()

@@ -9,8 +9,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// steadyAfter is how long a session that lost its socket or stream must have lasted for the next session to begin
-// without a backoff. After a shorter session, there is a backoff, so that a program that deletes sockets as soon as
+// steadyAfter is how long a session must have lasted so that the next one begins without a backoff if this one loses
+// its socket or stream. After a shorter session, there is a backoff, so that a program that deletes sockets as soon as
 // they are created, or a kubelet that immediately closes each stream, doesn't cause a storm of registrations.
 const steadyAfter = time.Second
 

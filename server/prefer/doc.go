@@ -25,11 +25,11 @@
 //
 // # The kubelet
 //
-// As of Kubernetes 1.37 (devicesToAllocate in pkg/kubelet/cm/devicemanager), the kubelet only takes those devices in
-// the answer that are available and not yet allocated. If that isn't enough, it picks the rest itself, in random order.
-// So an answer may contain fewer devices than requested. An error makes the pod fail, so it is only returned for
-// requests that can't be met. An available id that isn't listed is left out of the answer, because Allocate would
-// reject it. An id that must be included is always in the answer, because it is already allocated.
+// As of Kubernetes 1.37 (devicesToAllocate in pkg/kubelet/cm/devicemanager), the kubelet only takes devices from the
+// answer that are available and not yet allocated. If that isn't enough, it picks the rest itself, in random order. So
+// an answer may contain fewer devices than requested. An error makes the pod fail, so it is only returned for requests
+// that can't be met. An available id that isn't listed is left out of the answer, because Allocate would reject it. An
+// id that must be included is always in the answer, because it is already allocated.
 //
 // Callers must include unhealthy devices in the list, but not among the available ones.
 package prefer
