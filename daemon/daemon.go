@@ -48,7 +48,7 @@ type API interface {
 	Resources() []metrics.Resource
 	// Alive returns an error if one of the API's main goroutines hangs.
 	Alive() error
-	// Ready returns nil once Kubernetes has the devices.
+	// Ready returns nil once Kubernetes knows about the devices.
 	Ready() error
 }
 

@@ -38,7 +38,7 @@ func NewLoader() *config.Loader {
 	return config.New(v)
 }
 
-// OfferNaming returns the rules by which resources are named.
+// OfferNaming returns the rules for naming resources.
 func OfferNaming(cfg config.Config) offer.Naming {
 	return offer.Naming{
 		Mode: cfg.Mode, ResourceName: cfg.ResourceName, Namespace: cfg.ResourceNamespace, Rules: cfg.Resources,

@@ -54,8 +54,8 @@ type run struct {
 }
 
 // withdrawn is how long it takes for the last lists with the old names to reach Kubernetes. After that, waiting daemons
-// can advertise the devices under the new names. The inventory withdraws all devices whose names may change
-// immediately.
+// can advertise the devices under the new names. The inventory immediately withdraws all devices whose names may
+// change.
 const withdrawn = time.Second
 
 // serve starts all tasks, and then keeps the policy up to date until ctx is done. It then returns nil, without waiting

@@ -94,7 +94,7 @@ func (l *liveSettings) take(cfg *config.Config, files config.Files) bool {
 	return true
 }
 
-// applied records and logs that the last files that were read are now in force.
+// applied records and logs that the files read last are now in force.
 func (l *liveSettings) applied(cfg config.Config, restart []string) {
 	hash := l.read.Hash()
 	l.state.Store(control.Settings{Hash: hash, Applied: time.Now(), Restart: append([]string{}, restart...)})

@@ -28,7 +28,7 @@ var (
 	ErrRefused      = errors.New("refused for good")
 )
 
-// refusal is a response with a status other than 200 and 201.
+// refusal is a response with a status other than 200 or 201.
 type refusal struct {
 	code   int
 	ending bool          // the namespace is being deleted

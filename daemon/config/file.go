@@ -149,8 +149,8 @@ func (v Vocabulary) match(m *offer.Match) setter {
 	}
 }
 
-// readConfig parses the configuration file into c. A setting whose flag in set has been changed keeps its value, and
-// the value in the file is only checked.
+// readConfig parses the configuration file into c. A setting whose flag has already been set keeps its value; the value
+// in the file is only checked.
 func (c *Config) readConfig(from contents, set *pflag.FlagSet, v Vocabulary) error {
 	var p reloadable
 	known := v.reloadable(&p)

@@ -31,10 +31,10 @@ type State struct {
 	Cordons       []cordon.Cordon `json:"cordons"`
 	IdleRules     []string        `json:"idleRules"` // resource rules that don't match any device
 	Devices       []view.Row      `json:"devices"`
-	Incomplete    bool            `json:"incomplete"` // shortly after startup; not all cards have been read yet
+	Incomplete    bool            `json:"incomplete"` // not all cards have been read yet, shortly after startup
 	// Verdict says whether a card needs attention. Its Status is "" if it comes from an older daemon.
 	Verdict nodecondition.Verdict `json:"verdict"`
-	Cards   []ledger.History      `json:"cards"` // from the ledger, sorted by address; null if from older daemons
+	Cards   []ledger.History      `json:"cards"` // from the ledger, sorted by address; null from older daemons
 }
 
 // Settings describes the settings files in force.

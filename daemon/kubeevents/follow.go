@@ -254,7 +254,7 @@ func (f *following) drop() {
 	f.cfg.Count(Dropped)
 }
 
-// logDropped logs the number of dropped Events, unless it has already done so within the last pace.
+// logDropped logs the number of dropped Events if the last line about them is at least pace old.
 func (f *following) logDropped(pace time.Duration) {
 	if now := time.Now(); f.dropped > 0 && now.Sub(f.droppedAt) >= pace {
 		f.log.Warn("events dropped", logevent.EventsDropped, logevent.Count(f.dropped))

@@ -17,7 +17,7 @@ import (
 
 const (
 	pace   = 10 * time.Second // minimum time between writes of the same Event
-	giveUp = 5 * time.Minute  // how long writing an Event is retried after its last occurrence
+	giveUp = 5 * time.Minute  // how long after its last occurrence an Event is retried
 )
 
 // key identifies an Event.

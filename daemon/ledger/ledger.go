@@ -42,8 +42,8 @@ type Config struct {
 	// is disabled, or a virtual machine may be using it. If Exempt is nil, all cards are expected. It must not block.
 	Exempt func(address, family, pciID string) bool
 	// OnBus reports whether there is a PCI function with this PCI ID at the address. An empty pciID matches any
-	// function. If the function exists but none of its devices are listed, its driver is late. If OnBus is nil, no
-	// functions exist. It must not block.
+	// function. If the function exists but none of its devices are listed, its driver is late. If OnBus is nil, no card
+	// counts as being on the bus. It must not block.
 	OnBus func(address, pciID string) bool
 	// Changed returns channels that are closed when Exempt's results may have changed. If Changed is nil, they never
 	// change.

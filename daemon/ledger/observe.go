@@ -472,8 +472,8 @@ func memoryOf(d *inventory.Device) *inventory.Memory {
 	return &m
 }
 
-// written returns a copy of m with its times adjusted to the clock, in case the clock has been set since they were
-// read.
+// written returns a copy of m whose times are adjusted to the current clock, in case the clock has been set since they
+// were recorded.
 func written(m *inventory.Memory, now time.Time) *inventory.Memory {
 	shown := func(t time.Time) time.Time { return timeOf(now.Round(0).Add(t.Sub(now))) }
 	w := inventory.Memory{Quarantined: m.Quarantined, Bad: m.Bad, Holds: slices.Clone(m.Holds)}

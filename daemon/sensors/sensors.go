@@ -286,8 +286,8 @@ var (
 	errEnded   = errors.New("no answer before the end of the daemon")
 )
 
-// next returns the time at which Run must wake up: when the next reading becomes overdue, or at, if that is earlier and
-// not zero.
+// next returns when Run must wake up: at the given time or, if it is earlier or that time is zero, when the next
+// reading becomes overdue.
 func (s *Sensors) next(at time.Time) time.Time {
 	for _, c := range s.cards {
 		if overdue := c.started.Add(overdueAfter); !c.started.IsZero() && !c.overdue && (at.IsZero() || overdue.Before(at)) {
