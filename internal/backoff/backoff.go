@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Backoff computes the delays between attempts. Each delay is random, between half of an upper bound and the bound, so
-// that a cluster's nodes don't all retry at the same time. The bound starts at First, which must be greater than 0, and
-// doubles with each attempt, up to Most.
+// Backoff computes the delays between attempts. Each delay is random, between half of an upper bound and the bound
+// itself, so that a cluster's nodes don't all retry at the same time. The bound starts at First, which must be greater
+// than 0, and doubles with each attempt, up to Most.
 type Backoff struct {
 	First, Most time.Duration
 	last        time.Duration // the last bound; zero if there has been no attempt yet

@@ -84,7 +84,7 @@ type descent []*os.Root
 
 func (d descent) here() *os.Root { return d[len(d)-1] }
 
-// close closes all directories except for the first keep ones.
+// close closes all directories except the first few. keep is how many stay open.
 func (d *descent) close(keep int) {
 	for _, dir := range (*d)[keep:] {
 		dir.Close()

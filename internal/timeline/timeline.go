@@ -23,7 +23,7 @@ type Options struct {
 	Filter
 	JSON    bool // print lines as they were written, or the summary as an object
 	Summary bool // print a summary at the end instead of lines
-	All     bool // don't fold the lines of a pull or a plug into one
+	All     bool // print all lines about a pull or a plug instead of folding them into one
 	Colour  bool // use terminal colours
 }
 
@@ -42,7 +42,7 @@ type Reader struct {
 
 	devices map[[2]string]*Device // by origin and id
 
-	// Numbers of lines: the daemon's (ours), those of them that the filter selects (wanted), and all others (skipped).
+	// Numbers of lines: from the daemon (ours), selected by the filter (wanted), and not from the daemon (skipped).
 	ours, wanted, skipped int
 	firstSkipped          string
 	from, to              time.Time // time span covered by the daemon's lines
