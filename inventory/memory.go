@@ -119,6 +119,6 @@ func (h *health) recall(m *Memory, now time.Time, r rules) {
 	h.offered = h.offered || h.flaps.quarantined // it was offered before the quarantine
 }
 
-// agoIn converts a time from another process to one that stays valid when the clock is set. A time in the future
-// becomes now, because the clock must have been set back since.
+// agoIn converts a time from another process to one that stays valid when the clock is set. A time in the future is
+// replaced by the current time, because the clock must have been set back since.
 func agoIn(now, t time.Time) time.Time { return now.Add(-max(now.Round(0).Sub(t), 0)) }

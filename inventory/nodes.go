@@ -152,7 +152,7 @@ func (n *node) markUnknown() {
 	}
 }
 
-// nodeChanged reports whether a held device's nodes differ from the ones its holders were given even though the device
+// nodeChanged reports whether a held device's nodes differ from those given to its holders, even though the device
 // hasn't left since this process started.
 func (n *node) nodeChanged(e *entry, d *Device) bool {
 	if e.reservation != nil && !e.reservation.renamed {
@@ -179,7 +179,7 @@ func replacedNodes(given, now []string) bool {
 	return len(given) > 0 && !slices.ContainsFunc(given, isFunction) && lacks(given, now) && lacks(now, given)
 }
 
-// lacks reports whether any of nodes is missing from present.
+// lacks reports whether any node in nodes is missing from present.
 func lacks(present, nodes []string) bool {
 	return slices.ContainsFunc(nodes, func(node string) bool { return !slices.Contains(present, node) })
 }

@@ -273,8 +273,8 @@ func (s *scheduler) discover(addresses []string, hinted time.Time) {
 	}
 }
 
-// setState sets the state of the newest reading. It also updates the set of readings in progress and the count of
-// routine ones.
+// setState sets the state of the newest reading. It also updates the set of readings in progress and the number of
+// routine readings.
 func (s *scheduler) setState(j *job, to state) {
 	j.state = to
 	if to == reading {
