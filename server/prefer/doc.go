@@ -10,7 +10,7 @@
 // card, starting with cards that the container already has devices from. After that, it takes the card that provides
 // the most of what is still needed, so as to use the fewest cards. Among equal cards, it prefers one on a NUMA node
 // that is already used or that has room for the rest, then one with fewer degraded devices, then one that is already
-// partly held, then the one with the fewest free devices. No NUMA node (-1) counts as a node of its own.
+// partly held, then the one with the fewest free devices. No NUMA node (-1) counts as a separate node.
 //
 // Spread is for devices that shouldn't fail together or share a link. It goes device by device, each from the card with
 // the fewest chosen devices so far, so as to cover as many cards as possible, as evenly as possible. Among equal cards,
