@@ -96,7 +96,7 @@ const (
 	DeviceMissing       Reason = "DeviceMissing"       // Warning; a card hasn't been found since startup
 )
 
-// reasons returns the reasons for the Events to write when a device goes from was to is.
+// reasons returns the reasons for the Events to write when a device's state has changed.
 func reasons(was, is state) []Reason {
 	all := []Reason{reasonOfPresence(was, is), reasonOfHealth(was, is)}
 	if is.heldTwice() && !was.heldTwice() {
