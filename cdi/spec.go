@@ -165,8 +165,8 @@ func (s *Spec) put(wanted *content) error {
 	return nil
 }
 
-// do calls work, which accesses the disk, once all earlier calls have finished. It waits until work has returned, but
-// no longer than diskTimeout.
+// do calls work, which accesses the disk, once all earlier calls have finished. It waits up to diskTimeout for work to
+// return.
 func (s *Spec) do(work func() error) error {
 	timer := time.NewTimer(diskTimeout)
 	defer timer.Stop()
