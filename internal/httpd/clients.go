@@ -24,7 +24,7 @@ const patience = 25 * time.Millisecond
 const memory = time.Minute
 
 // clients limits a server's connections. For each connection beyond max, it closes another one: the address with the
-// most connections loses the one that has been waiting the longest for its client to send a request or read the
+// most connections loses the connection that has been waiting longest for its client to send a request or read the
 // response. So a client that opens many connections loses its own, and probes are answered even if many clients don't
 // send anything. A connection whose response is being prepared isn't closed. If that is the case for all connections, a
 // new one waits for up to about a second, and no others are accepted in the meantime.

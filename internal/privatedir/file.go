@@ -33,8 +33,7 @@ func ReadFile(dir *os.Root, name string, limit int64) ([]byte, error) {
 	return text, nil
 }
 
-// DecodeJSON decodes a file's content into the value that to points to. It returns an error if there are unknown fields
-// or if there is text after the JSON value.
+// DecodeJSON decodes a file's content like [json.Unmarshal], but also returns an error if there are unknown fields.
 func DecodeJSON(text []byte, to any) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
