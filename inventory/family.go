@@ -101,8 +101,8 @@ type Unit struct {
 	// Name is the name of the unit's directory, for display. It contains a number that the driver assigns and later
 	// reuses, so it doesn't identify a device.
 	Name string
-	// Incarnation is the directory's inode number. It changes if the directory is replaced by another one with the same
-	// name.
+	// Incarnation is the inode number of the unit's directory. It changes if the directory is replaced by another one
+	// with the same name.
 	Incarnation uint64
 
 	// Facts are as in [Device]. An attribute that is missing from a reading keeps its value for as long as the unit's

@@ -295,9 +295,9 @@ func (n *node) rechecks(now time.Time) (due []string) {
 	return due
 }
 
-// next returns the next time at which a card must be read again or a reservation may end, or zero. It also ends any
-// reservations that are due. If there are any, the returned time is in the past, so that the loop publishes the change
-// immediately.
+// next returns the next time at which a card must be read again or a reservation may end, or zero. It also ends
+// reservations that have expired. If there are any, the returned time is in the past, so that the loop publishes the
+// change immediately.
 func (n *node) next(now time.Time) time.Time {
 	next := n.expire(now)
 	for _, at := range n.recheck {
@@ -420,8 +420,7 @@ func (u *unit) learnCounters(counters []Counter) {
 	}
 }
 
-// swapped reports whether the unit in read, which is of a different kind and has taken u's place, belongs to a
-// different card.
+// swapped reports whether the unit of a different kind that has taken u's place belongs to a different card.
 func (u *unit) swapped(read Unit) bool {
 	var now identity
 	now.learn(read, u.identity.family)

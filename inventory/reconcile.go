@@ -205,7 +205,7 @@ func (n *node) noteUnnamed(e *entry, err error, now time.Time) {
 	}
 }
 
-// note records that a unit's published device changes to d.
+// note records that a unit's published device has changed to d.
 func (n *node) note(e *entry, d *Device, cause, now time.Time) {
 	u := e.unit
 	c := change{Change: Change{ID: e.id, Old: u.device, New: d}, kind: deviceListed, cause: cause, lasted: now.Sub(e.since), holders: namesOf(n.holders.of(e.id))}
@@ -288,7 +288,7 @@ func pluggedIn(d *Device) bool {
 	return slices.ContainsFunc(plugging, func(reasons []string) bool { return slices.Equal(reasons, d.Reasons) })
 }
 
-// hasNewTrouble reports whether d has a reason that old didn't have. Recovering doesn't count.
+// hasNewTrouble reports whether a device has a reason that it didn't have before. Recovering doesn't count.
 func hasNewTrouble(old, d *Device) bool {
 	return slices.ContainsFunc(d.Reasons, func(reason string) bool {
 		return !strings.HasPrefix(reason, ReasonRecovering+"=") && !slices.Contains(old.Reasons, reason)

@@ -26,7 +26,8 @@ type result struct {
 	err     error // errGone if no family has this card; any other error means that the card couldn't be read
 }
 
-// outcome is news about one card: it is gone, it was read, a check found no change, or only its trouble has changed.
+// outcome tells the node that a card is gone, that it was read, that a check found no change, or that only its trouble
+// has changed.
 type outcome struct {
 	address string
 	cause   time.Time // when the hint arrived; zero if there was none

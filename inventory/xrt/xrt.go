@@ -217,8 +217,8 @@ func judge(all *pci.Findings, s state, value int, err error, resetting bool) {
 	}
 }
 
-// readTrips reads when, according to the management function, one of the card's AXI firewalls last tripped. xocl keeps
-// this time across a reset, so only an increase means that a firewall has tripped again.
+// readTrips reads the time at which one of the card's AXI firewalls last tripped, according to the management function.
+// xocl keeps this time across a reset, so only an increase means that a firewall has tripped again.
 func (c card) readTrips(all *pci.Findings) {
 	const file = "pci/firewall/detected_time"
 	at, err := pci.ReadAs(all, c.dir+"/"+c.firewall+"/detected_time", parseCount)
