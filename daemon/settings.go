@@ -94,7 +94,7 @@ func (l *liveSettings) take(cfg *config.Config, files config.Files) bool {
 	return true
 }
 
-// applied records and logs that the files read last are now in force.
+// applied records and logs that the most recently read files are now in effect.
 func (l *liveSettings) applied(cfg config.Config, restart []string) {
 	hash := l.read.Hash()
 	l.state.Store(control.Settings{Hash: hash, Applied: time.Now(), Restart: append([]string{}, restart...)})
@@ -115,7 +115,7 @@ func (l *liveSettings) applied(cfg config.Config, restart []string) {
 	}
 }
 
-// hash returns the hash of the files in force.
+// hash returns the hash of the files in effect.
 func (l *liveSettings) hash() string {
 	s, _ := l.state.Load()
 	return s.Hash

@@ -73,7 +73,7 @@ func (r *refusal) Is(target error) bool {
 	return false
 }
 
-// readRefusal reads the response to c, which is a Status object or, if it comes from a proxy, text.
+// readRefusal reads an error response to c. Its body is a Status object or, if it comes from a proxy, text.
 func readRefusal(answer *http.Response, c call) *refusal {
 	body, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal)) // if there is an error, what has been read is enough
 	r := parseRefusal(answer.StatusCode, body)

@@ -27,13 +27,13 @@ const (
 // inSlot reports whether the device itself is present, that is, neither gone nor replaced by another device.
 func (k kind) inSlot() bool { return absent < k && k < removed }
 
-// state is what Events have last reported about a device.
+// state is what was last reported about a device in Events.
 type state struct {
 	kind   kind
 	device *inventory.Device // as last listed
 	since  time.Time         // when the device changed to this kind
 	found  bool              // the device was already of this kind when it was first seen
-	health kind              // the last degree of health that Events have reported; may be absent
+	health kind              // the degree of health last reported in Events; may be absent
 }
 
 func (s state) heldTwice() bool {

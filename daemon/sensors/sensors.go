@@ -52,7 +52,7 @@ type Card struct {
 	All     []sensors.Reading // nil with [Main]
 	// Failures counts sensor reads that have failed since startup, and overdue readings.
 	Failures int
-	// PCI is the state of the card's PCI function. It is read even for cards whose sensors aren't.
+	// PCI is the state of the card's PCI function. It is read even for cards whose sensors aren't read.
 	PCI
 	Firmware sensors.Firmware
 }
