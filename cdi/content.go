@@ -32,8 +32,8 @@ type content struct {
 	names map[string]string // id → qualified name of each device in the spec
 }
 
-// document is a spec as written to the file. It leaves out the edits that apply to all devices, which are never used,
-// because the library would write an empty object under a key that some versions of CDI's JSON schema don't allow.
+// document is a spec as written to the file. It leaves out the edits that apply to all devices. These are never used,
+// but the library would write them as an empty object, under a key that some versions of CDI's JSON schema don't allow.
 type document struct {
 	specs.Spec
 	ContainerEdits *struct{} `json:"containerEdits,omitempty"`

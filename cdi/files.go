@@ -38,8 +38,8 @@ type checked struct {
 	content *content    // nil if unknown or if there is no file
 }
 
-// unchanged reports whether the file at path is the one that was checked, hasn't been modified since, and contains
-// want. It doesn't open any files.
+// unchanged reports whether the file at path is the one that was checked, hasn't been modified since, and has the
+// wanted content. It doesn't open any files.
 func (c *checked) unchanged(path string, want []byte) bool {
 	info, err := os.Lstat(path)
 	if err != nil || c.info == nil || !bytes.Equal(c.content.bytes, want) {

@@ -89,8 +89,8 @@ func Open(dir, kind, hostDevRoot string) (*Spec, error) {
 }
 
 // Write makes the file contain exactly these devices, sorted by id. It checks the current content first, so it leaves a
-// file alone that is already correct, but restores one that another process has changed or removed. If no device has
-// any nodes or mounts, Write removes the file.
+// correct file alone, but restores a file that another process has changed or removed. If no device has any nodes or
+// mounts, Write removes the file.
 //
 // If no valid spec can be made from these devices, Write returns an error without changing anything. If the file can't
 // be written (because the disk is full or read-only), the next Write tries again. Until then, the old file stays if
@@ -165,8 +165,8 @@ func (s *Spec) put(wanted *content) error {
 	return nil
 }
 
-// do calls work, which accesses the disk, once all earlier calls have finished. It waits until work has returned, but
-// no longer than diskTimeout.
+// do calls work, which accesses the disk, once all earlier calls have finished. It waits up to diskTimeout for work to
+// return.
 func (s *Spec) do(work func() error) error {
 	timer := time.NewTimer(diskTimeout)
 	defer timer.Stop()

@@ -28,7 +28,7 @@ type modeSelector struct {
 	log      *zap.Logger
 }
 
-// changed chooses the mode when the node has changed. If the annotation isn't a mode, it logs and ignores it.
+// changed chooses the mode when the node has changed. An annotation that isn't a mode is logged and ignored.
 func (m *modeSelector) changed(n apiserver.Node) {
 	m.answered = true
 	asked, ok := n.Annotations[annotationMode]

@@ -44,11 +44,11 @@ type API interface {
 	Reregister()
 	// Holders returns who uses which device. It may block until ctx is done.
 	Holders(ctx context.Context) inventory.Holdings
-	// Resources returns the resources under which devices are advertised.
+	// Resources returns the resources that devices are advertised as.
 	Resources() []metrics.Resource
 	// Alive returns an error if one of the API's main goroutines hangs.
 	Alive() error
-	// Ready returns nil once Kubernetes has the devices.
+	// Ready returns nil once Kubernetes knows about the devices.
 	Ready() error
 }
 

@@ -10,8 +10,8 @@
 //
 //   - daemon.go opens and closes what the tasks use, and run.go starts the tasks in order. Both are meant to be read
 //     from top to bottom. signals.go handles SIGHUP and SIGUSR1. node.go creates the watcher, the inventory and its
-//     policy. settings.go follows the settings files, and annotation.go the node's annotation. naming.go defines which
-//     settings affect the devices' names. log.go implements the log.
+//     policy. settings.go follows the settings files, and annotation.go follows the node's annotation. naming.go
+//     defines which settings affect the devices' names. log.go implements the log.
 //   - state.go answers requests on the local socket and over HTTP, probes.go answers the kubelet's probes, cordons.go
 //     serves the commands that change cordons, ledger.go opens the ledger, and metrics.go provides the values of the
 //     gauges.

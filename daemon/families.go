@@ -34,7 +34,7 @@ func AllFamilies(cfg config.Config) []inventory.Family {
 	}
 }
 
-// kindOf says, for each mode, what kind of unit a device is. In all other modes, a device is a port.
+// kindOf says what kind of unit a device is in each of these modes. In all other modes, a device is a port.
 var kindOf = map[string]port.Kind{offer.Region: port.PerFME, offer.RegionDevel: port.PerFMEWithNode}
 
 // signals returns the signals for all families that are enabled in any mode, because the mode may change while the

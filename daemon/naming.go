@@ -15,8 +15,8 @@ import (
 // side during an upgrade.
 const namingVersion = 1
 
-// naming holds the settings that determine which devices exist, under which names they are advertised, and which files
-// a container gets along with them. New fields must be omitted from the JSON if they have their default values, so that
+// naming holds the settings that determine which devices exist, what names they are advertised under, and which files a
+// container gets along with them. New fields must be omitted from the JSON if they have their default values, so that
 // upgrading the program doesn't change the naming.
 type naming struct {
 	Version int

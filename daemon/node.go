@@ -38,7 +38,7 @@ func NewLoader() *config.Loader {
 	return config.New(v)
 }
 
-// OfferNaming returns the rules by which resources are named.
+// OfferNaming returns the rules for naming resources.
 func OfferNaming(cfg config.Config) offer.Naming {
 	return offer.Naming{
 		Mode: cfg.Mode, ResourceName: cfg.ResourceName, Namespace: cfg.ResourceNamespace, Rules: cfg.Resources,
@@ -52,8 +52,8 @@ type Node struct {
 	Inventory *inventory.Inventory
 }
 
-// OpenNode returns a watcher, whose event sources it opens, and a new inventory. From then on, no event is missed, even
-// if the inventory starts later. The watcher and the inventory can use different logs.
+// OpenNode opens a watcher's event sources, and returns the watcher and a new inventory. From then on, no event is
+// missed, even if the inventory starts later. The watcher and the inventory can use different logs.
 func OpenNode(cfg config.Config, watched inventory.Config, watcherLog, inventoryLog *zap.Logger) (*Node, error) {
 	host, err := OpenHost(cfg)
 	if err != nil {

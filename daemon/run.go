@@ -46,7 +46,7 @@ type run struct {
 	node     *Node
 	inForce  *latest.Value[config.Config]
 
-	// used holds the settings in force. While another daemon advertises the devices under their old names, only the
+	// used holds the settings in effect. While another daemon advertises the devices under their old names, only the
 	// changes in cfg that don't affect names take effect.
 	used    config.Config
 	retry   <-chan time.Time // when to call rename again; nil if the names match cfg
@@ -54,8 +54,8 @@ type run struct {
 }
 
 // withdrawn is how long it takes for the last lists with the old names to reach Kubernetes. After that, waiting daemons
-// can advertise the devices under the new names. The inventory withdraws all devices whose names may change
-// immediately.
+// can advertise the devices under the new names. The inventory immediately withdraws all devices whose names may
+// change.
 const withdrawn = time.Second
 
 // serve starts all tasks, and then keeps the policy up to date until ctx is done. It then returns nil, without waiting
@@ -135,7 +135,7 @@ func (r *run) chooseMode(ctx context.Context) bool {
 	return true
 }
 
-// setMode records and logs a new mode, which isn't in force yet.
+// setMode records and logs a new mode, which isn't in effect yet.
 func (r *run) setMode(asked string) {
 	logMode(r.Log, r.cfg.Mode, asked)
 	r.cfg.Mode = asked
@@ -304,7 +304,7 @@ func (r *run) followChanges(ctx context.Context) {
 	}
 }
 
-// apply puts the newest settings into force, as far as the node's naming allows.
+// apply puts the newest settings into effect, as far as the node's naming allows.
 func (r *run) apply(ctx context.Context) {
 	next := r.cfg
 	if !r.rename(ctx) {
@@ -313,7 +313,7 @@ func (r *run) apply(ctx context.Context) {
 	r.use(next)
 }
 
-// use puts settings into force.
+// use puts settings into effect.
 func (r *run) use(next config.Config) {
 	logMode(r.Log, r.used.Mode, next.Mode)
 	r.used = next

@@ -62,13 +62,13 @@ func (l *liveSettings) follow(ctx context.Context, to chan<- config.Files) error
 	return nil
 }
 
-// changed calls take unless the files are the same as the last ones that were read, or older, which happens if SIGHUP
-// has made the daemon read newer ones in the meantime. It reports whether take changed cfg.
+// changed calls take unless the files have already been read or are outdated. They are outdated if SIGHUP has made the
+// daemon read newer files in the meantime. It reports whether take changed cfg.
 func (l *liveSettings) changed(cfg *config.Config, files config.Files) bool {
 	return !files.Before(l.read) && !files.Equal(l.read) && l.take(cfg, files)
 }
 
-// take copies those settings that don't need a restart from the files to cfg, and returns true. If the files aren't
+// take copies the settings that don't need a restart from the files to cfg, and returns true. If the files aren't
 // valid, it logs the error, leaves cfg unchanged and returns false.
 func (l *liveSettings) take(cfg *config.Config, files config.Files) bool {
 	differ := !files.Equal(l.read)
@@ -94,7 +94,7 @@ func (l *liveSettings) take(cfg *config.Config, files config.Files) bool {
 	return true
 }
 
-// applied records and logs that the last files that were read are now in force.
+// applied records and logs that the most recently read files are now in effect.
 func (l *liveSettings) applied(cfg config.Config, restart []string) {
 	hash := l.read.Hash()
 	l.state.Store(control.Settings{Hash: hash, Applied: time.Now(), Restart: append([]string{}, restart...)})
@@ -115,7 +115,7 @@ func (l *liveSettings) applied(cfg config.Config, restart []string) {
 	}
 }
 
-// hash returns the hash of the files in force.
+// hash returns the hash of the files in effect.
 func (l *liveSettings) hash() string {
 	s, _ := l.state.Load()
 	return s.Hash

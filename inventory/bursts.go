@@ -18,7 +18,7 @@ type hints struct {
 	pending pending
 }
 
-// pending is a set of merged hints, each with the arrival time of the first one merged into it.
+// pending is a set of merged hints. Each of them keeps the arrival time of the first hint that was merged into it.
 type pending struct {
 	everything bool
 	at         time.Time // when the first hint for everything arrived

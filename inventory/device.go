@@ -32,7 +32,7 @@ func (h Health) String() string {
 	return fmt.Sprintf("health(%d)", uint8(h))
 }
 
-// Condition is a problem with a device that a reading has found.
+// Condition is a problem that a reading has found with a device.
 type Condition struct {
 	Reason string // NAME or NAME=VALUE
 	Health Health // severity: Degraded or Unhealthy
@@ -41,8 +41,8 @@ type Condition struct {
 	Row string
 	// Passing marks a condition that is normal for a limited time. Until it has lasted for [Config.ReprogramTimeout],
 	// it isn't a fault and doesn't count as a turn ([Config.FlapLimit]), even if Health is Unhealthy. After that, the
-	// device is unhealthy. For conditions that are Unhealthy from the start, what counts is their total duration within
-	// [Config.FlapWindow].
+	// device is unhealthy. For conditions that are Unhealthy from the start, the limit applies to their total duration
+	// within [Config.FlapWindow].
 	Passing bool
 	// Dead means that the card, or this part of it, doesn't respond at all.
 	Dead bool
@@ -65,9 +65,9 @@ type Device struct {
 	// reasons, the recovery hold, the quarantine and removal of the device aren't faults.
 	Fault bool
 	// Cause is the worst current hardware problem: the one that makes the device faulty or degraded. It is "" if all
-	// reasons are administrative, passing or over. While a card is being pulled, it briefly has extra reasons
-	// ([IsRemovalStep]). One of these becomes the cause only if no other reason, whether current or in the recovery
-	// hold, is as bad.
+	// reasons are administrative, passing or no longer present. While a card is being pulled, it briefly has extra
+	// reasons ([IsRemovalStep]). One of these becomes the cause only if no other reason, whether current or in the
+	// recovery hold, is as bad.
 	Cause string
 
 	// Memory is what the next daemon needs in order to judge the device the same way ([Config.Remembered]). It is nil
@@ -117,14 +117,15 @@ type Facts struct {
 	NamedByShell bool
 }
 
-// afterRemoval returns the facts to keep about a device that has left: all but those that say what its container gets.
+// afterRemoval returns the facts to keep about a device that has left: all except those that determine what a container
+// gets.
 func (f Facts) afterRemoval() Facts {
 	f.Nodes, f.NodeNumbers, f.SharedNodes, f.Mounts, f.Parent, f.ParentNodes, f.ProgramAtStart = nil, nil, nil, nil, "", nil, false
 	return f
 }
 
-// Unwanted reports whether d can only be offered by a rule and no rule matches it. Its health doesn't matter, because
-// such a device may well be a virtual machine's NIC.
+// Unwanted reports whether d needs a rule in order to be offered and no rule matches it. Its health doesn't matter,
+// because such a device may well be a virtual machine's NIC.
 func (d *Device) Unwanted() bool { return d.OnlyByRule && d.OfferedAs == "" }
 
 // MountsOf returns the paths of the device's mounts on a host whose sysfs is at sysRoot.
@@ -160,7 +161,7 @@ func deviceID(card string, port int) string {
 // IsAddress reports whether id belongs to a device in a PCI slot.
 func IsAddress(id string) bool { return addressOf(id) != "" }
 
-// AddressOf returns the PCI address with domain in an id, or "" if there is none.
+// AddressOf returns the PCI address in an id, including the domain, or "" if there is none.
 func AddressOf(id string) string { return addressOf(id) }
 
 // addressOf returns the PCI address in an id, or "" if there is none.

@@ -9,7 +9,8 @@ import (
 // Family lists and reads the cards that use one kind of driver. It is stateless and safe for concurrent use; every call
 // reads sysfs again. All families are listed in daemon/families.go.
 type Family interface {
-	// Name returns the family's name, which appears in logs and listings. It is short, lower case and never changes.
+	// Name returns the family's name, which appears in logs and listings. It is short, in lower case, and never
+	// changes.
 	Name() string
 
 	// Signals returns the sources of hints about this family's cards.
@@ -62,11 +63,11 @@ type Reading struct {
 	// noticed until the card is read after a hint, at a resync, or because it has a condition. If Observed is empty,
 	// the card is always read in full.
 	//
-	// If a file is only safe to read while another file has a certain value, it must come after that file.
+	// If a file is only safe to read while another file has a certain value, list it after that file.
 	Observed []sysfs.Observation
 }
 
-// Shortage returns the first condition error that is a shortage ([sysfs.IsShortage]), or nil if there is none.
+// Shortage returns the first shortage ([sysfs.IsShortage]) among the conditions' errors, or nil if there is none.
 func (r Reading) Shortage() error {
 	for _, u := range r.Units {
 		for _, c := range u.Conditions {
@@ -78,7 +79,7 @@ func (r Reading) Shortage() error {
 	return nil
 }
 
-// answers reports whether no part of the card is dead.
+// answers reports whether all parts of the card respond.
 func (r Reading) answers() bool {
 	for _, u := range r.Units {
 		if slices.ContainsFunc(u.Conditions, func(c Condition) bool { return c.Dead }) {
@@ -100,8 +101,8 @@ type Unit struct {
 	// Name is the name of the unit's directory, for display. It contains a number that the driver assigns and later
 	// reuses, so it doesn't identify a device.
 	Name string
-	// Incarnation is the directory's inode number. It changes if the directory is replaced by another one with the same
-	// name.
+	// Incarnation is the inode number of the unit's directory. It changes if the directory is replaced by another one
+	// with the same name.
 	Incarnation uint64
 
 	// Facts are as in [Device]. An attribute that is missing from a reading keeps its value for as long as the unit's

@@ -5,8 +5,8 @@ import "time"
 // flaps counts how often a device changes between good and bad. A device that does so too often is quarantined, because
 // the next container would soon lose it again.
 type flaps struct {
-	// standing means that the device has been good at some point since it was plugged in. Earlier changes don't count,
-	// because a card that has just been plugged in is unbound at first.
+	// standing means that the device has been good at some point since it was plugged in. Changes before that don't
+	// count, because a newly plugged-in card is unbound at first.
 	standing    bool
 	good        bool
 	at          []time.Time // times of the newest turns, oldest first; at most limit+1
@@ -42,12 +42,13 @@ func (f *flaps) take(now time.Time, good bool, limit int, window time.Duration) 
 	return f.at[len(f.at)-1].Add(window)
 }
 
-// deviceLeft handles the device's removal. Whatever state the device returns in doesn't count as a turn.
+// deviceLeft handles the device's removal. Coming back in a different state doesn't count as a turn.
 func (f *flaps) deviceLeft() { f.standing = false }
 
 // allowance limits how long passing conditions may make a device unhealthy before that counts as a fault. Passing
-// conditions use it up, and it recovers gradually: a whole flap window restores all of it (rules.reprogram). This is
-// enough for a card that is reset now and then, but not for one that is constantly being reset.
+// conditions use up the allowance, and it is restored gradually: after a whole flap window, all of it (rules.reprogram)
+// is available again. This is enough for a card that is reset now and then, but not for one that is constantly being
+// reset.
 type allowance struct {
 	used    time.Duration // at most rules.reprogram
 	at      time.Time     // time of the newest reading; zero if there was none

@@ -18,11 +18,11 @@ type health struct {
 }
 
 // tracked is a condition that a device has now, or had within the recovery hold. It is tracked from the first reading
-// that finds it until the device has been without it for as long as the recovery hold.
+// that finds it until the device has been without it for the length of the recovery hold.
 type tracked struct {
 	Condition
 	present bool      // in the latest reading
-	since   time.Time // time of the first reading in the latest unbroken run with the condition
+	since   time.Time // when the latest unbroken run of readings with the condition began
 	healed  time.Time // time of the first reading without the condition; zero while it is present
 	worst   Health    // worst severity since the condition began
 	limit   time.Time // when it becomes overdue, if it is a passing condition that persists
@@ -110,8 +110,8 @@ func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 	return v
 }
 
-// track updates the tracked conditions from one reading, and forgets those that have been over for longer than the
-// recovery hold.
+// track updates the tracked conditions from one reading, and forgets those that ended longer ago than the recovery
+// hold.
 func (h *health) track(now time.Time, read []Condition, r rules) {
 	left := h.allowance.advance(now, r)
 	if h.conditions == nil && len(read) > 0 {
@@ -143,14 +143,14 @@ func (h *health) track(now time.Time, read []Condition, r rules) {
 	}
 }
 
-// short reports whether a passing condition hasn't itself lasted long, and is overdue only because earlier ones used up
-// the allowance. Such a condition counts as a turn but not as a fault, because the earlier ones may come from another
-// container that reset the card.
+// short reports whether a passing condition is overdue only because earlier ones used up the allowance, and not because
+// it has lasted too long itself. Such a condition counts as a turn but not as a fault, because the earlier ones may
+// have been caused by another container that reset the card.
 func (h *health) short(t *tracked, now time.Time, r rules) bool {
 	return t.Passing && t.Health == Unhealthy && now.Before(h.allowance.began.Add(r.reprogram))
 }
 
-// update updates the severity and times of a condition, whether it is present or over.
+// update updates a condition's severity and times, whether the condition is present or past.
 func (t *tracked) update(now time.Time, left time.Duration, r rules) {
 	t.limit = t.since.Add(r.reprogram)
 	if t.Health == Unhealthy {
@@ -166,7 +166,7 @@ func (t *tracked) update(now time.Time, left time.Duration, r rules) {
 	}
 }
 
-// until returns the time at which the condition will be over or become overdue, or zero if that isn't known.
+// until returns the time at which the condition will be forgotten or become overdue, or zero if that isn't known.
 func (t *tracked) until(r rules) time.Time {
 	switch {
 	case !t.present:
@@ -187,7 +187,7 @@ func (v *verdict) recheckAt(now, t time.Time) {
 // clear removes a condition immediately, without a recovery hold.
 func (h *health) clear(reason string) { delete(h.conditions, reason) }
 
-// overrule lowers the severities of all conditions, present or over, to those in the policy. read contains the
+// overrule lowers the severities of all conditions, present or past, to those in the policy. read contains the
 // conditions from the last reading, with the severities their families gave them. The hardware hasn't changed, so there
 // is no recovery hold.
 func (h *health) overrule(read []Condition, p Policy) {
@@ -206,8 +206,8 @@ func (h *health) overrule(read []Condition, p Policy) {
 	}
 }
 
-// returned replaces all conditions of a device that has come back with a single one, its reservation's reason. That
-// condition is over as of now, so the recovery hold applies.
+// returned is called when a device has come back. It replaces all of the device's conditions with a single one, whose
+// reason is the reservation's. That condition ends now, so the recovery hold applies.
 func (h *health) returned(now time.Time, reason string) {
 	h.flaps.deviceLeft()
 	h.allowance = allowance{}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Holding is a device that is held under one name.
+// Holding says who holds a device under a particular name.
 type Holding struct {
 	As      string   // the name under which the device was allocated
 	Holders []string // namespace/pod/container; empty if the device was allocated but the container isn't known yet
@@ -28,8 +28,8 @@ type Holding struct {
 	// init containers, may not be in Holders.
 	Containers []string
 	// OtherAPI means that the device is held through the API that this daemon doesn't serve: the device plugin's
-	// inventory sets it for DRA claims, and the DRA driver's inventory for the device plugin API. No device with such a
-	// holding is offered.
+	// inventory sets it for DRA claims, and the DRA driver's inventory sets it for devices allocated through the device
+	// plugin API. No device with such a holding is offered.
 	OtherAPI bool
 	// Foreign means that another plugin allocated device nodes, possibly including our devices' nodes. The id isn't one
 	// of ours.
@@ -65,8 +65,7 @@ type Holdings struct {
 	// sources that didn't answer, even if Of is complete without them.
 	Err     error
 	Missing []MissingSource
-	// Awaiting means that devices may be held through the other API, and no complete answer has shown yet which ones
-	// are.
+	// Awaiting means that devices may be held through the other API, and no complete answer has yet shown which ones.
 	Awaiting bool
 	Unnamed  bool                // a device has just been allocated, and its container isn't known yet
 	Again    time.Duration       // ask again after this time, because a holder may have exited; 0 if that isn't needed
@@ -131,16 +130,16 @@ type holder struct {
 type holderKey struct{ as, name string }
 
 const (
-	// confirmAfter is how long after an allocation the inventory asks for its holder. The kubelet admits the pod within
-	// milliseconds, unless the pod is waiting for other devices. In that case, each wait is four times as long as the
-	// previous one, up to [Config.HoldersInterval].
+	// confirmAfter is how soon after an allocation the inventory asks who the holder is. The kubelet admits the pod
+	// within milliseconds, unless the pod is waiting for other devices. In that case, the inventory keeps asking,
+	// waiting four times as long each time, up to [Config.HoldersInterval].
 	confirmAfter = 250 * time.Millisecond
 	// answerWithin is how long an answer may take.
 	answerWithin = 2 * time.Second
-	// untilAnswered is the longest time between two queries before the first answer.
+	// untilAnswered is the longest time between queries until the first answer.
 	untilAnswered = time.Second
 	// maxMissing limits the reservations for devices that this process has never read, because a broken kubelet may
-	// report any number of them. No such reservation is made while this many entries are waiting.
+	// report any number of them. No such reservation is made while this many entries are waiting for an answer.
 	maxMissing = 1024
 	// maxID is the maximum length of an accepted id, in bytes. Ours are at most 19 bytes long, and the kubelet's
 	// documented limit is 63.
@@ -378,9 +377,10 @@ func (n *node) finish(now time.Time) {
 	n.markUnknown()
 }
 
-// expire ends reservations that have waited longer than the grace time for an answer, and stops keeping nodes that were
-// lost that long ago. A device that is known to be held keeps waiting. expire returns the next time at which a
-// reservation or lost nodes expire, or zero. If any have just expired, that time is in the past.
+// expire ends reservations that have been waiting for an answer for longer than the grace time. It also stops keeping
+// nodes that were lost longer ago than that. A reservation for a device that is known to be held doesn't expire. expire
+// returns the next time at which a reservation or lost nodes expire, or zero. If any have just expired, that time is in
+// the past.
 func (n *node) expire(now time.Time) (next time.Time) {
 	h := &n.holders
 	if h.taken && h.Err == nil {

@@ -39,8 +39,8 @@ const (
 	different
 )
 
-// compare compares two identities. It ignores the parts that aren't known in before. It also ignores the AFU if anyAFU
-// is true, and the PCI ids if anyPCI is true in either identity (holdings don't record anyPCI).
+// compare compares two identities. It ignores the parts that the older identity lacks. It also ignores the AFU if
+// anyAFU is true, and the PCI ids if anyPCI is true in either identity (holdings don't record anyPCI).
 func (before identity) compare(now identity, anyAFU bool) likeness {
 	if anyAFU {
 		before.afu = ""

@@ -29,8 +29,8 @@ type Config struct {
 	// that leaves stays listed as unhealthy until it is free. If Holders is nil, a device that leaves is removed from
 	// the list immediately.
 	Holders func(context.Context) Holdings
-	// Given receives a value after devices have been allocated. The inventory then calls Holders soon, so that it finds
-	// the holder even if its pod is short-lived. Given may be nil.
+	// Given receives a value after devices have been allocated. The inventory then calls Holders promptly, so that it
+	// finds even a short-lived pod. Given may be nil.
 	Given <-chan struct{}
 	// Record contains the holdings at startup, in the same format that Holders returns. Its names and nodes are used
 	// until Holders answers. The inventory doesn't modify it.
@@ -43,8 +43,8 @@ type Config struct {
 	// is nil.
 	HoldersInterval time.Duration
 	// TombstoneGrace is how long a device that has left, or whose name has changed, stays listed while Holders fails.
-	// It may be 0. A card also keeps its state for this long, but at least for three times HealthInterval, while the
-	// daemon is out of file descriptors or memory.
+	// It may be 0. While the daemon is out of file descriptors or memory, a card keeps its state for the same time, but
+	// for at least three times HealthInterval.
 	TombstoneGrace time.Duration
 	Policy         Policy // at startup; see [Inventory.Use]
 	// Remembered contains the devices' identities and Memory as the previous daemon listed them, by id. A device
@@ -83,11 +83,12 @@ func (inv *Inventory) Hint(h Hint) {
 }
 
 // Use replaces the policy. It never blocks. If p has different families, all cards are read again through them. A
-// device that is held under an id or name from the old policy stays listed under it as unhealthy until it is free.
+// device that is held under an id or name from the old policy stays listed under that id or name, as unhealthy, until
+// it is free.
 func (inv *Inventory) Use(p Policy) { inv.hints.use(p) }
 
 // Forget drops the history of an absent card, such as 3b:00.0, that won't come back. The next card in its slot then
-// starts without turns, even if the two cards can't be told apart. Devices that are still listed stay listed. Forget
+// starts with no history, even if the two cards can't be told apart. Devices that are still listed stay listed. Forget
 // never blocks.
 func (inv *Inventory) Forget(card string) { inv.hints.forget(card) }
 
@@ -228,7 +229,7 @@ func (inv *Inventory) takeHints(ctx context.Context, n *node, s *scheduler, p *p
 	}
 }
 
-// progress says how far a generation's first list has come.
+// progress says how far along a generation's first list is.
 type progress struct {
 	read bool // each card has been read or given up on
 	due  bool // the first snapshot must be published

@@ -23,7 +23,7 @@ type listing struct {
 type resolution struct {
 	hint    Hint
 	owners  []string // the cards whose last readings contained the node
-	address string   // the card that has it now, or ""
+	address string   // the card that the node belongs to now, or ""
 }
 
 // hintNode requests readings of the cards whose last readings contained this node. It also looks up the card by the
@@ -150,7 +150,7 @@ func (s *scheduler) readAll(ctx context.Context, listed map[string]bool, now tim
 		s.request(j, how)
 	}
 	s.allAt = time.Time{}
-	if s.first != nil || s.shortage.listing { // if this listing failed for a shortage, the next one is the first
+	if s.first != nil || s.shortage.listing { // after a shortage, the next listing counts as the first
 		return
 	}
 	s.first, s.firstUntil = make(map[string]bool, len(s.jobs)), now.Add(firstGrace)

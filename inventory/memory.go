@@ -24,7 +24,7 @@ type Hold struct {
 	Passing time.Time `json:"passing,omitzero"`
 }
 
-// memory returns what the next daemon needs to know, or nil if that's nothing.
+// memory returns what the next daemon needs to know, or nil if there is nothing.
 func (h *health) memory() *Memory {
 	var holds []Hold
 	for reason, t := range h.conditions {
@@ -79,7 +79,7 @@ func (n *node) forget(card string) {
 
 // recall resumes the quarantine and any holds that haven't ended. If the device was bad, its recovery counts as a turn,
 // even if it happened while no daemon was running. Otherwise the device's first state doesn't count as a turn, just as
-// it doesn't when a device returns.
+// when a device comes back.
 func (h *health) recall(m *Memory, now time.Time, r rules) {
 	for _, t := range m.Turns {
 		h.flaps.at = append(h.flaps.at, agoIn(now, t))
@@ -119,6 +119,6 @@ func (h *health) recall(m *Memory, now time.Time, r rules) {
 	h.offered = h.offered || h.flaps.quarantined // it was offered before the quarantine
 }
 
-// agoIn converts a time from another process to one that stays valid when the clock is set. A time in the future
-// becomes now, because the clock must have been set back since.
+// agoIn converts a time from another process to one that stays valid when the clock is set. A time in the future is
+// replaced by the current time, because the clock must have been set back since.
 func agoIn(now, t time.Time) time.Time { return now.Add(-max(now.Round(0).Sub(t), 0)) }

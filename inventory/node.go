@@ -149,7 +149,7 @@ func (n *node) takeReading(o outcome, now time.Time) {
 	units := make([]*unit, len(ids))
 	for i, read := range o.reading.Units {
 		if conflicts[i] {
-			// Don't store the number as long as two units claim it.
+			// Don't store the number while two units claim it.
 			read.PortIDKnown = false
 			read.Conditions = append(slices.Clone(read.Conditions), Condition{Reason: ReasonPortIDConflict, Health: Unhealthy})
 		}
@@ -166,7 +166,7 @@ func (n *node) takeReading(o outcome, now time.Time) {
 		n.mark(u.id, cause)
 	}
 	c.read, c.former = c.read || !o.outline, false
-	for _, id := range slices.Sorted(maps.Keys(n.waiting)) { // the card's devices that are held in another mode's form
+	for _, id := range slices.Sorted(maps.Keys(n.waiting)) { // the card's devices that were allocated in another mode
 		if n.entries[id].unit == nil && addressOf(id) == address {
 			n.mark(id, cause)
 		}
@@ -256,7 +256,8 @@ func (n *node) removeUnit(e *entry, cause, now time.Time) {
 	n.holders.askAt = earlier(n.holders.askAt, now)
 }
 
-// mark marks an entry for the next reconcile to publish. cause is the time of the hint, or zero if there was no hint.
+// mark marks an entry to be published by the next reconcile. cause is the time of the hint, or zero if there was no
+// hint.
 func (n *node) mark(id string, cause time.Time) {
 	before, marked := n.causes[id]
 	if !marked {
@@ -294,9 +295,9 @@ func (n *node) rechecks(now time.Time) (due []string) {
 	return due
 }
 
-// next returns the next time at which a card must be read again or a reservation may end, or zero. It also ends any
-// reservations that are due. If there are any, the returned time is in the past, so that the loop publishes the change
-// immediately.
+// next returns the next time at which a card must be read again or a reservation may end, or zero. It also ends
+// reservations that have expired. If there are any, the returned time is in the past, so that the loop publishes the
+// change immediately.
 func (n *node) next(now time.Time) time.Time {
 	next := n.expire(now)
 	for _, at := range n.recheck {
@@ -419,14 +420,14 @@ func (u *unit) learnCounters(counters []Counter) {
 	}
 }
 
-// swapped reports whether read, which is a different kind of unit in u's place, belongs to a different card.
+// swapped reports whether the unit of a different kind that has taken u's place belongs to a different card.
 func (u *unit) swapped(read Unit) bool {
 	var now identity
 	now.learn(read, u.identity.family)
 	return u.identity.compare(now, true) == different
 }
 
-// describe returns the unit's device, but without health and name.
+// describe returns the unit's device without its health and name.
 func (u *unit) describe() *Device {
 	address := u.card
 	if u.last.ID != "" {

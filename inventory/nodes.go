@@ -17,7 +17,7 @@ import (
 // functionPrefix can't occur in the name of a device node.
 const functionPrefix = "//"
 
-// FunctionNode returns the name that [Holding.Nodes] has in place of device nodes if all that is known is which PCI
+// FunctionNode returns the name that [Holding.Nodes] contains instead of device nodes if it is only known which PCI
 // function a container can open. It conflicts with all nodes of the function's devices.
 func FunctionNode(address string) string { return functionPrefix + address }
 
@@ -41,8 +41,8 @@ func nodesGiven(holdings []Holding) []string {
 }
 
 // mayBeGiven reports whether a container may have been given the nodes of u's device. u is the entry's unit, or was
-// until now. The only exception is a device with a guessed id when the device reserved under that id has left: it isn't
-// offered, and a restarted container doesn't get any of its nodes.
+// until now. It returns false only if the device's id is a guess and the device reserved under that id has left. In
+// that case, the present device isn't offered, and a restarted container doesn't get any of its nodes.
 func (e *entry) mayBeGiven(u *unit) bool {
 	return e.reservation == nil || e.reservation.renamed || !u.guessed(u.device)
 }
@@ -128,8 +128,8 @@ func unknownNodes(answer map[string][]Holding) (ids []string) {
 
 // mayBeElsewhere reports whether another device's holder may have nodes of the entry's present device, because it isn't
 // known which nodes that holder was given. Most likely, they are the other device's current nodes. But the other device
-// may have been a whole card that includes the present device, or a part of it. And if the other device's card isn't on
-// the node, its nodes may now belong to any card.
+// may have been a whole card that includes the present device, or only a part of the present device. And if the other
+// device's card isn't on the node, its nodes may now belong to any card.
 func (n *node) mayBeElsewhere(e *entry) bool {
 	return slices.ContainsFunc(n.holders.unknown, func(id string) bool {
 		card := n.cards[addressOf(id)]
@@ -152,7 +152,7 @@ func (n *node) markUnknown() {
 	}
 }
 
-// nodeChanged reports whether a held device's nodes differ from the ones its holders were given even though the device
+// nodeChanged reports whether a held device's nodes differ from those given to its holders, even though the device
 // hasn't left since this process started.
 func (n *node) nodeChanged(e *entry, d *Device) bool {
 	if e.reservation != nil && !e.reservation.renamed {
@@ -163,7 +163,7 @@ func (n *node) nodeChanged(e *entry, d *Device) bool {
 
 // hasReplacedNodes reports whether a device has come back with nodes other than those its holders were given. If the
 // given nodes aren't known, all nodes that the device has lost are considered instead. Once the result is true, it
-// stays true for as long as any of them is missing.
+// stays true for as long as any of these nodes is missing.
 func (e *entry) hasReplacedNodes(n *node, now []string) bool {
 	nodes := nodesGiven(n.holders.of(e.id))
 	if len(nodes) == 0 {
@@ -173,18 +173,18 @@ func (e *entry) hasReplacedNodes(n *node, now []string) bool {
 }
 
 // replacedNodes reports whether some of the given nodes are gone and there are others in their place. If a region has
-// only lost or only gained a port, its nodes don't count as replaced. Neither do they if it isn't known which nodes of a
-// function were given.
+// only lost or only gained a port, its nodes don't count as replaced. The same applies if it isn't known which nodes of
+// a function were given.
 func replacedNodes(given, now []string) bool {
 	return len(given) > 0 && !slices.ContainsFunc(given, isFunction) && lacks(given, now) && lacks(now, given)
 }
 
-// lacks reports whether any of nodes is missing from present.
+// lacks reports whether any node in nodes is missing from present.
 func lacks(present, nodes []string) bool {
 	return slices.ContainsFunc(nodes, func(node string) bool { return !slices.Contains(present, node) })
 }
 
-// sameHolders reports whether a single container holds both devices, so that it may open the nodes of either.
+// sameHolders reports whether a single container holds both devices, and so may open the nodes of either.
 func sameHolders(a, b []Holding) bool {
 	same := func(a, b []string) bool { return len(a) == 1 && slices.Equal(a, b) }
 	return len(a) == 1 && len(b) == 1 && (same(a[0].Holders, b[0].Holders) || same(a[0].Containers, b[0].Containers))

@@ -22,12 +22,12 @@ type poller struct {
 	since    time.Time     // startup, or when the families last changed
 	known    bool          // a query has been answered without an error
 	next     time.Time     // when the next query is due; zero if none is planned
-	wait     time.Duration // between the last two queries for the holder of an allocated device
+	wait     time.Duration // current interval between queries for the holder of an allocated device
 }
 
-// needs says which answers about holders the node needs.
+// needs says when the node needs an answer about holders.
 type needs struct {
-	at      time.Time // an answer is needed to a query made at this time or later; zero if none is needed
+	at      time.Time // when a query is needed; zero if none is
 	waiting bool      // devices are waiting for an answer
 }
 

@@ -15,15 +15,15 @@ const (
 	ReasonNodeMissing    = "node-missing"     // the node isn't in the device root
 	ReasonNodeMismatch   = "node-mismatch"    // the file in the device root isn't a device node, or is another device's node
 	ReasonNoPort         = "no-port"          // a region without ports: they were all released, or none has been created yet
-	ReasonPortMissing    = "port-missing"     // a new region some of whose ports haven't been created yet
+	ReasonPortMissing    = "port-missing"     // some ports of a new region haven't been created yet
 	ReasonPortIDConflict = "port-id-conflict" // another port of the card has the same number
 	ReasonUnreadable     = "unreadable"       // =FILE can't be read, or its content isn't valid
 	ReasonReadTimeout    = "read-timeout"     // reading the card takes longer than the read timeout
 	ReasonScanFailed     = "scan-failed"      // reading the card failed three times in a row, or once if it hasn't been read since it was plugged in
 	ReasonUnchecked      = "unchecked"        // the card hasn't been read for too long, because the daemon was out of file descriptors or memory
 	ReasonRecoveryFailed = "recovery-failed"  // the kernel gave up recovering the card from a PCI error
-	ReasonRecovering     = "recovering"       // =NAME is over, but not for long enough yet
-	ReasonFlapping       = "flapping"         // changed too often; in quarantine until it hasn't changed for a while
+	ReasonRecovering     = "recovering"       // =NAME has only recently ended
+	ReasonFlapping       = "flapping"         // changed too often; in quarantine until it has been stable for a while
 	ReasonExcluded       = "excluded"         // by the administrator's settings
 	ReasonCordoned       = "cordoned"         // by the administrator's command
 	ReasonMissing        = "missing"          // set by package daemon/ledger; present before the daemon started, but not found since
@@ -31,7 +31,7 @@ const (
 	ReasonRemovedInUse   = "removed-in-use"   // left the node while a container was holding it
 	ReasonReplacedInUse  = "replaced-in-use"  // a different device has replaced one that a container still holds
 	ReasonMoving         = "moving"           // to be offered under another name; its holders aren't known yet
-	ReasonFormerMode     = "former-mode"      // a container holds it in its form from an earlier mode; its card is present
+	ReasonFormerMode     = "former-mode"      // a container holds it from an earlier mode; its card is present
 	ReasonNodeInUse      = "node-in-use"      // a container that holds another device may still open this device's node
 	ReasonNodeChanged    = "node-changed"     // its nodes differ from those its holder was given
 	ReasonHeldTwice      = "held-twice"       // several containers hold it at once
@@ -110,5 +110,5 @@ func compareSteps(a, b string) int {
 	return -1
 }
 
-// ReasonOf returns a reason's properties. A family's reason has none.
+// ReasonOf returns a reason's properties. Reasons from a family's health table have none.
 func ReasonOf(reason string) Reason { return reasons[reason] }

@@ -143,8 +143,8 @@ func (n *node) tombstone(e *entry) *Device {
 }
 
 // reshape updates reservation.reshaped, which says whether the reserved device was allocated in another mode and its
-// card is still present. If so, m gets the allocated nodes, and a fault if any present device with one of these nodes
-// has a fault.
+// card is still present. If so, m gets the allocated nodes, and it is marked as faulty if any present device with one
+// of these nodes is faulty.
 func (n *node) reshape(e *entry, m *Device) {
 	e.reservation.reshaped = false
 	given, card := nodesGiven(n.holders.of(e.id)), n.cards[addressOf(e.id)]
@@ -184,8 +184,8 @@ const portsTimeout = time.Second
 // isFormer reports whether an entry's unit is from an earlier generation.
 func (n *node) isFormer(e *entry) bool { return e.unit != nil && n.cards[e.unit.card].former }
 
-// noteUnnamed records a single change once a device has been without a name for rules.unnamed. That a new unit lacks
-// its AFU id for a few milliseconds isn't worth reporting.
+// noteUnnamed records a single change once a device has been without a name for rules.unnamed. It isn't worth reporting
+// that a new unit lacks its AFU id for a few milliseconds.
 func (n *node) noteUnnamed(e *entry, err error, now time.Time) {
 	u := e.unit
 	if err == nil {
@@ -205,7 +205,7 @@ func (n *node) noteUnnamed(e *entry, err error, now time.Time) {
 	}
 }
 
-// note records that a unit's published device changes to d.
+// note records that a unit's published device has changed to d.
 func (n *node) note(e *entry, d *Device, cause, now time.Time) {
 	u := e.unit
 	c := change{Change: Change{ID: e.id, Old: u.device, New: d}, kind: deviceListed, cause: cause, lasted: now.Sub(e.since), holders: namesOf(n.holders.of(e.id))}
@@ -288,7 +288,7 @@ func pluggedIn(d *Device) bool {
 	return slices.ContainsFunc(plugging, func(reasons []string) bool { return slices.Equal(reasons, d.Reasons) })
 }
 
-// hasNewTrouble reports whether d has a reason that old didn't have. Recovering doesn't count.
+// hasNewTrouble reports whether a device has a reason that it didn't have before. Recovering doesn't count.
 func hasNewTrouble(old, d *Device) bool {
 	return slices.ContainsFunc(d.Reasons, func(reason string) bool {
 		return !strings.HasPrefix(reason, ReasonRecovering+"=") && !slices.Contains(old.Reasons, reason)

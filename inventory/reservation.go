@@ -6,22 +6,24 @@ import (
 )
 
 // Without a reservation, an entry's present device is listed under its own name and with its own health. A reservation
-// keeps a device listed under the name by which a container holds it or may hold it. Such a device is unhealthy, with a
-// reason from reservationReasons. If a device is present, this reason is added to its own.
+// keeps a device that a container holds, or may hold, listed under the name it was allocated under. Such a device is
+// unhealthy, with a reason from reservationReasons. If a device is present, this reason is added to that device's own
+// reasons.
 //
 // There are two kinds of reservations. The first is for a device that has left. The second is for a renamed device,
 // which is present but is held, or may be held, under another name. If a renamed device leaves, its reservation becomes
 // one of the first kind. A reservation ends
 //
-//   - when an answer shows that the reserved device has no holder, or when there has been no answer for the grace time;
+//   - when an answer shows that the reserved device has no holder, or when there has been no answer for longer than the
+//     grace time;
 //   - when the present device is identical to the reserved one, because it has come back or has its old name again.
 //
 // A device that has left and come back has to go through the recovery hold, and so does a different device in its
 // place. In all other cases, a reservation ends without a hold, because the hardware was fine.
 
 // reservationReasons contains the reasons that a reservation gives, depending on what is known about the present
-// device. In each pair, the first reason applies while the reserved device's holders aren't known, the second while the
-// device is held. Two cases take precedence: a device held through the other API gets held-other-api (package
+// device. In each pair, the first reason applies while the reserved device's holders aren't known, and the second while
+// the device is held. Two cases take precedence: a device held through the other API gets held-other-api (package
 // kubelet/holders decides when it is free), and a device that was allocated in another mode and whose card is present
 // gets former-mode.
 var reservationReasons = map[bool]map[standing][2]string{
@@ -37,7 +39,7 @@ var reservationReasons = map[bool]map[standing][2]string{
 	},
 }
 
-// reservation keeps a device listed under the name by which a container holds it or may hold it.
+// reservation keeps a device that a container holds, or may hold, listed under the name it was allocated under.
 type reservation struct {
 	device   *Device   // the previous device, which is listed while no device is present
 	identity identity  // the previous device's identity; empty if only its name is known
@@ -48,8 +50,8 @@ type reservation struct {
 	free     bool      // a query made after the reservation began shows no holder of the device
 	otherAPI bool      // the device is held through the other API
 	standing standing
-	// reshaped means that no device is present but its card is, along with the nodes that the holders were given: in
-	// another mode, the device was allocated either as one of the card's ports or as a card with its ports.
+	// reshaped means that the device isn't present, but its card and the nodes that the holders were given are. It was
+	// allocated in another mode, either as one of the card's ports or as a card with its ports.
 	reshaped bool
 	// moved means that the device has been renumbered since the reservation began, so its holders may have any of the
 	// nodes that it has had since then.
@@ -169,9 +171,10 @@ func (n *node) reserveRenamed(e *entry, name string, now time.Time) {
 	n.holders.askAt = earlier(n.holders.askAt, now)
 }
 
-// reserveHeldElsewhere makes a reservation if the device was allocated under another name, by an earlier daemon or a
-// different one, or through the other API, even if it is also held under its own name. A device that is held through
-// the other API stays withheld while queries fail, because this daemon can't take back another API's allocation.
+// reserveHeldElsewhere makes a reservation if the device was allocated through the other API, or under another name by
+// an earlier or a different daemon. It does so even if the device is also held under its own name. A device that is
+// held through the other API stays withheld while queries fail, because this daemon can't take back another API's
+// allocation.
 func (n *node) reserveHeldElsewhere(e *entry, d *Device, name string, now time.Time) {
 	if e.reservation != nil {
 		return
@@ -204,7 +207,7 @@ func renamedReservation(d *Device, as, name string, now time.Time) *reservation 
 	return c
 }
 
-// heldAs returns the holding with this name, or the first one if name is "".
+// heldAs returns the holding under this name, or the first holding if name is "".
 func heldAs(holdings []Holding, name string) (Holding, bool) {
 	i := slices.IndexFunc(holdings, func(h Holding) bool { return name == "" || h.As == name })
 	if i < 0 {
@@ -213,7 +216,7 @@ func heldAs(holdings []Holding, name string) (Holding, bool) {
 	return holdings[i], true
 }
 
-// otherHolding returns the first holding with any other name, or nil.
+// otherHolding returns the first holding under a different name, or nil.
 func otherHolding(holdings []Holding, name string) *Holding {
 	i := slices.IndexFunc(holdings, func(h Holding) bool { return h.As != name && !h.Foreign })
 	if i < 0 {

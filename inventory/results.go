@@ -26,7 +26,8 @@ type result struct {
 	err     error // errGone if no family has this card; any other error means that the card couldn't be read
 }
 
-// outcome is news about one card: it is gone, it was read, a check found no change, or only its trouble has changed.
+// outcome tells the node that a card is gone, that it was read, that a check found no change, or that only its trouble
+// has changed.
 type outcome struct {
 	address string
 	cause   time.Time // when the hint arrived; zero if there was none
@@ -213,7 +214,7 @@ func (s *scheduler) takeOutcomes() []outcome {
 
 // failed counts a failed reading. If a card has been read before, its devices keep their state until
 // failuresUntilUnhealthy readings have failed. At most one failure is counted per health interval, so that a burst of
-// hints doesn't make them unhealthy sooner.
+// hints doesn't make the devices unhealthy sooner.
 func (s *scheduler) failed(ctx context.Context, j *job, err error, now time.Time) {
 	j.starved, j.unchecked = time.Time{}, false
 	counts := j.failures == 0 || now.Sub(j.failedAt) >= s.cfg.HealthInterval

@@ -14,8 +14,8 @@ const (
 	// pods that are readmitted after a boot would lose their devices.
 	firstGrace = 250 * time.Millisecond
 	// maxRoutineReads limits how many cards from the routine queue are read concurrently. A reading takes up a thread
-	// while it waits for hardware, or two if it is slow and has a hedged read. Cards from the other queue don't count,
-	// and neither do overdue readings.
+	// while it waits for hardware, or two if it is slow and has a hedged read. Cards from the queue for immediate
+	// readings don't count, and neither do overdue readings.
 	maxRoutineReads = 32
 	// maxStuck is how many readings of one card may hang at the same time. There can be more than one because a hint
 	// for a card whose newest reading hangs starts another reading, in case the card in the slot has been replaced.
@@ -36,7 +36,7 @@ const (
 type scheduler struct {
 	*Inventory
 	families []Family
-	epoch    uint64         // grows each time the families change; results from earlier epochs are discarded
+	epoch    uint64         // increases each time the families change; results from earlier epochs are discarded
 	tasks    sync.WaitGroup // all goroutines that the loop starts
 
 	jobs       map[string]*job            // by card address
@@ -253,10 +253,10 @@ func (s *scheduler) read(ctx context.Context, j *job, now time.Time) {
 	s.start(ctx, r, Family.Read)
 }
 
-// discover requests readings of the addresses that aren't known yet. A function without units refers to them because it
-// belongs to another card, which may have been plugged in before the function. hinted is when the hint for the function
-// arrived, or zero if there was none. If there was one, a card that is being read is read once more, because the
-// reading in progress may have begun before the function was there and so may not find a card.
+// discover requests a reading for each address that isn't known yet. The addresses come from a function without units,
+// which belongs to a card at one of them. hinted is when the hint for the function arrived, or zero if there was none.
+// If there was a hint, a card that is being read is read once more, because the reading in progress may have begun
+// before the function was there and so may not find a card.
 func (s *scheduler) discover(addresses []string, hinted time.Time) {
 	for _, address := range addresses {
 		switch j := s.jobs[address]; {
@@ -273,8 +273,8 @@ func (s *scheduler) discover(addresses []string, hinted time.Time) {
 	}
 }
 
-// setState sets the state of the newest reading. It also updates the set of readings in progress and the count of
-// routine ones.
+// setState sets the state of the newest reading. It also updates the set of readings in progress and the number of
+// routine readings.
 func (s *scheduler) setState(j *job, to state) {
 	j.state = to
 	if to == reading {
@@ -302,7 +302,7 @@ func (s *scheduler) onTime(ctx context.Context, now time.Time) {
 		case took >= s.cfg.ReadTimeout/2 && !j.hedged:
 			// Start a hedged read, which may avoid whatever is delaying the first one. For example, if the kernel
 			// starts programming the card after the first reading has begun, that reading blocks on the FME's locked
-			// errors, which a later reading skips. Whichever result arrives first is used.
+			// files, which a later reading skips. Whichever result arrives first is used.
 			j.hedged = true
 			if j.stuck+1 < maxStuck && !s.full(task{j.address, false}) {
 				j.stuck++ // the later of the two results is discarded
@@ -329,7 +329,7 @@ func (s *scheduler) recheck(addresses []string) {
 	}
 }
 
-// progress reports how far this epoch's first list has come. answered says whether the holders are known.
+// progress reports how far along this epoch's first list is. answered says whether the holders are known.
 func (s *scheduler) progress(now time.Time, answered bool) progress {
 	read := s.first != nil && len(s.first) == 0
 	late := !s.firstUntil.IsZero() && !now.Before(s.firstUntil)

@@ -24,8 +24,8 @@ func (s *scheduler) noteShortage(err error, now time.Time) {
 }
 
 // starve handles a reading that failed because of a shortage. The error says nothing about the card, so the card keeps
-// its last state. If it goes too long without a reading, its devices become unhealthy, because there is no telling
-// whether they still work. The card is read again at the next health tick.
+// its last state. If the card goes too long without a reading, its devices become unhealthy, because there is no
+// telling whether they still work. The card is read again at the next health tick.
 func (s *scheduler) starve(j *job, err error, now time.Time) {
 	s.noteShortage(err, now)
 	if j.starved.IsZero() {

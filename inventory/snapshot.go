@@ -8,7 +8,7 @@ import (
 
 // Snapshot contains the node's devices at one version. It and its devices are immutable.
 type Snapshot struct {
-	// Version grows by one with each published change. It is 0 if no snapshot has been published yet.
+	// Version increases by one with each published change. It is 0 if no snapshot has been published yet.
 	Version uint64
 	Devices []*Device // sorted by ID
 	// Complete means that each card in this generation's first listing has been read or given up on. Until then, the
@@ -17,7 +17,7 @@ type Snapshot struct {
 	// Awaiting means that no devices are offered yet, because it isn't known which ones are held
 	// ([Config.HoldersUnknown]).
 	Awaiting bool
-	// Generation grows by one each time [Policy.Mode] changes. Differences between generations don't mean that the
+	// Generation increases by one each time [Policy.Mode] changes. Differences between generations don't mean that the
 	// hardware has changed.
 	Generation uint64
 	// Hinted is the arrival time of the earliest hint that caused a change in this version, for measuring latency. It

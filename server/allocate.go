@@ -83,7 +83,7 @@ func (p *plugin) Allocate(ctx context.Context, r *v1beta1.AllocateRequest) (*v1b
 }
 
 // record checks the requests and records that these devices are being allocated. device looks up the devices, and undo
-// reverts record.
+// reverts what record has done.
 func (e *endpoint) record(ids []string, requests []*v1beta1.ContainerAllocateRequest) (device func(id string) *inventory.Device, undo func(), err error) {
 	undo, err = e.server.cfg.Allocations.Add(e.resource, func() (map[string][]string, error) {
 		device = e.newest()
@@ -292,7 +292,7 @@ const (
 )
 
 // shorten limits a list for logs and errors. It returns the first maxNamed ids, each truncated to maxID bytes, followed
-// by how many more there are.
+// by the number of remaining ids.
 func shorten(ids []string) []string { return bounded(ids, cut) }
 
 func bounded(ids []string, name func(string) string) []string {

@@ -33,7 +33,7 @@ type Config struct {
 	StreamTimeout   time.Duration // time limit for the kubelet to open a stream after its answer
 	BackoffMin      time.Duration // delay before the first attempt after a failure
 	BackoffMax      time.Duration // maximum delay before later attempts
-	PollInterval    time.Duration // between two checks of the kubelet's directory if there are no events
+	PollInterval    time.Duration // time between checks of the kubelet's directory when there are no events
 
 	// Injected records the nodes that a restarted container will get through CDI, if they differ from the ones that it
 	// got from Allocate. It is called before the nodes are written to the spec. It may be nil.

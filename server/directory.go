@@ -20,8 +20,8 @@ import (
 	"b-com.com/accelerator-device-plugin/kubelet/peers"
 )
 
-// blindInterval is the maximum time between two checks of the directory while it can't be watched, because it doesn't
-// exist or inotify isn't available.
+// blindInterval is the maximum time between checks of the directory while it can't be watched, because it doesn't exist
+// or inotify isn't available.
 const blindInterval = time.Second
 
 // directory watches the kubelet's directory. It only reports that the directory may have changed, so a reader first
@@ -86,8 +86,8 @@ func identify(path string) (identity, error) {
 	return identity{device: uint64(stat.Dev), inode: stat.Ino, modified: info.ModTime()}, nil
 }
 
-// missing reports whether the error means that the file doesn't exist. It is ENOTDIR if the directory has been replaced
-// by a file.
+// missing reports whether the error means that the file doesn't exist. The error is ENOTDIR if the directory has been
+// replaced by a file.
 func missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }

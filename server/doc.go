@@ -11,18 +11,19 @@
 //     handed over. A device that moves to another resource leaves the old list before it is added to the new one; when
 //     the mode changes, many devices move this way. Only the conductor creates endpoints, when a resource gets its
 //     first device, and retires them, after [Config.RetireAfter] without devices or immediately if the resource has had
-//     none since a change of mode.
+//     none since the mode changed.
 //   - An endpoint, one goroutine per resource, runs one session after another and remembers why the previous session
 //     ended.
 //   - A session is one registration: its own socket at a path that has never been used before, a gRPC server on that
 //     socket, and the streams that the kubelet has opened on it. Streams read the endpoint's newest list. Each sends at
 //     its own pace without waiting for the others.
-//   - The injection, a goroutine that only runs if CDI is enabled, writes the content that the conductor wants to the
-//     spec file. Allocate does the same before it returns a CDI name.
+//   - The injection, a goroutine that only runs if CDI is enabled, keeps the spec file's content up to date with what
+//     the conductor wants. Allocate does the same before it returns a CDI name.
 //   - [Config.Allocations] tracks the devices that were allocated, because the pod-resources API may not show them yet.
 //     It belongs to the caller and outlives endpoints. The inventory decides when such a device may be offered under
 //     another name. Until then, the device is unhealthy and Allocate rejects it.
-//   - Package peers reports when another daemon of this plugin that registered later than the session is gone.
+//   - Package peers watches the plugin's other daemons on the node. It reports when one that registered later than the
+//     session is gone.
 //   - The directory watch tells all endpoints that the kubelet's directory may have changed. An endpoint first gets a
 //     new channel and then checks the files, so it doesn't miss any changes.
 //

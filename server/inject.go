@@ -20,9 +20,9 @@ import (
 	"b-com.com/accelerator-device-plugin/offer"
 )
 
-// injection writes the CDI spec file, which tells the container runtime a container's nodes. The conductor sets the
-// desired content, and a goroutine writes it, so that lists don't have to wait for a slow disk. Allocate also writes it
-// before returning a CDI name.
+// injection writes the CDI spec file, which tells the container runtime which nodes a container gets. The conductor
+// sets the desired content, and a goroutine writes it, so that lists don't have to wait for a slow disk. Allocate also
+// writes it before returning a CDI name.
 type injection struct {
 	spec    *cdi.Spec
 	log     *zap.Logger
@@ -96,8 +96,8 @@ func (i *injection) run(ctx context.Context, every time.Duration) {
 	}
 }
 
-// settle writes the desired content. If that changes in the meantime, settle writes it again, because the other
-// goroutine may have written the newer content first. It logs an error only once, and then the recovery.
+// settle writes the desired content. If the desired content changes in the meantime, settle writes it again, because
+// the other goroutine may have written the newer content first. It logs an error only once, and then the recovery.
 func (i *injection) settle(ctx context.Context) error {
 	for {
 		now, stale := i.wanted.Load()

@@ -9,8 +9,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// steadyAfter is how long a session that lost its socket or stream must have lasted for the next session to begin
-// without a backoff. After a shorter session, there is a backoff, so that a program that deletes sockets as soon as
+// steadyAfter is how long a session must have lasted so that the next one begins without a backoff if this one loses
+// its socket or stream. After a shorter session, there is a backoff, so that a program that deletes sockets as soon as
 // they are created, or a kubelet that immediately closes each stream, doesn't cause a storm of registrations.
 const steadyAfter = time.Second
 
@@ -26,7 +26,8 @@ func (e *endpoint) run(ctx context.Context) {
 		e.ends.Wait()
 	}()
 	if e.after != nil {
-		// This won't take long. Otherwise the kubelet would take the end of the old stream for the end of the resource.
+		// This won't take long. Otherwise the kubelet would mistake the end of the old stream for the end of the
+		// resource.
 		<-e.after
 	}
 	retry := backoff.Backoff{First: e.server.cfg.BackoffMin, Most: e.server.cfg.BackoffMax}

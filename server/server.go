@@ -220,8 +220,8 @@ func (s *Server) handOver(ctx context.Context, snapshot inventory.Snapshot) {
 	}
 }
 
-// moveTimeout limits how long to wait for old lists to be sent without the devices that are moving to another resource.
-// This also delays the snapshot's other changes.
+// moveTimeout limits how long to wait until devices that are moving to another resource have been withdrawn from their
+// old lists. The wait also delays the snapshot's other changes.
 const moveTimeout = 100 * time.Millisecond
 
 // withdrawMoving removes devices that are moving to another resource from their current lists, and waits up to

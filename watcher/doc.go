@@ -27,16 +27,16 @@
 // will carry that process's credentials. Both kinds are dropped and counted.
 //
 // Credentials are relative to this process's namespaces. In a child pid namespace, every process outside has pid 0, so
-// a root process on the host is taken for the kernel. In a child user namespace that doesn't map the host's uid 0 (a
-// pod with hostUsers: false and hostNetwork: true), the kernel has the overflow uid, and its uevents would be taken for
-// forged ones. A network namespace owned by a child user namespace (a pod with hostUsers: false) doesn't get any
+// a root process on the host is mistaken for the kernel. In a child user namespace that doesn't map the host's uid 0 (a
+// pod with hostUsers: false and hostNetwork: true), the kernel has the overflow uid, and its uevents would be mistaken
+// for forged ones. A network namespace owned by a child user namespace (a pod with hostUsers: false) doesn't get any
 // uevents. In both of these user namespace cases, the source counts as lost.
 //
 // # Ownership and blocking
 //
 // [Watcher.Run] starts one goroutine per source and waits for them. Each goroutine owns its file descriptors and state,
-// so there are no locks. They call hint concurrently. hint must not block, because a source isn't read in the meantime
-// and events are queued only in the kernel.
+// so there are no locks. They call hint concurrently. hint must not block: until it returns, the source isn't read, and
+// events are queued only in the kernel.
 //
 // New walks directories, and so does the handling of changes in a simulated tree. Both may block for as long as the
 // file system does.

@@ -16,8 +16,8 @@ func newFilter(more []string) filter {
 // match returns the hint for an event, without Source and At. It returns false if the event isn't about a card.
 //
 // If an event from an FPGA subsystem doesn't name a card, it may be about any card. If a platform event doesn't name a
-// card, it isn't about any, because every UART and regulator is a platform device, whereas the path of a port or an FME
-// always contains its card. match doesn't allocate anything but the address.
+// card, it isn't about a card, because every UART and regulator is a platform device, whereas the path of a port or an
+// FME always contains its card. match doesn't allocate anything but the address.
 func (f filter) match(ev *uevent) (Hint, bool) {
 	if !f[string(ev.env.subsystem)] {
 		return Hint{}, false

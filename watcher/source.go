@@ -31,8 +31,8 @@ type source interface {
 	close()
 }
 
-// keeper keeps a source open. If the source is lost, it logs that once, reopens it, and then sends a hint for
-// everything.
+// keeper keeps a source open. If the source is lost, keeper logs that once, reopens the source, and then sends a hint
+// for everything.
 type keeper struct {
 	kind      string // one of the constants above
 	name      string // name in the log; the two inotify sources have the same name but different paths

@@ -89,7 +89,7 @@ func (t *tree) listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) erro
 }
 
 // reopen watches the whole tree again and sends a hint for everything, because it isn't known which directories were
-// created, removed or moved before it was watched again.
+// created, removed or moved in the meantime.
 func (t *tree) reopen(source string, hint func(Hint)) error {
 	at := time.Now()
 	t.close()

@@ -24,8 +24,8 @@ type uevents struct {
 	malformed limiter
 }
 
-// quiet is the minimum time between two warnings of the same kind. Without it, other processes could trigger these
-// warnings as often as they like.
+// quiet is the minimum time between warnings of the same kind. Without it, other processes could trigger these warnings
+// as often as they like.
 const quiet = time.Minute
 
 // limiter counts events and decides which of them to log.

@@ -43,7 +43,7 @@ const (
 	SourceInotify   = "inotify"   // a node, or an entry in a simulated tree
 	SourceOverflow  = "overflow"  // events were lost in a full queue
 	SourceMalformed = "malformed" // a message from the kernel couldn't be parsed
-	SourceReopen    = "reopen"    // a source is open again; earlier changes may have been missed
+	SourceReopen    = "reopen"    // a source is open again; changes may have been missed while it was closed
 )
 
 // Watcher listens to the sources. Create it with [New], and call Run or Close once.

@@ -136,7 +136,7 @@ func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
 		watched := daemon.Watching(cfg, metrics.New(buildVersion()))
 		watched.Policy = daemon.DevicePolicy(cfg, cordons)
 		named := deviceplugin.AskOnce(ctx, cfg, daemon.OfferNaming(cfg).Owns)
-		if named.Err != nil { // whether a device node is in use isn't known
+		if named.Err != nil { // it isn't known whether a device node is in use
 			f.HoldersErr = named.Err.Error()
 		} else {
 			watched.Holders = func(context.Context) inventory.Holdings { return named }

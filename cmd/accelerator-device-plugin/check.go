@@ -12,7 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/terminal"
 )
 
-// Exit codes of check. They are the ones that node-problem-detector expects from custom plugins.
+// Exit codes of check, as node-problem-detector expects them from custom plugins.
 const (
 	checkedGood = iota
 	checkedBad

@@ -89,8 +89,8 @@ func doubleDashes(args []string) []string {
 	return out
 }
 
-// oneDash adds a hint to err if the user typed a known flag with a single dash, as other plugins do. The parser takes
-// each letter after a single dash as a flag of its own.
+// oneDash adds a hint to err if the user typed a known flag with a single dash, as other plugins do. The parser
+// interprets each letter after a single dash as a separate flag.
 func oneDash(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {

@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 )
 
-// cardRow is a card in JSON. Keys that accelerator-device-plugin devices also prints have the same meaning there.
+// cardRow is a card in JSON. Keys that `accelerator-device-plugin devices` also prints have the same meaning there.
 type cardRow struct {
 	ID         string    `json:"id"`
 	PCIAddress string    `json:"pciAddress"`

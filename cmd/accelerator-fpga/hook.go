@@ -51,8 +51,8 @@ file if there is neither.`,
 			if cmd.Flags().Changed("afu") && (flags.AFU == "" || len(flags.Devices) == 0) {
 				return fmt.Errorf("--afu: found %q with %d --device, want an id and at least one card", flags.AFU, len(flags.Devices))
 			}
-			// os.Executable resolves links. If an upgrade has replaced the file, it also strips the "(deleted)" that
-			// the kernel appends.
+			// os.Executable resolves links, and strips the "(deleted)" that the kernel appends if an upgrade has
+			// replaced the file.
 			self, err := os.Executable()
 			if err != nil {
 				return asFailure(err)

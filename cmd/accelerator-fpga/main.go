@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // withLongFlags adds a second dash to flags of Intel's fpga_tool, which start with a single dash: the parser would read
-// -dry-run as -d with the value ry-run. It also spells out the value true, so that the parser doesn't take the next
+// -dry-run as -d with the value ry-run. It also spells out the value true, so that the parser doesn't mistake the next
 // word, which may be the command, for the value.
 func withLongFlags(args []string) []string {
 	args = slices.Clone(args)

@@ -15,7 +15,7 @@ import (
 // sensorsWithin is how long reading a card's sensors can take. A board's controller may never answer.
 const sensorsWithin = 10 * time.Second
 
-// sensorRow is a sensor in JSON, with the same keys that accelerator-device-plugin devices prints.
+// sensorRow is a sensor in JSON, with the same keys that `accelerator-device-plugin devices` prints.
 type sensorRow struct {
 	sensors.Reading
 	Value *float64 `json:"value"`           // nil if there is no value or it can't be read

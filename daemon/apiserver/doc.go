@@ -36,13 +36,13 @@
 // # Failures
 //
 // [Client.FollowNode] lists the node, watches it until the watch ends, and starts over, no matter how the server
-// responds. While the server doesn't respond, callers keep the last known state, because that doesn't mean that the
-// node was deleted.
+// responds. While the server doesn't respond, callers keep the last known state, because a missing response doesn't
+// mean that the node was deleted.
 //
 // A request may take up to 30 s, and a response or an event can be up to 4 MiB in size. A watch is requested for 5 to
 // 10 minutes, and is closed if it is still open 30 s after that. Silent connections are pinged (HTTP/2). After the
 // first failure, the next attempt is made after 0.25 to 0.5 s; the delay grows to up to 30 s. If the server sends a
-// Retry-After of up to a minute, the next attempt is made after that time plus a random extra of up to half of it, so
+// Retry-After of up to a minute, the next attempt is made after that time plus a random delay of up to half as long, so
 // that a cluster's nodes don't all come back at once. For the same reason, a new watch begins after a random delay of
 // up to a second. Each kind of failure is logged once; further failures are logged at Debug until a watch has lasted
 // for 45 s.

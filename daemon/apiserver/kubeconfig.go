@@ -124,7 +124,7 @@ func parseKubeconfig(data []byte, dir string) (server *url.URL, config transport
 	return server, config, nil
 }
 
-// find returns the entry with this name. list is what to call the list in errors.
+// find returns the entry with this name. list is the list's name in errors.
 func find(entries []entry, name, list string) (entry, error) {
 	i := slices.IndexFunc(entries, func(e entry) bool { return e.Name == name })
 	if i < 0 {

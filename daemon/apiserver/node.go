@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	watchFor     = 5 * time.Minute  // a watch is requested for between this long and twice this long
+	watchFor     = 5 * time.Minute  // a watch is requested for one to two times as long
 	tooBrief     = 5 * time.Second  // a watch that ends sooner than this has failed
 	steadyAfter  = 45 * time.Second // a watch that has lasted this long counts as recovery
 	reopenWithin = time.Second      // maximum delay after a watch that ended without failing
@@ -218,7 +218,7 @@ func (f *follower) watch(ctx context.Context, version string) error {
 	began, passed := time.Now(), make(chan struct{})
 	steady := time.AfterFunc(steadyAfter, func() {
 		defer close(passed)
-		f.trouble.success() // safe, because trouble isn't used otherwise until watch returns
+		f.trouble.success() // safe, because trouble isn't used elsewhere until watch returns
 	})
 	defer func() {
 		if !steady.Stop() {

@@ -28,7 +28,7 @@ var (
 	ErrRefused      = errors.New("refused for good")
 )
 
-// refusal is a response with a status other than 200 and 201.
+// refusal is a response with a status other than 200 or 201.
 type refusal struct {
 	code   int
 	ending bool          // the namespace is being deleted
@@ -73,7 +73,7 @@ func (r *refusal) Is(target error) bool {
 	return false
 }
 
-// readRefusal reads the response to c, which is a Status object or, if it comes from a proxy, text.
+// readRefusal reads an error response to c. Its body is a Status object or, if it comes from a proxy, text.
 func readRefusal(answer *http.Response, c call) *refusal {
 	body, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal)) // if there is an error, what has been read is enough
 	r := parseRefusal(answer.StatusCode, body)
@@ -108,7 +108,7 @@ func parseRefusal(code int, body []byte) *refusal {
 	return r
 }
 
-// clip returns the first maxWords bytes of a text from the server, on a single line.
+// clip returns the first maxWords bytes of a message from the server, on a single line.
 func clip(text string) string {
 	if len(text) > maxWords {
 		text = strings.ToValidUTF8(text[:maxWords], "") + " …"

@@ -135,7 +135,7 @@ func (s *session) do(ctx context.Context, c call) (*http.Response, error) {
 	return nil, refused
 }
 
-// ask makes a request with a time limit. Unless to is nil, it decodes the JSON object in the response into to.
+// ask makes a request with a time limit. If to is non-nil, the JSON object in the response is decoded into it.
 func (s *session) ask(ctx context.Context, within time.Duration, c call, to any) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -174,7 +174,7 @@ func (d decoder) decode(to any) error {
 	return err
 }
 
-// isMalformed reports whether err means that something was received that isn't the expected JSON object.
+// isMalformed reports whether err means that what was received isn't the expected JSON object.
 func isMalformed(err error) bool {
 	_, syntax := errors.AsType[*json.SyntaxError](err)
 	_, kind := errors.AsType[*json.UnmarshalTypeError](err)

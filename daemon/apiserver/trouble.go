@@ -11,7 +11,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// trouble slows down failing attempts, and logs the first failure of each kind as well as the recovery.
+// trouble delays retries after failures, and logs the first failure of each kind as well as the recovery.
 type trouble struct {
 	log    *zap.Logger
 	count  func() // called for each failure; may be nil

@@ -149,8 +149,8 @@ func (v Vocabulary) match(m *offer.Match) setter {
 	}
 }
 
-// readConfig parses the configuration file into c. A setting whose flag in set has been changed keeps its value, and
-// the value in the file is only checked.
+// readConfig parses the configuration file into c. A setting whose flag has already been set keeps its value; the value
+// in the file is only checked.
 func (c *Config) readConfig(from contents, set *pflag.FlagSet, v Vocabulary) error {
 	var p reloadable
 	known := v.reloadable(&p)
@@ -222,7 +222,7 @@ func (c *Config) override(p reloadable) {
 	c.Resources = rules
 }
 
-// union returns the entries of both maps. If a key is in both, the value in over wins.
+// union returns the entries of both maps. If a key is in both, the second map's value is used.
 func union[V any](under, over map[string]V) map[string]V {
 	if over == nil {
 		return under
@@ -390,8 +390,8 @@ func entries(n *yaml.Node, of func(key string) (setter, string)) (errs []problem
 	return errs
 }
 
-// allowed lists the known keys, for use in an error about key ("" if the error isn't about a key). There are many keys
-// of the form REASON=VALUE, so it only lists those with the same reason as key.
+// allowed lists the known keys, for use in an error about a key. key is "" if the error isn't about one. There are many
+// keys of the form REASON=VALUE, so allowed only lists those with the same reason as key.
 func allowed(known map[string]setter, key string) string {
 	reason, _, _ := strings.Cut(key, "=")
 	keys := slices.DeleteFunc(slices.Sorted(maps.Keys(known)), func(k string) bool {

@@ -30,7 +30,7 @@ type Config struct {
 	AllocationPolicy  string // packed or spread
 	CDIDir            string // "" means off
 
-	// ProgrammingHook is accelerator-fpga's path on the host. It is the hook that programs a container's devices before
+	// ProgrammingHook is the path on the host of accelerator-fpga, the hook that programs a container's devices before
 	// the container starts, in region mode. "" means off. ProgrammingHook requires CDIDir.
 	ProgrammingHook     string
 	ProgrammingHookArgs []string // additional arguments for ProgrammingHook's hook command

@@ -39,9 +39,9 @@ func (l *Loader) AddFlags(fs *pflag.FlagSet) { fs.AddFlagSet(l.flags) }
 // IsSet reports whether any source has set the setting with this flag.
 func (l *Loader) IsSet(name string) bool { return l.set.Changed(name) }
 
-// Variables sets settings that haven't been set by a flag from environment variables. It must be called after the flags
-// have been parsed. lookup is os.LookupEnv. Errors contain the variable's name, the value that was found and the
-// allowed values.
+// Variables uses environment variables to set the settings that no flag has set. It must be called after the flags have
+// been parsed. lookup is os.LookupEnv. Errors contain the variable's name, the value that was found and the allowed
+// values.
 func (l *Loader) Variables(lookup func(string) (string, bool)) error {
 	var errs []error
 	l.flags.VisitAll(func(f *pflag.Flag) {
@@ -77,9 +77,9 @@ func (l *Loader) Load(lookup func(string) (string, bool)) error {
 
 // Reload returns the configuration that the daemon would have after a restart with these files and with the flags and
 // variables that were passed to [Loader.Load]. It doesn't modify l. A running daemon can apply Exclude, Severity,
-// Resources, Sensors and SensorInterval. All other changes need a restart; the returned list contains the sorted flags
-// of the settings in question. Overrides for individual nodes only apply if they are for l.Config's node. If there are
-// no files, Reload returns l.Config.
+// Resources, Sensors and SensorInterval. All other changes need a restart; the returned list contains the flags of
+// these settings, sorted. Overrides for individual nodes only apply if they are for l.Config's node. If there are no
+// files, Reload returns l.Config.
 //
 // Reload returns the same errors as Load. If there is an error, the returned Config is empty and the caller should keep
 // its own.

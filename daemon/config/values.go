@@ -77,7 +77,7 @@ func optional(k kind[string]) kind[string] {
 	}}
 }
 
-// path is the kind of a path's value. A relative path is resolved against the program's working directory.
+// path is the kind for paths. A relative path is resolved against the program's working directory.
 var path = kind[string]{"path", func(s string) (string, error) {
 	if s == "" || strings.ContainsRune(s, 0) {
 		return "", errors.New("want a path")
@@ -181,7 +181,7 @@ func duration(least time.Duration) kind[time.Duration] {
 	}}
 }
 
-// offOr is a duration, or 0 for off.
+// offOr returns a kind for a duration, where 0 means off.
 func offOr(least time.Duration) kind[time.Duration] {
 	return kind[time.Duration]{"duration", func(s string) (time.Duration, error) {
 		d, err := time.ParseDuration(s)
@@ -221,7 +221,7 @@ func (n familyNames) String() string { return strings.Join(n, ",") }
 // familiesType is the kind of flags whose value is a list of families.
 const familiesType = "families"
 
-// familiesOf returns a kind for a list of known families, which it puts into the order in which they are in known.
+// familiesOf returns a kind for a list of known families. It puts them in the same order as in known.
 func familiesOf(known []string) kind[familyNames] {
 	return kind[familyNames]{familiesType, func(s string) (families familyNames, err error) {
 		given := strings.Split(s, ",")

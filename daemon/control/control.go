@@ -26,18 +26,18 @@ type State struct {
 	KubeletDir   string    `json:"kubeletDir"`
 	Settings     Settings  `json:"settings"`
 	HoldersError string    `json:"holdersError"` // why the holders aren't known; "" if they are
-	// StateDirError says why the node lock no longer protects the devices and cordons may be lost.
+	// StateDirError says why the node lock no longer protects the devices, and why cordons may be lost.
 	StateDirError string          `json:"stateDirError"` // "" if the state directory is still the same as at startup
 	Cordons       []cordon.Cordon `json:"cordons"`
 	IdleRules     []string        `json:"idleRules"` // resource rules that don't match any device
 	Devices       []view.Row      `json:"devices"`
-	Incomplete    bool            `json:"incomplete"` // shortly after startup; not all cards have been read yet
+	Incomplete    bool            `json:"incomplete"` // not all cards have been read yet, shortly after startup
 	// Verdict says whether a card needs attention. Its Status is "" if it comes from an older daemon.
 	Verdict nodecondition.Verdict `json:"verdict"`
-	Cards   []ledger.History      `json:"cards"` // from the ledger, sorted by address; null if from older daemons
+	Cards   []ledger.History      `json:"cards"` // from the ledger, sorted by address; null from older daemons
 }
 
-// Settings describes the settings files in force.
+// Settings describes the settings files in effect.
 type Settings struct {
 	// Hash is the first 12 hex digits of the SHA-256 of the config file followed by the overrides, or "" if there are
 	// no files.

@@ -1,5 +1,5 @@
 // Package control implements the server and the client for the daemon's local socket, through which the program's
-// commands get the daemon's view of the devices and cordon devices. The protocol is HTTP over a Unix socket:
+// commands get the daemon's view of the devices, and cordon them. The protocol is HTTP over a Unix socket:
 //
 //	GET  /state     a [State]
 //	GET  /watch     a [State] immediately, then one after each change, each as one line of JSON

@@ -97,8 +97,8 @@ func (a Answers) handler() http.Handler {
 	return mux
 }
 
-// patiently extends a response's write deadline to as long as [Client] waits. With a slow disk, a cordon may take
-// longer than the server's usual deadline, and the client would report a failure.
+// patiently extends a response's write deadline to the time for which [Client] waits. With a slow disk, a cordon may
+// take longer than the server's usual deadline, and the client would report a failure.
 func patiently(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerWithin))
 }

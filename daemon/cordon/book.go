@@ -234,8 +234,8 @@ const (
 	expired   = "expired"
 )
 
-// publish puts into force the cordons that haven't expired, logs the differences, and returns the cordons in force. by
-// is the name of the user who removed cordons, or "" if not known.
+// publish makes the cordons that haven't expired take effect, logs the differences, and returns these cordons. by is
+// the name of the user who removed cordons, or "" if not known.
 func (b *Book) publish(all []Cordon, reason, by string) []Cordon {
 	b.mu.Lock()
 	defer b.mu.Unlock()

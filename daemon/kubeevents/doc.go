@@ -7,9 +7,9 @@
 //
 // # Which Events are written
 //
-// A second after the inventory has published a snapshot, Follow compares the newest snapshot with the states that
-// Events have last reported ([inventory.Changes]). A state that lasts less than a second therefore appears in the log
-// but doesn't cause an Event. There is no Event for a healthy device that is found at startup or after a mode change.
+// A second after the inventory has published a snapshot, Follow compares the newest snapshot with the states last
+// reported in Events ([inventory.Changes]). A state that lasts less than a second therefore appears in the log but
+// doesn't cause an Event. There is no Event for a healthy device that is found at startup or after a mode change.
 // docs/events.md explains the Events' reasons.
 //
 // # How they are written

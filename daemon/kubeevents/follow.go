@@ -153,15 +153,15 @@ func (f *following) cordonText(reason Reason, id string) string {
 }
 
 // cardLeft reports whether the snapshot no longer contains the card at this address. It returns false for pool units,
-// which don't have an address, and if the snapshot contains any.
+// which don't have an address, and if the snapshot contains pool units.
 func cardLeft(s inventory.Snapshot, address string) bool {
 	return address != "" && !slices.ContainsFunc(s.Devices, func(d *inventory.Device) bool {
 		return d.PCIAddress == "" || d.PCIAddress == address && kindOf(d, absent).inSlot()
 	})
 }
 
-// report adds Events for these changes. It also adds Events for earlier changes on pods that weren't known at the time,
-// because the kubelet hadn't answered or the device had just been allocated.
+// report adds Events for these changes. It also adds the Events on pods for earlier changes, if the pods weren't known
+// at the time because the kubelet hadn't answered or the device had just been allocated.
 func (f *following) report(ctx context.Context, all []change) {
 	f.pending = slices.DeleteFunc(f.pending, func(n change) bool { return f.devices[n.is.device.ID].kind != n.is.kind })
 	var use inventory.Holdings
@@ -254,7 +254,7 @@ func (f *following) drop() {
 	f.cfg.Count(Dropped)
 }
 
-// logDropped logs the number of dropped Events, but not more often than every pace.
+// logDropped logs the number of dropped Events if the last line about them is at least pace old.
 func (f *following) logDropped(pace time.Duration) {
 	if now := time.Now(); f.dropped > 0 && now.Sub(f.droppedAt) >= pace {
 		f.log.Warn("events dropped", logevent.EventsDropped, logevent.Count(f.dropped))

@@ -27,13 +27,13 @@ const (
 // inSlot reports whether the device itself is present, that is, neither gone nor replaced by another device.
 func (k kind) inSlot() bool { return absent < k && k < removed }
 
-// state is what Events have last reported about a device.
+// state is what was last reported about a device in Events.
 type state struct {
 	kind   kind
 	device *inventory.Device // as last listed
 	since  time.Time         // when the device changed to this kind
 	found  bool              // the device was already of this kind when it was first seen
-	health kind              // the last kind that was a degree of health, which Events have reported; may be absent
+	health kind              // the degree of health last reported in Events; may be absent
 }
 
 func (s state) heldTwice() bool {
@@ -43,7 +43,7 @@ func (s state) heldTwice() bool {
 // recovering is the prefix of a reason that ended less than the recovery hold ago.
 const recovering = inventory.ReasonRecovering + "="
 
-// kindOf returns a device's kind. was is its previous kind, which tells apart the two meanings of replaced-in-use:
+// kindOf returns a device's kind. was is its previous kind, which distinguishes the two meanings of replaced-in-use:
 // either a different device has taken the place of one that left, or the device itself is to be advertised as another
 // resource.
 func kindOf(d *inventory.Device, was kind) kind {
@@ -96,7 +96,7 @@ const (
 	DeviceMissing       Reason = "DeviceMissing"       // Warning; a card hasn't been found since startup
 )
 
-// reasons returns the reasons for the Events to write when a device goes from was to is.
+// reasons returns the reasons for the Events to write when a device's state has changed.
 func reasons(was, is state) []Reason {
 	all := []Reason{reasonOfPresence(was, is), reasonOfHealth(was, is)}
 	if is.heldTwice() && !was.heldTwice() {

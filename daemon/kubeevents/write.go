@@ -17,7 +17,7 @@ import (
 
 const (
 	pace   = 10 * time.Second // minimum time between writes of the same Event
-	giveUp = 5 * time.Minute  // how long writing an Event is retried after its last occurrence
+	giveUp = 5 * time.Minute  // how long after its last occurrence an Event is retried
 )
 
 // key identifies an Event.
@@ -70,7 +70,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 }
 
 // next returns the next Event to write or, if none is due, nil and how long to wait. It gives up on Events that last
-// occurred longer than giveUp ago.
+// occurred more than giveUp ago.
 func (r *Recorder) next(now time.Time) (*record, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

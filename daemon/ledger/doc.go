@@ -36,6 +36,6 @@
 //
 // ledger.go contains the tasks, observe.go decides what to record from a snapshot, and file.go reads and writes the
 // file. A [Ledger] owns the cards. Run must be called only once. Missing, Counts and Forget are safe for concurrent
-// use. Open and Forget wait up to 5 s for the disk, and so does Run, for up to 1 s, before it returns. Nothing else
-// waits for the disk. If the file system hangs, one goroutine is left behind.
+// use. Open and Forget wait up to 5 s for the disk. Before it returns, Run waits up to 1 s for it. Nothing else waits
+// for the disk. If the file system hangs, one goroutine is left behind.
 package ledger

@@ -64,7 +64,7 @@ type card struct {
 	// Devices holds what the inventory needs to know after a restart, by device id.
 	Devices map[string]*inventory.Memory `json:"devices,omitempty"`
 
-	// The following are since the daemon started, and not stored in the file.
+	// The following fields cover the time since the daemon started, and aren't stored in the file.
 	present, before   bool      // present now; already known at startup
 	reported          bool      // the card is missing, and this has been logged
 	faulty            time.Time // when the present card's fault or quarantine began; zero if it has neither

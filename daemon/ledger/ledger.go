@@ -42,8 +42,8 @@ type Config struct {
 	// is disabled, or a virtual machine may be using it. If Exempt is nil, all cards are expected. It must not block.
 	Exempt func(address, family, pciID string) bool
 	// OnBus reports whether there is a PCI function with this PCI ID at the address. An empty pciID matches any
-	// function. If the function exists but none of its devices are listed, its driver is late. If OnBus is nil, no
-	// functions exist. It must not block.
+	// function. If the function exists but none of its devices are listed, its driver is late. If OnBus is nil, no card
+	// counts as being on the bus. It must not block.
 	OnBus func(address, pciID string) bool
 	// Changed returns channels that are closed when Exempt's results may have changed. If Changed is nil, they never
 	// change.
@@ -326,8 +326,8 @@ func (l *Ledger) Run(ctx context.Context, devices Devices) error {
 	}
 }
 
-// write writes the file after changes until ctx is done, and then once more to update when cards that are present were
-// last seen.
+// write writes the file after changes until ctx is done, and then once more to update the times at which present cards
+// were last seen.
 func (l *Ledger) write(ctx context.Context) {
 	for ctx.Err() == nil {
 		touched := l.touched.Next()

@@ -272,8 +272,8 @@ func (l *Ledger) readAll(now time.Time) {
 // isLate reports whether an absent card is still on the bus, in which case only its driver is late.
 func (l *Ledger) isLate(c *card) bool { return l.cfg.OnBus != nil && l.cfg.OnBus(c.Card, c.PCIID) }
 
-// makeRoom forgets a card if the ledger is full. The forgotten card must be absent or not expected or, if the new card
-// isn't expected, both. makeRoom returns false if there is no such card.
+// makeRoom forgets a card if the ledger is full. It only forgets a card that is absent or isn't expected. If the new
+// card isn't expected, the forgotten card must be both. makeRoom returns false if there is no such card.
 func (l *Ledger) makeRoom(expected bool) bool {
 	if len(l.cards) < maxCards {
 		return true
@@ -346,7 +346,8 @@ func (l *Ledger) deviceChanged(change inventory.Change, now time.Time) bool {
 	return true
 }
 
-// remember records what the inventory will need to know about a device after a restart. m is nil if that's nothing.
+// remember records what the inventory will need to know about a device after a restart. m is nil if there is nothing to
+// remember.
 func (l *Ledger) remember(c *card, id string, m *inventory.Memory) {
 	if reflect.DeepEqual(m, c.Devices[id]) {
 		return
@@ -471,8 +472,8 @@ func memoryOf(d *inventory.Device) *inventory.Memory {
 	return &m
 }
 
-// written returns a copy of m with its times adjusted to the clock, in case the clock has been set since they were
-// read.
+// written returns a copy of m whose times are adjusted to the current clock, in case the clock has been set since they
+// were recorded.
 func written(m *inventory.Memory, now time.Time) *inventory.Memory {
 	shown := func(t time.Time) time.Time { return timeOf(now.Round(0).Add(t.Sub(now))) }
 	w := inventory.Memory{Quarantined: m.Quarantined, Bad: m.Bad, Holds: slices.Clone(m.Holds)}

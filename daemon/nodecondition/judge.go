@@ -40,10 +40,10 @@ const (
 	NotRead       = "NotRead"       // not all cards have been found and read yet
 	NotChecked    = "NotChecked"    // the daemon is out of file descriptors or memory
 	Recovering    = "Recovering"    // devices are recovering, and it isn't known whether they had a fault
-	NotAdvertised = "NotAdvertised" // Kubernetes doesn't have the devices yet
+	NotAdvertised = "NotAdvertised" // Kubernetes doesn't know about the devices yet
 )
 
-// Limits for a message. Together they keep it below 1024 bytes, the limit in the charts' policy.
+// Limits for a message. Together, they keep the message below 1024 bytes, the limit in the charts' policy.
 const (
 	mostFindings  = 10 // devices and missing cards
 	longestReason = 64 // bytes
@@ -123,7 +123,7 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// cardOf returns the address of a device's card, which is that of the device itself or of its physical function.
+// cardOf returns the address of a device's card, which is the address of the device itself or of its physical function.
 func cardOf(d *inventory.Device) string {
 	if physical := d.Attributes[inventory.AttributePhysicalFunction]; physical != "" {
 		return strings.TrimPrefix(physical, "0000:")

@@ -22,7 +22,7 @@ const Type = "accelerator.b-com.com/CardsHealthy"
 const (
 	settle  = time.Second      // time from a change to its verdict, because a newly plugged-in card is unhealthy for a few ms
 	pace    = 10 * time.Second // minimum time between writes; also how long Unknown must last before it is written
-	refresh = 5 * time.Minute  // time between writes if nothing changes, plus up to a fifth
+	refresh = 5 * time.Minute  // time between writes if nothing changes, plus up to a fifth of that
 )
 
 // Devices is the source of devices, usually an inventory.
@@ -48,7 +48,7 @@ type Judgement struct {
 
 // New returns a Judgement of these devices and missing cards that takes cordons into account. Its verdict is Unknown
 // until Run is called. It doesn't become Good until no more cards are awaited and ready returns nil, which means that
-// Kubernetes has the devices.
+// Kubernetes knows about the devices.
 func New(devices Devices, cordons Cordons, missing func() ([]ledger.Missing, <-chan struct{}), awaited func() int, ready func() error) *Judgement {
 	first := Judge(Verdict{}, inventory.Snapshot{}, nil, nil)
 	first.Since = time.Now()

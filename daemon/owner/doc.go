@@ -14,13 +14,13 @@
 // node at once, as happens during an upgrade. A daemon gets the lock only if no daemon holds a lock on the other API's
 // file.
 //
-// Each owner also marks its [Naming] on the file ([privatedir.Mark]). The mark is a shared lock on a single byte, whose
-// offset is the hash of the settings that determine the devices' names. A daemon gets the lock only if it is alone, or
-// if all other owners have the same mark and no other. Older versions of the daemon don't set a mark, so they count as
-// having a different naming. The mark doesn't need its own file or any space, because even a byte beyond the end of the
-// file can be locked.
+// Each owner also marks the file with its [Naming] ([privatedir.Mark]). The mark is a shared lock on a single byte,
+// whose offset is the hash of the settings that determine the devices' names. A daemon gets the lock only if it is
+// alone, or if all other owners have the same mark and no other. Older versions of the daemon don't set a mark, so they
+// count as having a different naming. The mark doesn't need its own file or any space, because even a byte beyond the
+// end of the file can be locked.
 //
-// These steps are atomic, because daemons hold owner.lock (for a few milliseconds) while they take them.
+// These steps are atomic, because daemons hold owner.lock (for a few milliseconds) while taking them.
 //
 // If a daemon is killed, the kernel releases its locks, so locks are only held while their owners are alive.
 //
@@ -50,7 +50,7 @@
 // While a daemon owns the node, its settings may change, for example the node's mode. If it is the only owner,
 // [Node.Rename] changes its naming. Until the old names have been withdrawn ([Node.Renamed]), the daemon keeps both
 // marks, so no other daemon can own the node. If it isn't the only owner, it keeps its old names and tries again later.
-// So while two daemons run side by side, neither of them gets new names, but during an upgrade, one of them exits soon.
+// So while two daemons run side by side, neither of them gets new names, but during an upgrade, one of them soon exits.
 //
 // # Order
 //

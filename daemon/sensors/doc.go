@@ -27,5 +27,5 @@
 // # State
 //
 // Run owns the cards. After each reading it publishes a new map for [Sensors.Latest]; the map and everything in it are
-// immutable. Before Run returns, it waits for its goroutines, but no longer than 1 s for those that hang.
+// immutable. Before Run returns, it waits up to 1 s for its goroutines.
 package sensors

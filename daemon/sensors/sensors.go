@@ -52,7 +52,7 @@ type Card struct {
 	All     []sensors.Reading // nil with [Main]
 	// Failures counts sensor reads that have failed since startup, and overdue readings.
 	Failures int
-	// PCI is the state of the card's PCI function. It is read even for cards whose sensors aren't.
+	// PCI is the state of the card's PCI function. It is read even for cards whose sensors aren't read.
 	PCI
 	Firmware sensors.Firmware
 }
@@ -286,8 +286,8 @@ var (
 	errEnded   = errors.New("no answer before the end of the daemon")
 )
 
-// next returns the time at which Run must wake up: when the next reading becomes overdue, or at, if that is earlier and
-// not zero.
+// next returns when Run must wake up: at the given time or, if it is earlier or that time is zero, when the next
+// reading becomes overdue.
 func (s *Sensors) next(at time.Time) time.Time {
 	for _, c := range s.cards {
 		if overdue := c.started.Add(overdueAfter); !c.started.IsZero() && !c.overdue && (at.IsZero() || overdue.Before(at)) {

@@ -17,8 +17,8 @@ type Change struct {
 	Row
 }
 
-// Changes returns the changes between two lists of rows: first removed devices, in the order of before, and then other
-// changes, in the order of after.
+// Changes returns the changes between two lists of rows: first the removed devices, in their old order, and then the
+// other changes, in the new order.
 func Changes(before, after []Row, time string) []Change {
 	var all []Change
 	old, now := byID(before), byID(after)

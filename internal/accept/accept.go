@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// retry is the time between two attempts.
+// retry is the time between attempts.
 const retry = 50 * time.Millisecond
 
 // WithRetries returns a listener that wraps l. Its Accept retries while the process or the node is out of file

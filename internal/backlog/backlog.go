@@ -77,14 +77,14 @@ func (c *Core) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	return nil
 }
 
-// Sync waits until all lines logged so far have been written, but no longer than [flushTimeout].
+// Sync waits up to [flushTimeout] for all lines logged so far to be written.
 func (c *Core) Sync() error {
 	c.queue.flush(false)
 	return nil
 }
 
-// Close waits until all lines logged so far have been written, but no longer than [flushTimeout], and ends the
-// goroutine. Lines logged after that are dropped.
+// Close waits up to [flushTimeout] for all lines logged so far to be written, and ends the goroutine. Lines logged
+// after that are dropped.
 func (c *Core) Close() { c.queue.flush(true) }
 
 // FlushOnPanic is meant to be deferred by a goroutine. If the goroutine panics, FlushOnPanic writes all lines logged so
@@ -153,8 +153,7 @@ func (q *queue) put(l line) {
 	q.more.Signal()
 }
 
-// flush waits until all lines logged so far have been written, but no longer than flushTimeout. If last is true, it
-// closes the queue.
+// flush waits up to flushTimeout for all lines logged so far to be written. If last is true, it closes the queue.
 func (q *queue) flush(last bool) {
 	written := make(chan struct{})
 	q.mu.Lock()

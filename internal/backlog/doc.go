@@ -14,8 +14,8 @@
 //
 // # Blocking
 //
-// Logging only blocks on a mutex, which is never held during a write. [Core.Sync] and [Core.Close] block until all
-// lines have been written, but no longer than [flushTimeout].
+// Logging only blocks on a mutex, which is never held during a write. [Core.Sync] and [Core.Close] wait up to
+// [flushTimeout] for all lines to be written.
 //
 // # A crash
 //

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Backoff computes the delays between attempts. Each delay is random, between half of an upper bound and the bound, so
-// that a cluster's nodes don't all retry at the same time. The bound starts at First, which must be greater than 0, and
-// doubles with each attempt, up to Most.
+// Backoff computes the delays between attempts. Each delay is random, between half of an upper bound and the bound
+// itself, so that a cluster's nodes don't all retry at the same time. The bound starts at First, which must be greater
+// than 0, and doubles with each attempt, up to Most.
 type Backoff struct {
 	First, Most time.Duration
 	last        time.Duration // the last bound; zero if there has been no attempt yet
@@ -20,8 +20,8 @@ func (b *Backoff) Next() time.Duration {
 	return b.last/2 + rand.N(b.last/2+1)
 }
 
-// NextAfter returns how long to wait if the server has asked for a delay: a random time from asked to one and a half
-// times asked, or the result of Next, whichever is longer.
+// NextAfter returns how long to wait if the server has asked for a delay: a random time between that delay and one and
+// a half times as much, or the result of Next, whichever is longer.
 func (b *Backoff) NextAfter(asked time.Duration) time.Duration {
 	return max(b.Next(), asked+rand.N(asked/2+1))
 }

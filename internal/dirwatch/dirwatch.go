@@ -21,7 +21,7 @@ type Config struct {
 	Dirs     []string                // clean paths
 	Concerns func(notify.Event) bool // says whether an event in a directory should be reported
 	Settle   time.Duration           // how long to wait before reporting an event, because editors save files in several steps
-	Interval time.Duration           // maximum time between two reports
+	Interval time.Duration           // maximum time between reports
 	Blind    time.Duration           // replaces Interval while a directory is missing or inotify can't be used
 	Log      *zap.Logger
 }

@@ -28,8 +28,9 @@ const (
 // ServeBodies serves requests with bodies over HTTP/1.1 until ctx is done or the listener fails. When ctx is done, it
 // waits for requests in progress to be answered. A connection can serve many requests. There are at most 128
 // connections. When all of them are in use, a new connection replaces an old one: the address with the most connections
-// loses the one that has been waiting the longest for its client. If the new connection comes from that same address,
-// it is closed instead. The handler must limit the memory used for bodies, and call [Complete] after reading one.
+// loses the connection that has been waiting longest for its client. If the new connection comes from that same
+// address, it is closed instead. The handler must limit the memory used for bodies, and call [Complete] after reading
+// one.
 //
 // HTTP/2 isn't supported, because a single connection could then start many requests, so limiting the number of
 // connections wouldn't limit the memory.

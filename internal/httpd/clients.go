@@ -15,16 +15,16 @@ import (
 // maxClients is the maximum number of connections for requests without a body.
 const maxClients = 64
 
-// patience is how long a connection is kept, at the least, after it was accepted and after its response began, so that
-// a client that sends its request immediately isn't disconnected before the request has been read. It also limits a
-// flood to 64 connections per 25 ms.
+// patience is the minimum time for which a connection is kept after it was accepted and after its response began, so
+// that a client that sends its request immediately isn't disconnected before the request has been read. It also limits
+// a flood to 64 connections per 25 ms.
 const patience = 25 * time.Millisecond
 
-// memory is how long a server remembers that when it had no room, its clients had several addresses.
+// memory is how long a server remembers that its clients had several addresses when it ran out of room.
 const memory = time.Minute
 
 // clients limits a server's connections. For each connection beyond max, it closes another one: the address with the
-// most connections loses the one that has been waiting the longest for its client to send a request or read the
+// most connections loses the connection that has been waiting longest for its client to send a request or read the
 // response. So a client that opens many connections loses its own, and probes are answered even if many clients don't
 // send anything. A connection whose response is being prepared isn't closed. If that is the case for all connections, a
 // new one waits for up to about a second, and no others are accepted in the meantime.
@@ -38,7 +38,7 @@ type clients struct {
 
 	mu      sync.Mutex
 	open    []client  // ordered by since
-	several time.Time // when there was last no room and the connections came from several addresses
+	several time.Time // the last time there was no room and the connections came from several addresses
 }
 
 type client struct {

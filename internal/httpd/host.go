@@ -10,8 +10,8 @@ import (
 )
 
 // localOnly protects a server on a loopback address from DNS rebinding: if a website's name resolves to 127.0.0.1, a
-// browser would let the site's pages read the responses. If at is a loopback address, the returned handler rejects
-// requests whose host isn't the local host. For any other address, localOnly returns next, because clients may use
+// browser would let the site's pages read the responses. If the server listens on a loopback address, the returned
+// handler rejects requests whose host isn't the local host. Otherwise localOnly returns next, because clients may use
 // names that we don't know.
 //
 // Requests without a host are allowed, because browsers don't send them.

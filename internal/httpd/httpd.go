@@ -17,8 +17,8 @@ import (
 
 // Answers holds the functions behind the server's responses.
 type Answers struct {
-	// Alive answers /healthz: nil means 200, and an error 503. If the deadline has passed, the error is the context's
-	// cause.
+	// Alive answers /healthz: nil means 200, and an error means 503. If the deadline has passed, the error is the
+	// context's cause.
 	Alive   func(context.Context) error
 	Ready   func(context.Context) error // /readyz, like Alive
 	Notes   func() []string             // additional lines in /readyz if Ready returns nil; may be nil

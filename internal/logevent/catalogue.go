@@ -68,7 +68,7 @@ func Fields() []Field {
 	return slices.Compact(all)
 }
 
-// Common returns the fields that are common to all lines, although logger may be missing.
+// Common returns the fields that are common to all lines, although the logger field may be missing.
 func Common() []Field {
 	return []Field{
 		{"time", Text, "", "time of the line: ISO 8601 with nanoseconds and the offset to UTC"},

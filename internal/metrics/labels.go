@@ -39,7 +39,7 @@ func result(isOK bool, otherwise string) string {
 	return otherwise
 }
 
-// few limits how many values a label can have. It keeps the first ones and turns all others into "other".
+// few limits how many values a label can have. It keeps the first values and turns all others into "other".
 type few struct {
 	most  int
 	mu    sync.Mutex

@@ -263,7 +263,7 @@ func (m *Metrics) now(name, help string, labels ...string) now {
 	return add(m, now{prometheus.NewDesc(name, help, labels, nil)})
 }
 
-// histogram returns a histogram that has both the given classic buckets, in seconds, and native ones. Native buckets
+// histogram returns a histogram that has both native buckets and the given classic buckets, in seconds. Native buckets
 // are at most 10% wide, unless that would take more than 100 of them.
 func (m *Metrics) histogram(name, help string, buckets ...float64) prometheus.Histogram {
 	return add(m, prometheus.NewHistogram(prometheus.HistogramOpts{

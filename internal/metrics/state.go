@@ -19,15 +19,15 @@ type State struct {
 	Config func() string
 	// Devices returns the newest list of devices and its version, which is 0 until there is a list.
 	Devices func() (version uint64, devices []Device)
-	// Holders returns the containers that hold devices, sorted. It may be nil, in which case there are no series.
+	// Holders returns the containers that hold devices, sorted. If it is nil, there are no series.
 	Holders func() []Holder
 	// Resources returns the resources that are advertised to the kubelet.
 	Resources func() []Resource
-	// Cards returns the cards in the ledger. It may be nil, in which case there are no series.
+	// Cards returns the cards in the ledger. If it is nil, there are no series.
 	Cards func() []Card
-	// Sensors returns the cards' sensor readings. It may be nil, in which case there are no series.
+	// Sensors returns the cards' sensor readings. If it is nil, there are no series.
 	Sensors func() []CardSensors
-	// Versions returns the cards' versions. It may be nil, in which case there are no series.
+	// Versions returns the cards' versions. If it is nil, there are no series.
 	Versions func() []CardVersions
 }
 
@@ -49,7 +49,7 @@ type CardVersions struct {
 	Shell string // for a card that uses XRT
 }
 
-// Card is a card in the ledger. The counts are since the daemon started.
+// Card is a card in the ledger. The counts cover the time since the daemon started.
 type Card struct {
 	Address                 string
 	HealthChanges, Removals int

@@ -33,8 +33,7 @@ func ReadFile(dir *os.Root, name string, limit int64) ([]byte, error) {
 	return text, nil
 }
 
-// DecodeJSON decodes a file's content into to. It returns an error if there are unknown fields or if there is text
-// after the JSON value.
+// DecodeJSON decodes a file's content like [json.Unmarshal], but also returns an error if there are unknown fields.
 func DecodeJSON(text []byte, to any) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
@@ -53,7 +52,7 @@ const newSuffix = ".new"
 // ReplaceFile atomically replaces the named file in dir with a file that contains text and has mode 0600. After a
 // crash, either the old file or the new one exists. ReplaceFile also overwrites a temporary file left behind by a
 // process that was killed, so the caller must hold a lock against other writers. replaced reports whether the file was
-// replaced. If it was but err is non-nil, a power loss may bring back the old file.
+// replaced. If it was replaced but err is non-nil, a power loss may bring back the old file.
 func ReplaceFile(dir *os.Root, name string, text []byte) (replaced bool, err error) {
 	next := name + newSuffix
 	if err = fill(dir, next, text); err != nil {

@@ -84,7 +84,7 @@ type descent []*os.Root
 
 func (d descent) here() *os.Root { return d[len(d)-1] }
 
-// close closes all directories except for the first keep ones.
+// close closes all directories except the first few. keep is how many stay open.
 func (d *descent) close(keep int) {
 	for _, dir := range (*d)[keep:] {
 		dir.Close()
@@ -253,8 +253,8 @@ func (e *OwnerError) Error() string {
 	return fmt.Sprintf("%s: found owner uid %d, want %d: chown -h %[3]d %[1]s", e.Path, e.UID, e.Want)
 }
 
-// PathError returns err with the path that it contains replaced by path, because errors from [os.Root] only contain the
-// last element of a path.
+// PathError returns err, but with path in place of the path that it contains, because errors from [os.Root] only
+// contain the last element of a path.
 func PathError(path string, err error) error {
 	if inner := (*fs.PathError)(nil); errors.As(err, &inner) {
 		err = inner.Err

@@ -7,8 +7,8 @@ import (
 	"runtime/debug"
 )
 
-// Version returns set, which is the version that the Makefile sets in the program. If that is "" because the program
-// was built with go install, Version returns the module's version.
+// Version returns the program's version. set is the version that the Makefile builds into the program. If set is ""
+// because the program was built with go install, Version returns the module's version.
 func Version(set string) string {
 	if set != "" {
 		return set

@@ -43,8 +43,8 @@ func exists(path string) (bool, error) {
 	return err == nil, onlyShortage(err)
 }
 
-// onlyShortage returns err if it is a shortage, and nil otherwise. It is for callers to whom any other error means that
-// the file doesn't exist or isn't usable.
+// onlyShortage returns err if it is a shortage, and nil otherwise. It is for callers that treat any other error as if
+// the file didn't exist or weren't usable.
 func onlyShortage(err error) error {
 	if IsShortage(err) {
 		return err

@@ -13,9 +13,9 @@ var (
 	ErrNodeMismatch = errors.New("not the node of this device")
 )
 
-// CheckNode returns an error unless the named file in the device directory is a device node whose number is want.
-// devErr is the error from reading want. On a simulated host, a regular file is accepted for any number. CheckNode
-// never opens the file. It returns devErr, or an error that wraps ErrNodeMissing or ErrNodeMismatch.
+// CheckNode returns an error unless the named file in the device directory is a device node with the wanted number.
+// devErr is the error from reading that number. On a simulated host, a regular file is accepted for any number.
+// CheckNode never opens the file. It returns devErr, or an error that wraps ErrNodeMissing or ErrNodeMismatch.
 func (h Host) CheckNode(name string, want DeviceNumber, devErr error) error {
 	path := h.Dev + "/" + name
 	st, err := lstat(path)

@@ -104,9 +104,9 @@ func Inode(path string) (uint64, error) {
 
 func (h Host) classPath(class string) string { return h.Sys + "/class/" + class }
 
-// resolve returns the path of the link target at path, or path itself if it isn't a link. It only resolves a single
-// link. Links in sysfs are relative and never point to another link, so the path can be cleaned without accessing the
-// file system.
+// resolve returns the target of the link at path, or path itself if it isn't a link. It only resolves a single link.
+// Links in sysfs are relative and never point to another link, so the path can be cleaned without accessing the file
+// system.
 func resolve(path string) (string, error) {
 	target, err := os.Readlink(path)
 	switch {

@@ -50,7 +50,7 @@ func (c *Core) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	return nil
 }
 
-// subject contains the fields by which lines are counted.
+// subject contains the fields that lines are counted by.
 type subject struct {
 	event, device, pci, resource, source string
 	devices                              bool // the line has the devices field

@@ -6,10 +6,10 @@ import "b-com.com/accelerator-device-plugin/internal/logevent"
 // and fields.
 //
 //	{field}    the value: a list's elements, or a duration if the field is in ms
-//	{change}   the old and new fields: old → new, or still new if they are equal
+//	{change}   the old and new fields: OLD → NEW, or "still NEW" if they are equal
 //	{list}     the devices, unhealthy and gone fields: the health of each device on the list that was sent
 //
-// All parts except the first are omitted if one of their fields is missing, empty or a duration of 0. Parts that begin
+// Each part except the first is omitted if one of its fields is missing, empty or a duration of 0. Parts that begin
 // with "(" are collected in parentheses at the end.
 var phrases = map[string][]string{
 	logevent.DaemonStarted.String: {"daemon started, version {version}, mode {mode}", ", node {node}"},

@@ -23,7 +23,7 @@ type Options struct {
 	Filter
 	JSON    bool // print lines as they were written, or the summary as an object
 	Summary bool // print a summary at the end instead of lines
-	All     bool // don't fold the lines of a pull or a plug into one
+	All     bool // print all lines about a pull or a plug instead of folding them into one
 	Colour  bool // use terminal colours
 }
 
@@ -42,8 +42,7 @@ type Reader struct {
 
 	devices map[[2]string]*Device // by origin and id
 
-	// How many lines are the daemon's (ours), how many of these have been printed (wanted), and how many aren't
-	// (skipped).
+	// Numbers of lines: from the daemon (ours), selected by the filter (wanted), and not from the daemon (skipped).
 	ours, wanted, skipped int
 	firstSkipped          string
 	from, to              time.Time // time span covered by the daemon's lines
@@ -61,9 +60,9 @@ func New(o Options, out io.Writer) (*Reader, error) {
 	return &Reader{o: o, out: bufio.NewWriterSize(out, 64<<10), words: printer{colour: o.Colour}, devices: map[[2]string]*Device{}}, nil
 }
 
-// Read reads a log until it ends or ctx is done, neither of which is an error. name is what the log is called in
-// messages. Read returns any error from in or from the output. If ctx is done while a read from in is blocked, Read
-// leaves behind the goroutine that is blocked in that read.
+// Read reads a log until it ends or ctx is done, neither of which is an error. name is the log's name in messages. Read
+// returns any error from reading the log or writing the output. If ctx is done while reading the log blocks, Read
+// leaves behind the goroutine that is reading.
 func (r *Reader) Read(ctx context.Context, name string, in io.Reader) error {
 	lines, done := make(chan []byte, 64), make(chan struct{})
 	defer close(done)

@@ -172,11 +172,11 @@ func list(l *line) string {
 	return ": " + strings.Join(texts, "; ")
 }
 
-// maxText limits how many bytes of a text are shown, because otherwise the errors from a card that is being pulled
-// would fill a screen. -o json prints the whole text.
+// maxText is the maximum number of bytes shown of a value. Without this limit, errors from a card that is being pulled
+// would fill the screen. -o json prints the whole value.
 const maxText = 160
 
-// shortened escapes a text from the log and truncates it to maxText.
+// shortened escapes a string from the log and truncates it to maxText.
 func shortened(text string) string {
 	if len(text) <= maxText {
 		return terminal.Escape(text)

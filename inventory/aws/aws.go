@@ -29,13 +29,13 @@ var rowNotRescanned = inventory.Row{Name: "not-rescanned", Health: inventory.Unh
 // Name returns aws.
 func (Family) Name() string { return "aws" }
 
-// Signals returns none, because PCI events are sufficient.
+// Signals returns no sources, because PCI events are sufficient.
 func (Family) Signals() inventory.Signals { return inventory.Signals{} }
 
 // Rows returns the health table.
 func (Family) Rows() []inventory.Row { return append(pci.Rows(), rowNotRescanned) }
 
-// Cards lists the PCI addresses of the application functions, present or not.
+// Cards lists the PCI addresses of the application functions, whether they are present or not.
 func (Family) Cards(host sysfs.Host) (cards []string, err error) {
 	slots, err := list(host)
 	for _, s := range slots {
@@ -116,7 +116,7 @@ func (s slot) related(card string) []string {
 	return nil
 }
 
-// unit returns the card's unit, without health and PCI ids. The unit's directory is the management function's, so
+// unit returns the card's unit without its health and PCI ids. The unit's directory is the management function's, so
 // loading an image doesn't change the unit. The only errors are shortages ([sysfs.IsShortage]).
 func (s slot) unit(host sysfs.Host, a application) (u inventory.Unit, err error) {
 	u = inventory.Unit{

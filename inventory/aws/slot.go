@@ -12,7 +12,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// slot is a card, given by its two PCI functions.
+// slot describes a card by its two PCI functions.
 type slot struct {
 	number      int    // as numbered by AWS's tools (fpga_pci_get_all_slot_specs)
 	management  string // address of the management function
@@ -34,8 +34,8 @@ func list(host sysfs.Host) (all []slot, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	// An image may use a management function's ids. If an application function with such ids were taken for a
-	// management function, the PCI device before it would be taken for a card. A card's application function comes
+	// An image may use a management function's ids. If an application function with such ids were mistaken for a
+	// management function, the PCI device before it would be mistaken for a card. A card's application function comes
 	// before its management function, so the loop runs backwards.
 	applications := make(map[string]bool)
 	for _, e := range slices.Backward(entries) { // entries are sorted
@@ -75,8 +75,8 @@ func slotOf(host sysfs.Host, address string) (slot, error) {
 	return slot{}, err
 }
 
-// managedBy returns the slot whose management function is at this address, but doesn't set its number. A management
-// function is recognized by its PCI ids; for any other function, the error wraps fs.ErrNotExist.
+// managedBy returns the slot whose management function is at this address, but doesn't set the slot's number. A
+// management function is recognized by its PCI ids; for any other function, the error wraps fs.ErrNotExist.
 func managedBy(host sysfs.Host, address string) (s slot, err error) {
 	dir, err := host.PCIDir(address)
 	if err != nil {
@@ -96,7 +96,7 @@ func managedBy(host sysfs.Host, address string) (s slot, err error) {
 }
 
 // applicationOf returns the address of the application function that belongs to the management function with this
-// address and id. ok is false if it isn't a management function.
+// address and id. ok is false if the id isn't a management function's.
 func applicationOf(address, id string) (application string, ok bool) {
 	if _, err := sysfs.ParsePCIAddress(address); err != nil {
 		return "", false

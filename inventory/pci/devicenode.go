@@ -29,7 +29,7 @@ func (n DeviceNode) AppendNumber(numbers []string) []string {
 	return append(numbers, n.number.String())
 }
 
-// Shortage returns the first of the nodes' errors that is a shortage ([sysfs.IsShortage]), or nil.
+// Shortage returns the first shortage ([sysfs.IsShortage]) among the nodes' errors, or nil.
 func Shortage(nodes []DeviceNode) error {
 	for _, n := range nodes {
 		if sysfs.IsShortage(n.Err) {

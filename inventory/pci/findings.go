@@ -32,7 +32,7 @@ func (f *Findings) AddFile(name string, worst inventory.Row, err error) (absent 
 	return absent
 }
 
-// Observe adds an observation for a check to compare with the current state.
+// Observe adds an observation, which a check later compares with the current state.
 func (f *Findings) Observe(o sysfs.Observation) { f.Observed = append(f.Observed, o) }
 
 // ReadAs reads and parses the attribute at path, like [sysfs.ReadAs], and observes its value.

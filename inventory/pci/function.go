@@ -19,7 +19,7 @@ type Function struct {
 }
 
 // Read reads the PCI function of the card at dir. For a virtual function, it judges the physical function instead,
-// because a virtual function's config space normally begins with ff and its link is Unknown.
+// because a virtual function's config space normally begins with ff and its link is reported as Unknown.
 func Read(host sysfs.Host, dir string, v Virtual) *Function {
 	f := &Function{Virtual: v, Dir: dir, Findings: NewFindings()}
 	var err error

@@ -7,8 +7,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// Virtual says which of a card's virtual functions this is. The zero value stands for a function that isn't virtual, or
-// whose physical function isn't visible, as in a guest.
+// Virtual identifies a virtual function by its physical function and its index. The zero value stands for a function
+// that isn't virtual, or whose physical function isn't visible, as in a guest.
 type Virtual struct {
 	PhysFn string // the physical function's address
 	index  int    // the virtual function's index, from 0; -1 if not known

@@ -44,7 +44,7 @@ func rowsOf(rows []inventory.Row, fields []field) []inventory.Row {
 	return rows
 }
 
-// worstOf returns the worst row: other, unless one of the fields has a worse one.
+// worstOf returns the worst row among other and the fields' rows.
 func worstOf(other inventory.Row, fields []field) inventory.Row {
 	for _, b := range fields {
 		if b.health > other.Health {

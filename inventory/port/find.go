@@ -70,7 +70,7 @@ func isDangling(err error) bool {
 		errors.Is(err, syscall.EINVAL)
 }
 
-// absentIfGone returns err, made to wrap fs.ErrNotExist if it means that the card is gone.
+// absentIfGone returns err. If err means that the card is gone, the returned error also wraps fs.ErrNotExist.
 func absentIfGone(err error) error {
 	if sysfs.Gone(err) && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %w", fs.ErrNotExist, err)

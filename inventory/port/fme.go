@@ -122,8 +122,8 @@ func (l Layout) readFME(e entry) fme {
 }
 
 // readInterfaceID reads the interface id. There may be a file for each port, but the id belongs to the FME
-// (FME_PR_INTFC_ID, dfl-fme-pr.c), so the first valid one is used. dead reports whether all f was the only value found,
-// which is what an FME that doesn't respond returns.
+// (FME_PR_INTFC_ID, dfl-fme-pr.c), so the first valid one is used. dead reports whether the only value found was all
+// ones, which is what an FME that doesn't respond returns.
 func (f *fme) readInterfaceID(top *listing, p pattern) (dead bool) {
 	paths, err := top.find(p.path)
 	absent := err == nil
@@ -165,8 +165,8 @@ func (f *fme) readBitstreamID(dir string) {
 	}
 }
 
-// readManager judges the FPGA manager's state, which it reads from the first of the places that exists. It reports
-// whether the manager is programming the card.
+// readManager judges the FPGA manager's state, which it reads from the first place that exists. It reports whether the
+// manager is programming the card.
 func (f *fme) readManager(top *listing, places []pattern) (programming bool) {
 	var path, value string
 	var err error = fs.ErrNotExist
@@ -189,7 +189,7 @@ func (f *fme) readManager(top *listing, places []pattern) (programming bool) {
 	return err == nil && slices.Contains(managerStates.busy, value)
 }
 
-// describe sets those of the unit's fields that come from the FME.
+// describe sets the unit fields that come from the FME.
 func (f *fme) describe(u *inventory.Unit) {
 	u.InterfaceID, u.InterfaceIDKnown = f.interfaceID, f.known
 	if f.name != "" {

@@ -80,7 +80,7 @@ func readUnbound(p *inventory.Unit, dir string) {
 }
 
 // readBound reads a port with a driver. It reads id before afu_id, so that if the card dies between the two reads,
-// afu_id is all f and the id is marked as not known. The other way around, a dead card's id would be used.
+// afu_id is all ones and the id is marked as not known. In the opposite order, a dead card's id would be used.
 func readBound(p *inventory.Unit, host sysfs.Host, dir string, dev pci.DeviceNode) []sysfs.Observation {
 	f := findings{pci.Findings{Conditions: p.Conditions, Observed: make([]sysfs.Observation, 0, 8)}}
 	f.Observe(sysfs.ObserveEntry(dir)) // another port with the same name may have the same values

@@ -98,7 +98,7 @@ func (l Layout) readAll(host sysfs.Host, e entry, inode uint64, c *pci.Function)
 	return r, seen, e.fme != "" || len(ports) > 0
 }
 
-// region returns what can be seen of e's region and its ports in their directories.
+// region returns the unit for e's region. The unit only contains what the directories of the region and its ports show.
 //
 // The unit gets its name and inode from the class entry rather than from the FME. When a card is pulled, the driver
 // removes the FME before the ports, which would briefly make the region look like a different unit.

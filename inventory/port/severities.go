@@ -11,8 +11,8 @@ import (
 // physical function), slot/ (the PCI device above it) or root/ (the topmost PCI device). They never contain a number
 // assigned by the driver.
 //
-// A file may have several rows. If it can't be read, the severity is that of its worst row, even if the configuration
-// changes that row's severity.
+// A file may have several rows. If the file can't be read, it gets the severity of its worst row, including any change
+// to that severity in the configuration.
 
 // Severities, named as in the configuration.
 const (
@@ -26,10 +26,10 @@ func row(name string, h inventory.Health) inventory.Row { return inventory.Row{N
 
 // Rows that don't come from the value of a single file.
 var (
-	rowAFUDead       = row("afu-dead", fatal)                 // afu_id: all f
+	rowAFUDead       = row("afu-dead", fatal)                 // afu_id: all ones
 	rowReprogramming = row("reprogramming", degraded)         // afu_id: fails with EBUSY; unhealthy after a while
 	rowPortDead      = row("port-dead", fatal)                // errors/errors: all ones; power_state: 0xf
-	rowFMEDead       = row("fme-dead", fatal)                 // fme/errors/*: all ones; the interface id: all f
+	rowFMEDead       = row("fme-dead", fatal)                 // fme/errors/* or the interface id: all ones
 	rowFMEUnbound    = row(inventory.ReasonFMEUnbound, fatal) // fme/driver is absent, or the FME no longer exists
 
 	// For an interface id that can't be read. It is degraded rather than fatal, because the FME may still be alive.
@@ -202,8 +202,8 @@ var hwmonAlarms = []hwmonAlarm{
 	{"_max_alarm", row("alarm-max", degraded)},
 }
 
-// managerFile is the FPGA manager's state. The states are defined in drivers/fpga/fpga-mgr.c. A state that ends in "
-// error" means that programming failed.
+// managerFile is the FPGA manager's state. The states are defined in drivers/fpga/fpga-mgr.c. A state whose last word
+// is error means that programming failed.
 var managerFile = file{"fme/manager", managerStates}
 
 var managerStates = states{

@@ -133,7 +133,7 @@ func (g *group) findNode(host sysfs.Host, dir string) error {
 	return nil
 }
 
-// functionOf returns the function with this PCI address, without a virtual function's index.
+// functionOf returns the function with this PCI address. It doesn't set the index of a virtual function.
 func functionOf(host sysfs.Host, address string) (f function, err error) {
 	f.address = address
 	if f.dir, err = host.PCIDir(address); err != nil {

@@ -20,8 +20,8 @@ type Family struct {
 // vfioPCI is the driver a function must be bound to for this family to read it.
 const vfioPCI = "vfio-pci"
 
-// harmless reports whether a group can be used while one of its functions has this driver, or no driver if it is "". A
-// harmless driver doesn't use the kernel's DMA API (driver_managed_dma in drivers/pci/pcie/portdrv.c,
+// harmless reports whether a group can be used while one of its functions has this driver, or no driver if driver is
+// "". A harmless driver doesn't use the kernel's DMA API (driver_managed_dma in drivers/pci/pcie/portdrv.c,
 // drivers/pci/pci-stub.c and all VFIO drivers, such as mlx5_vfio_pci).
 func harmless(driver string) bool {
 	return driver == "" || driver == "pcieport" || driver == "pci-stub" || strings.Contains(driver, "vfio")
@@ -113,7 +113,7 @@ func (f Family) Outline(host sysfs.Host, card string) (inventory.Reading, error)
 	return inventory.Reading{Related: g.related(), Units: []inventory.Unit{u}}, err
 }
 
-// unit returns a group's unit, without health, and all of its nodes. The only errors are shortages
+// unit returns a group's unit without its health, and all of the group's nodes. The only errors are shortages
 // ([sysfs.IsShortage]).
 func (f Family) unit(host sysfs.Host, g group) (u inventory.Unit, nodes []pci.DeviceNode, err error) {
 	low := g.bound[0]

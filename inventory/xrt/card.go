@@ -129,8 +129,8 @@ func (c *card) findManagement(host sysfs.Host, address string) (string, error) {
 	return "", nil
 }
 
-// unit returns the card's unit, without health and attributes, and all of its nodes. The only errors are shortages
-// ([sysfs.IsShortage]).
+// unit returns the card's unit without its health and attributes, and all of the card's nodes. The only errors are
+// shortages ([sysfs.IsShortage]).
 func (f Family) unit(address string, c card) (u inventory.Unit, nodes []pci.DeviceNode, err error) {
 	u = inventory.Unit{
 		ID: strings.TrimPrefix(address, "0000:"), PCIAddress: address, Name: address, Incarnation: c.incarnation,

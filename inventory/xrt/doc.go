@@ -1,12 +1,12 @@
 // Package xrt is the family for AMD cards that use XRT. It reads their user functions, which are bound to the xocl
 // driver.
 //
-// A device is a user function, and its id is that function's address. It is offered as amd.com/VBNV-TIMESTAMP, after
-// its shell, unless a rule gives it another name. If the management function, which is in the same slot and bound to
-// xclmgmt, is on this host, it also counts toward the device's health.
+// A device is a user function, and its id is that function's address. It is offered as amd.com/VBNV-TIMESTAMP, which is
+// its shell's name, unless a rule gives it another name. If the management function, which is in the same slot and
+// bound to xclmgmt, is on this host, it also counts toward the device's health.
 //
 // While a card is being reset or gets a new shell, xocl removes its DRM device and most of its attributes, and
-// recreates them later. It stays bound, so the kernel only sends drm events. The render node's number may change.
+// recreates them later. xocl stays bound, so the kernel only sends drm events. The render node's number may change.
 //
 // The package doesn't open any devices. It reads only attributes that xocl keeps in memory. It never reads
 //

@@ -8,10 +8,10 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// mostText is the maximum length of a text in a card's ROM, which reserves 64 bytes for each (FeatureRomHeader).
+// mostText is the maximum length of a string in a card's ROM, which reserves 64 bytes for each (FeatureRomHeader).
 const mostText = 63
 
-// parseText parses a text that comes from a card's memory, such as the FPGA's name.
+// parseText parses a string that comes from a card's memory, such as the FPGA's name.
 func parseText(s string) (string, error) {
 	if s == "" || len(s) > mostText || strings.TrimSpace(s) != s || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return "", fmt.Errorf("found %s, want 1 to %d printable characters", sysfs.Quote(s), mostText)

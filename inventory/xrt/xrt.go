@@ -33,14 +33,14 @@ var (
 	rowBadState   = fatal("device-bad-state")     // device_bad_state
 	rowShutdown   = fatal("device-shutdown")      // shutdown
 	rowFirewall   = fatal("firewall-tripped")     // the management function's status, or an increase in the user function's detected_time
-	rowManagement = fatal("management-not-ready") // either function's ready; passing
+	rowManagement = fatal("management-not-ready") // the ready attribute of either function; passing
 	rowMgmtOff    = fatal("management-offline")   // the management function's dev_offline; passing
 )
 
 func fatal(name string) inventory.Row { return inventory.Row{Name: name, Health: inventory.Unhealthy} }
 
-// states lists the user function's attributes that show the card's state. Their names begin with pci/, while those of
-// the management function begin with mgmt/.
+// states lists the user function's attributes that show the card's state. Their names begin with pci/, while the
+// management function's begin with mgmt/.
 var states = []state{
 	{file: "pci/dev_offline", row: rowOffline, passing: true, always: true, parse: parseState},
 	{file: "pci/device_bad_state", row: rowBadState, parse: parseState},
@@ -217,8 +217,8 @@ func judge(all *pci.Findings, s state, value int, err error, resetting bool) {
 	}
 }
 
-// readTrips reads when, according to the management function, one of the card's AXI firewalls last tripped. xocl keeps
-// this time across a reset, so only an increase means that a firewall has tripped again.
+// readTrips reads the time at which one of the card's AXI firewalls last tripped, according to the management function.
+// xocl keeps this time across a reset, so only an increase means that a firewall has tripped again.
 func (c card) readTrips(all *pci.Findings) {
 	const file = "pci/firewall/detected_time"
 	at, err := pci.ReadAs(all, c.dir+"/"+c.firewall+"/detected_time", parseCount)

@@ -27,8 +27,8 @@ func Device(id string) string {
 	return prefix + strings.NewReplacer(":", "-", ".", "-").Replace(id)
 }
 
-// ID returns the id of the device with this API name, as the inverse of [Device]. ok is false if device isn't a
-// device's name.
+// ID returns the id of the device with this API name. It is the inverse of [Device]. ok is false if [Device] wouldn't
+// return such a name.
 func ID(device string) (id string, ok bool) {
 	parts := strings.Split(strings.TrimPrefix(device, prefix), "-")
 	if len(parts) < 4 {

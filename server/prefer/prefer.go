@@ -14,9 +14,9 @@ type Device struct {
 	Degraded bool
 }
 
-// Choose returns the sorted ids of size devices, or fewer if there aren't enough available. The result always includes
-// the ids in must. listed contains each of the resource's devices once, including unavailable ones. Choose doesn't
-// modify its arguments.
+// Choose returns the sorted ids of the chosen devices. Their number is size, or less if there aren't enough available.
+// The result always includes the ids in must. listed contains each of the resource's devices once, including
+// unavailable ones. Choose doesn't modify its arguments.
 //
 // If spread is true, the devices are spread over as many cards as possible; otherwise, they are packed onto as few as
 // possible.
@@ -157,7 +157,7 @@ func compareSpread(c, d *card, need int) int {
 	)
 }
 
-// distance is 0 for a NUMA node that the container already uses, 1 for any other one with enough free devices for the
+// distance is 0 for a NUMA node that the container already uses, 1 for another node with enough free devices for the
 // rest, and 2 otherwise.
 func (n *numaNode) distance(need int) int {
 	return count(!n.chosen) + count(!n.chosen && n.free < need)
