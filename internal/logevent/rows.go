@@ -58,7 +58,7 @@ func daemon() []row {
 		{OwnerLeft, levels(info, warn.when("with `error`, when ResourceSlices may be left behind")),
 			"The last daemon of this API has withdrawn the devices and is stopping.", must(owner), may(errorText)},
 		{OwnerUnavailable, levels(errorLevel),
-			"A lock in `--state-dir` can't be used. Before `owner.taken`, the daemon doesn't advertise anything and keeps trying. Logged for each new error, and every minute.",
+			"A lock in `--state-dir` can't be used. Until `owner.taken` is logged, the daemon doesn't advertise anything and keeps trying. Logged for each new error, and every minute.",
 			must(errorText), may(lasted)},
 	}
 }
@@ -193,7 +193,7 @@ func kubelet() []row {
 
 func allocation() []row {
 	return []row{
-		{AllocateServed, levels(info), "The kubelet allocated devices to a container. `count`: number of devices. `lasted_ms`: how long the daemon waited for a force-deleted pod's processes to end, if it had to.", must(resource, count), may(devices, lasted)},
+		{AllocateServed, levels(info), "The kubelet allocated devices to a container. `count`: number of devices. `lasted_ms`: how long the daemon waited for a force-deleted pod's processes to end. This field is missing if the daemon didn't wait.", must(resource, count), may(devices, lasted)},
 		{AllocateRefused, levels(warn), "The daemon refused to allocate devices that the kubelet requested. `count`: number of devices.", must(resource, count, reason), may(devices)},
 		{CDIFailed, levels(errorLevel), "The CDI spec in `--cdi-dir` couldn't be written. Containers don't get any devices until it is written.", must(errorText), nil},
 		{CDIRecovered, levels(info), "The CDI spec could be written again.", nil, nil},
@@ -306,12 +306,12 @@ func network() []row {
 		{ConditionChanged, levels(info), "The status of the [node condition](node-condition.md) was changed. `reason`: the condition's reason and message.",
 			must(node, oldValue, newValue, reason), nil},
 		{EventsDropped, levels(warn.when("at most once a minute")),
-			"There were more [Events](events.md) than the rate limit or the table of pending Events allows. `count`: number of dropped Events since the last " +
-				"such line.", must(count), nil},
+			"[Events](events.md) were dropped because there were more than the rate limit or the table of pending Events allows. `count`: number of dropped " +
+				"Events since the last such line.", must(count), nil},
 		{EventsAnonymous, levels(warn.when("once")),
 			"The daemon's account isn't allowed to get pods. The Events that it writes for pods don't have a UID, so `kubectl describe pod` doesn't show them.", must(errorText), nil},
-		{EventFailed, levels(warn.when("when the API server rejects it permanently"), debug.when("otherwise")),
-			"The daemon gave up on an Event because it was rejected, wasn't accepted for 5 minutes, or its pod has terminated. `reason`: the Event's reason.",
+		{EventFailed, levels(warn.when("when the API server rejects the Event permanently"), debug.when("otherwise")),
+			"The daemon gave up on an Event because the API server rejected it or didn't accept it within 5 minutes, or because its pod has terminated. `reason`: the Event's reason.",
 			must(reason, object), may(device, errorText)},
 		{EventRecorded, levels(debug), "An Event was written. `reason`: the Event's reason. `count`: how often it happened.", must(reason, object, count), may(device)},
 		{HTTPServed, levels(info), "The daemon is serving HTTP on the address.", must(address), nil},
