@@ -90,7 +90,7 @@ var (
 	tainted     = Field{"tainted", Whole, "", "number of tainted devices in the node's ResourceSlices"}
 	uid         = Field{"uid", Whole, "", "user ID of a forged uevent's sender"}
 	until       = Field{"until", Text, "", "when a cordon expires (RFC 3339, UTC); missing if it doesn't expire"}
-	unhealthy   = Field{"unhealthy", List, "", "the `devices` that are unhealthy on the list or in the slices; in a line without `devices`, all unhealthy devices"}
+	unhealthy   = Field{"unhealthy", List, "", "the unhealthy devices among `devices`; if `devices` is missing, all unhealthy devices on the list or in the slices"}
 	version     = Field{"version", Text, "", "version of the program"}
 	why         = Field{"why", Text, "", "reason for a cordon, in the user's words"}
 )

@@ -31,8 +31,8 @@ func daemon() []row {
 		{DaemonStopped, levels(info), "The daemon has stopped.", nil, nil},
 		{DaemonFailed, levels(errorLevel), "The daemon couldn't start, or a part of it failed.", must(errorText), nil},
 		{DaemonStarved, levels(warn),
-			"Cards can't be read because the daemon or the node has run out of file descriptors or memory. Devices keep their state for `--tombstone-grace`, " +
-				"after which they are `unchecked`. Logged once.",
+			"Cards can't be read because the daemon or the node has run out of file descriptors or memory. Devices keep their state for `--tombstone-grace`. " +
+				"After that, they are `unchecked`. Logged once.",
 			must(errorText), nil},
 		{DaemonRecovered, levels(info), "File descriptors and memory are available again, and all cards have been read.", must(lasted), nil},
 		{Reloaded, levels(info),
@@ -44,32 +44,33 @@ func daemon() []row {
 			"The `--config` and `--overrides` files took effect, at startup or after a change. `devices`: the excluded devices.",
 			nil, may(hash, devices)},
 		{ConfigRefused, levels(errorLevel),
-			"After a change or SIGHUP, a settings file can't be read or is invalid. The previous settings remain in effect.", must(errorText), nil},
+			"After a change or SIGHUP, a settings file couldn't be read or was invalid. The previous settings remain in effect.", must(errorText), nil},
 		{ConfigNotice, levels(warn),
 			"A setting or the node's annotation has no effect, or a changed setting requires a restart. See [Notices about settings](log-events.md#notices-about-settings).",
 			nil, may(flag, mode, devices, node, reason)},
 		{OwnerWaiting, levels(info, warn.when("while the kubelet removes ResourceSlices")),
-			"The daemon is waiting for another daemon on the node. `owner`: the other daemon's API. `path`: its lock. Logged immediately and then every " +
-				"minute. `reason`: why the daemon is waiting. `settings`: the other daemon still uses the old device names, so this daemon keeps them too. With " +
-				"any other reason, this daemon doesn't advertise anything yet. `api`: a daemon that uses the other API owns the node. If `retry_ms` is present, a DRA " +
-				"driver was killed, and the device plugin is waiting until the kubelet has removed the driver's ResourceSlices. `naming`: a daemon that uses the same API " +
-				"owns the node, and its settings give the devices different names. `withdrawal`: the last daemon that used the same API is withdrawing its devices.",
+			"The daemon is waiting for another daemon on the node. Logged immediately and then every minute. `owner`: the other daemon's API. `path`: the " +
+				"other daemon's lock. `reason`: why the daemon is waiting (the [AcceleratorDaemonWaiting](alerts.md#acceleratordaemonwaiting) alert explains the " +
+				"reasons). Unless the reason is `settings`, the daemon doesn't advertise anything yet. If `retry_ms` is present, a DRA driver was killed, and the device plugin is waiting until the kubelet has removed the driver's " +
+				"ResourceSlices.",
 			must(owner, path), may(lasted, reason, retry)},
 		{OwnerTaken, levels(info), "The daemon can now advertise the node's devices. `lasted_ms`: how long it waited.", must(owner, lasted), nil},
 		{OwnerLeft, levels(info, warn.when("with `error`, when ResourceSlices may be left behind")),
 			"The last daemon of this API has withdrawn the devices and is stopping.", must(owner), may(errorText)},
 		{OwnerUnavailable, levels(errorLevel),
-			"A lock in `--state-dir` can't be used. Before `owner.taken`, the daemon doesn't advertise anything and keeps trying. Logged for each new error, and every minute.",
+			"A lock in `--state-dir` can't be used. Until `owner.taken` is logged, the daemon doesn't advertise anything and keeps trying. Logged for each new error, and every minute.",
 			must(errorText), may(lasted)},
 	}
 }
 
 func ofDevices() []row {
 	return []row{
-		{DeviceAdded, levels(info, warn.when("when it is unhealthy, unless it is being plugged in, or is on `vfio-pci` and not named by any rule")), "A device was found.",
+		{DeviceAdded, levels(info, warn.when("when the device is unhealthy")),
+			"A device was found. Some devices are logged as Info even if they are unhealthy: those that are being plugged in, and functions on `vfio-pci` that no " +
+				"rule matches.",
 			must(device, family, health, reasons), may(pci, resource, afu, interfaceID, nodes, parent, latency, errorText)},
-		{DeviceHealth, levels(warn.when("when the health got worse, unless the device is being plugged in"), info.when("otherwise"), debug.when("while the device is on `vfio-pci` and not named by any rule")),
-			"A device's health or its reasons changed.",
+		{DeviceHealth, levels(warn.when("when the health got worse or a reason other than `recovering` was added"), info.when("otherwise"), debug.when("for functions on `vfio-pci` that no rule matches")),
+			"A device's health or its reasons changed. While a device is being plugged in, this is logged as Info.",
 			must(device, oldValue, newValue, reasons, lasted), may(pci, holders, latency, errorText)},
 		{DeviceIdentity, levels(info), "An attribute of a device's identity changed.", must(device, attribute, oldValue, newValue), may(pci)},
 		{DeviceUnoffered, levels(info),
@@ -77,24 +78,24 @@ func ofDevices() []row {
 			must(device, reason), nil},
 		{DeviceRemoved, levels(info), "A device was removed from the node. `old`: its previous health.", must(device, family, oldValue, lasted), may(pci, holders, latency)},
 		{DeviceHeld, levels(info),
-			"The kubelet reports new holders of a device. It has a `reason` field if they are in the kubelet's first response to this daemon.",
+			"The kubelet reports new holders of a device. The line contains `reason` if the kubelet's first response to this daemon already included them.",
 			must(device, resource, holders), may(pci, podUIDs, reason)},
 		{DeviceFreed, levels(info),
-			"The kubelet no longer reports these holders of a device. `lasted_ms`: time since it first reported them to this daemon.",
+			"The kubelet no longer reports these holders of a device. `lasted_ms`: time since the kubelet first reported them to this daemon.",
 			must(device, resource, holders, lasted), may(podUIDs)},
 		{DeviceHeldTwice, levels(errorLevel),
 			"Several containers (`holders`) are using the same device, because the kubelet or this plugin allocated it twice. The device is listed as unhealthy.",
 			must(device, holders), nil},
 		{DeviceHeldOnce, levels(info), "After `device.held-twice`: at most one container is using the device again.", must(device), nil},
 		{DeviceTombstone, levels(warn),
-			"A device is still in use even though it was removed, is about to move to another resource, or no longer has the device nodes that its holder was " +
-				"given. It stays listed as unhealthy. Logged again when its holders change.",
+			"A container is still using a device that was removed or replaced, is about to move to another resource, or now has different device nodes. The " +
+				"device stays listed as unhealthy. Logged again when its holders change.",
 			must(device), may(pci, resource, holders)},
-		{DeviceReturned, levels(info, debug.when("when it was about to move to another resource and no container was using it")),
-			"A removed device returned before its holder terminated, a device that was about to move remains in its old resource, or a missing card is back.",
+		{DeviceReturned, levels(info, debug.when("when a device was about to move and no container was using it")),
+			"A removed device returned before its holder terminated, a device that was about to move to another resource stays in its old one, or a missing card is back.",
 			must(device, lasted), may(pci, resource, holders)},
 		{DeviceReleased, levels(info, debug.when("when no container was using it")),
-			"A removed device is no longer listed, or a device that was about to move is now advertised as the other resource.",
+			"A removed device is no longer listed, or a device that was about to move to another resource has moved.",
 			must(device, reason, lasted), may(pci, resource)},
 		{DeviceCordoned, levels(info),
 			"A [cordon](service.md) was added or renewed. `device`: the card or port. `reason`: `command`, or `file` if another daemon on this node added it, " +
@@ -130,16 +131,16 @@ func reading() []row {
 	return []row{
 		{ScanDone, levels(info), "The first snapshot of the devices was published. `count`: number of devices.", must(count, rev), nil},
 		{ScanFailed, levels(warn.when("the first and the third time"), debug.when("otherwise")),
-			"A card couldn't be read or, without `pci`, the cards couldn't be listed. `count`: number of failures in a row.", must(errorText), may(pci, count)},
-		{ScanRecovered, levels(info), "A card could be read again or, without `pci`, the cards could be listed again.", nil, may(pci, count)},
+			"A card couldn't be read. If `pci` is missing, the cards couldn't be listed. `count`: number of failures in a row.", must(errorText), may(pci, count)},
+		{ScanRecovered, levels(info), "A card could be read again. If `pci` is missing, the cards could be listed again.", nil, may(pci, count)},
 		{ReadTimeout, levels(warn),
-			"Reading a card is taking longer than 2 s. If `lasted_ms` is missing, 12 reads of its slot are already hanging, and the card is reread when one of " +
-				"them returns.",
+			"Reading a card is taking longer than 2 s. If `lasted_ms` is missing, the card wasn't read, because 12 reads of its slot are already hanging. It is " +
+				"reread when one of them returns.",
 			must(pci), may(lasted)},
 		{ReadRecovered, levels(info), "A read that took longer than 2 s has finished.", must(pci, lasted), nil},
 		{SensorsFailed, levels(warn),
-			"A card's [sensors](sensors.md) couldn't be read, or reading them takes longer than 10 s or hasn't finished when the daemon stops. Nothing else is " +
-				"affected. Not logged again until all of them could be read.",
+			"A card's [sensors](sensors.md) couldn't be read, or reading them took longer than 10 s or hadn't finished when the daemon stopped. Nothing else is " +
+				"affected. Not logged again until all of the card's sensors have been read.",
 			must(pci, errorText), nil},
 		{SensorsRead, levels(info), "All of a card's sensors could be read again. `lasted_ms`: time since the first failure.", must(pci, lasted), nil},
 	}
@@ -185,14 +186,14 @@ func kubelet() []row {
 		{StreamClosed, levels(info), "A ListAndWatch stream ended.", must(resource, lasted, reason), nil},
 		{ListSent, levels(info),
 			"A list was sent to the kubelet. `count`: number of devices in the list. `devices`: the devices that differ from the stream's previous list. " +
-				"Missing for a stream's first list.",
+				"This field is missing for a stream's first list.",
 			must(resource, rev, count), may(devices, unhealthy, gone, latency)},
 	}
 }
 
 func allocation() []row {
 	return []row{
-		{AllocateServed, levels(info), "The kubelet allocated devices to a container. `count`: number of devices. `lasted_ms`: how long the daemon waited for a force-deleted pod's processes to end, if it had to.", must(resource, count), may(devices, lasted)},
+		{AllocateServed, levels(info), "The kubelet allocated devices to a container. `count`: number of devices. `lasted_ms`: how long the daemon waited for a force-deleted pod's processes to end. This field is missing if the daemon didn't wait.", must(resource, count), may(devices, lasted)},
 		{AllocateRefused, levels(warn), "The daemon refused to allocate devices that the kubelet requested. `count`: number of devices.", must(resource, count, reason), may(devices)},
 		{CDIFailed, levels(errorLevel), "The CDI spec in `--cdi-dir` couldn't be written. Containers don't get any devices until it is written.", must(errorText), nil},
 		{CDIRecovered, levels(info), "The CDI spec could be written again.", nil, nil},
@@ -205,7 +206,7 @@ func driver() []row {
 		{DriverRegistered, levels(info), "The kubelet registered the driver.", must(resource), nil},
 		{SlicesPublished, levels(info),
 			"The driver started writing the node's ResourceSlices because a device has changed. `count`: number of devices in the slices. `devices`: the " +
-				"devices that have changed since the slices were last published. Missing the first time.",
+				"devices that have changed since the slices were last published. This field is missing the first time and after SIGHUP.",
 			must(resource, rev, count, sliceCount, tainted), may(devices, unhealthy, gone, latency)},
 		{SlicesDeleted, levels(info),
 			"Another client, such as a restarting kubelet, deleted one of this node's ResourceSlices. The driver rewrites it.",
@@ -222,15 +223,15 @@ func driver() []row {
 			must(resource, claim, reason), may(devices, lasted)},
 		{ClaimUnprepared, levels(info), "A claim's devices are free again because its pods have terminated.", must(resource, claim), may(devices)},
 		{ClaimForgotten, levels(warn),
-			"The driver freed the devices of a claim that the kubelet hasn't unprepared. `reason`: what the API server says about the claim. Two of the " +
-				"kubelet's responses, five minutes apart, didn't include these devices. See [dra.md](dra.md#a-claim-that-the-kubelet-has-forgotten).",
+			"The driver freed a claim's devices, even though the kubelet hasn't unprepared the claim. It did so because two of the kubelet's responses, five " +
+				"minutes apart, didn't include the devices. `reason`: what the API server says about the claim. See [dra.md](dra.md#a-claim-that-the-kubelet-has-forgotten).",
 			must(resource, claim, reason), may(devices)},
 		{ClaimUnchecked, levels(warn.when("the first of several in a row")),
 			"The driver couldn't find out whether the kubelet has forgotten any claims, because the API server or the kubelet didn't respond. The driver doesn't free any devices.",
 			must(resource, errorText, retry), nil},
 		{ClaimStatusFailed, levels(warn.when("the first of several in a row")),
 			"The devices of prepared claims couldn't be written to the claims' status. The pods aren't affected. If `claim` is present, the API server " +
-				"rejected this claim's status. The driver tries again when the claim's devices change.",
+				"rejected this claim's status, and the driver tries again when the claim's devices change.",
 			must(resource, errorText), may(claim, retry)},
 		{StoreFailed, levels(warn),
 			"The bitstream store couldn't be read, or contains more bitstreams than the driver publishes. `count`: number of bitstreams that are left out. A " +
@@ -257,7 +258,7 @@ func bitstreams() []row {
 		{KeepStopped, levels(info), "The program has stopped, and no pulls are running.", nil, nil},
 		{KeepFailed, levels(errorLevel), "The program couldn't start, or a part of it failed.", must(errorText), nil},
 		{KeepListed, levels(info), "The list was read, at startup or after a change. `count`: number of references in the list.", must(path, count), nil},
-		{KeepRefused, levels(errorLevel), "After a change, the list can't be read or is invalid. The previous list remains in effect.", must(path, errorText), nil},
+		{KeepRefused, levels(errorLevel), "After a change, the list couldn't be read or was invalid. The previous list remains in effect.", must(path, errorText), nil},
 		{BitstreamInstalled, levels(info), "A reference's bitstream was pulled into the store.", must(reference, digest, path, lasted), nil},
 		{BitstreamPresent, levels(info.when("for the first check, and for the first one after a failure"), debug.when("otherwise")),
 			"A reference's bitstream is already in the store.", must(reference, digest, path), nil},
@@ -267,8 +268,8 @@ func bitstreams() []row {
 		{BitstreamProgress, levels(info), "A pull is in progress. `reason`: what the pull is doing, or how much has been downloaded. Logged at most every 10 s.", must(reference, reason), nil},
 		{BitstreamRemoved, levels(info), "A file that is no longer needed by any reference in the list was removed. `reason`: `age` or `size`.", must(path, reason), nil},
 		{BitstreamRetained, levels(warn),
-			"Files that are no longer needed by any reference couldn't be removed, or the program couldn't find out whether a card is using them. It tries " +
-				"again after an hour.",
+			"Files that are no longer needed by any reference couldn't be removed, or the program couldn't find out whether a card is using them. The " +
+				"program tries again after an hour.",
 			must(errorText), may(path)},
 	}
 }
@@ -305,12 +306,12 @@ func network() []row {
 		{ConditionChanged, levels(info), "The status of the [node condition](node-condition.md) was changed. `reason`: the condition's reason and message.",
 			must(node, oldValue, newValue, reason), nil},
 		{EventsDropped, levels(warn.when("at most once a minute")),
-			"There were more [Events](events.md) than the rate limit or the table of pending Events allows. `count`: number of dropped Events since the last " +
-				"such line.", must(count), nil},
+			"[Events](events.md) were dropped because there were more than the rate limit or the table of pending Events allows. `count`: number of dropped " +
+				"Events since the last such line.", must(count), nil},
 		{EventsAnonymous, levels(warn.when("once")),
 			"The daemon's account isn't allowed to get pods. The Events that it writes for pods don't have a UID, so `kubectl describe pod` doesn't show them.", must(errorText), nil},
-		{EventFailed, levels(warn.when("when the API server rejects it permanently"), debug.when("otherwise")),
-			"The daemon gave up on an Event because it was rejected, wasn't accepted for 5 minutes, or its pod has terminated. `reason`: the Event's reason.",
+		{EventFailed, levels(warn.when("when the API server rejects the Event permanently"), debug.when("otherwise")),
+			"The daemon gave up on an Event because the API server rejected it or didn't accept it within 5 minutes, or because its pod has terminated. `reason`: the Event's reason.",
 			must(reason, object), may(device, errorText)},
 		{EventRecorded, levels(debug), "An Event was written. `reason`: the Event's reason. `count`: how often it happened.", must(reason, object, count), may(device)},
 		{HTTPServed, levels(info), "The daemon is serving HTTP on the address.", must(address), nil},

@@ -79,13 +79,13 @@ func New(version string) *Metrics {
 		WithLabelValues(version, runtime.Version()).Set(1)
 	m.modeInfo = m.now("accelerator_mode_info", "Always 1. The label is the current mode.", "mode")
 	m.configInfo = m.now("accelerator_config_info",
-		"Always 1. The label is the hash of the settings files in effect: "+
-			"the first 12 hex digits of the SHA-256 of the --config file followed by the --overrides file, or \"\" without files.",
+		"Always 1. The label is the hash of the settings files in effect: the first 12 hex digits of the SHA-256 "+
+			"of the --config file followed by the --overrides file. It is \"\" if there are no files.",
 		"hash")
 
 	m.ownerWaiting = m.now("accelerator_owner_waiting",
-		"1 while the daemon is waiting for another daemon on the node, by reason: naming, api, withdrawal, state-dir (it doesn't advertise any devices), "+
-			"or settings (it advertises its devices under their old names). No series if it isn't waiting.", "reason")
+		"1 while the daemon is waiting for another daemon on the node, or for its state directory. With the reasons naming, api, withdrawal and state-dir, "+
+			"it doesn't advertise any devices. With settings, it advertises its devices under their old names. No series if it isn't waiting.", "reason")
 
 	m.devices = m.now("accelerator_devices",
 		"Devices by resource and health. The resource is \"\" for devices that aren't advertised.",
@@ -98,32 +98,33 @@ func New(version string) *Metrics {
 		"Always 1. The labels describe the device.",
 		"device", "pci", "pci_id", "family", "resource", "afu", "interface", "numa_node")
 	m.tombstones = m.now("accelerator_tombstones",
-		"Devices that are unhealthy because a container is using, or may be using, what previously had the same ID: a device that was removed, replaced, renumbered or renamed.",
+		"Devices that are unhealthy because a container is using (or may be using) the device that previously had the same ID. "+
+			"That device was removed, replaced, renumbered or renamed, or was given to the container through the other API.",
 		"resource", "reason")
 	m.holder = m.now("accelerator_device_holder",
 		"1 for each container that is using a device, according to the kubelet's latest response. No series with --holder-metrics=false.",
 		"device", "resource", "namespace", "pod", "container")
 	m.holdersOmitted = m.now("accelerator_device_holders_omitted",
-		"Holders that are left out of accelerator_device_holder, because it has at most 1024 series.")
+		"Holders that are left out of accelerator_device_holder, which has at most 1024 series.")
 	m.transitions = m.counters("accelerator_device_transitions_total",
 		"Changes in device health. The value \"absent\" means that the device doesn't exist. "+
-			"If the health got worse, reason is the worst reason, otherwise \"\".", "old", "new", "reason")
+			"If the device was added or its health got worse, reason is its worst reason. Otherwise, reason is \"\".", "old", "new", "reason")
 	m.cardHealthChanges = m.now("accelerator_card_health_changes_total",
 		"Changes in the health of a card's hardware since the daemon started. Cordoning, excluding, programming, plugging in or pulling a card doesn't count. A change that may be part of a removal is counted 10 s later. "+
-			"This metric and the next two only cover the cards in the ledger, at most 256.", "card")
+			"This metric and the next two cover only the cards in the ledger (at most 256).", "card")
 	m.cardRemovals = m.now("accelerator_card_removals_total",
 		"Removals of a card since the daemon started.", "card")
 	m.cardMissing = m.now("accelerator_card_missing",
-		"1 for a missing card, which wasn't found after a daemon restart or a reboot, or disappeared after a fault. 0 for all other cards.", "card")
+		"1 if a card is missing: it wasn't found after a daemon restart or a reboot, or it disappeared after a fault. 0 for all other cards.", "card")
 	m.ledgerStored = m.gauges("accelerator_ledger_stored",
 		"1 while the ledger (cards.json in --state-dir) can be read and written, 0 while it can't. No series without --state-dir.")
 	m.identityChanges = m.counters("accelerator_device_identity_changes_total",
 		"Changes in the identity of devices that remained on the node, by attribute.", "attribute")
 
 	m.sensors = map[sensors.Kind]sensorGauges{
-		sensors.Temperature: m.sensor("temperature", "celsius", "Temperature measured by a card's sensor, in °C. Series without chip are a summary: "+
-			"sensor die is the FPGA, and hottest is the spot on the board that is closest to its limit."),
-		sensors.Power:   m.sensor("power", "watts", "Power measured by a card's sensor, in W. The series without chip is the board's power (sensor board)."),
+		sensors.Temperature: m.sensor("temperature", "celsius", "Temperature measured by a card's sensor, in °C. The series without a chip are summaries. "+
+			"Their sensor label is \"die\" for the FPGA, and \"hottest\" for the spot on the board that is closest to its limit."),
+		sensors.Power:   m.sensor("power", "watts", "Power measured by a card's sensor, in W. The series without a chip is the whole board's power, and its sensor label is \"board\"."),
 		sensors.Voltage: m.sensor("voltage", "volts", "Voltage measured by a card's sensor, in V."),
 		sensors.Current: m.sensor("current", "amperes", "Current measured by a card's sensor, in A."),
 	}
@@ -131,19 +132,19 @@ func New(version string) *Metrics {
 		"Failed reads of a card's sensors since the daemon started, including reads that took longer than 10 s.", "card")
 
 	m.cardInfo = m.now("accelerator_card_info",
-		"Always 1. The labels are the card's versions, or \"\" if not known: the static region (bitstream_id), the board controller's "+
-			"firmware and FPGA (bmc_firmware, bmc_build), the image that it booted (boot_image), and an XRT card's shell.",
+		"Always 1. The labels are the card's versions (\"\" if not known): bitstream_id is the static region, bmc_firmware and bmc_build are the "+
+			"board controller's firmware and FPGA, boot_image is the image that the board booted, and shell is an XRT card's shell.",
 		"card", "bitstream_id", "bmc_firmware", "bmc_build", "boot_image", "shell")
 	m.correctable = m.now("accelerator_card_correctable_errors_total",
-		"A card's correctable PCIe errors since the kernel found it, by type. The types have the same names as in the kernel.", "card", "type")
+		"A card's correctable PCIe errors since the kernel found the card, by type. The types have the same names as in the kernel.", "card", "type")
 	m.linkSpeed = m.now("accelerator_card_current_link_transfers_per_second", "Current speed of each lane in the card's PCIe link.", "card")
 	m.linkMaxSpeed = m.now("accelerator_card_max_link_transfers_per_second", "Maximum lane speed that the card supports.", "card")
 	m.linkWidth = m.now("accelerator_card_current_link_width", "Current number of lanes in the card's PCIe link.", "card")
 	m.linkMaxWidth = m.now("accelerator_card_max_link_width", "Maximum number of lanes that the card supports.", "card")
 
 	m.hintToSend = m.histogram("accelerator_hint_to_send_seconds",
-		"Time from a hint (a uevent or an inotify event) until the resulting list was sent to the kubelet, observed once for each list caused by a hint. "+
-			"In the DRA driver: until it started writing the slices.",
+		"Time from a hint (a uevent or an inotify event) until the resulting list was sent to the kubelet. There is one observation for each list "+
+			"caused by a hint. In the DRA driver: time until it started writing the slices.",
 		50e-6, 100e-6, 200e-6, 300e-6, 500e-6, 750e-6, 1e-3, 1.5e-3, 2e-3, 3e-3, 5e-3, 10e-3, 20e-3, 50e-3,
 		100e-3, 250e-3, 1)
 	m.listsSent = m.counters("accelerator_lists_sent_total",
@@ -176,13 +177,13 @@ func New(version string) *Metrics {
 		"Hints that a card may have changed, by source.", "source")
 	m.scans = m.counters("accelerator_scans_total",
 		"Reads of individual cards, by result: ok, gone, failed, timeout, "+
-			"or starved if the daemon ran out of file descriptors or memory.", "result")
+			"or starved (the daemon ran out of file descriptors or memory).", "result")
 	m.scanDuration = m.histogram("accelerator_scan_duration_seconds",
 		"Time to read one card. For a read that timed out, this is the time limit.",
 		100e-6, 200e-6, 500e-6, 1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3, 100e-3, 200e-3, 500e-3, 1)
 	m.listings = m.counters("accelerator_listings_total",
-		"Number of times that all cards were listed in sysfs, by result: ok, failed for at least one family, "+
-			"or starved if the daemon ran out of file descriptors or memory.", "result")
+		"Number of times that all cards were listed in sysfs, by result: ok, failed (for at least one family), "+
+			"or starved (the daemon ran out of file descriptors or memory).", "result")
 	m.cardsUnreadable = m.gauges("accelerator_cards_unreadable",
 		"Cards whose last read failed or is overdue.").WithLabelValues()
 	m.snapshotVersion = m.now("accelerator_snapshot_version",

@@ -1,4 +1,4 @@
-// Command bench runs Go benchmarks and prints the README's table:
+// Command bench runs Go benchmarks and prints the table in docs/measured.md:
 //
 //	bench DIRECTORY [REGEXP]
 //

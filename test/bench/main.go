@@ -57,53 +57,53 @@ func groups(dir string) []group {
 		{"size of the binaries", "", "", "", nil, []row{
 			// The DRA driver's other costs are measured by the dra-costs story in make e2e, because they require an API
 			// server.
-			{"binary, static", "≤ 20 MB", size("accelerator-device-plugin")},
-			{"binary accelerator-dra-driver, static", "≤ 60 MB", size("accelerator-dra-driver")},
-			{"binary accelerator-fpga, static", "≤ 8 MB", size("accelerator-fpga")},
+			{"binary `accelerator-device-plugin`, static", "≤ 20 MB", size("accelerator-device-plugin")},
+			{"binary `accelerator-dra-driver`, static", "≤ 60 MB", size("accelerator-dra-driver")},
+			{"binary `accelerator-fpga`, static", "≤ 8 MB", size("accelerator-fpga")},
 		}},
 		{"start to first list, 20 times", ".", external, "Start", []string{"-benchtime=20x"}, []row{
 			{"process start → first list received, 32 ports", "≤ 50 ms", format("median %.2f ms, worst of 20 %.2f ms", "Start p50-ms", "Start max-ms")},
 		}},
 		{"hook of a container whose cards are programmed already, 500 times", ".", external, "Hook", []string{"-benchtime=500x"}, []row{
-			{"hook at a container's start, the AFU loaded already, 32 cards", "median ≤ 30 ms", format("median %.2f ms, p99 %.2f ms, worst of 500 %.2f ms", "Hook p50-ms", "Hook p99-ms", "Hook max-ms")},
+			{"hook at container start, AFU already loaded, 32 cards", "median ≤ 30 ms", format("median %.2f ms, p99 %.2f ms, worst of 500 %.2f ms", "Hook p50-ms", "Hook p99-ms", "Hook max-ms")},
 		}},
 		{"change to list, 2000 times", ".", external, "Change", []string{"-benchtime=2000x"}, []row{
-			{"change of an attribute → list received by the kubelet side, 32 ports", "median ≤ 1 ms, p99 ≤ 5 ms", format("median %.2f ms, p99 %.2f ms, worst of 2000 %.2f ms", "Change p50-ms", "Change p99-ms", "Change max-ms")},
+			{"attribute changes → simulated kubelet receives the list, 32 ports", "median ≤ 1 ms, p99 ≤ 5 ms", format("median %.2f ms, p99 %.2f ms, worst of 2000 %.2f ms", "Change p50-ms", "Change p99-ms", "Change max-ms")},
 		}},
 		{"removed device node to list, 500 times", ".", external, "Gone", []string{"-benchtime=500x"}, []row{
-			{"removal of a device node → list received by the kubelet side, 32 ports", "median ≤ 1 ms, p99 ≤ 5 ms", format("median %.2f ms, p99 %.2f ms, worst of 500 %.2f ms", "Gone p50-ms", "Gone p99-ms", "Gone max-ms")},
+			{"device node is removed → simulated kubelet receives the list, 32 ports", "median ≤ 1 ms, p99 ≤ 5 ms", format("median %.2f ms, p99 %.2f ms, worst of 500 %.2f ms", "Gone p50-ms", "Gone p99-ms", "Gone max-ms")},
 		}},
 		{"memory and idle CPU, two minutes", ".", external, "Idle/ports", []string{"-benchtime=1x"}, []row{
-			{"idle CPU, 8 ports, default intervals", "≤ 0.1 %", format("%.3f %% of a core", "Idle/ports=8 cpu-%")},
+			{"CPU time while nothing changes, 8 ports", "≤ 0.1 %", format("%.3f %% of a core", "Idle/ports=8 cpu-%")},
 			{"resident memory, 32 ports, after a minute", "≤ 24 MiB", format("%.1f MiB", "Idle/ports=32 MiB")},
-			{"idle CPU, 32 ports, default intervals", "≤ 0.3 %", format("%.3f %% of a core", "Idle/ports=32 cpu-%")},
+			{"CPU time while nothing changes, 32 ports", "≤ 0.3 %", format("%.3f %% of a core", "Idle/ports=32 cpu-%")},
 		}},
 		{"memory and idle CPU with functions on vfio-pci, a minute", ".", external, "Idle/functions", []string{"-benchtime=1x"}, []row{
-			{"idle CPU, 64 virtual functions on vfio-pci, default intervals", "≤ 0.5 %", format("%.3f %% of a core", "Idle/functions=64 cpu-%")},
+			{"CPU time while nothing changes, 64 virtual functions on `vfio-pci`", "≤ 0.5 %", format("%.3f %% of a core", "Idle/functions=64 cpu-%")},
 		}},
 		{"memory under scrapes, a minute", ".", external, "Scrape", []string{"-benchtime=1x"}, []row{
 			{"resident memory, 32 ports, after 20 scrapes", "≤ 24 MiB", format("%.1f MiB", "Scrape MiB")},
-			{"processor time of a scrape, 32 ports", "≤ 15 ms (0.1 % of a core, every 15 s)", format("%.2f ms", "Scrape cpu-ms")},
+			{"CPU time per scrape, 32 ports", "≤ 15 ms (0.1 % of a core, every 15 s)", format("%.2f ms", "Scrape cpu-ms")},
 		}},
 		{"cost of one card's change at 1, 32 and 1024 cards", ".", "./inventory", "Change", nil, []row{
-			{"reading and publishing a change of one card, at 1 / 32 / 1024 cards", "flat, ≤ ×1.5", func(r results) string {
+			{"reading and publishing a change to one card, at 1, 32 and 1024 cards", "flat, ≤ ×1.5", func(r results) string {
 				at := func(cards string) float64 { return r.at("Change/cards="+cards+" median-ns/change", 0.5) / 1e3 }
 				return fmt.Sprintf("%.0f µs / %.0f µs / %.0f µs (×%.2f)", at("1"), at("32"), at("1024"), at("1024")/at("1"))
 			}},
 		}},
 		{"uevent parser", ".", "./watcher", "Judge/irrelevant", nil, []row{
-			{"filter and parse of an irrelevant uevent", "0 allocs/op", format("%.1f ns/op %.0f B/op %.0f allocs/op", "Judge/irrelevant ns/op", "Judge/irrelevant B/op", "Judge/irrelevant allocs/op")},
+			{"filtering and parsing a uevent that doesn't concern any card", "0 allocs/op", format("%.1f ns/op %.0f B/op %.0f allocs/op", "Judge/irrelevant ns/op", "Judge/irrelevant B/op", "Judge/irrelevant allocs/op")},
 		}},
 		// Run this five times, because the result is smaller than the noise in a single run.
 		{"cost of the log", ".", "./cmd/internal/deviceplugin", "LogOverhead", []string{"-count=5"}, []row{
-			{"time that the log adds to a change → list, median and range of 5 comparisons", "< 5 %", func(r results) string {
+			{"extra time from a change to the list because of logging (median and range of 5 comparisons)", "< 5 %", func(r results) string {
 				at := func(share float64) float64 { return 100 * (r.at("LogOverhead logged/silent", share) - 1) }
 				return fmt.Sprintf("median %+.1f %%, from %+.1f to %+.1f %%", at(0.5), at(0), at(1))
 			}},
 		}},
 		// The operator's webhook and the client run in the same process.
 		{"admission, 20 s", "operator", "./admission", "Rate", nil, []row{
-			{"accelerator-operator, answer to a new pod: p50 / p99 at 200 pods a second, 20 and 1000 mappings", "p99 ≤ 10 ms", format("%.3f / %.3f ms and %.3f / %.3f ms",
+			{"`accelerator-operator`, response to a new pod: p50 and p99 at 200 pods per second, 20 and 1000 mappings", "p99 ≤ 10 ms", format("%.3f / %.3f ms and %.3f / %.3f ms",
 				"Rate/mappings=20 p50-ms", "Rate/mappings=20 p99-ms", "Rate/mappings=1000 p50-ms", "Rate/mappings=1000 p99-ms")},
 		}},
 	}
