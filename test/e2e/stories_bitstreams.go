@@ -49,8 +49,8 @@ log: {level: warn}
 	return dir
 }
 
-// serveRegistry runs CNCF's registry with this configuration and address until the story ends, and then removes the
-// directory.
+// serveRegistry runs CNCF's registry with the given configuration and address until the story ends, and then removes
+// dir.
 func (s *scene) serveRegistry(dir, config, address string) {
 	s.check(os.WriteFile(dir+"/registry.yaml", []byte(config), 0o600))
 	unused := must(net.Listen("tcp", address)) // fails if another program is listening
@@ -85,8 +85,8 @@ func (s *scene) pushBitstream(dir, afu, reference string) {
 }
 
 // The chart's list contains a bitstream in a registry. A pod whose claim requires this bitstream runs with its AFU,
-// without any steps on the node. A pod that requires another bitstream stays pending, with a reason, until that one is
-// also on the list. A reference that doesn't exist causes an Event, but doesn't delay anything else.
+// without any steps on the node. A pod that requires another bitstream stays pending, with a reason, until its
+// bitstream is added to the list. A reference that doesn't exist causes an Event, but doesn't delay anything else.
 func bitstreams(s *scene) {
 	s.plugCard(first, 1, -1, otherAFU)
 	s.plugCard(second, 1, -1, otherAFU)

@@ -83,7 +83,7 @@ func draKilled(s *scene) {
 		s.wait(time.Duration(random.IntN(3000)) * time.Millisecond)
 		container := pod.Status.ContainerStatuses[0].ContainerID
 		s.check(syscall.Kill(s.pid(container), syscall.SIGKILL))
-		if n%3 > 0 { // also replace the pod, which avoids the kubelet's back-off; its sockets have other names
+		if n%3 > 0 { // also replace the pod, which avoids the kubelet's back-off; the new pod's sockets have other names
 			now := int64(0)
 			s.check(s.Client.CoreV1().Pods(namespace).Delete(s.ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 		}
@@ -204,7 +204,7 @@ func (c *crowd) end() int {
 	return c.pods
 }
 
-// helm upgrade, with surge, while pods are starting.
+// The release is upgraded, with surge, while pods are starting.
 func draUpgrade(s *scene) {
 	ids := []string{firstID, secondID, thirdID}
 	s.plug(first, second, third)

@@ -286,7 +286,7 @@ func (s *scene) answersTwice(pod, id string) (end func()) {
 	return end
 }
 
-// twice forwards requests about all pods to the kubelet.
+// twice forwards List requests to the kubelet, and adds a device to a pod in the response.
 type twice struct {
 	podresources.UnimplementedPodResourcesListerServer
 	kubelet           podresources.PodResourcesListerClient

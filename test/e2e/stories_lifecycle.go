@@ -49,7 +49,7 @@ func withoutDaemon(s *scene) {
 	s.unschedulable("next")
 }
 
-// A restarted kubelet doesn't admit a pod again that has succeeded.
+// A restarted kubelet doesn't readmit a pod that has already succeeded.
 func succeeded(s *scene) {
 	s.begin(first)
 	s.step("a pod succeeds, and is kept by a finalizer")
