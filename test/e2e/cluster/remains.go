@@ -118,7 +118,7 @@ func clean() error {
 	return b.restore()
 }
 
-// Down ends all processes and restores the machine. It goes on after errors.
+// Down ends all processes and restores the machine. It continues after errors.
 func (c *Cluster) Down() error {
 	err := c.stop("kubelet")
 	if _, up := c.processes["containerd"]; up {

@@ -56,7 +56,7 @@ func killRest() error {
 // [CheckHost] has made sure that there weren't any before.
 func podCgroups() []string {
 	var dirs []string
-	// With cgroup v1, each hierarchy has its own.
+	// With cgroup v1, each hierarchy has a kubepods directory of its own.
 	roots, _ := filepath.Glob("/sys/fs/cgroup/kubepods")
 	more, _ := filepath.Glob("/sys/fs/cgroup/*/kubepods")
 	for _, root := range append(roots, more...) {

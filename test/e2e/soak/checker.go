@@ -10,8 +10,8 @@ type Limits struct {
 	// Sample is how long something must look wrong before it counts. Anything shorter may be an artifact of sampling:
 	// containers and offers are sampled in turn, and the kernel may list a process for slightly longer than it runs.
 	Sample float64
-	// Late is the maximum time from the start of a sample until the line with its result, which may be that nothing
-	// could be read. If there is no line by then, nothing has changed.
+	// Late is the maximum time from the start of a sample until the line with its result, including a line that says that
+	// nothing could be read. If there is no line by then, nothing has changed.
 	Late float64
 
 	// The following limits count only time in which nothing is disturbed. Settle is how long a fault's effects last
@@ -55,7 +55,7 @@ type Checker struct {
 	unread       bool
 	noSlices     bool // the slices couldn't be read, but the kubelet's offers could
 	conditions   map[string]*condition
-	waited       map[string]*condition // by pod name: its latest condition of waiting despite free ports
+	waited       map[string]*condition // by pod name: the pod's latest condition of waiting despite free ports
 	round        int
 	calm         calm
 	now          float64 // time of the latest line
@@ -266,7 +266,7 @@ func (c *Checker) observe() {
 	}
 }
 
-// known reports whether the offers that conditions with this clock depend on are known.
+// known reports whether the offers are known, as far as conditions with this clock depend on them.
 func (c *Checker) known(of clock) bool {
 	switch of {
 	case sampledClock:
@@ -361,8 +361,8 @@ func (k *container) open() []string {
 	return slices.Compact(all)
 }
 
-// at returns the ports that had the number at time t. If there weren't any, it returns the last port that had it
-// before.
+// at returns the ports that had the number at time t. If there weren't any, it returns the last port that had the
+// number before t.
 func (n *number) at(t float64) (ports []string) {
 	for _, o := range n.owners {
 		if o.from <= t && t <= o.to {
