@@ -66,7 +66,7 @@ func containerSpec(env []string) *oci.Spec {
 			{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "mode=755"}},
 			{Destination: "/sys", Type: "bind", Source: "/sys", Options: []string{"bind", "ro"}},
 			{Destination: "/init", Type: "bind", Source: "/init", Options: []string{"bind", "ro"}},
-			// As if the image contained accelerator-fpga, and the pod had a volume with bitstreams.
+			// Make it look as if the image contained accelerator-fpga, and the pod had a volume with bitstreams.
 			{Destination: tool, Type: "bind", Source: tool, Options: []string{"bind", "ro"}},
 			{Destination: "/bitstreams", Type: "bind", Source: bitstreamDir, Options: []string{"bind", "ro", "noexec"}},
 		},

@@ -72,8 +72,8 @@ func dropPrivileges() error {
 	return syscall.Setuid(unprivileged)
 }
 
-// refuse makes a system call with this first argument fail, in this thread and after execve(2). Some sandboxes' seccomp
-// filters do the same.
+// refuse makes a system call with the given first argument fail, in this thread and after execve(2). Some sandboxes'
+// seccomp filters do the same.
 func refuse(call, argument uint32, errno unix.Errno) error {
 	program := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // seccomp_data.nr

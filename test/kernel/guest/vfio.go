@@ -96,8 +96,8 @@ func (r *rig) bindTo(ctx context.Context, address, driver string) error {
 }
 
 // writeHeld starts writing to an attribute, to unbind a function that a container is using or to remove virtual
-// functions that are in use. The write blocks until the container has closed the function. The rig's close waits for
-// it.
+// functions that are in use. The write blocks until the container has closed the function. The rig's close method waits
+// for the write.
 func (r *rig) writeHeld(path, text string) error {
 	var f *os.File
 	err := r.opens.unrecorded(func() (err error) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Expectation is the state of a device that expect's arguments require.
+// Expectation is the device state that the expect verb's arguments require.
 type Expectation struct {
 	Device  string
 	Health  string   // healthy, degraded, unhealthy or gone
@@ -22,7 +22,7 @@ type Expectation struct {
 	// Unoffered requires that the daemon knows the device but no resource lists it.
 	Unoffered bool
 	Members   []string      // the other functions in the device's group, in this order; any if nil
-	Within    time.Duration // time limit; 0 for the one that applies to every step
+	Within    time.Duration // time limit; 0 means the default for every step
 }
 
 // Device is a device in the daemon's response to /devices.

@@ -80,7 +80,7 @@ var synopses = map[string]string{
 	"forge":        "multicast|through ADDRESS",
 	"settle":       "",
 
-	// recordings: the section Fixtures in docs/testing.md
+	// recordings: see Fixtures in docs/testing.md
 	"heard":   "ACTION DEVICE [TEXT]",
 	"record":  "RECORDING",
 	"uevents": "[RECORDING]",
