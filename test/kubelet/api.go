@@ -98,7 +98,7 @@ func containerDevices(of devicemanager.ResourceDeviceInstances) []*podresources.
 var countRegistrations = sync.OnceFunc(func() { legacyregistry.MustRegister(metrics.DevicePluginRegistrationCount) })
 
 // Registrations returns how often Register has been called for the resource, according to the kubelet's own metric. The
-// metric counts the calls to all of this process's kubelets, also from before restarts.
+// metric counts the calls to all of this process's kubelets, including calls from before restarts.
 func Registrations(resource string) (int, error) {
 	n, err := testutil.GetCounterMetricValue(metrics.DevicePluginRegistrationCount.WithLabelValues(resource))
 	return int(n), err
