@@ -15,8 +15,8 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// Unfold writes the tree of the board in file below root, which must exist. Several boards can share a root: their
-// directories are merged, and a later board's files replace existing ones. Links that already exist are an error.
+// Unfold reads a board from a file, and writes its tree below root, which must exist. Several boards can share a root:
+// their directories are merged, and a later board's files replace existing ones. Links that already exist are an error.
 func Unfold(root, file string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {

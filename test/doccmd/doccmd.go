@@ -79,7 +79,7 @@ var (
 	before = regexp.MustCompile(`^(sudo|\{|[A-Z]+=.*)$`)
 )
 
-// inText returns a program's invocations in a Markdown text.
+// inText returns a program's invocations in Markdown text.
 func inText(page, text, program string) (found []Command) {
 	add := func(script string, whole bool) {
 		if !strings.Contains(script, program) {

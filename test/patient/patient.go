@@ -33,7 +33,7 @@ func Await(t testing.TB, when string, met func() error) {
 	}
 }
 
-// Elapse lets the given time pass, so that the test can check that nothing happens in it.
+// Elapse lets the given time pass, so that the test can check that nothing happens in the meantime.
 func Elapse(t testing.TB, during time.Duration) {
 	t.Helper()
 	end := time.NewTimer(during)
