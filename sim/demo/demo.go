@@ -219,7 +219,7 @@ Interrupt (^C) to end. The directory is removed.
 	}
 }
 
-// showLog prints the daemon's log, because the directory that it is in is about to be removed.
+// showLog prints the daemon's log, because the log's directory is about to be removed.
 func (s *stage) showLog() {
 	if text, err := os.ReadFile(filepath.Join(s.dir, "daemon.log")); err == nil {
 		fmt.Fprintf(s.out, "\nThe daemon's log:\n%s", text)

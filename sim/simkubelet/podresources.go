@@ -17,8 +17,8 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// PodBehaviour determines how the pod-resources API fails. The zero PodBehaviour doesn't. If several fields are set,
-// the first one takes effect.
+// PodBehaviour determines how the pod-resources API fails. With the zero PodBehaviour, it doesn't fail. If several
+// fields are set, the first one takes effect.
 type PodBehaviour struct {
 	Refuse  bool   // connections are accepted and closed immediately
 	Stall   bool   // List doesn't respond while this is set
@@ -87,7 +87,7 @@ func (p *PodResources) Stop() {
 	p.tasks.Wait()
 }
 
-// Behave changes the API's behaviour, also for stalled calls.
+// Behave changes the API's behaviour, even for calls that are currently stalled.
 func (p *PodResources) Behave(b PodBehaviour) {
 	p.change(func() { p.behaviour = b })
 }

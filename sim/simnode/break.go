@@ -203,7 +203,7 @@ func (n *Node) breakWith(b Break, c *plugged, port int) error {
 	return n.SetFile(n.valueFile(b.value, c, port), b.value.bad+"\n")
 }
 
-// valueFile returns the path of the device's attribute that v is about.
+// valueFile returns the path of the device's attribute for v.
 func (n *Node) valueFile(v value, c *plugged, port int) string {
 	dir := n.CardDir(c.Address)
 	switch {

@@ -77,7 +77,7 @@ func (c Card) Check() error {
 type plugged struct {
 	Card
 	Region      int      // base region
-	FME         int      // not used for a virtual function, and nor are the next three fields
+	FME         int      // not used for a virtual function; nor are the next three fields
 	Child       int      // the FME's region
 	Manager     int      // fpgaN
 	HWMon       []int    // numbers of the thermal, the power and the board controller's hwmon device
@@ -98,7 +98,7 @@ const (
 	bridge       = "0000:00:02.0" // the root port that all cards are below
 )
 
-// New creates a node without cards in dir, which must exist. It isn't saved.
+// New creates a node without cards in dir, which must exist. The node isn't saved.
 func New(dir string) (*Node, error) {
 	n := in(dir)
 	if err := n.make(); err != nil {
