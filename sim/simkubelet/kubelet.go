@@ -24,9 +24,9 @@ type Behaviour struct {
 	NoStream     bool   // Register responds, but ListAndWatch is never called
 	NoRead       bool   // ListAndWatch is called, but its stream is never read
 	HangUp       bool   // Register responds, and then the kubelet closes the connection to the plugin
-	// OnePlugin makes the kubelet behave like kubelets up to 1.36. Such a kubelet reads the lists of all plugins that have
-	// registered a resource, but calls only the plugin that registered last. When any of the resource's streams ends, the
-	// kubelet closes the connection to that last plugin, but not the other plugins' streams.
+	// OnePlugin makes the kubelet behave like kubelets up to 1.36. Such a kubelet reads the lists of all plugins that
+	// have registered a resource, but calls only the plugin that registered last. When any of the resource's streams
+	// ends, the kubelet closes the connection to that last plugin, but not the other plugins' streams.
 	OnePlugin bool
 }
 

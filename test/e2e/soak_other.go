@@ -308,7 +308,8 @@ func (a act) useByOther(address string, args []string) {
 		})
 	}
 	if h.onlyCDI() {
-		// The daemon knows only the card's address, so the card must not be pulled: another card could then get its number.
+		// The daemon knows only the card's address, so the card must not be pulled: another card could then get its
+		// number.
 		defer a.awaitEnd(pod.Name)
 	}
 	a.cordon(address, false)

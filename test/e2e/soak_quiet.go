@@ -202,8 +202,8 @@ func (a act) compare() (differ []string) {
 	add("devices", shown, want)
 	file, unread := readCheckpoint()
 	for _, name := range allNames() {
-		// Five minutes after a resource's plugin has exited, the kubelet forgets the resource and sets its capacity to 0
-		// in the node status. If the API server doesn't respond at that moment, the old numbers stay, because
+		// Five minutes after a resource's plugin has exited, the kubelet forgets the resource and sets its capacity to
+		// 0 in the node status. If the API server doesn't respond at that moment, the old numbers stay, because
 		// GetCapacity returns a removed resource only once (kubelet 1.37).
 		if _, known := file.RegisteredDevices[name]; !known && unread == nil && len(want[name]) == 0 {
 			continue

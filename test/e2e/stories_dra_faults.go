@@ -168,8 +168,8 @@ func draPulled(s *scene) {
 	s.step("a card is pulled between allocation and Prepare: the pod's event has the reason, and the pod is evicted")
 	slices.shows(s.plugCard(second, 1, -1, afuID), offer(firstID, secondID))
 	s.check(s.StopKubelet())
-	// A card that is pulled is tainted for a few milliseconds before it leaves the slice. Unless the claim tolerates this
-	// taint, the pod is evicted before the kubelet asks the driver to prepare the claim.
+	// A card that is pulled is tainted for a few milliseconds before it leaves the slice. Unless the claim tolerates
+	// this taint, the pod is evicted before the kubelet asks the driver to prepare the claim.
 	briefly := tolerating()
 	seconds := int64(2)
 	briefly.Requests[0].Exactly.Tolerations[0].TolerationSeconds = &seconds

@@ -10,8 +10,8 @@ type Limits struct {
 	// Sample is how long something must look wrong before it counts. Anything shorter may be an artifact of sampling:
 	// containers and offers are sampled in turn, and the kernel may list a process for slightly longer than it runs.
 	Sample float64
-	// Late is the maximum time from the start of a sample until the line with its result, including a line that says that
-	// nothing could be read. If there is no line by then, nothing has changed.
+	// Late is the maximum time from the start of a sample until the line with its result, including a line that says
+	// that nothing could be read. If there is no line by then, nothing has changed.
 	Late float64
 
 	// The following limits count only time in which nothing is disturbed. Settle is how long a fault's effects last
@@ -20,8 +20,8 @@ type Limits struct {
 	Publish float64 // from when a port breaks until the scheduler must know about it
 	Serve   float64 // how long a pod can wait even though enough ports are free
 	Away    float64 // how long a port that is fit and free can go without being offered
-	// Recorded replaces Away for the ports in [Offers.Recorded]. A daemon can't always tell whether such a port is free or
-	// belongs to an init container, so it withholds the port for --tombstone-grace.
+	// Recorded replaces Away for the ports in [Offers.Recorded]. A daemon can't always tell whether such a port is free
+	// or belongs to an init container, so it withholds the port for --tombstone-grace.
 	Recorded float64
 
 	Quick  float64 // like Serve and Away, but at the end of a quiet time, and by any clock
