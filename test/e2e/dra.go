@@ -360,7 +360,7 @@ func (s *scene) hasDevices(name string, want report) {
 }
 
 // cannotPrepare waits for one of the pod's events to say that the kubelet couldn't prepare a claim. It returns the
-// event's message, which must contain all of these texts.
+// event's message, which must contain all of these strings.
 func (s *scene) cannotPrepare(name string, texts ...string) string {
 	message := ""
 	await(s, "event of pod "+name, func() (bool, error) {

@@ -50,9 +50,9 @@ type glimpse struct {
 // held maps each name to its devices, and each device to the pod that holds it, according to the kubelet.
 type held map[string]map[string]string
 
-// noSlices waits until the kubelet has deleted earlier stories' slices. Those stories uninstalled the release, and with
-// it the driver's permissions. A story's own daemons don't know about these slices, because the story starts without a
-// state directory.
+// noSlices waits until the kubelet has deleted earlier stories' slices. The driver can't delete them, because it lost
+// its permissions when those stories uninstalled the release. A story's own daemons don't know about these slices,
+// because the story starts without a state directory.
 func (s *scene) noSlices() {
 	await(s, "slices of an earlier story", func() (int, error) {
 		all, err := s.Client.ResourceV1().ResourceSlices().List(s.ctx, metav1.ListOptions{})

@@ -56,7 +56,7 @@ func (s *scene) kubelet() podresources.PodResourcesListerClient {
 	return podresources.NewPodResourcesListerClient(connection)
 }
 
-// samples counts a resource's samples during an action.
+// samples contains the results of sampling a resource during an action.
 type samples struct {
 	Node, Kubelet count // node status, every 100 ms; device manager, every 20 ms
 }

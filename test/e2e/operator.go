@@ -26,7 +26,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// The operator's release. Its objects have the same name.
+// The operator's release. Its objects have the same name as the release.
 const (
 	operator          = "accelerator-operator"
 	operatorNamespace = "fpga-system"

@@ -283,7 +283,7 @@ func same[T any](s *scene, name string, got, want T) {
 	}
 }
 
-// refused ends the story unless err contains all of the texts.
+// refused ends the story unless err contains all of these strings.
 func (s *scene) refused(name string, err error, texts ...string) {
 	if err == nil {
 		s.failf("%s: accepted, want an error", name)

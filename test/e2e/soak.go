@@ -69,7 +69,7 @@ func (a act) within(limit time.Duration, run func(own act)) error {
 	return own.try(func() { run(act{&own, a.soaking}) })
 }
 
-// operation is a kind of operation. choose returns false if there is currently nothing to do.
+// operation describes a kind of operation. choose returns false if there is currently nothing to do.
 type operation struct {
 	weight   int
 	disturbs bool

@@ -67,8 +67,8 @@ func (b *bench) all() []port {
 	return found
 }
 
-// choose returns the address of a random slot, or "" if there is none. The slot's card must satisfy want and be plugged
-// in or, if plugged is false, not plugged in.
+// choose returns the address of a random slot whose card satisfies want, or "" if there is none. If plugged is true,
+// the card must be plugged in; otherwise, it must not be.
 func (b *bench) choose(random *rand.Rand, plugged bool, want func(*card) bool) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

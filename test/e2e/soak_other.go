@@ -21,7 +21,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/soak"
 )
 
-// otherPlain is a resource of another plugin whose devices have nothing to do with our cards, such as GPUs.
+// otherPlain is another plugin's resource. Its devices, such as GPUs, have nothing to do with our cards.
 const otherPlain = "other.example/plain"
 
 // otherPlugin is another device plugin on the node, as during a migration. It serves [otherPlain], and

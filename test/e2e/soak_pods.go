@@ -113,7 +113,7 @@ var podOperations = map[string]operation{
 	}},
 }
 
-// mayFail marks a pod that might wait forever because there might be no free card with its AFU.
+// mayFail marks a pod that might wait forever, because there might not be a free card with its AFU.
 func mayFail(pod *corev1.Pod) *corev1.Pod {
 	if pod.Labels == nil {
 		pod.Labels = map[string]string{}

@@ -27,7 +27,7 @@ var certManagerImages = []cluster.Image{
 	{Name: certManagerPrefix + "cainjector:e2e", Args: []string{"cainjector"}, User: "1000"},
 }
 
-// issuers defines a self-signed issuer, and a CA issuer whose CA comes from the first one.
+// issuers defines a self-signed issuer, and a CA issuer whose CA comes from the self-signed issuer.
 const issuers = `
 apiVersion: cert-manager.io/v1
 kind: Issuer

@@ -252,7 +252,7 @@ func draCosts(s *scene) {
 	s.installDRA("config.httpAddress=:9480")
 	shown := slices.shows(time.Unix(0, 0), all)
 	pid := s.daemonPID()
-	// The Kubernetes helper waits a second before it checks whether it has seen the existing slices.
+	// Kubernetes' helper library waits a second before it checks whether it has seen the existing slices.
 	s.measured("process start → slice (aim 1s, missed: see docs/dra-explained.md) with 32 cards visible", times{shown.Sub(s.processStart(pid))}, 1500*time.Millisecond)
 	s.step("a minute without changes")
 	before := s.apiRequests()

@@ -135,7 +135,8 @@ func forced(s *scene) {
 	}
 }
 
-// An init container's device is reused for a later container. A sidecar's isn't, because the sidecar keeps running.
+// An init container's device is reused for a later container. A sidecar's device isn't, because the sidecar keeps
+// running.
 func initContainers(s *scene) {
 	s.begin(first, second)
 	s.step("init container, sidecar and main container: two devices for three")

@@ -18,7 +18,7 @@ type creations struct {
 	slowest   time.Duration // longest time to create a pod
 	refused   []error       // in no particular order
 	outage    time.Duration // from the first refusal to the last
-	unmutated int           // pods admitted with their name unchanged
+	unmutated int           // pods admitted with the requested name unchanged
 }
 
 func (c creations) String() string {

@@ -35,7 +35,7 @@ var elsewhere = []string{
 // networkNamespaces matches the pods' network namespaces.
 const networkNamespaces = "/run/netns/cni-*"
 
-// claim is a file that marks /var/lib/kubelet as the cluster's.
+// claim is a file that marks /var/lib/kubelet as belonging to the cluster.
 const claim = "/var/lib/kubelet/.adp-e2e"
 
 // mark creates the claim file.

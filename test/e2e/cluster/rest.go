@@ -129,7 +129,7 @@ func unescape(path string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
 }
 
-// Programs returns the processes in pods that run a program. name is what /proc/PID/comm contains.
+// Programs returns the PIDs of a program's processes in pods. name is what their /proc/PID/comm contains.
 func Programs(name string) []int {
 	in := PodProcesses()
 	return slices.DeleteFunc(running(name), func(pid int) bool { return !slices.Contains(in, pid) })

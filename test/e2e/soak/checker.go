@@ -146,7 +146,7 @@ type owner struct {
 }
 
 type span struct {
-	from, to, calm float64 // calm is the calm clock at from
+	from, to, calm float64 // calm is what the calm clock showed at the time from
 }
 
 const forever = 1e18 // the end of something that hasn't ended yet
@@ -197,9 +197,9 @@ func (c *Checker) Add(line Line) []Wrong {
 	return found
 }
 
-// advance updates the times up to which the samplers have looked. A sample that finds a new container began after the
-// container did, and has already written lines for the containers that it no longer found. A sampler that doesn't write
-// any lines is assumed to have looked up to Late ago.
+// advance updates the times up to which the samplers have looked. If a line reports a new container, then its sample
+// began after the container did, and the lines for containers that the sample no longer found have already been
+// written. A sampler that doesn't write any lines is assumed to have looked up to Late ago.
 func (c *Checker) advance(line Line) {
 	c.looked, c.read = max(c.looked, c.now-c.limits.Late), max(c.read, c.now-c.limits.Late)
 	switch {

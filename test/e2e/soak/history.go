@@ -36,8 +36,8 @@ type Op struct {
 	Target string   `json:"target,omitempty"`
 	Args   []string `json:"args,omitempty"`
 
-	// Disturbs is true if the operation is a fault of the plugin or of a part of the cluster. Until it has ended, and
-	// for a while after that, pods may wait longer and lists may be out of date.
+	// Disturbs is true if the operation causes a fault in the plugin or in a part of the cluster. Until the operation
+	// has ended, and for a while after that, pods may wait longer and lists may be out of date.
 	Disturbs bool `json:"disturbs,omitempty"`
 }
 

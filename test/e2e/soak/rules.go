@@ -240,8 +240,8 @@ func (c *Checker) observeWaiting(held holding) {
 	}
 }
 
-// units returns the smallest possible number of free devices. For claims, and for resources in region mode, a device
-// may be a whole card.
+// units returns a lower bound on the number of free devices, because for claims, and for resources in region mode, a
+// device may be a whole card.
 func units(name string, ports []string, held holding) int {
 	free := map[string]bool{}
 	for _, port := range ports {
