@@ -79,9 +79,9 @@ func containerSpec(env []string) *oci.Spec {
 	}
 }
 
-// runInContainer runs inside a container. If the variable OWN is set, it first programs the container's card with that
-// file from the volume. It opens each port in /dev and prints the port's AFU. It maps each BAR that it is allowed to
-// write to, and prints the BAR's first word.
+// runInContainer runs inside a container. If the variable OWN names a file in the volume, it first programs the
+// container's card with that file. It opens each port in /dev and prints the port's AFU. It maps each BAR that it is
+// allowed to write to, and prints the BAR's first word.
 func runInContainer() error {
 	if file := os.Getenv("OWN"); file != "" {
 		fme, err := filepath.Glob("/dev/dfl-fme.*")

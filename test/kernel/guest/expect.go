@@ -192,9 +192,9 @@ func (r *rig) noteRead(verb, device string) {
 	}
 }
 
-// since returns the name and the length of a measured interval. For a card that was plugged in, it starts when the port
-// or the function binds, which makes the card usable. For a card that was pulled, it starts with the first uevent. For
-// all other changes, it starts with the request.
+// since returns the name and the length of a measured interval. For a card that was plugged in, the interval starts
+// when the port or the function binds, which makes the card usable. For a card that was pulled, it starts with the
+// first uevent. For all other changes, it starts with the request.
 func (r *rig) since(e story.Expectation, received time.Time) (interval string, took time.Duration) {
 	switch r.cause.name {
 	case "plug", "unplug", "bind", "unbind", "remove", "rescan", "insmod", "rmmod":

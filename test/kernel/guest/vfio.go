@@ -29,8 +29,8 @@ func hasIOMMU() bool {
 // them.
 var xrtModules = []string{"crc32c_generic", "libcrc32c", "drm_panel_orientation_quirks", "drm", "xocl"}
 
-// insmodFurther loads the modules besides the DFL drivers: vfio's if the machine has an IOMMU, and xocl if the machine
-// has it.
+// insmodFurther loads the modules other than the DFL drivers: vfio's if the machine has an IOMMU, and xocl if the
+// machine has it.
 func insmodFurther() error {
 	names := []string{"aer_inject"}
 	further := xrtModules

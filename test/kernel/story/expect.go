@@ -37,15 +37,15 @@ type Device struct {
 	Members  []string `json:"members"`
 }
 
-// Sysfs is the argument to expect that stands for all devices: the kubelet's list must contain exactly the ports in
-// sysfs, and all of them must be healthy.
+// Sysfs is an argument of the expect verb that stands for all devices: the kubelet's list must contain exactly the
+// ports in sysfs, and all of them must be healthy.
 const Sysfs = "sysfs"
 
 var healths = []string{"healthy", "degraded", "unhealthy", "gone"}
 
-// ParseExpectation parses expect's arguments: DEVICE HEALTH, followed in any order by reasons, "...", afu=DIGITS,
-// node=NAME[,NAME …], holder=NAMESPACE/POD/CONTAINER, resource=PREFIX, unoffered, members=ADDRESS[,ADDRESS …] and
-// within=DURATION.
+// ParseExpectation parses the expect verb's arguments: DEVICE HEALTH, followed in any order by reasons, "...",
+// afu=DIGITS, node=NAME[,NAME …], holder=NAMESPACE/POD/CONTAINER, resource=PREFIX, unoffered, members=ADDRESS[,ADDRESS
+// …] and within=DURATION.
 func ParseExpectation(args []string) (Expectation, error) {
 	if len(args) < 2 {
 		return Expectation{}, fmt.Errorf("found %d arguments, want a device and its health, or %s", len(args), Sysfs)
