@@ -86,7 +86,7 @@ type Change struct {
 	Steps []string
 }
 
-// make makes the change. It moves the files that it removes to aside.
+// make makes the change. Instead of deleting files, it moves them to the directory aside.
 func (c Change) make(t testing.TB, host sysfs.Host, aside string) {
 	for i, path := range c.Steps {
 		if strings.Contains(path, " -> ") {
@@ -222,8 +222,8 @@ func NoCard(t *testing.T, host sysfs.Host, f inventory.Family, cards ...string) 
 // Readings maps cards' addresses to their units. A card without units is mapped to nil.
 type Readings map[string][]inventory.Unit
 
-// ReadAll returns the units of all of a host's cards, both as Read and as Outline returns them. It leaves out cards
-// that are gone.
+// ReadAll returns the units of all of a host's cards, once as Read returns them and once as Outline returns them. It
+// leaves out cards that are gone.
 func ReadAll(t testing.TB, host sysfs.Host, f inventory.Family) (read, outlined Readings) {
 	t.Helper()
 	cards := must.Value(f.Cards(host))(t)
