@@ -23,7 +23,7 @@ type PodBehaviour struct {
 	Refuse  bool   // connections are accepted and closed immediately
 	Stall   bool   // List doesn't respond while this is set
 	Fail    string // List returns this error
-	Nothing bool   // List doesn't return any pods, not even those that hold devices, as if the kubelet didn't know its pods yet
+	Nothing bool   // List returns no pods, not even those that hold devices, as if the kubelet didn't know its pods yet
 	Garbage bool   // List also returns entries that no kubelet would return; with Nothing, only those
 }
 
