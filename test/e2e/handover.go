@@ -27,8 +27,8 @@ const (
 	longestGap     = time.Second // between samples, on a shared machine
 )
 
-// wholeCards is the name for the driver's devices that are cards with several ports, as in region mode. draDriver is
-// the name for all of its other devices.
+// wholeCards is the name under which a sample lists the driver's devices that are cards with several ports, as in
+// region mode. All of the driver's other devices are listed under draDriver.
 const wholeCards = draDriver + "/card"
 
 // deviceNames is a sorted set of device names.

@@ -26,7 +26,7 @@ type story struct {
 	run  func(*scene)
 }
 
-// needs maps a story to the first minor version of Kubernetes 1 that it can run on. Stories that run on all supported
+// needs maps a story to the oldest Kubernetes 1 minor version on which it can run. Stories that run on all supported
 // versions aren't listed.
 var needs = map[string]int{
 	"dra-extended": 36, "dra-extended-stale": 36, "dra-families": 36, // DRAExtendedResource

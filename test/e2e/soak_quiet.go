@@ -82,7 +82,7 @@ func (a act) restore() {
 
 // settleCards ends cordons and exclusions whose commands failed. They may or may not be in effect.
 func (a act) settleCards() {
-	// A command in a pod goes on even after its kubectl has given up.
+	// A command in a pod keeps running even after its kubectl has given up.
 	await(a.scene, "commands cordon and uncordon in pods", func() (n int, err error) {
 		for _, pid := range cluster.Programs(programs["daemon"]) {
 			if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && bytes.Contains(line, []byte("cordon\x00")) {

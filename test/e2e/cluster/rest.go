@@ -53,7 +53,7 @@ func killRest() error {
 }
 
 // podCgroups returns the directories of the pods' cgroups, parents first. All of them belong to the cluster:
-// [CheckHost] has made sure that there weren't any before.
+// [CheckHost] has made sure that no such cgroups existed before.
 func podCgroups() []string {
 	var dirs []string
 	// With cgroup v1, each hierarchy has a kubepods directory of its own.

@@ -254,8 +254,8 @@ func beginOf(events []*event, rule string, lines []Line) (begin float64) {
 	return at
 }
 
-// isAbout reports whether an event is about any of the given pods, ports and node numbers, or about one that any of the
-// given texts mentions.
+// isAbout reports whether an event is about any of these pods, ports and node numbers. A string that contains spaces
+// stands for every pod, port and node number that it mentions.
 func (e *event) isAbout(these []string) bool {
 	return slices.ContainsFunc(these, func(this string) bool {
 		return slices.ContainsFunc(e.about, func(id string) bool {
