@@ -40,7 +40,7 @@ func (k *Kubelet) serve(ctx context.Context) error {
 	return nil
 }
 
-// Listed returns the held devices according to the pod-resources API, by POD/CONTAINER.
+// Listed returns the devices that containers hold according to the pod-resources API, by POD/CONTAINER.
 func (k *Kubelet) Listed(ctx context.Context) (map[string][]string, error) {
 	conn, err := grpc.NewClient("unix:"+k.Pods, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

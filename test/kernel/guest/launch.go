@@ -29,7 +29,7 @@ func isolated(sandbox string) *syscall.SysProcAttr {
 }
 
 // launch runs in the sandbox's namespaces. It drops the privileges that the sandbox doesn't have, and executes the
-// command with execve(2). It returns only if that fails.
+// command with execve(2). It returns only if execve fails.
 func launch(sandbox string, command []string) error {
 	runtime.LockOSThread()
 	switch sandbox {

@@ -147,7 +147,7 @@ var checks = map[string]run{
 	"uevents": func(ctx context.Context, r *rig, a []string) error { return r.recordUEvents(ctx, a) },
 }
 
-// succeeds and fails run a command until it ends. The command must succeed or fail, respectively.
+// succeeds and fails run a command until it ends. With succeeds, the command must succeed; with fails, it must fail.
 func succeeds(kind string) run {
 	return func(ctx context.Context, r *rig, a []string) error { return r.run(ctx, kind, "ok", a) }
 }
