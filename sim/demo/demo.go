@@ -40,8 +40,8 @@ type Daemon func(ctx context.Context, node *simnode.Node, paths Paths, log io.Wr
 // stepTimeout is the time limit for a step. The whole demo must finish within 30 s.
 const stepTimeout = 5 * time.Second
 
-// Run runs the demo and prints its steps to out. It returns an error if a step fails, or if the kubelet doesn't see
-// what the step should have caused.
+// Run runs the demo and prints its steps to out. It returns an error if a step fails or doesn't have the expected
+// effect on the kubelet.
 func Run(ctx context.Context, out io.Writer, o Options, daemon Daemon) (err error) {
 	dir, err := os.MkdirTemp("", "accel-demo-")
 	if err != nil {
@@ -219,7 +219,7 @@ Interrupt (^C) to end. The directory is removed.
 	}
 }
 
-// showLog prints the daemon's log, because the directory that it is in is about to be removed.
+// showLog prints the daemon's log, because the log's directory is about to be removed.
 func (s *stage) showLog() {
 	if text, err := os.ReadFile(filepath.Join(s.dir, "daemon.log")); err == nil {
 		fmt.Fprintf(s.out, "\nThe daemon's log:\n%s", text)

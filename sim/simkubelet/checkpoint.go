@@ -20,7 +20,7 @@ import (
 // response.
 const Checkpoint = "kubelet_internal_checkpoint"
 
-// checkpoint is that file's content, as written by pkg/kubelet/cm/devicemanager/checkpoint in Kubernetes 1.37.
+// checkpoint is the content of that file, as written by pkg/kubelet/cm/devicemanager/checkpoint in Kubernetes 1.37.
 type checkpoint struct {
 	Data     checkpointData
 	Checksum uint64
@@ -104,8 +104,8 @@ func (k *Kubelet) AllocatedByOldDaemon(resource string, nodes []string, ids ...s
 }
 
 // End ends all of the resource's allocations that include any of the devices, such as an init container's. As in the
-// kubelet, they stay in the checkpoint until the file is next written. For a pod that the pod-resources API lists, use
-// [PodResources.Release].
+// kubelet, these allocations stay in the checkpoint until the file is next written. For a pod that the pod-resources
+// API lists, use [PodResources.Release].
 func (k *Kubelet) End(resource string, ids ...string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

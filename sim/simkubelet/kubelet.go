@@ -16,7 +16,7 @@ import (
 // Socket is the name of the kubelet's socket in its directory.
 const Socket = "kubelet.sock"
 
-// Behaviour determines how the kubelet fails. The zero Behaviour doesn't.
+// Behaviour determines how the kubelet fails. With the zero Behaviour, it doesn't fail.
 type Behaviour struct {
 	Refuse       string // Register returns this error
 	HangRegister bool   // Register never responds
@@ -24,9 +24,9 @@ type Behaviour struct {
 	NoStream     bool   // Register responds, but ListAndWatch is never called
 	NoRead       bool   // ListAndWatch is called, but its stream is never read
 	HangUp       bool   // Register responds, and then the kubelet closes the connection to the plugin
-	// OnePlugin makes the kubelet behave like kubelets up to 1.36. They read the lists of all plugins that have
-	// registered a resource, but call only the one that registered last. When any of the resource's streams ends, they
-	// close the connection to that last plugin, but don't close the other plugins' streams.
+	// OnePlugin makes the kubelet behave like kubelets up to 1.36. Such a kubelet reads the lists of all plugins that
+	// have registered a resource, but calls only the plugin that registered last. When any of the resource's streams
+	// ends, the kubelet closes the connection to that last plugin, but not the other plugins' streams.
 	OnePlugin bool
 }
 

@@ -17,13 +17,13 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// PodBehaviour determines how the pod-resources API fails. The zero PodBehaviour doesn't. If several fields are set,
-// the first one takes effect.
+// PodBehaviour determines how the pod-resources API fails. With the zero PodBehaviour, it doesn't fail. If several
+// fields are set, the first one takes effect.
 type PodBehaviour struct {
 	Refuse  bool   // connections are accepted and closed immediately
 	Stall   bool   // List doesn't respond while this is set
 	Fail    string // List returns this error
-	Nothing bool   // List doesn't return any pods, as if the kubelet didn't know its pods yet, even if some hold devices
+	Nothing bool   // List returns no pods, not even those that hold devices, as if the kubelet didn't know its pods yet
 	Garbage bool   // List also returns entries that no kubelet would return; with Nothing, only those
 }
 
@@ -87,7 +87,7 @@ func (p *PodResources) Stop() {
 	p.tasks.Wait()
 }
 
-// Behave changes the API's behaviour, also for stalled calls.
+// Behave changes the API's behaviour, even for calls that are currently stalled.
 func (p *PodResources) Behave(b PodBehaviour) {
 	p.change(func() { p.behaviour = b })
 }

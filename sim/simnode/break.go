@@ -21,7 +21,7 @@ type Break struct {
 	Text   string // a one-line description
 
 	of    kinds // kinds of devices that can break this way
-	value value // the value that breaks the device if do is nil
+	value value // if do is nil, the value that breaks the device
 	do    func(n *Node, c *plugged, port int) error
 }
 
@@ -203,7 +203,7 @@ func (n *Node) breakWith(b Break, c *plugged, port int) error {
 	return n.SetFile(n.valueFile(b.value, c, port), b.value.bad+"\n")
 }
 
-// valueFile returns the path of the device's attribute that v is about.
+// valueFile returns the path of the device's attribute for v.
 func (n *Node) valueFile(v value, c *plugged, port int) string {
 	dir := n.CardDir(c.Address)
 	switch {
@@ -274,7 +274,7 @@ func (n *Node) countFatal(c *plugged, _ int) error {
 	return n.SetFile(file, AER("FATAL", count+1)+"\n")
 }
 
-// breakGroup takes the last of the other functions in c's group and binds it to another driver.
+// breakGroup binds the last of the other functions in c's group to another driver.
 func (n *Node) breakGroup(c *plugged, _ int) error {
 	members := n.groupOf(c.Function.IOMMU)
 	for _, m := range slices.Backward(members) {

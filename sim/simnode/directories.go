@@ -12,8 +12,8 @@ import (
 )
 
 // directories creates directories whose inode numbers have never belonged to a deleted directory, as in sysfs. Package
-// inventory uses these numbers to tell a port from a later port of the same name. Most file systems, though not tmpfs,
-// reuse a deleted directory's number for the next directory.
+// inventory uses these numbers to tell a port from a later port with the same name. Most file systems, though not
+// tmpfs, reuse a deleted directory's number for the next directory.
 //
 // A directory is created in dir and then moved into place. If it gets the number of a deleted directory, it stays in
 // dir to keep the number occupied, and another directory is created.

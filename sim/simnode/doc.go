@@ -1,7 +1,7 @@
-// Package simnode creates simulated nodes. A simulated node is a folder with a sysfs tree and a device directory, laid
-// out as the kernel's drivers would. Its cards can be plugged in, pulled and broken. A card has all the files that
-// determine its health. At first they have good values; the Set functions change them. Instead of the DFL driver's
-// files, a PCI function can have an IOMMU group and a driver such as vfio-pci.
+// Package simnode creates simulated nodes. A simulated node is a folder with a sysfs tree and a device directory that
+// look as if the kernel's drivers had created them. Its cards can be plugged in, pulled and broken. A card has all the
+// files that determine its health. At first they have good values; the Set functions change them. Instead of the DFL
+// driver's files, a PCI function can have an IOMMU group and a driver such as vfio-pci.
 //
 // The demo and simulate commands and tests use this package. A simulated node differs from a real kernel: inotify
 // reports all changes (it reports hardly any in a real sysfs), there are no uevents, and reading a file can't hang or

@@ -42,8 +42,8 @@ type Card struct {
 	PhysFn      string // a virtual function's physical function; virtual functions don't have an FME
 	// PCIID contains the vendor, device, subsystem vendor and subsystem device IDs, in the form VVVV:DDDD:SSSS:SSSS.
 	// The default is 8086:09c4:8086:0000, a PAC with Arria 10, or 09c5 for its virtual function. For a function with an
-	// IOMMU group it is 8086:bcce:8086:1771, or bccf if the function is virtual. For an AWS card, it is the IDs of an
-	// F2 instance's card.
+	// IOMMU group it is 8086:bcce:8086:1771, or bccf if the function is virtual. For an AWS card, it consists of the
+	// IDs of a card in an F2 instance.
 	PCIID string
 
 	Group  string `json:",omitempty"` // OwnGroup or SlotGroup for a function without ports or an FME; "" for a card that uses the DFL driver
@@ -77,10 +77,10 @@ func (c Card) Check() error {
 type plugged struct {
 	Card
 	Region      int      // base region
-	FME         int      // not used for a virtual function, and nor are the next three fields
+	FME         int      // not used for a virtual function; nor are the next three fields
 	Child       int      // the FME's region
 	Manager     int      // fpgaN
-	HWMon       []int    // numbers of the thermal, the power and the board controller's hwmon device
+	HWMon       []int    // numbers of the thermal, power and board controller hwmon devices
 	PortNumbers []int    // the driver's number of each hardware port
 	AFUs        []string // each hardware port's current AFU
 	Partial     bool     // whether the card is being plugged in or pulled
@@ -98,7 +98,7 @@ const (
 	bridge       = "0000:00:02.0" // the root port that all cards are below
 )
 
-// New creates a node without cards in dir, which must exist. It isn't saved.
+// New creates a node without cards in dir, which must exist. The node isn't saved.
 func New(dir string) (*Node, error) {
 	n := in(dir)
 	if err := n.make(); err != nil {

@@ -58,7 +58,7 @@ func Open(ctx context.Context, dir string) (*Node, error) {
 // Close closes a node opened with [Open]. Other processes can then open it.
 func (n *Node) Close() error { return n.lock.Release() }
 
-// checkContent returns an error unless the directory is empty or a node's.
+// checkContent returns an error unless the directory is empty or contains a node.
 func checkContent(root *os.Root) error {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {

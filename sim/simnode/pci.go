@@ -68,7 +68,7 @@ func plugPCI(t *tree, dir string, c *plugged, id pciID) {
 // lastOfBridge is the file that plugBridge creates last.
 const lastOfBridge = "aer_rootport_total_err_nonfatal"
 
-// plugBridge creates the PCI core's files for the root port, as far as they matter for a card.
+// plugBridge creates the PCI core's files for the root port, but only the ones that matter for a card.
 func plugBridge(t *tree, dir string) {
 	t.attributes(dir, link("8.0 GT/s PCIe", "8")...)
 	t.attributes(dir, aerNone...)

@@ -17,8 +17,7 @@ func (n *Node) Set(address string, port int, attribute, value string) error {
 }
 
 // Reprogram changes a hardware port's AFU, as partial reconfiguration does. On real hardware, reading afu_id fails with
-// EBUSY during the reconfiguration, and goes on failing if the reconfiguration fails. Regular files can't simulate
-// this.
+// EBUSY during the reconfiguration, and keeps failing if the reconfiguration fails. Regular files can't simulate this.
 func (n *Node) Reprogram(address string, port int, afu string) error {
 	if err := n.Set(address, port, "afu_id", afu); err != nil {
 		return err

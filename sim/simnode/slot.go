@@ -26,7 +26,7 @@ func (n *Node) plugSlot(t *tree, c *plugged) {
 	t.link(dir, n.sys(busDir, c.Address))
 }
 
-// Remove removes one of an AWS card's functions until Rescan, as writing to the function's remove file in sysfs does.
+// Remove removes one of an AWS card's functions until Rescan, like writing to the function's remove file in sysfs.
 func (n *Node) Remove(address string) error {
 	c, err := n.slotFunction(address)
 	if err == nil && !c.Removed {
@@ -42,7 +42,7 @@ func (n *Node) Remove(address string) error {
 }
 
 // Rescan brings back a function of an AWS card after Remove. ids contains the PCI IDs of the newly loaded image,
-// formatted like [Card.PCIID]. If it is empty, the function keeps its IDs.
+// formatted like [Card.PCIID]. If ids is empty, the function keeps its IDs.
 func (n *Node) Rescan(address, ids string) error {
 	c, err := n.slotFunction(address)
 	if err == nil && c.Removed {

@@ -43,8 +43,7 @@ func (n *Node) node(t *tree, name string, major, minor int) {
 	if t.err != nil {
 		return
 	}
-	// For these majors and minors below 256, the device number is major<<8
-	// minor.
+	// For these majors, and minors below 256, the device number is major<<8 | minor.
 	if minor > 255 {
 		t.err = fmt.Errorf("%s: found no free minor number, want fewer cards", name)
 		return

@@ -136,7 +136,7 @@ func AOCX(hash, board string, gbs []byte) []byte {
 	return AOCXOf(hash, board, Gzip(gbs))
 }
 
-// AOCXOf returns an AOCX that contains gz instead of a compressed GBS.
+// AOCXOf returns an AOCX that contains gz in place of a compressed GBS.
 func AOCXOf(hash, board string, gz []byte) []byte {
 	return ELF(
 		Section{Name: ".acl.board", Data: []byte(board)},

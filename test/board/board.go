@@ -15,8 +15,8 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// Unfold writes the tree of the board in file below root, which must exist. Several boards can share a root: their
-// directories are merged, and a later board's files replace existing ones. Links that already exist are an error.
+// Unfold reads a board from a file, and writes its tree below root, which must exist. Several boards can share a root:
+// their directories are merged, and a later board's files replace existing ones. Links that already exist are an error.
 func Unfold(root, file string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -58,8 +58,8 @@ func UnfoldText(root string, board []byte) error {
 var remark = regexp.MustCompile(`(?m)^  (sys/\S+) (answers|begins|does not answer) ?(.*)$`)
 
 // UnfoldRecorded is like [Unfold], but also creates the files described in a recorded board's header: binary files, and
-// a FIFO for each file that hangs when it is read. It doesn't create files whose reads fail; it returns the names of
-// their errors, by path below root.
+// a FIFO for each file that hangs when it is read. It doesn't create files that couldn't be read; instead, it returns
+// the names of the errors that reading them caused, by path below root.
 func UnfoldRecorded(root, file string) (failing map[string]string, err error) {
 	if err := Unfold(root, file); err != nil {
 		return nil, err

@@ -42,7 +42,7 @@ func Serve(t *testing.T, more ...string) (*Running, *simnode.Node, *simkubelet.K
 	}, more...)
 	r := &Running{Cmd: Command(t, args...), T: t, lines: make(chan map[string]any, 10_000)}
 	read, write := io.Pipe()
-	r.Stdout, r.Stderr = write, write // check both, because both may contain only log lines
+	r.Stdout, r.Stderr = write, write // check both, because neither may contain anything but log lines
 	must.Succeed(t, r.Start())
 	go func() {
 		defer close(r.lines)

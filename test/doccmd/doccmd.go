@@ -34,8 +34,8 @@ func Commands(t testing.TB, tree, program string) (found []Command) {
 	return found
 }
 
-// Examples returns the invocations in the examples of a program's help texts. Three spaces separate an invocation from
-// a comment.
+// Examples returns the invocations in the examples of a program's help. Three spaces separate an invocation from a
+// comment.
 func Examples(root *cobra.Command, program string) (found []Command) {
 	for line := range strings.Lines(root.Example) {
 		line, _, _ = strings.Cut(strings.TrimSpace(line), "   ")
@@ -79,7 +79,7 @@ var (
 	before = regexp.MustCompile(`^(sudo|\{|[A-Z]+=.*)$`)
 )
 
-// inText returns a program's invocations in a Markdown text.
+// inText returns a program's invocations in Markdown text.
 func inText(page, text, program string) (found []Command) {
 	add := func(script string, whole bool) {
 		if !strings.Contains(script, program) {

@@ -82,7 +82,7 @@ func (s *scene) healCard(address string) time.Time {
 	return s.hardware(func(n *simnode.Node) error { return n.Heal(address) })
 }
 
-// plugCard plugs in a card with this number of ports and this AFU, and returns the time right before that. numa is the
+// plugCard plugs in a card with the given number of ports and AFU, and returns the time right before that. numa is the
 // card's NUMA node, or -1 if it doesn't have one.
 func (s *scene) plugCard(address string, ports, numa int, afu string) time.Time {
 	return s.hardware(func(n *simnode.Node) error {
@@ -116,7 +116,7 @@ func offer(ids ...string) offered {
 	return devices
 }
 
-// with returns a copy of the set in which the device with this ID has this taint. The device is added if necessary.
+// with returns a copy of the set in which the device with this ID has this taint. It adds the device if necessary.
 func (o offered) with(id, taint string) offered {
 	o = maps.Clone(o)
 	o[deviceName(id)] = taint
@@ -151,8 +151,8 @@ type published struct {
 	*record[*resourceapi.ResourceSlice]
 }
 
-// shows waits until the slices contain exactly these devices. It ignores states before since, and returns the time of
-// the first match. On Kubernetes versions without taints, tainted devices must be missing instead.
+// shows waits until the slices contain exactly these devices. It ignores states before the given time, and returns the
+// time of the first match. On Kubernetes versions without taints, tainted devices must be missing instead.
 func (p published) shows(since time.Time, want offered) time.Time {
 	if p.s.minor < taints {
 		want = maps.Clone(want)
@@ -165,15 +165,15 @@ func (p published) shows(since time.Time, want offered) time.Time {
 	})
 }
 
-// taints waits until a device has a taint with the effect NoExecute. It ignores states before since, and returns the
-// time of the first match.
+// taints waits until a device has a taint with the effect NoExecute. It ignores states before the given time, and
+// returns the time of the first match.
 func (p published) taints(since time.Time, id string) time.Time {
 	return p.until(p.s, "taint of "+id, since, func(slices map[string]*resourceapi.ResourceSlice) bool {
 		return strings.HasSuffix(devices(slices)[deviceName(id)], ":NoExecute")
 	})
 }
 
-// keep checks that the slices have contained these devices, without taints, all the time since the given time. It
+// keep checks that the slices have contained exactly these devices, without taints, ever since the given time. It
 // returns the number of states checked.
 func (p published) keep(since time.Time, want offered) int {
 	states := p.since(p.s, since)
@@ -196,7 +196,7 @@ type podRecord struct {
 	*record[*corev1.Pod]
 }
 
-// runs waits until a pod is running. It ignores states before since, and returns the time of the first match.
+// runs waits until a pod is running. It ignores states before the given time, and returns the time of the first match.
 func (p podRecord) runs(since time.Time, name string) time.Time {
 	return p.until(p.s, "pod "+name+" that runs", since, func(pods map[string]*corev1.Pod) bool {
 		pod, ok := pods[name]
@@ -204,8 +204,8 @@ func (p podRecord) runs(since time.Time, name string) time.Time {
 	})
 }
 
-// marked waits until a pod is marked for deletion or gone. It ignores states before since, and returns the time of the
-// first match.
+// marked waits until a pod is marked for deletion or gone. It ignores states before the given time, and returns the
+// time of the first match.
 func (p podRecord) marked(since time.Time, name string) time.Time {
 	return p.until(p.s, "pod "+name+" that is marked for deletion", since, func(pods map[string]*corev1.Pod) bool {
 		pod, ok := pods[name]
@@ -213,7 +213,7 @@ func (p podRecord) marked(since time.Time, name string) time.Time {
 	})
 }
 
-// gone waits until a pod is gone. It ignores states before since, and returns the time of the first match.
+// gone waits until a pod is gone. It ignores states before the given time, and returns the time of the first match.
 func (p podRecord) gone(since time.Time, name string) time.Time {
 	return p.until(p.s, "pod "+name+" that is gone", since, func(pods map[string]*corev1.Pod) bool {
 		return pods[name] == nil
@@ -230,7 +230,7 @@ func (t times) String() string {
 
 func (t times) median() time.Duration { return slices.Sorted(slices.Values(t))[len(t)/2] }
 
-// measured prints times as a step, with the target for their median. A target of 0 means none. The story doesn't fail
+// measured prints times as a step, along with the target for their median (0 means no target). The story doesn't fail
 // if the target is missed, because the machine may be busy.
 func (s *scene) measured(name string, t times, aim time.Duration) {
 	text := ""
@@ -316,13 +316,13 @@ func (s *scene) deployment(name, template string) {
 	s.apply(deployment(s.templated(name, template)))
 }
 
-// claimed creates a claim, and a pod of the same name that uses it.
+// claimed creates a claim and a pod with the same name that uses it.
 func (s *scene) claimed(name string, devices resourceapi.DeviceClaim) {
 	s.claim(name, devices)
 	s.create(s.claimant(name, name))
 }
 
-// deleteClaimed deletes pods and the claims of the same names, and waits until all of them are gone.
+// deleteClaimed deletes pods and the claims with the same names, and waits until all of them are gone.
 func (s *scene) deleteClaimed(names ...string) {
 	s.deletePods(names...)
 	for _, name := range names {
@@ -335,7 +335,8 @@ func (s *scene) deleteClaimed(names ...string) {
 	}, 0)
 }
 
-// draReport returns the report of a container that has these devices, through a single request, and these device nodes.
+// draReport returns the report expected from a container that has these device nodes, and these devices through one
+// request.
 func draReport(ids string, nodes ...string) report {
 	r := reportOf(ids, nodes...)
 	for _, id := range strings.Split(ids, ",") {
@@ -359,7 +360,7 @@ func (s *scene) hasDevices(name string, want report) {
 }
 
 // cannotPrepare waits for one of the pod's events to say that the kubelet couldn't prepare a claim. It returns the
-// event's message, which must contain all of these texts.
+// event's message, which must contain all of these strings.
 func (s *scene) cannotPrepare(name string, texts ...string) string {
 	message := ""
 	await(s, "event of pod "+name, func() (bool, error) {
@@ -388,8 +389,8 @@ func (s *scene) unprepared(pod string) ([]corev1.Event, error) {
 	}), err
 }
 
-// claimHealth waits until a pod's status shows this health for its claims' devices, by ID. Older versions of Kubernetes
-// must not show any.
+// claimHealth waits until a pod's status shows the given health for its claims' devices. want is keyed by device ID.
+// Kubernetes versions before 1.36 must not show any health.
 func (s *scene) claimHealth(name string, want map[string]string) {
 	byName := map[string]string{}
 	if s.minor < taints {

@@ -19,29 +19,27 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// All names are sampled every sampleInterval. The kubelet's pods are listed only with every podsEvery-th sample,
-// because the kubelet limits its pod-resources API to 100 calls per second for all clients together, including the
-// daemon.
+// The sampler samples all names every sampleInterval. It lists the kubelet's pods only with every podsEvery-th sample,
+// because the kubelet limits its pod-resources API to 100 calls per second across all clients, including the daemon.
 const (
 	sampleInterval = 20 * time.Millisecond
 	podsEvery      = 5
-	longestGap     = time.Second // between two samples, on a shared machine
+	longestGap     = time.Second // between samples, on a shared machine
 )
 
-// wholeCards is the name for the driver's devices that are cards with several ports, as in region mode. draDriver is
-// the name for all of its other devices.
+// wholeCards is the name under which a sample lists the driver's devices that are cards with several ports, as in
+// region mode. All of the driver's other devices are listed under draDriver.
 const wholeCards = draDriver + "/card"
 
 // deviceNames is a sorted set of device names.
 type deviceNames []string
 
-// offers maps the name of a resource, or of the driver, to the devices that a pod could get under that name if no pod
-// had any devices yet. So it includes devices that a pod already holds under the same name. Names without devices are
-// left out.
+// offers maps the name of a resource, or of the driver, to the devices offered under that name. This includes devices
+// that a pod already holds under the same name. Names without devices are left out.
 type offers map[string]deviceNames
 
-// glimpse is a sample. A resource's devices are the ones that the kubelet's device manager lists as healthy
-// (GetAllocatableResources in the pod-resources API). The driver's devices are the ones without a taint in
+// glimpse is a sample. For a resource, it contains the devices that the kubelet's device manager lists as healthy
+// (GetAllocatableResources in the pod-resources API). For the driver, it contains the untainted devices in
 // ResourceSlices, listed from the API server without a resource version.
 type glimpse struct {
 	at     time.Time
@@ -49,12 +47,12 @@ type glimpse struct {
 	nodes  map[string][]string // numbers (MAJOR:MINOR) of the device nodes inside containers, mapped to their pods' names
 }
 
-// held contains the pods that hold devices, according to the kubelet: name to device to pod.
+// held maps each name to its devices, and each device to the pod that holds it, according to the kubelet.
 type held map[string]map[string]string
 
-// noSlices waits until the kubelet has deleted earlier stories' slices. Those stories uninstalled the release, and with
-// it the driver's permissions. A story's own daemons don't know about these slices, because the story starts without a
-// state directory.
+// noSlices waits until the kubelet has deleted earlier stories' slices. The driver can't delete them, because it lost
+// its permissions when those stories uninstalled the release. A story's own daemons don't know about these slices,
+// because the story starts without a state directory.
 func (s *scene) noSlices() {
 	await(s, "slices of an earlier story", func() (int, error) {
 		all, err := s.Client.ResourceV1().ResourceSlices().List(s.ctx, metav1.ListOptions{})
@@ -73,8 +71,8 @@ func portsOf(name, device string) deviceNames {
 
 // judge returns what is wrong with a sample. A port must not be offered under two names at once, even if nothing holds
 // it. A port that is held under one name must be neither offered nor held under another. A device node must not be
-// inside two pods. before and after are the lists of pods closest to the sample, and a device counts as held if it is
-// in both. In these lists, all of the driver's devices have the same name.
+// inside two pods. before and after are the lists of pods closest to the sample; a device counts as held only if both
+// contain it. In these lists, all of the driver's devices have the same name.
 func judge(sample glimpse, before, after held) []string {
 	var wrong []string
 	offered, holds := map[string]string{}, map[string]string{} // port to name; port to pod and name
@@ -164,7 +162,7 @@ func (s *scene) sample(w *sampler) *sampler {
 	return w
 }
 
-// ports returns all cards' ports, by their device nodes' numbers.
+// ports maps the numbers of all cards' device nodes to their ports.
 func (s *scene) ports() map[string]string {
 	ports := map[string]string{}
 	s.hardware(func(n *simnode.Node) error {
@@ -315,8 +313,8 @@ func (w *sampler) holders(ctx context.Context, kubelet podresources.PodResources
 	return h, nil
 }
 
-// reaches waits until the story's resource and the slices offer these devices. It ignores samples before since, and
-// returns the time of the first match.
+// reaches waits until the story's resource and the slices offer these devices. It ignores samples before the given
+// time, and returns the time of the first match.
 func (w *sampler) reaches(since time.Time, list, inSlices deviceNames) time.Time {
 	return w.shows(since, w.both(list, inSlices))
 }
@@ -328,8 +326,8 @@ func (w *sampler) both(list, inSlices deviceNames) offers {
 	return o
 }
 
-// shows waits until a sample contains exactly these offers. It ignores samples before since, and returns the time of
-// the first match.
+// shows waits until a sample contains exactly these offers. It ignores samples before the given time, and returns the
+// time of the first match.
 func (w *sampler) shows(since time.Time, want offers) time.Time {
 	var at time.Time
 	await(w.s, "offers", func() (string, error) {
@@ -350,7 +348,7 @@ func (w *sampler) shows(since time.Time, want offers) time.Time {
 	return at
 }
 
-// since returns the states from t on, including the state at t.
+// since returns the state at time t and all later states.
 func (w *sampler) since(t time.Time) []glimpse {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -386,8 +384,8 @@ func (w *sampler) problem() error {
 	return nil
 }
 
-// end stops the sampler and prints its figures. The story fails if a sample was wrong, if a gap between two samples was
-// too long, or if there were too few samples. Gaps are allowed during an outage.
+// end stops the sampler and prints its figures. The story fails if a sample was wrong, if a gap between samples was too
+// long, or if there were too few samples. Gaps are allowed during an outage.
 func (w *sampler) end() {
 	w.stop()
 	took := time.Since(w.began)

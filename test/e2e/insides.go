@@ -14,8 +14,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// insides contains the device nodes inside the containers that run the workload, by process. They don't change as long
-// as the process is running.
+// insides maps each process that runs the workload to the device nodes inside its container, which don't change while
+// the process is running.
 type insides map[string]inside
 
 type inside struct {
@@ -23,8 +23,8 @@ type inside struct {
 	nodes []string // MAJOR:MINOR
 }
 
-// read maps the device nodes inside all containers to their pods' sorted names. It reads the containers' own /dev, so
-// it also finds init containers, and containers that the kubelet doesn't know about.
+// read returns the device nodes inside all containers, mapped to the sorted names of the pods that have them. It reads
+// the containers' own /dev, so it also finds init containers, and containers that the kubelet doesn't know about.
 func (all insides) read() map[string][]string {
 	var running []string
 	for _, pid := range cluster.PodProcesses() {
@@ -52,8 +52,9 @@ func (all insides) read() map[string][]string {
 	return found
 }
 
-// look returns what is inside the container of a process that runs the workload with an argument. Without an argument,
-// the process is a sandbox. A process that runs another program may be the runtime, before it enters the container.
+// look returns what is inside a process's container. The process must be running the workload with an argument. Without
+// an argument, it is a sandbox; if it is running another program, it may be the runtime, which hasn't entered the
+// container yet.
 func look(pid string) (inside, bool) {
 	dir := filepath.Join("/proc", pid)
 	command, err := os.ReadFile(filepath.Join(dir, "cmdline"))
@@ -81,7 +82,7 @@ func look(pid string) (inside, bool) {
 	return in, true
 }
 
-// podsWith returns how many pods have a device node.
+// podsWith returns how many pods have device nodes.
 func podsWith(nodes map[string][]string) int {
 	pods := map[string]bool{}
 	for _, names := range nodes {
@@ -92,7 +93,7 @@ func podsWith(nodes map[string][]string) int {
 	return len(pods)
 }
 
-// absences measures how long ports aren't offered under any name.
+// absences measures how long ports go without being offered under any name.
 type absences struct {
 	ports   map[string]string // device node number to port
 	offered map[string]time.Time
@@ -103,7 +104,7 @@ type absences struct {
 	after longest // other ports, since their pod ended
 }
 
-// longest counts absences, and keeps the longest one's length.
+// longest counts absences and records how long the longest one lasted.
 type longest struct {
 	count int
 	most  time.Duration
@@ -121,10 +122,10 @@ func (l longest) String() string {
 	return fmt.Sprintf("at most %.2f s of %d", l.most.Seconds(), l.count)
 }
 
-// note processes a sample, and returns what is wrong. A port that no pod held must not be away for longer than the
-// limit. A port must be offered [soon] after its pod has ended. A port counts as held in three cases: the latest list
-// of pods before the sample contains it; that list contains another of its card's ports, because the card may be
-// offered as a whole; or a device node of one of these ports is inside a container.
+// note processes a sample, and returns what is wrong. A port that no pod held must not go without being offered for
+// longer than the limit. Any other port must be offered within [soon] after its pod has ended. A port counts as held in
+// three cases: the latest list of pods before the sample contains it; that list contains another port of the same card
+// (the card may be offered as a whole); or a device node of one of these ports is inside a container.
 func (a *absences) note(sample glimpse, before held, limit time.Duration) (wrong []string) {
 	if a.offered == nil {
 		a.offered, a.held = map[string]time.Time{}, map[string]time.Time{}

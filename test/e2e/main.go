@@ -173,8 +173,8 @@ func importImages(ctx context.Context, c *cluster.Cluster, o options) error {
 	return nil
 }
 
-// keep prints how to use and how to stop the cluster, and waits for a signal. It prints this process's PID, because
-// make forwards SIGTERM but not SIGINT. Ctrl-C's SIGINT reaches every process in the terminal.
+// keep prints how to use and stop the cluster, and waits for a signal. It prints this process's PID, because make
+// forwards SIGTERM but not SIGINT. Ctrl-C's SIGINT reaches every process in the terminal.
 func keep(ctx context.Context, c *cluster.Cluster, o options) {
 	fmt.Printf("== the cluster runs until Ctrl-C, or until: kill %d (kill -INT of make does not end it)\n"+
 		"  export KUBECONFIG=%s CONTAINERD_ADDRESS=%s CONTAINERD_NAMESPACE=k8s.io PATH=%s:$PATH\n",

@@ -56,7 +56,7 @@ func (s *scene) kubelet() podresources.PodResourcesListerClient {
 	return podresources.NewPodResourcesListerClient(connection)
 }
 
-// samples counts a resource's samples during an action.
+// samples contains the results of sampling a resource during an action.
 type samples struct {
 	Node, Kubelet count // node status, every 100 ms; device manager, every 20 ms
 }
@@ -67,7 +67,7 @@ type count struct {
 	Gap       time.Duration // longest time with fewer than all devices
 }
 
-// sampled calls do, and samples during the call whether want devices are allocatable.
+// sampled calls do and, while it runs, samples whether `want` devices are allocatable.
 func (s *scene) sampled(want int64, do func()) samples {
 	var seen samples
 	kubelet := s.kubelet()
@@ -140,8 +140,8 @@ func (s *scene) allocatableOf(ctx context.Context, kubelet podresources.PodResou
 	return n, nil
 }
 
-// heldDevices returns which devices of the story's resource are held by which of the story's containers, according to
-// the kubelet: POD/CONTAINER to sorted IDs.
+// heldDevices returns the devices of the story's resource that the story's containers hold, according to the kubelet.
+// It maps POD/CONTAINER to sorted IDs.
 func (s *scene) heldDevices(kubelet podresources.PodResourcesListerClient) (map[string][]string, error) {
 	list, err := kubelet.List(s.ctx, &podresources.ListPodResourcesRequest{})
 	if err != nil {

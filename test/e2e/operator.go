@@ -26,7 +26,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// The operator's release. Its objects have the same name.
+// The operator's release. Its objects have the same name as the release.
 const (
 	operator          = "accelerator-operator"
 	operatorNamespace = "fpga-system"
@@ -52,9 +52,9 @@ func (s *scene) helmOperator(command string, args ...string) (string, error) {
 	return s.Run(s.ctx, "helm", append([]string{command, operator, s.packaged(operator), "--namespace", operatorNamespace, "--wait", "--timeout", "1m"}, args...)...)
 }
 
-// removeOperator removes the operator and its CRDs, and with them all mappings. It starts with the webhook, so that
-// pods can be created even if a later step fails. It kills the processes, so that none of them renews its lease once
-// the next story has begun. The empty namespace stays.
+// removeOperator removes the operator and its CRDs, and with them all mappings. It removes the webhook first, so that
+// pods can be created even if a later step fails. It kills the operator's processes, so that none of them renews its
+// lease once the next story has begun. The empty namespace stays.
 func (s *scene) removeOperator() {
 	run := func(command string, args ...string) {
 		s.must(command, args...)
@@ -272,7 +272,7 @@ func (s *scene) dryRun(pod *corev1.Pod) (*corev1.Pod, error) {
 	return s.Client.CoreV1().Pods(s.users).Create(s.ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
 
-// requestedUnits returns how many devices of each of the domain's resources a container requests.
+// requestedUnits returns how many devices a container requests, by resource. It includes only resources in the domain.
 func requestedUnits(c corev1.Container) map[string]int64 {
 	all := map[string]int64{}
 	for name, quantity := range c.Resources.Limits {
@@ -312,7 +312,7 @@ func (s *scene) rolledOut(name string) {
 	s.mustKubectl("rollout", "status", "deployment", name, "--timeout", "1m")
 }
 
-// inNamespace runs part of a story with its pods in a new namespace. No other story must use the same name.
+// inNamespace runs part of a story with its pods in a new namespace. No other story may use the same name.
 func (s *scene) inNamespace(namespace string, part func()) {
 	s.mustKubectl("create", "namespace", namespace)
 	s.cleanups = append(s.cleanups, func() {
@@ -327,7 +327,7 @@ func (s *scene) inNamespace(namespace string, part func()) {
 	part()
 }
 
-// sumMetric returns the sum of one of the API server's metrics over all series whose labels contain these words.
+// sumMetric returns the sum of one of the API server's metrics over all series with labels that contain these words.
 func (s *scene) sumMetric(metric string, words ...string) int {
 	out := s.must("kubectl", "get", "--raw", "/metrics")
 	sum := 0.0

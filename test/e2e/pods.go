@@ -67,7 +67,7 @@ func (s *scene) create(pod *corev1.Pod) {
 // user creates a pod that requests one device through the story's resource.
 func (s *scene) user(name string) { s.create(s.pod(name, s.resource, 1)) }
 
-// userGets is like user, and then waits until the pod has the device with this ID and device node.
+// userGets is like user, but also waits until the pod has the device with this ID and device node.
 func (s *scene) userGets(name, id, node string) {
 	s.user(name)
 	s.hasReport(name, reportOf(id, node))

@@ -80,8 +80,8 @@ func (r *record[T]) now() ([]moment[T], <-chan struct{}, error) {
 	return r.states, r.changed, r.failed
 }
 
-// until waits, if necessary, for a state at or after since that satisfies want, and returns the time of the first one.
-// If the state at since satisfies want, it returns since. name describes the state in errors.
+// until returns the time of the first state that satisfies want, and waits for such a state if necessary. It starts
+// with the state at the time since; if that state satisfies want, it returns since. name describes the state in errors.
 func (r *record[T]) until(s *scene, name string, since time.Time, want func(map[string]T) bool) time.Time {
 	limit := time.NewTimer(patience)
 	defer limit.Stop()
@@ -104,14 +104,14 @@ func (r *record[T]) until(s *scene, name string, since time.Time, want func(map[
 	}
 }
 
-// since returns the states from t on, including the state at t.
+// since returns the state at time t and all later states.
 func (r *record[T]) since(s *scene, t time.Time) []moment[T] {
 	states, _, err := r.now()
 	s.check(err)
 	return from(states, t)
 }
 
-// from returns the states from t on. The first one is the state at t, if there is one.
+// from returns the state at time t, if there is one, and all later states.
 func from[T any](states []moment[T], t time.Time) []moment[T] {
 	var chosen []moment[T]
 	for _, st := range states {

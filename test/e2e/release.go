@@ -18,7 +18,7 @@ const (
 	release   = "fpga"
 	namespace = "kube-system" // the release's namespace
 
-	// Labels of the plugin's pods, of the driver's pods, and of both.
+	// Label selectors for the plugin's pods, the driver's pods, and both.
 	pluginPods = "app.kubernetes.io/name=accelerator-device-plugin,app.kubernetes.io/instance=" + release
 	draPods    = "app.kubernetes.io/name=accelerator-device-plugin-dra,app.kubernetes.io/instance=" + release
 	selector   = "app.kubernetes.io/name in (accelerator-device-plugin,accelerator-device-plugin-dra),app.kubernetes.io/instance=" + release
@@ -72,7 +72,7 @@ func (s *scene) begin(addresses ...string) {
 }
 
 // settings returns the arguments for running helm on the chart in a story. They set the values for the simulated node
-// and for the story, and the given values, which are written as for helm --set.
+// and for the story, followed by the given values, which use the syntax of helm --set.
 func (s *scene) settings(values ...string) []string {
 	args := []string{s.chart(), "--wait", "--timeout", "1m"}
 	values = append([]string{
@@ -169,7 +169,7 @@ func (s *scene) restartDaemon() {
 	s.daemon()
 }
 
-// exec runs a command of the daemon's binary in the daemon's pod, as docs/install.md describes.
+// exec runs one of the daemon binary's commands in the daemon's pod, as described in docs/install.md.
 func (s *scene) exec(args ...string) string {
 	return s.execInPod(s.daemon().Name, args...)
 }

@@ -26,7 +26,7 @@ type story struct {
 	run  func(*scene)
 }
 
-// needs maps a story to the oldest minor version of Kubernetes 1 that it requires. Stories that run on all supported
+// needs maps a story to the oldest Kubernetes 1 minor version on which it can run. Stories that run on all supported
 // versions aren't listed.
 var needs = map[string]int{
 	"dra-extended": 36, "dra-extended-stale": 36, "dra-families": 36, // DRAExtendedResource
@@ -114,7 +114,7 @@ func runStory(ctx context.Context, c *cluster.Cluster, o options, minor int, st 
 	return err == nil
 }
 
-// try calls run. It returns the error of the check that ended run, or nil.
+// try calls run, and returns the error of the check that ended it, or nil.
 func (s *scene) try(run func()) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -151,7 +151,8 @@ func (s *scene) emptyNode() {
 	s.simulate()
 }
 
-// ownNamespace creates the namespace for the pods of the stories in apart, if it doesn't exist. It is never deleted.
+// ownNamespace creates the namespace for the pods of the stories in apart, unless it already exists. The namespace is
+// never deleted.
 func (s *scene) ownNamespace() {
 	s.users = "apart"
 	if _, err := s.Client.CoreV1().Namespaces().Get(s.ctx, s.users, metav1.GetOptions{}); err != nil {
@@ -238,7 +239,7 @@ func await[T any](s *scene, name string, read func() (T, error), want T) time.Du
 	}
 }
 
-// wait waits for limit. It ends the story if one of the cluster's processes ends unexpectedly.
+// wait waits for the given time. It ends the story if one of the cluster's processes ends unexpectedly.
 func (s *scene) wait(limit time.Duration) {
 	select {
 	case <-time.After(limit):
@@ -248,14 +249,14 @@ func (s *scene) wait(limit time.Duration) {
 	s.check(s.Ended())
 }
 
-// throughout calls check every 100 ms until limit has passed.
+// throughout calls check every 100 ms for the given time.
 func (s *scene) throughout(limit time.Duration, check func()) {
 	for end := time.Now().Add(limit); time.Now().Before(end); s.wait(100 * time.Millisecond) {
 		check()
 	}
 }
 
-// waitBeside waits for limit. It runs stories from apart meanwhile, so it can take longer.
+// waitBeside is like wait, but runs stories from apart in the meantime, so it can take longer.
 func (s *scene) waitBeside(limit time.Duration) {
 	end := time.Now().Add(limit)
 	for time.Now().Before(end) && s.beside() {
@@ -282,7 +283,7 @@ func same[T any](s *scene, name string, got, want T) {
 	}
 }
 
-// refused ends the story unless err contains all of the texts.
+// refused ends the story unless err contains all of these strings.
 func (s *scene) refused(name string, err error, texts ...string) {
 	if err == nil {
 		s.failf("%s: accepted, want an error", name)

@@ -53,13 +53,14 @@ type soaking struct {
 	former  naming
 }
 
-// act is what an operation works with. It has a scene of its own, whose checks end the operation rather than the soak.
+// act gives an operation access to the soak and to a scene of its own. The scene's checks end the operation rather than
+// the soak.
 type act struct {
 	*scene
 	*soaking
 }
 
-// within runs a part of an operation with its own time limit.
+// within runs part of an operation with its own time limit.
 func (a act) within(limit time.Duration, run func(own act)) error {
 	ctx, cancel := context.WithTimeout(a.ctx, limit)
 	defer cancel()
@@ -68,7 +69,7 @@ func (a act) within(limit time.Duration, run func(own act)) error {
 	return own.try(func() { run(act{&own, a.soaking}) })
 }
 
-// operation is a kind of operation. choose returns false if there is currently nothing to do.
+// operation describes a kind of operation. choose returns false if there is currently nothing to do.
 type operation struct {
 	weight   int
 	disturbs bool
@@ -91,7 +92,7 @@ var lanes = []lane{
 	{"settings", 15 * time.Second, settingOperations},
 }
 
-// mixed returns the lane with the mixture for one round.
+// mixed returns the lane with a random mixture of its operations, for one round.
 func (l lane) mixed(random *rand.Rand) lane {
 	l.pause = time.Duration(float64(l.pause) * []float64{0.5, 1, 2}[random.IntN(3)])
 	kinds := map[string]operation{}
@@ -190,8 +191,8 @@ func (s *soaking) runLane(ctx context.Context, l lane, random *rand.Rand) {
 	}
 }
 
-// operate runs an operation, and writes lines when it starts and ends. A failed operation isn't a violation: without an
-// API server, for example, hardly any operation succeeds.
+// operate runs an operation, and logs when it starts and ends. A failed operation isn't a violation: without an API
+// server, for example, hardly any operations succeed.
 func (s *soaking) operate(l lane, kind, target string, args []string) {
 	o := l.kinds[kind]
 	s.mu.Lock()
@@ -211,7 +212,8 @@ func (s *soaking) operate(l lane, kind, target string, args []string) {
 	s.write(soak.Line{Done: &done})
 }
 
-// replay runs a history's operations, lane by lane, at their original times. It also repeats the quiet times.
+// replay runs a history's operations at their original times, each in its original lane. It also repeats the quiet
+// times.
 func (s *soaking) replay(history []soak.Line) {
 	byLane := map[string][]soak.Line{}
 	var quiets []float64
@@ -236,7 +238,7 @@ func (s *soaking) replay(history []soak.Line) {
 					s.operate(l, line.Op.Kind, line.Op.Target, line.Op.Args)
 				}
 			})
-			// The lanes share the map, but each of them writes only its own entry.
+			// The lanes share the map, but each lane writes only its own entry.
 		}
 		running.Wait()
 		if len(s.found()) > 0 {
@@ -246,7 +248,7 @@ func (s *soaking) replay(history []soak.Line) {
 	}
 }
 
-// at returns the time since the start of the run, in the form used in lines.
+// at returns how many seconds into the run t is, as recorded in lines.
 func (s *soaking) at(t time.Time) float64 { return t.Sub(s.began).Seconds() }
 
 // write writes a line and passes it to the checker.

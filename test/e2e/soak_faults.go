@@ -23,7 +23,7 @@ var (
 )
 
 var faultOperations = map[string]operation{
-	// SIGKILL, and a restart after a few seconds.
+	// A part is killed, and restarted after a few seconds.
 	"kill": {weight: 8, disturbs: true, choose: anyPart(5), run: func(a act, part string, args []string) {
 		defer a.free(part)
 		if program := programs[part]; program != "" {
@@ -42,7 +42,7 @@ var faultOperations = map[string]operation{
 		a.pause(args[0])
 		a.check(a.Start(a.base.ctx, part))
 	}},
-	// SIGSTOP for a few seconds.
+	// A part is paused for a few seconds.
 	"stop": {weight: 6, disturbs: true, choose: anyPart(12), run: func(a act, part string, args []string) {
 		defer a.free(part)
 		if program := programs[part]; program != "" {
@@ -105,7 +105,7 @@ var faultOperations = map[string]operation{
 	}},
 }
 
-// anyPart returns a function that chooses a part that doesn't have a fault, and a number of seconds.
+// anyPart returns a function that chooses a part without a fault, and a random number of seconds.
 func anyPart(mean float64) func(*soaking, *rand.Rand) (string, []string, bool) {
 	return func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		part := parts[random.IntN(len(parts))]

@@ -24,7 +24,7 @@ import (
 // slots lists the card slots.
 var slots = []string{first, second, third, "0000:04:00.0"}
 
-// soakBreaks lists ways to break a port. All of them can be healed, and have no effect after that.
+// soakBreaks lists ways to break a port. All of them can be healed without lasting effects.
 var soakBreaks = []string{"port-ap6", "power-throttled", "fme-fatal", "driver-unbound", "node-missing"}
 
 // bench is the simulated hardware's state.
@@ -67,7 +67,8 @@ func (b *bench) all() []port {
 	return found
 }
 
-// choose returns a random card that satisfies want and is, or isn't, plugged in. It returns "" if there is none.
+// choose returns the address of a random slot whose card satisfies want, or "" if there is none. If plugged is true,
+// the card must be plugged in; otherwise, it must not be.
 func (b *bench) choose(random *rand.Rand, plugged bool, want func(*card) bool) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,13 +104,14 @@ func anyOf(want func(port) bool) func(*card) bool {
 	return func(c *card) bool { return slices.ContainsFunc(c.ports, want) }
 }
 
-// plain reports whether a card is neither cordoned nor excluded. Both would also affect the next card in the slot.
+// plain reports whether a card is neither cordoned nor excluded. A cordon or an exclusion would also affect the next
+// card in the slot.
 func plain(c *card) bool {
 	return !slices.ContainsFunc(c.ports, func(p port) bool { return p.Cordoned || p.Excluded || p.Unsure })
 }
 
-// single returns a condition that is met if the card has a single port, so that it is the same device in every mode,
-// and want is true for that port.
+// single returns a condition that is met by cards with a single port for which want is true. Such a card is the same
+// device in every mode.
 func single(want func(port) bool) func(*card) bool {
 	return func(c *card) bool { return len(c.ports) == 1 && want(c.ports[0]) }
 }
@@ -119,7 +121,7 @@ var hardwareOperations = map[string]operation{
 		return []string{strconv.Itoa(1 + random.IntN(2)), []string{afuID, otherAFU}[random.IntN(2)]}
 	}), run: func(a act, address string, args []string) { a.plugIn(address, must(strconv.Atoi(args[0])), args[1]) }},
 	"pull": {weight: 3, choose: ofCard(true, plain, nil), run: func(a act, address string, _ []string) { a.pullOut(address) }},
-	// If another card now has the card's device numbers, the card gets new ones.
+	// The card is pulled and plugged in again. It gets new device numbers if another card has taken its old ones.
 	"renumber": {weight: 1, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		one, other := s.bench.choose(random, true, plain), s.bench.choose(random, true, plain)
 		return one, []string{other}, one != other
@@ -163,7 +165,7 @@ var hardwareOperations = map[string]operation{
 	"cordon":   {weight: 1, choose: ofCard(true, single(port.fit), nil), run: func(a act, address string, _ []string) { a.cordon(address, true) }},
 	"uncordon": {weight: 2, choose: ofCard(true, single(func(p port) bool { return p.Cordoned || p.unsureCordon }), nil), run: func(a act, address string, _ []string) { a.cordon(address, false) }},
 	"exclude":  {weight: 1, choose: ofCard(true, single(port.fit), nil), run: func(a act, address string, _ []string) { a.exclude(address, true) }},
-	// Another plugin gives the card to a pod.
+	// Another plugin allocates the card to a pod.
 	"other-uses": {weight: 6, choose: chooseOther, run: func(a act, address string, args []string) { a.useByOther(address, args) }},
 	"include":    {weight: 2, choose: ofCard(true, single(func(p port) bool { return p.Excluded || p.unsureExclusion }), nil), run: func(a act, address string, _ []string) { a.exclude(address, false) }},
 }
@@ -189,7 +191,7 @@ func (b *bench) ports(address string) []port {
 	return nil
 }
 
-// change changes the simulated node and a card, and writes lines for the card's ports.
+// change changes the simulated node and a card, and writes a line for each of the card's ports.
 func (a act) change(address string, change func(*simnode.Node, *card) error) {
 	a.bench.mu.Lock()
 	defer a.bench.mu.Unlock()
@@ -326,7 +328,7 @@ func (a act) rows() ([]shownDevice, error) {
 	return rows, json.Unmarshal([]byte(text), &rows)
 }
 
-// inDaemon runs a command in a ready pod of the current API.
+// inDaemon runs a command in a ready pod that serves the current API.
 func (a act) inDaemon(args ...string) (string, error) {
 	pods, err := a.daemonsOf(a.present().labels())
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/soak"
 )
 
-// otherPlain is a resource of another plugin whose devices have nothing to do with our cards, such as GPUs.
+// otherPlain is another plugin's resource. Its devices, such as GPUs, have nothing to do with our cards.
 const otherPlain = "other.example/plain"
 
 // otherPlugin is another device plugin on the node, as during a migration. It serves [otherPlain], and
@@ -69,8 +69,8 @@ func (p *otherPlugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*
 	return all, nil
 }
 
-// serve serves the plugin until ctx is done. A kubelet that starts deletes the plugin's socket, and the plugin then
-// registers again.
+// serve serves the plugin until ctx is done. Whenever the kubelet starts, it deletes the plugin's socket, and the
+// plugin registers again.
 func (p *otherPlugin) serve(ctx context.Context) {
 	socket := filepath.Join(filepath.Dir(checkpointFile), filepath.Base(p.resource)+"-other.sock")
 	var server *grpc.Server
@@ -130,12 +130,12 @@ type handover struct {
 	port port
 }
 
-// otherWays lists the ways in which another plugin passes device nodes: in its answer, as Intel's plugin up to 0.30; in
-// its answer, along with a CDI device, as later ones; only by a CDI device, in the answer's field or in an annotation,
-// as sriov-network-device-plugin.
+// otherWays lists the ways in which another plugin passes device nodes: in its response (Intel's plugin up to 0.30), in
+// its response along with a CDI device (Intel's later versions), or only through a CDI device, which is named in the
+// response's own field or in an annotation (sriov-network-device-plugin).
 var otherWays = []string{"nodes", "nodes-and-cdi", "cdi", "cdi-annotation"}
 
-// onlyCDI reports whether the daemon can know the card only from the device's id.
+// onlyCDI reports whether the daemon can identify the card only by the device's ID.
 func (h handover) onlyCDI() bool { return h.how == "cdi" || h.how == "cdi-annotation" }
 
 // otherPlugins tracks which card the other plugin has.
@@ -181,8 +181,8 @@ func (a act) serveOthers() (end func()) {
 	return func() { cancel(); tasks.Wait() }
 }
 
-// allocateOther answers the kubelet's request for the card that has been handed over. It fails if something uses the
-// card, because the other plugin must not give a card to a second pod either.
+// allocateOther answers the kubelet's request for the card that has been handed over. It fails if the card is in use,
+// because the other plugin must not give a card to a second pod either.
 func (a act) allocateOther(ids []string) (*v1beta1.ContainerAllocateResponse, error) {
 	h := a.others.now()
 	if h == nil || !slices.Equal(ids, []string{h.id}) {
@@ -217,7 +217,7 @@ func (a act) allocateOther(ids []string) (*v1beta1.ContainerAllocateResponse, er
 
 const otherSpec = "other.json"
 
-// unused returns an error if a pod may have a port.
+// unused returns an error if a pod might have a port.
 func (s *soaking) unused(p port) error {
 	for _, c := range s.watch.all() {
 		if opens(c, p.Node) {
@@ -253,7 +253,7 @@ func (s *soaking) unused(p port) error {
 	return nil
 }
 
-// endedBefore returns the UIDs of the pods that had ended by then.
+// endedBefore returns the UIDs of the pods that had ended by the given time.
 func (s *soaking) endedBefore(then time.Time) map[string]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -266,7 +266,7 @@ func (s *soaking) endedBefore(then time.Time) map[string]bool {
 	return ended
 }
 
-// chooseOther chooses an unused card with one port, and how the other plugin passes its node.
+// chooseOther chooses an unused card with one port, and the way in which the other plugin passes its device node.
 func chooseOther(s *soaking, random *rand.Rand) (string, []string, bool) {
 	address := s.bench.choose(random, true, single(func(p port) bool {
 		return p.fit() && !slices.ContainsFunc(s.watch.all(), func(c soak.Container) bool { return opens(c, p.Node) })
@@ -308,7 +308,8 @@ func (a act) useByOther(address string, args []string) {
 		})
 	}
 	if h.onlyCDI() {
-		// The daemon knows only the card's address, so the card must not be pulled: another card could then get its number.
+		// The daemon knows only the card's address, so the card must not be pulled: another card could then get its
+		// number.
 		defer a.awaitEnd(pod.Name)
 	}
 	a.cordon(address, false)

@@ -25,7 +25,7 @@ type crowdOfSoak struct {
 	count int
 }
 
-// next returns a name for a new pod with these requests, or "" if there are enough pods.
+// next returns a name for a new pod that requests wants, or "" if there are enough pods.
 func (c *crowdOfSoak) next(wants string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,7 +61,7 @@ func (c *crowdOfSoak) remove(name string) {
 var podOperations = map[string]operation{
 	"pod":        {weight: 10, choose: newPod, run: func(a act, name string, args []string) { a.create(a.podOf(name, args)) }},
 	"restarting": {weight: 4, choose: newPod, run: func(a act, name string, args []string) { a.create(restarting(a.podOf(name, args))) }},
-	// The kubelet has to kill it.
+	// The kubelet has to kill this pod.
 	"stubborn": {weight: 2, choose: newPod, run: func(a act, name string, args []string) {
 		pod := a.podOf(name, args)
 		pod.Spec.Containers[0].Args = []string{"stay"}
@@ -70,7 +70,7 @@ var podOperations = map[string]operation{
 	"init": {weight: 3, choose: newPod, run: func(a act, name string, args []string) {
 		pod := a.podOf(name, args)
 		first := *pod.Spec.Containers[0].DeepCopy()
-		first.Name, first.Args = "first", []string{"pause"} // pod-resources never lists it
+		first.Name, first.Args = "first", []string{"pause"} // the pod-resources API never lists it
 		pod.Spec.InitContainers = []corev1.Container{first}
 		a.create(pod)
 	}},
@@ -98,7 +98,7 @@ var podOperations = map[string]operation{
 		pod.Labels = map[string]string{wantsLabel: "1"}
 		a.create(mayFail(restarting(pod)))
 	}},
-	// A pod of another plugin, whose devices aren't ours.
+	// A pod requests another plugin's devices, which have nothing to do with our cards.
 	"other": {weight: 2, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		name := s.crowd.next(otherPlain)
 		return name, []string{otherPlain, strconv.Itoa(1 + random.IntN(2))}, name != ""
@@ -113,7 +113,7 @@ var podOperations = map[string]operation{
 	}},
 }
 
-// mayFail marks a pod that might wait forever because there might be no free card with its AFU.
+// mayFail marks a pod that might wait forever, because there might not be a free card with its AFU.
 func mayFail(pod *corev1.Pod) *corev1.Pod {
 	if pod.Labels == nil {
 		pod.Labels = map[string]string{}
@@ -159,8 +159,8 @@ func anyPod(s *soaking, random *rand.Rand) (string, []string, bool) {
 	return name, nil, name != ""
 }
 
-// podOf returns a pod that requests what newPod has chosen. If that is [soak.Claims], podOf also creates the pod's
-// claim.
+// podOf returns a pod that requests what newPod has chosen. If newPod has chosen [soak.Claims], podOf also creates the
+// pod's claim.
 func (a act) podOf(name string, args []string) *corev1.Pod {
 	n := must(strconv.ParseInt(args[1], 10, 64))
 	if args[0] != soak.Claims {

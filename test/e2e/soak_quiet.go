@@ -27,8 +27,8 @@ import (
 const (
 	quietLeast = 30 * time.Second
 	quietLimit = 200 * time.Second
-	// recordedLimit replaces quietLimit while ports are still recorded (see [soak.Limits.Recorded]). Once they no longer
-	// are, the daemon has quietLeast to notice.
+	// recordedLimit replaces quietLimit while ports are still recorded (see [soak.Limits.Recorded]). Once none are, the
+	// daemon has quietLeast to notice.
 	recordedLimit = 330 * time.Second
 )
 
@@ -61,7 +61,7 @@ func (a act) tearDown() {
 }
 
 // restore starts the parts that have ended by themselves, and repairs the release if an upgrade failed halfway. It
-// reads the naming first, because an upgrade that failed may not have been able to.
+// first reads the naming from the release, because an upgrade that failed may not have been able to.
 func (a act) restore() {
 	for _, part := range clusterParts {
 		if a.EndedPart(part) {
@@ -82,7 +82,7 @@ func (a act) restore() {
 
 // settleCards ends cordons and exclusions whose commands failed. They may or may not be in effect.
 func (a act) settleCards() {
-	// A command in a pod goes on even after its kubectl has given up.
+	// A command in a pod keeps running even after its kubectl has given up.
 	await(a.scene, "commands cordon and uncordon in pods", func() (n int, err error) {
 		for _, pid := range cluster.Programs(programs["daemon"]) {
 			if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && bytes.Contains(line, []byte("cordon\x00")) {
@@ -94,7 +94,7 @@ func (a act) settleCards() {
 	for _, address := range slots {
 		for _, p := range a.bench.ports(address) {
 			if p.Unsure {
-				// For a while after a fault of the API server, Kubernetes considers every pod not ready.
+				// For a while after an API server fault, Kubernetes considers every pod not ready.
 				await(a.scene, "end of the cordon and the exclusion of "+address, func() (bool, error) {
 					return true, a.try(func() { a.cordon(address, false); a.exclude(address, false) })
 				}, true)
@@ -146,8 +146,8 @@ func (s *soaking) quiet() {
 	fmt.Printf("  quiet: all agreed %v, waiting pods %d, left over %d, memory %v MiB, descriptors %v\n", q.Agreed, len(q.Waiting), len(q.Left), q.Memory, q.Files)
 }
 
-// enoughRoom ends the run if the machine is running out of memory, disk space or process IDs. Pods then wait, which says
-// nothing about the plugin.
+// enoughRoom ends the run if the machine is running out of memory, disk space or process IDs. In that case, pods have
+// to wait, which says nothing about the plugin.
 func (a act) enoughRoom() {
 	for _, c := range must(a.Node(a.ctx)).Status.Conditions {
 		if c.Status == corev1.ConditionTrue && strings.HasSuffix(string(c.Type), "Pressure") {
@@ -202,8 +202,8 @@ func (a act) compare() (differ []string) {
 	add("devices", shown, want)
 	file, unread := readCheckpoint()
 	for _, name := range allNames() {
-		// Five minutes after a resource's plugin has exited, the kubelet forgets the resource and sets its capacity to 0
-		// in the node status. If the API server doesn't respond at that moment, the old numbers stay, because
+		// Five minutes after a resource's plugin has exited, the kubelet forgets the resource and sets its capacity to
+		// 0 in the node status. If the API server doesn't respond at that moment, the old numbers stay, because
 		// GetCapacity returns a removed resource only once (kubelet 1.37).
 		if _, known := file.RegisteredDevices[name]; !known && unread == nil && len(want[name]) == 0 {
 			continue
@@ -231,11 +231,11 @@ func allNames() []string {
 	return append(slices.Clone(soakResources), afNameOf(afuID), afNameOf(otherAFU), region)
 }
 
-// expected returns the ports that each name must offer. A port must not be offered if a pod has it under another name,
-// or if a container that is older than the port has a device node with its number. There is one exception: if the
-// kubelet has allocated the port to that container's pod, the card was plugged back in while the pod was running. The
-// daemon may take it for the same card, so either answer is correct. The kubelet also lists pods whose containers
-// aren't running.
+// expected returns the ports that must be offered under each name. A port must not be offered if a pod has it under
+// another name, or if a container that is older than the port has a device node with the port's number. In the second
+// case, the kubelet may have allocated the port to the container's pod. The card was then pulled and plugged back in
+// while the pod was running. The daemon may take it for the same card, so the port may be offered or not. The kubelet
+// also lists pods whose containers aren't running.
 func (a act) expected(now naming, offers map[string][]string) map[string][]string {
 	fit := map[string]bool{}
 	ports := a.bench.all()
@@ -273,8 +273,8 @@ func (a act) expected(now naming, offers map[string][]string) map[string][]strin
 
 type givenTo struct{ name, pod string }
 
-// given maps each port that is allocated to a pod to that pod and to the name under which the kubelet allocated the
-// port. Ports of pods that have ended aren't included.
+// given returns which pod each allocated port belongs to, and under which name the kubelet allocated the port. Ports of
+// pods that have ended aren't included.
 func (a act) given() map[string]givenTo {
 	given := map[string]givenTo{}
 	for _, pod := range must(a.kubelet().List(a.ctx, &podresources.ListPodResourcesRequest{})).PodResources {

@@ -99,7 +99,7 @@ var settingOperations = map[string]operation{
 		}},
 }
 
-// another returns a random one of these values other than present.
+// another returns a random value other than present.
 func another(random *rand.Rand, present string, all ...string) string {
 	all = slices.DeleteFunc(slices.Clone(all), func(v string) bool { return v == present })
 	return all[random.IntN(len(all))]

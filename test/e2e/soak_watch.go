@@ -259,7 +259,7 @@ func opens(c soak.Container, number string) bool {
 	return slices.Contains(c.Nodes, number) || slices.Contains(c.Rules, number)
 }
 
-// entry is a container's devices of one resource in the kubelet's checkpoint.
+// entry is an entry in the kubelet's checkpoint: the devices that a container has from one resource.
 type entry struct {
 	PodUID, ResourceName string
 	DeviceIDs            map[string][]string // by NUMA node
@@ -277,7 +277,7 @@ func (e entry) ports() (ports []string) {
 // checkpointed is the part of the kubelet's checkpoint that the soak reads.
 type checkpointed struct {
 	PodDeviceEntries  []entry
-	RegisteredDevices map[string][]string // the healthy devices of each resource that the kubelet knows
+	RegisteredDevices map[string][]string // healthy devices, by resource
 }
 
 // readCheckpoint reads the kubelet's checkpoint. It fails if the kubelet is writing the file.
@@ -290,10 +290,10 @@ func readCheckpoint() (checkpointed, error) {
 	return file.Data, err
 }
 
-// recorded returns the ports that are recorded for the API that the node doesn't use: with DRA, in the kubelet's
-// checkpoint, and otherwise in what the driver has recorded about its claims. The kubelet doesn't remove the entries of
-// a container that has ended until it next allocates a device plugin's device. A driver that only finishes claims
-// doesn't remove its predecessor's records.
+// recorded returns the ports that are recorded for the API that the node doesn't use. If the node uses DRA, these ports
+// are in the kubelet's checkpoint; otherwise, they are in the driver's records about its claims. The kubelet doesn't
+// remove the entries of a container that has ended until it next allocates a device plugin's device. A driver that only
+// finishes claims doesn't remove its predecessor's records.
 func (s *soaking) recorded() (ports []string) {
 	if s.present().API == "dra" {
 		file, _ := readCheckpoint()
@@ -303,7 +303,7 @@ func (s *soaking) recorded() (ports []string) {
 	} else {
 		var file struct{ Nodes map[string][]string }
 		text, _ := os.ReadFile(filepath.Join(state, "injected.json"))
-		_ = json.Unmarshal(text, &file) // it may not exist, or be full of something else
+		_ = json.Unmarshal(text, &file) // the file may be missing, or contain something else
 		for key := range file.Nodes {
 			if id, ok := strings.CutPrefix(key, draDriver+"/"); ok {
 				ports = append(ports, portsOf(wholeCards, deviceName(id))...)

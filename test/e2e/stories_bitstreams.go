@@ -28,7 +28,7 @@ const (
 	registryAddress = "198.18.0.1:5000" // on the pods' bridge
 	keeperPods      = "app.kubernetes.io/name=accelerator-device-plugin-bitstreams,app.kubernetes.io/instance=" + release
 
-	// One of the registry's users, with the bcrypt hash of "secret".
+	// registryUser is a user of the registry, with the bcrypt hash of the password "secret".
 	registryUser = "user:$2a$04$nAph6uAjj2tXavcEbvgqvui99VyEKiqJSNALpt1e7zcWQG7gW5CVu\n"
 	dockerConfig = `{"auths": {"` + registryAddress + `": {"username": "user", "password": "secret"}}}`
 )
@@ -49,8 +49,8 @@ log: {level: warn}
 	return dir
 }
 
-// serveRegistry runs CNCF's registry with this configuration and address until the story ends, and then removes the
-// directory.
+// serveRegistry runs CNCF's registry with the given configuration and address until the story ends, and then removes
+// dir.
 func (s *scene) serveRegistry(dir, config, address string) {
 	s.check(os.WriteFile(dir+"/registry.yaml", []byte(config), 0o600))
 	unused := must(net.Listen("tcp", address)) // fails if another program is listening
@@ -84,9 +84,10 @@ func (s *scene) pushBitstream(dir, afu, reference string) {
 	}
 }
 
-// The chart's list contains a bitstream in a registry. A pod whose claim requires this bitstream runs with its AFU,
-// without any steps on the node. A pod that requires another bitstream stays pending, with a reason, until that one is
-// also on the list. A reference that doesn't exist causes an Event, but doesn't delay anything else.
+// The chart's list contains a bitstream in a registry. A pod whose claim requires this bitstream runs with the
+// bitstream's AFU, without any steps on the node. A pod that requires another bitstream stays pending, with a reason,
+// until its bitstream is added to the list. A reference that doesn't exist causes an Event, but doesn't delay anything
+// else.
 func bitstreams(s *scene) {
 	s.plugCard(first, 1, -1, otherAFU)
 	s.plugCard(second, 1, -1, otherAFU)

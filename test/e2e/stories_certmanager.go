@@ -27,7 +27,7 @@ var certManagerImages = []cluster.Image{
 	{Name: certManagerPrefix + "cainjector:e2e", Args: []string{"cainjector"}, User: "1000"},
 }
 
-// issuers defines a self-signed issuer, and a CA issuer whose CA comes from the first one.
+// issuers defines a self-signed issuer, and a CA issuer whose CA comes from the self-signed issuer.
 const issuers = `
 apiVersion: cert-manager.io/v1
 kind: Issuer
@@ -127,8 +127,8 @@ func (s *scene) allServe() time.Duration {
 }
 
 // whileRenewing calls do, and waits until both replicas serve the latest certificate. Meanwhile, it creates pods, and
-// ten times a second it verifies each replica's certificate against the CAs in caBundle. (The API server itself
-// verifies the certificate only when it opens a new connection.)
+// verifies each replica's certificate against the CAs in caBundle ten times a second. (The API server itself verifies
+// the certificate only when it opens a new connection.)
 func (s *scene) whileRenewing(do func()) {
 	verified, failures := 0, []error(nil)
 	s.noneRefused(s.whileCreating("nlb0", func() {
@@ -190,7 +190,7 @@ func mappingCertManager(s *scene) {
 	same(s, "units of the name", requestedUnits(pod.Spec.Containers[0])[domain+"nlb0"], 0)
 	s.step("the Secret is deleted; its certificate is renewed in time, twice")
 	s.whileRenewing(func() {
-		// This takes effect with the next certificate.
+		// The new renewal time takes effect with the next certificate.
 		s.renewBefore(`"1h"`, `"59m30s"`)
 		s.check(s.Client.CoreV1().Secrets(operatorNamespace).Delete(s.ctx, certificateSecret, metav1.DeleteOptions{}))
 		for revision := 2; revision <= 4; revision++ {

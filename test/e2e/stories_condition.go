@@ -29,7 +29,7 @@ func (s *scene) installWithCondition(values ...string) {
 	s.install(append(values, "nodeCondition.enabled=true")...)
 }
 
-// removeCondition removes the condition as docs/node-condition.md describes.
+// removeCondition removes the condition as described in docs/node-condition.md.
 func (s *scene) removeCondition() {
 	s.uninstall() // otherwise, the daemon would write the condition again
 	s.must("kubectl", "patch", "node/"+cluster.NodeName, "--subresource", "status",

@@ -41,8 +41,8 @@ func cordon(s *scene) {
 	s.restartDaemon()
 	s.logged("device.cordoned", line{"device": firstID, "by": "alice", "reason": "file"})
 	s.awaitAdvertised(s.resource, 2, 0)
-	// The DaemonSet controller checks a pod once, after minReadySeconds. If it is still waiting for the old pod then,
-	// it never checks the new one again.
+	// The DaemonSet controller checks a new pod once, after minReadySeconds. If the controller is still waiting for the
+	// old pod at that point, it never checks the new one again.
 	await(s, "available pods", func() (int32, error) {
 		set, err := s.Client.AppsV1().DaemonSets(namespace).Get(s.ctx, "fpga-accelerator-device-plugin", metav1.GetOptions{})
 		return set.Status.NumberAvailable, err
@@ -101,7 +101,7 @@ func (s *scene) surgeUpgrade() (pods []string) {
 	return pods
 }
 
-// execInPod is like exec but for one of several daemon pods.
+// execInPod is like exec, but runs the command in the given daemon pod.
 func (s *scene) execInPod(pod string, args ...string) string {
 	return s.must("kubectl", append([]string{"--namespace", namespace, "exec", pod, "--", "accelerator-device-plugin"}, args...)...)
 }

@@ -111,7 +111,7 @@ func removedInUse(s *scene) {
 }
 
 // A pod holds a card that is pulled. The next card gets the pulled card's device number, so the pod's container could
-// open it. That is why no other pod gets the next card while the first pod is running.
+// open the next card. That is why no other pod gets it while the first pod is running.
 func numberReused(s *scene, values ...string) {
 	s.plug(first)
 	s.install(values...)

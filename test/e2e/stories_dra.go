@@ -275,8 +275,8 @@ func (s *scene) slice(name, node string) *resourceapi.ResourceSlice {
 	}
 }
 
-// clientOf returns a client with a token for the driver's service account. The token is bound to object unless that is
-// nil.
+// clientOf returns a client with a token for the driver's service account. The token is bound to object unless object
+// is nil.
 func (s *scene) clientOf(object *authenticationv1.BoundObjectReference) kubernetes.Interface {
 	_, account, _ := strings.Cut(daemonAccount, ":")
 	token, err := s.Client.CoreV1().ServiceAccounts(namespace).CreateToken(s.ctx, account,
@@ -386,7 +386,7 @@ func (s *scene) nothingLeft() {
 	same(s, "CDI specs", len(specs), 0)
 }
 
-// stays checks for this long that a deleted pod still exists.
+// stays checks for the given time that a deleted pod still exists.
 func (s *scene) stays(name string, limit time.Duration) {
 	s.throughout(limit, func() {
 		if _, err := s.readPod(name); err != nil {

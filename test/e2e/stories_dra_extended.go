@@ -133,9 +133,9 @@ func (s *scene) classProgramsUnchangedPod() {
 	s.deletePods("programmed")
 }
 
-// The device plugin has advertised the resource before, and a pod still holds a card through it. From five minutes
-// after the plugin has ended, pods that request the resource fail to start: kubernetes#141426, whose fix isn't in
-// 1.37.1.
+// The device plugin has advertised the resource before, and a pod still holds a card through it. Starting five minutes
+// after the plugin has ended, pods that request the resource fail to start (kubernetes#141426, which isn't fixed in
+// 1.37.1).
 func draExtendedStale(s *scene) {
 	s.plug(first)
 	s.step("helm install with the device plugin; a pod gets the card")
@@ -209,8 +209,8 @@ func draExtendedStale(s *scene) {
 	s.hasReport("last", draReport(secondID, "dfl-port.1"))
 }
 
-// notStarted waits until the kubelet has refused, since the given time, to start a pod's container because a device
-// plugin has ended.
+// notStarted waits for an event that says that the kubelet didn't start a pod's container because a device plugin has
+// ended. It ignores events before the given time.
 func (s *scene) notStarted(name string, since time.Time) {
 	await(s, "failed start of pod "+name, func() (bool, error) {
 		pod, err := s.readPod(name)
@@ -226,7 +226,8 @@ func (s *scene) notStarted(name string, since time.Time) {
 	}, true)
 }
 
-// startFailures returns the kubelet's events, since the given time, about a pod's containers that failed to start.
+// startFailures returns the messages of the events about a pod's containers that failed to start. It leaves out events
+// before the given time.
 func (s *scene) startFailures(name string, since time.Time) []string {
 	events := must(s.Client.CoreV1().Events(s.users).List(s.ctx, metav1.ListOptions{FieldSelector: "reason=Failed,involvedObject.name=" + name}))
 	var messages []string

@@ -169,7 +169,7 @@ func draPulled(s *scene) {
 	slices.shows(s.plugCard(second, 1, -1, afuID), offer(firstID, secondID))
 	s.check(s.StopKubelet())
 	// A card that is pulled is tainted for a few milliseconds before it leaves the slice. Unless the claim tolerates
-	// this, the pod is evicted before the kubelet asks the driver to prepare the claim.
+	// this taint, the pod is evicted before the kubelet asks the driver to prepare the claim.
 	briefly := tolerating()
 	seconds := int64(2)
 	briefly.Requests[0].Exactly.Tolerations[0].TolerationSeconds = &seconds

@@ -78,7 +78,7 @@ func (s *scene) published(ids ...string) attributes {
 	return found
 }
 
-// metadataIsPublished checks that a metadata file in a pod's container has this generation, and contains the same
+// metadataIsPublished checks that a metadata file in a pod's container has the given generation and contains the same
 // attributes as the slices for the devices with these IDs.
 func (s *scene) metadataIsPublished(pod, path string, generation int64, ids ...string) {
 	found, version := s.metadata(pod, path)

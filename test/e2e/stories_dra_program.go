@@ -35,7 +35,7 @@ func programmed(address, afu string) resourceapi.DeviceClaim {
 }
 
 // oneLine checks that the kubelet's event for a pod is a single line, and that it ends with the driver's error for the
-// claim of the same name.
+// claim with the same name.
 func (s *scene) oneLine(name string, texts ...string) {
 	message := s.cannotPrepare(name, append(texts, "claim "+s.users+"/"+name+": ")...)
 	if strings.Contains(message, "\n") || len(message) > 1024 {

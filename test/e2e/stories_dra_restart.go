@@ -83,7 +83,7 @@ func draKilled(s *scene) {
 		s.wait(time.Duration(random.IntN(3000)) * time.Millisecond)
 		container := pod.Status.ContainerStatuses[0].ContainerID
 		s.check(syscall.Kill(s.pid(container), syscall.SIGKILL))
-		if n%3 > 0 { // also replace the pod, which avoids the kubelet's back-off; its sockets have other names
+		if n%3 > 0 { // also replace the pod, which avoids the kubelet's back-off; the new pod's sockets have other names
 			now := int64(0)
 			s.check(s.Client.CoreV1().Pods(namespace).Delete(s.ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 		}
@@ -204,7 +204,7 @@ func (c *crowd) end() int {
 	return c.pods
 }
 
-// helm upgrade, with surge, while pods are starting.
+// The release is upgraded, with surge, while pods are starting.
 func draUpgrade(s *scene) {
 	ids := []string{firstID, secondID, thirdID}
 	s.plug(first, second, third)
@@ -252,7 +252,7 @@ func draCosts(s *scene) {
 	s.installDRA("config.httpAddress=:9480")
 	shown := slices.shows(time.Unix(0, 0), all)
 	pid := s.daemonPID()
-	// The Kubernetes helper waits a second before it checks whether it has seen the existing slices.
+	// Kubernetes' helper library waits a second before it checks whether it has seen the existing slices.
 	s.measured("process start → slice (aim 1s, missed: see docs/dra-explained.md) with 32 cards visible", times{shown.Sub(s.processStart(pid))}, 1500*time.Millisecond)
 	s.step("a minute without changes")
 	before := s.apiRequests()

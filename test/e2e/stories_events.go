@@ -93,8 +93,8 @@ func (s *scene) account(file string) (string, error) {
 	return string(text), err
 }
 
-// hasEvent waits for an Event about an object from the daemon. It compares the fields that kubectl describe uses to
-// find Events, which include pods' UIDs. The message must contain all of the words.
+// hasEvent waits until the daemon has written an Event about an object. It compares the fields that kubectl describe
+// uses to find Events, which include pods' UIDs. The message must contain all of the words.
 func (s *scene) hasEvent(about corev1.ObjectReference, reason, kind string, words ...string) {
 	await(s, "event "+reason+" of "+about.Name, func() (string, error) {
 		list, err := s.Client.CoreV1().Events("").List(s.ctx, metav1.ListOptions{

@@ -27,7 +27,7 @@ const (
 
 var vfIDs = []string{"02:00.1", "02:00.2", "02:00.3"}
 
-// allFamilies lists the chart values for [scene.plugFamilies]' cards.
+// allFamilies lists the chart values for the cards that [scene.plugFamilies] plugs in.
 var allFamilies = []string{
 	"config.families={dfl,vfio,xrt,aws}",
 	"config.resources[0].name=" + vfResource, "config.resources[0].match.family=vfio",
@@ -167,7 +167,7 @@ func withFiles(r report, files map[string]string) report {
 	return r
 }
 
-// writeBars writes a text to each of the application function's BAR files. It returns the texts by path. The paths are
+// writeBars writes to each of the application function's BAR files, and returns what it wrote, by path. The paths are
 // the same inside containers.
 func (s *scene) writeBars(text string) map[string]string {
 	entry := filepath.Join(simulated, "sys/bus/pci/devices", awsCard)

@@ -26,8 +26,8 @@ func (w *sampler) changeAPI(list, inSlices deviceNames, values ...string) {
 	w.s.step("  helm upgrade --wait: %.1f s", took.Seconds())
 }
 
-// changed waits until both APIs offer the given devices after a switch to the other API. It prints when the old API
-// stopped offering devices and when the new one started, relative to began. It returns the latter time.
+// changed waits until both APIs offer the given devices after a switch to the other API, and returns the time at which
+// they did. It prints when the old API stopped offering devices and when the new one started, relative to began.
 func (w *sampler) changed(began time.Time, list, inSlices deviceNames) time.Time {
 	reached := w.reaches(began, list, inSlices)
 	w.mu.Lock()
@@ -110,7 +110,7 @@ func draHandover(s *scene) {
 		return strings.Contains(string(page), `pod="next"`), err
 	}
 	await(s, "pod next in the metric of holders", named, true)
-	s.deletePods("next") // the plugin may not have noticed this by the time it ends
+	s.deletePods("next") // the plugin may not notice this before it ends
 
 	s.step("to DRA, while one pod of each API holds a device")
 	w.changeAPI(nil, all.without(own), s.draValues()...)
@@ -135,7 +135,7 @@ func (s *scene) freeze(labels string) (kill func()) {
 	return func() { s.check(syscall.Kill(pid, syscall.SIGKILL)) }
 }
 
-// remains checks for this long that both APIs' devices don't change.
+// remains checks for the given time that both APIs offer exactly these devices.
 func (w *sampler) remains(limit time.Duration, list, inSlices deviceNames) {
 	began := time.Now()
 	w.s.wait(limit)

@@ -100,7 +100,7 @@ func (s *scene) hasHolderMetric(pod string, want bool) {
 	}, want)
 }
 
-// logsCommand runs the logs command on a log with this text, and returns its output.
+// logsCommand runs the logs command on a log with this content, and returns the command's output.
 func (s *scene) logsCommand(text string, args ...string) []byte {
 	binary := filepath.Join(s.dist, "bin_"+runtime.GOARCH, "accelerator-device-plugin")
 	cmd := exec.CommandContext(s.ctx, binary, append([]string{"logs"}, args...)...)
@@ -169,8 +169,8 @@ func afName(region, afu string) string {
 	return fmt.Sprintf("fpga.intel.com/af-%s.%s.%s", region[:3], afu[:3], base64.RawURLEncoding.EncodeToString(ids))
 }
 
-// The kubelet restarts while the API server is down, so it doesn't know its pods. One of these pods holds a device
-// under an old name.
+// The kubelet restarts while the API server is down, so the kubelet doesn't know its pods. One of these pods holds a
+// device under an old name.
 func kubeletBlind(s *scene) {
 	other := s.resource + "-other"
 	s.plug(first, second)
@@ -286,7 +286,7 @@ func (s *scene) answersTwice(pod, id string) (end func()) {
 	return end
 }
 
-// twice forwards requests about all pods to the kubelet.
+// twice forwards List requests to the kubelet, and adds a device to a pod in the response.
 type twice struct {
 	podresources.UnimplementedPodResourcesListerServer
 	kubelet           podresources.PodResourcesListerClient

@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// The tree's manifests are applied as docs/install.md describes, without a simulated node.
+// The tree's manifests are applied as described in docs/install.md, without a simulated node.
 func manifests(s *scene) {
 	s.step("kubectl apply: ready on a node without card")
 	text := must(os.ReadFile(filepath.Join(s.tree, "deploy", "manifests", "accelerator-device-plugin.yaml")))
@@ -97,7 +97,7 @@ func (s *scene) noTestPods() {
 // modeAnnotation is the node annotation that overrides the mode.
 const modeAnnotation = "fpga.intel.com/device-plugin-mode"
 
-// The node annotation overrides the mode. The service account has only the permissions that this needs.
+// The node annotation overrides the mode. The service account has only the permissions that are needed for this.
 func annotation(s *scene) {
 	const region = "fpga.intel.com/region-" + interfaceID
 	s.plug(first)

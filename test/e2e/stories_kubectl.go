@@ -187,7 +187,7 @@ func (s *scene) report(dra bool) {
 }
 
 // follow runs kubectl accelerator ui as a user while do runs. do can call shows to wait until the page receives an
-// event that contains these texts.
+// event that contains all of the given strings.
 func (s *scene) follow(user string, do func(shows func(texts ...string))) {
 	ctx, cancel := context.WithTimeout(s.ctx, patience)
 	defer cancel()

@@ -79,7 +79,8 @@ func quarantine(s *scene) {
 	s.hasReasons(flapping)
 }
 
-// flap breaks and heals the first card until it is in quarantine, with flapLimit 2. It returns the devices' reasons.
+// flap breaks and heals the first card until it is in quarantine, which requires a flapLimit of 2. It returns the
+// devices' reasons.
 func (s *scene) flap() map[string][]string {
 	for range 2 {
 		s.breakCard(first)

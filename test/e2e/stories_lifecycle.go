@@ -49,7 +49,7 @@ func withoutDaemon(s *scene) {
 	s.unschedulable("next")
 }
 
-// A restarted kubelet doesn't admit a pod again that has succeeded.
+// A restarted kubelet doesn't readmit a pod that has already succeeded.
 func succeeded(s *scene) {
 	s.begin(first)
 	s.step("a pod succeeds, and is kept by a finalizer")
@@ -135,7 +135,8 @@ func forced(s *scene) {
 	}
 }
 
-// An init container's device is reused for a later container. A sidecar's isn't, because the sidecar keeps running.
+// An init container's device is reused for a later container. A sidecar's device isn't, because the sidecar keeps
+// running.
 func initContainers(s *scene) {
 	s.begin(first, second)
 	s.step("init container, sidecar and main container: two devices for three")

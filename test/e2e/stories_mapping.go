@@ -44,7 +44,7 @@ var (
 	}
 )
 
-// resource returns the resource that a mapping maps its name to.
+// resource returns the resource that the mapping's name stands for.
 func (m mapping) resource() string {
 	name, _ := names.Region(m.iface)
 	if m.mode == "af" {
@@ -80,7 +80,7 @@ func (s *scene) plugBoth() {
 	s.plugCard(second, 1, -1, otherAFU)
 }
 
-// Pods request functions by their names in the namespace, and get cards with these functions.
+// Pods request functions by the names that the mappings in their namespace define, and get cards with these functions.
 func mappings(s *scene) {
 	s.plugBoth()
 	s.step("helm install of both charts")
@@ -200,7 +200,7 @@ func mappings(s *scene) {
 	same(s, "conditions that could not be evaluated", s.sumMetric("apiserver_admission_match_condition_evaluation_errors_total"), 0)
 }
 
-// large returns a pod with 100 containers and 100 init containers, each of them with six resources.
+// large returns a pod with 100 containers and 100 init containers, each with six resources.
 func large(pod *corev1.Pod) *corev1.Pod {
 	c := pod.Spec.Containers[0]
 	c.Resources.Limits = units("example.com/a", 1)

@@ -260,8 +260,8 @@ func namingDRA(s *scene) {
 	}
 
 	// One pod has a card's second port, and another pod has another card's first port. A card's first port has the same
-	// name as the card. So when the mode changes, the second pod's claim keeps this device until the pod ends, and no
-	// taint is needed.
+	// name as the card. So when the mode changes, the claim on the first port keeps its device until the pod ends, and
+	// no taint is needed.
 	bus, port := `device.attributes["resource.kubernetes.io"].pciBusID == "`, `" && `+attribute("portId")+" == "
 	s.claimed("second", selects(bus+first+port+"1"))
 	s.claimed("first", selects(bus+second+port+"0"))

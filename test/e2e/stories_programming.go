@@ -59,8 +59,8 @@ func (s *scene) hostTool(args ...string) string {
 	return string(out)
 }
 
-// podWithPairs returns a pod that requests n devices of the region's resource. ids contains pairs of an interface and
-// an AFU, which become pairs of variables.
+// podWithPairs returns a pod that requests n devices of the region's resource. ids alternates between interfaces and
+// AFUs; each pair becomes a pair of environment variables.
 func (s *scene) podWithPairs(name string, n int64, ids ...string) *corev1.Pod {
 	pod := s.pod(name, region, n)
 	for i := 0; i < len(ids); i += 2 {
@@ -102,7 +102,7 @@ func (s *scene) hookFails(pod string, words ...string) (line string) {
 	return line
 }
 
-// A pod runs if its card has its AFU. All other pods' events say why they don't run.
+// A pod runs if its card has the AFU that the pod requests. All other pods' events say why they don't run.
 func programming(s *scene) {
 	s.plug(first)
 	s.step("helm install with programming: the program is on the host, and not in the mounts of the daemon")
@@ -198,7 +198,7 @@ func (s *scene) hostNode(name string) {
 	s.cleanups = append(s.cleanups, func() { s.check(os.Remove(path)) })
 }
 
-// The program on the host is complete at every moment of an upgrade, and stays after helm uninstall.
+// The program on the host is complete at all times during an upgrade, and stays after helm uninstall.
 func programmingUpgrade(s *scene) {
 	s.plug(first)
 	s.step("helm install with programming")
@@ -250,7 +250,7 @@ func (s *scene) initLogHas(words string) (bool, error) {
 	return false, nil
 }
 
-// alwaysRunnable calls do, and during the call repeatedly checks that the program on the host exists and runs. It
+// alwaysRunnable calls do and, while it runs, repeatedly checks that the program on the host exists and runs. It
 // returns the number of checks.
 func (s *scene) alwaysRunnable(do func()) int {
 	path, checks, ran := hostDir+"/accelerator-fpga", 0, 0

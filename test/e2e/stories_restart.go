@@ -70,7 +70,7 @@ func (s *scene) keepsDevices(name, ids string) {
 	s.health(name, states)
 }
 
-// helm upgrade to another version, to other settings, and back.
+// The release is upgraded to another version, to other settings, and back.
 func upgrade(s *scene) {
 	s.plug(first, second)
 	s.step("helm install")

@@ -12,13 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// creations counts the pods created during an action, and what became of them.
+// creations records how many pods were created during an action, and what became of them.
 type creations struct {
 	all, kept int           // number of pods, and how many of them weren't dry runs
 	slowest   time.Duration // longest time to create a pod
 	refused   []error       // in no particular order
 	outage    time.Duration // from the first refusal to the last
-	unmutated int           // pods admitted with their name unchanged
+	unmutated int           // pods admitted with the requested name unchanged
 }
 
 func (c creations) String() string {
@@ -29,7 +29,7 @@ func (c creations) String() string {
 	return text
 }
 
-// whileCreating calls do, and during the call creates 20 pods per second that request a name. Nine out of ten are dry
+// whileCreating calls do and, while it runs, creates 20 pods per second that request a name. Nine out of ten are dry
 // runs.
 func (s *scene) whileCreating(name string, do func()) creations {
 	var c creations
@@ -164,7 +164,7 @@ func (s *scene) mustAuthority() *x509.Certificate {
 	return ca
 }
 
-// alwaysTrusted calls do, and during the call repeatedly checks that the webhook has a CA. It returns the number of
+// alwaysTrusted calls do and, while it runs, repeatedly checks that the webhook has a CA. It returns the number of
 // checks.
 func (s *scene) alwaysTrusted(do func()) int {
 	checks, without := 0, 0

@@ -44,7 +44,7 @@ var Ignore = cmp.Options{
 
 const bitstreamID = inventory.AttributeBitstreamID
 
-// Node unfolds boards from testdata into a new directory, as [board.UnfoldRecorded] does, and returns the host.
+// Node unfolds boards from testdata into a new directory, using [board.UnfoldRecorded], and returns the host.
 func Node(t testing.TB, boards ...string) sysfs.Host {
 	t.Helper()
 	root := t.TempDir()
@@ -54,7 +54,7 @@ func Node(t testing.TB, boards ...string) sysfs.Host {
 	return sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}
 }
 
-// Absent is a content with which [Put] removes the file.
+// Absent is the content that makes [Put] remove a file.
 const Absent = "absent"
 
 // Put writes a file, or removes it if content is Absent. path is relative to the parent of /sys. If it has the form
@@ -86,7 +86,7 @@ type Change struct {
 	Steps []string
 }
 
-// make makes the change. It moves the files that it removes to the directory aside.
+// make makes the change. Instead of deleting files, it moves them to the directory aside.
 func (c Change) make(t testing.TB, host sysfs.Host, aside string) {
 	for i, path := range c.Steps {
 		if strings.Contains(path, " -> ") {
@@ -108,10 +108,10 @@ func (c Change) undo(t testing.TB, host sysfs.Host, aside string) {
 	}
 }
 
-// ChangeDuringReading reads the card once for each file access in a reading, and makes the change before that access.
-// This ensures that a change isn't missed even without an event: after each reading, either a check of the reading must
-// find the change, or the reading must be the same as one of the changed card. A reading may fail only if the changed
-// card can't be read either. each, which may be nil, is called with each reading.
+// ChangeDuringReading reads the card once for each file access in a reading, and makes the change right before that
+// access. It checks that the change isn't missed even without an event: after each reading, either a check of the
+// reading must find the change, or the reading must match the changed card. A reading may fail only if the changed card
+// can't be read either. If each isn't nil, it is called with each reading.
 func ChangeDuringReading(t *testing.T, host sysfs.Host, f inventory.Family, card string, c Change, each func(*testing.T, inventory.Reading)) {
 	t.Helper()
 	aside := t.TempDir()
@@ -185,8 +185,8 @@ func Shortage(t *testing.T, host sysfs.Host, f inventory.Family, card string) {
 	}
 }
 
-// Rows checks that each row in the family's health table has a severity, that no row occurs twice, and that the wanted
-// rows exist.
+// Rows checks that each row in the family's health table has a severity, that no row occurs twice, and that all rows in
+// want exist.
 func Rows(t *testing.T, f inventory.Family, want ...string) {
 	t.Helper()
 	var names []string
@@ -219,11 +219,11 @@ func NoCard(t *testing.T, host sysfs.Host, f inventory.Family, cards ...string) 
 	}
 }
 
-// Readings contains cards' units, by address. A card without units has nil.
+// Readings maps cards' addresses to their units. A card without units is mapped to nil.
 type Readings map[string][]inventory.Unit
 
-// ReadAll returns the units of all of a host's cards, both as Read and as Outline returns them. It leaves out cards
-// that are gone.
+// ReadAll returns the units of all of a host's cards, once as Read returns them and once as Outline returns them. It
+// leaves out cards that are gone.
 func ReadAll(t testing.TB, host sysfs.Host, f inventory.Family) (read, outlined Readings) {
 	t.Helper()
 	cards := must.Value(f.Cards(host))(t)

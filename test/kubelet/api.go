@@ -40,7 +40,7 @@ func (k *Kubelet) serve(ctx context.Context) error {
 	return nil
 }
 
-// Listed returns the held devices according to the pod-resources API, by POD/CONTAINER.
+// Listed returns the devices that containers hold according to the pod-resources API, by POD/CONTAINER.
 func (k *Kubelet) Listed(ctx context.Context) (map[string][]string, error) {
 	conn, err := grpc.NewClient("unix:"+k.Pods, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -98,7 +98,7 @@ func containerDevices(of devicemanager.ResourceDeviceInstances) []*podresources.
 var countRegistrations = sync.OnceFunc(func() { legacyregistry.MustRegister(metrics.DevicePluginRegistrationCount) })
 
 // Registrations returns how often Register has been called for the resource, according to the kubelet's own metric. The
-// metric counts the calls to all of this process's kubelets, also from before restarts.
+// metric counts the calls to all of this process's kubelets, including calls from before restarts.
 func Registrations(resource string) (int, error) {
 	n, err := testutil.GetCounterMetricValue(metrics.DevicePluginRegistrationCount.WithLabelValues(resource))
 	return int(n), err

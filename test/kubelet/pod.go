@@ -18,7 +18,7 @@ const Main = "main"
 
 var uids atomic.Int64
 
-// NewPod returns a pod with a single container, which requests the given number of a resource's devices.
+// NewPod returns a pod with a single container that requests the given number of devices from a resource.
 func NewPod(name, resource string, devices int64) *v1.Pod {
 	uid := types.UID("uid-" + strconv.FormatInt(uids.Add(1), 10))
 	return &v1.Pod{
@@ -27,7 +27,7 @@ func NewPod(name, resource string, devices int64) *v1.Pod {
 	}
 }
 
-// Container returns a container that requests the given number of a resource's devices.
+// Container returns a container that requests the given number of devices from a resource.
 func Container(name, of string, devices int64) v1.Container {
 	requested := v1.ResourceList{v1.ResourceName(of): *resource.NewQuantity(devices, resource.DecimalSI)}
 	return v1.Container{Name: name, Resources: v1.ResourceRequirements{Limits: requested, Requests: requested}}

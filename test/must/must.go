@@ -1,5 +1,5 @@
 // Package must ends a test immediately if a setup step fails, for example if a file can't be written or a server
-// doesn't start. For what the test is about, use package compare.
+// doesn't start. To check the behavior under test, use package compare.
 package must
 
 import "testing"

@@ -33,7 +33,7 @@ func Await(t testing.TB, when string, met func() error) {
 	}
 }
 
-// Elapse lets the given time pass, so that the test can check that nothing happens in it.
+// Elapse lets the given time pass, so that the test can check that nothing happens in the meantime.
 func Elapse(t testing.TB, during time.Duration) {
 	t.Helper()
 	end := time.NewTimer(during)
@@ -48,8 +48,8 @@ func Elapse(t testing.TB, during time.Duration) {
 // Disk is the directory for programs and large temporary files.
 var Disk = os.TempDir()
 
-// memory is an in-memory file system. Simulated nodes consist of thousands of files, and are several times faster
-// there.
+// memory is an in-memory file system, which makes simulated nodes several times faster, because they consist of
+// thousands of files.
 const memory, memoryNeeded = "/dev/shm", 512 << 20
 
 // Main runs a package's tests, and returns the exit code. Temporary directories are in memory, unless TMPDIR is set or

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// Hang makes a directory hang until release is called or the test ends, by mounting a FUSE file system there that no
-// process serves. Once release has returned, the directory is as it was before. If the file system can't be mounted,
-// Hang skips the test.
+// Hang makes a directory hang until release is called or the test ends. To do that, it mounts a FUSE file system there
+// that no process serves. Once release has returned, the directory is as it was before. If the file system can't be
+// mounted, Hang skips the test.
 func Hang(t testing.TB, dir string) (release func()) {
 	t.Helper()
 	fuse, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)

@@ -130,7 +130,7 @@ func (s *Server) Alerts() ([]Alert, error) {
 	return answer.Alerts, s.ask("/api/v1/alerts", nil, &answer)
 }
 
-// Rule is an alert rule and its last evaluation's result.
+// Rule is an alert rule and the result of its last evaluation.
 type Rule struct{ Name, Health, LastError string }
 
 // Rules returns all alert rules.

@@ -1,3 +1,3 @@
-// Package registry tests accelerator-fpga pull and push against a real registry: CNCF's distribution, built from its Go
+// Package registry tests accelerator-fpga pull and push against a real registry: CNCF's Distribution, built from its Go
 // module. See run.sh.
 package registry

@@ -56,9 +56,9 @@ func Before(t testing.TB, nth int, change, work func()) (accesses int) {
 	})
 }
 
-// supervised runs work, and before each file access calls access with the file access's number, counted from 0. If
-// access returns an error, the file access fails with it. A file access that a signal interrupts is repeated with the
-// same number.
+// supervised runs work. Before each of work's file accesses, it calls access with the number of the file access,
+// counted from 0. If access returns an error, the file access fails with that error. A file access that a signal
+// interrupts is repeated with the same number.
 func supervised(t testing.TB, work func(), access func(n int, open bool) syscall.Errno) (accesses int) {
 	t.Helper()
 	type outcome struct {

@@ -1,4 +1,4 @@
-// Package task runs the tasks of a daemon in the background of a test. It owns no state.
+// Package task runs a daemon's tasks in the background of a test. It doesn't have any state.
 package task
 
 import (
@@ -9,7 +9,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
-// Run runs a task until end is called or the test ends. It waits for the task then, and reports its error.
+// Run runs a task until end is called or the test ends. It then waits for the task, and reports the task's error.
 func Run(t testing.TB, run func(context.Context) error) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -1,4 +1,4 @@
-// Command unfold writes a board's tree into a directory, so that you can try a family with it (docs/extending.md).
+// Command unfold writes a board's tree into a directory, so that you can try out a family on it (docs/extending.md).
 package main
 
 import (

@@ -17,7 +17,7 @@ const (
 	WorkloadImage = "adp.e2e/workload:1"
 )
 
-// Images lists these two images. Both contain test/e2e/workload's binary.
+// Images lists PauseImage and WorkloadImage. Both contain test/e2e/workload's binary.
 var Images = []Image{{Name: PauseImage}, {Name: WorkloadImage}}
 
 // Image is an image that contains a single static binary.

@@ -12,7 +12,7 @@ const (
 	bridge     = "adp-e2e"
 	nodeIP     = "198.18.0.1" // the pods' gateway; all parts listen on it
 	podNet     = "198.18.0.0/24"
-	serviceIP  = "198.18.1.1" // address of the API server's service, which the API server listens on
+	serviceIP  = "198.18.1.1" // address of the API server's service; the API server itself listens on it
 	serviceNet = "198.18.1.0/24"
 )
 

@@ -24,8 +24,8 @@ type authority struct {
 }
 
 // writePKI writes certificates and keys to dir, as NAME.crt and NAME.key: the pairs that [newServing] creates, a pair
-// for each user in [users], and one for the kubelet's server. It calls newServing again for dir/next, for
-// [Cluster.UseCredentials]. trust.crt contains both CAs.
+// for each user in [users], and one for the kubelet's server. It also calls newServing for dir/next, which
+// [Cluster.UseCredentials] uses. trust.crt contains both CAs.
 func writePKI(dir string) error {
 	a, err := newServing(dir)
 	if err != nil {

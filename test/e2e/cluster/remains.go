@@ -35,7 +35,7 @@ var elsewhere = []string{
 // networkNamespaces matches the pods' network namespaces.
 const networkNamespaces = "/run/netns/cni-*"
 
-// claim is a file that marks /var/lib/kubelet as the cluster's.
+// claim is a file that marks /var/lib/kubelet as belonging to the cluster.
 const claim = "/var/lib/kubelet/.adp-e2e"
 
 // mark creates the claim file.
@@ -118,7 +118,7 @@ func clean() error {
 	return b.restore()
 }
 
-// Down ends all processes and restores the machine. It goes on after errors.
+// Down ends all processes and restores the machine. It continues after errors.
 func (c *Cluster) Down() error {
 	err := c.stop("kubelet")
 	if _, up := c.processes["containerd"]; up {

@@ -53,10 +53,10 @@ func killRest() error {
 }
 
 // podCgroups returns the directories of the pods' cgroups, parents first. All of them belong to the cluster:
-// [CheckHost] has made sure that there weren't any before.
+// [CheckHost] has made sure that no such cgroups existed before.
 func podCgroups() []string {
 	var dirs []string
-	// With cgroup v1, each hierarchy has its own.
+	// With cgroup v1, each hierarchy has a kubepods directory of its own.
 	roots, _ := filepath.Glob("/sys/fs/cgroup/kubepods")
 	more, _ := filepath.Glob("/sys/fs/cgroup/*/kubepods")
 	for _, root := range append(roots, more...) {
@@ -129,7 +129,7 @@ func unescape(path string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
 }
 
-// Programs returns the processes in pods that run a program. name is what /proc/PID/comm contains.
+// Programs returns the PIDs of a program's processes in pods. name is what their /proc/PID/comm contains.
 func Programs(name string) []int {
 	in := PodProcesses()
 	return slices.DeleteFunc(running(name), func(pid int) bool { return !slices.Contains(in, pid) })

@@ -10,8 +10,8 @@ type Limits struct {
 	// Sample is how long something must look wrong before it counts. Anything shorter may be an artifact of sampling:
 	// containers and offers are sampled in turn, and the kernel may list a process for slightly longer than it runs.
 	Sample float64
-	// Late is the maximum time from the start of a sample until the line with its result, which may be that nothing
-	// could be read. If there is no line by then, nothing has changed.
+	// Late is the maximum time from the start of a sample until the line with its result, including a line that says
+	// that nothing could be read. If there is no line by then, nothing has changed.
 	Late float64
 
 	// The following limits count only time in which nothing is disturbed. Settle is how long a fault's effects last
@@ -20,8 +20,8 @@ type Limits struct {
 	Publish float64 // from when a port breaks until the scheduler must know about it
 	Serve   float64 // how long a pod can wait even though enough ports are free
 	Away    float64 // how long a port that is fit and free can go without being offered
-	// Recorded replaces Away for the ports in [Offers.Recorded]. A daemon can't always tell whether such a port is free or
-	// belongs to an init container, so it withholds the port for --tombstone-grace.
+	// Recorded replaces Away for the ports in [Offers.Recorded]. A daemon can't always tell whether such a port is free
+	// or belongs to an init container, so it withholds the port for --tombstone-grace.
 	Recorded float64
 
 	Quick  float64 // like Serve and Away, but at the end of a quiet time, and by any clock
@@ -55,7 +55,7 @@ type Checker struct {
 	unread       bool
 	noSlices     bool // the slices couldn't be read, but the kubelet's offers could
 	conditions   map[string]*condition
-	waited       map[string]*condition // by pod name: its latest condition of waiting despite free ports
+	waited       map[string]*condition // by pod name: the pod's latest condition of waiting despite free ports
 	round        int
 	calm         calm
 	now          float64 // time of the latest line
@@ -146,7 +146,7 @@ type owner struct {
 }
 
 type span struct {
-	from, to, calm float64 // calm is the calm clock at from
+	from, to, calm float64 // calm is what the calm clock showed at the time from
 }
 
 const forever = 1e18 // the end of something that hasn't ended yet
@@ -197,9 +197,9 @@ func (c *Checker) Add(line Line) []Wrong {
 	return found
 }
 
-// advance updates the times up to which the samplers have looked. A sample that finds a new container began after the
-// container did, and has already written lines for the containers that it no longer found. A sampler that doesn't write
-// any lines is assumed to have looked up to Late ago.
+// advance updates the times up to which the samplers have looked. If a line reports a new container, then its sample
+// began after the container did, and the lines for containers that the sample no longer found have already been
+// written. A sampler that doesn't write any lines is assumed to have looked up to Late ago.
 func (c *Checker) advance(line Line) {
 	c.looked, c.read = max(c.looked, c.now-c.limits.Late), max(c.read, c.now-c.limits.Late)
 	switch {
@@ -266,7 +266,7 @@ func (c *Checker) observe() {
 	}
 }
 
-// known reports whether the offers that conditions with this clock depend on are known.
+// known reports whether the offers are known, as far as conditions with this clock depend on them.
 func (c *Checker) known(of clock) bool {
 	switch of {
 	case sampledClock:
@@ -361,8 +361,8 @@ func (k *container) open() []string {
 	return slices.Compact(all)
 }
 
-// at returns the ports that had the number at time t. If there weren't any, it returns the last port that had it
-// before.
+// at returns the ports that had the number at time t. If there weren't any, it returns the last port that had the
+// number before t.
 func (n *number) at(t float64) (ports []string) {
 	for _, o := range n.owners {
 		if o.from <= t && t <= o.to {

@@ -48,9 +48,9 @@ func (w *Writer) Write(line Line) error {
 
 func rounded(seconds float64) float64 { return math.Round(seconds*1000) / 1000 }
 
-// Read calls each for every line of a history, in order, until each returns an error. The last line of a run that was
-// killed may be incomplete, and is then skipped. Unknown fields are an error, because another version may have used the
-// history in a different sense.
+// Read calls the function each for every line of a history, in order, and stops if the function returns an error. If a
+// run was killed, its last line may be incomplete; Read skips such a line. Unknown fields are an error, because a field
+// may have had a different meaning in another version's history.
 func Read(r io.Reader, each func(Line) error) error {
 	in := bufio.NewReaderSize(r, 1<<16)
 	at := 0.0

@@ -2,8 +2,8 @@
 //
 // The e2e command runs the operations and writes the history: a line of JSON for each operation and each observation.
 // This package defines these lines. They are all that a [Checker] reads, either while they are written or later from
-// the file. So it knows which devices containers can open, what the node offers, and the state of the simulated
-// hardware, but not what the daemon believes.
+// the file. A Checker therefore knows which devices containers can open, what the node offers, and the state of the
+// simulated hardware, but not what the daemon believes.
 package soak
 
 // Line is a line in a history. Besides the time, exactly one field is set.
@@ -36,8 +36,8 @@ type Op struct {
 	Target string   `json:"target,omitempty"`
 	Args   []string `json:"args,omitempty"`
 
-	// Disturbs is true if the operation is a fault of the plugin or of a part of the cluster. Until it has ended, and
-	// for a while after that, pods may wait longer and lists may be out of date.
+	// Disturbs is true if the operation causes a fault in the plugin or in a part of the cluster. Until the operation
+	// has ended, and for a while after that, pods may wait longer and lists may be out of date.
 	Disturbs bool `json:"disturbs,omitempty"`
 }
 
@@ -62,7 +62,7 @@ type Pod struct {
 // Claims is the name for devices that are allocated through claims, and for the slices that offer them.
 const Claims = "claims"
 
-// OtherPlugin is the name under which another plugin allocates ports. They are cordoned while it does so.
+// OtherPlugin is the name under which another plugin allocates ports. The ports are cordoned while it does so.
 const OtherPlugin = "other.example/card"
 
 // Container is a container of one of the soak's pods that was found running or has ended. In each sample, the lines for
@@ -99,8 +99,8 @@ type Offers struct {
 	Ports  map[string][]string `json:"ports,omitempty"`
 	Seen   float64             `json:"seen,omitempty"`   // when reading the previous sample began
 	Unread string              `json:"unread,omitempty"` // why no sample can be read; Ports is then empty, or lacks the claims
-	// Recorded lists the ports that are recorded for a container of the API that the node doesn't use at the moment. The
-	// container may have ended long ago.
+	// Recorded lists the ports that are recorded for a container of the API that the node isn't using at the moment.
+	// That container may have ended long ago.
 	Recorded []string `json:"recorded,omitempty"`
 }
 

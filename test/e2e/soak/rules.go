@@ -10,8 +10,8 @@ import (
 )
 
 // judge looks for ports that a container should not have been given, and records which ports its pod has been given. It
-// runs once per container, as soon as the time when the pod was scheduled is known. A container that is restarted later
-// can have its pod's ports again.
+// runs once per container, as soon as it is known when the pod was scheduled. A container that is restarted later can
+// have its pod's ports again.
 func (c *Checker) judge(k *container) (found []Wrong) {
 	p := k.pod
 	if p == nil || !p.Scheduled || k.judged {
@@ -82,9 +82,9 @@ func (c *Checker) offered() map[string][]string {
 	return offered
 }
 
-// observeRenamed looks for ports that are offered under two names, or under a name other than the one under which a pod
-// has them. It also looks for offered ports whose device number a container is allowed to open because another port
-// used to have it.
+// observeRenamed looks for ports that are offered under two names, or under one name while a pod has them under
+// another. It also looks for offered ports whose device number a container is allowed to open because another port used
+// to have it.
 func (c *Checker) observeRenamed(offered map[string][]string) {
 	for port, names := range offered {
 		if len(names) > 1 {
@@ -161,7 +161,7 @@ func card(port string) string {
 // observeLost looks for ports that are fit and free but not offered under any name. All of the card's other ports must
 // be fit and free too, because in region mode they form a single device. The rule doesn't apply while a stuck pod that
 // hasn't started may have been given ports. It also doesn't apply while nothing at all is offered, because then no
-// daemon is running. If that lasts, a quiet time will find it.
+// daemon is running. If no daemon comes back, a quiet time will find that.
 func (c *Checker) observeLost(held holding, offered map[string][]string) {
 	if len(offered) == 0 {
 		return
@@ -240,8 +240,8 @@ func (c *Checker) observeWaiting(held holding) {
 	}
 }
 
-// units returns the minimum number of free devices. For claims, and for resources in region mode, a device may be a
-// whole card.
+// units returns a lower bound on the number of free devices, because for claims, and for resources in region mode, a
+// device may be a whole card.
 func units(name string, ports []string, held holding) int {
 	free := map[string]bool{}
 	for _, port := range ports {
@@ -257,9 +257,9 @@ func units(name string, ports []string, held holding) int {
 	return len(free)
 }
 
-// addQuiet processes a quiet time's findings. What must not last in undisturbed time must not exist at the end of a
-// quiet time either. Frequent faults keep most conditions from ever reaching their limits, so this finds violations
-// that the limits miss.
+// addQuiet processes a quiet time's findings. Conditions that must not last in undisturbed time must not exist at the
+// end of a quiet time either. This check finds violations that the limits miss, because frequent faults keep most
+// conditions from ever reaching their limits.
 func (c *Checker) addQuiet(q Quiet) (found []Wrong) {
 	c.summary.Quiet++
 	if !q.Agreed {

@@ -18,7 +18,7 @@ type event struct {
 	label, text string
 	about       []string // pods, ports and node numbers; excerpts about any of these include the event
 	fault       bool     // included in every excerpt that covers its time
-	normal      bool     // doesn't extend an excerpt back to its start
+	normal      bool     // doesn't make an excerpt start earlier
 }
 
 // String returns a sentence with the times.
@@ -195,7 +195,8 @@ func (s *story) addOffers(at float64, o Offers) {
 	}
 }
 
-// Longer excerpts are shortened in the middle.
+// Excerpts longer than longestExcerpt are shortened in the middle. excerptBegin is how many lines are kept before the
+// gap.
 const (
 	longestExcerpt = 40
 	excerptBegin   = 8
@@ -253,7 +254,8 @@ func beginOf(events []*event, rule string, lines []Line) (begin float64) {
 	return at
 }
 
-// isAbout reports whether an event is about any of these: pods, ports, node numbers, or texts that mention one.
+// isAbout reports whether an event is about any of these pods, ports and node numbers. A string that contains spaces
+// stands for every pod, port and node number that it mentions.
 func (e *event) isAbout(these []string) bool {
 	return slices.ContainsFunc(these, func(this string) bool {
 		return slices.ContainsFunc(e.about, func(id string) bool {

@@ -50,12 +50,12 @@ func main() {
 	case "stay":
 		signal.Ignore(syscall.SIGTERM)
 		for {
-			_ = syscall.Pause() // select would be a deadlock
+			_ = syscall.Pause() // an empty select would be a deadlock
 		}
 	}
 }
 
-// wait waits for SIGTERM or SIGINT, and reaps orphaned processes meanwhile.
+// wait waits for SIGTERM or SIGINT, and reaps orphaned processes in the meantime.
 func wait() {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGCHLD)
@@ -120,7 +120,7 @@ func inspect() (report, error) {
 }
 
 // exchange maps the first page of a BAR file, as programs for AWS cards do. It returns the text at the start of the
-// page, and writes its answer.
+// page, and writes the answer.
 func exchange(path, answer string) (text string, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

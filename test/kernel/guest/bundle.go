@@ -66,7 +66,7 @@ func containerSpec(env []string) *oci.Spec {
 			{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "mode=755"}},
 			{Destination: "/sys", Type: "bind", Source: "/sys", Options: []string{"bind", "ro"}},
 			{Destination: "/init", Type: "bind", Source: "/init", Options: []string{"bind", "ro"}},
-			// As if the image contained accelerator-fpga, and the pod had a volume with bitstreams.
+			// Make it look as if the image contained accelerator-fpga, and the pod had a volume with bitstreams.
 			{Destination: tool, Type: "bind", Source: tool, Options: []string{"bind", "ro"}},
 			{Destination: "/bitstreams", Type: "bind", Source: bitstreamDir, Options: []string{"bind", "ro", "noexec"}},
 		},
@@ -79,9 +79,9 @@ func containerSpec(env []string) *oci.Spec {
 	}
 }
 
-// runInContainer runs inside a container. If the variable OWN is set, it first programs the container's card with that
-// file from the volume. It opens each port in /dev and prints the port's AFU. It maps each BAR that it is allowed to
-// write to, and prints the BAR's first word.
+// runInContainer runs inside a container. If the variable OWN names a file in the volume, it first programs the
+// container's card with that file. It opens each port in /dev and prints the port's AFU. It maps each BAR that it is
+// allowed to write to, and prints the BAR's first word.
 func runInContainer() error {
 	if file := os.Getenv("OWN"); file != "" {
 		fme, err := filepath.Glob("/dev/dfl-fme.*")

@@ -49,7 +49,8 @@ func slotOf(card []string) (string, error) {
 	return fmt.Sprintf("%02x:00.0", slot+1), nil
 }
 
-// measure plugs in a card and pulls it, n times. After each change, it waits until the kubelet has received it.
+// measure plugs in a card and pulls it, n times. After each change, it waits until the kubelet has received the new
+// list.
 func (r *rig) measure(ctx context.Context, n int, card []string) error {
 	device, err := slotOf(card)
 	if err != nil {

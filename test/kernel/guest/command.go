@@ -129,10 +129,10 @@ func listening(ctx context.Context, address string) error {
 	}
 }
 
-// states maps the arguments of the ended verb to the texts of [os.ProcessState].
+// states maps the arguments of the ended verb to the strings that [os.ProcessState] returns.
 var states = map[string]string{"ok": "exit status 0", "failed": "exit status 1", "killed": "signal: killed"}
 
-// ended waits for a command to end, and returns an error unless it ends in the state want.
+// ended waits for a command to end, and returns an error unless it ends in the wanted state.
 func (r *rig) ended(ctx context.Context, name, want string) error {
 	c, ok := r.commands[name]
 	if !ok {
@@ -213,7 +213,7 @@ func (r *rig) kill(name string, hook bool) error {
 	return err
 }
 
-// programming waits until a port is disabled, as ports are during programming.
+// programming waits until a port is disabled, which it is during programming.
 func (r *rig) programming(ctx context.Context, port string) error {
 	path := filepath.Join("/sys/bus/platform/devices", port, "afu_id")
 	for {
@@ -227,7 +227,8 @@ func (r *rig) programming(ctx context.Context, port string) error {
 	}
 }
 
-// locking waits until exactly want of the tool's processes hold a card's lock or are waiting for it.
+// locking waits until the number of the tool's processes that hold a card's lock, or are waiting for one, is exactly
+// want.
 func locking(ctx context.Context, want int) error {
 	for {
 		processes, err := toolProcesses()
@@ -279,8 +280,8 @@ func (r *rig) endCommands(ctx context.Context) error {
 	}
 }
 
-// toolProcesses returns one thread for each of the tool's processes, which include hooks, by process. In a process that
-// has been killed, only threads that are blocked in the kernel still exist.
+// toolProcesses maps each of the tool's processes, including hooks, to one of its threads. In a process that has been
+// killed, only threads that are blocked in the kernel still exist.
 func toolProcesses() (map[int]int, error) {
 	links, err := filepath.Glob("/proc/[0-9]*/task/[0-9]*/exe")
 	if err != nil {

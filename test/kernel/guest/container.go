@@ -60,7 +60,7 @@ func (r *rig) openNode(node string) error {
 	return err
 }
 
-// openOwn opens the container's device node, as a process in the container would, and keeps it open like openNode.
+// openOwn is like openNode, but opens the container's device node, as a process in the container would.
 func (r *rig) openOwn(node string) error {
 	f, err := os.OpenFile(filepath.Join(containerDir, node), os.O_RDWR, 0)
 	if err == nil {
@@ -81,8 +81,8 @@ func (r *rig) closeNode(node string) error {
 	return fmt.Errorf("%s is not open", node)
 }
 
-// mknod creates a device node in the container's /dev with the number that the host's device node has now, as a
-// container runtime would.
+// mknod creates a device node in the container's /dev, as a container runtime would. Its number is the one that the
+// host's device node has now.
 func (r *rig) mknod(node string) error {
 	var host unix.Stat_t
 	if err := unix.Stat(filepath.Join("/dev", node), &host); err != nil {

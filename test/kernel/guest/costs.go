@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/port"
 )
 
-// step is an action that is measured by itself.
+// step is an action that is measured separately.
 type step struct {
 	name string
 	do   func() error

@@ -95,7 +95,7 @@ func startDaemon(ctx context.Context, sandbox string, flags []string, log *journ
 
 // dial connects from inside the daemon's network namespace.
 func (d *daemon) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	// The thread stays locked, so it ends with this goroutine. No other goroutine must run in the daemon's namespace.
+	// The thread stays locked, so it ends with this goroutine. No other goroutine may run in the daemon's namespace.
 	type answer struct {
 		conn net.Conn
 		err  error
@@ -158,7 +158,7 @@ func (d *daemon) end() error {
 	return nil
 }
 
-// pause waits for d. If ctx is done first, it returns the cause.
+// pause waits for the given time. If ctx is done first, it returns the cause.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

@@ -46,8 +46,8 @@ func (r *rig) expect(ctx context.Context, args []string) error {
 	}
 }
 
-// metric waits until one of the daemon's metrics has the value want or, if want is "gone", until the series doesn't
-// exist. A series is written as in the daemon's response, with its labels sorted.
+// metric waits until one of the daemon's metrics has the value want. If want is "gone", it waits until the series
+// doesn't exist. A series is written as in the daemon's response, with its labels sorted.
 func (r *rig) metric(ctx context.Context, series, want string) error {
 	if r.daemon == nil {
 		return errNoDaemon
@@ -137,8 +137,8 @@ func (r *rig) quiet(ctx context.Context, duration string) error {
 	return nil
 }
 
-// note records the time between the cause and when the kubelet received the first list that meets the expectation. If a
-// uevent announces the change, the time starts with the uevent, because the drivers are still at work until then and
+// note records how long it took from the cause until the kubelet received the first list that meets the expectation. If
+// a uevent announces the change, the time starts with the uevent, because until then the drivers are still at work and
 // the change isn't visible.
 func (r *rig) note(e story.Expectation, measured bool) {
 	if r.cause.name == "" || r.kubelet == nil || strings.Contains(e.Device, "-p") {
@@ -182,8 +182,8 @@ func firstMet(lists []simkubelet.List, after time.Time, e story.Expectation) (si
 	return simkubelet.List{}, false
 }
 
-// noteRead records how long after the uevent the daemon had read a card that was plugged in. The rest of the time until
-// the kubelet receives the list is spent sending it.
+// noteRead records how long it took from the uevent until the daemon had read a card that was plugged in. The rest of
+// the time until the kubelet receives the list is spent sending the list.
 func (r *rig) noteRead(verb, device string) {
 	bind, ok := r.uevents.first(r.cause.at, "bind", "0000:"+device, "dfl-port.")
 	read, logged := r.journal.last("device.added", device)
@@ -192,9 +192,9 @@ func (r *rig) noteRead(verb, device string) {
 	}
 }
 
-// since returns the name and the length of a measured interval. For a card that was plugged in, it starts when the port
-// or the function binds, which makes the card usable. For a card that was pulled, it starts with the first uevent. For
-// all other changes, it starts with the request.
+// since returns the name and the length of a measured interval. For a card that was plugged in, the interval starts
+// when the port or the function binds, which makes the card usable. For a card that was pulled, it starts with the
+// first uevent. For all other changes, it starts with the request.
 func (r *rig) since(e story.Expectation, received time.Time) (interval string, took time.Duration) {
 	switch r.cause.name {
 	case "plug", "unplug", "bind", "unbind", "remove", "rescan", "insmod", "rmmod":

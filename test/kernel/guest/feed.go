@@ -55,8 +55,8 @@ func (f *feed) add(open map[string]simkubelet.List) {
 
 func (f *feed) end() { f.kubelet.Stop() }
 
-// since returns the last list received before t, if any, and then all lists received after t. Each of them merges
-// several resources' lists, as [lists.of] does.
+// since returns the last list received before t, if any, and then all lists received after t. Each returned list
+// combines the lists of several resources, as in [lists.of].
 func (f *feed) since(t time.Time, resource string) []simkubelet.List {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,8 +84,8 @@ func (f *feed) newest() lists {
 	return f.received[len(f.received)-1]
 }
 
-// of merges the lists of all resources with this prefix. The merged list's number is the sum of their numbers, or 0 if
-// there aren't any.
+// of merges the lists of all resources with this prefix. The merged list's number is the sum of these lists' numbers,
+// or 0 if there aren't any lists.
 func (ls lists) of(resource string) simkubelet.List {
 	var all simkubelet.List
 	for _, name := range slices.Sorted(maps.Keys(ls)) {

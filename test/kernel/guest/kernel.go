@@ -22,7 +22,7 @@ var allModules = []string{
 // boardSensors is the module that emulates a board's sensors (../board-sensors.c). Only one story loads it.
 const boardSensors = "board-sensors"
 
-// parameters contains module parameters. vfio-pci's allows virtual functions.
+// parameters contains modules' parameters. vfio-pci's parameter allows virtual functions.
 var parameters = map[string]string{"vfio-pci": "enable_sriov=1"}
 
 // insmod loads the modules that aren't loaded yet.
@@ -74,8 +74,8 @@ func write(path, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// driver returns the driver directory of a device, which is a PCI address, dfl-port.N or dfl-fme.N. For a PCI function
-// without a driver, it returns dfl-pci's directory.
+// driver returns a device's driver directory. device is a PCI address, dfl-port.N or dfl-fme.N. For a PCI function
+// without a driver, driver returns dfl-pci's directory.
 func driver(device string) string {
 	if isAddress(device) {
 		if bound, err := filepath.EvalSymlinks(pciDir(device) + "/driver"); err == nil {
@@ -87,7 +87,7 @@ func driver(device string) string {
 	return "/sys/bus/platform/drivers/" + name
 }
 
-// clearErrors clears a port's errors as docs/health.md describes.
+// clearErrors clears a port's errors as described in docs/health.md.
 func clearErrors(port string) error {
 	path := filepath.Join("/sys/bus/platform/devices", port, "errors/errors")
 	return write(path, text(path))
@@ -100,7 +100,7 @@ const (
 	portAssign  = 0x4004b682
 )
 
-// image returns a raw bitstream of 64 bytes. The first 16 identify the AFU.
+// image returns a raw bitstream of 64 bytes. The first 16 bytes identify the AFU.
 func image(afu string) ([]byte, error) {
 	raw, err := hex.DecodeString(afu)
 	return append(raw, make([]byte, 48)...), err

@@ -29,7 +29,7 @@ func isolated(sandbox string) *syscall.SysProcAttr {
 }
 
 // launch runs in the sandbox's namespaces. It drops the privileges that the sandbox doesn't have, and executes the
-// command with execve(2). It returns only if that fails.
+// command with execve(2). It returns only if execve fails.
 func launch(sandbox string, command []string) error {
 	runtime.LockOSThread()
 	switch sandbox {
@@ -72,8 +72,8 @@ func dropPrivileges() error {
 	return syscall.Setuid(unprivileged)
 }
 
-// refuse makes a system call with this first argument fail, in this thread and after execve(2). Some sandboxes' seccomp
-// filters do the same.
+// refuse makes a system call with the given first argument fail, in this thread and after execve(2). Some sandboxes'
+// seccomp filters do the same.
 func refuse(call, argument uint32, errno unix.Errno) error {
 	program := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // seccomp_data.nr

@@ -54,7 +54,7 @@ func mount() error {
 		if err := os.MkdirAll(mount.dir, 0o755); err != nil {
 			return err
 		}
-		// EBUSY means that it is already mounted. /dev is mounted by the kernel itself.
+		// EBUSY means that the file system is already mounted. /dev is mounted by the kernel itself.
 		if err := unix.Mount(mount.kind, mount.dir, mount.kind, 0, mount.options); err != nil && !errors.Is(err, unix.EBUSY) {
 			return fmt.Errorf("mount %s: %w", mount.dir, err)
 		}
@@ -112,7 +112,7 @@ func (m *machine) clear(ctx context.Context) error {
 	return nil
 }
 
-// kernelErrors returns the lines added to the kernel log since the last call that indicate an error.
+// kernelErrors returns the lines that indicate an error and have been added to the kernel log since the last call.
 func (m *machine) kernelErrors() []string {
 	var found []string
 	buffer := make([]byte, 8192)

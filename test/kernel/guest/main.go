@@ -122,7 +122,7 @@ func (m *machine) runStory(ctx context.Context, s story.Story, t tables) error {
 	return r.close()
 }
 
-// read returns the stories whose names contain only, sorted by name.
+// read returns the stories in dir whose names contain the string in only, sorted by name.
 func read(dir, only string) ([]story.Story, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*"+only+"*.txt"))
 	switch {

@@ -121,7 +121,7 @@ func (o *opens) open(name string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// take reads the opens so far and attributes them.
+// take reads the opens so far, and attributes them to commands or to other processes.
 func (o *opens) take() error {
 	names, err := o.read()
 	o.add(names)

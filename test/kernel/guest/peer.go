@@ -13,7 +13,8 @@ import (
 
 const peerSocket = "/run/peer/pods.sock"
 
-// peer is another Go process, which echoes bytes and serves gRPC. The costs verb measures how long messages to it take.
+// peer is another Go process, which echoes bytes and serves gRPC. The costs verb measures how long it takes to exchange
+// messages with this process.
 type peer struct {
 	process *exec.Cmd
 	in      io.WriteCloser

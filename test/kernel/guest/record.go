@@ -20,7 +20,7 @@ func (r *rig) beginRecording(s story.Story) {
 	r.uevents.take()
 }
 
-// heard waits for the last uevent that a step causes. Its message must contain text.
+// heard waits for the last uevent that a step causes. The uevent's message must contain text.
 func (r *rig) heard(ctx context.Context, action, device, text string) error {
 	for !r.uevents.contain(action, device, text) {
 		if err := pause(ctx, 10*time.Millisecond); err != nil {
@@ -44,7 +44,7 @@ func (r *rig) record(ctx context.Context, name string) error {
 	return writeFixture("sysfs", name+".txtar", text)
 }
 
-// recordUEvents writes the uevents since the last recordUEvents step. Without a name, it discards them.
+// recordUEvents writes the uevents received since the previous call. Without a name, it discards them.
 func (r *rig) recordUEvents(ctx context.Context, name []string) error {
 	r.uevents.settle(ctx)
 	messages := r.uevents.take()
@@ -110,7 +110,7 @@ func (u *uevents) take() [][]byte {
 	return messages
 }
 
-// contain reports whether such a uevent has been received since the last call to take.
+// contain reports whether a uevent with this action, device and text has been received since the last call to take.
 func (u *uevents) contain(action, device, text string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -16,7 +16,7 @@ type table struct {
 
 // tables holds the tables collected since boot.
 type tables struct {
-	cards  *table // times from the measure verb, which doesn't query the daemon meanwhile
+	cards  *table // times from the measure verb, which doesn't query the daemon while it measures
 	causes *table // times of all other actions
 	steps  *table // times of single steps
 }

@@ -17,7 +17,7 @@ import (
 // run executes a step whose arguments [story.Parse] has checked.
 type run = func(ctx context.Context, r *rig, a []string) error
 
-// acts contains the verbs that change something. The times that expect records start with these.
+// acts contains the verbs that change something. The times that expect records start with the latest of these changes.
 var acts = map[string]run{
 	"start": func(ctx context.Context, r *rig, a []string) error { return r.start(ctx, a) },
 	"end":   func(_ context.Context, r *rig, _ []string) error { return r.end() },
@@ -147,7 +147,7 @@ var checks = map[string]run{
 	"uevents": func(ctx context.Context, r *rig, a []string) error { return r.recordUEvents(ctx, a) },
 }
 
-// succeeds and fails run a command until it ends. The command must succeed or fail, respectively.
+// succeeds and fails run a command until it ends. With succeeds, the command must succeed; with fails, it must fail.
 func succeeds(kind string) run {
 	return func(ctx context.Context, r *rig, a []string) error { return r.run(ctx, kind, "ok", a) }
 }

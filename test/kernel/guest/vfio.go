@@ -19,7 +19,7 @@ import (
 // don't have vfio_virqfd, and Debian's kernels don't have iommufd.
 var vfioModules = []string{"irqbypass", "iommufd", "vfio_virqfd", "vfio", "vfio_iommu_type1", "vfio-pci-core", "vfio-pci", "pci-pf-stub"}
 
-// hasIOMMU reports whether the machine has an IOMMU. Only the machine for the stories in the vfio directory does.
+// hasIOMMU reports whether the machine has an IOMMU. Only the machine for the stories in the vfio directory has one.
 func hasIOMMU() bool {
 	groups, _ := filepath.Glob("/sys/kernel/iommu_groups/*") // the pattern is valid
 	return len(groups) > 0
@@ -29,8 +29,8 @@ func hasIOMMU() bool {
 // them.
 var xrtModules = []string{"crc32c_generic", "libcrc32c", "drm_panel_orientation_quirks", "drm", "xocl"}
 
-// insmodFurther loads the modules besides the DFL drivers: vfio's if the machine has an IOMMU, and xocl if the machine
-// has it.
+// insmodFurther loads the modules other than the DFL drivers: vfio's if the machine has an IOMMU, and xocl if the
+// machine has it.
 func insmodFurther() error {
 	names := []string{"aer_inject"}
 	further := xrtModules
@@ -45,7 +45,8 @@ func insmodFurther() error {
 	return insmod(names)
 }
 
-// hasXOCL reports whether the machine has the xocl driver. Only the machine for the stories in the xrt directory does.
+// hasXOCL reports whether the machine has the xocl driver. Only the machine for the stories in the xrt directory has
+// it.
 func hasXOCL() bool {
 	_, err := os.Stat("/sys/bus/pci/drivers/xocl")
 	return err == nil
@@ -96,8 +97,8 @@ func (r *rig) bindTo(ctx context.Context, address, driver string) error {
 }
 
 // writeHeld starts writing to an attribute, to unbind a function that a container is using or to remove virtual
-// functions that are in use. The write blocks until the container has closed the function. The rig's close waits for
-// it.
+// functions that are in use. The write blocks until the container has closed the function. The rig's close method waits
+// for the write.
 func (r *rig) writeHeld(path, text string) error {
 	var f *os.File
 	err := r.opens.unrecorded(func() (err error) {
@@ -154,7 +155,7 @@ const (
 
 var errNotViable = errors.New("the group is not viable")
 
-// use opens a function as a program in a container would, through its group or through its own device node. The files
+// use opens a function through its group or through its own device node, as a program in a container would. The files
 // stay open until leave.
 func (r *rig) use(address string, cdev bool) error {
 	if _, ok := r.uses[address]; ok {
@@ -172,8 +173,8 @@ func (r *rig) use(address string, cdev bool) error {
 	return nil
 }
 
-// refused returns an error unless the kernel refuses to let a container use the function because its group isn't
-// viable.
+// refused returns an error unless the kernel doesn't let a container use the function because the function's group
+// isn't viable.
 func (r *rig) refused(address string) error {
 	u, err := r.openGroup(address)
 	if errors.Is(err, errNotViable) {

@@ -12,5 +12,5 @@
 // OUT/console.log, and its output files go to OUT/guest.tar.gz. The exit status is the guest's, or 3 if the guest
 // didn't return one.
 //
-// A function's mutex guards its registers. This process ends when qemu does, and kills qemu when it ends first.
+// A function's mutex guards its registers. This process ends when qemu does. If it ends first, it kills qemu.
 package main

@@ -115,8 +115,8 @@ func (m *machine) arguments(image string, o options) []string {
 		"-append", "console=ttyS0 panic=-1 quiet tsc=reliable no_timer_check nokaslr mitigations=off only=" + o.only + " stories=" + o.stories,
 	}
 	if o.iommu {
-		// vfio needs interrupt remapping. To have virtual functions, nvme needs a subsystem, and subsystems can't be
-		// hot-plugged.
+		// vfio needs interrupt remapping. The nvme device needs a subsystem to have virtual functions, and subsystems
+		// can't be hot-plugged.
 		args[len(args)-1] += " intel_iommu=on"
 		args = append(args, "-device", "intel-iommu,intremap=on", "-device", "nvme-subsys,id=subsystem")
 	}

@@ -43,7 +43,7 @@ var u250 = xrtModel{vbnv: "xilinx_u250_xdma_201830_2", fpga: "xcu250-figd2104-2L
 type feature struct{ at, id, revision uint64 }
 
 var (
-	// The kernel doesn't have a driver for feature 6. It creates a device for it on the dfl bus.
+	// The kernel doesn't have a driver for feature 6, but creates a device for it on the dfl bus.
 	a10Features  = []feature{{fmeThermal, 1, 0}, {fmePower, 2, 0}, {fmePerf, 3, 0}, {fmeErrors, 4, 1}, {fmePR, 5, 0}, {0x6000, 6, 0}}
 	portFeatures = []feature{{portErrors, 0x10, 2}, {0x2000, 0x13, 2}}
 

@@ -124,5 +124,5 @@ func (f *function) answer(a access) (value uint64, ok bool) {
 	return 0, a.command == reset
 }
 
-// width limits a length in bytes to a register's.
+// width limits a length in bytes to the size of a register.
 func width(n uint64) int { return int(min(n, 8)) }

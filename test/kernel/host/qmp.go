@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// qemuTimeout is the time limit for every wait for qemu.
+// qemuTimeout limits each wait for qemu.
 const qemuTimeout = 30 * time.Second
 
 // qmp is a connection to qemu's monitor (docs/interop/qmp-spec.rst in qemu). It runs one command at a time.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Expectation is the state of a device that expect's arguments require.
+// Expectation is the device state that the expect verb's arguments require.
 type Expectation struct {
 	Device  string
 	Health  string   // healthy, degraded, unhealthy or gone
@@ -22,7 +22,7 @@ type Expectation struct {
 	// Unoffered requires that the daemon knows the device but no resource lists it.
 	Unoffered bool
 	Members   []string      // the other functions in the device's group, in this order; any if nil
-	Within    time.Duration // time limit; 0 for the one that applies to every step
+	Within    time.Duration // time limit; 0 means the default for every step
 }
 
 // Device is a device in the daemon's response to /devices.
@@ -37,15 +37,15 @@ type Device struct {
 	Members  []string `json:"members"`
 }
 
-// Sysfs is the argument to expect that stands for all devices: the kubelet's list must contain exactly the ports in
-// sysfs, and all of them must be healthy.
+// Sysfs is an argument of the expect verb that stands for all devices: the kubelet's list must contain exactly the
+// ports in sysfs, and all of them must be healthy.
 const Sysfs = "sysfs"
 
 var healths = []string{"healthy", "degraded", "unhealthy", "gone"}
 
-// ParseExpectation parses expect's arguments: DEVICE HEALTH, followed in any order by reasons, "...", afu=DIGITS,
-// node=NAME[,NAME …], holder=NAMESPACE/POD/CONTAINER, resource=PREFIX, unoffered, members=ADDRESS[,ADDRESS …] and
-// within=DURATION.
+// ParseExpectation parses the expect verb's arguments: DEVICE HEALTH, followed in any order by reasons, "...",
+// afu=DIGITS, node=NAME[,NAME …], holder=NAMESPACE/POD/CONTAINER, resource=PREFIX, unoffered, members=ADDRESS[,ADDRESS
+// …] and within=DURATION.
 func ParseExpectation(args []string) (Expectation, error) {
 	if len(args) < 2 {
 		return Expectation{}, fmt.Errorf("found %d arguments, want a device and its health, or %s", len(args), Sysfs)

@@ -80,7 +80,7 @@ var synopses = map[string]string{
 	"forge":        "multicast|through ADDRESS",
 	"settle":       "",
 
-	// recordings: the section Fixtures in docs/testing.md
+	// recordings: see Fixtures in docs/testing.md
 	"heard":   "ACTION DEVICE [TEXT]",
 	"record":  "RECORDING",
 	"uevents": "[RECORDING]",
@@ -98,7 +98,7 @@ var synopses = map[string]string{
 	"reads":     "PATH TEXT",
 }
 
-// kinds defines, as regular expressions, the placeholders that match only certain arguments.
+// kinds maps the placeholders that match only certain arguments to regular expressions for these arguments.
 var kinds = map[string]string{
 	"SANDBOX":      "root|pod|userns|deaf|blind",
 	"N":            "[1-9][0-9]{0,2}|1000",

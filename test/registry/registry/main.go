@@ -1,4 +1,4 @@
-// Command registry is CNCF's distribution without the cloud storage drivers.
+// Command registry is CNCF's Distribution registry without the cloud storage drivers.
 package main
 
 import (
