@@ -139,7 +139,7 @@ const (
 	// untilAnswered is the longest time between queries until the first answer.
 	untilAnswered = time.Second
 	// maxMissing limits the reservations for devices that this process has never read, because a broken kubelet may
-	// report any number of them. No such reservation is made while this many entries are waiting for an answer.
+	// report any number of them. While maxMissing entries are waiting for an answer, no such reservation is made.
 	maxMissing = 1024
 	// maxID is the maximum length of an accepted id, in bytes. Ours are at most 19 bytes long, and the kubelet's
 	// documented limit is 63.

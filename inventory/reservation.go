@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// Without a reservation, an entry's present device is listed under its own name and with its own health. A reservation
-// keeps a device that a container holds, or may hold, listed under the name it was allocated under. Such a device is
-// unhealthy, with a reason from reservationReasons. If a device is present, this reason is added to that device's own
-// reasons.
+// Normally, a device is listed while it is present, under its own name and with its own health. A reservation keeps a
+// device that a container holds, or may hold, listed under the name it was allocated under. Such a device is unhealthy,
+// with a reason from reservationReasons. If the device is present, this reason is added to its own reasons.
 //
 // There are two kinds of reservations. The first is for a device that has left. The second is for a renamed device,
 // which is present but is held, or may be held, under another name. If a renamed device leaves, its reservation becomes

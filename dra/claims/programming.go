@@ -40,7 +40,7 @@ func (p *Programming) check(now *inventory.Device, afu string) error {
 }
 
 // unprogrammable returns an error for each of the request's devices that must have an AFU but can't be programmed with
-// it, even if the device already has that AFU. For the other devices, it returns nil.
+// it. A device that already has the AFU gets an error too. For all other devices, the result is nil.
 func (c *Claims) unprogrammable(r request, s inventory.Snapshot) []error {
 	problems := make([]error, len(r.Devices))
 	for i, d := range r.Devices {

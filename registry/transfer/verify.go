@@ -71,7 +71,7 @@ func (c *Client) verify(ctx context.Context, repo *remote.Repository, manifest o
 	return fmt.Errorf("signature of %s: %w, want one by a key in %s: cosign sign --key", manifest.Digest, reason, where)
 }
 
-// signatures returns the layers with a manifest's signatures, in both formats.
+// signatures returns the layers that contain a manifest's signatures, in either of cosign's two formats.
 func (c *Client) signatures(ctx context.Context, repo *remote.Repository, manifest ocispec.Descriptor) (layers []ocispec.Descriptor, err error) {
 	add := func(text []byte, mediaType string) error {
 		var m ocispec.Manifest

@@ -68,8 +68,8 @@ func cordon(s *scene) {
 	s.mustHelm("rollback", "--wait", "--timeout", "1m")
 	s.awaitAdvertised(s.resource, 2, 0)
 
-	// Uncordon both cards. The scheduler compares all pods' requests with the number of healthy devices, so while a
-	// running pod's card is cordoned, another healthy card doesn't make a pending pod schedulable.
+	// Uncordon both cards. The scheduler only compares numbers: the running pod uses up one healthy device, even though
+	// its own card is cordoned and therefore isn't counted. So the pending pod needs both.
 	s.step("uncordon: the cards are allocatable, and the pending pod gets the free one")
 	s.exec("uncordon", firstID, secondID, "--by", "alice")
 	s.hasReport("next", reportOf(secondID, "dfl-port.1"))

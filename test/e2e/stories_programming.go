@@ -182,7 +182,7 @@ func programming(s *scene) {
 	s.reachesPhase("developer", corev1.PodRunning)
 }
 
-// countHookEvents returns how many lines with this event the hook's log contains.
+// countHookEvents returns the number of lines with this event in the hook's log.
 func (s *scene) countHookEvents(event string) int {
 	text := must(os.ReadFile(hookLog))
 	return bytes.Count(text, []byte(`"event":"`+event+`"`))

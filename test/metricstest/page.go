@@ -21,7 +21,7 @@ func Page(t testing.TB, m *metrics.Metrics) string {
 	return Ours(w.Body.String())
 }
 
-// Ours returns the lines on a page for metrics from package metrics.
+// Ours returns those lines of a page that belong to this project's metrics.
 func Ours(page string) string {
 	var ours strings.Builder
 	for line := range strings.Lines(page) {

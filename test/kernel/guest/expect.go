@@ -69,8 +69,8 @@ func (r *rig) metric(ctx context.Context, series, want string) error {
 	}
 }
 
-// unmet returns the error for an expectation that hasn't been met. It includes the cause of ctx, and the devices
-// according to the kubelet and to the daemon.
+// unmet returns the error for an expectation that hasn't been met. It includes the reason why ctx was cancelled, and the
+// devices as the kubelet and the daemon report them.
 func (r *rig) unmet(ctx context.Context) error {
 	text := fmt.Sprintf("%v; the kubelet has %s", context.Cause(ctx), r.newest())
 	if r.daemon == nil {

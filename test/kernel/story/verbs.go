@@ -146,7 +146,7 @@ func match(synopsis string, args []string) error {
 	return fmt.Errorf("found %q, want %s", strings.Join(args, " "), want)
 }
 
-// allMatch reports whether the first arguments match the words.
+// allMatch reports whether args begins with arguments that match the words, one for each word.
 func allMatch(words, args []string) bool {
 	if len(args) < len(words) {
 		return false
