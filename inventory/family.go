@@ -112,6 +112,8 @@ type Unit struct {
 	AFUIDKnown       bool // if true and AFUID is "", the unit has no AFU ID
 	InterfaceIDKnown bool
 
+	// Whole means that the unit is a whole card with all its ports. In other modes, the ports are units of their own.
+	Whole bool
 	// Partial means that the unit has fewer ports than its FME supports, because the others belong to virtual functions
 	// or haven't been created yet.
 	Partial bool

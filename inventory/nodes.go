@@ -79,6 +79,11 @@ func (n *node) keepNodes(e *entry) {
 			delete(n.kept, name)
 		}
 	}
+	for port := range maxPorts { // because of heldInAnotherMode
+		if id := deviceID(addressOf(e.id), port); n.entries[id] != nil {
+			concerned[id] = true
+		}
+	}
 	for _, name := range nodes {
 		if n.kept[name] == nil {
 			n.kept[name] = map[string]bool{}
@@ -95,7 +100,8 @@ func (n *node) keepNodes(e *entry) {
 	}
 }
 
-// conflicts reports whether any node of d, the entry's present device, is kept for another device.
+// conflicts reports whether any node of d, the entry's present device, is kept for another device, or whether d's card
+// is held in another mode.
 func (n *node) conflicts(e *entry, d *Device) bool {
 	if !n.asks {
 		return false // without [Config.Holders], no holders are ever known
@@ -113,7 +119,32 @@ func (n *node) conflicts(e *entry, d *Device) bool {
 		}
 	}
 	// If a held device's nodes aren't known, they may include d's.
-	return len(d.Nodes) > 0 && len(mine) == 0 && n.mayBeElsewhere(e)
+	return n.heldInAnotherMode(e) || len(d.Nodes) > 0 && len(mine) == 0 && n.mayBeElsewhere(e)
+}
+
+// maxPorts is the maximum number of a card's ports.
+const maxPorts = 4
+
+// heldInAnotherMode reports whether a container holds one of the ports that the entry's unit consists of, or the whole
+// card that it is a port of. After a change of the mode, such a device usually has the same nodes, but not if the card
+// has been pulled and plugged in again.
+func (n *node) heldInAnotherMode(e *entry) bool {
+	ours := func(h Holding) bool { return !h.Foreign && !h.Perhaps }
+	if e.unit.last.Whole {
+		for port := 1; port < maxPorts; port++ {
+			if slices.ContainsFunc(n.holders.of(deviceID(e.unit.card, port)), ours) {
+				return true
+			}
+		}
+		return false
+	}
+	// A card has the same id as its port 0, but another name and, because each port has a name and a number, more nodes.
+	card := n.entries[cardOf(e.id)]
+	if card == nil || card == e || card.unit == nil || n.policy.Name == nil {
+		return false
+	}
+	name, _ := n.policy.Name(card.unit.describe())
+	return slices.ContainsFunc(n.holders.of(card.id), func(h Holding) bool { return ours(h) && h.As != name && len(h.Nodes) > 2 })
 }
 
 // unknownNodes returns the sorted ids of the devices whose holders' nodes aren't known according to this answer.

@@ -106,6 +106,7 @@ func (l Layout) region(e entry, inode uint64, ports []inventory.Unit) inventory.
 	r := inventory.Unit{
 		Name: filepath.Base(e.dir), Incarnation: inode,
 		PortIDKnown: true, // with port id 0, the device id is just the card's address
+		Whole:       true,
 		Facts: inventory.Facts{
 			NUMANode:       -1,
 			ProgramAtStart: l.Kind == PerFME, // a container that has the FME's node programs the card itself

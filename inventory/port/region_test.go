@@ -32,7 +32,7 @@ const (
 // starts. The changes are applied to it.
 func region(name, fme string, nodes []string, changes ...func(*inventory.Unit)) inventory.Unit {
 	p := inventory.Unit{
-		Name: name, PortIDKnown: true, AFUIDKnown: true, Facts: inventory.Facts{InterfaceID: pacID, NUMANode: -1, Nodes: nodes, Parent: fme, ParentNodes: []string{fme}, ProgramAtStart: true}, InterfaceIDKnown: true,
+		Name: name, PortIDKnown: true, Whole: true, AFUIDKnown: true, Facts: inventory.Facts{InterfaceID: pacID, NUMANode: -1, Nodes: nodes, Parent: fme, ParentNodes: []string{fme}, ProgramAtStart: true}, InterfaceIDKnown: true,
 	}
 	for _, change := range changes {
 		change(&p)
