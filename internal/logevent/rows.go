@@ -55,7 +55,7 @@ func daemon() []row {
 				"ResourceSlices.",
 			must(owner, path), may(lasted, reason, retry)},
 		{OwnerTaken, levels(info), "The daemon can now advertise the node's devices. `lasted_ms`: how long it waited.", must(owner, lasted), nil},
-		{OwnerLeft, levels(info, warn.when("with `error`, when ResourceSlices may be left behind")),
+		{OwnerLeft, levels(info, warn.when("(with `error`) when ResourceSlices may be left behind")),
 			"The last daemon of this API has withdrawn the devices and is stopping.", must(owner), may(errorText)},
 		{OwnerUnavailable, levels(errorLevel),
 			"A lock in `--state-dir` can't be used. Until `owner.taken` is logged, the daemon doesn't advertise anything and keeps trying. Logged for each new error, and every minute.",
@@ -86,7 +86,7 @@ func ofDevices() []row {
 		{DeviceHeldTwice, levels(errorLevel),
 			"Several containers (`holders`) are using the same device, because the kubelet or this plugin allocated it twice. The device is listed as unhealthy.",
 			must(device, holders), nil},
-		{DeviceHeldOnce, levels(info), "After `device.held-twice`: at most one container is using the device again.", must(device), nil},
+		{DeviceHeldOnce, levels(info), "At most one container is using the device again, after `device.held-twice`.", must(device), nil},
 		{DeviceTombstone, levels(warn),
 			"A container is still using a device that was removed or replaced, is about to move to another resource, or now has different device nodes. The " +
 				"device stays listed as unhealthy. Logged again when its holders change.",
@@ -107,8 +107,8 @@ func ofDevices() []row {
 		{CordonUnavailable, levels(warn.when("at startup, when cordons can't be stored"), errorLevel.when("otherwise")),
 			"`--state-dir` or its `cordons.json` can't be used. Existing cordons remain in effect. Logged once for each error.", must(errorText), nil},
 		{DeviceMissing, levels(errorLevel),
-			"A card that used to be on the node wasn't found at startup, or a card had a fault and then disappeared. `device`: its address. `lasted_ms`: time " +
-				"since the card was first found missing, if it was already missing before this start. Logged once after each start. See [health.md](health.md#a-missing-card).",
+			"A card that used to be on the node wasn't found at startup, or a card had a fault and then disappeared. `device`: its address. If the card was " +
+				"already missing before this start, `lasted_ms` is the time since it was first found missing. Logged once after each start. See [health.md](health.md#a-missing-card).",
 			must(device), may(lasted)},
 		{CardForgotten, levels(info), "The `forget` command removed a card from the ledger.", must(device, by), nil},
 		{LedgerBegun, levels(info),
@@ -180,7 +180,7 @@ func kubelet() []row {
 		{KubeletAbsent, levels(info), "No kubelet is listening on kubelet.sock. The daemon waits for one.", must(resource, socket, errorText), nil},
 		{KubeletRestarted, levels(info), "kubelet.sock was replaced. The daemon re-registers the resource.", must(resource), nil},
 		{SocketLost, levels(warn), "The plugin's socket was removed. The daemon re-registers the resource with a new socket.", must(resource, retry), nil},
-		{SocketRemoved, levels(info, warn.when("with `error`, when it couldn't be removed")), "A socket left over from an earlier daemon was removed.", must(socket), may(errorText)},
+		{SocketRemoved, levels(info, warn.when("(with `error`) when it couldn't be removed")), "A socket left over from an earlier daemon was removed.", must(socket), may(errorText)},
 		{SocketTwin, levels(warn), "Another daemon is serving in the kubelet's directory. This is normal during an upgrade with surge.", must(socket), nil},
 		{StreamOpened, levels(info), "The kubelet opened a ListAndWatch stream.", must(resource), nil},
 		{StreamClosed, levels(info), "A ListAndWatch stream ended.", must(resource, lasted, reason), nil},
@@ -266,9 +266,9 @@ func bitstreams() []row {
 			"A reference's bitstream couldn't be pulled or checked. If the store already contains a bitstream for this reference, it stays there.",
 			must(reference, errorText), may(retry)},
 		{BitstreamProgress, levels(info), "A pull is in progress. `reason`: what the pull is doing, or how much has been downloaded. Logged at most every 10 s.", must(reference, reason), nil},
-		{BitstreamRemoved, levels(info), "A file that is no longer needed by any reference in the list was removed. `reason`: `age` or `size`.", must(path, reason), nil},
+		{BitstreamRemoved, levels(info), "A file that no reference in the list needs anymore was removed. `reason`: `age` or `size`.", must(path, reason), nil},
 		{BitstreamRetained, levels(warn),
-			"Files that are no longer needed by any reference couldn't be removed, or the program couldn't find out whether a card is using them. The " +
+			"Files that no reference in the list needs anymore couldn't be removed, or the program couldn't find out whether a card is using them. The " +
 				"program tries again after an hour.",
 			must(errorText), may(path)},
 	}
@@ -281,7 +281,7 @@ func operator() []row {
 		{OperatorStopped, levels(info), "The operator has stopped.", nil, nil},
 		{OperatorFailed, levels(errorLevel), "The operator couldn't start, or a part of it failed.", must(errorText), nil},
 		{AdmissionMapped, levels(info), "The admission webhook replaced names in a pod with resources.", must(object), nil},
-		{AdmissionDenied, levels(warn), "The admission webhook denied a pod because of its resources. The pod's creator gets the same reason.", must(object, reason), nil},
+		{AdmissionDenied, levels(warn), "The admission webhook denied a pod because of its resources. The pod's creator sees the same reason.", must(object, reason), nil},
 		{AdmissionFailed, levels(errorLevel),
 			"An admission request didn't contain a pod, or the mappings couldn't be read. The webhook rejects the pod regardless of `failurePolicy`.", must(errorText), may(object)},
 		{MappingPublished, levels(info, warn.when("when the mapping doesn't have a resource")), "A mapping's status changed.", must(object, reason), may(resource)},
@@ -319,7 +319,7 @@ func network() []row {
 		{ControlServed, levels(info), "The daemon is serving its local socket for commands such as `devices`.", must(socket), nil},
 		{ControlFailed, levels(warn), "The daemon can't serve its local socket. It tries again.", must(socket, retry, errorText), nil},
 		{ControlRefused, levels(warn),
-			"The local socket rejected a user other than root and the daemon's user. Not logged again until the socket is reopened.",
+			"The local socket rejected a user who is neither root nor the daemon's user. Not logged again until the socket is reopened.",
 			must(socket, errorText), nil},
 	}
 }
@@ -327,7 +327,7 @@ func network() []row {
 func itself() []row {
 	return []row{
 		{LogLevel, levels(warn), "SIGUSR1 turned debug lines on or off.", must(oldValue, newValue), nil},
-		{LogSuppressed, levels(warn, errorLevel.when("when one of the suppressed lines had this level")),
+		{LogSuppressed, levels(warn, errorLevel.when("if any of the suppressed lines was an error")),
 			"Repeated lines were suppressed (see [Repeated lines](log-events.md#repeated-lines)). `device`, `pci`, `resource` and `source` are the same in all " +
 				"of these lines.", must(of, count, lasted),
 			may(device, pci, resource, source)},
