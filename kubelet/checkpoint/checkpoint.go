@@ -172,17 +172,39 @@ func (r *Reader) Read(kubeletDir string) (Record, error) {
 	return record, nil
 }
 
+// content is the kubelet's format, as far as it is read here.
+type content struct {
+	Data *struct{ PodDeviceEntries []podDeviceEntry }
+}
+
+type podDeviceEntry struct {
+	PodUID, ContainerName, ResourceName string
+	DeviceIDs                           map[string][]string // by NUMA node
+	AllocResp                           []byte              // a ContainerAllocateResponse
+}
+
+// Encode returns the entries in the kubelet's format, for [Decode].
+func Encode(entries []Entry) ([]byte, error) {
+	c := content{Data: &struct{ PodDeviceEntries []podDeviceEntry }{}}
+	for _, e := range entries {
+		answer, err := proto.MarshalOptions{Deterministic: true}.Marshal(e.answer)
+		if err != nil {
+			return nil, err
+		}
+		c.Data.PodDeviceEntries = append(c.Data.PodDeviceEntries, podDeviceEntry{e.PodUID, e.Container, e.Resource, map[string][]string{"0": e.IDs}, answer})
+	}
+	return json.Marshal(c)
+}
+
+// Decode returns the entries that [Encode] has encoded.
+func Decode(text []byte) ([]Entry, error) {
+	record, err := parse(text)
+	return record.Entries, err
+}
+
 // parse parses the checkpoint. It doesn't set Written.
 func parse(text []byte) (Record, error) {
-	var found struct { // field names as in the kubelet
-		Data *struct {
-			PodDeviceEntries []struct {
-				PodUID, ContainerName, ResourceName string
-				DeviceIDs                           map[string][]string // by NUMA node
-				AllocResp                           []byte              // a ContainerAllocateResponse
-			}
-		}
-	}
+	var found content
 	if err := json.Unmarshal(text, &found); err != nil {
 		return Record{}, err
 	}

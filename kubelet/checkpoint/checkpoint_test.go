@@ -197,7 +197,7 @@ func TestReadAgain(t *testing.T) {
 	}
 }
 
-// Whatever the file contains, Parse returns either a record or an error.
+// Whatever the file contains, Parse returns either a record or an error. Entries are the same after they have been encoded and decoded.
 func FuzzRead(f *testing.F) {
 	f.Add(file(entry(f, resource, annotated(named(), "3b:00.0", "dfl-port.0", "245:0"), `{"0":["3b:00.0"]}`)))
 	f.Add(file(entry(f, resource, given("dfl-port.0"), `{"-1":["3b:00.0"]}`)))
@@ -207,6 +207,9 @@ func FuzzRead(f *testing.F) {
 		if err != nil && len(record.Entries) > 0 {
 			t.Fatalf("record %v beside error %v", record, err)
 		}
+		encoded := must.Value(checkpoint.Encode(record.Entries))(t)
+		decoded := must.Value(checkpoint.Decode(encoded))(t)
+		compare.Equal(t, "encoded again", string(encoded), string(must.Value(checkpoint.Encode(decoded))(t)))
 		for _, g := range grants(record) {
 			for _, name := range g.nodes {
 				if g.unknown || !g.ours && !filepath.IsLocal(name) {

@@ -16,6 +16,8 @@
 //   - The kubelet's checkpoint lists every container, including init containers, that got a device from a resource,
 //     along with its device nodes. Entries for containers that have exited stay until the kubelet next writes the file.
 //   - The host's cgroups show whether the pod of a checkpoint entry still has processes.
+//   - allocated.json in the state directory contains the checkpoint's entries, including those that the kubelet removed
+//     before this daemon started even though their pods still have processes.
 //   - The DRA driver's claims.json lists the prepared claims.
 //   - injected.json in the state directory ([Injected]) lists device nodes that containers got through CDI.
 //

@@ -31,8 +31,8 @@ type Config struct {
 	CgroupRoot  string       // where the host's cgroups are mounted
 	Allocations *Allocations // allocations made by this daemon
 	Injected    *Injected    // nodes that containers got through CDI
-	// StateDir is where a daemon without Refresh stores what it knows about the checkpoint's entries. If it is "",
-	// nothing is stored.
+	// StateDir is where a daemon stores the checkpoint's entries for our devices, for daemons that start later. Without
+	// Refresh, it also stores what it has learned about the entries. If StateDir is "", nothing is stored.
 	StateDir string
 	// Claims returns the prepared claims' devices, by device id. It doesn't block on anything except reading a file.
 	Claims func(context.Context) (map[string][]inventory.Holding, error)
@@ -57,7 +57,10 @@ type Source struct {
 
 	mu     sync.Mutex // protects the rest
 	reader checkpoint.Reader
-	seen   map[string]checkpoint.Entry // entries from all versions of the checkpoint parsed since the newest query began
+	// seen contains the entries from all versions of the checkpoint parsed since the newest query began and, until the
+	// first query has ended, those that earlier daemons stored.
+	seen     map[string]checkpoint.Entry
+	unstored map[string]checkpoint.Entry // like seen, but since the entries were last stored
 }
 
 // New returns a new Source. It reads the state directory, but doesn't query the sources yet.
@@ -66,12 +69,26 @@ func New(cfg Config) *Source {
 		cfg.Pod, _ = os.Hostname()
 	}
 	cfg.Confirm, cfg.Admission = cmp.Or(cfg.Confirm, Confirm), cmp.Or(cfg.Admission, Admission)
-	s := &Source{cfg: cfg, turn: make(chan struct{}, 1), disk: privatedir.NewTurns(cfg.StateDir), seen: map[string]checkpoint.Entry{}}
-	if cfg.StateDir != "" && cfg.Refresh == nil { // with Refresh, the kubelet rewrites its checkpoint when asked to
-		read := make(chan knownEntries, 1)
-		err := s.disk.Within(context.Background(), openWithin, func(context.Context) error { read <- readEntries(cfg.StateDir); return nil })
-		if err == nil { // otherwise continue without the file, as if it were unreadable
-			s.known = <-read
+	s := &Source{cfg: cfg, turn: make(chan struct{}, 1), disk: privatedir.NewTurns(cfg.StateDir), seen: map[string]checkpoint.Entry{}, unstored: map[string]checkpoint.Entry{}}
+	if cfg.StateDir == "" {
+		return s
+	}
+	type files struct {
+		known knownEntries
+		past  []checkpoint.Entry
+	}
+	read := make(chan files, 1)
+	err := s.disk.Within(context.Background(), openWithin, func(context.Context) error {
+		read <- files{readEntries(cfg.StateDir), readPast(cfg.StateDir)}
+		return nil
+	})
+	if err == nil { // otherwise continue without the files, as if they were unreadable
+		is := <-read
+		if cfg.Refresh == nil { // with Refresh, the kubelet rewrites its checkpoint when asked to
+			s.known = is.known
+		}
+		for _, e := range is.past {
+			s.seen[nameOf(e)], s.unstored[nameOf(e)] = e, e
 		}
 	}
 	return s
@@ -160,10 +177,7 @@ func (s *Source) report(ctx context.Context) (r Report, seen map[string]checkpoi
 		r.Injected = s.cfg.Injected.all()
 	}
 	seen = s.readCheckpoint(ctx, &r)
-	removed := maps.Clone(seen)
-	for _, e := range r.Checkpoint.Entries {
-		delete(removed, nameOf(e))
-	}
+	removed := removedFrom(r.Checkpoint, seen)
 	maps.DeleteFunc(removed, func(_ string, e checkpoint.Entry) bool { return s.state.has(e) })
 	uids := s.state.unlisted(r, s.cfg.Rules)
 	for _, e := range removed {
@@ -189,6 +203,9 @@ func (s *Source) read() (record checkpoint.Record, files int, seen map[string]ch
 	if s.reader.Files() > files {
 		for _, e := range record.Entries {
 			s.seen[nameOf(e)] = e
+			if s.cfg.StateDir != "" {
+				s.unstored[nameOf(e)] = e
+			}
 		}
 	}
 	return record, s.reader.Files(), maps.Clone(s.seen), err
@@ -303,7 +320,9 @@ func (s *Source) Record(ctx context.Context) (map[string][]inventory.Holding, er
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
 	r := Report{Asked: time.Now(), KubeletErr: errNotRecorded}
-	r.Checkpoint, _, _, r.CheckpointErr = s.read()
+	var seen map[string]checkpoint.Entry
+	r.Checkpoint, _, seen, r.CheckpointErr = s.read()
+	r.Checkpoint.Entries = slices.Concat(r.Checkpoint.Entries, s.alive(removedFrom(r.Checkpoint, seen)))
 	r.Known = s.known.of(r.Checkpoint.Written)
 	if s.cfg.Claims != nil {
 		r.Claims, r.ClaimsErr = s.cfg.Claims(ctx)

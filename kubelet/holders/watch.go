@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -16,17 +17,26 @@ import (
 // rereadInterval is the maximum time until [Source.Watch] notices a change that inotify doesn't report.
 const rereadInterval = 10 * time.Second
 
-// Watch reads the kubelet's checkpoint whenever the kubelet writes it, until ctx is done, so that the next query knows
-// about all entries since the previous one. It calls allocated when it finds a new entry for another plugin's devices.
+// Watch reads the kubelet's checkpoint whenever the kubelet writes it, until ctx is done, so that the next query, and
+// the next daemon, know about all entries since the previous query. It calls allocated when it finds a new entry for another plugin's devices.
 // That plugin's pod may be using one of our devices, and nothing else tells the daemon when it was allocated.
 func (s *Source) Watch(ctx context.Context, log *zap.Logger, allocated func()) {
 	known := map[string]bool{}
+	versions := make(chan checkpoint.Record, 1) // the newest one that hasn't been stored
+	var storing sync.WaitGroup
+	defer storing.Wait()
+	storing.Go(func() { s.storeAll(ctx, versions) })
 	dirwatch.Run(ctx, dirwatch.Config{
 		Dirs: []string{filepath.Clean(s.cfg.KubeletDir)}, Interval: rereadInterval, Blind: rereadInterval, Log: log,
 		Concerns: func(e notify.Event) bool { return filepath.Base(e.Name) == checkpoint.File },
 	}, func() {
 		began := time.Now()
 		if record, _, _, err := s.read(); err == nil { // otherwise Ask reports the error
+			select {
+			case <-versions:
+			default:
+			}
+			versions <- record
 			now, added := map[string]bool{}, false
 			for _, e := range record.Entries {
 				if slices.ContainsFunc(e.IDs, e.Ours) {
