@@ -183,10 +183,13 @@ type podDeviceEntry struct {
 	AllocResp                           []byte              // a ContainerAllocateResponse
 }
 
-// Encode returns the entries in the kubelet's format, for [Decode].
+// Encode returns the entries in the kubelet's format, for [Decode]. It omits entries whose response can't be parsed.
 func Encode(entries []Entry) ([]byte, error) {
 	c := content{Data: &struct{ PodDeviceEntries []podDeviceEntry }{}}
 	for _, e := range entries {
+		if e.answer == nil {
+			continue
+		}
 		answer, err := proto.MarshalOptions{Deterministic: true}.Marshal(e.answer)
 		if err != nil {
 			return nil, err
