@@ -138,13 +138,34 @@ func (n *node) heldInAnotherMode(e *entry) bool {
 		}
 		return false
 	}
-	// A card has the same id as its port 0, but another name and, because each port has a name and a number, more nodes.
-	card := n.entries[cardOf(e.id)]
-	if card == nil || card == e || card.unit == nil || n.policy.Name == nil {
-		return false
+	if cardOf(e.id) == e.id {
+		return false // it has the card's id, so it is withheld under that id
 	}
-	name, _ := n.policy.Name(card.unit.describe())
-	return slices.ContainsFunc(n.holders.of(card.id), func(h Holding) bool { return ours(h) && h.As != name && len(h.Nodes) > 2 })
+	return slices.ContainsFunc(n.holders.of(cardOf(e.id)), func(h Holding) bool {
+		return ours(h) && !h.OtherAPI && severalNodes(h) && (len(h.Containers) <= 1 || h.As != n.nameOf(cardOf(e.id)))
+	})
+}
+
+// severalNodes reports whether more than one of the nodes has a number. A port has only one node, but several containers
+// may have been given different ones, and those of a claim may have changed.
+func severalNodes(h Holding) bool {
+	numbers := 0
+	for _, node := range h.Nodes {
+		if strings.Contains(node, ":") {
+			numbers++
+		}
+	}
+	return numbers > 1
+}
+
+// nameOf returns the present device's name according to the policy, or "" if there is none.
+func (n *node) nameOf(id string) string {
+	e := n.entries[id]
+	if e == nil || e.unit == nil || n.policy.Name == nil {
+		return ""
+	}
+	name, _ := n.policy.Name(e.unit.describe())
+	return name
 }
 
 // unknownNodes returns the sorted ids of the devices whose holders' nodes aren't known according to this answer.

@@ -87,7 +87,7 @@ func TestCanPull(t *testing.T) {
 	openable := ""
 	for _, id := range []string{"3b:00.0", "3b:00.0-p1"} {
 		openable += id + " has a device node that a container with another device may open: " +
-			"the pod of the device that `devices` shows with removed-in-use or node-changed must end, but the node can crash then: see After an unplanned removal in docs/service.md; if there is no such device, another plugin's pod or a force-deleted pod has the node\n"
+			"the pod of the device that `devices` shows with removed-in-use, replaced-in-use or node-changed must end, but the node can crash then: see After an unplanned removal in docs/service.md; if there is no such device, another plugin's pod or a force-deleted pod has the node\n"
 	}
 	// The daemon reuses the kubelet's answer for a second.
 	await := func(want string) {

@@ -135,7 +135,7 @@ func (a *Answer) offers(f Facts, addresses map[string]bool) {
 		}
 		if slices.Contains(row.Reasons, inventory.ReasonNodeInUse) {
 			a.no(row.ID+" has a device node that a container with another device may open",
-				"the pod of the device that `devices` shows with removed-in-use or node-changed must end, but the node can crash then: "+removal+
+				"the pod of the device that `devices` shows with removed-in-use, replaced-in-use or node-changed must end, but the node can crash then: "+removal+
 					"; if there is no such device, another plugin's pod or a force-deleted pod has the node")
 		}
 	}

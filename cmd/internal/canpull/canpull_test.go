@@ -254,7 +254,7 @@ func TestJudge(t *testing.T) {
 			"unknown: it is unknown which containers use the card: no kubelet: " +
 				"check --pod-resources-socket, the kubelet, and claims.json in the --plugin-dir of the driver"}},
 		{"node in use", func(f *canpull.Facts) { f.Rows[0].Reasons = []string{"node-in-use"} }, canpull.No, []string{
-			"no: 3b:00.0 has a device node that a container with another device may open: the pod of the device that `devices` shows with removed-in-use or node-changed must end, but the node can crash then: see After an unplanned removal in docs/service.md; if there is no such device, another plugin's pod or a force-deleted pod has the node"}},
+			"no: 3b:00.0 has a device node that a container with another device may open: the pod of the device that `devices` shows with removed-in-use, replaced-in-use or node-changed must end, but the node can crash then: see After an unplanned removal in docs/service.md; if there is no such device, another plugin's pod or a force-deleted pod has the node"}},
 		{"no daemon", func(f *canpull.Facts) { f.Rows, f.RowsErr = nil, errors.New("no daemon") }, canpull.Unknown, []string{
 			"unknown: the devices of the card are not known: no daemon: run the command where the daemon runs, or with --scan"}},
 		{"missing, but on the bus: its driver is not loaded", func(f *canpull.Facts) {
