@@ -100,7 +100,7 @@ func TestLongestPath(t *testing.T) {
 }
 
 // With finishClaims, the chart contains the same objects of the device plugin as without it, except for the
-// NetworkPolicy. In addition, it contains the DaemonSet of the driver and its permissions. Neither DaemonSet selects
+// NetworkPolicy. In addition, it contains the DaemonSet of the driver, its permissions and its classes. Neither DaemonSet selects
 // the pods of the other one.
 func TestFinishClaims(t *testing.T) {
 	for _, values := range []string{"{}", "{config: {mode: region}, programming: {enabled: true}, podMonitor: {enabled: true}}"} {
@@ -144,7 +144,7 @@ func TestFinishClaims(t *testing.T) {
 				c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "state" })
 				pod.Volumes = slices.DeleteFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == "state" })
 				want[name] = o
-			case *rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding, *admissionregistrationv1.ValidatingAdmissionPolicy, *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
+			case *rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding, *admissionregistrationv1.ValidatingAdmissionPolicy, *admissionregistrationv1.ValidatingAdmissionPolicyBinding, *resourcev1.DeviceClass:
 				want[name] = o
 			}
 		}
