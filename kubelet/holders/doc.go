@@ -52,7 +52,7 @@
 // # What may block
 //
 // Ask blocks until the kubelet answers or ctx is done, and then for up to another 300 ms to read the checkpoint. If the
-// state directory hangs, the first call to notice blocks for up to another 4 s. Recent doesn't use the state directory,
+// state directory hangs, the first call to notice blocks for up to another 4 s, and Watch takes up to 2 s to return. Recent doesn't use the state directory,
 // but it waits for any Ask in progress. [Source.Ending] waits while another goroutine parses the checkpoint.
 // [Injected.Add] blocks for up to 2 s. All methods are safe for concurrent use. Merge is a pure function.
 package holders

@@ -3,9 +3,17 @@ package holders
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
+	"b-com.com/accelerator-device-plugin/internal/boot"
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
 	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
 	"b-com.com/accelerator-device-plugin/kubelet/podcgroup"
@@ -13,96 +21,172 @@ import (
 
 const (
 	pastFile = "allocated.json"
+	pastLock = "allocated.lock"
 	maxPast  = 4 << 20 // maximum file size in bytes, same as for the checkpoint
 )
 
-// past is the file in the state directory that contains the checkpoint's entries for our devices. The kubelet removes a
-// force-deleted pod's entry from the checkpoint while the pod still has processes. A daemon that starts after that, even
-// if it only takes over during an upgrade, finds the entry here. The file is in the same format as the checkpoint, and is
-// shared by the device plugin and the DRA driver. It may contain entries of pods that have ended, because pods are only
-// looked for in the cgroups when it is used.
+// past is the content of a file in the state directory: the checkpoint's entries for our devices, including those that
+// the kubelet has removed even though their pods, which were force-deleted, still have processes. A daemon that starts
+// after that, even if it only takes over during an upgrade, finds these entries here. The device plugin and the DRA
+// driver share the file. It is ignored after a reboot.
 type past struct {
-	entries map[string]checkpoint.Entry // the newest ones, including those that the kubelet has removed
-	text    []byte                      // content of the file as last written
+	Version int             `json:"version"`
+	Boot    string          `json:"boot"`
+	Entries json.RawMessage `json:"entries"` // in the checkpoint's format
 }
 
-// readPast returns the entries that earlier daemons stored, or nil if they can't be read.
-func readPast(dir string) []checkpoint.Entry {
+// readPast returns the entries in the state directory, and the file's content.
+func readPast(dir string) (entries []checkpoint.Entry, text []byte, err error) {
 	root, err := privatedir.OpenDir(dir, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
 	if err != nil {
-		return nil
+		return nil, nil, err
 	}
 	defer root.Close()
-	text, err := privatedir.ReadFile(root, pastFile, maxPast)
-	if err != nil {
-		return nil
+	text, err = privatedir.ReadFile(root, pastFile, maxPast)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
 	}
-	entries, _ := checkpoint.Decode(text)
-	return entries
+	if err != nil {
+		return nil, nil, err
+	}
+	var p past
+	if err := json.Unmarshal(text, &p); err != nil || p.Version != 1 {
+		return nil, text, fmt.Errorf("%s: found version %d (%v), want 1", filepath.Join(dir, pastFile), p.Version, err)
+	}
+	if id, err := boot.ID(); err != nil || id != p.Boot {
+		return nil, text, err
+	}
+	entries, err = checkpoint.Decode(p.Entries)
+	return entries, text, err
 }
 
-// storeAll stores the entries for our devices after each version of the checkpoint, until ctx is done. It has its own
-// goroutine, because reading the next version must not wait for the disk.
-func (s *Source) storeAll(ctx context.Context, versions <-chan checkpoint.Record) {
+// maxUnstored limits the entries that are remembered for storing while the file system hangs or is full.
+const maxUnstored = 1000
+
+// storeAll stores the entries each time there is a new version of the checkpoint, and once more when ctx is done. It has
+// its own goroutine, because reading the next version must not wait for the disk. If storing fails, the next version is
+// another attempt. The cordons and the ledger, which are in the same directory, log the error.
+func (s *Source) storeAll(ctx context.Context, changed <-chan struct{}) {
 	if s.cfg.StateDir == "" {
 		return
 	}
-	var p past
-	for {
+	for done := false; !done; {
 		select {
 		case <-ctx.Done():
-			return
-		case record := <-versions:
-			s.store(ctx, &p, record)
+			done = true
+		case <-changed:
+		}
+		if err := s.disk.Within(context.WithoutCancel(ctx), diskWithin, s.store); err != nil {
+			s.mu.Lock()
+			if len(s.unstored) > maxUnstored {
+				clear(s.unstored)
+			}
+			s.mu.Unlock()
 		}
 	}
 }
 
-// store writes the entries for our devices to the state directory if they have changed: those in the checkpoint, and
-// those that the kubelet has removed even though their pods still have processes. An error is ignored, because the next
-// call tries again.
-func (s *Source) store(ctx context.Context, p *past, record checkpoint.Record) {
+// store updates the file: it adds the checkpoint's entries, and removes those that are no longer in the checkpoint and
+// whose pods have no processes. It also picks up what other daemons have stored.
+func (s *Source) store(ctx context.Context) error {
+	root, err := privatedir.OpenDir(s.cfg.StateDir, true)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	locking, cancel := context.WithTimeout(ctx, lockWithin)
+	defer cancel()
+	lock, err := privatedir.AcquireLock(locking, root, pastLock)
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	stored, text, _ := readPast(s.cfg.StateDir) // a file that can't be read is replaced
+
 	s.mu.Lock()
-	known := s.unstored
+	record, err := s.readLocked()
+	fresh := s.unstored
 	s.unstored = map[string]checkpoint.Entry{}
 	s.mu.Unlock()
-	maps.Copy(known, p.entries)
-	p.entries = map[string]checkpoint.Entry{}
-	for _, e := range slices.Concat(record.Entries, s.alive(removedFrom(record, known))) {
-		if slices.ContainsFunc(e.IDs, e.Ours) {
-			p.entries[nameOf(e)] = e
-		}
-	}
-	var sorted []checkpoint.Entry
-	for _, name := range slices.Sorted(maps.Keys(p.entries)) {
-		sorted = append(sorted, p.entries[name])
-	}
-	text, err := checkpoint.Encode(sorted)
-	if err != nil || len(text) > maxPast || bytes.Equal(text, p.text) {
-		return
-	}
-	err = s.disk.Within(context.WithoutCancel(ctx), diskWithin, func(context.Context) error {
-		root, err := privatedir.OpenDir(s.cfg.StateDir, true)
-		if err != nil {
-			return err
-		}
-		defer root.Close()
-		if len(sorted) == 0 {
-			return privatedir.RemoveFile(root, pastFile)
-		}
-		_, err = privatedir.ReplaceFile(root, pastFile, text)
-		return err
-	})
+
+	var removed []checkpoint.Entry
 	if err == nil {
-		p.text = text
+		known := named(stored)
+		maps.Copy(known, fresh)
+		removed = s.alive(removedFrom(record, known))
+		err = writePast(ctx, root, slices.Concat(record.Entries, removed), text)
 	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		maps.Copy(fresh, s.unstored)
+		s.unstored = fresh
+		return err
+	}
+	maps.Copy(s.seen, named(removed))
+	return nil
 }
 
-// removedFrom returns the entries that aren't in the record.
+// writePast writes the entries for our devices, unless the file already contains them.
+func writePast(ctx context.Context, root *os.Root, entries []checkpoint.Entry, before []byte) error {
+	entries = slices.DeleteFunc(entries, func(e checkpoint.Entry) bool { return !isOurs(e) })
+	if ctx.Err() != nil { // the caller has given up
+		return context.Cause(ctx)
+	}
+	if len(entries) == 0 {
+		if before == nil {
+			return nil
+		}
+		return privatedir.RemoveFile(root, pastFile)
+	}
+	slices.SortFunc(entries, func(a, b checkpoint.Entry) int { return strings.Compare(nameOf(a), nameOf(b)) })
+	p := past{Version: 1}
+	var err error
+	if p.Boot, err = boot.ID(); err != nil {
+		return err
+	}
+	if p.Entries, err = checkpoint.Encode(entries); err != nil {
+		return err
+	}
+	text, err := json.Marshal(p)
+	if err != nil || bytes.Equal(text, before) {
+		return err
+	}
+	if len(text) > maxPast {
+		return fmt.Errorf("%s: found %d bytes to write, want at most %d", filepath.Join(root.Name(), pastFile), len(text), maxPast)
+	}
+	_, err = privatedir.ReplaceFile(root, pastFile, text)
+	return err
+}
+
+// isOurs reports whether one of this project's daemons allocated the entry's devices.
+func isOurs(e checkpoint.Entry) bool { return slices.ContainsFunc(e.IDs, e.Ours) }
+
+func named(entries []checkpoint.Entry) map[string]checkpoint.Entry {
+	all := make(map[string]checkpoint.Entry, len(entries))
+	for _, e := range entries {
+		all[nameOf(e)] = e
+	}
+	return all
+}
+
+// removedFrom returns the entries that aren't in the record. The kubelet has one entry for each container and resource,
+// so one with other devices replaces it.
 func removedFrom(record checkpoint.Record, known map[string]checkpoint.Entry) map[string]checkpoint.Entry {
-	removed := maps.Clone(known)
+	type key struct{ holder, resource string }
+	recorded := make(map[key]bool, len(record.Entries))
 	for _, e := range record.Entries {
-		delete(removed, nameOf(e))
+		recorded[key{e.Holder(), e.Resource}] = true
+	}
+	removed := map[string]checkpoint.Entry{}
+	for name, e := range known {
+		if !recorded[key{e.Holder(), e.Resource}] {
+			removed[name] = e
+		}
 	}
 	return removed
 }

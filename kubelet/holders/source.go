@@ -60,7 +60,7 @@ type Source struct {
 	// seen contains the entries from all versions of the checkpoint parsed since the newest query began and, until the
 	// first query has ended, those that earlier daemons stored.
 	seen     map[string]checkpoint.Entry
-	unstored map[string]checkpoint.Entry // like seen, but since the entries were last stored
+	unstored map[string]checkpoint.Entry // entries for our devices that have been parsed since they were last stored
 }
 
 // New returns a new Source. It reads the state directory, but doesn't query the sources yet.
@@ -79,7 +79,8 @@ func New(cfg Config) *Source {
 	}
 	read := make(chan files, 1)
 	err := s.disk.Within(context.Background(), openWithin, func(context.Context) error {
-		read <- files{readEntries(cfg.StateDir), readPast(cfg.StateDir)}
+		past, _, _ := readPast(cfg.StateDir)
+		read <- files{readEntries(cfg.StateDir), past}
 		return nil
 	})
 	if err == nil { // otherwise continue without the files, as if they were unreadable
@@ -87,9 +88,7 @@ func New(cfg Config) *Source {
 		if cfg.Refresh == nil { // with Refresh, the kubelet rewrites its checkpoint when asked to
 			s.known = is.known
 		}
-		for _, e := range is.past {
-			s.seen[nameOf(e)], s.unstored[nameOf(e)] = e, e
-		}
+		s.seen = named(is.past)
 	}
 	return s
 }
@@ -198,17 +197,23 @@ func (s *Source) report(ctx context.Context) (r Report, seen map[string]checkpoi
 func (s *Source) read() (record checkpoint.Record, files int, seen map[string]checkpoint.Entry, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	files = s.reader.Files()
-	record, err = s.reader.Read(s.cfg.KubeletDir)
+	record, err = s.readLocked()
+	return record, s.reader.Files(), maps.Clone(s.seen), err
+}
+
+// readLocked reads the checkpoint. s.mu must be locked.
+func (s *Source) readLocked() (checkpoint.Record, error) {
+	files := s.reader.Files()
+	record, err := s.reader.Read(s.cfg.KubeletDir)
 	if s.reader.Files() > files {
 		for _, e := range record.Entries {
 			s.seen[nameOf(e)] = e
-			if s.cfg.StateDir != "" {
+			if s.cfg.StateDir != "" && isOurs(e) {
 				s.unstored[nameOf(e)] = e
 			}
 		}
 	}
-	return record, s.reader.Files(), maps.Clone(s.seen), err
+	return record, err
 }
 
 // nameOf returns a unique name for an entry.
@@ -230,7 +235,7 @@ func (s *Source) forgetSeen(seen map[string]checkpoint.Entry) {
 func (s *Source) Ending(resource string, ids []string) []string {
 	record, _, seen, _ := s.read() // if it can't be read, the state still has the pods
 	known := s.pods.Load()         // after seen, because a query that ends in between moves entries from seen to the state
-	entries := slices.AppendSeq(slices.Clone(record.Entries), maps.Values(seen))
+	entries := slices.AppendSeq(slices.Clone(record.Entries), maps.Values(removedFrom(record, seen)))
 	var uids []string
 	for _, id := range ids {
 		if known != nil {

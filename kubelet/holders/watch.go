@@ -22,10 +22,10 @@ const rereadInterval = 10 * time.Second
 // That plugin's pod may be using one of our devices, and nothing else tells the daemon when it was allocated.
 func (s *Source) Watch(ctx context.Context, log *zap.Logger, allocated func()) {
 	known := map[string]bool{}
-	versions := make(chan checkpoint.Record, 1) // the newest one that hasn't been stored
+	changed := make(chan struct{}, 1)
 	var storing sync.WaitGroup
 	defer storing.Wait()
-	storing.Go(func() { s.storeAll(ctx, versions) })
+	storing.Go(func() { s.storeAll(ctx, changed) })
 	dirwatch.Run(ctx, dirwatch.Config{
 		Dirs: []string{filepath.Clean(s.cfg.KubeletDir)}, Interval: rereadInterval, Blind: rereadInterval, Log: log,
 		Concerns: func(e notify.Event) bool { return filepath.Base(e.Name) == checkpoint.File },
@@ -33,10 +33,9 @@ func (s *Source) Watch(ctx context.Context, log *zap.Logger, allocated func()) {
 		began := time.Now()
 		if record, _, _, err := s.read(); err == nil { // otherwise Ask reports the error
 			select {
-			case <-versions:
+			case changed <- struct{}{}:
 			default:
 			}
-			versions <- record
 			now, added := map[string]bool{}, false
 			for _, e := range record.Entries {
 				if slices.ContainsFunc(e.IDs, e.Ours) {
