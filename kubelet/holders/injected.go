@@ -162,20 +162,13 @@ func (i *Injected) change(ctx context.Context, f func(map[string][]string)) erro
 		if f(after); maps.EqualFunc(after, before, slices.Equal) {
 			return nil
 		}
-		if i.dir != "" {
-			root, err := privatedir.OpenDir(i.dir, true)
+		if i.dir == "" {
+			i.set(after)
+			return nil
+		}
+		return locked(ctx, i.dir, injectedLock, func(root *os.Root) error {
+			after, err := i.read(root) // another daemon may have changed the file
 			if err != nil {
-				return err
-			}
-			defer root.Close()
-			locking, cancel := context.WithTimeout(ctx, lockWithin)
-			defer cancel()
-			lock, err := privatedir.AcquireLock(locking, root, injectedLock)
-			if err != nil {
-				return err
-			}
-			defer lock.Release()
-			if after, err = i.read(root); err != nil { // another daemon may have changed the file
 				return err
 			}
 			f(after)
@@ -185,9 +178,9 @@ func (i *Injected) change(ctx context.Context, f func(map[string][]string)) erro
 			if err := i.write(root, after); err != nil {
 				return err
 			}
-		}
-		i.set(after)
-		return nil
+			i.set(after)
+			return nil
+		})
 	})
 }
 

@@ -92,18 +92,28 @@ func (s *Source) storeAll(ctx context.Context, changed <-chan struct{}) {
 // store updates the file: it adds the checkpoint's entries, and removes those that are no longer in the checkpoint and
 // whose pods have no processes. It also picks up what other daemons have stored.
 func (s *Source) store(ctx context.Context) error {
-	root, err := privatedir.OpenDir(s.cfg.StateDir, true)
+	return locked(ctx, s.cfg.StateDir, pastLock, func(root *os.Root) error { return s.update(ctx, root) })
+}
+
+// locked calls f with the state directory while no other daemon has the lock.
+func locked(ctx context.Context, dir, lock string, f func(root *os.Root) error) error {
+	root, err := privatedir.OpenDir(dir, true)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
 	locking, cancel := context.WithTimeout(ctx, lockWithin)
 	defer cancel()
-	lock, err := privatedir.AcquireLock(locking, root, pastLock)
+	held, err := privatedir.AcquireLock(locking, root, lock)
 	if err != nil {
 		return err
 	}
-	defer lock.Release()
+	defer held.Release()
+	return f(root)
+}
+
+// update is the part of store that needs the lock.
+func (s *Source) update(ctx context.Context, root *os.Root) error {
 	stored, text, _ := readPast(s.cfg.StateDir) // a file that can't be read is replaced
 
 	s.mu.Lock()
