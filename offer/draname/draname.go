@@ -7,16 +7,16 @@ import (
 )
 
 const (
-	// Driver is the driver's name in ResourceSlices, claims and DeviceClasses, and the prefix of its attributes.
+	// Driver is the DRA driver's name in ResourceSlices, claims and DeviceClasses, and the domain of its attributes.
 	Driver = "accelerator.b-com.com"
-	// Taint is the taint key for unhealthy devices. The taint's value is the worst reason.
+	// Taint is the taint key for unhealthy devices. Its value is the worst of the device's health reasons.
 	Taint = Driver + "/unhealthy"
 )
 
 const prefix = "pci-"
 
 // Device returns the API name for a device id: pci-0000-3b-00-0 for 3b:00.0, and pci-0001-3b-00-0-p1 for
-// 0001:3b:00.0-p1, because the API doesn't allow colons or dots. Device returns "" if the device isn't in a PCI slot.
+// 0001:3b:00.0-p1. The API doesn't allow colons or dots in names. Device returns "" if the device isn't in a PCI slot.
 func Device(id string) string {
 	if !inventory.IsAddress(id) {
 		return ""
