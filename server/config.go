@@ -20,9 +20,9 @@ type Config struct {
 	// CDI is the spec that containers get their nodes from. If it is nil, the kubelet adds the nodes instead. The
 	// server writes the spec but doesn't close it.
 	CDI *cdi.Spec
-	// ProgrammingHook is accelerator-fpga's path on the host, and any additional arguments for its hook command. The
-	// hook programs a container's devices before the container starts. If ProgrammingHook or CDI is nil, devices aren't
-	// programmed.
+	// ProgrammingHook contains the path of accelerator-fpga on the host, and additional arguments (if any) for its hook
+	// command, which programs a container's devices before the container starts. If ProgrammingHook or CDI is nil,
+	// devices aren't programmed.
 	ProgrammingHook *cdi.Hook
 	// Spread means that a container that requests several devices gets them from as many cards as possible. Otherwise,
 	// it gets them from as few cards as possible.

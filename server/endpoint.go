@@ -32,7 +32,7 @@ type endpoint struct {
 	cancel     context.CancelFunc
 	done       chan struct{}
 
-	// The remaining fields belong to run.
+	// Only run uses the remaining fields.
 	absent     bool           // kubelet.absent has been logged
 	kubelet    identity       // the kubelet.sock used for the last connection
 	superseded *session       // ended by errPeerGone, but still serving until it is replaced; nil if there is none

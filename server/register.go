@@ -45,7 +45,8 @@ func (e *endpoint) connect(ctx context.Context) (net.Conn, identity, error) {
 		case err != nil:
 			return nil, before, noKubelet(err)
 		}
-		// If kubelet.sock has just been replaced, the connection may be to either kubelet.
+		// If kubelet.sock was replaced while we connected, we don't know which kubelet the connection leads to, so try
+		// again.
 		if after, err := identify(e.server.directory.kubelet); err == nil && after == before {
 			return conn, before, nil
 		}

@@ -56,10 +56,10 @@ type streams struct {
 	open   int // now
 }
 
-// runSession registers once and serves until the registration ends. It returns the identity of kubelet.sock and why the
-// registration ended, which is never nil. By the time it returns, the whole session has ended, except after
-// errPeerGone. In that case, the session is superseded, and keeps serving until a later session has its stream or the
-// kubelet is gone.
+// runSession registers once and serves until the registration ends. It returns the identity of kubelet.sock and the
+// reason why the registration ended; this error is never nil. By the time runSession returns, the whole session has
+// ended, unless the reason is errPeerGone. In that case, the session is superseded, and keeps serving until a later
+// session has its stream or the kubelet is gone.
 func (e *endpoint) runSession(ctx context.Context, reregister <-chan struct{}) (identity, error) {
 	conn, kubelet, err := e.connect(ctx)
 	if errors.Is(err, errNoKubelet) {
