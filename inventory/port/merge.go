@@ -27,8 +27,8 @@ func merge(own []inventory.Condition, ports []inventory.Unit, parts ...*pci.Find
 }
 
 // findingsOf returns a port's findings. The names of files and counters begin with the port's directory even if the
-// region has only one port, because ports can be added and removed while the region stays. Reasons don't include the
-// port's name; errors do if there are several ports. p must not be used afterwards.
+// region has only one port, because ports can be added and removed while the region stays. The port's name is added to
+// the errors of conditions if there are several ports, but never to the reasons. p must not be used afterwards.
 func findingsOf(p *inventory.Unit, several bool) *pci.Findings {
 	f := &pci.Findings{Conditions: p.Conditions, Files: p.Files, Counters: p.Counters}
 	f.Prefix(p.Name + "/")
