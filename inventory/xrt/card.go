@@ -24,8 +24,8 @@ type card struct {
 
 	management string // the management function's directory; "" if this host doesn't have it
 
-	// observed contains an observation of each entry above. Each was made before its entry was looked up or read, so
-	// that a later check notices any change since then.
+	// observed contains an observation of each of these entries. Each observation was made before its entry was looked
+	// up or read, so that a later check notices any change since then.
 	observed []sysfs.Observation
 }
 
