@@ -121,7 +121,7 @@ func (n *node) entry(id string) *entry {
 	return e
 }
 
-// apply updates a card from an outcome.
+// apply updates a card with what the scheduler has found out about it.
 func (n *node) apply(o outcome, now time.Time) {
 	switch {
 	case o.gone:
@@ -149,7 +149,7 @@ func (n *node) takeReading(o outcome, now time.Time) {
 	units := make([]*unit, len(ids))
 	for i, read := range o.reading.Units {
 		if conflicts[i] {
-			// Don't store the number while two units claim it.
+			// Don't store the port number while two units claim it.
 			read.PortIDKnown = false
 			read.Conditions = append(slices.Clone(read.Conditions), Condition{Reason: ReasonPortIDConflict, Health: Unhealthy})
 		}
@@ -275,7 +275,7 @@ func (n *node) steady(address string) bool {
 	})
 }
 
-// steadyCards reports, by address, which cards are steady.
+// steadyCards returns whether each card is steady, keyed by the card's address.
 func (n *node) steadyCards() map[string]bool {
 	steady := make(map[string]bool, len(n.cards))
 	for address := range n.cards {
@@ -420,7 +420,7 @@ func (u *unit) learnCounters(counters []Counter) {
 	}
 }
 
-// swapped reports whether the unit of a different kind that has taken u's place belongs to a different card.
+// swapped reports whether read, a unit of a different kind that has taken u's place, belongs to a different card.
 func (u *unit) swapped(read Unit) bool {
 	var now identity
 	now.learn(read, u.identity.family)

@@ -67,7 +67,7 @@ type scheduler struct {
 	shortage shortage
 }
 
-// task identifies either the readings or the outlines of whichever cards have been in a slot.
+// task identifies either the readings or the outlines of all cards that have been in one slot.
 type task struct {
 	address string
 	outline bool
@@ -198,7 +198,7 @@ func (s *scheduler) queue(j *job) {
 	}
 }
 
-// mayRead reports whether a reading may be started.
+// mayRead reports whether another reading of the card may be started.
 func (j *job) mayRead() bool {
 	return j.state == idle || j.state == overdue && j.want == wantNow && j.stuck < maxStuck
 }
