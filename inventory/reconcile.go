@@ -289,7 +289,8 @@ func pluggedIn(d *Device) bool {
 	return slices.ContainsFunc(plugging, func(reasons []string) bool { return slices.Equal(reasons, d.Reasons) })
 }
 
-// hasNewTrouble reports whether a device has a reason that it didn't have before. Recovering doesn't count.
+// hasNewTrouble reports whether a device has a reason that it didn't have before. The reason "recovering" doesn't
+// count.
 func hasNewTrouble(old, d *Device) bool {
 	return slices.ContainsFunc(d.Reasons, func(reason string) bool {
 		return !strings.HasPrefix(reason, ReasonRecovering+"=") && !slices.Contains(old.Reasons, reason)

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// firstGrace is how long an epoch's first snapshot waits for all cards to be read. If the list grew card by card,
-	// pods that are readmitted after a boot would lose their devices.
+	// firstGrace is how long an epoch's first snapshot waits for all cards to be read. Without this wait, the list
+	// would grow card by card, and pods that are readmitted after a boot would lose their devices.
 	firstGrace = 250 * time.Millisecond
 	// maxRoutineReads limits how many cards from the routine queue are read concurrently. A reading takes up a thread
 	// while it waits for hardware, or two if it is slow and has a hedged read. Cards from the queue for immediate

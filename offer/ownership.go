@@ -12,7 +12,7 @@ type Ownership struct {
 // NewOwnership returns an Ownership for the resource names in p.
 func NewOwnership(p Naming) *Ownership { return &Ownership{naming: p} }
 
-// Add adds the resource names in rules, for as long as the daemon runs.
+// Add adds the resource names in rules. They stay ours for as long as the daemon runs.
 func (o *Ownership) Add(rules []Rule) {
 	for _, r := range rules {
 		o.named.Store(r.Resource, true)

@@ -35,8 +35,8 @@ type Config struct {
 	BackoffMax      time.Duration // maximum delay before later attempts
 	PollInterval    time.Duration // time between checks of the kubelet's directory when there are no events
 
-	// Injected records the nodes that a restarted container will get through CDI, if they differ from the ones that it
-	// got from Allocate. It is called before the nodes are written to the spec. It may be nil.
+	// Injected records the nodes that a restarted container will get through CDI, if they differ from the nodes that
+	// the container got from Allocate. It is called before the nodes are written to the spec. Injected may be nil.
 	Injected func(ctx context.Context, nodes map[string][]string) error
 
 	Allocations *holders.Allocations // the record of allocated devices

@@ -62,7 +62,7 @@ func (e *endpoint) start(ctx context.Context) {
 	}()
 }
 
-// end stops the endpoint and waits for it.
+// end stops the endpoint and waits until its goroutine has ended.
 func (e *endpoint) end() {
 	e.cancel()
 	<-e.done

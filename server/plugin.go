@@ -25,7 +25,7 @@ type plugin struct {
 	session  *session
 }
 
-// GetDevicePluginOptions returns the plugin's options. The kubelet calls it before it answers Register.
+// GetDevicePluginOptions returns the plugin's options. The kubelet makes this call before it answers Register.
 func (p *plugin) GetDevicePluginOptions(context.Context, *v1beta1.Empty) (*v1beta1.DevicePluginOptions, error) {
 	return options(), nil
 }

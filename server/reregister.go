@@ -14,9 +14,10 @@ import (
 // a kubelet that immediately closes each stream, would cause a storm of registrations.
 const steadyAfter = time.Second
 
-// settle is the pause between a session and the next one with the same kubelet. Up to 1.36, the kubelet closes an ended
-// session's connection, and a few milliseconds later it marks all of the resource's devices as unhealthy. If the next
-// session had already sent its list by then, the devices would stay unhealthy until yet another registration.
+// settle is the pause between a session and the next one with the same kubelet. Up to Kubernetes 1.36, the kubelet
+// closes an ended session's connection, and a few milliseconds later it marks all of the resource's devices as
+// unhealthy. If the next session had already sent its list by then, the devices would stay unhealthy until yet another
+// registration.
 const settle = 100 * time.Millisecond
 
 // run runs one session after another until ctx is done.

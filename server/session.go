@@ -32,8 +32,8 @@ const (
 	maxMessage = 4 << 20
 	// maxStreams is the maximum number of open calls per connection.
 	maxStreams = 64
-	// drainTimeout is how long calls in progress may take when a session ends. If an Allocate call is interrupted, its
-	// pod fails for good.
+	// drainTimeout is how long calls in progress may take when a session ends. They get this time because a pod whose
+	// Allocate call is interrupted fails for good.
 	drainTimeout = 250 * time.Millisecond
 )
 
@@ -205,8 +205,8 @@ func (s *session) dropped(count streams, registered, gone bool) error {
 		return errStreamsEnded
 	case registered && gone:
 		return errPeerGone
-	// Up to 1.36, a kubelet that is late in handling the end of the previous stream closes this connection, possibly
-	// before it has opened a stream.
+	// Up to Kubernetes 1.36, a kubelet that is late in handling the end of the previous stream closes this connection,
+	// possibly before it has opened a stream.
 	case registered && count.opened == 0 && closed && open == 0:
 		return errConnClosed
 	}
@@ -240,10 +240,10 @@ func (s *session) ready() error {
 // end ends the streams, waits for them, and removes the socket. The streams must end first, because GracefulStop waits
 // for them. A call that takes longer than drainTimeout is interrupted.
 //
-// Up to 1.36, if the kubelet handles the end of a stream after the resource's next registration, it closes the new
-// connection. So end waits until the kubelet has closed the old one. Calls that arrive in the meantime are answered and
-// get their own drainTimeout, so end takes at most twice drainTimeout. The next session begins only after another pause
-// (settle).
+// Up to Kubernetes 1.36, if the kubelet handles the end of a stream after the resource's next registration, it closes
+// the new connection. So end waits until the kubelet has closed the old connection. Calls that arrive in the meantime
+// are answered and get their own drainTimeout, so end takes at most twice drainTimeout. The next session begins only
+// after another pause (settle).
 func (s *session) end() {
 	close(s.ending)
 	drain := s.endpoint.server.drain

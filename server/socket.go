@@ -78,7 +78,7 @@ func (l *listener) active() (open int, closed bool) {
 	return open, l.closed
 }
 
-// awaitClosed waits until all active connections are closed or the channel receives a value.
+// awaitClosed waits until all active connections are closed or a value arrives on until.
 func (l *listener) awaitClosed(until <-chan time.Time) {
 	for {
 		left := l.left.Next()

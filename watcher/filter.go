@@ -32,8 +32,8 @@ func (f filter) match(ev *uevent) (Hint, bool) {
 	return Hint{Card: card, RecoveryFailed: card != "" && isFailedRecovery(ev)}, true
 }
 
-// isFailedRecovery reports whether the kernel failed to recover a PCI device from an error (pci_uevent_ers,
-// drivers/pci/pci-driver.c).
+// isFailedRecovery reports whether the event says that the kernel failed to recover a PCI device from an error
+// (pci_uevent_ers, drivers/pci/pci-driver.c).
 func isFailedRecovery(ev *uevent) bool {
 	return string(ev.env.errorEvent) == "FAILED_RECOVERY" &&
 		string(ev.env.subsystem) == "pci" && string(ev.action) == "change"

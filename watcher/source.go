@@ -79,7 +79,7 @@ func (k *keeper) run(ctx context.Context, hint func(Hint)) {
 	}
 }
 
-// reopen retries until the source is open. It returns false if ctx is done first.
+// reopen tries to open the source until it succeeds. It returns false if ctx is done first.
 func (k *keeper) reopen(ctx context.Context, hint func(Hint)) bool {
 	for {
 		delay := k.retry.Next()

@@ -27,8 +27,8 @@ func Device(id string) string {
 	return prefix + strings.NewReplacer(":", "-", ".", "-").Replace(id)
 }
 
-// ID returns the id of the device with this API name. It is the inverse of [Device]. ok is false if [Device] wouldn't
-// return such a name.
+// ID is the inverse of [Device]: it returns the id of the device with this API name. ok is false if [Device] never
+// returns such a name.
 func ID(device string) (id string, ok bool) {
 	parts := strings.Split(strings.TrimPrefix(device, prefix), "-")
 	if len(parts) < 4 {
@@ -53,8 +53,8 @@ func Bitstream(interfaceID, afuID string) string {
 	return bitstreamPrefix + afuID + "-" + interfaceID[:16]
 }
 
-// BitstreamAFU returns the AFU id of the bitstream with this API name. ok is false if [Bitstream] wouldn't return such
-// a name.
+// BitstreamAFU returns the AFU id of the bitstream with this API name. ok is false if [Bitstream] never returns such a
+// name.
 func BitstreamAFU(device string) (afuID string, ok bool) {
 	rest, ok := strings.CutPrefix(device, bitstreamPrefix)
 	afuID, region, _ := strings.Cut(rest, "-")
