@@ -300,7 +300,8 @@ func (n *node) takeHolders(e *entry, is []Holding, asked time.Time) {
 	n.noteHolders(e, deviceFreed, ended)
 }
 
-// noteHolders records a change of the given kind for each name under which the holders hold the device.
+// noteHolders records changes of the given kind for these holders of a device: one change for each name under which
+// they hold it.
 func (n *node) noteHolders(e *entry, kind kind, all []holder) {
 	for len(all) > 0 {
 		first, rest := all[0], all[:0:0]
@@ -320,7 +321,7 @@ func (n *node) noteHolders(e *entry, kind kind, all []holder) {
 	}
 }
 
-// noteGiven records changes for the holders that haven't been logged yet. The entry's device must be listed.
+// noteGiven records that an entry's device has new holders, which haven't been logged yet. The device must be listed.
 func (n *node) noteGiven(e *entry) {
 	var fresh []holder
 	for i, h := range e.holders {

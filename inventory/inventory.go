@@ -272,8 +272,8 @@ func (inv *Inventory) publish(n *node, first progress, now time.Time) {
 	}
 }
 
-// logUnmatched warns about excluded addresses that don't match any device. If the address is a typo, the device that
-// was meant to be excluded is still offered.
+// logUnmatched warns about excluded addresses that don't match any device. Such an address may be a typo, and then the
+// device that was meant to be excluded is still offered.
 func (inv *Inventory) logUnmatched(n *node) {
 	if unmatched := n.policy.unmatched(n.devices); n.complete && len(unmatched) > 0 {
 		inv.log.Warn("excluded address has no device", logevent.ConfigNotice, logevent.Devices(unmatched))

@@ -296,7 +296,7 @@ func (n *node) rechecks(now time.Time) (due []string) {
 }
 
 // next returns the next time at which a card must be read again or a reservation may end, or zero. It also ends
-// reservations that have expired. If there are any, the returned time is in the past, so that the loop publishes the
+// reservations that have expired. If it has ended any, the returned time is in the past, so that the loop publishes the
 // change immediately.
 func (n *node) next(now time.Time) time.Time {
 	next := n.expire(now)
@@ -310,7 +310,7 @@ func (n *node) next(now time.Time) time.Time {
 //
 // A port number is read once and kept for as long as the unit's directory exists, even if a new unit has the same
 // number. A unit whose number isn't known, or is already taken by another unit, gets the lowest free number, which is
-// the right one on a card with one port. The unit keeps that number until its own is known.
+// the right one on a card with one port. The unit keeps that number until its own number is known.
 func (c *card) identify(address string, units []Unit) (ids []string, conflicts []bool) {
 	ids, conflicts = make([]string, len(units)), make([]bool, len(units))
 	taken := make(map[int]bool)

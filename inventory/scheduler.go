@@ -253,10 +253,10 @@ func (s *scheduler) read(ctx context.Context, j *job, now time.Time) {
 	s.start(ctx, r, Family.Read)
 }
 
-// discover requests a reading for each address that isn't known yet. The addresses come from a function without units,
-// which belongs to a card at one of them. hinted is when the hint for the function arrived, or zero if there was none.
-// If there was a hint, a card that is being read is read once more, because the reading in progress may have begun
-// before the function was there and so may not find a card.
+// discover requests a reading for each address that isn't known yet. The addresses are those related to a function
+// without units, and one of them is the address of that function's card. hinted is when the hint for the function
+// arrived, or zero if there was none. If there was a hint, a card that is being read is read once more, because the
+// reading in progress may have begun before the function was there and so may not find a card.
 func (s *scheduler) discover(addresses []string, hinted time.Time) {
 	for _, address := range addresses {
 		switch j := s.jobs[address]; {

@@ -21,8 +21,8 @@ import (
 	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
 )
 
-// Environment variables with the ids of a container's devices, separated by commas, in the order of the request. Both
-// have the same value.
+// Two environment variables with the same value: the ids of a container's devices, separated by commas, in the order of
+// the request.
 const (
 	envUnits   = "ACCELERATOR_UNITS"
 	envDevices = "ACCELERATOR_DEVICES"

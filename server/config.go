@@ -17,8 +17,8 @@ type Config struct {
 	KubeletDir  string // directory that contains kubelet.sock and the plugin's sockets
 	HostDevRoot string // device node directory on the host
 	HostSysRoot string // sysfs root on the host
-	// CDI is the spec that containers get their nodes from. If it is nil, the kubelet adds the nodes instead. The
-	// server writes the spec but doesn't close it.
+	// CDI is the spec through which containers get their device nodes. If CDI is nil, the kubelet adds the nodes
+	// instead. The server writes the spec but doesn't close it.
 	CDI *cdi.Spec
 	// ProgrammingHook contains the path of accelerator-fpga on the host, and additional arguments (if any) for its hook
 	// command, which programs a container's devices before the container starts. If ProgrammingHook or CDI is nil,

@@ -197,7 +197,8 @@ func (s *session) await(
 	}
 }
 
-// dropped returns an error if the kubelet has ended the session. gone means that a peer that registered later is gone.
+// dropped returns an error if the kubelet has ended the session. gone means that another daemon registered later and
+// has ended since.
 func (s *session) dropped(count streams, registered, gone bool) error {
 	open, closed := s.listener.active()
 	switch {

@@ -51,8 +51,8 @@ var errMasked = errors.New("uevents of the kernel cannot be told from forged one
 
 // masked reports whether messages from the kernel arrive with a user id other than 0. This happens in a user namespace
 // that doesn't map the initial namespace's user 0, even if the network namespace is the node's (a pod with hostNetwork:
-// true and hostUsers: false). To find out, masked sends a no-op request and looks at the kernel's answer. If that
-// fails, it returns false.
+// true and hostUsers: false). To find out, masked sends the kernel a no-op request and looks at the user id in its
+// answer. If that fails, masked returns false.
 func masked() bool {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
 	defer unix.Close(fd)
@@ -151,8 +151,8 @@ func prepare(fd int) (size int, err error) {
 // receive waits for a message and returns it. If messages were lost, it returns ENOBUFS.
 func (c *conn) receive() (message, error) { return c.read(true) }
 
-// drain empties the queue and returns the number of messages that were in it. After an overflow, the kernel drops all
-// messages, without reporting another error, until the queue has been emptied.
+// drain empties the queue and returns the number of messages that were in it. It must be called after an overflow,
+// because the kernel drops all messages, without reporting another error, until the queue is empty.
 func (c *conn) drain() (n int, err error) {
 	for lost := false; ; {
 		_, err := c.read(false)

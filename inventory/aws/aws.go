@@ -128,7 +128,7 @@ func (s slot) unit(host sysfs.Host, a application) (u inventory.Unit, err error)
 		},
 	}
 	for _, name := range a.files {
-		// In a tree that wasn't created by the kernel, a link may point outside the tree.
+		// Skip a file outside the sysfs tree: if the tree wasn't created by the kernel, a link may point there.
 		if file, err := filepath.Rel(host.Sys, a.dir+"/"+name); err == nil && filepath.IsLocal(file) {
 			u.Mounts = append(u.Mounts, file)
 		}

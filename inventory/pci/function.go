@@ -120,8 +120,8 @@ func (f *Function) readLink(l *link, slot string) {
 	}
 	switch now {
 	case 0:
-		// An unknown value is a condition only if it was known before. For a virtual function in a guest, which has no
-		// physical function, it is never known.
+		// An unknown value is a condition only if it was known before. For a virtual function in a guest, where no
+		// physical function is visible, it is never known.
 		f.markAbsent(l.now)
 		return
 	case l.gone:

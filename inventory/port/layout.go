@@ -218,7 +218,7 @@ func (l Layout) entry(dir string) (entry, error) {
 	return e, nil
 }
 
-// compareNumbered compares two names that have the same prefix by their numbers, which can be of any length.
+// compareNumbered compares two names with the same prefix by the numbers after the prefix, which can have any length.
 func compareNumbered(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 }

@@ -10,8 +10,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// merge returns a region's findings: first its own conditions, then the findings of its ports in order, then those of
-// the shared parts. Each reason occurs only once.
+// merge returns a region's findings: first its own conditions, then the findings of its ports in order, then the
+// findings of the parts that the ports share. Each reason occurs only once.
 func merge(own []inventory.Condition, ports []inventory.Unit, parts ...*pci.Findings) findings {
 	all := findings{pci.NewFindings()}
 	for _, c := range own {

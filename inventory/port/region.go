@@ -154,7 +154,7 @@ func onlyAFU(has int, ports []inventory.Unit) (id string, known bool) {
 	return "", false
 }
 
-// outlineRegions returns the regions, using only directories and links.
+// outlineRegions returns the units for a card's regions, using only directories and links.
 func (l Layout) outlineRegions(found []entry, virtual pci.Virtual) []inventory.Unit {
 	var regions []inventory.Unit
 	for _, e := range found {

@@ -11,8 +11,8 @@ import (
 // physical function), slot/ (the PCI device above it) or root/ (the topmost PCI device). They never contain a number
 // assigned by the driver.
 //
-// A file may have several rows. If the file can't be read, it gets the severity of its worst row, including any change
-// to that severity in the configuration.
+// A file may have several rows. If the file can't be read, it gets the severity of its worst row. If the configuration
+// changes the severity of that row, the change applies here too.
 
 // Severities, named as in the configuration.
 const (
@@ -156,8 +156,8 @@ var (
 	}}
 )
 
-// DFL is the table for the in-tree driver. In older versions of that driver, the FPGA manager is directly below the
-// FME.
+// DFL is the table for the in-tree driver. It has two places for the FPGA manager, because in older versions of the
+// driver, the manager is directly below the FME.
 var DFL = FMETable{
 	interfaceID: pattern{"fme/compat_id", "dfl-fme-region.*/fpga_region/*/compat_id"},
 	errors: []file{

@@ -42,8 +42,8 @@ type function struct {
 }
 
 // find returns the group of the function with this PCI address. It reads only directories, links and the group's name.
-// If a lower function in the group is bound to vfio-pci, it sets only the lowest field, to that function's address. The
-// error wraps fs.ErrNotExist if the function isn't bound to vfio-pci.
+// If a lower function in the group is bound to vfio-pci, find returns only that function's address, in the lowest
+// field. The error wraps fs.ErrNotExist if the function isn't bound to vfio-pci.
 func find(host sysfs.Host, address string) (g group, err error) {
 	dir, err := host.PCIDir(address)
 	if err != nil {
@@ -166,9 +166,9 @@ func (g group) others() (addresses []string) {
 	return addresses
 }
 
-// related returns the addresses of functions whose events also concern the group's lowest function bound to vfio-pci:
-// the other members, the physical functions of virtual ones, and the other functions in a physical function's slot,
-// because the kernel adds those to the group one by one.
+// related returns the addresses of functions whose events also concern the group's lowest function bound to vfio-pci.
+// These are the other members and the physical functions of virtual members. For a member that isn't virtual, all
+// functions in its slot count as well, because the kernel adds those to the group one by one.
 func (g group) related() []string {
 	all := g.others()
 	for _, f := range g.bound {

@@ -39,8 +39,8 @@ var (
 
 func fatal(name string) inventory.Row { return inventory.Row{Name: name, Health: inventory.Unhealthy} }
 
-// states lists the user function's attributes that show the card's state. Their names begin with pci/, while the
-// management function's begin with mgmt/.
+// states lists the user function's attributes that show the card's state. Their names begin with pci/; the names of the
+// management function's attributes begin with mgmt/.
 var states = []state{
 	{file: "pci/dev_offline", row: rowOffline, passing: true, always: true, parse: parseState},
 	{file: "pci/device_bad_state", row: rowBadState, parse: parseState},
