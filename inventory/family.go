@@ -53,8 +53,8 @@ type Row struct {
 // Reading is the result of reading one card.
 type Reading struct {
 	// Related lists the PCI addresses of other functions whose events also concern this card, such as a virtual
-	// function's physical function. They need not exist. If the reading has no units, each function in Related that hasn't
-	// been listed by a family is also read.
+	// function's physical function. They need not exist. If the reading has no units, each function in Related that
+	// hasn't been listed by a family is read too.
 	Related []string
 	Units   []Unit // in the order of the driver's numbers; may be empty
 

@@ -266,8 +266,8 @@ func (n *node) mark(id string, cause time.Time) {
 	n.causes[id] = earlier(before, cause)
 }
 
-// steady reports whether a quick check of the card will do instead of a full reading: its units had no conditions in the
-// last reading, not even ignored ones, and their devices are healthy.
+// steady reports whether a quick check of the card will do instead of a full reading: the card's units had no
+// conditions in the last reading, not even ignored ones, and their devices are healthy.
 func (n *node) steady(address string) bool {
 	c := n.cards[address]
 	return c != nil && len(c.units) > 0 && !c.former && !slices.ContainsFunc(c.units, func(u *unit) bool {

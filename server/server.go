@@ -263,8 +263,9 @@ func (s *Server) withdrawMoving(ctx context.Context, snapshot inventory.Snapshot
 	}
 }
 
-// retire ends each endpoint that has had no devices for [Config.RetireAfter]. An endpoint from an earlier generation
-// ends as soon as it has no devices. retire returns the time until it must be called again.
+// retire ends each endpoint that has had no devices for [Config.RetireAfter]. If an endpoint has had no healthy device
+// since the generation changed, it ends as soon as it has no devices. retire returns the time until it must be called
+// again.
 func (s *Server) retire(ctx context.Context, now time.Time) time.Duration {
 	wait := s.cfg.RetireAfter
 	for _, e := range s.endpoints {
