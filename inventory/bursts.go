@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// maxPending limits how many hints are kept while the loop is busy. Beyond that, they are replaced by a single hint for
-// everything.
+// maxPending limits how many hints are kept while the loop is busy. If there are more, a single hint for everything
+// replaces them.
 const maxPending = 4096
 
-// hints merges hints until the loop takes them. It is safe for concurrent use. The poke channel has a buffer of one.
+// hints merges hints until the loop takes them. It is safe for concurrent use. The poke channel has a buffer of one, so
+// adding a hint never blocks.
 type hints struct {
 	poke chan struct{}
 

@@ -44,7 +44,7 @@ type Condition struct {
 	// device is unhealthy. For conditions that are Unhealthy from the start, the limit applies to their total duration
 	// within [Config.FlapWindow].
 	Passing bool
-	// Dead means that the card, or this part of it, doesn't respond at all.
+	// Dead means that the card, or the part that the condition is about, doesn't respond at all.
 	Dead bool
 	// Err is non-nil if a file couldn't be read or its value isn't valid. It is logged but not published with the
 	// device.
@@ -124,8 +124,8 @@ func (f Facts) afterRemoval() Facts {
 	return f
 }
 
-// Unwanted reports whether d needs a rule in order to be offered and no rule matches it. Its health doesn't matter,
-// because such a device may well be a virtual machine's NIC.
+// Unwanted reports whether d can only be offered by a rule, but no rule matches it. The health of such a device doesn't
+// matter to us, because it may well be a virtual machine's NIC.
 func (d *Device) Unwanted() bool { return d.OnlyByRule && d.OfferedAs == "" }
 
 // MountsOf returns the paths of the device's mounts on a host whose sysfs is at sysRoot.
@@ -161,10 +161,10 @@ func deviceID(card string, port int) string {
 // IsAddress reports whether id belongs to a device in a PCI slot.
 func IsAddress(id string) bool { return addressOf(id) != "" }
 
-// AddressOf returns the PCI address in an id, including the domain, or "" if there is none.
+// AddressOf returns the PCI address in a device id, including the domain, or "" if the id doesn't contain one.
 func AddressOf(id string) string { return addressOf(id) }
 
-// addressOf returns the PCI address in an id, or "" if there is none.
+// addressOf returns the PCI address in a device id, or "" if the id doesn't contain one.
 func addressOf(id string) string {
 	card := cardOf(id)
 	if strings.Count(card, ":") == 1 {
@@ -177,7 +177,7 @@ func addressOf(id string) string {
 	return address
 }
 
-// portOf returns the hardware port number in an id, or 0 if there is none.
+// portOf returns the hardware port number in a device id, or 0 if the id doesn't contain one.
 func portOf(id string) int {
 	_, n, _ := strings.Cut(id, "-p")
 	port, err := strconv.Atoi(n)

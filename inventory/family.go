@@ -16,8 +16,8 @@ type Family interface {
 	// Signals returns the sources of hints about this family's cards.
 	Signals() Signals
 
-	// Rows returns the family's health table. Each [Condition.Row] in its readings is "" or the name of one of these
-	// rows.
+	// Rows returns the family's health table. In the family's readings, each [Condition.Row] is "" or the name of one
+	// of these rows.
 	Rows() []Row
 
 	// Cards lists the family's cards by PCI address (DDDD:BB:DD.F). It reads only directories and links, because
@@ -53,8 +53,8 @@ type Row struct {
 // Reading is the result of reading one card.
 type Reading struct {
 	// Related lists the PCI addresses of other functions whose events also concern this card, such as a virtual
-	// function's physical function. They need not exist. If the reading has no units, each function in Related that hasn't
-	// been listed by a family is also read.
+	// function's physical function. They need not exist. If the reading has no units, each function in Related that
+	// hasn't been listed by a family is read too.
 	Related []string
 	Units   []Unit // in the order of the driver's numbers; may be empty
 
@@ -96,7 +96,7 @@ type Unit struct {
 	// ID is the device's id if the family chooses it. Families with ports leave it empty, and the id is then derived
 	// from the card's address and PortID.
 	ID string
-	// PCIAddress is as in [Device]. It is used only if ID is not empty; otherwise the card's address is used.
+	// PCIAddress becomes the device's PCIAddress, but only if ID is not empty. Otherwise the card's address is used.
 	PCIAddress string
 	// Name is the name of the unit's directory, for display. It contains a number that the driver assigns and later
 	// reuses, so it doesn't identify a device.
@@ -105,8 +105,9 @@ type Unit struct {
 	// with the same name.
 	Incarnation uint64
 
-	// Facts are as in [Device]. An attribute that is missing from a reading keeps its value for as long as the unit's
-	// directory exists; the value "" means that there is none.
+	// Facts is published as part of the unit's [Device]. If an attribute is missing from a reading, the device keeps
+	// the attribute's last value for as long as the unit's directory exists; "" means that the unit lacks the
+	// attribute.
 	Facts
 	PortIDKnown      bool
 	AFUIDKnown       bool // if true and AFUID is "", the unit has no AFU ID

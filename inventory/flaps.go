@@ -13,8 +13,9 @@ type flaps struct {
 	quarantined bool
 }
 
-// take updates the turns based on the device's current state. A device in a recovery hold doesn't count as good. take
-// returns the time at which the quarantine will end if there are no further turns, or zero if there is no quarantine.
+// take counts a turn if the device was good and is now bad, or the other way round. A device in a recovery hold doesn't
+// count as good. take returns the time at which the device's quarantine will end if there are no further turns, or zero
+// if the device isn't quarantined.
 func (f *flaps) take(now time.Time, good bool, limit int, window time.Duration) (until time.Time) {
 	if limit == 0 {
 		*f = flaps{}
@@ -42,7 +43,7 @@ func (f *flaps) take(now time.Time, good bool, limit int, window time.Duration) 
 	return f.at[len(f.at)-1].Add(window)
 }
 
-// deviceLeft handles the device's removal. Coming back in a different state doesn't count as a turn.
+// deviceLeft handles the device's removal, so that coming back in a different state doesn't count as a turn.
 func (f *flaps) deviceLeft() { f.standing = false }
 
 // allowance limits how long passing conditions may make a device unhealthy before that counts as a fault. Passing

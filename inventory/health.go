@@ -17,8 +17,8 @@ type health struct {
 	flaps     flaps
 }
 
-// tracked is a condition that a device has now, or had within the recovery hold. It is tracked from the first reading
-// that finds it until the device has been without it for the length of the recovery hold.
+// tracked is a condition that a device has now or had recently. We track it from the first reading that shows it until
+// it has been absent for the whole recovery hold.
 type tracked struct {
 	Condition
 	present bool      // in the latest reading
@@ -47,13 +47,13 @@ type verdict struct {
 	reasons []string
 	fault   bool   // as in [Device]
 	cause   string // as in [Device]
-	// recheck is when the verdict may change without a new condition, or zero if it can't. The card is read again at
-	// that time, because only a new reading makes a device healthy.
+	// recheck is the time at which the verdict may change even without a new condition, or zero if it can't change. The
+	// card is read again at that time, because only a new reading makes a device healthy.
 	recheck time.Time
 }
 
-// judge returns the device's health after a reading that found these conditions. The reasons for current conditions
-// come first, from the worst to the mildest, followed by the reasons for past conditions.
+// judge returns the device's health after a reading that found the conditions in read. In the verdict, the reasons for
+// current conditions come first, from the worst to the mildest, followed by the reasons for past conditions.
 func (h *health) judge(now time.Time, read []Condition, r rules) verdict {
 	h.track(now, read, r)
 	var v verdict
@@ -206,8 +206,8 @@ func (h *health) overrule(read []Condition, p Policy) {
 	}
 }
 
-// returned is called when a device has come back. It replaces all of the device's conditions with a single one, whose
-// reason is the reservation's. That condition ends now, so the recovery hold applies.
+// returned is called when a device has come back. It replaces all of the device's conditions with a single one that has
+// the reservation's reason. That condition has just ended, so the recovery hold begins now.
 func (h *health) returned(now time.Time, reason string) {
 	h.flaps.deviceLeft()
 	h.allowance = allowance{}

@@ -18,8 +18,8 @@ type Holding struct {
 	Nodes    []string
 	NodesErr error
 	// Later contains the names and numbers of additional nodes that a holder may have received through CDI when it was
-	// restarted. They are kept the same way as Nodes, but aren't considered when checking whether a holder's nodes have
-	// changed ([ReasonNodeChanged]).
+	// restarted. As with the nodes in Nodes, no other device that has one of them is offered. But they don't matter
+	// when checking whether a holder's nodes have changed ([ReasonNodeChanged]).
 	Later []string
 	// Given contains the Family, PCIID, AFUID and InterfaceID of the device that the holders were given, so that after
 	// a restart, a different card in its slot can be recognized. It is nil if these aren't known.
@@ -31,18 +31,18 @@ type Holding struct {
 	// inventory sets it for DRA claims, and the DRA driver's inventory sets it for devices allocated through the device
 	// plugin API. No device with such a holding is offered.
 	OtherAPI bool
-	// Foreign means that another plugin allocated device nodes, possibly including our devices' nodes. The id isn't one
-	// of ours.
+	// Foreign means that another plugin allocated device nodes, possibly including our devices' nodes, under an id that
+	// isn't one of ours.
 	Foreign bool
-	// Perhaps means that nothing but the id suggests that this plugin allocated the device. It may belong to another
-	// plugin, whose resource we must not register.
+	// Perhaps means that only the id suggests that this plugin allocated the device. The device may instead belong to
+	// another plugin, whose resource we must not register.
 	Perhaps bool
 	// AnyAFU means that a device whose AFU changes is still the same device, because its holders program it.
 	AnyAFU bool
 }
 
-// PodUID returns the pod UID if there is exactly one holder, or "" if it isn't known. UIDs come only from the kubelet's
-// checkpoint, which doesn't contain pod names.
+// PodUID returns the UID of the holder's pod, or "" if the UID isn't known or there isn't exactly one holder. UIDs come
+// only from the kubelet's checkpoint, which doesn't contain pod names.
 func (h Holding) PodUID() string {
 	if len(h.Holders) != 1 || len(h.Containers) != 1 {
 		return ""
@@ -55,7 +55,7 @@ func (h Holding) PodUID() string {
 	return uid
 }
 
-// Holdings says who uses the node's devices, as far as that is known. Package kubelet/holders builds it.
+// Holdings contains what is known about the holders of the node's devices. Package kubelet/holders builds it.
 type Holdings struct {
 	// Of maps device IDs to holdings. It contains every device that was allocated before the time in Asked. Unless Err
 	// is set, all other devices are free.
@@ -109,7 +109,8 @@ type holders struct {
 	askAt time.Time // when the next query is needed; zero if the node doesn't need one
 }
 
-// of returns the holdings for a device id, taken from the newest answer or, until there is one, from the record.
+// of returns the holdings for a device id. It takes them from the newest answer about holders or, until there is one,
+// from [Config.Record].
 func (h *holders) of(id string) []Holding {
 	if !h.taken {
 		return h.record[id]
@@ -117,7 +118,7 @@ func (h *holders) of(id string) []Holding {
 	return h.Of[id]
 }
 
-// holder is a container that holds a device, according to the answers.
+// holder is a container that holds a device, according to the answers from [Config.Holders].
 type holder struct {
 	holderKey
 	uid    string    // the pod's UID; "" if not known
@@ -134,14 +135,14 @@ const (
 	// within milliseconds, unless the pod is waiting for other devices. In that case, the inventory keeps asking,
 	// waiting four times as long each time, up to [Config.HoldersInterval].
 	confirmAfter = 250 * time.Millisecond
-	// answerWithin is how long an answer may take.
+	// answerWithin is how long an answer from [Config.Holders] may take.
 	answerWithin = 2 * time.Second
-	// untilAnswered is the longest time between queries until the first answer.
+	// untilAnswered is the longest time between queries to [Config.Holders] until the first one is answered.
 	untilAnswered = time.Second
 	// maxMissing limits the reservations for devices that this process has never read, because a broken kubelet may
 	// report any number of them. While maxMissing entries are waiting for an answer, no such reservation is made.
 	maxMissing = 1024
-	// maxID is the maximum length of an accepted id, in bytes. Ours are at most 19 bytes long, and the kubelet's
+	// maxID is the maximum length of an accepted id, in bytes. Our own ids are at most 19 bytes long, and the kubelet's
 	// documented limit is 63.
 	maxID = 63
 )
@@ -190,7 +191,7 @@ func (n *node) takeHoldings(newest Holdings, now time.Time) (stale bool) {
 }
 
 // takeHolding updates one entry from the newest holdings. before contains the previous holdings of the entry's device.
-// stale is as in [node.takeHoldings].
+// stale means the same as in [node.takeHoldings].
 func (n *node) takeHolding(e *entry, before []Holding, now time.Time) (stale bool) {
 	h := &n.holders
 	is := h.Of[e.id]
@@ -215,8 +216,8 @@ func (n *node) takeHolding(e *entry, before []Holding, now time.Time) (stale boo
 	return stale
 }
 
-// endLost stops keeping the device's lost nodes if the device has no holder in the newest answer. ended reports whether
-// it did so; stale is as in [node.takeHoldings].
+// endLost stops keeping the nodes that the device has lost if the device has no holder in the newest answer. ended
+// reports whether it did so; stale means the same as in [node.takeHoldings].
 func (e *entry) endLost(h holders) (ended, stale bool) {
 	switch {
 	case len(e.lost.nodes) == 0 || len(h.Of[e.id]) > 0:
@@ -230,8 +231,8 @@ func (e *entry) endLost(h holders) (ended, stale bool) {
 	return false, false
 }
 
-// takeReserved ends an entry's reservation if the device is free, or updates its holders. stale is as in
-// [node.takeHoldings].
+// takeReserved ends an entry's reservation if the reserved device is free, or updates the device's holders if it is
+// held. stale means the same as in [node.takeHoldings].
 func (n *node) takeReserved(e *entry, is []Holding, now time.Time) (stale bool) {
 	c := e.reservation
 	holding, held := heldAs(is, c.device.OfferedAs)
@@ -249,7 +250,7 @@ func (n *node) takeReserved(e *entry, is []Holding, now time.Time) (stale bool) 
 	return false
 }
 
-// takeNeeds returns what the node needs to know about holders.
+// takeNeeds returns when the node needs an answer about holders, and forgets that time.
 func (n *node) takeNeeds() needs {
 	at := n.holders.askAt
 	n.holders.askAt = time.Time{}
@@ -263,7 +264,7 @@ func (n *node) markAll() {
 	}
 }
 
-// takeHolders updates an entry's holders and records changes for those that are gone.
+// takeHolders updates an entry's holders and records changes for holders that are gone.
 func (n *node) takeHolders(e *entry, is []Holding, asked time.Time) {
 	known := make(map[holderKey]holder, len(e.holders))
 	for _, h := range e.holders {
@@ -299,7 +300,8 @@ func (n *node) takeHolders(e *entry, is []Holding, asked time.Time) {
 	n.noteHolders(e, deviceFreed, ended)
 }
 
-// noteHolders records a change of the given kind for each name under which the holders hold the device.
+// noteHolders records changes of the given kind for these holders of a device: one change for each name under which
+// they hold it.
 func (n *node) noteHolders(e *entry, kind kind, all []holder) {
 	for len(all) > 0 {
 		first, rest := all[0], all[:0:0]
@@ -319,7 +321,7 @@ func (n *node) noteHolders(e *entry, kind kind, all []holder) {
 	}
 }
 
-// noteGiven records changes for the holders that haven't been logged yet. The entry's device must be listed.
+// noteGiven records that an entry's device has new holders, which haven't been logged yet. The device must be listed.
 func (n *node) noteGiven(e *entry) {
 	var fresh []holder
 	for i, h := range e.holders {
@@ -377,10 +379,10 @@ func (n *node) finish(now time.Time) {
 	n.markUnknown()
 }
 
-// expire ends reservations that have been waiting for an answer for longer than the grace time. It also stops keeping
-// nodes that were lost longer ago than that. A reservation for a device that is known to be held doesn't expire. expire
-// returns the next time at which a reservation or lost nodes expire, or zero. If any have just expired, that time is in
-// the past.
+// expire ends reservations that have been waiting for an answer about holders for longer than the grace time. It also
+// stops keeping nodes that a device lost longer ago than that. A reservation for a device that is known to be held
+// doesn't expire. expire returns the next time at which a reservation or lost nodes expire, or zero. If any have just
+// expired, that time is in the past.
 func (n *node) expire(now time.Time) (next time.Time) {
 	h := &n.holders
 	if h.taken && h.Err == nil {

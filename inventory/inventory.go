@@ -25,9 +25,9 @@ type Config struct {
 	FlapLimit  int           // turns (changes between good and bad) allowed within FlapWindow before a quarantine; 0 means no quarantine
 	FlapWindow time.Duration // not used if FlapLimit is 0
 
-	// Holders returns who uses which device. It may block until its context ends, which happens after 2 s. A device
-	// that leaves stays listed as unhealthy until it is free. If Holders is nil, a device that leaves is removed from
-	// the list immediately.
+	// Holders returns the current holders of each device. It may block until its context ends, which happens after two
+	// seconds. A device that leaves stays listed as unhealthy until it is free. If Holders is nil, a device that leaves
+	// is removed from the list immediately.
 	Holders func(context.Context) Holdings
 	// Given receives a value after devices have been allocated. The inventory then calls Holders promptly, so that it
 	// finds even a short-lived pod. Given may be nil.
@@ -47,8 +47,8 @@ type Config struct {
 	// for at least three times HealthInterval.
 	TombstoneGrace time.Duration
 	Policy         Policy // at startup; see [Inventory.Use]
-	// Remembered contains the devices' identities and Memory as the previous daemon listed them, by id. A device
-	// resumes its recovery hold and its quarantine unless there is now a different card in its place.
+	// Remembered contains the devices as the previous daemon listed them, with their identities and Memory, keyed by
+	// id. A device resumes its recovery hold and its quarantine unless there is now a different card in its place.
 	Remembered map[string]*Device
 
 	Metrics *metrics.Metrics // required
@@ -272,8 +272,8 @@ func (inv *Inventory) publish(n *node, first progress, now time.Time) {
 	}
 }
 
-// logUnmatched warns about excluded addresses that don't match any device. If the address is a typo, the device that
-// was meant to be excluded is still offered.
+// logUnmatched warns about excluded addresses that don't match any device. Such an address may be a typo, and then the
+// device that was meant to be excluded is still offered.
 func (inv *Inventory) logUnmatched(n *node) {
 	if unmatched := n.policy.unmatched(n.devices); n.complete && len(unmatched) > 0 {
 		inv.log.Warn("excluded address has no device", logevent.ConfigNotice, logevent.Devices(unmatched))

@@ -51,8 +51,8 @@ func (s *scheduler) hintNode(ctx context.Context, name string, h Hint) {
 	})
 }
 
-// takeResolution requests a reading of the node's card. If neither the node's number nor the last readings lead to a
-// card, it lists all cards.
+// takeResolution requests a reading of the device node's card. If neither the node's number nor the last readings lead
+// to a card, it lists all cards.
 func (s *scheduler) takeResolution(ctx context.Context, r resolution) {
 	switch {
 	case r.address != "" && !slices.Contains(r.owners, r.address):
@@ -76,9 +76,9 @@ func (s *scheduler) list(ctx context.Context, hinted time.Time) {
 	s.startListing(ctx, listing{epoch: s.epoch})
 }
 
-// seek lists the cards to find out which overdue ones have left. It is called after a hint for a card that can't be
-// read because too many of its readings hang. Once that card is known to have left, the next card in its slot can be
-// read.
+// seek lists the cards to find out which cards with overdue readings have left. It is called after a hint for a card
+// that can't be read because too many of its readings hang. Once that card is known to have left, the next card in its
+// slot can be read.
 func (s *scheduler) seek(ctx context.Context) {
 	if s.seeking = false; s.listing {
 		s.relist = true

@@ -24,12 +24,12 @@ type Hold struct {
 	Passing time.Time `json:"passing,omitzero"`
 }
 
-// memory returns what the next daemon needs to know, or nil if there is nothing.
+// memory returns what the next daemon needs to know about the device's health, or nil if there is nothing to know.
 func (h *health) memory() *Memory {
 	var holds []Hold
 	for reason, t := range h.conditions {
-		// A device that wasn't offered doesn't need a hold. But a reset that takes too long is still a fault after a
-		// restart.
+		// A device that wasn't offered doesn't need a hold. But remember a reset that is taking too long, because it
+		// must still count as a fault after a restart.
 		late := t.present && t.Passing && t.overdue
 		if of := ReasonOf(reason); (h.offered || late) && !of.Administrative && !of.NoHold {
 			hold := Hold{Reason: reason, Health: t.worst, Since: t.healed}
@@ -119,6 +119,6 @@ func (h *health) recall(m *Memory, now time.Time, r rules) {
 	h.offered = h.offered || h.flaps.quarantined // it was offered before the quarantine
 }
 
-// agoIn converts a time from another process to one that stays valid when the clock is set. A time in the future is
-// replaced by the current time, because the clock must have been set back since.
+// agoIn converts a time from another process to a time that stays correct when the clock is set. If t is in the future,
+// the clock must have been set back since, so agoIn returns now.
 func agoIn(now, t time.Time) time.Time { return now.Add(-max(now.Round(0).Sub(t), 0)) }

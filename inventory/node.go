@@ -121,7 +121,7 @@ func (n *node) entry(id string) *entry {
 	return e
 }
 
-// apply updates a card from an outcome.
+// apply updates a card with what the scheduler has found out about it.
 func (n *node) apply(o outcome, now time.Time) {
 	switch {
 	case o.gone:
@@ -149,7 +149,7 @@ func (n *node) takeReading(o outcome, now time.Time) {
 	units := make([]*unit, len(ids))
 	for i, read := range o.reading.Units {
 		if conflicts[i] {
-			// Don't store the number while two units claim it.
+			// Don't store the port number while two units claim it.
 			read.PortIDKnown = false
 			read.Conditions = append(slices.Clone(read.Conditions), Condition{Reason: ReasonPortIDConflict, Health: Unhealthy})
 		}
@@ -266,8 +266,8 @@ func (n *node) mark(id string, cause time.Time) {
 	n.causes[id] = earlier(before, cause)
 }
 
-// steady reports whether a quick check of the card will do instead of a full reading: its units had no conditions in the
-// last reading, not even ignored ones, and their devices are healthy.
+// steady reports whether a quick check of the card will do instead of a full reading: the card's units had no
+// conditions in the last reading, not even ignored ones, and their devices are healthy.
 func (n *node) steady(address string) bool {
 	c := n.cards[address]
 	return c != nil && len(c.units) > 0 && !c.former && !slices.ContainsFunc(c.units, func(u *unit) bool {
@@ -275,7 +275,7 @@ func (n *node) steady(address string) bool {
 	})
 }
 
-// steadyCards reports, by address, which cards are steady.
+// steadyCards returns whether each card is steady, keyed by the card's address.
 func (n *node) steadyCards() map[string]bool {
 	steady := make(map[string]bool, len(n.cards))
 	for address := range n.cards {
@@ -296,7 +296,7 @@ func (n *node) rechecks(now time.Time) (due []string) {
 }
 
 // next returns the next time at which a card must be read again or a reservation may end, or zero. It also ends
-// reservations that have expired. If there are any, the returned time is in the past, so that the loop publishes the
+// reservations that have expired. If it has ended any, the returned time is in the past, so that the loop publishes the
 // change immediately.
 func (n *node) next(now time.Time) time.Time {
 	next := n.expire(now)
@@ -310,7 +310,7 @@ func (n *node) next(now time.Time) time.Time {
 //
 // A port number is read once and kept for as long as the unit's directory exists, even if a new unit has the same
 // number. A unit whose number isn't known, or is already taken by another unit, gets the lowest free number, which is
-// the right one on a card with one port. The unit keeps that number until its own is known.
+// the right one on a card with one port. The unit keeps that number until its own number is known.
 func (c *card) identify(address string, units []Unit) (ids []string, conflicts []bool) {
 	ids, conflicts = make([]string, len(units)), make([]bool, len(units))
 	taken := make(map[int]bool)
@@ -420,7 +420,7 @@ func (u *unit) learnCounters(counters []Counter) {
 	}
 }
 
-// swapped reports whether the unit of a different kind that has taken u's place belongs to a different card.
+// swapped reports whether read, a unit of a different kind that has taken u's place, belongs to a different card.
 func (u *unit) swapped(read Unit) bool {
 	var now identity
 	now.learn(read, u.identity.family)

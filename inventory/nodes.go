@@ -14,11 +14,12 @@ import (
 // Three sets of names and numbers are kept for a device: the nodes it has now, the nodes it had when it left, and the
 // nodes that its holders were given, or will be given if they are restarted.
 
-// functionPrefix can't occur in the name of a device node.
+// functionPrefix is the prefix of the names that [FunctionNode] returns. It can't occur in the name of a device node.
 const functionPrefix = "//"
 
-// FunctionNode returns the name that [Holding.Nodes] contains instead of device nodes if it is only known which PCI
-// function a container can open. It conflicts with all nodes of the function's devices.
+// FunctionNode returns a name that stands for all device nodes of a PCI function. [Holding.Nodes] contains it if a
+// container can open nodes of that function, but we don't know which. The name conflicts with all nodes of the
+// function's devices.
 func FunctionNode(address string) string { return functionPrefix + address }
 
 func isFunction(name string) bool { return strings.HasPrefix(name, functionPrefix) }
@@ -41,8 +42,8 @@ func nodesGiven(holdings []Holding) []string {
 }
 
 // mayBeGiven reports whether a container may have been given the nodes of u's device. u is the entry's unit, or was
-// until now. It returns false only if the device's id is a guess and the device reserved under that id has left. In
-// that case, the present device isn't offered, and a restarted container doesn't get any of its nodes.
+// until just now. mayBeGiven returns false only if the device's id is a guess and the device reserved under that id has
+// left: such a device isn't offered, and a restarted container doesn't get any of its nodes.
 func (e *entry) mayBeGiven(u *unit) bool {
 	return e.reservation == nil || e.reservation.renamed || !u.guessed(u.device)
 }
@@ -51,7 +52,7 @@ func (e *entry) mayBeGiven(u *unit) bool {
 // a guess if that number isn't known.
 func (u *unit) guessed(d *Device) bool { return u.last.ID == "" && d.PortID < 0 }
 
-// lose keeps nodes that the device has lost, until a later query finds no holder for the device.
+// lose keeps these nodes, which the device has just lost, until a later query finds no holder for the device.
 func (e *entry) lose(nodes []string, now time.Time) {
 	if len(nodes) > 0 {
 		all := slices.Concat(e.lost.nodes, nodes)
@@ -118,16 +119,16 @@ func (n *node) conflicts(e *entry, d *Device) bool {
 			}
 		}
 	}
-	// If a held device's nodes aren't known, they may include d's.
+	// If it isn't known which nodes the holder of another device has, they may include d's nodes.
 	return n.heldInAnotherMode(e) || len(d.Nodes) > 0 && len(mine) == 0 && n.mayBeElsewhere(e)
 }
 
-// maxPorts is the maximum number of a card's ports.
+// maxPorts is the maximum number of ports on a card.
 const maxPorts = 4
 
-// heldInAnotherMode reports whether a container holds one of the ports that the entry's unit consists of, or the whole
-// card that it is a port of. After a change of the mode, such a device usually has the same nodes, but not if the card
-// has been pulled and plugged in again.
+// heldInAnotherMode reports whether a container still holds the entry's unit in the form of another mode: one of the
+// ports that make up the unit, or the whole card of which the unit is a port. The held device usually has nodes in
+// common with the unit, but not if the card has been pulled and plugged in again.
 func (n *node) heldInAnotherMode(e *entry) bool {
 	ours := func(h Holding) bool { return !h.Foreign && !h.Perhaps }
 	if e.unit.last.Whole {
@@ -146,8 +147,9 @@ func (n *node) heldInAnotherMode(e *entry) bool {
 	})
 }
 
-// severalNodes reports whether more than one of the nodes has a number. A port has only one node, but several containers
-// may have been given different ones, and those of a claim may have changed.
+// severalNodes reports whether h contains the numbers of several device nodes. Even the holding of a port may contain
+// several, although a port has only one node: its containers may have been given different nodes, and a claim's nodes
+// may have changed.
 func severalNodes(h Holding) bool {
 	numbers := 0
 	for _, node := range h.Nodes {
@@ -158,7 +160,8 @@ func severalNodes(h Holding) bool {
 	return numbers > 1
 }
 
-// nameOf returns the present device's name according to the policy, or "" if there is none.
+// nameOf returns the name that the policy gives to the present device with this id, or "" if no device is present or it
+// gets no name.
 func (n *node) nameOf(id string) string {
 	e := n.entries[id]
 	if e == nil || e.unit == nil || n.policy.Name == nil {
@@ -168,7 +171,7 @@ func (n *node) nameOf(id string) string {
 	return name
 }
 
-// unknownNodes returns the sorted ids of the devices whose holders' nodes aren't known according to this answer.
+// unknownNodes returns the sorted ids of the devices in answer whose holders' nodes aren't known.
 func unknownNodes(answer map[string][]Holding) (ids []string) {
 	for _, id := range slices.Sorted(maps.Keys(answer)) {
 		if slices.ContainsFunc(answer[id], func(h Holding) bool { return h.NodesErr != nil }) {
@@ -197,7 +200,8 @@ func (n *node) mayBeElsewhere(e *entry) bool {
 	})
 }
 
-// markUnknown marks the devices to which [node.mayBeElsewhere] applies.
+// markUnknown marks all devices if some holders' nodes aren't known, because the results of [node.mayBeElsewhere] may
+// have changed.
 func (n *node) markUnknown() {
 	if len(n.holders.unknown) > 0 {
 		n.markAll()

@@ -70,13 +70,14 @@ func (p Policy) unmatched(devices []*Device) []string {
 	return unmatched
 }
 
-// cardOf returns the card address in an id.
+// cardOf returns the card's address in a device id.
 func cardOf(id string) string {
 	card, _, _ := strings.Cut(id, "-p")
 	return card
 }
 
-// apply sets the policy's severities and removes ignored conditions. It modifies read.
+// apply gives the conditions in read the severities from the policy, and removes those that the policy ignores. It
+// modifies read.
 func (p Policy) apply(read []Condition) []Condition {
 	if len(p.Severity) == 0 {
 		return read

@@ -59,7 +59,7 @@ func (n *node) reconcileEntry(e *entry, cause, now time.Time) {
 	}
 }
 
-// present returns the device for an entry whose unit is present.
+// present returns the device to list for an entry whose unit is present.
 func (n *node) present(e *entry, cause, now time.Time) *Device {
 	u := e.unit
 	d := u.describe()
@@ -87,8 +87,8 @@ func (n *node) present(e *entry, cause, now time.Time) *Device {
 	return d
 }
 
-// conditions returns the conditions of d, the entry's present device: those from its reading, from its card and from
-// the reservation, and those due to holders or the administrator.
+// conditions returns all conditions of d, the entry's present device. They come from the unit's reading, the card as a
+// whole, the reservation, the holders and the administrator's settings.
 func (n *node) conditions(e *entry, d *Device, now time.Time) []Condition {
 	all := n.policy.apply(slices.Clone(e.unit.conditions))
 	all = append(all, n.cards[e.unit.card].trouble...)
@@ -101,7 +101,8 @@ func (n *node) conditions(e *entry, d *Device, now time.Time) []Condition {
 	if e.reservation != nil {
 		add(e.reservation.reason(), true)
 	}
-	// Before the first list is published, the answer may still arrive in time.
+	// Don't add this condition before the first list is published, because the answer about holders may still arrive in
+	// time.
 	add(ReasonHoldersUnknown, e.reservation == nil && n.holders.Awaiting && n.ready && d.OfferedAs != "")
 	changed, inUse := n.nodeChanged(e, d), n.conflicts(e, d)
 	e.contends = changed || inUse
@@ -126,7 +127,7 @@ func (n *node) awaitsPorts(u *unit, now time.Time) bool {
 	return true
 }
 
-// tombstone returns the device for an entry that has a reservation but no unit.
+// tombstone returns the device to list for an entry that has a reservation but no unit.
 func (n *node) tombstone(e *entry) *Device {
 	d, was := *e.reservation.device, e.reservation.reshaped
 	if n.reshape(e, &d); e.reservation.reshaped != was {
@@ -184,8 +185,8 @@ const portsTimeout = time.Second
 // isFormer reports whether an entry's unit is from an earlier generation.
 func (n *node) isFormer(e *entry) bool { return e.unit != nil && n.cards[e.unit.card].former }
 
-// noteUnnamed records a single change once a device has been without a name for rules.unnamed. It isn't worth reporting
-// that a new unit lacks its AFU id for a few milliseconds.
+// noteUnnamed records a single change once a device has had no name for at least rules.unnamed. The delay avoids
+// reporting a new unit that just lacks its AFU id for a few milliseconds.
 func (n *node) noteUnnamed(e *entry, err error, now time.Time) {
 	u := e.unit
 	if err == nil {
@@ -288,7 +289,8 @@ func pluggedIn(d *Device) bool {
 	return slices.ContainsFunc(plugging, func(reasons []string) bool { return slices.Equal(reasons, d.Reasons) })
 }
 
-// hasNewTrouble reports whether a device has a reason that it didn't have before. Recovering doesn't count.
+// hasNewTrouble reports whether a device has a reason that it didn't have before. The reason "recovering" doesn't
+// count.
 func hasNewTrouble(old, d *Device) bool {
 	return slices.ContainsFunc(d.Reasons, func(reason string) bool {
 		return !strings.HasPrefix(reason, ReasonRecovering+"=") && !slices.Contains(old.Reasons, reason)

@@ -27,7 +27,7 @@ type change struct {
 	renamed, renumbered, reshaped, otherAPI bool // the reservation's properties
 }
 
-// kind is the kind of a change.
+// kind says what has happened to the device in a change.
 type kind uint8
 
 const (
@@ -133,7 +133,8 @@ func (inv *Inventory) reportListed(c change, latency zap.Field) {
 	}
 }
 
-// latency returns a field with the time since the hint, if there was one.
+// latency returns a log field with the time since the hint that caused the change. If there was no hint, the log skips
+// the field.
 func (c change) latency(now time.Time) zap.Field {
 	if c.cause.IsZero() {
 		return zap.Skip()

@@ -13,8 +13,8 @@ import (
 // which is present but is held, or may be held, under another name. If a renamed device leaves, its reservation becomes
 // one of the first kind. A reservation ends
 //
-//   - when an answer shows that the reserved device has no holder, or when there has been no answer for longer than the
-//     grace time;
+//   - when an answer from [Config.Holders] shows that the reserved device has no holder, or when there has been no
+//     answer for longer than the grace time;
 //   - when the present device is identical to the reserved one, because it has come back or has its old name again.
 //
 // A device that has left and come back has to go through the recovery hold, and so does a different device in its
@@ -49,8 +49,8 @@ type reservation struct {
 	free     bool      // a query made after the reservation began shows no holder of the device
 	otherAPI bool      // the device is held through the other API
 	standing standing
-	// reshaped means that the device isn't present, but its card and the nodes that the holders were given are. It was
-	// allocated in another mode, either as one of the card's ports or as a card with its ports.
+	// reshaped means that the device isn't present, but its card and the nodes that the holders were given are. The
+	// device was allocated in another mode, either as one of the card's ports or as the whole card.
 	reshaped bool
 	// moved means that the device has been renumbered since the reservation began, so its holders may have any of the
 	// nodes that it has had since then.
@@ -215,7 +215,7 @@ func heldAs(holdings []Holding, name string) (Holding, bool) {
 	return holdings[i], true
 }
 
-// otherHolding returns the first holding under a different name, or nil.
+// otherHolding returns the first holding under a name other than name, or nil if there is none.
 func otherHolding(holdings []Holding, name string) *Holding {
 	i := slices.IndexFunc(holdings, func(h Holding) bool { return h.As != name && !h.Foreign })
 	if i < 0 {

@@ -26,8 +26,8 @@ type result struct {
 	err     error // errGone if no family has this card; any other error means that the card couldn't be read
 }
 
-// outcome tells the node that a card is gone, that it was read, that a check found no change, or that only its trouble
-// has changed.
+// outcome tells the node that a card is gone, that it was read, that a check found no change in it, or that only its
+// trouble (the conditions of the card as a whole) has changed.
 type outcome struct {
 	address string
 	cause   time.Time // when the hint arrived; zero if there was none
@@ -149,7 +149,7 @@ func (s *scheduler) takeReading(j *job, r result) {
 	}
 }
 
-// takeOutline handles an outline. It is used only if the card still can't be read.
+// takeOutline handles an outline, which is used only if the card still can't be read.
 func (s *scheduler) takeOutline(j *job, r result) {
 	if r.epoch != s.epoch {
 		return
@@ -160,7 +160,7 @@ func (s *scheduler) takeOutline(j *job, r result) {
 	}
 }
 
-// takeLate handles a late reading. The result is discarded, because it may be out of date, and unless there is a newer
+// takeLate handles a late reading. The result is discarded, because it may be out of date. If there is no newer
 // reading, the card is read again.
 func (s *scheduler) takeLate(j *job, r result, now time.Time) {
 	j.stuck--
@@ -173,7 +173,7 @@ func (s *scheduler) takeLate(j *job, r result, now time.Time) {
 	s.queue(j) // a request may have been waiting because too many readings were hanging
 }
 
-// measure counts a reading in the metrics, by result.
+// measure counts a reading in the metrics, separately for each kind of result.
 func (s *scheduler) measure(r result) {
 	switch m := s.cfg.Metrics; {
 	case r.err == nil:
@@ -199,7 +199,7 @@ func (s *scheduler) found(j *job, r result) {
 	s.report(j, outcome{cause: j.answered, family: r.family, reading: &r.reading, outline: r.outline, same: r.same})
 }
 
-// report records an outcome, adding the card's current trouble.
+// report adds the card's current trouble to an outcome, and records the outcome for the loop.
 func (s *scheduler) report(j *job, o outcome) {
 	o.address, o.trouble = j.address, j.trouble()
 	s.outcomes = append(s.outcomes, o)
@@ -231,8 +231,8 @@ func (s *scheduler) failed(ctx context.Context, j *job, err error, now time.Time
 	}
 }
 
-// markUnreadable makes a card's devices unhealthy because the card can't be read. If its devices aren't known, it
-// starts an outline of the card.
+// markUnreadable makes a card's devices unhealthy because the card can't be read. If the card's devices aren't known,
+// it starts to read the card's outline in order to find them.
 func (s *scheduler) markUnreadable(ctx context.Context, j *job) {
 	s.report(j, outcome{cause: j.answered})
 	if j.listed {
@@ -242,7 +242,7 @@ func (s *scheduler) markUnreadable(ctx context.Context, j *job) {
 	s.outline(ctx, j)
 }
 
-// outline starts an outline of a card, unless one is already in progress. Like a reading, an outline may hang.
+// outline starts to read the outline of a card, unless that is already in progress. Like a full reading, it may hang.
 func (s *scheduler) outline(ctx context.Context, j *job) {
 	if !j.outlined && !s.full(task{j.address, true}) {
 		j.outlined = true

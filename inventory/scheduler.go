@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// firstGrace is how long an epoch's first snapshot waits for all cards to be read. If the list grew card by card,
-	// pods that are readmitted after a boot would lose their devices.
+	// firstGrace is how long an epoch's first snapshot waits for all cards to be read. Without this wait, the list
+	// would grow card by card, and pods that are readmitted after a boot would lose their devices.
 	firstGrace = 250 * time.Millisecond
 	// maxRoutineReads limits how many cards from the routine queue are read concurrently. A reading takes up a thread
 	// while it waits for hardware, or two if it is slow and has a hedged read. Cards from the queue for immediate
@@ -67,7 +67,7 @@ type scheduler struct {
 	shortage shortage
 }
 
-// task identifies either the readings or the outlines of whichever cards have been in a slot.
+// task identifies either the readings or the outlines of all cards that have been in one slot.
 type task struct {
 	address string
 	outline bool
@@ -198,7 +198,7 @@ func (s *scheduler) queue(j *job) {
 	}
 }
 
-// mayRead reports whether a reading may be started.
+// mayRead reports whether another reading of the card may be started.
 func (j *job) mayRead() bool {
 	return j.state == idle || j.state == overdue && j.want == wantNow && j.stuck < maxStuck
 }
@@ -253,10 +253,10 @@ func (s *scheduler) read(ctx context.Context, j *job, now time.Time) {
 	s.start(ctx, r, Family.Read)
 }
 
-// discover requests a reading for each address that isn't known yet. The addresses come from a function without units,
-// which belongs to a card at one of them. hinted is when the hint for the function arrived, or zero if there was none.
-// If there was a hint, a card that is being read is read once more, because the reading in progress may have begun
-// before the function was there and so may not find a card.
+// discover requests a reading for each address that isn't known yet. The addresses are those related to a function
+// without units, and one of them is the address of that function's card. hinted is when the hint for the function
+// arrived, or zero if there was none. If there was a hint, a card that is being read is read once more, because the
+// reading in progress may have begun before the function was there and so may not find a card.
 func (s *scheduler) discover(addresses []string, hinted time.Time) {
 	for _, address := range addresses {
 		switch j := s.jobs[address]; {

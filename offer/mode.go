@@ -20,7 +20,7 @@ const (
 // Modes returns all modes.
 func Modes() []string { return []string{Single, AF, Region, RegionDevel, Pool} }
 
-// familyPool is the name of the family for pool mode. Other modes don't offer its devices.
+// familyPool is the name of the only device family that pool mode offers. The other modes don't offer it.
 const familyPool = "pool"
 
 // Reasons why a device can't be offered.
@@ -30,7 +30,8 @@ var (
 	errNoShell     = errors.New("the VBNV and timestamp of the shell are not known, or do not fit in a resource name; a rule can name the device")
 )
 
-// byMode returns the name of a device's resource based on the mode alone. Its results are as in [Naming.ResourceOf].
+// byMode returns the resource name that the mode alone gives a device. It returns "" or an error as [Naming.ResourceOf]
+// does.
 func (p Naming) byMode(d *inventory.Device) (string, error) {
 	if (d.Family == familyPool) != (p.Mode == Pool) {
 		return "", nil
@@ -61,6 +62,6 @@ func (p Naming) namedByMode(resource string) bool {
 	return ok && names.Ours(name)
 }
 
-// AnyAFU reports whether a device is still the same device after its AFU has changed, because pods program devices in
-// this mode.
+// AnyAFU reports whether pods program devices in this mode, so that a device whose AFU changes is still the same
+// device.
 func (p Naming) AnyAFU() bool { return p.Mode == Region || p.Mode == RegionDevel }

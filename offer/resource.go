@@ -52,12 +52,12 @@ func (p Naming) RuleOf(d *inventory.Device) int {
 	})
 }
 
-// Owns reports whether a device id that is held under a resource name may be this plugin's, in the current mode or an
-// earlier one.
+// Owns reports whether a device that a container holds under this resource name and id may belong to this plugin, in
+// the current mode or an earlier one.
 func (p Naming) Owns(resource, id string) bool {
 	return resource == p.ResourceName ||
 		slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Resource == resource }) ||
-		// Other plugins use the same names, but different ids.
+		// Check the id too, because other plugins use the same resource names with a different kind of id.
 		(p.namedByMode(resource) || names.IsShell(resource)) && inventory.IsAddress(id)
 }
 

@@ -21,8 +21,8 @@ import (
 	"b-com.com/accelerator-device-plugin/kubelet/checkpoint"
 )
 
-// Environment variables with the ids of a container's devices, separated by commas, in the order of the request. Both
-// have the same value.
+// Two environment variables with the same value: the ids of a container's devices, separated by commas, in the order of
+// the request.
 const (
 	envUnits   = "ACCELERATOR_UNITS"
 	envDevices = "ACCELERATOR_DEVICES"
@@ -32,10 +32,10 @@ const (
 // the resource namespace, because it is hard-coded in the hook.
 const annotationHook = "com.intel.fpga.mode"
 
-// Allocate gives each container its devices, or rejects the whole request. After an error, the pod fails for good. The
-// kubelet doesn't set a time limit. Allocate blocks for up to [Config.EndTimeout] while a force-deleted pod that had
-// one of the devices still has processes. With CDI, it also blocks for up to two seconds if nodes have to be recorded
-// ([Config.Injected]), and then for up to a second to write the spec.
+// Allocate gives each container its devices, or rejects the whole request. If it returns an error, the pod fails for
+// good. The kubelet sets no time limit for the call. Allocate blocks for up to [Config.EndTimeout] while a
+// force-deleted pod that had one of the devices still has processes. With CDI, it also blocks for up to two seconds if
+// nodes have to be recorded ([Config.Injected]), and then for up to a second to write the spec.
 //
 // The status code is InvalidArgument if a request contains no device ids or the same id twice, NotFound if a device
 // isn't listed (any more), FailedPrecondition if a device is unhealthy or its previous pod still has processes, and
@@ -82,8 +82,8 @@ func (p *plugin) Allocate(ctx context.Context, r *v1beta1.AllocateRequest) (*v1b
 	return answer, nil
 }
 
-// record checks the requests and records that these devices are being allocated. device looks up the devices, and undo
-// reverts what record has done.
+// record checks the requests and records that the devices with these ids are being allocated. It returns a function
+// that looks up these devices, and a function that reverts what record has done.
 func (e *endpoint) record(ids []string, requests []*v1beta1.ContainerAllocateRequest) (device func(id string) *inventory.Device, undo func(), err error) {
 	undo, err = e.server.cfg.Allocations.Add(e.resource, func() (map[string][]string, error) {
 		device = e.newest()
@@ -104,8 +104,8 @@ func (e *endpoint) record(ids []string, requests []*v1beta1.ContainerAllocateReq
 const endsAgain = 100 * time.Millisecond
 
 // previousEnded waits until the pods that previously had these devices have no processes left, and returns how long
-// that took. The kubelet allocates a force-deleted pod's devices again immediately, but takes seconds to stop its
-// containers. If the daemon exits in the meantime, the request fails.
+// that took. When a pod is force-deleted, the kubelet immediately allocates its devices again, but takes seconds to
+// stop its containers. If the daemon exits in the meantime, the request fails.
 func (e *endpoint) previousEnded(ctx context.Context, ids []string) (time.Duration, error) {
 	cfg, began := e.server.cfg, time.Now()
 	for waited := time.Duration(0); cfg.Ending != nil; waited = time.Since(began) {
@@ -142,7 +142,7 @@ func (e *endpoint) respond(ctx context.Context, device func(id string) *inventor
 		if d.ProgramAtStart {
 			answer.Annotations[annotationHook] = "fpga.intel.com/region"
 		}
-		// Leave out shared nodes, so that devices aren't withheld because of them.
+		// Don't record shared nodes, because a shared node must never be a reason to withhold a device.
 		if len(d.Nodes) > 0 || len(d.Mounts) > 0 {
 			checkpoint.Annotate(answer.Annotations, d.ID, slices.Concat(d.Nodes, d.NodeNumbers))
 		}
@@ -183,8 +183,8 @@ func (e *endpoint) respond(ctx context.Context, device func(id string) *inventor
 	return answer, nil
 }
 
-// addresses returns the variables listed in [inventory.Device.AddressEnv] for a resource's devices. Each contains one
-// PCI address per device, in the order of devices.
+// addresses returns the environment variables listed in [inventory.Device.AddressEnv] for a resource's devices. Each
+// contains one PCI address per device, in the order of devices.
 func addresses(resource string, devices []*inventory.Device) map[string]string {
 	all := map[string][]string{}
 	for _, d := range devices {
@@ -201,7 +201,7 @@ func addresses(resource string, devices []*inventory.Device) map[string]string {
 	return envs
 }
 
-// completed returns the actual variable names for a name from [inventory.Device.AddressEnv].
+// completed returns the environment variables to set for a name from [inventory.Device.AddressEnv].
 //
 // If a name ends in _, the resource name is appended, in upper case and with dots and slashes replaced by _. This is
 // how sriov-network-device-plugin (GetEnvs in pkg/resources/pool_stub.go) and KubeVirt (ResourceNameToEnvVar in
@@ -219,8 +219,8 @@ func completed(name, resource string) []string {
 }
 
 // newest returns a function that looks up devices on the newest list and returns their current state in the inventory.
-// Their state on the list isn't enough: the inventory withholds a device before asking for its holders, but the list
-// may be older than that, because the conductor may be waiting for the kubelet to read another list.
+// The list alone may be out of date: the inventory withholds a device before it asks for the device's holders, but the
+// conductor may not have published that yet, because it is waiting for the kubelet to read another list.
 func (e *endpoint) newest() func(id string) *inventory.Device {
 	listed, _ := e.lists.Load()
 	snapshot, _ := e.server.devices.Latest()

@@ -17,12 +17,12 @@ type Config struct {
 	KubeletDir  string // directory that contains kubelet.sock and the plugin's sockets
 	HostDevRoot string // device node directory on the host
 	HostSysRoot string // sysfs root on the host
-	// CDI is the spec that containers get their nodes from. If it is nil, the kubelet adds the nodes instead. The
-	// server writes the spec but doesn't close it.
+	// CDI is the spec through which containers get their device nodes. If CDI is nil, the kubelet adds the nodes
+	// instead. The server writes the spec but doesn't close it.
 	CDI *cdi.Spec
-	// ProgrammingHook is accelerator-fpga's path on the host, and any additional arguments for its hook command. The
-	// hook programs a container's devices before the container starts. If ProgrammingHook or CDI is nil, devices aren't
-	// programmed.
+	// ProgrammingHook contains the path of accelerator-fpga on the host, and additional arguments (if any) for its hook
+	// command, which programs a container's devices before the container starts. If ProgrammingHook or CDI is nil,
+	// devices aren't programmed.
 	ProgrammingHook *cdi.Hook
 	// Spread means that a container that requests several devices gets them from as many cards as possible. Otherwise,
 	// it gets them from as few cards as possible.
@@ -35,8 +35,8 @@ type Config struct {
 	BackoffMax      time.Duration // maximum delay before later attempts
 	PollInterval    time.Duration // time between checks of the kubelet's directory when there are no events
 
-	// Injected records the nodes that a restarted container will get through CDI, if they differ from the ones that it
-	// got from Allocate. It is called before the nodes are written to the spec. It may be nil.
+	// Injected records the nodes that a restarted container will get through CDI, if they differ from the nodes that
+	// the container got from Allocate. It is called before the nodes are written to the spec. Injected may be nil.
 	Injected func(ctx context.Context, nodes map[string][]string) error
 
 	Allocations *holders.Allocations // the record of allocated devices

@@ -24,8 +24,8 @@ import (
 // or inotify isn't available.
 const blindInterval = time.Second
 
-// directory watches the kubelet's directory. It only reports that the directory may have changed, so a reader first
-// gets a new channel and then checks the files.
+// directory watches the kubelet's directory. It only reports that the directory may have changed. To miss no change, a
+// reader must get a new channel from changed before it checks the files.
 type directory struct {
 	path    string
 	kubelet string // path of kubelet.sock
@@ -46,7 +46,7 @@ func newDirectory(path string, poll time.Duration, log *zap.Logger) *directory {
 	}
 }
 
-// run watches until ctx is done.
+// run watches the kubelet's directory until ctx is done.
 func (d *directory) run(ctx context.Context) {
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
@@ -56,8 +56,9 @@ func (d *directory) run(ctx context.Context) {
 	}, d.changed.Raise)
 }
 
-// concerns reports whether the event is about the kubelet's socket or a plugin's socket. It ignores the checkpoint,
-// which the kubelet writes to the same directory after each list. concerns also tells the peers about each new file.
+// concerns reports whether the event is about the kubelet's socket or a plugin's socket. Events about the checkpoint
+// don't count, because the kubelet writes it to the same directory after each list. concerns also tells d.peers about
+// each new file.
 func (d *directory) concerns(e fsnotify.Event) bool {
 	if e.Has(fsnotify.Create) {
 		d.peers.Created(e.Name)
@@ -86,8 +87,8 @@ func identify(path string) (identity, error) {
 	return identity{device: uint64(stat.Dev), inode: stat.Ino, modified: info.ModTime()}, nil
 }
 
-// missing reports whether the error means that the file doesn't exist. The error is ENOTDIR if the directory has been
-// replaced by a file.
+// missing reports whether err means that a file doesn't exist, perhaps because its directory has been replaced by a
+// file (ENOTDIR).
 func missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }

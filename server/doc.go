@@ -22,8 +22,8 @@
 //   - [Config.Allocations] tracks the devices that were allocated, because the pod-resources API may not show them yet.
 //     It belongs to the caller and outlives endpoints. The inventory decides when such a device may be offered under
 //     another name. Until then, the device is unhealthy and Allocate rejects it.
-//   - Package peers watches the plugin's other daemons on the node. It reports when one that registered later than the
-//     session is gone.
+//   - Package peers watches the plugin's other daemons on the node. It tells a session when a daemon that registered
+//     after it has ended.
 //   - The directory watch tells all endpoints that the kubelet's directory may have changed. An endpoint first gets a
 //     new channel and then checks the files, so it doesn't miss any changes.
 //

@@ -32,7 +32,7 @@ type endpoint struct {
 	cancel     context.CancelFunc
 	done       chan struct{}
 
-	// The remaining fields belong to run.
+	// Only run uses the remaining fields.
 	absent     bool           // kubelet.absent has been logged
 	kubelet    identity       // the kubelet.sock used for the last connection
 	superseded *session       // ended by errPeerGone, but still serving until it is replaced; nil if there is none
@@ -62,7 +62,7 @@ func (e *endpoint) start(ctx context.Context) {
 	}()
 }
 
-// end stops the endpoint and waits for it.
+// end stops the endpoint and waits until its goroutine has ended.
 func (e *endpoint) end() {
 	e.cancel()
 	<-e.done

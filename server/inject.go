@@ -22,7 +22,7 @@ import (
 
 // injection writes the CDI spec file, which tells the container runtime which nodes a container gets. The conductor
 // sets the desired content, and a goroutine writes it, so that lists don't have to wait for a slow disk. Allocate also
-// writes it before returning a CDI name.
+// writes the file before it returns a CDI name.
 type injection struct {
 	spec    *cdi.Spec
 	log     *zap.Logger
@@ -51,7 +51,7 @@ func newInjection(cfg Config, log *zap.Logger) *injection {
 	}
 }
 
-// want sets the desired content to the devices of these resources. Only the conductor calls it.
+// want makes the devices of these resources the spec file's desired content. Only the conductor calls it.
 func (i *injection) want(resources []offer.Resource) {
 	if i == nil {
 		return
@@ -79,8 +79,8 @@ func (i *injection) want(resources []offer.Resource) {
 	}
 }
 
-// run writes the desired content whenever it changes, until ctx is done. At each interval, it also rewrites the file if
-// another process has changed it.
+// run writes the desired content whenever it changes, until ctx is done. Once per interval, it also rewrites the file
+// if another process has changed it.
 func (i *injection) run(ctx context.Context, every time.Duration) {
 	check := time.NewTicker(every)
 	defer check.Stop()
@@ -96,8 +96,9 @@ func (i *injection) run(ctx context.Context, every time.Duration) {
 	}
 }
 
-// settle writes the desired content. If the desired content changes in the meantime, settle writes it again, because
-// the other goroutine may have written the newer content first. It logs an error only once, and then the recovery.
+// settle writes the desired content. If the desired content changes in the meantime, settle writes it again, because it
+// may have overwritten newer content from a concurrent call. It logs a repeated error only once, and logs when writing
+// succeeds again.
 func (i *injection) settle(ctx context.Context) error {
 	for {
 		now, stale := i.wanted.Load()
@@ -133,7 +134,7 @@ func (i *injection) settle(ctx context.Context) error {
 	}
 }
 
-// ready returns nil if the file contains the desired content.
+// ready returns nil if the CDI spec file contains the desired content.
 func (i *injection) ready() error {
 	if i == nil {
 		return nil
@@ -146,8 +147,8 @@ func (i *injection) ready() error {
 
 var errNotInSpec = errors.New("not in the CDI spec yet")
 
-// names writes the desired content and returns these devices' CDI names. A device without nodes and mounts has no CDI
-// name.
+// names writes the desired content to the spec file and returns the devices' CDI names. A device without nodes and
+// mounts has no CDI name.
 func (i *injection) names(ctx context.Context, devices []*inventory.Device) ([]string, error) {
 	if err := i.settle(ctx); err != nil {
 		return nil, err

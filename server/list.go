@@ -44,8 +44,8 @@ func visible(c inventory.Change) bool {
 		unhealthy(c.Old) != unhealthy(c.New) || max(c.Old.NUMANode, -1) != max(c.New.NUMANode, -1)
 }
 
-// latency returns the time since the hint that led to the list. It returns false if there was no hint, and on every
-// call after the first, because when a later stream sends the list again, the list's age isn't a latency.
+// latency returns the time since the hint that led to the list. It returns false if there was no hint, or if latency
+// has been called before: when a later stream sends the same list again, the list's age isn't a latency.
 func (l *list) latency() (time.Duration, bool) {
 	if l.Hinted.IsZero() || l.timed.Swap(true) {
 		return 0, false

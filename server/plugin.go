@@ -25,13 +25,13 @@ type plugin struct {
 	session  *session
 }
 
-// GetDevicePluginOptions returns the plugin's options. The kubelet calls it before it answers Register.
+// GetDevicePluginOptions returns the plugin's options. The kubelet makes this call before it answers Register.
 func (p *plugin) GetDevicePluginOptions(context.Context, *v1beta1.Empty) (*v1beta1.DevicePluginOptions, error) {
 	return options(), nil
 }
 
-// options says which optional calls the kubelet can make. It is sent with the registration and when the kubelet asks
-// for it.
+// options returns the options that tell the kubelet which optional calls it can make. We send them with the
+// registration and whenever the kubelet asks for them.
 func options() *v1beta1.DevicePluginOptions {
 	return &v1beta1.DevicePluginOptions{GetPreferredAllocationAvailable: true}
 }
@@ -84,7 +84,8 @@ func (p *plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServe
 // devices if this is the first list.
 func (e *endpoint) logSent(l *list, changes []inventory.Change, first bool) {
 	latency, known := l.latency()
-	// Let grpc write the list first, and let the inventory log its changes. See Inventory.report for measurements.
+	// Yield first, so that grpc writes the list and the inventory logs its changes before we log ours. Inventory.report
+	// has measurements.
 	runtime.Gosched()
 	e.server.cfg.Metrics.ListSent(e.resource, latency, known)
 	line := e.log.Check(zap.InfoLevel, "list sent")
@@ -129,7 +130,7 @@ func (p *plugin) GetPreferredAllocation(
 	for _, request := range r.GetContainerRequests() {
 		var available []string
 		for _, id := range request.GetAvailableDeviceIDs() {
-			// The kubelet may not know yet that the device is unhealthy.
+			// Check the newest list, because the kubelet may not know yet that the device is unhealthy.
 			if d := newest.Device(id); d != nil && !unhealthy(d) {
 				available = append(available, id)
 			}

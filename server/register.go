@@ -45,7 +45,8 @@ func (e *endpoint) connect(ctx context.Context) (net.Conn, identity, error) {
 		case err != nil:
 			return nil, before, noKubelet(err)
 		}
-		// If kubelet.sock has just been replaced, the connection may be to either kubelet.
+		// If kubelet.sock was replaced while we connected, we don't know which kubelet the connection leads to, so try
+		// again.
 		if after, err := identify(e.server.directory.kubelet); err == nil && after == before {
 			return conn, before, nil
 		}
@@ -53,7 +54,7 @@ func (e *endpoint) connect(ctx context.Context) (net.Conn, identity, error) {
 	}
 }
 
-// noKubelet wraps err in errNoKubelet if it means that no kubelet is running.
+// noKubelet wraps err in errNoKubelet if err means that no kubelet is running.
 func noKubelet(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("%w: %w", errNoKubelet, err)
@@ -84,8 +85,8 @@ func register(ctx context.Context, conn net.Conn, resource, socket string) error
 	return nil
 }
 
-// once returns a dialer that returns conn the first time and then fails. Otherwise grpc would reconnect by itself,
-// perhaps to a different kubelet.
+// once returns a dialer that returns conn the first time and then fails, because grpc would otherwise reconnect by
+// itself, perhaps to a different kubelet.
 func once(conn net.Conn) func(context.Context, string) (net.Conn, error) {
 	var used atomic.Bool
 	return func(context.Context, string) (net.Conn, error) {

@@ -9,14 +9,15 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// steadyAfter is how long a session must have lasted so that the next one begins without a backoff if this one loses
-// its socket or stream. After a shorter session, there is a backoff, so that a program that deletes sockets as soon as
-// they are created, or a kubelet that immediately closes each stream, doesn't cause a storm of registrations.
+// steadyAfter is the minimum length of a session after which the loss of its socket or stream doesn't cause a backoff.
+// After a shorter session, the next one waits. Otherwise a program that deletes sockets as soon as they are created, or
+// a kubelet that immediately closes each stream, would cause a storm of registrations.
 const steadyAfter = time.Second
 
-// settle is the pause between a session and the next one with the same kubelet. Up to 1.36, the kubelet closes an ended
-// session's connection, and a few milliseconds later it marks all of the resource's devices as unhealthy. If the next
-// session had already sent its list by then, the devices would stay unhealthy until yet another registration.
+// settle is the pause between a session and the next one with the same kubelet. Up to Kubernetes 1.36, the kubelet
+// closes an ended session's connection, and a few milliseconds later it marks all of the resource's devices as
+// unhealthy. If the next session had already sent its list by then, the devices would stay unhealthy until yet another
+// registration.
 const settle = 100 * time.Millisecond
 
 // run runs one session after another until ctx is done.
@@ -26,8 +27,8 @@ func (e *endpoint) run(ctx context.Context) {
 		e.ends.Wait()
 	}()
 	if e.after != nil {
-		// This won't take long. Otherwise the kubelet would mistake the end of the old stream for the end of the
-		// resource.
+		// Wait until the resource's previous endpoint has ended, which doesn't take long. Otherwise the kubelet would
+		// mistake the end of the old stream for the end of the resource.
 		<-e.after
 	}
 	retry := backoff.Backoff{First: e.server.cfg.BackoffMin, Most: e.server.cfg.BackoffMax}
@@ -35,7 +36,8 @@ func (e *endpoint) run(ctx context.Context) {
 		if !e.awaitDevices(ctx) {
 			return
 		}
-		// Do this after awaitDevices, because the next session takes care of all Reregister calls up to now.
+		// Call Next after awaitDevices, because the session that begins now also satisfies all earlier calls to
+		// Reregister.
 		reregister := e.server.reregister.Next()
 		began := time.Now()
 		replacing := e.superseded != nil
@@ -68,7 +70,7 @@ func (e *endpoint) run(ctx context.Context) {
 func (e *endpoint) report(err error, wait time.Duration) {
 	switch {
 	case errors.Is(err, errKubeletReplaced):
-		// This is logged when the new kubelet is connected.
+		// noteKubelet logs the restart once the new kubelet is connected.
 	case errors.Is(err, errSocketLost):
 		e.log.Warn("socket lost", logevent.SocketLost, logevent.Retry(wait))
 	case errors.Is(err, errReregister), errors.Is(err, errStreamsEnded),
@@ -85,8 +87,8 @@ func (e *endpoint) report(err error, wait time.Duration) {
 	}
 }
 
-// noteKubelet records which kubelet is at the other end of a connection, and logs a restart if it isn't the same as for
-// the previous connection.
+// noteKubelet records which kubelet is at the other end of a connection, and logs a restart if the previous connection
+// led to a different one.
 func (e *endpoint) noteKubelet(kubelet identity) {
 	if e.kubelet != kubelet && e.kubelet != (identity{}) {
 		e.server.cfg.Metrics.KubeletRestarted(e.resource)
@@ -96,8 +98,8 @@ func (e *endpoint) noteKubelet(kubelet identity) {
 	e.absent = false
 }
 
-// pause waits for a backoff. It returns early, with true, if kubelet.sock is no longer the one that was tried or if
-// Reregister is called.
+// pause waits for the given time. It returns early, and returns true, if kubelet.sock is no longer the socket in tried
+// or if Reregister is called.
 func (e *endpoint) pause(ctx context.Context, wait time.Duration, tried identity, reregister <-chan struct{}) bool {
 	if wait == 0 {
 		return false

@@ -225,8 +225,8 @@ func (s *Server) handOver(ctx context.Context, snapshot inventory.Snapshot) {
 const moveTimeout = 100 * time.Millisecond
 
 // withdrawMoving removes devices that are moving to another resource from their current lists, and waits up to
-// moveTimeout for those lists to be sent, because a device must not be on two lists at once. The reduced lists contain
-// each resource's devices in the snapshot, except those that are moving to it.
+// moveTimeout for those lists to be sent, because a device must not be on two lists at once. Each of these lists
+// contains the resource's devices from the snapshot, but not yet the devices that are moving to the resource.
 func (s *Server) withdrawMoving(ctx context.Context, snapshot inventory.Snapshot, resources []offer.Resource) {
 	if len(s.endpoints) == 1 && len(resources) == 1 && s.endpoints[resources[0].Name] != nil {
 		return // nothing to move
@@ -263,8 +263,9 @@ func (s *Server) withdrawMoving(ctx context.Context, snapshot inventory.Snapshot
 	}
 }
 
-// retire ends the endpoints that have had no devices for [Config.RetireAfter], and those that have no devices and
-// belong to an earlier generation. It returns the time until it must be called again.
+// retire ends each endpoint that has had no devices for [Config.RetireAfter]. If an endpoint has had no healthy device
+// since the generation changed, it ends as soon as it has no devices. retire returns the time until it must be called
+// again.
 func (s *Server) retire(ctx context.Context, now time.Time) time.Duration {
 	wait := s.cfg.RetireAfter
 	for _, e := range s.endpoints {

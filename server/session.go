@@ -32,8 +32,8 @@ const (
 	maxMessage = 4 << 20
 	// maxStreams is the maximum number of open calls per connection.
 	maxStreams = 64
-	// drainTimeout is how long calls in progress may take when a session ends. If an Allocate call is interrupted, its
-	// pod fails for good.
+	// drainTimeout is how long calls in progress may take when a session ends. They get this time because a pod whose
+	// Allocate call is interrupted fails for good.
 	drainTimeout = 250 * time.Millisecond
 )
 
@@ -56,10 +56,10 @@ type streams struct {
 	open   int // now
 }
 
-// runSession registers once and serves until the registration ends. It returns the identity of kubelet.sock and why the
-// registration ended, which is never nil. By the time it returns, the whole session has ended, except after
-// errPeerGone. In that case, the session is superseded, and keeps serving until a later session has its stream or the
-// kubelet is gone.
+// runSession registers once and serves until the registration ends. It returns the identity of kubelet.sock and the
+// reason why the registration ended; this error is never nil. By the time runSession returns, the whole session has
+// ended, unless the reason is errPeerGone. In that case, the session is superseded, and keeps serving until a later
+// session has its stream or the kubelet is gone.
 func (e *endpoint) runSession(ctx context.Context, reregister <-chan struct{}) (identity, error) {
 	conn, kubelet, err := e.connect(ctx)
 	if errors.Is(err, errNoKubelet) {
@@ -197,7 +197,8 @@ func (s *session) await(
 	}
 }
 
-// dropped returns an error if the kubelet has ended the session. gone means that a peer that registered later is gone.
+// dropped returns an error if the kubelet has ended the session. gone means that another daemon registered later and
+// has ended since.
 func (s *session) dropped(count streams, registered, gone bool) error {
 	open, closed := s.listener.active()
 	switch {
@@ -205,8 +206,8 @@ func (s *session) dropped(count streams, registered, gone bool) error {
 		return errStreamsEnded
 	case registered && gone:
 		return errPeerGone
-	// Up to 1.36, a kubelet that is late in handling the end of the previous stream closes this connection, possibly
-	// before it has opened a stream.
+	// Up to Kubernetes 1.36, a kubelet that is late in handling the end of the previous stream closes this connection,
+	// possibly before it has opened a stream.
 	case registered && count.opened == 0 && closed && open == 0:
 		return errConnClosed
 	}
@@ -240,10 +241,10 @@ func (s *session) ready() error {
 // end ends the streams, waits for them, and removes the socket. The streams must end first, because GracefulStop waits
 // for them. A call that takes longer than drainTimeout is interrupted.
 //
-// Up to 1.36, if the kubelet handles the end of a stream after the resource's next registration, it closes the new
-// connection. So end waits until the kubelet has closed the old one. Calls that arrive in the meantime are answered and
-// get their own drainTimeout, so end takes at most twice drainTimeout. The next session begins only after another pause
-// (settle).
+// Up to Kubernetes 1.36, if the kubelet handles the end of a stream after the resource's next registration, it closes
+// the new connection. So end waits until the kubelet has closed the old connection. Calls that arrive in the meantime
+// are answered and get their own drainTimeout, so end takes at most twice drainTimeout. The next session begins only
+// after another pause (settle).
 func (s *session) end() {
 	close(s.ending)
 	drain := s.endpoint.server.drain

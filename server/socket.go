@@ -12,8 +12,8 @@ import (
 
 const kubeletSocket = "kubelet.sock"
 
-// listener keeps track of its accepted connections so that they can all be closed, because grpc would wait for
-// connections on which no data has been sent. A connection is active once it has received data.
+// listener keeps track of the connections that it has accepted, so that they can all be closed. grpc itself would wait
+// for connections on which no data has arrived. A connection is active once it has received data.
 type listener struct {
 	net.Listener
 	mu     sync.Mutex
@@ -65,7 +65,7 @@ func (c *accepted) Close() error {
 	return c.Conn.Close()
 }
 
-// active returns the number of active connections that are open, and reports whether any active connection has been
+// active returns the number of open active connections, and reports whether any other active connection has been
 // closed. Connections from peers are never active.
 func (l *listener) active() (open int, closed bool) {
 	l.mu.Lock()
@@ -78,7 +78,7 @@ func (l *listener) active() (open int, closed bool) {
 	return open, l.closed
 }
 
-// awaitClosed waits until all active connections are closed or the channel receives a value.
+// awaitClosed waits until all active connections are closed or a value arrives on until.
 func (l *listener) awaitClosed(until <-chan time.Time) {
 	for {
 		left := l.left.Next()

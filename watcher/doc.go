@@ -7,8 +7,8 @@
 //   - uevents, from the kernel's netlink group. They are the primary source, and on a real sysfs the only one that
 //     reports drivers being bound or unbound.
 //   - inotify on the device node directory and on the subdirectories for relevant nodes, such as vfio. It reports a
-//     node as soon as devtmpfs has added it, before a driver is bound. It is the only source if the netlink socket
-//     can't be opened.
+//     node as soon as devtmpfs has added it, before a driver is bound. On a real sysfs, it is the only source if the
+//     netlink socket can't be opened.
 //   - inotify on the whole sysfs tree, but only if the tree is on an ordinary file system (a simulated node). A real
 //     sysfs is never watched, because it doesn't produce inotify events for entries that the kernel creates or removes.
 //
@@ -38,6 +38,6 @@
 // so there are no locks. They call hint concurrently. hint must not block: until it returns, the source isn't read, and
 // events are queued only in the kernel.
 //
-// New walks directories, and so does the handling of changes in a simulated tree. Both may block for as long as the
-// file system does.
+// New walks directories, and so does Run when a simulated tree changes. Both may block for as long as the file system
+// does.
 package watcher

@@ -13,11 +13,11 @@ func newFilter(more []string) filter {
 	return f
 }
 
-// match returns the hint for an event, without Source and At. It returns false if the event isn't about a card.
+// match returns the hint for an event, without Source and At. It returns false if the event can't be about a card.
 //
-// If an event from an FPGA subsystem doesn't name a card, it may be about any card. If a platform event doesn't name a
-// card, it isn't about a card, because every UART and regulator is a platform device, whereas the path of a port or an
-// FME always contains its card. match doesn't allocate anything but the address.
+// An event from one of f's subsystems that doesn't name a card may be about any card. The exception is platform: every
+// UART and regulator is a platform device, but the path of a port or an FME always contains its card's address. The
+// only thing that match allocates is the address.
 func (f filter) match(ev *uevent) (Hint, bool) {
 	if !f[string(ev.env.subsystem)] {
 		return Hint{}, false
@@ -32,8 +32,8 @@ func (f filter) match(ev *uevent) (Hint, bool) {
 	return Hint{Card: card, RecoveryFailed: card != "" && isFailedRecovery(ev)}, true
 }
 
-// isFailedRecovery reports whether the kernel failed to recover a PCI device from an error (pci_uevent_ers,
-// drivers/pci/pci-driver.c).
+// isFailedRecovery reports whether the event says that the kernel failed to recover a PCI device from an error
+// (pci_uevent_ers, drivers/pci/pci-driver.c).
 func isFailedRecovery(ev *uevent) bool {
 	return string(ev.env.errorEvent) == "FAILED_RECOVERY" &&
 		string(ev.env.subsystem) == "pci" && string(ev.action) == "change"

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// A payload consists of up to 2048 bytes of variables (UEVENT_BUFFER_SIZE) and the header, whose path can't be
-	// longer than a page.
+	// A message consists of a header, whose path can't be longer than a page, and up to 2048 bytes of variables
+	// (UEVENT_BUFFER_SIZE).
 	messageSize = 8 << 10
-	// The kernel doubles this size. The default buffer holds about 256 small messages, and a card with 32 functions
-	// sends more than that.
+	// The default buffer is too small: it holds about 256 small messages, but a card with 32 functions causes more. The
+	// kernel doubles the size that we request.
 	receiveBuffer = 4 << 20
 	kernelGroup   = 1
 )
@@ -51,8 +51,8 @@ var errMasked = errors.New("uevents of the kernel cannot be told from forged one
 
 // masked reports whether messages from the kernel arrive with a user id other than 0. This happens in a user namespace
 // that doesn't map the initial namespace's user 0, even if the network namespace is the node's (a pod with hostNetwork:
-// true and hostUsers: false). To find out, masked sends a no-op request and looks at the kernel's answer. If that
-// fails, it returns false.
+// true and hostUsers: false). To find out, masked sends the kernel a no-op request and looks at the user id in its
+// answer. If that fails, masked returns false.
 func masked() bool {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
 	defer unix.Close(fd)
@@ -76,8 +76,8 @@ func masked() bool {
 	return err == nil && s.known && s.port == 0 && s.uid != 0
 }
 
-// conn is the socket on which the kernel multicasts uevents. This is the only file that uses go-udev, and it uses
-// nothing but the connection, because go-udev's monitor can't be stopped and its parser panics.
+// conn is the socket on which the kernel multicasts uevents. This is the only file that uses go-udev. It uses only
+// go-udev's UEventConn, because go-udev's monitor can't be stopped and its parser panics.
 type conn struct {
 	file     *os.File
 	raw      syscall.RawConn
@@ -95,7 +95,7 @@ type message struct {
 
 func dial() (*conn, error) {
 	var link netlink.UEventConn
-	// Connect doesn't set close-on-exec. The lock prevents a fork in between.
+	// Connect doesn't set close-on-exec, so hold ForkLock to prevent a fork before CloseOnExec sets it.
 	syscall.ForkLock.RLock()
 	err := link.Connect(netlink.KernelEvent)
 	if err == nil {
@@ -136,8 +136,8 @@ func prepare(fd int) (size int, err error) {
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1); err != nil {
 		return 0, fmt.Errorf("SO_PASSCRED: %w", err)
 	}
-	// SO_RCVBUFFORCE needs CAP_NET_ADMIN, and SO_RCVBUF is limited by rmem_max. A smaller buffer isn't an error, but
-	// the size is logged.
+	// Without CAP_NET_ADMIN, SO_RCVBUFFORCE fails, and rmem_max limits the size that SO_RCVBUF can set. A smaller
+	// buffer isn't an error, but its size is logged.
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
 	}
@@ -148,11 +148,11 @@ func prepare(fd int) (size int, err error) {
 	return size, nil
 }
 
-// receive waits for a message and returns it. ENOBUFS means that messages were lost.
+// receive waits for a message and returns it. If messages were lost, it returns ENOBUFS.
 func (c *conn) receive() (message, error) { return c.read(true) }
 
-// drain empties the queue and returns the number of messages that were in it. After an overflow, the kernel drops all
-// messages, without reporting another error, until the queue has been emptied.
+// drain empties the queue and returns the number of messages that were in it. It must be called after an overflow,
+// because the kernel drops all messages, without reporting another error, until the queue is empty.
 func (c *conn) drain() (n int, err error) {
 	for lost := false; ; {
 		_, err := c.read(false)
@@ -198,7 +198,7 @@ func (c *conn) interrupt() { _ = c.file.SetReadDeadline(time.Unix(1, 0)) }
 
 func (c *conn) close() error { return c.file.Close() }
 
-// sender identifies a message's sender. All values come from the kernel.
+// sender identifies a message's sender. The kernel fills in these values, so the sender can't forge them.
 type sender struct {
 	port   uint32 // netlink port, 0 for the kernel
 	groups uint32 // multicast groups

@@ -21,8 +21,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// nodes is the source of events about device nodes. It watches their directory and any subdirectories that appear in
-// the prefixes. The subdirectories don't have to exist.
+// nodes is the source of events about device nodes. It watches dir and the subdirectories that the prefixes name, which
+// don't have to exist yet.
 type nodes struct {
 	dir      string
 	prefixes []string
@@ -59,8 +59,8 @@ func (n *nodes) open() ([]zap.Field, error) {
 	return nil, err
 }
 
-// add watches a directory below n.dir. If it doesn't exist or can't be read, finding its nodes is left to the other
-// sources.
+// add watches the subdirectory name of n.dir. If that directory doesn't exist or can't be read, add does nothing, and
+// only the other sources can find the nodes in it.
 func (n *nodes) add(name string) error {
 	err := n.notify.Add(filepath.Join(n.dir, name))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -88,7 +88,7 @@ func (n *nodes) listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) err
 			if !errors.Is(err, fsnotify.ErrEventOverflow) {
 				return err
 			}
-			// The watch still exists, so the source doesn't have to be reopened.
+			// inotify dropped events, but the watches still exist, so the source doesn't have to be reopened.
 			n.metrics.InotifyLost(sourceNodes)
 			n.log.Warn("inotify events lost", logevent.InotifyOverflow, logevent.Path(n.dir))
 			hint(Hint{Source: SourceOverflow, At: at})
@@ -104,7 +104,7 @@ func (n *nodes) listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) err
 	}
 }
 
-// take handles one event. An error means that n.dir is gone or a directory can't be watched.
+// take handles one inotify event. It returns an error if n.dir is gone or a directory can't be watched.
 func (n *nodes) take(ev fsnotify.Event, hint func(Hint)) error {
 	if ev.Name == n.dir && ev.Has(fsnotify.Remove|fsnotify.Rename) {
 		return fmt.Errorf("%s: directory was removed: %w", n.dir, fs.ErrNotExist)
@@ -124,8 +124,8 @@ func (n *nodes) take(ev fsnotify.Event, hint func(Hint)) error {
 	return nil
 }
 
-// arrived watches a directory that has just been created, and those below it. It sends a hint for each node in them,
-// because nodes may have been created before the watch.
+// arrived watches a directory that has just been created, and the directories below it. It sends a hint for each node
+// that these already contain, because the node may have been created before the watch.
 func (n *nodes) arrived(dir string, hint func(Hint)) error {
 	for _, name := range n.below {
 		if name != dir && !strings.HasPrefix(name, dir+"/") {

@@ -35,9 +35,9 @@ var (
 	errTruncated  = errors.New("uevent: longer than the buffer")
 )
 
-// parse parses a message. It accepts all messages that go-udev's parser accepts, with the same result, but also values
-// that contain '=', paths that contain '@', and unknown actions. If a variable occurs twice, the last value is used.
-// parse doesn't allocate.
+// parse parses a message. It accepts every message that go-udev's parser accepts, with the same result. It also accepts
+// values that contain '=', paths that contain '@', and unknown actions. If a variable occurs twice, the last value is
+// used. parse doesn't allocate.
 func parse(raw []byte) (uevent, error) {
 	end := bytes.IndexByte(raw, 0)
 	if end < 0 {
@@ -97,8 +97,8 @@ func (ev *uevent) check() error {
 	return nil
 }
 
-// seqnum returns the event's sequence number, or 0. It should only be used for logging, because the kernel skips
-// numbers used for other namespaces and may send them out of order.
+// seqnum returns the event's sequence number, or 0 if there is none. Use it only for logging, because the kernel skips
+// the numbers of events for other namespaces and may send events out of order.
 func (ev *uevent) seqnum() uint64 {
 	n, err := strconv.ParseUint(string(ev.env.seqnum), 10, 64)
 	if err != nil {

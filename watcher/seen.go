@@ -7,7 +7,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// seen contains the known directories and links in a simulated tree, by absolute path.
+// seen contains the known directories and symlinks in a simulated tree, keyed by absolute path.
 type seen struct {
 	prefix int               // length of the root's path
 	dirs   map[string]bool   // the watched directories
@@ -18,8 +18,9 @@ func newSeen(prefix int) seen {
 	return seen{prefix: prefix, dirs: make(map[string]bool), links: make(map[string]string)}
 }
 
-// card returns the card that path belongs to, or "". It looks at the path's elements below the root, and at the target
-// of the link that is or was at path (class/fpga_region/region0).
+// card returns the card that path belongs to, or "". It looks for the card's address in the part of the path below the
+// root. If there is none, and path is or was a symlink (class/fpga_region/region0), it uses the address in the link's
+// target.
 func (s *seen) card(path string) string {
 	if card := sysfs.PCIAddressOf(path[min(s.prefix, len(path)):]); card != "" {
 		return card
@@ -27,7 +28,7 @@ func (s *seen) card(path string) string {
 	return s.links[path]
 }
 
-// addLink stores the card in the target of the link at path, if path itself doesn't contain one.
+// addLink stores the card that the symlink at path points to, unless path itself contains a card's address.
 func (s *seen) addLink(path string) {
 	delete(s.links, path)
 	if s.card(path) != "" {
@@ -49,7 +50,7 @@ func (s *seen) remove(path string) {
 	delete(s.links, path)
 }
 
-// cards is a set of PCI addresses; "" means everything.
+// cards is a set of PCI addresses; "" stands for all cards.
 type cards map[string]bool
 
 func (c cards) hint(hint func(Hint), at time.Time) {

@@ -22,7 +22,7 @@ const (
 
 // source is a source of events: [uevents], [nodes] or [tree].
 type source interface {
-	// open opens the source. From then on, the kernel queues all events. It returns additional fields for the log.
+	// open opens the source and returns additional fields for the log. The kernel queues all events from then on.
 	open() ([]zap.Field, error)
 	// listen calls hint for all events until ctx is done or the source fails. It tells p whether it is working or
 	// waiting.
@@ -71,14 +71,15 @@ func (k *keeper) run(ctx context.Context, hint func(Hint)) {
 		}
 		k.stop()
 		k.warn(err)
-		// If the source fails as soon as it is open, the delay must keep growing.
+		// Reset the delay only if the source has worked for a while. If it always fails as soon as it is open, the
+		// delay must keep growing.
 		if time.Since(since) > k.retry.Most {
 			k.retry.Reset()
 		}
 	}
 }
 
-// reopen retries until the source is open. It returns false if ctx is done first.
+// reopen tries to open the source until it succeeds. It returns false if ctx is done first.
 func (k *keeper) reopen(ctx context.Context, hint func(Hint)) bool {
 	for {
 		delay := k.retry.Next()

@@ -88,8 +88,8 @@ func (t *tree) listen(ctx context.Context, p *pulse.Pulse, hint func(Hint)) erro
 	}
 }
 
-// reopen watches the whole tree again and sends a hint for everything, because it isn't known which directories were
-// created, removed or moved in the meantime.
+// reopen watches the whole tree again and sends a hint for everything. Directories may have been created, removed or
+// moved without our knowledge.
 func (t *tree) reopen(source string, hint func(Hint)) error {
 	at := time.Now()
 	t.close()
@@ -100,7 +100,7 @@ func (t *tree) reopen(source string, hint func(Hint)) error {
 	return nil
 }
 
-// take handles one event. Every event means a change, because reads don't cause events.
+// take handles one inotify event. Reads don't cause events, so every event means a change.
 func (t *tree) take(ev fsnotify.Event, hint func(Hint)) error {
 	at := time.Now()
 	changed := cards{}
@@ -120,8 +120,9 @@ func (t *tree) take(ev fsnotify.Event, hint func(Hint)) error {
 	t.metrics.InotifyEvent(sourceTree)
 	t.log.Debug("tree event received", logevent.InotifyEvent, logevent.Path(ev.Name), logevent.Action(ev.Op.String()))
 	if moved {
-		// The watches have moved along with the directory and now have the wrong names. They can't be removed one by
-		// one, because fsnotify tracks watches by path and panics if another directory has the same path by now.
+		// The watches have moved along with the directory, so they now have the wrong names. Reopen the whole tree
+		// instead of removing them one by one, because fsnotify tracks watches by path and panics if another directory
+		// has taken the old path.
 		return t.reopen(SourceInotify, hint)
 	}
 	if fresh {
@@ -133,8 +134,9 @@ func (t *tree) take(ev fsnotify.Event, hint func(Hint)) error {
 	return t.broken
 }
 
-// arrived stores the card that the event's path leads to, if the path is a link. It reports whether the path is a
-// directory that isn't being watched: a new one, or one that has become readable.
+// arrived updates what is known about an event's path: if it is a symlink, arrived stores the card that it leads to.
+// arrived reports whether the path is a directory that isn't being watched yet, because it is new or has just become
+// readable.
 func (t *tree) arrived(ev fsnotify.Event) bool {
 	if !ev.Has(fsnotify.Create | fsnotify.Chmod) {
 		return false
@@ -173,9 +175,9 @@ func (t *tree) walk(dir string, found cards) {
 	}
 }
 
-// unwatched handles the error for a directory that can't be watched or read. If the directory has been removed or
-// access is denied, it logs the error at Debug. Otherwise the system is out of watches, file descriptors or memory, and
-// the source is lost until it can be reopened.
+// unwatched handles the error err from watching or reading dir. If the directory has been removed or access is denied,
+// it logs the error at Debug. Otherwise the system is out of watches, file descriptors or memory, and the source is
+// lost until it can be reopened.
 func (t *tree) unwatched(dir string, err error) {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, fs.ErrPermission) {
 		t.log.Debug("directory not watched", logevent.SourceLost, logevent.Source("inotify"), logevent.Path(dir), logevent.Err(err))

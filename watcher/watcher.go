@@ -46,12 +46,12 @@ const (
 	SourceReopen    = "reopen"    // a source is open again; changes may have been missed while it was closed
 )
 
-// Watcher listens to the sources. Create it with [New], and call Run or Close once.
+// Watcher listens for kernel events and turns them into hints. Create it with [New], and call Run or Close once.
 type Watcher struct {
 	sources []*keeper
 }
 
-// New opens the sources, so that changes are noticed from then on. If a source can't be opened, New logs the error and
+// New opens the event sources, so no change after New is missed. If a source can't be opened, New logs the error, and
 // Run tries again.
 func New(cfg Config, log *zap.Logger) *Watcher {
 	log = log.Named("watcher")
@@ -82,8 +82,8 @@ func (w *Watcher) keep(src source, k keeper, m *metrics.Metrics, log *zap.Logger
 	w.sources = append(w.sources, &k)
 }
 
-// Run calls hint for all events until ctx is done. It then closes the sources and returns nil. It calls hint from
-// several goroutines; hint must not block.
+// Run calls hint for all events until ctx is done. It then closes the sources and returns nil. Run calls hint
+// concurrently from several goroutines, and hint must not block.
 func (w *Watcher) Run(ctx context.Context, hint func(Hint)) error {
 	var running sync.WaitGroup
 	for _, k := range w.sources {
@@ -108,8 +108,8 @@ func (w *Watcher) Alive() error {
 	return errors.Join(stuck...)
 }
 
-// Lost returns a line for each lost source, with its name, the sources that still find changes, and the error. Lost is
-// safe for concurrent use.
+// Lost returns one line per lost source. The line names the source and the other sources that still find changes, and
+// contains the error. Lost is safe for concurrent use.
 func (w *Watcher) Lost() (all []string) {
 	for _, k := range w.sources {
 		if err := k.lost.Load(); err != nil {

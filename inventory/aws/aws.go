@@ -49,8 +49,8 @@ func (Family) Cards(host sysfs.Host) (cards []string, err error) {
 	return cards, err
 }
 
-// Read reads the card whose application function has this address. For a management function, it returns no units, only
-// the address of the application function in Related.
+// Read reads the card whose application function has this address. If card is a management function, the reading has no
+// units, only the application function's address in Related.
 func (Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	s, a, err := find(host, card)
 	if err != nil || s.management == card {
@@ -64,7 +64,8 @@ func (Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	all.Observed = append(a.observed, sysfs.ObserveEntry(s.dir))
 	management := pci.Read(host, s.dir, pci.Virtual{})
 	if len(a.files) == 0 {
-		// The kernel adds the BAR files after announcing the function, without sending another event.
+		// Either the application function is missing, or the kernel hasn't added its BAR files yet. It adds them after
+		// it has announced the function, without sending another event.
 		all.Add(inventory.Condition{Reason: inventory.ReasonLoading, Health: inventory.Unhealthy})
 	}
 	if a.dir != "" {
@@ -84,7 +85,7 @@ func (Family) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 			return inventory.Reading{Related: s.related(card), Units: []inventory.Unit{u}}, errors.Join(err, uerr)
 		}
 	}
-	// The management function may have been replaced between being found and being observed.
+	// The management function may have been replaced after find found it and before it was observed.
 	incarnation, err := sysfs.Inode(s.dir)
 	if err == nil && incarnation != s.incarnation {
 		err = fmt.Errorf("%s: replaced during the reading: %w", s.dir, fs.ErrNotExist)
@@ -127,7 +128,7 @@ func (s slot) unit(host sysfs.Host, a application) (u inventory.Unit, err error)
 		},
 	}
 	for _, name := range a.files {
-		// In a tree that wasn't created by the kernel, a link may point outside the tree.
+		// Skip a file outside the sysfs tree: if the tree wasn't created by the kernel, a link may point there.
 		if file, err := filepath.Rel(host.Sys, a.dir+"/"+name); err == nil && filepath.IsLocal(file) {
 			u.Mounts = append(u.Mounts, file)
 		}
@@ -194,8 +195,8 @@ func (s slot) find(host sysfs.Host) (a application, err error) {
 }
 
 // compareIDs adds a condition if the vendor and device ids in the config space of the function at dir differ from the
-// ids that the kernel has cached. A config space that can't be read or is all ones is left to package pci. compareIDs
-// reads no further than these ids, because each dword read is an access to the function.
+// ids that the kernel has cached. compareIDs ignores a config space that can't be read or is all ones, because package
+// pci reports that. It reads only these ids, because reading any other dword would be another access to the function.
 func compareIDs(f *pci.Findings, dir, kept string) {
 	var config [4]byte
 	err := sysfs.ReadFull(dir+"/config", config[:])

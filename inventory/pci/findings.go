@@ -24,8 +24,8 @@ func NewFindings() Findings {
 	return Findings{Files: make([]inventory.HealthFile, 0, most), Observed: make([]sysfs.Observation, 0, most)}
 }
 
-// AddFile adds a health file, given the error from reading it, and reports whether the file is absent. worst is the row
-// that applies if the file is lost.
+// AddFile adds a health file and reports whether it is absent. err is the error from reading the file, and worst is the
+// row that applies if the file is lost.
 func (f *Findings) AddFile(name string, worst inventory.Row, err error) (absent bool) {
 	absent = errors.Is(err, fs.ErrNotExist)
 	f.Files = append(f.Files, inventory.HealthFile{Name: name, Absent: absent, Lost: worst.Health, Row: worst.Name})
@@ -55,12 +55,12 @@ func (f *Findings) AddRow(r inventory.Row) {
 	f.Add(inventory.Condition{Reason: r.Name, Health: r.Health, Row: r.Name})
 }
 
-// AddValue adds a row's condition with this value.
+// AddValue adds a row's condition with value as part of its reason (NAME=VALUE).
 func (f *Findings) AddValue(r inventory.Row, value string) {
 	f.Add(inventory.Condition{Reason: r.Name + "=" + value, Health: r.Health, Row: r.Name})
 }
 
-// AddDead adds a row's condition for a part that doesn't respond.
+// AddDead adds a row's condition, and marks it as coming from a part that doesn't respond.
 func (f *Findings) AddDead(r inventory.Row, err error) {
 	f.Add(inventory.Condition{Reason: r.Name, Health: r.Health, Row: r.Name, Dead: true, Err: err})
 }

@@ -30,7 +30,8 @@ func Read(host sysfs.Host, dir string, v Virtual) *Function {
 	if f.PhysFn != "" {
 		if f.Dir, err = host.PCIDir(f.PhysFn); err != nil {
 			f.AddShortage(err)
-			// All reads below this path will fail with the same error, which then becomes a condition.
+			// Read through the link instead: all reads below it will fail with the same error, which then becomes a
+			// condition.
 			f.Dir = host.Sys + "/bus/pci/devices/" + f.PhysFn
 		}
 	}
@@ -54,7 +55,7 @@ func Read(host sysfs.Host, dir string, v Virtual) *Function {
 	return f
 }
 
-// Describe sets the unit fields that come from the function.
+// Describe sets the fields of u that come from the PCI function.
 func (f *Function) Describe(u *inventory.Unit) {
 	u.PCIID, u.NUMANode = f.ID, f.NUMA
 	f.Virtual.Describe(u)
@@ -119,8 +120,8 @@ func (f *Function) readLink(l *link, slot string) {
 	}
 	switch now {
 	case 0:
-		// An unknown value is a condition only if it was known before. For a virtual function in a guest, which has no
-		// physical function, it is never known.
+		// An unknown value is a condition only if it was known before. For a virtual function in a guest, where no
+		// physical function is visible, it is never known.
 		f.markAbsent(l.now)
 		return
 	case l.gone:
@@ -148,7 +149,7 @@ func (f *Function) markAbsent(name string) {
 	}
 }
 
-// readMost reads a maximum. It returns false if the file doesn't exist or its value is unknown.
+// readMost reads the maximum of a link property. It returns false if the file doesn't exist or its value is unknown.
 func (f *Function) readMost(l *link, name, dir string) (most int, ok bool) {
 	most, err := sysfs.ReadAs(Below(dir, name), l.parse)
 	if f.AddFile(name, l.slow, err) {
@@ -207,7 +208,7 @@ func (f *Function) count(a *aerCounter, dir string) {
 	})
 }
 
-// Below returns the path of the health file with this name. dir replaces the first element of the name.
+// Below returns the path of the health file with this name: the name with its first element replaced by dir.
 func Below(dir, name string) string { return dir + name[strings.IndexByte(name, '/'):] }
 
 // parseTotal returns the number on the line that begins with label, or the only number if label is "".

@@ -11,8 +11,8 @@ import (
 
 // decoder decodes a file's value. All implementations are in this file.
 type decoder interface {
-	// decode adds the value's conditions to f. It returns an error if the value isn't valid. dead reports whether the
-	// value comes from a part that doesn't respond, in which case it has no other meaning.
+	// decode adds the conditions that value stands for to f. It returns an error if value isn't valid. dead is true if
+	// value only shows that the part doesn't respond; decode then adds no conditions.
 	decode(value string, f *findings) (dead bool, err error)
 	// rows returns the health table rows that the decoder uses.
 	rows() []inventory.Row
@@ -27,7 +27,7 @@ type mask struct {
 	quiet uint64        // bits that don't matter for health
 }
 
-// field is a value or a set of bits, and its row.
+// field is a value or a set of bits, together with the row that it stands for.
 type field struct {
 	set    uint64 // the value; in a mask, the field is set if any of these bits is
 	reason string
@@ -44,7 +44,7 @@ func rowsOf(rows []inventory.Row, fields []field) []inventory.Row {
 	return rows
 }
 
-// worstOf returns the worst row among other and the fields' rows.
+// worstOf returns the worst of these rows: other and the fields' rows.
 func worstOf(other inventory.Row, fields []field) inventory.Row {
 	for _, b := range fields {
 		if b.health > other.Health {

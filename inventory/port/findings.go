@@ -16,13 +16,13 @@ type file struct {
 	decoder
 }
 
-// judge reads the file at path and adds its conditions. dead is as in [decoder].
+// judge reads the file at path and adds its conditions. dead means the same as in [decoder].
 func (f *findings) judge(file file, path string) (dead bool) {
 	value, err := sysfs.Read(path)
 	return f.addResult(file, path, value, err)
 }
 
-// addResult adds the result of reading the file at path. dead is as in [decoder].
+// addResult adds the result of reading the file at path. dead means the same as in [decoder].
 func (f *findings) addResult(file file, path, value string, err error) (dead bool) {
 	if f.AddFile(file.name, file.worst(), err) {
 		return false

@@ -40,7 +40,7 @@ const fmeDriver = "fme/driver"
 // attrDriver is the link from a device, a port or an FME to its driver.
 const attrDriver = "driver"
 
-// FME attributes that exist only while a driver is bound. Both drivers create them.
+// FME attributes that exist only while a driver is bound. Both the DFL driver and the OPAE driver create them.
 const (
 	attrPorts     = "ports_num"
 	attrBitstream = "bitstream_id"
@@ -165,8 +165,8 @@ func (f *fme) readBitstreamID(dir string) {
 	}
 }
 
-// readManager judges the FPGA manager's state, which it reads from the first place that exists. It reports whether the
-// manager is programming the card.
+// readManager judges the FPGA manager's state, which it reads from the first of these places that exists. It reports
+// whether the manager is programming the card.
 func (f *fme) readManager(top *listing, places []pattern) (programming bool) {
 	var path, value string
 	var err error = fs.ErrNotExist
@@ -189,7 +189,7 @@ func (f *fme) readManager(top *listing, places []pattern) (programming bool) {
 	return err == nil && slices.Contains(managerStates.busy, value)
 }
 
-// describe sets the unit fields that come from the FME.
+// describe sets the fields of u that come from the FME.
 func (f *fme) describe(u *inventory.Unit) {
 	u.InterfaceID, u.InterfaceIDKnown = f.interfaceID, f.known
 	if f.name != "" {

@@ -108,7 +108,8 @@ func (l Layout) Read(host sysfs.Host, card string) (inventory.Reading, error) {
 	return r, nil
 }
 
-// join adds the shared parts' findings to a port. Each port gets its own copy.
+// join adds the findings about the FME and the PCI function, which a card's ports share, to a port. Each port gets its
+// own copy.
 func join(p *inventory.Unit, f, c *pci.Findings) {
 	p.Conditions = slices.Concat(p.Conditions, f.Conditions, c.Conditions)
 	p.Files = slices.Concat(p.Files, f.Files, c.Files)
@@ -217,7 +218,7 @@ func (l Layout) entry(dir string) (entry, error) {
 	return e, nil
 }
 
-// compareNumbered compares two names that have the same prefix by their numbers, which can be of any length.
+// compareNumbered compares two names with the same prefix by the numbers after the prefix, which can have any length.
 func compareNumbered(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 }

@@ -10,8 +10,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// merge returns a region's findings: first its own conditions, then the findings of its ports in order, then those of
-// the shared parts. Each reason occurs only once.
+// merge returns a region's findings: first its own conditions, then the findings of its ports in order, then the
+// findings of the parts that the ports share. Each reason occurs only once.
 func merge(own []inventory.Condition, ports []inventory.Unit, parts ...*pci.Findings) findings {
 	all := findings{pci.NewFindings()}
 	for _, c := range own {
@@ -27,8 +27,8 @@ func merge(own []inventory.Condition, ports []inventory.Unit, parts ...*pci.Find
 }
 
 // findingsOf returns a port's findings. The names of files and counters begin with the port's directory even if the
-// region has only one port, because ports can be added and removed while the region stays. Reasons don't include the
-// port's name; errors do if there are several ports. p must not be used afterwards.
+// region has only one port, because ports can be added and removed while the region stays. The port's name is added to
+// the errors of conditions if there are several ports, but never to the reasons. p must not be used afterwards.
 func findingsOf(p *inventory.Unit, several bool) *pci.Findings {
 	f := &pci.Findings{Conditions: p.Conditions, Files: p.Files, Counters: p.Counters}
 	f.Prefix(p.Name + "/")

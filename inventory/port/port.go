@@ -33,9 +33,9 @@ func readPort(host sysfs.Host, dir string, seen *[]sysfs.Observation) (inventory
 	} else {
 		readUnbound(&p, dir)
 	}
-	// If the port was removed during the reading, attributes are missing. If it was replaced, some attributes are from
-	// the old port and some from the new one. ENODEV proves neither, because attributes also return it when the port
-	// stays and only its driver is being unbound.
+	// Check whether the port was removed during the reading, so that attributes are missing, or was replaced, so that
+	// some attributes are from the old port and some from the new one. ENODEV proves neither, because attributes also
+	// return it when the port stays and only its driver is being unbound.
 	after, err := sysfs.Inode(dir)
 	if addShortage(&p, err) {
 		return p, true
@@ -43,8 +43,8 @@ func readPort(host sysfs.Host, dir string, seen *[]sysfs.Observation) (inventory
 	return p, err == nil && after == p.Incarnation
 }
 
-// outline returns what can be seen of a port and its node in the directory dir. It returns false if the port doesn't
-// exist. If a shortage prevented it from being read, the unit has a condition.
+// outline returns a port's unit and device node, as far as the port's directory dir shows them. It returns false if the
+// port doesn't exist. If a shortage prevented dir from being read, the unit has a condition.
 func outline(dir string) (inventory.Unit, pci.DeviceNode, bool) {
 	inode, err := sysfs.Inode(dir)
 	name := filepath.Base(dir)

@@ -41,9 +41,9 @@ func (l Layout) readRegions(reading *inventory.Reading, host sysfs.Host, dir str
 	sortUnits(reading.Units)
 }
 
-// readRegion reads e's region. If the region's FME or ports have changed in the meantime, it reads the region once
-// more, because otherwise the unit would be incomplete while a card is being added or removed, or while its ports are
-// being released. It returns false if the region no longer exists.
+// readRegion reads e's region. If the region's FME or ports have changed in the meantime, readRegion reads it once
+// more. Otherwise the unit would be incomplete while a card is being added or removed, or while its ports are being
+// released. readRegion returns false if the region no longer exists.
 func (l Layout) readRegion(host sysfs.Host, e entry, c *pci.Function) (inventory.Unit, []sysfs.Observation, bool) {
 	inode, err := sysfs.Inode(e.dir)
 	if err != nil {
@@ -121,8 +121,8 @@ func (l Layout) region(e entry, inode uint64, ports []inventory.Unit) inventory.
 		return r
 	}
 	if len(ports) == 0 {
-		// This also applies to PerFMEWithNode. A card that is being plugged in has the FME's node before it has any
-		// ports, and must not be offered until it has both.
+		// Add this condition even for PerFMEWithNode. A card that is being plugged in has the FME's node before it has
+		// any ports, and must not be offered until it has both.
 		r.Conditions = []inventory.Condition{{Reason: inventory.ReasonNoPort, Health: fatal}}
 	}
 	if l.Kind == PerFMEWithNode {
@@ -154,7 +154,7 @@ func onlyAFU(has int, ports []inventory.Unit) (id string, known bool) {
 	return "", false
 }
 
-// outlineRegions returns the regions, using only directories and links.
+// outlineRegions returns the units for a card's regions, using only directories and links.
 func (l Layout) outlineRegions(found []entry, virtual pci.Virtual) []inventory.Unit {
 	var regions []inventory.Unit
 	for _, e := range found {

@@ -11,8 +11,8 @@ import (
 // physical function), slot/ (the PCI device above it) or root/ (the topmost PCI device). They never contain a number
 // assigned by the driver.
 //
-// A file may have several rows. If the file can't be read, it gets the severity of its worst row, including any change
-// to that severity in the configuration.
+// A file may have several rows. If the file can't be read, it gets the severity of its worst row. If the configuration
+// changes the severity of that row, the change applies here too.
 
 // Severities, named as in the configuration.
 const (
@@ -21,7 +21,7 @@ const (
 )
 
 // row returns a row of the table. If there are too many possible values to list, the row's name doesn't include a
-// value, and the one that was found is only in the condition's reason.
+// value, and only the condition's reason contains the value that was found.
 func row(name string, h inventory.Health) inventory.Row { return inventory.Row{Name: name, Health: h} }
 
 // Rows that don't come from the value of a single file.
@@ -32,7 +32,8 @@ var (
 	rowFMEDead       = row("fme-dead", fatal)                 // fme/errors/* or the interface id: all ones
 	rowFMEUnbound    = row(inventory.ReasonFMEUnbound, fatal) // fme/driver is absent, or the FME no longer exists
 
-	// For an interface id that can't be read. It is degraded rather than fatal, because the FME may still be alive.
+	// rowInterface is the row for an interface id that can't be read. Its severity is degraded rather than fatal,
+	// because the FME may still be alive.
 	rowInterface = row(rowFMEDead.Name, degraded)
 )
 
@@ -128,7 +129,7 @@ var (
 		{0x1f << 12, "fme-error=pcie1-parity", degraded},
 		{0x7 << 17, "fme-error=memory-parity", degraded},
 	}}
-	// Bits 62 and 63 contain the function number.
+	// Ignore bits 62 and 63, because they contain the function number.
 	fmePCIe0 = mask{other: row("fme-pcie0", degraded), quiet: 0x3 << 62, bits: []field{
 		{1 << 0, "fme-pcie0=format", degraded},
 		{1 << 1, "fme-pcie0=write-address", degraded},
@@ -155,8 +156,8 @@ var (
 	}}
 )
 
-// DFL is the table for the in-tree driver. In older versions of that driver, the FPGA manager is directly below the
-// FME.
+// DFL is the table for the in-tree driver. It has two places for the FPGA manager, because in older versions of the
+// driver, the manager is directly below the FME.
 var DFL = FMETable{
 	interfaceID: pattern{"fme/compat_id", "dfl-fme-region.*/fpga_region/*/compat_id"},
 	errors: []file{

@@ -24,8 +24,8 @@ type group struct {
 	lowest string     // address of the lowest member bound to vfio-pci
 	bound  []function // all members bound to vfio-pci, lowest first; empty if find's address isn't the lowest
 
-	// observed is complete unless bound is empty. Each observation was made before the file it covers was read, so that
-	// a check finds any change in between.
+	// observed contains all observations of the group's files; it is incomplete if bound is empty. Each observation was
+	// made before its file was read, so that a later check also finds a change in between.
 	observed []sysfs.Observation
 
 	node  string // name of the group's node in /dev/vfio
@@ -42,8 +42,8 @@ type function struct {
 }
 
 // find returns the group of the function with this PCI address. It reads only directories, links and the group's name.
-// If a lower function in the group is bound to vfio-pci, it sets only the lowest field, to that function's address. The
-// error wraps fs.ErrNotExist if the function isn't bound to vfio-pci.
+// If a lower function in the group is bound to vfio-pci, find returns only that function's address, in the lowest
+// field. The error wraps fs.ErrNotExist if the function isn't bound to vfio-pci.
 func find(host sysfs.Host, address string) (g group, err error) {
 	dir, err := host.PCIDir(address)
 	if err != nil {
@@ -127,7 +127,8 @@ func (g *group) findNode(host sysfs.Host, dir string) error {
 	case sysfs.IsShortage(err):
 		return err
 	case len(g.bound[0].cdevs) == 0:
-		// The driver core creates the driver link before it calls the driver.
+		// The driver link alone doesn't mean that vfio has registered the function, because the driver core creates the
+		// link before it calls the driver.
 		return fmt.Errorf("%s: not yet registered with vfio: %w", dir, fs.ErrNotExist)
 	}
 	return nil
@@ -155,7 +156,7 @@ func functionOf(host sysfs.Host, address string) (f function, err error) {
 	return f, nil
 }
 
-// others returns the addresses of the group's PCI functions other than the device's own.
+// others returns the addresses of all PCI functions in the group except the lowest one bound to vfio-pci.
 func (g group) others() (addresses []string) {
 	for _, name := range g.names {
 		if address, err := sysfs.ParsePCIAddress(name); err == nil && address != g.lowest {
@@ -165,9 +166,9 @@ func (g group) others() (addresses []string) {
 	return addresses
 }
 
-// related returns the addresses of functions whose events also concern the group's lowest function bound to vfio-pci:
-// the other members, the physical functions of virtual ones, and the other functions in a physical function's slot,
-// because the kernel adds those to the group one by one.
+// related returns the addresses of functions whose events also concern the group's lowest function bound to vfio-pci.
+// These are the other members and the physical functions of virtual members. For a member that isn't virtual, all
+// functions in its slot count as well, because the kernel adds those to the group one by one.
 func (g group) related() []string {
 	all := g.others()
 	for _, f := range g.bound {

@@ -17,7 +17,7 @@ type Family struct {
 	Cdev bool
 }
 
-// vfioPCI is the driver a function must be bound to for this family to read it.
+// vfioPCI is the driver of the functions that this family reads.
 const vfioPCI = "vfio-pci"
 
 // harmless reports whether a group can be used while one of its functions has this driver, or no driver if driver is
@@ -27,7 +27,7 @@ func harmless(driver string) bool {
 	return driver == "" || driver == "pcieport" || driver == "pci-stub" || strings.Contains(driver, "vfio")
 }
 
-// The family's own health rows, in addition to those in package pci.
+// Health rows of this family, in addition to the rows in package pci.
 var (
 	rowNotViable = inventory.Row{Name: "group-not-viable", Health: inventory.Unhealthy} // =DRIVER of one of the group's functions
 	rowNoIOMMU   = inventory.Row{Name: "no-iommu", Health: inventory.Unhealthy}         // the group has no IOMMU

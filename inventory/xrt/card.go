@@ -24,8 +24,8 @@ type card struct {
 
 	management string // the management function's directory; "" if this host doesn't have it
 
-	// observed contains an observation of each entry above. Each was made before its entry was looked up or read, so
-	// that a later check notices any change since then.
+	// observed contains an observation of each of these entries. Each observation was made before its entry was looked
+	// up or read, so that a later check notices any change since then.
 	observed []sysfs.Observation
 }
 
@@ -35,7 +35,8 @@ func find(host sysfs.Host, address string) (c card, err error) {
 	if c.dir, err = host.PCIDir(address); err != nil {
 		return c, err
 	}
-	// xocl creates user_pf as the last step of binding, and doesn't remove it until the function is unbound.
+	// user_pf shows that the function has finished binding: xocl creates it last, and doesn't remove it until the
+	// function is unbound.
 	c.observed = append(c.observed, sysfs.ObserveEntry(c.dir+"/driver"), sysfs.ObserveEntry(c.dir+"/user_pf"))
 	if err := pci.CheckBound(c.dir, xocl); err != nil {
 		return c, err

@@ -53,7 +53,7 @@ func parseUUID(s string) (string, error) {
 	return lines[0], nil
 }
 
-// parseState parses a state. 0 means that all is well; xocl prints an error as a negative number.
+// parseState parses a state attribute, which is 0 if all is well. xocl prints an error as a negative number.
 func parseState(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil {

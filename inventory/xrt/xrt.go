@@ -25,8 +25,8 @@ const (
 	xclmgmt = "xclmgmt"
 )
 
-// The family's own health rows, in addition to those in package pci. Passing conditions are normal while a card is
-// being reset, which users do between programs.
+// Health rows of this family, in addition to the rows in package pci. Passing conditions are normal while a card is
+// being reset. Users reset cards between programs.
 var (
 	rowResetting  = fatal("resetting")            // a file that every card has is missing, because xocl has removed it for a reset; passing
 	rowOffline    = fatal("device-offline")       // dev_offline; passing
@@ -39,8 +39,8 @@ var (
 
 func fatal(name string) inventory.Row { return inventory.Row{Name: name, Health: inventory.Unhealthy} }
 
-// states lists the user function's attributes that show the card's state. Their names begin with pci/, while the
-// management function's begin with mgmt/.
+// states lists the user function's attributes that show the card's state. Their names begin with pci/; the names of the
+// management function's attributes begin with mgmt/.
 var states = []state{
 	{file: "pci/dev_offline", row: rowOffline, passing: true, always: true, parse: parseState},
 	{file: "pci/device_bad_state", row: rowBadState, parse: parseState},
@@ -48,7 +48,7 @@ var states = []state{
 	{file: "pci/ready", row: rowManagement, passing: true, always: true, parse: parseReady},
 }
 
-// managementStates lists the corresponding attributes of the management function.
+// managementStates lists the management function's attributes that show the card's state.
 var managementStates = []state{
 	{file: "mgmt/dev_offline", row: rowMgmtOff, passing: true, parse: parseState},
 	{file: "mgmt/ready", row: rowManagement, passing: true, parse: parseReady},
@@ -72,7 +72,7 @@ func condition(r inventory.Row, passing bool) inventory.Condition {
 func (Family) Name() string { return "xrt" }
 
 // Signals returns the render nodes' subsystem and the device node prefixes. When a card is reset or gets a new shell,
-// there are no other events.
+// the kernel sends no events except from these sources.
 func (f Family) Signals() inventory.Signals {
 	s := inventory.Signals{Subsystems: []string{"drm"}, Nodes: []string{"dri/renderD", "xfpga/"}}
 	if f.Management {
@@ -123,8 +123,8 @@ func (f Family) Read(host sysfs.Host, address string) (inventory.Reading, error)
 	}
 	u.Conditions, u.Files, u.Counters = all.Conditions, all.Files, all.Counters
 	r := inventory.Reading{Related: related(address, c), Units: []inventory.Unit{u}, Observed: all.Observed}
-	// The kernel removes the driver link before xocl removes its nodes and attributes, so a reading during an unbind
-	// fails here and missing files don't become conditions.
+	// The kernel removes the driver link before xocl removes its nodes and attributes, so if xocl is being unbound, the
+	// reading fails here and missing files don't become conditions.
 	return r, pci.CheckBound(c.dir, xocl)
 }
 

@@ -7,16 +7,16 @@ import (
 )
 
 const (
-	// Driver is the driver's name in ResourceSlices, claims and DeviceClasses, and the prefix of its attributes.
+	// Driver is the DRA driver's name in ResourceSlices, claims and DeviceClasses, and the domain of its attributes.
 	Driver = "accelerator.b-com.com"
-	// Taint is the taint key for unhealthy devices. The taint's value is the worst reason.
+	// Taint is the taint key for unhealthy devices. Its value is the worst of the device's health reasons.
 	Taint = Driver + "/unhealthy"
 )
 
 const prefix = "pci-"
 
 // Device returns the API name for a device id: pci-0000-3b-00-0 for 3b:00.0, and pci-0001-3b-00-0-p1 for
-// 0001:3b:00.0-p1, because the API doesn't allow colons or dots. Device returns "" if the device isn't in a PCI slot.
+// 0001:3b:00.0-p1. The API doesn't allow colons or dots in names. Device returns "" if the device isn't in a PCI slot.
 func Device(id string) string {
 	if !inventory.IsAddress(id) {
 		return ""
@@ -27,8 +27,8 @@ func Device(id string) string {
 	return prefix + strings.NewReplacer(":", "-", ".", "-").Replace(id)
 }
 
-// ID returns the id of the device with this API name. It is the inverse of [Device]. ok is false if [Device] wouldn't
-// return such a name.
+// ID is the inverse of [Device]: it returns the id of the device with this API name. ok is false if [Device] never
+// returns such a name.
 func ID(device string) (id string, ok bool) {
 	parts := strings.Split(strings.TrimPrefix(device, prefix), "-")
 	if len(parts) < 4 {
@@ -53,8 +53,8 @@ func Bitstream(interfaceID, afuID string) string {
 	return bitstreamPrefix + afuID + "-" + interfaceID[:16]
 }
 
-// BitstreamAFU returns the AFU id of the bitstream with this API name. ok is false if [Bitstream] wouldn't return such
-// a name.
+// BitstreamAFU returns the AFU id of the bitstream with this API name. ok is false if [Bitstream] never returns such a
+// name.
 func BitstreamAFU(device string) (afuID string, ok bool) {
 	rest, ok := strings.CutPrefix(device, bitstreamPrefix)
 	afuID, region, _ := strings.Cut(rest, "-")

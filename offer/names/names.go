@@ -1,7 +1,7 @@
 // Package names generates the resource names that Intel's and Xilinx's FPGA plugins used, and validates names.
 //
-// It is pure and doesn't import any other package of this project. The daemon uses it to name its resources, and the
-// operator to name the resources that pods request.
+// It is pure and doesn't import any other package of this project. The daemon names its resources with it, and the
+// operator uses it to find the resource names for functions that pods request.
 package names
 
 import (
@@ -34,7 +34,7 @@ func AF(iface, afu string) (name string, ok bool) {
 	return prefixAF + iface[:3] + "." + afu[:3] + "." + base64.RawURLEncoding.EncodeToString(slices.Concat(i, a)), true
 }
 
-// Region returns the name of the resource for cards that have this interface, without the domain. It returns false if
+// Region returns the name of the resource for cards with the interface iface, without the domain. It returns false if
 // iface isn't an id; see [IsID].
 func Region(iface string) (name string, ok bool) {
 	if !IsID(iface) {
@@ -43,8 +43,8 @@ func Region(iface string) (name string, ok bool) {
 	return prefixRegion + iface, true
 }
 
-// IsID reports whether s is an AFU or interface id, which has 32 lower-case hexadecimal digits. It is used to check
-// values from hardware before they become part of a resource name.
+// IsID reports whether s is an AFU or interface id, that is, 32 lower-case hexadecimal digits. Use it to check a value
+// from hardware before it becomes part of a resource name.
 func IsID(s string) bool { return idBytes(s) != nil }
 
 // idBytes returns the 16 bytes of an id, or nil if s isn't an id.
@@ -78,7 +78,7 @@ func Shell(vbnv, timestamp string) (name string, ok bool) {
 
 const shellDomain = "amd.com/"
 
-// IsShell reports whether a resource name looks like one from Shell.
+// IsShell reports whether a resource name looks like one that [Shell] returns.
 func IsShell(resource string) bool {
 	name, ok := strings.CutPrefix(resource, shellDomain)
 	i := strings.LastIndexByte(name, '-')
@@ -93,10 +93,10 @@ func isAlphanumeric(r rune) bool {
 	return '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
 }
 
-// Ours reports whether a name, without the domain, looks like one from AF or Region.
+// Ours reports whether a name, without the domain, looks like one that [AF] or [Region] returns.
 func Ours(name string) bool { return OfMode("af", name) || OfMode("region", name) }
 
-// OfMode reports whether a name, without the domain, looks like one that the mode uses.
+// OfMode reports whether a name, without the domain, looks like one of the names that mode gives to resources.
 func OfMode(mode, name string) bool {
 	switch mode {
 	case "af":

@@ -14,9 +14,9 @@ type Device struct {
 	Degraded bool
 }
 
-// Choose returns the sorted ids of the chosen devices. Their number is size, or less if there aren't enough available.
-// The result always includes the ids in must. listed contains each of the resource's devices once, including
-// unavailable ones. Choose doesn't modify its arguments.
+// Choose returns the sorted ids of size devices, or fewer if not enough devices are available. The result always
+// includes the ids in must. listed contains each of the resource's devices once, including unavailable ones. Choose
+// doesn't modify its arguments.
 //
 // If spread is true, the devices are spread over as many cards as possible; otherwise, they are packed onto as few as
 // possible.
