@@ -42,9 +42,9 @@ type API interface {
 	Policy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy
 	// Reregister makes the API register with the kubelet again.
 	Reregister()
-	// Holders returns who uses which device. It may block until ctx is done.
+	// Holders returns the current holders of each device. It may block until ctx is done.
 	Holders(ctx context.Context) inventory.Holdings
-	// Resources returns the resources that devices are advertised as.
+	// Resources returns the resources under which devices are advertised.
 	Resources() []metrics.Resource
 	// Alive returns an error if one of the API's main goroutines hangs.
 	Alive() error

@@ -16,9 +16,9 @@ type Condition struct {
 	Transition time.Time `json:"lastTransitionTime"` // when Status last changed
 }
 
-// Condition returns one of a Node's conditions. To get it, Condition sends a patch that doesn't change anything, which
-// only needs the same permission as [Writer.Apply]. A policy can restrict patches to this Node, but not the permission
-// to get nodes.
+// Condition returns one of a Node's conditions. It doesn't get the Node, but sends a patch that doesn't change
+// anything, because this only needs the same permission as [Writer.Apply]. A policy can restrict patches to this Node,
+// but not the permission to get nodes.
 func (w *Writer) Condition(node, kind string) (Condition, error) {
 	var answer struct {
 		object

@@ -40,7 +40,7 @@ type object struct {
 		Annotations                           map[string]string
 	}
 
-	// The following are from a Status.
+	// The following fields are only set if the object is a Status.
 	Code    int
 	Message string
 }
@@ -128,7 +128,7 @@ func (c *Client) FollowNode(ctx context.Context, name string, changed func(Node)
 		if ctx.Err() != nil {
 			break
 		}
-		// When an API server stops, the watches of all nodes end at the same time.
+		// Wait for a random time, because when an API server stops, the watches of all nodes end at once.
 		wait := rand.N(reopenWithin)
 		if err != nil {
 			wait = f.trouble.failure(err)
@@ -153,8 +153,8 @@ type follower struct {
 	last    *Node // the last node passed to changed; nil if there is none
 }
 
-// observe calls changed if the node differs from the one it last saw. Most events don't change anything that matters,
-// because a node's status is updated every few minutes.
+// observe calls changed if the node's annotations or UID differ from those that changed was last called with. Most
+// events don't affect them: a node's status is updated every few minutes.
 func (f *follower) observe(node Node) {
 	if f.last == nil || !f.last.equal(node) {
 		f.last = &node

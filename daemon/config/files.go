@@ -58,7 +58,7 @@ func keysOf(dir string) (keys []string) {
 	return keys
 }
 
-// If the overrides are missing from the ConfigMap that should contain them, OtherKeys returns that ConfigMap's keys.
+// OtherKeys returns the keys of the ConfigMap that should contain the overrides, if the overrides are missing from it.
 func (f Files) OtherKeys() []string { return f.overrides.others }
 
 // HasFiles reports whether there are any files to reread.

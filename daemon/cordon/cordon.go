@@ -62,7 +62,7 @@ const (
 	maxWhy     = 256 // characters
 )
 
-// content is the JSON object in the file.
+// content is the JSON object in cordons.json.
 type content struct {
 	Cordons []Cordon `json:"cordons"`
 }

@@ -152,8 +152,8 @@ func (f *following) cordonText(reason Reason, id string) string {
 	return ": " + c.String()
 }
 
-// cardLeft reports whether the snapshot no longer contains the card at this address. It returns false for pool units,
-// which don't have an address, and if the snapshot contains pool units.
+// cardLeft reports whether the snapshot no longer contains the card at the given address. It returns false if the
+// address is "" or if the snapshot contains pool units, because pool units don't have an address.
 func cardLeft(s inventory.Snapshot, address string) bool {
 	return address != "" && !slices.ContainsFunc(s.Devices, func(d *inventory.Device) bool {
 		return d.PCIAddress == "" || d.PCIAddress == address && kindOf(d, absent).inSlot()

@@ -40,7 +40,7 @@ func (s state) heldTwice() bool {
 	return s.device != nil && slices.Contains(s.device.Reasons, inventory.ReasonHeldTwice)
 }
 
-// recovering is the prefix of a reason that ended less than the recovery hold ago.
+// recovering is the prefix of a reason that no longer applies, but ended less than the recovery hold ago.
 const recovering = inventory.ReasonRecovering + "="
 
 // kindOf returns a device's kind. was is its previous kind, which distinguishes the two meanings of replaced-in-use:

@@ -188,7 +188,8 @@ func (n *Node) OtherMayHold() bool {
 	return err != nil || failed != nil || string(text) == id
 }
 
-// own waits until the daemon has the lock. slices reports whether there may still be a driver's ResourceSlices.
+// own waits until the daemon holds the lock. slices reports whether ResourceSlices that a driver has published may
+// still exist.
 func (n *Node) own(ctx context.Context, wanted func() Naming) (slices bool, err error) {
 	tick := time.NewTicker(n.tryInterval)
 	defer tick.Stop()
@@ -413,7 +414,7 @@ func (n *Node) awaitSlices(ctx context.Context) error {
 		return context.Cause(ctx)
 	case <-time.After(n.slicesWithin):
 	}
-	// No driver can have become an owner in the meantime, because this daemon holds its own API's lock.
+	// Remove the driver's record. No other driver can own the node yet, because this daemon holds its own API's lock.
 	err := n.disk.Within(ctx, answerWithin, func(ctx context.Context) error {
 		return n.guarded(ctx, func(dir *os.Root) error { return privatedir.RemoveFile(dir, nameOf(n.other)) })
 	})
@@ -522,7 +523,8 @@ func (n *Node) release() {
 	}
 }
 
-// guarded calls f with the state directory, holding a lock against other daemons until f returns.
+// guarded calls f with the state directory, and holds owner.lock until f returns, so that no other daemon can
+// interfere.
 func (n *Node) guarded(ctx context.Context, f func(*os.Root) error) error {
 	dir, err := privatedir.OpenDir(n.dir, true)
 	if err != nil {
