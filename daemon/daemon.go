@@ -23,8 +23,8 @@ import (
 // concurrent use, and are only called after Start unless noted otherwise.
 type API interface {
 	// Configure sets the cfg fields that have to do with holders: Holders, Record and Given. It also sets
-	// HoldersUnknown if Record may be incomplete. (The daemon has already set it if containers may hold devices through
-	// the other API.)
+	// HoldersUnknown if Record may be incomplete. (The daemon has already set HoldersUnknown if containers may hold
+	// devices through the other API.)
 	Configure(ctx context.Context, cfg *inventory.Config) error
 	// Start passes the inventory to the API. The inventory isn't running yet. ctx is canceled when the daemon exits.
 	Start(ctx context.Context, inv *inventory.Inventory)

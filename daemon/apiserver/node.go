@@ -62,7 +62,7 @@ type nodeList struct {
 
 // node returns the listed node.
 func (l nodeList) node(name string) (Node, error) {
-	// Don't take any other response without items to mean that the node doesn't exist.
+	// Only an empty list means that the node doesn't exist, so reject all other responses without items.
 	if l.Kind != "PartialObjectMetadataList" || l.Metadata.ResourceVersion == "" {
 		return Node{}, fmt.Errorf("found kind %q with resourceVersion %q, want a list of nodes",
 			clip(l.Kind), clip(l.Metadata.ResourceVersion))
@@ -196,7 +196,7 @@ func (f *follower) list(ctx context.Context) (version string, err error) {
 }
 
 // watch follows the node, starting at version, until the watch ends. API servers can end watches at any time, and
-// connections can break. Neither is an error unless it happens within tooBrief of the start.
+// connections can break, so this is only an error if it happens within tooBrief of the start.
 func (f *follower) watch(ctx context.Context, version string) error {
 	lasts := watchFor + rand.N(watchFor)
 	ctx, cancel := context.WithTimeout(ctx, lasts+requestWithin)

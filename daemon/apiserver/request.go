@@ -45,8 +45,8 @@ func (c *Client) transport(dial connrotation.DialFunc) (http.RoundTripper, error
 	return made, nil
 }
 
-// checkCertificate returns an error if the client certificate doesn't match its key. Otherwise client-go's transport
-// would log the mismatch many times a minute.
+// checkCertificate returns an error if the client certificate doesn't match its key. Without this check, client-go's
+// transport would log the mismatch many times a minute.
 func checkCertificate(config transport.Config) error {
 	made, err := transport.TLSConfigFor(&config)
 	if err == nil && made != nil && made.GetClientCertificate != nil {

@@ -65,7 +65,7 @@ func (w *Writer) PodUID(namespace, name string) (string, error) {
 	return pod.Metadata.UID, nil
 }
 
-// isPod returns an error if the object isn't this pod or doesn't have a UID.
+// isPod returns an error if the object isn't the given pod or doesn't have a UID.
 func (o object) isPod(namespace, name string) error {
 	m := o.Metadata
 	if m.Namespace != namespace || m.Name != name || m.UID == "" || len(m.UID) > maxUID {

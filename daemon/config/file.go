@@ -19,7 +19,8 @@ import (
 // text matters, not its YAML type (1e10 may be four hex digits). The settings and their checks are already in the table
 // of flags. And our errors give the location and the allowed values, whereas the library's errors refer to Go types.
 
-// Limits for a file. With aliases, even a short file can contain many values, each of which may be wrong.
+// Limits for a file. They are needed because with aliases, even a short file can contain many values, each of which may
+// be wrong.
 const (
 	mostErrors = 20
 	mostText   = 2000 // length of an error in bytes

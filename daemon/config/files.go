@@ -31,7 +31,8 @@ type contents struct {
 	others []string // if there is no file, the keys of the ConfigMap that should contain it
 }
 
-// mostBytes is the maximum size of a file. In memory, a YAML document can take up to a hundred times its size.
+// mostBytes is the maximum size of a file. It is low because in memory, a YAML document can take up to a hundred times
+// its size.
 const mostBytes = 256 << 10
 
 // Read reads the files. Errors are stored in the result and returned by [Loader.Load] and [Loader.Reload].

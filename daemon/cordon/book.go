@@ -82,9 +82,9 @@ func (b *Book) Changed() <-chan struct{} {
 	return stale
 }
 
-// Add cordons devices for the given time or, if during is 0, until they are uncordoned. It returns their cordons. A
-// device that is already cordoned keeps its Since. If there is an error, nothing has changed, with one exception: if
-// ctx is done or the file system hangs during the write, the write may still complete later.
+// Add cordons devices for the given time or, if during is 0, until they are uncordoned. It returns their cordons. If a
+// device is already cordoned, its Since doesn't change. If there is an error, nothing has changed, with one exception:
+// if ctx is done or the file system hangs during the write, the write may still complete later.
 func (b *Book) Add(ctx context.Context, devices []string, by, why string, during time.Duration) ([]Cordon, error) {
 	devices, err := parseDevices(devices)
 	if err != nil {

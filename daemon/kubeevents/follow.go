@@ -140,7 +140,7 @@ func (f *following) changes(s inventory.Snapshot, changed time.Time) []change {
 	return all
 }
 
-// cordonText returns the text about the device's cordon in an Event with this reason.
+// cordonText returns what an Event with the given reason says about the device's cordon, or "" if it says nothing.
 func (f *following) cordonText(reason Reason, id string) string {
 	if reason != DeviceCordoned || f.cfg.Cordon == nil {
 		return ""
@@ -160,8 +160,8 @@ func cardLeft(s inventory.Snapshot, address string) bool {
 	})
 }
 
-// report adds Events for these changes. It also adds the Events on pods for earlier changes, if the pods weren't known
-// at the time because the kubelet hadn't answered or the device had just been allocated.
+// report adds Events for the given changes to the table. It also adds the Events on pods for earlier changes, if the
+// pods weren't known at the time because the kubelet hadn't answered or the device had just been allocated.
 func (f *following) report(ctx context.Context, all []change) {
 	f.pending = slices.DeleteFunc(f.pending, func(n change) bool { return f.devices[n.is.device.ID].kind != n.is.kind })
 	var use inventory.Holdings

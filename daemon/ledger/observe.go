@@ -449,8 +449,8 @@ func (l *Ledger) forgetPorts() {
 	}
 }
 
-// isExpected reports whether a device would be missed. Cordoned, excluded and unwanted devices wouldn't be, and neither
-// would virtual functions, because they don't exist until someone creates them.
+// isExpected reports whether a device would be missed. Cordoned, excluded and unwanted devices wouldn't be missed.
+// Virtual functions wouldn't either, because they don't exist until someone creates them.
 func isExpected(d *inventory.Device) bool {
 	return !d.Unwanted() && d.Attributes[inventory.AttributePhysicalFunction] == "" &&
 		!slices.Contains(d.Reasons, inventory.ReasonCordoned) && !slices.Contains(d.Reasons, inventory.ReasonExcluded)

@@ -390,7 +390,8 @@ func (n *Node) Rename(ctx context.Context, to Naming) bool {
 // RenameInterval is the time between calls to [Node.Rename] for the same change.
 const RenameInterval = tryInterval
 
-// Renamed gives up the old namings. It must be called once no devices are advertised under them any more.
+// Renamed gives up the old namings. It must be called after all devices that were advertised under them have been
+// withdrawn.
 func (n *Node) Renamed() {
 	if n.lock == nil {
 		return

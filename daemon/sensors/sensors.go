@@ -345,7 +345,8 @@ func (s *Sensors) publish() {
 	s.table.Store(&table)
 }
 
-// await waits for the readings in progress. A reading that hangs in the kernel can't be stopped.
+// await waits for the readings in progress, but only for leaveAfter, because a reading that hangs in the kernel can't
+// be stopped.
 func (s *Sensors) await() {
 	done := make(chan struct{})
 	go func() { s.tasks.Wait(); close(done) }()
