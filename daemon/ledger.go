@@ -15,8 +15,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// openLedger opens the ledger. A guest's ledger isn't stored on disk, because the file belongs to the daemon that owns
-// the node.
+// openLedger opens the ledger. If the daemon is a guest, the ledger isn't stored on disk, because the file belongs to
+// the daemon that owns the node.
 func (r *run) openLedger(ctx context.Context) {
 	cfg := ledger.Config{
 		Dir: r.cfg.StateDir, Machine: machine(r.cfg.SysfsRoot), Metrics: r.Metrics,

@@ -153,8 +153,8 @@ type follower struct {
 	last    *Node // the last node passed to changed; nil if there is none
 }
 
-// observe calls changed if the node's annotations or UID differ from those that changed was last called with. Most
-// events don't affect them: a node's status is updated every few minutes.
+// observe passes the node to changed if its annotations or UID differ from those that were passed last. Most events
+// don't affect these: they only update the node's status, which happens every few minutes.
 func (f *follower) observe(node Node) {
 	if f.last == nil || !f.last.equal(node) {
 		f.last = &node

@@ -234,8 +234,8 @@ const (
 	expired   = "expired"
 )
 
-// publish makes those of the given cordons take effect that haven't expired, logs what has changed, and returns the
-// cordons now in force. by is the name of the user who removed cordons, or "" if not known.
+// publish makes the given cordons take effect, except expired ones, logs what has changed, and returns the cordons now
+// in force. by is the name of the user who removed cordons, or "" if not known.
 func (b *Book) publish(all []Cordon, reason, by string) []Cordon {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -168,7 +168,7 @@ func (c *card) takeBack(now time.Time) {
 
 const missingReturned = "missing card returned"
 
-// found records that the card at the address is present. listed are the card's devices.
+// found records that the card at the address is present. listed contains the card's devices.
 func (l *Ledger) found(address string, listed []*inventory.Device, now time.Time) {
 	is, anyPCI, faulty := card{Card: address}, false, false
 	for _, d := range listed {

@@ -63,9 +63,9 @@ func (e Entry) Ours(id string) bool {
 	return found
 }
 
-// AnotherPlugins reports whether another project's plugin allocated the devices. Its Allocate response doesn't contain
-// the environment variable in which this project's daemons and the original plugin list the ids. AnotherPlugins returns
-// false if the response can't be parsed.
+// AnotherPlugins reports whether another project's plugin allocated the devices. Unlike this project's daemons and the
+// original plugin, such a plugin doesn't list the ids in an environment variable of its Allocate response.
+// AnotherPlugins returns false if the response can't be parsed.
 func (e Entry) AnotherPlugins() bool { return e.answer != nil && e.answer.Envs[envDevices] == "" }
 
 const envDevices = "ACCELERATOR_DEVICES"

@@ -67,7 +67,8 @@ func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Ent
 		e, known := u.entries[holder]
 		switch {
 		case !known:
-			// If the checkpoint was written after the query began, the kubelet's answer may list an earlier container.
+			// If the checkpoint was written after the query began, the kubelet's answer may still list the device's
+			// previous container.
 			e.since, e.named = r.Asked, named && r.Checkpoint.Written.Before(r.Asked)
 			e.ended = !named && slices.Contains(r.Known.Ended[key.String()], holder)
 		case insists:

@@ -24,8 +24,8 @@ func (u *use) mergeClaims(key Key, r reading) {
 		u.unprepared = r.Asked
 	}
 	// While the kubelet still lists the device, it doesn't count as unprepared: either the kubelet's answer is older
-	// than the Unprepare call, or claims.json was removed while the driver was running. It doesn't count either if the
-	// kubelet has restarted since it listed the device, because the new kubelet may not know the pod yet.
+	// than the Unprepare call, or claims.json was removed while the driver was running. The same goes if the kubelet
+	// has restarted since it listed the device, because the new kubelet may not know the pod yet.
 	unprepared := !u.unprepared.IsZero() && r.KubeletErr == nil && len(r.Answer.Holders[key]) == 0 && u.namedBy.Equal(r.Answer.Started)
 	if r.rules.DRA && key.Resource == draname.Driver && !u.prepared && (unprepared || known) {
 		u.names = nil // if known, all of the device's claims have admin access

@@ -146,8 +146,8 @@ func (s State) has(e checkpoint.Entry) bool {
 	})
 }
 
-// unlisted returns the UIDs of the pods that have a device which is no longer in the kubelet's answer, or an entry
-// which is no longer in the checkpoint.
+// unlisted returns the UIDs of pods with a device that is no longer in the kubelet's answer, or with an entry that is
+// no longer in the checkpoint.
 func (s State) unlisted(r Report, rules Rules) (uids []string) {
 	written := rules.entriesOf(r.Checkpoint)
 	for key, u := range s.uses {
@@ -160,5 +160,5 @@ func (s State) unlisted(r Report, rules Rules) (uids []string) {
 	return uids
 }
 
-// podUID returns the UID in the name of a checkpoint entry's container, POD-UID/NAME.
+// podUID returns the pod's UID from a container's name of the form POD-UID/NAME.
 func podUID(container string) string { uid, _, _ := strings.Cut(container, "/"); return uid }

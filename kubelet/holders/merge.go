@@ -152,8 +152,8 @@ func Merge(before State, r Report, rules Rules) State {
 		Report: r, rules: rules, complete: complete, whole: s.whole, pods: s.pods, settled: own && r.Asked.Sub(s.appeared) >= settles,
 		restarted: r.KubeletErr == nil && !before.started.IsZero() && !before.started.Equal(s.started),
 	}
-	// The checkpoint must have been read too, because it shows what was allocated under earlier names, even if the
-	// kubelet has just started.
+	// Unless reading it isn't allowed, the checkpoint must have been read too: even if the kubelet has just started, it
+	// shows what was allocated under earlier names.
 	files := r.CheckpointErr == nil || errors.Is(r.CheckpointErr, fs.ErrPermission)
 	s.complete = s.complete || files && (is.complete || rules.Alone)
 	s.noKubeletYet = files && s.started.IsZero() && r.cannotAsk()

@@ -11,7 +11,7 @@ import (
 )
 
 // mergeNames updates u.names, the containers that the kubelet lists, and reports whether the containers that it used to
-// list are gone. If forgotten is true, they aren't gone, because the kubelet has only forgotten them.
+// list are gone. If forgotten is true, their pods still have processes, so the containers aren't gone.
 func (u *use) mergeNames(key Key, r reading, entries map[string]checkpoint.Entry, forgotten bool) (ended bool) {
 	named := r.Answer.Holders[key]
 	ends := (r.complete || u.dropped(key, r, entries)) && !forgotten

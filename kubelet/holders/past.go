@@ -28,7 +28,7 @@ const (
 // past is the content of allocated.json in the state directory: the checkpoint's entries for our devices, including
 // those that the kubelet has removed even though their pods, which were force-deleted, still have processes. A daemon
 // that starts later, even if it only takes over during an upgrade, finds the removed entries here. The device plugin
-// and the DRA driver share the file. It is ignored after a reboot.
+// and the DRA driver share the file, which is ignored after a reboot.
 type past struct {
 	Version int             `json:"version"`
 	Boot    string          `json:"boot"`

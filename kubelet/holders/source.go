@@ -287,8 +287,9 @@ func (s *Source) readCheckpoint(ctx context.Context, r *Report) (seen map[string
 	}
 }
 
-// written corrects the checkpoint's modification time, which can be slightly behind the clock or, after the clock was
-// set back, in the future. replaced means that the checkpoint was seen to change after the kubelet's answer.
+// written corrects the checkpoint's modification time, which can be a few milliseconds behind the clock. It returns the
+// zero time if the clock was set back, so that the modification time is in the future. replaced means that the
+// checkpoint was seen to change after the kubelet's answer.
 func written(at, answered time.Time, replaced bool) time.Time {
 	if replaced && !at.After(answered) {
 		at = answered.Add(1) // file times are a few milliseconds behind the clock
