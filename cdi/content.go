@@ -20,12 +20,12 @@ import (
 // errInvalid means that no runtime would accept the spec.
 var errInvalid = errors.New("new content is invalid")
 
-// hookTimeout is the number of seconds after which the runtime kills a hook. It is longer than the hook's own deadline,
-// because the runtime doesn't give a reason when it kills a hook, and shorter than the 2 minutes after which the
-// kubelet gives up on starting a container, because otherwise the hook would keep running.
+// hookTimeout is how long the runtime lets a hook run, in seconds. It is longer than the hook's own deadline, because a
+// runtime that kills a hook doesn't say why. It is shorter than the 2 minutes that the kubelet waits for a container to
+// start, because otherwise the hook would keep running after the kubelet has given up.
 const hookTimeout = 110
 
-// content is the content of a spec file.
+// content is what a spec file should contain, and the names of the devices in it.
 type content struct {
 	spec  specs.Spec
 	bytes []byte            // the spec as JSON; empty if there should be no file
@@ -39,7 +39,7 @@ type document struct {
 	ContainerEdits *struct{} `json:"containerEdits,omitempty"`
 }
 
-// render returns the content for these devices. The result doesn't depend on their order.
+// render returns the content of the spec file for the given devices. The result doesn't depend on their order.
 func render(kind, hostDevRoot string, devices []Device) (*content, error) {
 	c := &content{spec: specs.Spec{Kind: kind}, names: map[string]string{}}
 	vendor, class := parser.ParseQualifier(kind)
@@ -56,7 +56,7 @@ func render(kind, hostDevRoot string, devices []Device) (*content, error) {
 				Path:        path.Join("/dev", node),
 				HostPath:    path.Join(hostDevRoot, node),
 				Permissions: "rw",
-				// No Type, Major or Minor: the runtime gets these from the device node itself.
+				// Type, Major and Minor stay empty, because the runtime gets them from the device node itself.
 			})
 		}
 		mount := func(file File, access string) error {
@@ -107,7 +107,7 @@ func render(kind, hostDevRoot string, devices []Device) (*content, error) {
 }
 
 // check reads and validates the file with the CDI library, the same way a runtime does. It returns an error unless the
-// result is exactly this content.
+// file contains exactly c.
 func (c *content) check(path string) error {
 	read, err := cdi.ReadSpec(path, 0)
 	if disk := (*fs.PathError)(nil); errors.As(err, &disk) {

@@ -3,9 +3,9 @@
 // before starting such a container.
 //
 // The runtime reads the file each time it starts a container. The kubelet, in contrast, doesn't call the plugin when a
-// container restarts, but reuses its answer to the first Allocate. If a device node's number has changed since then,
-// the restarted container gets the new device node only because of this file. The file follows version 1.1 of the CDI
-// specification (tags.cncf.io/container-device-interface).
+// container restarts, but reuses the plugin's response to the first Allocate call. If a device node's number has
+// changed since then, the restarted container gets the new device node only because of this file. The file follows
+// version 1.1 of the CDI specification (tags.cncf.io/container-device-interface).
 //
 // # Use
 //
@@ -38,11 +38,11 @@
 //
 // A full disk has no room for a new file, but files can still be removed. If the new file can't be written, the old one
 // stays as long as each device in it has the right nodes, variables and hook. With the wrong nodes, a container could
-// be started with another tenant's device. With the wrong variables, it could use the wrong one of its own devices. And
-// with a missing or wrong hook, it could be started with a different AFU than it requested. In these cases, the old
-// file is removed, which frees space for another attempt to write the new one. As long as there is no file, containers
-// with these devices don't start, and the kubelet retries them. Overwriting the old file in place wouldn't need any
-// space, but a runtime could read a half-written file.
+// be started with another tenant's device. With the wrong variables, it could mix up its own devices. And with a
+// missing or wrong hook, it could be started with a different AFU than it requested. In these cases, the old file is
+// removed, which frees space for another attempt to write the new one. As long as there is no file, containers with
+// these devices don't start, and the kubelet retries them. Overwriting the old file in place wouldn't need any space,
+// but a runtime could read a half-written file.
 //
 // # What may block
 //

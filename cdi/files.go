@@ -23,7 +23,7 @@ type files struct {
 	last *checked
 }
 
-// filesOf returns the files in dir for the spec with this name, such as fpga.intel.com-fpga.
+// filesOf returns the paths of the files in dir for the spec with the given name, such as fpga.intel.com-fpga.
 func filesOf(dir, name string) files {
 	return files{
 		dir: dir, spec: filepath.Join(dir, name+".json"), lock: filepath.Join(dir, "."+name+".lock"), temp: "." + name + ".",
@@ -83,7 +83,7 @@ func (f files) open() (*os.File, fs.FileInfo, error) {
 	return nil, nil, err
 }
 
-// has reports whether the spec is a regular file that has this content and is readable by all users.
+// has reports whether the spec is a regular file that contains exactly want and is readable by all users.
 func (f files) has(want *content) bool {
 	file, info, err := f.open()
 	if err != nil {
@@ -102,7 +102,7 @@ func (f files) has(want *content) bool {
 	return true
 }
 
-// maxSpec is the maximum number of bytes that stale reads. A spec with 1000 devices is about 300 kB.
+// maxSpec is the maximum size of a spec that [files.stale] reads, in bytes. A spec with 1000 devices is about 300 kB.
 const maxSpec = 4 << 20
 
 // stale reports whether the spec gives any device the wrong nodes, variables or hook. A file that can't be read or
@@ -190,7 +190,8 @@ func fill(file *os.File, text []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// remove removes the spec. It leaves a directory with this name in place, because CDI readers ignore it.
+// remove removes the spec. If there is a directory with the spec's name, remove leaves it in place, because CDI readers
+// ignore directories.
 func (f files) remove() error {
 	switch err := syscall.Unlink(f.spec); {
 	case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EISDIR):

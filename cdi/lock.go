@@ -85,7 +85,7 @@ func acquire(f files) (*lock, error) {
 		if err != nil {
 			return nil, err
 		}
-		// The last daemon has exited and removed the file in the meantime.
+		// Since the file was opened, the last daemon that had it locked has exited and removed it, so try again.
 	}
 }
 
@@ -103,7 +103,7 @@ func (l *lock) flock(how int) error {
 	}
 }
 
-// inPlace reports whether the locked file is still the file at path, which is what other daemons open.
+// inPlace reports whether the locked file is still at path, where other daemons look for it.
 func (l *lock) inPlace(path string) bool {
 	held, err := l.file.Stat()
 	if err != nil {

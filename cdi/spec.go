@@ -51,7 +51,7 @@ type Spec struct {
 	busy        chan struct{}                     // holds an element while a call is accessing the disk
 	names       atomic.Pointer[map[string]string] // id → qualified name of each device in the file
 
-	// Owned by the call that has put an element into busy.
+	// The following fields belong to the call whose element is in busy.
 	lock   *lock
 	closed bool
 }
@@ -88,9 +88,9 @@ func Open(dir, kind, hostDevRoot string) (*Spec, error) {
 	return s, nil
 }
 
-// Write makes the file contain exactly these devices, sorted by id. It checks the current content first, so it leaves a
-// correct file alone, but restores a file that another process has changed or removed. If no device has any nodes or
-// mounts, Write removes the file.
+// Write makes the file contain exactly the given devices, sorted by id. It checks the current content first, so it
+// leaves a correct file alone, but restores a file that another process has changed or removed. If no device has any
+// nodes or mounts, Write removes the file.
 //
 // If no valid spec can be made from these devices, Write returns an error without changing anything. If the file can't
 // be written (because the disk is full or read-only), the next Write tries again. Until then, the old file stays if
@@ -125,8 +125,8 @@ func (s *Spec) Close() error {
 	return err
 }
 
-// settle writes the desired file and updates the names. If the file can't be written and the old file is stale, settle
-// removes the old file. That frees space on a full disk, so settle then tries once more.
+// settle writes the desired file and updates the names that [Spec.Name] returns. If the file can't be written and the
+// old file is stale, settle removes the old file. That frees space on a full disk, so settle then tries once more.
 func (s *Spec) settle(wanted *content) error {
 	path := s.files.spec
 	err := s.put(wanted)
@@ -153,7 +153,8 @@ func (s *Spec) settle(wanted *content) error {
 	return fmt.Errorf("CDI spec %s not changed: %w%s", path, err, usableDir)
 }
 
-// put takes the lock, writes the file unless it already has the desired content, and updates the names.
+// put takes the lock, writes the file unless it already has the desired content, and updates the names that [Spec.Name]
+// returns.
 func (s *Spec) put(wanted *content) error {
 	if err := s.ensureLock(); err != nil {
 		return err
@@ -165,8 +166,8 @@ func (s *Spec) put(wanted *content) error {
 	return nil
 }
 
-// do calls work, which accesses the disk, once all earlier calls have finished. It waits up to diskTimeout for work to
-// return.
+// do waits until all earlier calls have finished, and then calls work, which accesses the disk. It waits for no longer
+// than diskTimeout, and returns an error if work hasn't returned by then.
 func (s *Spec) do(work func() error) error {
 	timer := time.NewTimer(diskTimeout)
 	defer timer.Stop()

@@ -28,7 +28,8 @@ type modeSelector struct {
 	log      *zap.Logger
 }
 
-// changed chooses the mode when the node has changed. An annotation that isn't a mode is logged and ignored.
+// changed chooses the mode based on the changed node's annotation. An annotation that isn't a mode is logged and
+// ignored.
 func (m *modeSelector) changed(n apiserver.Node) {
 	m.answered = true
 	asked, ok := n.Annotations[annotationMode]

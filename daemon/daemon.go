@@ -23,8 +23,8 @@ import (
 // concurrent use, and are only called after Start unless noted otherwise.
 type API interface {
 	// Configure sets the cfg fields that have to do with holders: Holders, Record and Given. It also sets
-	// HoldersUnknown if Record may be incomplete. (The daemon has already set it if containers may hold devices through
-	// the other API.)
+	// HoldersUnknown if Record may be incomplete. (The daemon has already set HoldersUnknown if containers may hold
+	// devices through the other API.)
 	Configure(ctx context.Context, cfg *inventory.Config) error
 	// Start passes the inventory to the API. The inventory isn't running yet. ctx is canceled when the daemon exits.
 	Start(ctx context.Context, inv *inventory.Inventory)
@@ -42,9 +42,9 @@ type API interface {
 	Policy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy
 	// Reregister makes the API register with the kubelet again.
 	Reregister()
-	// Holders returns who uses which device. It may block until ctx is done.
+	// Holders returns the current holders of each device. It may block until ctx is done.
 	Holders(ctx context.Context) inventory.Holdings
-	// Resources returns the resources that devices are advertised as.
+	// Resources returns the resources under which devices are advertised.
 	Resources() []metrics.Resource
 	// Alive returns an error if one of the API's main goroutines hangs.
 	Alive() error

@@ -26,7 +26,7 @@
 //     daemon is advertising the devices.
 //   - [owner.Node] owns the node lock. Serve acquires it, with the naming from the newest settings, before any card is
 //     read, and releases it after all tasks have ended. Until the daemon has the lock, it answers HTTP requests without
-//     an inventory. A daemon that is waiting because of its naming reports that it is ready.
+//     an inventory. If it is waiting only because another daemon has a different naming, it reports that it is ready.
 //   - [cordon.Book] owns the cordons. It is used by the "cordons" task and by requests on the local socket.
 //   - [ledger.Ledger] owns what is remembered about the cards. The "ledger" task follows the snapshots.
 //   - liveSettings holds the last files that were read. It belongs to Serve's goroutine, but any goroutine may load its

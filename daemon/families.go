@@ -34,7 +34,8 @@ func AllFamilies(cfg config.Config) []inventory.Family {
 	}
 }
 
-// kindOf says what kind of unit a device is in each of these modes. In all other modes, a device is a port.
+// kindOf maps a mode to the kind of unit that a device is in this mode. In modes that aren't listed, a device is a
+// port.
 var kindOf = map[string]port.Kind{offer.Region: port.PerFME, offer.RegionDevel: port.PerFMEWithNode}
 
 // signals returns the signals for all families that are enabled in any mode, because the mode may change while the

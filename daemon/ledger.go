@@ -15,7 +15,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/pci"
 )
 
-// openLedger opens the ledger. A guest gets one that isn't stored on disk, because the file is the owner's.
+// openLedger opens the ledger. If the daemon is a guest, the ledger isn't stored on disk, because the file belongs to
+// the daemon that owns the node.
 func (r *run) openLedger(ctx context.Context) {
 	cfg := ledger.Config{
 		Dir: r.cfg.StateDir, Machine: machine(r.cfg.SysfsRoot), Metrics: r.Metrics,
@@ -53,7 +54,7 @@ func onBus(sysfsRoot, address, pciID string) bool {
 	return err != nil || id != "" && (pciID == "" || id == pciID)
 }
 
-// onVFIO reports whether the function is bound to vfio-pci, for use by a virtual machine.
+// onVFIO reports whether the PCI function at the address is bound to vfio-pci, for use by a virtual machine.
 func onVFIO(sysfsRoot, address, pciID string) bool {
 	if !onBus(sysfsRoot, address, pciID) {
 		return false
@@ -62,7 +63,7 @@ func onVFIO(sysfsRoot, address, pciID string) bool {
 	return err == nil && driver == "vfio-pci"
 }
 
-// functionAt returns the directory of the PCI function at this address, or "" if it isn't a PCI address.
+// functionAt returns the sysfs directory of the PCI function at the address, or "" if the address isn't valid.
 func functionAt(sysfsRoot, address string) string {
 	address, err := sysfs.ParseAddress(address)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 )
 
-// stateOf returns the functions that provide the gauges' values. If showHolders is true, they include the devices'
-// holders.
+// stateOf returns the functions that provide the gauges' values. If showHolders is true, one of these functions returns
+// the devices' holders.
 func stateOf(mode, config func() string, inv *inventory.Inventory, api API, cards func() []metrics.Card, sensed func() map[string]sensors.Card, showHolders bool) metrics.State {
 	s := metrics.State{
 		Mode: mode, Config: config,

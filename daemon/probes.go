@@ -20,9 +20,9 @@ type switchable struct {
 
 func (s *switchable) use(a httpd.Answers) { s.serving.Store(&a) }
 
-// now returns the current functions. A daemon that is waiting for the node is alive, but doesn't have any devices. It
-// isn't ready, unless it is waiting for a daemon for the same API with a different naming, because during an upgrade,
-// Kubernetes doesn't stop that daemon until this one is ready.
+// now returns the functions that are behind the endpoints at the moment. A daemon that is waiting for the node is
+// alive, but doesn't have any devices. It isn't ready, unless it is waiting for a daemon for the same API with a
+// different naming, because during an upgrade, Kubernetes doesn't stop that daemon until this one is ready.
 func (s *switchable) now() httpd.Answers {
 	if a := s.serving.Load(); a != nil {
 		return *a

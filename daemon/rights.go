@@ -37,8 +37,8 @@ func checkStateDir(ctx context.Context, dir, kind string) error {
 	return withoutRights(err, uid, kind)
 }
 
-// If err means that the user isn't allowed to use the state directory, withoutRights returns an error that says which
-// settings to change. Otherwise it returns nil. kind is the daemon's API.
+// withoutRights returns an error that says which settings to change if err means that the user isn't allowed to use the
+// state directory, and nil otherwise. kind is the daemon's API.
 func withoutRights(err error, uid int, kind string) error {
 	foreign := (*privatedir.OwnerError)(nil)
 	switch {

@@ -108,7 +108,8 @@ func (r *run) prepare(ctx context.Context) error {
 	if address, answers := r.cfg.HTTPAddress, r.probes.answers(r.Metrics); address != "" {
 		r.task(ctx, "http", func(ctx context.Context) error { return httpd.Run(ctx, address, answers, r.Log) })
 	}
-	// A daemon that is waiting because of its naming is ready, so check now for anything that would make it fail later.
+	// A daemon counts as ready even while it waits for another one with a different naming to exit, so check now for
+	// anything that would make it fail later.
 	_, err := OpenHost(r.cfg)
 	return err
 }
@@ -150,7 +151,8 @@ func (r *run) followSettings(ctx context.Context) {
 }
 
 // takeNode acquires the node lock. It waits until every daemon for the other API, and every daemon whose naming doesn't
-// match the newest settings, has exited. It returns false if ctx is done. A guest doesn't acquire the lock.
+// match the newest settings, has exited. It returns false if ctx is done. A guest runs without the lock, so for a
+// guest, takeNode just returns true.
 func (r *run) takeNode(ctx context.Context) bool {
 	for !r.Guest {
 		var wanted atomic.Int64
@@ -185,8 +187,8 @@ func (r *run) takeNode(ctx context.Context) bool {
 	return true
 }
 
-// openNode opens the node's inventory, without running it yet, and passes it to the API. It returns the function that
-// tells the inventory who uses which device.
+// openNode opens the node's inventory, without running it yet, and passes it to the API. It returns the function from
+// which the inventory gets the current holders of each device.
 func (r *run) openNode(ctx context.Context) (holders func(context.Context) inventory.Holdings, err error) {
 	opened := make(chan *cordon.Book, 1)
 	err = privatedir.Within(context.WithoutCancel(ctx), openWithin, func() error {
@@ -304,7 +306,8 @@ func (r *run) followChanges(ctx context.Context) {
 	}
 }
 
-// apply puts the newest settings into effect, as far as the node's naming allows.
+// apply puts the newest settings into effect. As long as the node's naming can't be changed, the mode and the rules for
+// resource names stay the same.
 func (r *run) apply(ctx context.Context) {
 	next := r.cfg
 	if !r.rename(ctx) {

@@ -62,8 +62,8 @@ func (l *liveSettings) follow(ctx context.Context, to chan<- config.Files) error
 	return nil
 }
 
-// changed calls take unless the files have already been read or are outdated. They are outdated if SIGHUP has made the
-// daemon read newer files in the meantime. It reports whether take changed cfg.
+// changed calls take if the files differ from those that were read before, and reports whether take changed cfg. It
+// ignores outdated files, which it can get if SIGHUP has made the daemon read newer files in the meantime.
 func (l *liveSettings) changed(cfg *config.Config, files config.Files) bool {
 	return !files.Before(l.read) && !files.Equal(l.read) && l.take(cfg, files)
 }

@@ -18,7 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/offer"
 )
 
-// holdersSoon is how long a response waits for the kubelet.
+// holdersSoon is how long a response waits for the kubelet to report the holders.
 const holdersSoon = 500 * time.Millisecond
 
 // stateSource answers requests for the daemon's state, over HTTP and on the local socket. It is safe for concurrent
@@ -55,8 +55,8 @@ func (s *stateSource) list(ctx context.Context) (list view.List, complete bool, 
 	}, snapshot.Complete, use.Problem()
 }
 
-// complete returns the newest snapshot. Shortly after startup, it waits until each card has been read or has timed out,
-// because before that, the snapshot would be missing cards.
+// complete returns the newest snapshot. Shortly after startup, it first waits until each card has been read or has
+// timed out, because until then, the snapshot doesn't contain all cards.
 func (s *stateSource) complete(ctx context.Context) inventory.Snapshot {
 	ctx, cancel := context.WithDeadline(ctx, s.started.Add(ReadTimeout+time.Second))
 	defer cancel()

@@ -16,9 +16,9 @@ type Condition struct {
 	Transition time.Time `json:"lastTransitionTime"` // when Status last changed
 }
 
-// Condition returns one of a Node's conditions. To get it, Condition sends a patch that doesn't change anything, which
-// only needs the same permission as [Writer.Apply]. A policy can restrict patches to this Node, but not the permission
-// to get nodes.
+// Condition returns one of a Node's conditions. It doesn't get the Node, but sends a patch that doesn't change
+// anything, because this only needs the same permission as [Writer.Apply]. A policy can restrict patches to this Node,
+// but not the permission to get nodes.
 func (w *Writer) Condition(node, kind string) (Condition, error) {
 	var answer struct {
 		object
@@ -44,8 +44,8 @@ func (w *Writer) Condition(node, kind string) (Condition, error) {
 const ownTypes = "accelerator.b-com.com/"
 
 // Apply creates or updates a Node condition with server-side apply. If another program has written the condition, Apply
-// overwrites it if its type begins with ownTypes, or else returns [ErrExists]. Conditions of other types are left
-// alone, even those that Apply has written.
+// overwrites it only if its type begins with ownTypes; otherwise, it returns [ErrExists]. Conditions of other types are
+// left alone, even those that Apply has written.
 func (w *Writer) Apply(node string, c Condition) error {
 	body := encode(fields{
 		"apiVersion": "v1", "kind": "Node", "metadata": fields{"name": node},
@@ -54,8 +54,8 @@ func (w *Writer) Apply(node string, c Condition) error {
 			"lastTransitionTime": timestamp(c.Transition), "lastHeartbeatTime": timestamp(time.Now()),
 		}}},
 	})
-	// Server-side apply removes whatever its field manager applied last time but not this time, so each type has its
-	// own field manager.
+	// Server-side apply removes conditions that the same field manager applied before but leaves out now, so each type
+	// has its own field manager.
 	query := url.Values{"fieldManager": {component + " " + c.Type}}
 	if strings.HasPrefix(c.Type, ownTypes) {
 		query.Set("force", "true")

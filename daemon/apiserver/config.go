@@ -22,8 +22,8 @@ type Config struct {
 	// directory where the kubelet puts them is used.
 	ServiceAccount string
 
-	// LookupEnv is [os.LookupEnv]. It is used to get the API server's address from the variables that the kubelet sets
-	// in each pod, unless there is a Kubeconfig.
+	// LookupEnv is [os.LookupEnv]. Without a Kubeconfig, it is used to get the API server's address from the variables
+	// that the kubelet sets in each pod.
 	LookupEnv func(string) (string, bool)
 
 	// UserAgent is the value of the User-Agent header. It appears in the API server's audit log.

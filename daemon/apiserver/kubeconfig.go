@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/transport"
 )
 
-// kubeconfig holds the fields of the file that are either supported or rejected
+// kubeconfig holds the fields of a kubeconfig file that are either supported or rejected
 // (https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/). The clientcmd package would read all fields, but it
 // pulls in the typed clients.
 type kubeconfig struct {
@@ -20,7 +20,7 @@ type kubeconfig struct {
 	Contexts, Clusters, Users []entry
 }
 
-// entry is an element of one of the three lists. Only one of Context, Cluster and User is set.
+// entry is an element of Contexts, Clusters or Users. Only one of Context, Cluster and User is set.
 type entry struct {
 	Name    string
 	Context struct{ Cluster, User string }
@@ -124,7 +124,8 @@ func parseKubeconfig(data []byte, dir string) (server *url.URL, config transport
 	return server, config, nil
 }
 
-// find returns the entry with this name. list is the list's name in errors.
+// find returns the entry with the given name. list is the name of the list that contains the entries, for use in
+// errors.
 func find(entries []entry, name, list string) (entry, error) {
 	i := slices.IndexFunc(entries, func(e entry) bool { return e.Name == name })
 	if i < 0 {

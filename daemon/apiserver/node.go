@@ -40,7 +40,7 @@ type object struct {
 		Annotations                           map[string]string
 	}
 
-	// The following are from a Status.
+	// The following fields are only set if the object is a Status.
 	Code    int
 	Message string
 }
@@ -62,7 +62,7 @@ type nodeList struct {
 
 // node returns the listed node.
 func (l nodeList) node(name string) (Node, error) {
-	// Don't take any other response without items to mean that the node doesn't exist.
+	// Only an empty list means that the node doesn't exist, so reject all other responses without items.
 	if l.Kind != "PartialObjectMetadataList" || l.Metadata.ResourceVersion == "" {
 		return Node{}, fmt.Errorf("found kind %q with resourceVersion %q, want a list of nodes",
 			clip(l.Kind), clip(l.Metadata.ResourceVersion))
@@ -128,7 +128,7 @@ func (c *Client) FollowNode(ctx context.Context, name string, changed func(Node)
 		if ctx.Err() != nil {
 			break
 		}
-		// When an API server stops, the watches of all nodes end at the same time.
+		// Wait for a random time, because when an API server stops, the watches of all nodes end at once.
 		wait := rand.N(reopenWithin)
 		if err != nil {
 			wait = f.trouble.failure(err)
@@ -153,8 +153,8 @@ type follower struct {
 	last    *Node // the last node passed to changed; nil if there is none
 }
 
-// observe calls changed if the node differs from the one it last saw. Most events don't change anything that matters,
-// because a node's status is updated every few minutes.
+// observe passes the node to changed if its annotations or UID differ from those that were passed last. Most events
+// don't affect these: they only update the node's status, which happens every few minutes.
 func (f *follower) observe(node Node) {
 	if f.last == nil || !f.last.equal(node) {
 		f.last = &node
@@ -196,7 +196,7 @@ func (f *follower) list(ctx context.Context) (version string, err error) {
 }
 
 // watch follows the node, starting at version, until the watch ends. API servers can end watches at any time, and
-// connections can break. Neither is an error unless it happens within tooBrief of the start.
+// connections can break, so this is only an error if it happens within tooBrief of the start.
 func (f *follower) watch(ctx context.Context, version string) error {
 	lasts := watchFor + rand.N(watchFor)
 	ctx, cancel := context.WithTimeout(ctx, lasts+requestWithin)

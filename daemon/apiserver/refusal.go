@@ -54,7 +54,7 @@ var final = []int{
 	http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity,
 }
 
-// Is reports whether target is the error that stands for this kind of refusal.
+// Is reports whether target is the error that corresponds to this refusal, such as [ErrNotFound].
 func (r *refusal) Is(target error) bool {
 	switch target {
 	case ErrNotFound:
@@ -73,7 +73,8 @@ func (r *refusal) Is(target error) bool {
 	return false
 }
 
-// readRefusal reads an error response to c. Its body is a Status object or, if it comes from a proxy, text.
+// readRefusal reads an error response to the request c. The response's body is a Status object or, if it comes from a
+// proxy, text.
 func readRefusal(answer *http.Response, c call) *refusal {
 	body, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal)) // if there is an error, what has been read is enough
 	r := parseRefusal(answer.StatusCode, body)

@@ -33,7 +33,7 @@ func (c *Client) transport(dial connrotation.DialFunc) (http.RoundTripper, error
 	if err := checkCertificate(config); err != nil {
 		return nil, fmt.Errorf("API server %s: %w: %w", c.server, errFiles, err)
 	}
-	// client-go caches transports by a key that includes the DialHolder, so a new one makes it reread the files.
+	// client-go caches transports by a key that includes the DialHolder, so use a new one to make it reread the files.
 	config.DialHolder = &transport.DialHolder{Dial: dial}
 	made, err := transport.New(&config)
 	if err == nil && config.TLS.CAFile != "" && len(config.TLS.CAData) == 0 {
@@ -45,8 +45,8 @@ func (c *Client) transport(dial connrotation.DialFunc) (http.RoundTripper, error
 	return made, nil
 }
 
-// checkCertificate returns an error if the client certificate doesn't match its key. Otherwise client-go's transport
-// would log the mismatch many times a minute.
+// checkCertificate returns an error if the client certificate doesn't match its key. Without this check, client-go's
+// transport would log the mismatch many times a minute.
 func checkCertificate(config transport.Config) error {
 	made, err := transport.TLSConfigFor(&config)
 	if err == nil && made != nil && made.GetClientCertificate != nil {
@@ -55,7 +55,7 @@ func checkCertificate(config transport.Config) error {
 	return err
 }
 
-// session holds a FollowNode call's or a Writer's connections. It belongs to one goroutine.
+// session holds the connections of a FollowNode call or of a Writer. It belongs to one goroutine.
 type session struct {
 	*Client
 	transport http.RoundTripper // nil until created
@@ -174,7 +174,7 @@ func (d decoder) decode(to any) error {
 	return err
 }
 
-// isMalformed reports whether err means that what was received isn't the expected JSON object.
+// isMalformed reports whether err means that something other than the expected JSON object was received.
 func isMalformed(err error) bool {
 	_, syntax := errors.AsType[*json.SyntaxError](err)
 	_, kind := errors.AsType[*json.UnmarshalTypeError](err)

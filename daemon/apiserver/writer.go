@@ -31,8 +31,8 @@ func (w *Writer) Close() { w.session.close() }
 // namespace doesn't exist.
 func (w *Writer) Create(e Event) error { return w.write("create", e, "", e.whole()) }
 
-// Grow updates an existing Event's count, time and message. It returns [ErrNotFound] if the Event no longer exists,
-// because by default, API servers only keep Events for an hour.
+// Grow updates an existing Event's count, time and message. It returns [ErrNotFound] if the Event no longer exists: by
+// default, API servers only keep Events for an hour.
 func (w *Writer) Grow(e Event) error { return w.write("patch", e, "/"+e.Name, e.growth()) }
 
 func (w *Writer) write(verb string, e Event, suffix string, body []byte) error {
@@ -65,7 +65,7 @@ func (w *Writer) PodUID(namespace, name string) (string, error) {
 	return pod.Metadata.UID, nil
 }
 
-// isPod returns an error if the object isn't this pod or doesn't have a UID.
+// isPod returns an error if the object isn't the given pod or doesn't have a UID.
 func (o object) isPod(namespace, name string) error {
 	m := o.Metadata
 	if m.Namespace != namespace || m.Name != name || m.UID == "" || len(m.UID) > maxUID {
@@ -79,7 +79,8 @@ func (o object) isPod(namespace, name string) error {
 // failure of each kind.
 func (w *Writer) Failed(err error) time.Duration { return w.trouble.failure(err) }
 
-// Passed records a successful request. recovered means that no other requests are failing, so the recovery is logged.
+// Passed records a successful request. If recovered is true, no other requests are failing, so Passed logs the
+// recovery.
 func (w *Writer) Passed(recovered bool) {
 	w.trouble.pause.Reset()
 	if recovered {

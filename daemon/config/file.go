@@ -19,7 +19,8 @@ import (
 // text matters, not its YAML type (1e10 may be four hex digits). The settings and their checks are already in the table
 // of flags. And our errors give the location and the allowed values, whereas the library's errors refer to Go types.
 
-// Limits for a file. With aliases, even a short file can contain many values, each of which may be wrong.
+// Limits for a file. They are needed because with aliases, even a short file can contain many values, each of which may
+// be wrong.
 const (
 	mostErrors = 20
 	mostText   = 2000 // length of an error in bytes
@@ -29,7 +30,7 @@ const (
 // setter sets a variable to a value from a file, and returns everything that's wrong with the value.
 type setter func(n *yaml.Node) []problem
 
-// problem is an error in a file. Its path is relative to the value passed to the setter.
+// problem is an error in a file. path consists of the keys that lead to the error from the value passed to the setter.
 type problem struct {
 	line       int
 	path, text string
@@ -46,7 +47,7 @@ type reloadable struct {
 	resources []offer.Rule
 }
 
-// reloadable returns setters, by key, for the settings in p.
+// reloadable returns the setters for the settings in p, keyed by the settings' keys in the file.
 func (v Vocabulary) reloadable(p *reloadable) map[string]setter {
 	return map[string]setter{
 		"exclude":   list("a list of PCI addresses", exclude(p)),
@@ -117,7 +118,7 @@ func (v Vocabulary) rule(p *reloadable) setter {
 	}
 }
 
-// match returns a setter for a rule's match.
+// match returns a setter for a rule's match, which says which devices the rule applies to.
 func (v Vocabulary) match(m *offer.Match) setter {
 	text := func(p *string, k kind[string]) setter {
 		return func(n *yaml.Node) []problem {
@@ -233,7 +234,7 @@ func union[V any](under, over map[string]V) map[string]V {
 	return all
 }
 
-// keyOf returns a flag's key, such as resyncInterval for resync-interval. Keys for lists are plural.
+// keyOf returns the key for a flag in the file, such as resyncInterval for resync-interval. Keys for lists are plural.
 func keyOf(f *pflag.Flag) string {
 	words := strings.Split(f.Name, "-")
 	for i, w := range words[1:] {
@@ -390,8 +391,8 @@ func entries(n *yaml.Node, of func(key string) (setter, string)) (errs []problem
 	return errs
 }
 
-// allowed lists the known keys, for use in an error about a key. key is "" if the error isn't about one. There are many
-// keys of the form REASON=VALUE, so allowed only lists those with the same reason as key.
+// allowed lists the known keys, for use in an error. key is the key that was found, or "" if the error isn't about a
+// key. Because there are many keys of the form REASON=VALUE, allowed only lists those with the same reason as key.
 func allowed(known map[string]setter, key string) string {
 	reason, _, _ := strings.Cut(key, "=")
 	keys := slices.DeleteFunc(slices.Sorted(maps.Keys(known)), func(k string) bool {

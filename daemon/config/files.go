@@ -31,7 +31,8 @@ type contents struct {
 	others []string // if there is no file, the keys of the ConfigMap that should contain it
 }
 
-// mostBytes is the maximum size of a file. In memory, a YAML document can take up to a hundred times its size.
+// mostBytes is the maximum size of a file. It is low because in memory, a YAML document can take up to a hundred times
+// its size.
 const mostBytes = 256 << 10
 
 // Read reads the files. Errors are stored in the result and returned by [Loader.Load] and [Loader.Reload].
@@ -58,7 +59,7 @@ func keysOf(dir string) (keys []string) {
 	return keys
 }
 
-// If the overrides are missing from the ConfigMap that should contain them, OtherKeys returns that ConfigMap's keys.
+// OtherKeys returns the keys of the ConfigMap that should contain the overrides, if the overrides are missing from it.
 func (f Files) OtherKeys() []string { return f.overrides.others }
 
 // HasFiles reports whether there are any files to reread.

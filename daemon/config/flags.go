@@ -30,8 +30,8 @@ type Config struct {
 	AllocationPolicy  string // packed or spread
 	CDIDir            string // "" means off
 
-	// ProgrammingHook is the path on the host of accelerator-fpga, the hook that programs a container's devices before
-	// the container starts, in region mode. "" means off. ProgrammingHook requires CDIDir.
+	// ProgrammingHook is the path of accelerator-fpga on the host. In region mode, this is the hook that programs a
+	// container's devices before the container starts. "" means off. ProgrammingHook requires CDIDir.
 	ProgrammingHook     string
 	ProgrammingHookArgs []string // additional arguments for ProgrammingHook's hook command
 

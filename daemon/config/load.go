@@ -36,7 +36,7 @@ func New(v Vocabulary) *Loader {
 // AddFlags adds a flag for each setting to fs.
 func (l *Loader) AddFlags(fs *pflag.FlagSet) { fs.AddFlagSet(l.flags) }
 
-// IsSet reports whether any source has set the setting with this flag.
+// IsSet reports whether a flag, a variable or the file has set a setting. name is the name of the setting's flag.
 func (l *Loader) IsSet(name string) bool { return l.set.Changed(name) }
 
 // Variables uses environment variables to set the settings that no flag has set. It must be called after the flags have
@@ -131,7 +131,7 @@ func (c *Config) validate() error {
 	if c.HostSysfsRoot == "" {
 		c.HostSysfsRoot = c.SysfsRoot
 	}
-	// A namespace may begin with a digit, but a CDI vendor may not.
+	// The resource namespace is also the CDI vendor. A namespace may begin with a digit, but a CDI vendor may not.
 	if c.CDIDir != "" && c.ResourceNamespace < "a" {
 		return fmt.Errorf("resource-namespace: found %q, want a letter first, as CDI requires, or no cdi-dir",
 			c.ResourceNamespace)

@@ -24,13 +24,13 @@ type kind[T any] struct {
 	parse func(string) (T, error)
 }
 
-// value is a [pflag.Value] for a variable.
+// value is a [pflag.Value] that parses a string of the given kind and stores the result in *p.
 type value[T any] struct {
 	p *T
 	kind[T]
 }
 
-// of sets *p to the default and returns a value for it.
+// of sets *p to initial, and returns a value that can be used to change it.
 func of[T any](p *T, initial T, k kind[T]) value[T] {
 	*p = initial
 	return value[T]{p, k}
@@ -63,7 +63,7 @@ func text(name, want string, ok func(string) bool) kind[string] {
 	}}
 }
 
-// optional returns a kind that also accepts the empty string.
+// optional returns a kind that accepts the empty string in addition to everything that k accepts.
 func optional(k kind[string]) kind[string] {
 	return kind[string]{k.name, func(s string) (string, error) {
 		if s == "" {
@@ -85,7 +85,7 @@ var path = kind[string]{"path", func(s string) (string, error) {
 	return filepath.Abs(s)
 }}
 
-// socketPath is the path of a Unix socket. The kernel's limit is 108 bytes, including the terminating NUL.
+// socketPath is the kind for paths of Unix sockets. The kernel's limit is 108 bytes, including the terminating NUL.
 var socketPath = kind[string]{"path", func(s string) (string, error) {
 	s, err := path.parse(s)
 	if err == nil && len(s) > maxSocketPath {
@@ -96,7 +96,8 @@ var socketPath = kind[string]{"path", func(s string) (string, error) {
 
 const maxSocketPath = 107
 
-// absolute returns a kind for a path on the host. This process may see the host's files below a different root.
+// absolute returns a kind for a path on the host. Relative paths aren't allowed, because this process may see the
+// host's files below a different root.
 func absolute(example string) kind[string] {
 	return text("path", "an absolute path, such as "+example, func(s string) bool {
 		return filepath.IsAbs(s) && !strings.ContainsRune(s, 0)
@@ -168,7 +169,7 @@ var onOff = kind[bool]{"bool", func(s string) (bool, error) {
 	return s == "true", nil
 }}
 
-// leastInterval prevents a typo from causing a busy loop.
+// leastInterval is the shortest interval that is accepted, so that a typo can't cause a busy loop.
 const leastInterval = 50 * time.Millisecond
 
 func duration(least time.Duration) kind[time.Duration] {
@@ -200,8 +201,8 @@ func (w words) String() string { return strings.Join(w, " ") }
 // listType is the kind of flags that can be given several times.
 const listType = "list"
 
-// arguments returns a kind for a program's arguments, which are separated by whitespace, no matter where they come
-// from. They are appended to those in p.
+// arguments returns a kind for a program's arguments. Whether they come from a flag, a variable or the file, they are
+// separated by whitespace and appended to those in p.
 func arguments(p *[]string) kind[words] {
 	return kind[words]{listType, func(s string) (words, error) {
 		fields := strings.Fields(s)

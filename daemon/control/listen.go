@@ -16,7 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// listener accepts connections from root and from the user that this process runs as. It closes all others.
+// listener accepts connections from root and from the user that this process runs as. It closes all other connections.
 type listener struct {
 	*net.UnixListener
 	path    string
@@ -75,7 +75,7 @@ func removeLeftover(ctx context.Context, path string) error {
 	return os.Remove(path)
 }
 
-// Accept returns the next connection from an allowed user, and closes all others.
+// Accept returns the next connection from an allowed user. It closes connections from other users.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.AcceptUnix()

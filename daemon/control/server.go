@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// Answers holds the functions behind the server's responses.
+// Answers holds the functions that the server calls to answer requests.
 type Answers struct {
 	State func(context.Context) State
 	// Changed returns a channel that is closed when the devices, the cordons or the settings have changed.
@@ -32,8 +32,8 @@ type Answers struct {
 const (
 	// readWithin is how long a client may take to read a line from /watch.
 	readWithin = 5 * time.Second
-	// holdersInterval is the maximum time between calls to [Answers.State] for /watch, because [Answers.Changed]
-	// doesn't report when holders change.
+	// holdersInterval is the maximum time between calls to [Answers.State] for a /watch client. State must be called
+	// regularly, because [Answers.Changed] doesn't report when holders change.
 	holdersInterval = time.Second
 	// mostWatchers is the maximum number of /watch clients. Each may be a process in the daemon's container that takes
 	// up 4 MiB or more, and if the container runs out of memory, the kernel kills all of its processes, including the
@@ -97,8 +97,8 @@ func (a Answers) handler() http.Handler {
 	return mux
 }
 
-// patiently extends a response's write deadline to the time for which [Client] waits. With a slow disk, a cordon may
-// take longer than the server's usual deadline, and the client would report a failure.
+// patiently extends a response's write deadline to the time for which [Client] waits. Otherwise, the client would
+// report a failure if the disk is so slow that a cordon takes longer than the server's usual deadline.
 func patiently(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerWithin))
 }
@@ -129,8 +129,8 @@ func (w *watchers) add(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// watch writes a line immediately, and then one after each change, until the client closes the connection. A slow
-// client may miss states, but never the newest one.
+// watch writes the state as a line immediately, and again after each change, until the client closes the connection. A
+// slow client may miss states, but never the newest one.
 func (a Answers) watch(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "application/jsonl")

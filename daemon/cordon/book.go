@@ -82,9 +82,9 @@ func (b *Book) Changed() <-chan struct{} {
 	return stale
 }
 
-// Add cordons devices for the given time or, if during is 0, until they are uncordoned. It returns their cordons. A
-// device that is already cordoned keeps its Since. If there is an error, nothing has changed, with one exception: if
-// ctx is done or the file system hangs during the write, the write may still complete later.
+// Add cordons devices for the given time or, if during is 0, until they are uncordoned. It returns their cordons. If a
+// device is already cordoned, its Since doesn't change. If there is an error, nothing has changed, with one exception:
+// if ctx is done or the file system hangs during the write, the write may still complete later.
 func (b *Book) Add(ctx context.Context, devices []string, by, why string, during time.Duration) ([]Cordon, error) {
 	devices, err := parseDevices(devices)
 	if err != nil {
@@ -164,8 +164,8 @@ func parseDevices(devices []string) ([]string, error) {
 	return slices.Compact(all), nil
 }
 
-// change edits the cordons in force and writes them. It returns the devices' cordons or, where a cordon was removed,
-// the removed one.
+// change applies edit to the cordons in force and writes the result to the file. For each device, it returns the new
+// cordon or, if the device is no longer cordoned, the removed one.
 func (b *Book) change(ctx context.Context, devices []string, by string, edit func([]Cordon) ([]Cordon, error)) ([]Cordon, error) {
 	if b.dir == "" {
 		return nil, errors.New("--state-dir: found none, want a directory for the cordons")
@@ -184,7 +184,7 @@ func (b *Book) change(ctx context.Context, devices []string, by string, edit fun
 	}
 }
 
-// edit does the work of change. It may block.
+// edit implements [Book.change]. It may block.
 func (b *Book) edit(ctx context.Context, devices []string, by string, edit func([]Cordon) ([]Cordon, error)) ([]Cordon, error) {
 	dir, err := privatedir.OpenDir(b.dir, true)
 	if err != nil {
@@ -227,29 +227,29 @@ func (b *Book) edit(ctx context.Context, devices []string, by string, edit func(
 	return changed, err
 }
 
-// Values of the reason field in device.cordoned and device.uncordoned.
+// Values of the reason field in the log events device.cordoned and device.uncordoned.
 const (
 	byCommand = "command"
 	fromFile  = "file" // the cordon was in the file at startup, or another daemon has changed the file
 	expired   = "expired"
 )
 
-// publish makes the cordons that haven't expired take effect, logs the differences, and returns these cordons. by is
-// the name of the user who removed cordons, or "" if not known.
+// publish makes the given cordons take effect, except expired ones, logs what has changed, and returns the cordons now
+// in force. by is the name of the user who removed cordons, or "" if not known.
 func (b *Book) publish(all []Cordon, reason, by string) []Cordon {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.store(all, reason, by)
 }
 
-// expire ends cordons that have expired. It doesn't use the file.
+// expire ends cordons that have expired, but leaves them in the file.
 func (b *Book) expire() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.store(b.List(), expired, "")
 }
 
-// store does the work of publish. The caller must hold mu.
+// store implements [Book.publish]. The caller must hold mu.
 func (b *Book) store(all []Cordon, reason, by string) []Cordon {
 	now := time.Now()
 	all = slices.DeleteFunc(slices.Clone(all), func(c Cordon) bool { return c.ended(now) })
@@ -345,7 +345,7 @@ func (b *Book) follow(ctx context.Context) error {
 	return err
 }
 
-// report logs an error from follow once.
+// report logs an error from [Book.follow], unless it is the same as the previous one.
 func (b *Book) report(err error) {
 	switch {
 	case err == nil:

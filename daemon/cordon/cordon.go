@@ -38,8 +38,8 @@ func (c Cordon) String() string {
 	return text + ": " + c.Why
 }
 
-// Find returns the cordon of the device with this id, of its card, or of one of its members, or nil if there is none.
-// Members are PCI addresses that include the domain.
+// Find returns the cordon that applies to a device: its own, its card's, or that of one of its members. It returns nil
+// if there is none. Members are PCI addresses that include the domain.
 func Find(all []Cordon, id string, members ...string) *Cordon {
 	card, _, isPort := strings.Cut(id, "-p")
 	for i, c := range all {
@@ -62,7 +62,7 @@ const (
 	maxWhy     = 256 // characters
 )
 
-// content is the JSON object in the file.
+// content is the JSON object in cordons.json.
 type content struct {
 	Cordons []Cordon `json:"cordons"`
 }

@@ -16,7 +16,7 @@ const (
 	lockName = "cordons.lock"
 )
 
-// read returns the cordons in the file. The error wraps fs.ErrNotExist if there is no file.
+// read returns the cordons in cordons.json. The error wraps fs.ErrNotExist if there is no such file.
 func read(dir *os.Root) ([]Cordon, error) {
 	text, err := privatedir.ReadFile(dir, fileName, maxFile)
 	if err != nil {
@@ -29,8 +29,8 @@ func read(dir *os.Root) ([]Cordon, error) {
 	return all, nil
 }
 
-// write atomically replaces the file and returns the cordons as read would. If it returns a nil slice, the file is
-// unchanged. The caller must hold the lock.
+// write atomically replaces cordons.json, and returns the cordons in the same form as read. If it returns a nil slice,
+// the file is unchanged. The caller must hold the lock.
 func write(dir *os.Root, all []Cordon) ([]Cordon, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)

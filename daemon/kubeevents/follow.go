@@ -140,7 +140,7 @@ func (f *following) changes(s inventory.Snapshot, changed time.Time) []change {
 	return all
 }
 
-// cordonText returns the text about the device's cordon in an Event with this reason.
+// cordonText returns what an Event with the given reason says about the device's cordon, or "" if it says nothing.
 func (f *following) cordonText(reason Reason, id string) string {
 	if reason != DeviceCordoned || f.cfg.Cordon == nil {
 		return ""
@@ -152,16 +152,16 @@ func (f *following) cordonText(reason Reason, id string) string {
 	return ": " + c.String()
 }
 
-// cardLeft reports whether the snapshot no longer contains the card at this address. It returns false for pool units,
-// which don't have an address, and if the snapshot contains pool units.
+// cardLeft reports whether the snapshot no longer contains the card at the given address. It returns false if the
+// address is "" or if the snapshot contains pool units, because pool units don't have an address.
 func cardLeft(s inventory.Snapshot, address string) bool {
 	return address != "" && !slices.ContainsFunc(s.Devices, func(d *inventory.Device) bool {
 		return d.PCIAddress == "" || d.PCIAddress == address && kindOf(d, absent).inSlot()
 	})
 }
 
-// report adds Events for these changes. It also adds the Events on pods for earlier changes, if the pods weren't known
-// at the time because the kubelet hadn't answered or the device had just been allocated.
+// report adds Events for the given changes to the table. It also adds the Events on pods for earlier changes, if the
+// pods weren't known at the time because the kubelet hadn't answered or the device had just been allocated.
 func (f *following) report(ctx context.Context, all []change) {
 	f.pending = slices.DeleteFunc(f.pending, func(n change) bool { return f.devices[n.is.device.ID].kind != n.is.kind })
 	var use inventory.Holdings

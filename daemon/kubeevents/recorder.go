@@ -38,7 +38,7 @@ type Devices interface {
 	Latest() (inventory.Snapshot, <-chan struct{}) // the channel is closed when there is a newer snapshot
 }
 
-// Holders returns who uses which device, as in [inventory.Config].
+// Holders returns the current holders of each device, as in [inventory.Config].
 type Holders func(context.Context) inventory.Holdings
 
 // Recorder writes Events. Create it with [New].

@@ -40,7 +40,7 @@ func (s state) heldTwice() bool {
 	return s.device != nil && slices.Contains(s.device.Reasons, inventory.ReasonHeldTwice)
 }
 
-// recovering is the prefix of a reason that ended less than the recovery hold ago.
+// recovering is the prefix of a reason that no longer applies, but ended less than the recovery hold ago.
 const recovering = inventory.ReasonRecovering + "="
 
 // kindOf returns a device's kind. was is its previous kind, which distinguishes the two meanings of replaced-in-use:
@@ -96,7 +96,7 @@ const (
 	DeviceMissing       Reason = "DeviceMissing"       // Warning; a card hasn't been found since startup
 )
 
-// reasons returns the reasons for the Events to write when a device's state has changed.
+// reasons returns a reason for each Event that must be written because a device's state has changed.
 func reasons(was, is state) []Reason {
 	all := []Reason{reasonOfPresence(was, is), reasonOfHealth(was, is)}
 	if is.heldTwice() && !was.heldTwice() {
@@ -108,7 +108,8 @@ func reasons(was, is state) []Reason {
 // judged reports whether the kind is simply a degree of health.
 func (k kind) judged() bool { return well <= k && k <= unhealthy }
 
-// reasonOfPresence returns the reason for the Event to write if a device has appeared or left, or "" if there is none.
+// reasonOfPresence returns the reason of the Event to write if a device has appeared or left, or "" if no Event is
+// needed.
 func reasonOfPresence(was, is state) Reason {
 	switch {
 	case is.kind == absent && was.kind.inSlot():
@@ -123,8 +124,8 @@ func reasonOfPresence(was, is state) Reason {
 	return ""
 }
 
-// reasonOfHealth returns the reason for the Event about a device's health, or about what keeps pods from using it, or
-// "" if there is none.
+// reasonOfHealth returns the reason of the Event to write if a device's health has changed, or if something now keeps
+// pods from using the device. It returns "" if no Event is needed.
 func reasonOfHealth(was, is state) Reason {
 	switch {
 	case is.kind == absent:

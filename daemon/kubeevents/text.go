@@ -55,8 +55,8 @@ var texts = map[Reason]struct{ node, pod string }{
 	DeviceReleased: {node: "{device}, which was removed from the node, was released at {since}{after}."},
 }
 
-// maxNamed is the maximum number of pods listed in a message. It is up to us to limit this, because the API server
-// doesn't limit the length of messages in core/v1 Events.
+// maxNamed is the maximum number of pods listed in a message. Without it, a message could become very long, because the
+// API server doesn't limit the length of messages in core/v1 Events.
 const maxNamed = 8
 
 // releasedInPlace is the DeviceReleased message if another device has replaced the released one.
@@ -84,7 +84,7 @@ func (n change) onPod(pod string, containers []string) string {
 	return n.fill(texts[n.reason].pod, pods{pod: containers}, known)
 }
 
-// fill replaces the placeholders in text.
+// fill replaces the placeholders in text, such as {device}.
 func (n change) fill(text string, by pods, k knowledge) string {
 	d := n.is.device
 	name, health, since, after := "FPGA device "+d.ID, d.Health.String(), n.is.since.UTC().Format(time.RFC3339), ""

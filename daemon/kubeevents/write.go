@@ -126,7 +126,7 @@ func (r *Recorder) write(w *apiserver.Writer, e *record) error {
 	return err
 }
 
-// send calls request with the Event's newest content.
+// send passes the Event's newest content to request, which sends it to the API server.
 func (r *Recorder) send(e *record, request func(apiserver.Event) error) error {
 	r.mu.Lock()
 	whole := apiserver.Event{

@@ -37,7 +37,7 @@ const (
 	maxText     = 100 // bytes
 )
 
-// content is the JSON object in the file.
+// content is the JSON object in cards.json.
 type content struct {
 	Version int    `json:"version"`
 	Machine string `json:"machine,omitempty"` // ID of the machine that the cards are in; "" if not known
@@ -61,7 +61,7 @@ type card struct {
 	Recent   []HealthChange `json:"recent,omitempty"`     // the newest health changes, oldest first
 	Former   *card          `json:"former,omitempty"`     // the card that was in this slot before; nil if there was none
 
-	// Devices holds what the inventory needs to know after a restart, by device id.
+	// Devices holds what the inventory needs to know about the card's devices after a restart, keyed by device id.
 	Devices map[string]*inventory.Memory `json:"devices,omitempty"`
 
 	// The following fields cover the time since the daemon started, and aren't stored in the file.
@@ -116,8 +116,8 @@ func parse(text []byte) (content, error) {
 	return c, nil
 }
 
-// countFailures counts the failures in a file from an older version, which didn't store their number. It only finds
-// failures that are still in the file.
+// countFailures sets c.Failures for a card from a file of an older version, which didn't store the number of failures.
+// It only finds failures that are still in c.Recent.
 func (c *card) countFailures() {
 	for i := range c.Recent {
 		t := &c.Recent[i]
@@ -186,7 +186,7 @@ func checkText(name, text string) error {
 	return nil
 }
 
-// checkTime returns an error if there are time zones in which t couldn't be written to the file.
+// checkTime returns an error unless t can be written to the file in any time zone.
 func checkTime(name string, t time.Time) error {
 	if year := t.Year(); year < 1 || year > 9000 {
 		return fmt.Errorf("%s: found the year %d, want one from 1 to 9000", name, year)
@@ -271,7 +271,7 @@ func byWant(a, b card) int {
 	return cmp.Or(cmp.Compare(class(a), class(b)), a.Last.Compare(b.Last), byAddress(a, b))
 }
 
-// open reads the file in the state directory.
+// open reads cards.json in the state directory.
 func open(path string) (content, error) {
 	dir, err := privatedir.OpenDir(path, false)
 	if err != nil {
@@ -281,8 +281,8 @@ func open(path string) (content, error) {
 	return read(dir)
 }
 
-// read returns the file's content. A file that can't be used is renamed, unless that is only due to a lack of memory or
-// file descriptors. The error wraps fs.ErrNotExist if there is no file.
+// read returns the content of cards.json. If the file can't be used, read renames it, unless the only reason is a lack
+// of memory or file descriptors. The error wraps fs.ErrNotExist if there is no file.
 func read(dir *os.Root) (content, error) {
 	text, err := privatedir.ReadFile(dir, fileName, maxFile)
 	var c content
@@ -300,8 +300,8 @@ func read(dir *os.Root) (content, error) {
 	return content{}, err
 }
 
-// replace replaces the file. It first acquires the lock, and keeps it. replaced is false if another daemon holds the
-// lock.
+// replace replaces cards.json. Unless this daemon already holds the lock, replace first acquires it, and keeps it.
+// replaced is false if another daemon holds the lock.
 func (l *Ledger) replace() (replaced bool, err error) {
 	dir, err := privatedir.OpenDir(l.cfg.Dir, true)
 	if err != nil {

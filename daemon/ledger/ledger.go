@@ -45,8 +45,8 @@ type Config struct {
 	// function. If the function exists but none of its devices are listed, its driver is late. If OnBus is nil, no card
 	// counts as being on the bus. It must not block.
 	OnBus func(address, pciID string) bool
-	// Changed returns channels that are closed when Exempt's results may have changed. If Changed is nil, they never
-	// change.
+	// Changed returns channels that are closed when Exempt's results may have changed. If Changed is nil, the results
+	// never change.
 	Changed func() (cordons, settings <-chan struct{})
 	Metrics *metrics.Metrics // required
 }
@@ -135,7 +135,7 @@ func Open(ctx context.Context, cfg Config, log *zap.Logger) *Ledger {
 	return l
 }
 
-// take adds the cards from a file. For cards that are already known, it adds the history from the file.
+// take adds the cards in c, which is the content of a file. If a card is already known, take only adds its history.
 func (l *Ledger) take(c content) {
 	if c.Machine != "" && l.cfg.Machine != "" && c.Machine != l.cfg.Machine {
 		l.begunAnew(len(c.Cards), "another machine")
@@ -169,8 +169,8 @@ func (l *Ledger) Awaited() (n int) {
 	return n
 }
 
-// Remembered returns the devices that were bad, on hold or in quarantine, for [inventory.Config]. It must not be called
-// once Run has been called.
+// Remembered returns the devices that, according to the file, were bad, on hold or in quarantine. They are meant for
+// [inventory.Config]. Remembered must not be called once Run has been called.
 func (l *Ledger) Remembered() map[string]*inventory.Device {
 	all := make(map[string]*inventory.Device)
 	for _, c := range l.cards {
@@ -183,7 +183,7 @@ func (l *Ledger) Remembered() map[string]*inventory.Device {
 	return all
 }
 
-// Counts returns the cards for the metrics, sorted by address.
+// Counts returns each card's counts for the metrics, sorted by address.
 func (l *Ledger) Counts() []metrics.Card {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -243,7 +243,7 @@ func (l *Ledger) Forget(ctx context.Context, address, by string) (Missing, error
 	return c.asMissing(), err
 }
 
-// remove removes an absent card and returns it.
+// remove removes an absent card from the ledger and returns it.
 func (l *Ledger) remove(address string) (*card, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -409,7 +409,7 @@ func (l *Ledger) store(ctx context.Context, limit time.Duration) (stored bool, e
 	return stored, err
 }
 
-// report logs a state directory error once, and sets the metric.
+// report sets the metric for access to the state directory, and logs err unless it is the same as the previous error.
 func (l *Ledger) report(err error) {
 	l.cfg.Metrics.LedgerStored(err)
 	text := ""

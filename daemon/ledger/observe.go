@@ -86,8 +86,8 @@ func (l *Ledger) removed(c *card, s inventory.Snapshot, now time.Time) {
 	}
 }
 
-// count counts a change in the card's health, which is made up of the n newest changes in c.Recent, and marks the worst
-// of them.
+// count counts the n newest changes in c.Recent, which were found at the same time, as one change in the card's health,
+// and marks the worst of them.
 func (c *card) count(n int) {
 	newest := c.Recent[max(len(c.Recent)-n, 0):]
 	worst := max(slices.IndexFunc(newest, HealthChange.isFailure), 0)
@@ -117,8 +117,8 @@ func (c *card) note(t HealthChange, now time.Time) {
 	c.steps = min(c.steps+1, maxRecent)
 }
 
-// explain handles a new problem with a device that is already unhealthy. If the recorded problem may have been a
-// removal step, the new one is the real reason and replaces it. explain reports whether it did.
+// explain handles a new problem with a device that is already unhealthy. If the problem recorded before may have been a
+// removal step, explain replaces it with the new one, which is the real reason, and returns true.
 func (c *card) explain(d *inventory.Device, now time.Time) bool {
 	if c.steps == 0 || now.Sub(c.stepsFrom) >= settle || !d.Fault || inventory.IsRemovalStep(d.Cause) {
 		return false
@@ -168,7 +168,7 @@ func (c *card) takeBack(now time.Time) {
 
 const missingReturned = "missing card returned"
 
-// found records that a card is present and has these devices.
+// found records that the card at the address is present. listed contains the card's devices.
 func (l *Ledger) found(address string, listed []*inventory.Device, now time.Time) {
 	is, anyPCI, faulty := card{Card: address}, false, false
 	for _, d := range listed {
@@ -229,7 +229,7 @@ func (l *Ledger) moved(c *card, now time.Time) bool {
 	return false
 }
 
-// follow adds the history from an earlier entry, unless that entry is for a different card.
+// follow adds the history in was, an earlier entry, to c, unless was is for a different card.
 func (c *card) follow(was *card) {
 	if differ(was.PCIID, c.PCIID) || differ(was.Serial, c.Serial) {
 		return
@@ -272,8 +272,9 @@ func (l *Ledger) readAll(now time.Time) {
 // isLate reports whether an absent card is still on the bus, in which case only its driver is late.
 func (l *Ledger) isLate(c *card) bool { return l.cfg.OnBus != nil && l.cfg.OnBus(c.Card, c.PCIID) }
 
-// makeRoom forgets a card if the ledger is full. It only forgets a card that is absent or isn't expected. If the new
-// card isn't expected, the forgotten card must be both. makeRoom returns false if there is no such card.
+// makeRoom forgets a card if the ledger is full. If the new card is expected, it can replace any card that is absent or
+// isn't expected. Otherwise, it can only replace a card that is absent and isn't expected. makeRoom returns false if
+// there is no such card.
 func (l *Ledger) makeRoom(expected bool) bool {
 	if len(l.cards) < maxCards {
 		return true
@@ -319,8 +320,9 @@ func (l *Ledger) deviceChanged(change inventory.Change, now time.Time) bool {
 			is = inventory.Degraded
 		}
 	case is == inventory.Unhealthy && (!known || !d.Fault):
-		// The device is recovering, cordoned or being programmed, which says nothing new about the hardware. Or it is
-		// just being plugged in, or was already bad when the previous daemon exited.
+		// Don't record this as a change. Either the device is recovering, cordoned or being programmed, which says
+		// nothing new about the hardware, or it is just being plugged in, or it was already bad when the previous
+		// daemon exited.
 		if !known && bad {
 			l.known[d.ID] = inventory.Unhealthy
 		}
@@ -447,8 +449,8 @@ func (l *Ledger) forgetPorts() {
 	}
 }
 
-// isExpected reports whether a device would be missed. Cordoned, excluded and unwanted devices wouldn't be, and neither
-// would virtual functions, because they don't exist until someone creates them.
+// isExpected reports whether a device would be missed. Cordoned, excluded and unwanted devices wouldn't be missed.
+// Virtual functions wouldn't either, because they don't exist until someone creates them.
 func isExpected(d *inventory.Device) bool {
 	return !d.Unwanted() && d.Attributes[inventory.AttributePhysicalFunction] == "" &&
 		!slices.Contains(d.Reasons, inventory.ReasonCordoned) && !slices.Contains(d.Reasons, inventory.ReasonExcluded)
@@ -459,7 +461,7 @@ func hasLeft(d *inventory.Device) bool {
 	return slices.Contains(d.Reasons, inventory.ReasonRemoved) || slices.Contains(d.Reasons, inventory.ReasonRemovedInUse)
 }
 
-// memoryOf returns what to remember about a device.
+// memoryOf returns what the ledger must remember about a device, or nil if there is nothing to remember.
 func memoryOf(d *inventory.Device) *inventory.Memory {
 	if d.Memory == nil {
 		return nil

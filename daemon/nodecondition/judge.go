@@ -22,7 +22,7 @@ const (
 	Unknown Status = "unknown" // the cards haven't been read, can't be read, aren't advertised, or don't exist
 )
 
-// Verdict is the result for all of a node's cards together.
+// Verdict is the result of judging all of a node's cards together.
 type Verdict struct {
 	Status  Status    `json:"status"`
 	Reason  string    `json:"reason"`  // in CamelCase, as in a condition

@@ -46,9 +46,9 @@ type Judgement struct {
 	verdict *latest.Value[Verdict]
 }
 
-// New returns a Judgement of these devices and missing cards that takes cordons into account. Its verdict is Unknown
-// until Run is called. It doesn't become Good until no more cards are awaited and ready returns nil, which means that
-// Kubernetes knows about the devices.
+// New returns a Judgement of the given devices and missing cards, which takes the cordons into account. Its verdict is
+// Unknown until Run is called. It doesn't become Good until no more cards are awaited and ready returns nil, which
+// means that Kubernetes knows about the devices.
 func New(devices Devices, cordons Cordons, missing func() ([]ledger.Missing, <-chan struct{}), awaited func() int, ready func() error) *Judgement {
 	first := Judge(Verdict{}, inventory.Snapshot{}, nil, nil)
 	first.Since = time.Now()
@@ -58,7 +58,7 @@ func New(devices Devices, cordons Cordons, missing func() ([]ledger.Missing, <-c
 // Latest returns the newest verdict and a channel that is closed when there is a newer one.
 func (c *Judgement) Latest() (Verdict, <-chan struct{}) { return c.verdict.Load() }
 
-// Run follows the devices until ctx is done, and then returns nil.
+// Run keeps the verdict up to date until ctx is done, and then returns nil.
 func (c *Judgement) Run(ctx context.Context) error {
 	for {
 		snapshot, changed := c.devices.Latest()

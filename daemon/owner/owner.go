@@ -188,7 +188,8 @@ func (n *Node) OtherMayHold() bool {
 	return err != nil || failed != nil || string(text) == id
 }
 
-// own waits until the daemon has the lock. slices reports whether there may still be a driver's ResourceSlices.
+// own waits until the daemon holds the lock. slices reports whether ResourceSlices that a driver has published may
+// still exist.
 func (n *Node) own(ctx context.Context, wanted func() Naming) (slices bool, err error) {
 	tick := time.NewTicker(n.tryInterval)
 	defer tick.Stop()
@@ -389,7 +390,8 @@ func (n *Node) Rename(ctx context.Context, to Naming) bool {
 // RenameInterval is the time between calls to [Node.Rename] for the same change.
 const RenameInterval = tryInterval
 
-// Renamed gives up the old namings. It must be called once no devices are advertised under them any more.
+// Renamed gives up the old namings. It must be called after all devices that were advertised under them have been
+// withdrawn.
 func (n *Node) Renamed() {
 	if n.lock == nil {
 		return
@@ -413,7 +415,7 @@ func (n *Node) awaitSlices(ctx context.Context) error {
 		return context.Cause(ctx)
 	case <-time.After(n.slicesWithin):
 	}
-	// No driver can have become an owner in the meantime, because this daemon holds its own API's lock.
+	// Remove the driver's record. No other driver can own the node yet, because this daemon holds its own API's lock.
 	err := n.disk.Within(ctx, answerWithin, func(ctx context.Context) error {
 		return n.guarded(ctx, func(dir *os.Root) error { return privatedir.RemoveFile(dir, nameOf(n.other)) })
 	})
@@ -522,7 +524,8 @@ func (n *Node) release() {
 	}
 }
 
-// guarded calls f with the state directory, holding a lock against other daemons until f returns.
+// guarded calls f with the state directory, and holds owner.lock until f returns, so that no other daemon can
+// interfere.
 func (n *Node) guarded(ctx context.Context, f func(*os.Root) error) error {
 	dir, err := privatedir.OpenDir(n.dir, true)
 	if err != nil {

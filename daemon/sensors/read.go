@@ -18,7 +18,8 @@ const (
 	mostFailures = 3
 	// afresh is the number of readings after which limits are reread.
 	afresh = 20
-	// listedFor is how long a list of devices is used, which is long enough for all cards that are read together.
+	// listedFor is how long a list of sensor devices is used, which is long enough for all cards that are read
+	// together.
 	listedFor = time.Second
 )
 
@@ -31,7 +32,8 @@ type devices struct {
 	err   error
 }
 
-// of returns a card's sensor devices. The error may be about another card's device.
+// of returns a card's sensor devices. Because all cards' devices are listed together, the error may be about another
+// card.
 func (d *devices) of(address string) ([]sensors.Chip, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -53,7 +55,7 @@ type kept struct {
 	firmware sensors.Firmware
 }
 
-// outcome is the result of a reading.
+// outcome is the result of one reading of a card.
 type outcome struct {
 	kept     kept
 	pci      PCI

@@ -113,8 +113,8 @@ func New(cfg Config, log *zap.Logger) *Sensors {
 	return s
 }
 
-// Latest returns the newest values of the cards on the node, by PCI address (DDDD:BB:DD.F). It doesn't block and is
-// safe for concurrent use.
+// Latest returns the newest values of the cards on the node, keyed by PCI address (DDDD:BB:DD.F). It doesn't block and
+// is safe for concurrent use.
 func (s *Sensors) Latest() map[string]Card {
 	present := make(map[string]Card)
 	all := *s.table.Load()
@@ -143,7 +143,7 @@ func CardOf(d *inventory.Device) string {
 	return d.PCIAddress
 }
 
-// Run reads the cards until ctx is done, and then returns nil.
+// Run reads the cards' sensors at regular intervals until ctx is done, and then returns nil.
 func (s *Sensors) Run(ctx context.Context) error {
 	defer s.await()
 	var last Settings
@@ -186,7 +186,7 @@ func (s *Sensors) Run(ctx context.Context) error {
 	}
 }
 
-// wanted returns what to read from these devices' cards, by PCI address.
+// wanted returns what to read from the cards of the given devices, keyed by the card's PCI address.
 func wanted(devices []*inventory.Device, settings Settings) map[string]scope {
 	wanted := make(map[string]scope)
 	for _, d := range devices {
@@ -248,7 +248,7 @@ func (s *Sensors) forget(c *card) {
 	*c = card{address: c.address, started: c.started, overdue: c.overdue, discard: true}
 }
 
-// start starts queued readings until enough are in progress.
+// start starts queued readings until mostReadings are in progress.
 func (s *Sensors) start(ctx context.Context, now time.Time) {
 	for len(s.queue) > 0 && s.busy < mostReadings {
 		c := s.queue[0]
@@ -286,8 +286,8 @@ var (
 	errEnded   = errors.New("no answer before the end of the daemon")
 )
 
-// next returns when Run must wake up: at the given time or, if it is earlier or that time is zero, when the next
-// reading becomes overdue.
+// next returns when Run must wake up: at the given time or when the next reading becomes overdue, whichever is earlier.
+// A zero time means that Run doesn't have to wake up.
 func (s *Sensors) next(at time.Time) time.Time {
 	for _, c := range s.cards {
 		if overdue := c.started.Add(overdueAfter); !c.started.IsZero() && !c.overdue && (at.IsZero() || overdue.Before(at)) {
@@ -325,7 +325,7 @@ func (s *Sensors) take(r result) {
 	s.publish()
 }
 
-// failed counts n failures for a card, and logs the first.
+// failed counts n failures for a card, and logs err unless the card's readings were failing before.
 func (s *Sensors) failed(c *card, n int, err error) {
 	c.shown.Failures += n
 	if c.failing.IsZero() {
@@ -345,7 +345,8 @@ func (s *Sensors) publish() {
 	s.table.Store(&table)
 }
 
-// await waits for the readings in progress. A reading that hangs in the kernel can't be stopped.
+// await waits for the readings in progress, but only for leaveAfter, because a reading that hangs in the kernel can't
+// be stopped.
 func (s *Sensors) await() {
 	done := make(chan struct{})
 	go func() { s.tasks.Wait(); close(done) }()

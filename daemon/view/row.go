@@ -149,7 +149,7 @@ func (l List) paths(names []string) []string {
 	return paths
 }
 
-// known returns a pointer to n, or nil if n is -1, which means that it isn't known.
+// known returns a pointer to n, or nil if n is -1, which stands for an unknown number.
 func known(n int) *int {
 	if n < 0 {
 		return nil

@@ -20,8 +20,8 @@ import (
 // File is the name of the checkpoint in the kubelet's device plugin directory.
 const File = "kubelet_internal_checkpoint"
 
-// maxSize is the maximum size of the checkpoint, in bytes. An entry is about 500 bytes long. Parsing a file takes up to
-// 25 times its size in memory.
+// maxSize is the maximum size of the checkpoint, in bytes. It is limited because parsing a file takes up to 25 times
+// its size in memory. An entry is about 500 bytes long.
 const maxSize = 4 << 20
 
 // Record is the content of the checkpoint.
@@ -49,8 +49,9 @@ const annotationPrefix = "nodes.accelerator.b-com.com/"
 
 func annotationKey(id string) string { return annotationPrefix + strings.ReplaceAll(id, ":", "-") }
 
-// Annotate adds a device's annotation to an Allocate response's annotations. nodes lists the names (relative to the
-// device root) and numbers of the device's device nodes. It is empty if the device consists only of mounts.
+// Annotate adds an annotation that lists a device's nodes to an Allocate response's annotations. nodes contains the
+// names (relative to the device root) and numbers of the device nodes. It is empty if the device consists only of
+// mounts.
 func Annotate(annotations map[string]string, id string, nodes []string) {
 	annotations[annotationKey(id)] = strings.Join(nodes, ",")
 }
@@ -62,8 +63,9 @@ func (e Entry) Ours(id string) bool {
 	return found
 }
 
-// AnotherPlugins reports whether the response is from another project's plugin. This project's daemons and the original
-// plugin both list the ids in an environment variable. AnotherPlugins returns false if the response can't be parsed.
+// AnotherPlugins reports whether another project's plugin allocated the devices. Unlike this project's daemons and the
+// original plugin, such a plugin doesn't list the ids in an environment variable of its Allocate response.
+// AnotherPlugins returns false if the response can't be parsed.
 func (e Entry) AnotherPlugins() bool { return e.answer != nil && e.answer.Envs[envDevices] == "" }
 
 const envDevices = "ACCELERATOR_DEVICES"
@@ -71,9 +73,9 @@ const envDevices = "ACCELERATOR_DEVICES"
 var errNoNodes = errors.New("the kubelet's checkpoint does not name the device's nodes")
 
 // Nodes returns the device nodes that the container got for a device: their names below devRoot (the device root on the
-// host) and, if known, their numbers (MAJOR:MINOR). If the response doesn't have any of our annotations, for example
-// because it is from another plugin, Nodes returns the names of all device nodes in the response. It returns an error
-// if the container got its device nodes in some other way.
+// host) and, if known, their numbers (MAJOR:MINOR). If the Allocate response doesn't have any of our annotations, for
+// example because it is from another plugin, Nodes returns the names of all device nodes in the response. It returns an
+// error if the container got its device nodes in some other way.
 func (e Entry) Nodes(id, devRoot string) ([]string, error) {
 	if e.answer == nil {
 		return nil, errNoNodes
@@ -96,7 +98,8 @@ func (e Entry) Nodes(id, devRoot string) ([]string, error) {
 			nodes = append(nodes, name)
 		}
 	}
-	// Intel's plugin returns both: the device nodes, and a CDI device that only adds its hook.
+	// A response that lists device nodes may also name a CDI device: Intel's plugin returns both, but the CDI device
+	// only adds a hook.
 	if len(nodes) == 0 && (e.usesCDI() || e.mounted(id)) {
 		return nil, errNoNodes
 	}
@@ -115,9 +118,9 @@ func (e Entry) usesCDI() bool {
 	return len(e.answer.CdiDevices) > 0
 }
 
-// mounted reports whether the response is from the original k8s-accelerator-devplugin for Intel's cards. That plugin
-// passes only ids to the container, and pods mount the device nodes themselves. Pool units, whose ids are numbers, have
-// no device nodes.
+// mounted reports whether the response is from the original k8s-accelerator-devplugin for Intel's cards, which passes
+// only ids to the container, so that pods have to mount the device nodes themselves. It returns false for pool units,
+// whose ids are numbers, because they have no device nodes.
 func (e Entry) mounted(id string) bool {
 	return e.answer.Envs[envDevices] != "" && strings.Contains(id, ":")
 }
@@ -172,7 +175,7 @@ func (r *Reader) Read(kubeletDir string) (Record, error) {
 	return record, nil
 }
 
-// content is the kubelet's format, as far as it is read here.
+// content is the part of the checkpoint's format that this package reads.
 type content struct {
 	Data *struct{ PodDeviceEntries []podDeviceEntry }
 }
@@ -183,7 +186,8 @@ type podDeviceEntry struct {
 	AllocResp                           []byte              // a ContainerAllocateResponse
 }
 
-// Encode returns the entries in the kubelet's format, for [Decode]. It omits entries whose response can't be parsed.
+// Encode returns the entries in the kubelet's format, for [Decode]. It omits entries whose Allocate response can't be
+// parsed.
 func Encode(entries []Entry) ([]byte, error) {
 	c := content{Data: &struct{ PodDeviceEntries []podDeviceEntry }{}}
 	for _, e := range entries {
@@ -227,7 +231,7 @@ func parse(text []byte) (Record, error) {
 	return record, nil
 }
 
-// Pods returns the pod UIDs in the record, by device id.
+// Pods returns the UIDs of the pods in the record, keyed by device id.
 func (r Record) Pods() map[string][]string {
 	pods := map[string][]string{}
 	for _, e := range r.Entries {

@@ -7,8 +7,8 @@
 // resource names. [Annotate] adds what the kubelet wouldn't otherwise record: the device nodes' numbers, which
 // determine what the container can open for as long as it runs, and, if CDI is used, their names.
 //
-// The kubelet replaces the file atomically after each allocation and after each device list from a plugin. Once it
-// knows all its pods, a query for pod resources makes it forget the allocations of terminated pods
+// The kubelet replaces the file atomically after each allocation and after each device list from a plugin. Once the
+// kubelet knows all its pods, a query for pod resources makes it forget the allocations of terminated pods
 // (UpdateAllocatedDevices). So a file written after such a query lists exactly the containers that the kubelet
 // considers alive, including init containers. An older file may list containers that have exited.
 //

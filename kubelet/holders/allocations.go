@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Allocations records the devices that this daemon has allocated to containers, each with its latest allocation. It
-// never grows beyond the number of devices ever listed. It is safe for concurrent use.
+// Allocations records the latest allocation of each device that this daemon has allocated to a container. It never
+// grows beyond the number of devices ever listed. It is safe for concurrent use.
 type Allocations struct {
 	added chan struct{} // holds an element after an allocation, until it is read
 
@@ -29,7 +29,7 @@ func NewAllocations() *Allocations {
 // until that one has been read.
 func (a *Allocations) Added() <-chan struct{} { return a.added }
 
-// Ask makes the daemon query the sources, just as it does after an allocation.
+// Ask makes the daemon query all sources for the devices' holders, just as it does after an allocation.
 func (a *Allocations) Ask() {
 	select {
 	case a.added <- struct{}{}:
@@ -37,10 +37,11 @@ func (a *Allocations) Ask() {
 	}
 }
 
-// Add records that devices of a resource are being allocated, unless check returns an error. check returns each
-// device's nodes, by device id. It is called with the lock held so that the inventory can't miss an allocation: if the
-// inventory asks for a device's holders after the device has become unhealthy or left the list, either the allocation
-// is already recorded or check rejects it. undo reverts Add for devices that weren't allocated after all.
+// Add records that devices of a resource are being allocated, unless check returns an error. check returns the device
+// nodes of each of these devices, keyed by device id. Add holds the lock while it calls check, so that the inventory
+// can't miss an allocation: if the inventory asks for a device's holders after the device has become unhealthy or left
+// the list, either the allocation is already recorded or check rejects it. The caller calls undo if the devices weren't
+// allocated after all.
 func (a *Allocations) Add(resource string, check func() (nodes map[string][]string, err error)) (undo func(), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -70,7 +71,7 @@ func (a *Allocations) Add(resource string, check func() (nodes map[string][]stri
 	}, nil
 }
 
-// since reports whether any device was allocated at or after this time.
+// since reports whether any device was allocated at or after the given time.
 func (a *Allocations) since(at time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// listen updates what is known about the kubelet from its answer. It reports whether the answer is complete, and
-// whether it lists the daemon's own pod (also true if it doesn't have to).
+// listen updates s with what the kubelet's answer says about the kubelet itself. complete reports whether the answer is
+// complete. own reports whether it lists the daemon's own pod, or doesn't have to.
 func (s *State) listen(before State, r Report) (complete, own bool) {
 	if r.KubeletErr != nil {
 		return false, false
@@ -49,9 +49,9 @@ func (s *State) listen(before State, r Report) (complete, own bool) {
 	return complete, own
 }
 
-// isOwn reports whether a pod has the same name as this daemon's pod and isn't static. Static pods prove nothing,
-// because a kubelet that has just started lists them immediately. The daemon recognizes its pod by its own host name,
-// which the kubelet truncates to 63 characters and then strips of trailing dots and dashes.
+// isOwn reports whether a pod has the same name as this daemon's pod and isn't static. Static pods don't count, because
+// a kubelet lists them as soon as it starts, when it doesn't know its other pods yet. The daemon recognizes its pod by
+// its own host name, which the kubelet truncates to 63 characters and then strips of trailing dots and dashes.
 func (r Rules) isOwn(pod string) bool {
 	const longest = 63
 	if r.isStatic(pod) {

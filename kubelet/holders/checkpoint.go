@@ -13,9 +13,9 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
-// entriesOf returns the checkpoint's entries by device and container.
+// entriesOf returns the checkpoint's entries, keyed by device and then by container.
 //
-// If an entry lists another plugin's devices, only the first of them is kept, because all of them have the same nodes,
+// If an entry lists another plugin's devices, only the first device is kept, because all of them have the same nodes,
 // and a pod can have thousands of such devices in each of its init containers. If the nodes aren't known, all ids that
 // are PCI addresses are kept, because they show which devices a container got through CDI.
 func (r Rules) entriesOf(record checkpoint.Record) map[Key]map[string]checkpoint.Entry {
@@ -39,8 +39,8 @@ func (r Rules) entriesOf(record checkpoint.Record) map[Key]map[string]checkpoint
 	return entries
 }
 
-// functionOf returns the PCI address (including the domain) in one of our device ids or another plugin's, or "" if
-// there is none.
+// functionOf extracts the PCI address (including the domain) from a device id, whether the id is ours or another
+// plugin's. It returns "" if the id contains no address.
 func functionOf(id string) string {
 	if !strings.Contains(id, ":") { // the usual case; parsing is slower
 		return ""
@@ -51,7 +51,7 @@ func functionOf(id string) string {
 	return inventory.AddressOf(id)
 }
 
-// mergeEntries updates u.entries, and returns the number of entries whose containers may be alive.
+// mergeEntries updates u.entries from the checkpoint, and returns the number of entries whose containers may be alive.
 func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Entry, named, ended bool, forgotten map[string]bool) (alive int) {
 	if r.CheckpointErr != nil { // keep the last entries that could be read
 		for _, e := range u.entries {
@@ -67,7 +67,8 @@ func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Ent
 		e, known := u.entries[holder]
 		switch {
 		case !known:
-			// If the file is newer, the answer may list an earlier container.
+			// If the checkpoint was written after the query began, the kubelet's answer may still list the device's
+			// previous container.
 			e.since, e.named = r.Asked, named && r.Checkpoint.Written.Before(r.Asked)
 			e.ended = !named && slices.Contains(r.Known.Ended[key.String()], holder)
 		case insists:
@@ -79,8 +80,8 @@ func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Ent
 		case ended && (e.named || r.Asked.Sub(e.since) >= r.rules.Grace):
 			e.ended = true
 		}
-		// Known.Named doesn't count after a kubelet restart, because the new kubelet may not know its pods yet, and
-		// this daemon can't tell whether it does.
+		// Ignore Known.Named after a kubelet restart, because the new kubelet may not know its pods yet, and this
+		// daemon can't tell whether it does.
 		if !e.named && r.Answer.Started.Equal(r.Known.Kubelet) && slices.Contains(r.Known.Named[key.String()], holder) {
 			e.named, u.namedBy = true, r.Answer.Started
 		}
@@ -104,8 +105,8 @@ func (u *use) mergeEntries(key Key, r reading, entries map[string]checkpoint.Ent
 }
 
 // leftover reports whether the checkpoint is older than the kubelet's answer and has entries for devices that the
-// answer doesn't list. Once the kubelet has rewritten the file, the new file shows whether these entries' containers
-// have exited.
+// answer doesn't list. Once the kubelet has rewritten the file, the new file shows whether the containers in these
+// entries have exited.
 func (r Rules) leftover(is Report) bool {
 	if is.KubeletErr != nil || is.CheckpointErr != nil || is.Checkpoint.Written.After(is.Answered) {
 		return false
@@ -134,7 +135,8 @@ func (r Rules) lacks(is Report) bool {
 	return false
 }
 
-// known returns the checkpoint entries whose containers have exited, and those whose containers the kubelet has listed.
+// known returns the checkpoint entries of containers that have exited, and of containers that the current kubelet has
+// listed.
 func (s State) known() knownEntries {
 	k := knownEntries{Kubelet: s.started, Ended: map[string][]string{}, Named: map[string][]string{}}
 	for key, u := range s.uses {

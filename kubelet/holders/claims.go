@@ -23,9 +23,9 @@ func (u *use) mergeClaims(key Key, r reading) {
 	case was:
 		u.unprepared = r.Asked
 	}
-	// If the kubelet still lists the device, either its answer is older than the Unprepare call or claims.json was
-	// removed while the driver was running. If the kubelet has restarted since it listed the device, it may not know
-	// the pod yet.
+	// While the kubelet still lists the device, it doesn't count as unprepared: either the kubelet's answer is older
+	// than the Unprepare call, or claims.json was removed while the driver was running. The same goes if the kubelet
+	// has restarted since it listed the device, because the new kubelet may not know the pod yet.
 	unprepared := !u.unprepared.IsZero() && r.KubeletErr == nil && len(r.Answer.Holders[key]) == 0 && u.namedBy.Equal(r.Answer.Started)
 	if r.rules.DRA && key.Resource == draname.Driver && !u.prepared && (unprepared || known) {
 		u.names = nil // if known, all of the device's claims have admin access
@@ -50,9 +50,9 @@ func (u *use) mergeRecorded(key Key, r reading) bool {
 	return !u.listed && r.Asked.Sub(u.recorded) < r.rules.Grace
 }
 
-// injects reports whether a container may still have the device nodes that are stored in [Injected] under this key. In
-// the DRA driver, it always returns true for devices that belong to claims, because the driver may have prepared a
-// claim since the report. The driver removes these keys with [Injected.SetClaimed].
+// injects reports whether a container may still have the device nodes that are stored in [Injected] under the given
+// key. In the DRA driver, it always returns true for devices that belong to claims, because the driver may have
+// prepared a claim since the report. The driver removes these keys with [Injected.SetClaimed].
 func (s State) injects(injected string) bool {
 	id, claimed := strings.CutPrefix(injected, claimedPrefix)
 	if claimed && s.rules.DRA || !claimed && !s.allAnswered() { // claims aren't in the checkpoint, so it isn't needed for them

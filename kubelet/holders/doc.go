@@ -31,8 +31,8 @@
 //     below).
 //   - The checkpoint has no entry for the device. If it has one, [Config.Refresh] makes the kubelet rewrite the file.
 //     If an entry is in a file that is newer than the kubelet's answer, its container is alive, unless the kubelet
-//     doesn't know its pods yet. If the file isn't rewritten, the entry counts until two complete answers in a row no
-//     longer list a container that an earlier answer listed. If no answer has ever listed a container with the device,
+//     doesn't know its pods yet. If the file isn't rewritten, the entry counts until a container that an answer has
+//     listed is missing from two complete answers in a row. If no answer has ever listed a container with the device,
 //     the entry counts for the grace time.
 //   - Pods that the kubelet has forgotten, because they were force-deleted, have no processes left. [Source.Ending]
 //     tells Allocate about these pods, because the kubelet allocates their devices again immediately. If a process is
@@ -52,7 +52,8 @@
 // # What may block
 //
 // Ask blocks until the kubelet answers or ctx is done, and then for up to another 300 ms to read the checkpoint. If the
-// state directory hangs, the first call to notice blocks for up to another 4 s, and Watch takes up to 2 s to return. Recent doesn't use the state directory,
-// but it waits for any Ask in progress. [Source.Ending] waits while another goroutine parses the checkpoint.
-// [Injected.Add] blocks for up to 2 s. All methods are safe for concurrent use. Merge is a pure function.
+// state directory hangs, the first call to notice blocks for up to another 4 s, and Watch takes up to 2 s to return
+// after ctx is done. Recent doesn't use the state directory, but it waits for any Ask in progress. [Source.Ending]
+// waits while another goroutine parses the checkpoint. [Injected.Add] blocks for up to 2 s. All methods are safe for
+// concurrent use. Merge is a pure function.
 package holders

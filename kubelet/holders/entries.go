@@ -31,7 +31,7 @@ type knownEntries struct {
 	Kubelet    time.Time           `json:"kubelet,omitzero"` // when the kubelet that listed them started
 }
 
-// of returns e if it is about the checkpoint written at this time, or else the zero value.
+// of returns e if it describes the checkpoint that was written at the given time, or else the zero value.
 func (e knownEntries) of(checkpoint time.Time) knownEntries {
 	if !e.Checkpoint.Equal(checkpoint) {
 		return knownEntries{}
@@ -74,9 +74,9 @@ func (e knownEntries) write(dir string) error {
 	return err
 }
 
-// fitting returns as many devices as there is space for, starting with those with the fewest containers. The other
-// devices' entries will count for the grace time again, because withholding a device for too long is better than
-// allocating it twice.
+// fitting returns as many of the devices as fit into the space, starting with those that have the fewest containers.
+// Entries for the devices that don't fit will count for the grace time again, because withholding a device for too long
+// is better than allocating it twice.
 func fitting(all map[string][]string, space *int) map[string][]string {
 	devices := map[string][]string{}
 	for _, key := range slices.SortedFunc(maps.Keys(all), func(a, b string) int {

@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
-// Holdings converts the state into what the inventory needs.
+// Holdings returns the devices that are in use and their holders, in the form that the inventory needs.
 func (s State) Holdings() inventory.Holdings {
 	h := inventory.Holdings{
 		Of: map[string][]inventory.Holding{}, Asked: s.asked, Missing: s.missing,
@@ -33,7 +33,8 @@ func (s State) Holdings() inventory.Holdings {
 			h.Again = time.Second
 		}
 		if withheld && !u.foreign {
-			// The kubelet must not allocate the device again, even under the same name.
+			// Add a foreign holding as well, so that the kubelet can't allocate the device again even under the same
+			// name.
 			foreign := key.Resource + "/" + key.ID
 			h.Of[foreign] = append(h.Of[foreign], inventory.Holding{As: key.Resource, Nodes: u.nodes, Foreign: true})
 		}
@@ -64,7 +65,7 @@ func (s State) Holdings() inventory.Holdings {
 	return h
 }
 
-// holding converts a device's use into a holding.
+// holding converts u, a device's use under one name, into a holding for the inventory.
 func (s State) holding(key Key, u use, lost []string) inventory.Holding {
 	holding := inventory.Holding{
 		As: key.Resource, Holders: u.names, Containers: u.containers(), Nodes: u.nodes, NodesErr: u.nodesErr, Later: u.later,
@@ -137,7 +138,7 @@ func (s State) podUIDs() map[Key][]string {
 	return all
 }
 
-// has reports whether the state has a checkpoint entry.
+// has reports whether the state already contains the checkpoint entry e.
 func (s State) has(e checkpoint.Entry) bool {
 	return slices.ContainsFunc(e.IDs, func(id string) bool {
 		_, found := s.uses[Key{Resource: e.Resource, ID: id}].entries[e.Holder()]
@@ -145,8 +146,8 @@ func (s State) has(e checkpoint.Entry) bool {
 	})
 }
 
-// unlisted returns the UIDs of pods whose containers are no longer in the kubelet's answer or no longer in the
-// checkpoint.
+// unlisted returns the UIDs of pods with a device that is no longer in the kubelet's answer, or with an entry that is
+// no longer in the checkpoint.
 func (s State) unlisted(r Report, rules Rules) (uids []string) {
 	written := rules.entriesOf(r.Checkpoint)
 	for key, u := range s.uses {
@@ -159,5 +160,5 @@ func (s State) unlisted(r Report, rules Rules) (uids []string) {
 	return uids
 }
 
-// podUID returns the UID of a checkpoint container's pod.
+// podUID returns the pod's UID from a container's name of the form POD-UID/NAME.
 func podUID(container string) string { uid, _, _ := strings.Cut(container, "/"); return uid }

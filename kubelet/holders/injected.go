@@ -46,14 +46,14 @@ func claimedKey(id string) string { return claimedPrefix + id }
 
 const claimedPrefix = draname.Driver + "/"
 
-// injectedContent is the content of the file.
+// injectedContent is the content of injected.json.
 type injectedContent struct {
 	Version int                 `json:"version"`
 	Boot    string              `json:"boot"`
 	Nodes   map[string][]string `json:"nodes"`
 }
 
-// OpenInjected reads the file in the state directory. If dir is "", the nodes are only kept in memory.
+// OpenInjected reads injected.json in dir, the state directory. If dir is "", the nodes are only kept in memory.
 func OpenInjected(dir string) (*Injected, error) {
 	i := &Injected{dir: dir, disk: privatedir.NewTurns(dir), nodes: map[string][]string{}}
 	if dir == "" {
@@ -71,7 +71,7 @@ func (i *Injected) refresh(ctx context.Context) {
 	_ = i.disk.Within(ctx, diskWithin, func(context.Context) error { return i.load() })
 }
 
-// load reads the file. If the directory doesn't exist, nothing changes.
+// load reads injected.json. If the state directory doesn't exist, nothing changes.
 func (i *Injected) load() error {
 	if i.dir == "" {
 		return nil
@@ -110,8 +110,8 @@ func (i *Injected) read(root *os.Root) (map[string][]string, error) {
 	return c.Nodes, nil
 }
 
-// Add remembers the nodes that containers may get along with a device from now on, by device id. It returns once they
-// are on disk.
+// Add remembers the nodes that containers may get along with each device from now on. nodes is keyed by device id. Add
+// returns once the nodes are on disk.
 func (i *Injected) Add(ctx context.Context, nodes map[string][]string) error {
 	return i.change(ctx, func(all map[string][]string) {
 		for id, names := range nodes {
@@ -122,8 +122,8 @@ func (i *Injected) Add(ctx context.Context, nodes map[string][]string) error {
 	})
 }
 
-// SetClaimed replaces all nodes that are remembered for claims with the given nodes (by device id). It returns once
-// they are on disk.
+// SetClaimed replaces all nodes that are remembered for claims with the given nodes, which are keyed by device id. It
+// returns once they are on disk.
 func (i *Injected) SetClaimed(ctx context.Context, nodes map[string][]string) error {
 	return i.change(ctx, func(all map[string][]string) {
 		maps.DeleteFunc(all, func(key string, _ []string) bool { return strings.HasPrefix(key, claimedPrefix) })
@@ -140,7 +140,7 @@ func (i *Injected) forget(ctx context.Context, keep func(key string) bool) error
 	})
 }
 
-// all returns the nodes by key. The caller must not modify the slices.
+// all returns the nodes, keyed by device id or by [claimedKey]. The caller must not modify the slices.
 func (i *Injected) all() map[string][]string {
 	i.mu.Lock()
 	defer i.mu.Unlock()

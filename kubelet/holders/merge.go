@@ -102,14 +102,14 @@ type State struct {
 	whole        bool            // an answer was complete at some point, so former includes all of the previous kubelet's pods
 }
 
-// use describes a device's use under one name.
+// use describes how a device is used under one name.
 type use struct {
 	names   []string  // containers with the device, from the last answer that listed any
 	namedAt time.Time // time of that answer
 	namedBy time.Time // when the kubelet that gave that answer started
 	lacked  time.Time // time of the first answer since then that shows them gone, or zero
-	// lost contains containers that the previous kubelet listed but this one doesn't. If this one lists their pods, it
-	// has forgotten their devices.
+	// lost contains containers that the previous kubelet listed but the current one doesn't. If the current kubelet
+	// lists their pods, it has forgotten their devices.
 	lost    []string
 	entries map[string]entryState // the checkpoint's entries, by container
 
@@ -135,12 +135,12 @@ type entryState struct {
 	since time.Time // when the kubelet last wrote the entry after an answer, or when the entry was first seen
 	named bool      // an answer has listed the device since then
 	ended bool      // the container has exited, even though the file still has the entry
-	// lingers is when the kubelet was first seen to have forgotten the container even though its pod still has
+	// lingers is when a query first found that the kubelet had forgotten the container even though its pod still had
 	// processes, for example because the pod was force-deleted. It is zero if the kubelet knows the container.
 	lingers time.Time
 }
 
-// Merge updates a state from a report and returns the new state.
+// Merge combines the previous state with a report, and returns the new state.
 func Merge(before State, r Report, rules Rules) State {
 	s := before
 	s.rules, s.asked = rules, r.Asked
@@ -152,7 +152,8 @@ func Merge(before State, r Report, rules Rules) State {
 		Report: r, rules: rules, complete: complete, whole: s.whole, pods: s.pods, settled: own && r.Asked.Sub(s.appeared) >= settles,
 		restarted: r.KubeletErr == nil && !before.started.IsZero() && !before.started.Equal(s.started),
 	}
-	// Even if the kubelet has just started, the checkpoint shows what was allocated under earlier names.
+	// Unless reading it isn't allowed, the checkpoint must have been read too: even if the kubelet has just started, it
+	// shows what was allocated under earlier names.
 	files := r.CheckpointErr == nil || errors.Is(r.CheckpointErr, fs.ErrPermission)
 	s.complete = s.complete || files && (is.complete || rules.Alone)
 	s.noKubeletYet = files && s.started.IsZero() && r.cannotAsk()
@@ -162,7 +163,7 @@ func Merge(before State, r Report, rules Rules) State {
 	return s
 }
 
-// mergeUses returns the uses of all devices after a report.
+// mergeUses combines the previous uses of all devices with a report, and returns the new uses.
 func mergeUses(before map[Key]use, r reading) map[Key]use {
 	uses, entries := map[Key]use{}, r.rules.entriesOf(r.Checkpoint)
 	for key := range keysOf(before, r.Report, entries) {
@@ -260,7 +261,7 @@ type reading struct {
 	pods      map[string]bool // the pods that the kubelet lists
 }
 
-// merge returns a device's use after a report.
+// merge combines a device's previous use with a report, and returns the new use.
 func (u use) merge(key Key, r reading, entries map[string]checkpoint.Entry) use {
 	named := r.Answer.Holders[key]
 	u.lost = u.mergeLost(key, r, entries)
@@ -282,8 +283,8 @@ func (u use) merge(key Key, r reading, entries map[string]checkpoint.Entry) use 
 	return u
 }
 
-// mergeAllocation updates the times of this daemon's allocations. It reports whether the newest one is pending, that
-// is, no other source has confirmed it yet, but one still may.
+// mergeAllocation updates the times of this daemon's allocations of the device. It reports whether the newest
+// allocation is pending: no other source has confirmed it yet, but one still may.
 func (u *use) mergeAllocation(key Key, r reading, entries map[string]checkpoint.Entry, allocation Allocation) (pending bool) {
 	if !allocation.At.After(u.settledAt) {
 		return false
@@ -340,9 +341,9 @@ func (u *use) mergeNodes(key Key, r reading, entries map[string]checkpoint.Entry
 			continue
 		}
 		more, failed := e.Nodes(key.ID, r.rules.DevRoot)
-		// The device is probably the function with this address, unless it is one of ours, which may have any node. The
-		// driver can't tell from the resource name, so it also treats other plugins' devices in PCI domains other than
-		// 0 as ours.
+		// Another plugin's device is probably the PCI function whose address is its id. One of our devices may have any
+		// nodes. The driver can't tell them apart by the resource name, and takes another plugin's device for ours if
+		// its PCI domain isn't 0, so it checks the response too.
 		another := u.foreign || !inventory.IsAddress(key.ID) || r.rules.DRA && e.AnotherPlugins()
 		if function := functionOf(key.ID); failed != nil && function != "" && another {
 			more, failed = []string{inventory.FunctionNode(function)}, nil

@@ -10,8 +10,8 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 )
 
-// mergeNames updates the containers that the kubelet lists, and reports whether the ones it used to list are gone. If
-// forgotten is true, they aren't.
+// mergeNames updates u.names, the containers that the kubelet lists, and reports whether the containers that it used to
+// list are gone. If forgotten is true, their pods still have processes, so the containers aren't gone.
 func (u *use) mergeNames(key Key, r reading, entries map[string]checkpoint.Entry, forgotten bool) (ended bool) {
 	named := r.Answer.Holders[key]
 	ends := (r.complete || u.dropped(key, r, entries)) && !forgotten
@@ -28,12 +28,13 @@ func (u *use) mergeNames(key Key, r reading, entries map[string]checkpoint.Entry
 	return ended
 }
 
-// forgotten returns the containers with the device that the kubelet has forgotten even though their pods still have
-// processes. A container that still has a checkpoint entry but has never been in an answer isn't included, because it
-// may be an init container.
+// forgotten returns the device's containers that the kubelet has forgotten even though their pods still have processes.
+// It leaves out a container that still has a checkpoint entry but has never been in an answer, because this may be an
+// init container.
 func (u use) forgotten(key Key, r reading, entries map[string]checkpoint.Entry) map[string]bool {
 	named := containersOf(r.Answer.Holders[key])
-	// A static pod can come back with the same UID, and at first it is listed without its devices.
+	// A static pod can come back with the same UID. Because it is listed without its devices at first, the kubelet only
+	// seems to have forgotten it.
 	back := slices.ContainsFunc(u.names, func(name string) bool {
 		return r.rules.isStatic(podOf(name)) && r.pods[podOf(name)] && !slices.Contains(named, name)
 	})
@@ -57,15 +58,15 @@ func (u use) lingers() (since time.Time) {
 	return since
 }
 
-// dropped reports whether the kubelet has written a checkpoint without the device since it listed the device. The
+// dropped reports whether the kubelet has written a checkpoint without the device since it last listed the device. The
 // kubelet only does so once it knows all its pods.
 func (u use) dropped(key Key, r reading, entries map[string]checkpoint.Entry) bool {
 	return key.Resource != draname.Driver && len(entries) == 0 && r.KubeletErr == nil && r.CheckpointErr == nil && r.Checkpoint.Written.After(u.namedAt)
 }
 
-// mergeLost returns the containers that the previous kubelet listed and this one has never listed. If this kubelet
-// lists such a container's pod, it has lost its checkpoint and may allocate the container's devices a second time. If
-// it doesn't list the pod, the container is gone.
+// mergeLost returns the containers that the previous kubelet listed and the current one has never listed. If the
+// current kubelet lists such a container's pod, it has lost its checkpoint and may allocate the container's devices a
+// second time. If it doesn't list the pod, the container is gone.
 func (u use) mergeLost(key Key, r reading, entries map[string]checkpoint.Entry) []string {
 	if r.KubeletErr != nil || key.Resource == draname.Driver {
 		return u.lost

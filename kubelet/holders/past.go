@@ -25,17 +25,17 @@ const (
 	maxPast  = 4 << 20 // maximum file size in bytes, same as for the checkpoint
 )
 
-// past is the content of a file in the state directory: the checkpoint's entries for our devices, including those that
-// the kubelet has removed even though their pods, which were force-deleted, still have processes. A daemon that starts
-// after that, even if it only takes over during an upgrade, finds these entries here. The device plugin and the DRA
-// driver share the file. It is ignored after a reboot.
+// past is the content of allocated.json in the state directory: the checkpoint's entries for our devices, including
+// those that the kubelet has removed even though their pods, which were force-deleted, still have processes. A daemon
+// that starts later, even if it only takes over during an upgrade, finds the removed entries here. The device plugin
+// and the DRA driver share the file, which is ignored after a reboot.
 type past struct {
 	Version int             `json:"version"`
 	Boot    string          `json:"boot"`
 	Entries json.RawMessage `json:"entries"` // in the checkpoint's format
 }
 
-// readPast returns the entries in the state directory, and the file's content.
+// readPast returns the entries in allocated.json, and the file's content.
 func readPast(dir string) (entries []checkpoint.Entry, text []byte, err error) {
 	root, err := privatedir.OpenDir(dir, false)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -63,12 +63,14 @@ func readPast(dir string) (entries []checkpoint.Entry, text []byte, err error) {
 	return entries, text, err
 }
 
-// maxUnstored limits the entries that are remembered for storing while the file system hangs or is full.
+// maxUnstored limits the number of entries that are kept in memory until they can be stored, in case the file system
+// hangs or is full.
 const maxUnstored = 1000
 
-// storeAll stores the entries each time there is a new version of the checkpoint, and once more when ctx is done. It has
-// its own goroutine, because reading the next version must not wait for the disk. If storing fails, the next version is
-// another attempt. The cordons and the ledger, which are in the same directory, log the error.
+// storeAll stores the entries each time there is a new version of the checkpoint, and once more when ctx is done. It
+// has its own goroutine, because reading the next version must not wait for the disk. If storing fails, storeAll tries
+// again when there is another version. It doesn't log the error, because the cordons and the ledger, which are in the
+// same directory, log theirs.
 func (s *Source) storeAll(ctx context.Context, changed <-chan struct{}) {
 	if s.cfg.StateDir == "" {
 		return
@@ -89,13 +91,13 @@ func (s *Source) storeAll(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
-// store updates the file: it adds the checkpoint's entries, and removes those that are no longer in the checkpoint and
-// whose pods have no processes. It also picks up what other daemons have stored.
+// store updates allocated.json: it adds the checkpoint's entries, and removes those that are no longer in the
+// checkpoint and whose pods have no processes. It also picks up what other daemons have stored.
 func (s *Source) store(ctx context.Context) error {
 	return locked(ctx, s.cfg.StateDir, pastLock, func(root *os.Root) error { return s.update(ctx, root) })
 }
 
-// locked calls f with the state directory while no other daemon has the lock.
+// locked opens the directory dir and calls f with it while holding the lock file with the given name.
 func locked(ctx context.Context, dir, lock string, f func(root *os.Root) error) error {
 	root, err := privatedir.OpenDir(dir, true)
 	if err != nil {
@@ -112,7 +114,7 @@ func locked(ctx context.Context, dir, lock string, f func(root *os.Root) error) 
 	return f(root)
 }
 
-// update is the part of store that needs the lock.
+// update updates allocated.json for [Source.store], which holds the lock.
 func (s *Source) update(ctx context.Context, root *os.Root) error {
 	stored, text, _ := readPast(s.cfg.StateDir) // a file that can't be read is replaced
 
@@ -184,8 +186,8 @@ func named(entries []checkpoint.Entry) map[string]checkpoint.Entry {
 	return all
 }
 
-// removedFrom returns the entries that aren't in the record. The kubelet has one entry for each container and resource,
-// so one with other devices replaces it.
+// removedFrom returns the known entries that the kubelet has removed from the record. An entry whose devices have
+// changed counts as replaced, not as removed, because the kubelet keeps only one entry for each container and resource.
 func removedFrom(record checkpoint.Record, known map[string]checkpoint.Entry) map[string]checkpoint.Entry {
 	type key struct{ holder, resource string }
 	recorded := make(map[key]bool, len(record.Entries))

@@ -31,8 +31,9 @@ type Config struct {
 	CgroupRoot  string       // where the host's cgroups are mounted
 	Allocations *Allocations // allocations made by this daemon
 	Injected    *Injected    // nodes that containers got through CDI
-	// StateDir is where a daemon stores the checkpoint's entries for our devices, for daemons that start later. Without
-	// Refresh, it also stores what it has learned about the entries. If StateDir is "", nothing is stored.
+	// StateDir is where a daemon stores the checkpoint's entries for our devices, for daemons that start later. If
+	// Refresh is nil, the daemon also stores what it has learned about these entries. If StateDir is "", nothing is
+	// stored.
 	StateDir string
 	// Claims returns the prepared claims' devices, by device id. It doesn't block on anything except reading a file.
 	Claims func(context.Context) (map[string][]inventory.Holding, error)
@@ -57,8 +58,8 @@ type Source struct {
 
 	mu     sync.Mutex // protects the rest
 	reader checkpoint.Reader
-	// seen contains the entries from all versions of the checkpoint parsed since the newest query began and, until the
-	// first query has ended, those that earlier daemons stored.
+	// seen contains the entries from all versions of the checkpoint that have been parsed since the newest query began.
+	// Until the first query has ended, it also contains the entries that earlier daemons stored.
 	seen     map[string]checkpoint.Entry
 	unstored map[string]checkpoint.Entry // entries for our devices that have been parsed since they were last stored
 }
@@ -94,17 +95,17 @@ func New(cfg Config) *Source {
 }
 
 const (
-	// recent is how long [Source.Recent] reuses an answer. The kubelet answers at most 100 requests per second across
-	// all clients.
+	// recent is how long [Source.Recent] reuses an answer. It reuses answers because the kubelet answers at most 100
+	// requests per second across all clients.
 	recent = time.Second
-	// The checkpoint is reread every readAgain for up to readAgainFor while the kubelet is about to write it.
+	// While the kubelet is about to write the checkpoint, it is reread every readAgain, for up to readAgainFor.
 	readAgain    = 50 * time.Millisecond
 	readAgainFor = 300 * time.Millisecond
 	// maxHeld limits the number of devices in an answer that may be ours. A real node has a few dozen.
 	maxHeld = 10_000
 )
 
-// Ask queries all sources and returns who uses which device.
+// Ask queries all sources and returns the current holders of each device.
 func (s *Source) Ask(ctx context.Context) inventory.Holdings { return s.ask(ctx, 0) }
 
 // Recent is like Ask, but returns the previous result if it is less than a second old and no device has been allocated
@@ -286,8 +287,9 @@ func (s *Source) readCheckpoint(ctx context.Context, r *Report) (seen map[string
 	}
 }
 
-// written converts the checkpoint's modification time to the time when it was written. replaced means that the
-// checkpoint was seen to change after the answer.
+// written corrects the checkpoint's modification time, which can be a few milliseconds behind the clock. It returns the
+// zero time if the clock was set back, so that the modification time is in the future. replaced means that the
+// checkpoint was seen to change after the kubelet's answer.
 func written(at, answered time.Time, replaced bool) time.Time {
 	if replaced && !at.After(answered) {
 		at = answered.Add(1) // file times are a few milliseconds behind the clock
@@ -308,7 +310,7 @@ func (r Rules) countOurs(answer podresources.Answer) (n int) {
 	return n
 }
 
-// byID replaces the API names of the driver's devices with their ids.
+// byID replaces the names that the DRA driver's devices have in the API with the devices' inventory ids.
 func byID(held map[podresources.Key][]podresources.Holder) {
 	for key, holders := range held {
 		if id, ok := draname.ID(key.ID); ok && key.Resource == draname.Driver {

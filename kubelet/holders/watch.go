@@ -17,9 +17,10 @@ import (
 // rereadInterval is the maximum time until [Source.Watch] notices a change that inotify doesn't report.
 const rereadInterval = 10 * time.Second
 
-// Watch reads the kubelet's checkpoint whenever the kubelet writes it, until ctx is done, so that the next query, and
-// the next daemon, know about all entries since the previous query. It calls allocated when it finds a new entry for another plugin's devices.
-// That plugin's pod may be using one of our devices, and nothing else tells the daemon when it was allocated.
+// Watch reads the kubelet's checkpoint whenever the kubelet writes it, until ctx is done, so that the next query and
+// the next daemon know about every entry since the previous query. It calls allocated when it finds a new entry for
+// another plugin's devices, because that plugin's pod may be using one of our devices, and nothing else tells the
+// daemon when it was allocated.
 func (s *Source) Watch(ctx context.Context, log *zap.Logger, allocated func()) {
 	known := map[string]bool{}
 	changed := make(chan struct{}, 1)

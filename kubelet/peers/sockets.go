@@ -53,12 +53,12 @@ func (p *Peers) ownerOf(path string) string {
 	return name[:len(Prefix)+ownerLetters]
 }
 
-// probeTimeout is the total time limit for probing all leftovers.
+// probeTimeout is the total time limit for probing all leftover sockets.
 const probeTimeout = 500 * time.Millisecond
 
 // RemoveLeftovers removes the sockets that earlier daemons left in the directory: those whose names start with [Prefix]
-// and that refuse connections. Sockets that accept connections belong to peers. If there are any, RemoveLeftovers logs
-// a single warning.
+// and that refuse connections. Sockets that accept connections belong to peers. If there are any peers, RemoveLeftovers
+// logs a single warning.
 func (p *Peers) RemoveLeftovers(ctx context.Context, log *zap.Logger) {
 	if living := p.removeLeftovers(ctx, "", log); living != "" {
 		log.Warn("another daemon found", logevent.SocketTwin, logevent.Socket(living))

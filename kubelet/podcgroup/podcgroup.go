@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// maxDepth is how far below a hierarchy's root the cgroup for all pods may be. By default, it is directly below the
-// root, but the kubelet has a setting for it. In kind, it is kubelet.slice/kubelet-kubepods.slice.
+// maxDepth is how far below a hierarchy's root the cgroup that contains all pods may be. By default, that cgroup is
+// directly below the root, but a kubelet setting can move it: in kind, it is kubelet.slice/kubelet-kubepods.slice.
 const maxDepth = 3
 
 // Found reports whether root contains pod cgroups.
 func Found(root string) bool { return len(find(hierarchy(root), maxDepth)) > 0 }
 
-// hierarchy returns the hierarchy in which to look for pods.
+// hierarchy returns the directory of the cgroup hierarchy in which to look for pods.
 func hierarchy(root string) string {
 	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err != nil {
 		return filepath.Join(root, "pids") // cgroup v1 has a hierarchy for each controller
@@ -47,7 +47,7 @@ func Alive(root string, uids []string) map[string]bool {
 func look(dir string, names map[string]string, alive map[string]bool) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
-		// With the systemd driver, the name consists of the parents' names and the cgroup's own, joined by dashes.
+		// With the systemd driver, a cgroup's name consists of its parents' names and its own, joined by dashes.
 		name := strings.TrimSuffix(e.Name(), ".slice")
 		own := name
 		if i := strings.Index(name, "-pod"); i >= 0 && !strings.HasPrefix(name, "pod") {

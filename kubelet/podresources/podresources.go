@@ -86,7 +86,8 @@ func List(ctx context.Context, socket string) (Answer, error) {
 	}
 	defer conn.Close()
 	answer, err := v1.NewPodResourcesListerClient(conn).List(ctx, &v1.ListPodResourcesRequest{})
-	// Exceeding the kubelet's rate limit gives the same status code.
+	// Check the message too, because exceeding the kubelet's rate limit gives the same status code as an oversized
+	// answer.
 	if strings.Contains(status.Convert(err).Message(), "larger than max") {
 		return Answer{}, fmt.Errorf("pod-resources socket %s: found an answer of more than %d MiB: a pod has very many containers or devices: %w",
 			socket, maxAnswer>>20, err)
