@@ -35,11 +35,12 @@ const (
 )
 
 const (
-	// noNode separates a device's Nodes from its Later in the file. No node has this name, so drivers that don't know
-	// about Later can still read the file, and reserve all of the nodes.
+	// noNode separates the Nodes and Later lists of a device in the file. No node has this name, so drivers that don't
+	// know about Later can still read the file, and reserve all of the nodes.
 	noNode = ""
-	// maxLater limits the length of Later. Once Later is that long, no more nodes are recorded. Kernel drivers reuse
-	// small numbers, so even a card that is pulled and plugged in all day doesn't get many different nodes.
+	// maxLater is the maximum length of a device's Later list. Once the list is full, no more nodes are recorded.
+	// Kernel drivers reuse small numbers, so even a card that is pulled and plugged in all day doesn't get many
+	// different nodes.
 	maxLater = 256
 )
 
@@ -67,7 +68,7 @@ type device struct {
 	id      string // ID in snapshots, for example 3b:00.0; "" if Name isn't valid
 	Admin   bool   `json:"adminAccess,omitempty"`
 	// Nodes lists the names and numbers (MAJOR:MINOR) of the nodes that the device had when the claim was prepared. In
-	// the file, noNode and Later follow them.
+	// the file, they are followed by noNode and Later.
 	Nodes []string `json:"nodes,omitempty"`
 	// Later lists nodes that the device has acquired since the claim was prepared, for example because its card was
 	// pulled and plugged in again. Containers that restarted after that got these nodes.
@@ -147,7 +148,8 @@ func holder(all []record, name string) *record {
 }
 
 // mayGet returns an error if the claim with the given UID must not get these nodes (names and numbers) for its device
-// d, because another claim has one of them or because the record would become too long. Admin access doesn't count.
+// d, because another claim has one of them or because the record would become too long. Claims with admin access don't
+// count.
 //
 // The other claim may have a different device: during an upgrade that changes the mode, one driver prepares cards and
 // the other prepares ports. Also, after a card has left, its node may belong to another card while a container still

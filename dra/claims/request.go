@@ -22,7 +22,7 @@ type request struct {
 	podClaim string // the pod's name for the claim, if the claim was created from a template
 }
 
-// want holds an allocation's other requirements for a device.
+// want holds the AFU that a device must have for the claim, and the taints that the claim tolerates.
 type want struct {
 	afu         string // "" means any
 	tolerations []resourceapi.DeviceToleration
@@ -130,7 +130,7 @@ func (r request) sameAFUs(was record, s inventory.Snapshot) error {
 }
 
 var (
-	// errGone is the error for a device that is no longer listed.
+	// errGone is the error for a device that the inventory no longer lists.
 	errGone = errors.New("has left the node")
 	// errNotOffered is the error for a device that is listed but no longer advertised.
 	errNotOffered = errors.New("is no longer advertised, because the settings of this node have changed")
@@ -177,8 +177,9 @@ func withheld(d *inventory.Device) bool {
 // Events larger than 1 kB.
 func reasons(d *inventory.Device) string { return cut(strings.Join(d.Reasons, ", ")) }
 
-// judge returns the request's devices with their nodes. If any devices aren't listed or aren't advertised, it returns
-// those as gone, along with an error. taints returns a device's taints. problems comes from [Claims.unprogrammable].
+// judge returns the request's devices with their nodes. Devices that the inventory doesn't list or advertise are
+// returned as gone, along with an error. taints returns a device's taints, and problems comes from
+// [Claims.unprogrammable].
 func (r request) judge(s inventory.Snapshot, taints func(*inventory.Device) []resourceapi.DeviceTaint, problems []error) (given, gone []device, err error) {
 	var refused error
 	for i, d := range r.Devices {
