@@ -190,12 +190,12 @@ func (d *Driver) publish(ctx context.Context, r resourceslice.DriverResources) e
 	return d.hand(ctx, r)
 }
 
-// handAgain passes the desired slices to the helper again.
+// handAgain passes the desired slices to the helper once more.
 func (d *Driver) handAgain(ctx context.Context) {
 	d.handing.Lock()
 	defer d.handing.Unlock()
 	s, _ := d.state.Load()
-	// If this could fail, the first call would have failed too, and ended the driver.
+	// Ignore the error: if this call could fail, the first call would have failed too, and ended the driver.
 	_ = d.hand(ctx, resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{d.cfg.Node: {Slices: s.wanted}}})
 }
 
