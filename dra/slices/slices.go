@@ -32,7 +32,7 @@ const (
 	attributeBitstream   = "bitstream" // only for bitstreams
 )
 
-// fixed lists the attributes that families can't set.
+// fixed lists the attributes that device families can't set.
 var fixed = []string{attributeDriver, attributeFamily, attributeAFUID, attributeInterfaceID, attributePortID, attributePCIID, attributeMembers, attributeDegraded, attributeBitstream}
 
 // maxDevices is the maximum number of devices in a slice. The API allows more if none of them has a taint, but with a
