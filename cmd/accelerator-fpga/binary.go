@@ -19,7 +19,8 @@ import (
 // binaryName is the program's name on the host.
 const binaryName = "accelerator-fpga"
 
-// newInstallBinary returns the command that the chart's init container runs. Its image doesn't have a shell.
+// newInstallBinary returns the command with which the chart's init container copies this program to the host. It exists
+// because the container's image contains neither a shell nor cp.
 func newInstallBinary() *cobra.Command {
 	return &cobra.Command{
 		Use:    "install-binary DIRECTORY",
