@@ -148,8 +148,8 @@ func holder(all []record, name string) *record {
 }
 
 // mayGet returns an error if the claim with the given UID must not get these nodes (names and numbers) for its device
-// d, because another claim has one of them or because the record would become too long. Claims with admin access don't
-// count.
+// d, because another claim has one of them or because the record would become too long. Admin access by other claims
+// doesn't count.
 //
 // The other claim may have a different device: during an upgrade that changes the mode, one driver prepares cards and
 // the other prepares ports. Also, after a card has left, its node may belong to another card while a container still
