@@ -203,7 +203,7 @@ type queue struct {
 
 func newQueues() *queues { return &queues{of: map[string]*queue{}} }
 
-// enter waits for a turn for this name. The caller must call leave to end the turn.
+// enter waits until no other request with this name has the turn. The caller must call leave to end its own turn.
 func (q *queues) enter(ctx context.Context, name string) (leave func(), err error) {
 	q.mu.Lock()
 	one := q.of[name]

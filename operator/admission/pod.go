@@ -56,8 +56,8 @@ func (r *resources) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plain)(r))
 }
 
-// maxElements limits the number of elements in a list of containers. It counts the members of all objects and the
-// elements of all lists in it. The largest realistic pods have a few thousand.
+// maxElements limits the number of elements in a list of containers. The members of all nested objects and the elements
+// of all nested lists count. The largest realistic pods have a few thousand.
 const maxElements = 1 << 15
 
 var errElements = errors.New("elements in a list of containers")
