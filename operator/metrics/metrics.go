@@ -103,7 +103,7 @@ func (c pluginCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// Request counts a request and observes its duration.
+// Request counts a request and records its duration.
 func (m *Metrics) Request(r Result, took time.Duration) {
 	if m != nil {
 		m.requests.WithLabelValues(string(r)).Inc()
