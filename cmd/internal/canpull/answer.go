@@ -178,7 +178,7 @@ func slotsOf(rows []view.Row) []string {
 	return sorted(slots)
 }
 
-// cordonLeft is how much longer a cordon must last to count: long enough to pull the card.
+// cordonLeft is the minimum time for which a cordon must still last, so that there is enough time to pull the card.
 const cordonLeft = 10 * time.Minute
 
 // holders adds a reason for each container that holds one of the card's devices.
