@@ -255,7 +255,7 @@ func (c *Claims) admit(ctx context.Context, dir *os.Root, r request, s inventory
 func (c *Claims) decide(r request, s inventory.Snapshot, problems []error, elsewhere map[string][]inventory.Holding) (record, error) {
 	for _, d := range r.Devices {
 		if held := elsewhere[d.id]; len(held) > 0 && !d.Admin {
-			// The snapshot may be too old to include this holder.
+			// Check elsewhere as well, because the snapshot may be too old to include this holder.
 			return record{}, d.named(heldElsewhere(held[0]))
 		}
 	}
@@ -386,7 +386,7 @@ func (c *Claims) recorded(ctx context.Context) ([]record, error) {
 	return read(dir, c.cfg.Boot)
 }
 
-// Added returns a channel that receives an element when the claims on disk have changed, and after [Claims.Ask].
+// Added returns a channel that receives a value when the claims on disk have changed, and after [Claims.Ask].
 func (c *Claims) Added() <-chan struct{} { return c.added }
 
 // Ask makes the driver check who holds its devices, just as it does when the claims have changed.
@@ -660,7 +660,7 @@ func (c *Claims) know(all []record) {
 	c.count.Store(int32(prepared))
 }
 
-// enter blocks until no other call is using the file, or until ctx is done.
+// enter blocks until no other call is using the claims file, or until ctx is done.
 func (c *Claims) enter(ctx context.Context) error {
 	select {
 	case c.busy <- struct{}{}:

@@ -25,10 +25,10 @@ import (
 const (
 	fileName = "claims.json"
 	lockName = "claims.lock"
-	// maxFile is the maximum size of the file, in bytes. A claim with 32 devices, the most that the API allows, takes 6
-	// kB.
+	// maxFile is the maximum size of claims.json, in bytes. A claim with 32 devices, the most that the API allows,
+	// takes 6 kB.
 	maxFile = 4 << 20
-	// formatVersion must be increased whenever a field is added to the file. A driver rejects files with a newer
+	// formatVersion must be increased whenever a field is added to claims.json. A driver rejects files with a newer
 	// version, because it would lose the new field when rewriting the file. A file that doesn't use any fields of
 	// version 2 is written as version 1, so that an older driver can read it after a rollback.
 	formatVersion = 2
@@ -50,7 +50,7 @@ type content struct {
 	Claims  []record `json:"claims"`
 }
 
-// record is what the file stores about a claim.
+// record is what claims.json stores about a claim.
 type record struct {
 	UID       string `json:"uid"`
 	Namespace string `json:"namespace"`
@@ -199,8 +199,8 @@ func read(dir *os.Root, boot string) ([]record, error) {
 	return c.Claims, err
 }
 
-// write replaces the file. If there are no claims, it removes the file, which works even on a full disk. Even if it
-// returns an error, the file may have been replaced. The caller must hold the lock.
+// write replaces the claims file. If there are no claims, it removes the file, which works even on a full disk. Even if
+// it returns an error, the file may have been replaced. The caller must hold the lock.
 func write(dir *os.Root, boot string, all []record) error {
 	if len(all) == 0 {
 		return privatedir.RemoveFile(dir, fileName)

@@ -19,7 +19,7 @@ import (
 type request struct {
 	record
 	wants    []want // one per element of Devices
-	podClaim string // the pod's name for the claim, if the claim was created from a template
+	podClaim string // the name that the pod uses for the claim, if the claim was created from a template
 }
 
 // want holds the AFU that a device must have for the claim, and the taints that the claim tolerates.
