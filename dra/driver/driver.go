@@ -40,7 +40,7 @@ type Config struct {
 	Inventory Inventory
 	Claims    Claims
 
-	// Stored is optional. It is passed to [draslices.Config].
+	// Stored is optional. It returns the node's bitstreams, as described in [draslices.Config].
 	Stored func() ([]programming.Stored, <-chan struct{})
 
 	// Effect is the effect of the taint put on a device that has failed or been lost by its holder: NoExecute, which
@@ -307,7 +307,7 @@ func (d *Driver) UnprepareResourceClaims(ctx context.Context, claims []kubeletpl
 	}), nil
 }
 
-// each calls f concurrently for all claims, and returns the results by UID.
+// each calls f concurrently for all claims, and returns the results, keyed by UID.
 func each[C, R any](claims []C, f func(C) (types.UID, R)) map[types.UID]R {
 	var working sync.WaitGroup
 	uids, results := make([]types.UID, len(claims)), make([]R, len(claims))

@@ -43,8 +43,9 @@ type state struct {
 	listed bool                                  // whether stored is complete
 }
 
-// byIndex returns the stored slices by the index that their names start with, which is their index in wanted. While two
-// drivers are running, there may briefly be two slices with the same index, of which byIndex returns only one.
+// byIndex returns the stored slices, keyed by the index that their names start with, which is also their index in
+// wanted. While two drivers are running, there may briefly be two slices with the same index, of which byIndex returns
+// only one.
 func (s state) byIndex() map[string]*resourceapi.ResourceSlice {
 	all := make(map[string]*resourceapi.ResourceSlice, len(s.stored))
 	for name, slice := range s.stored {
