@@ -83,8 +83,8 @@ func (c *Core) Sync() error {
 	return nil
 }
 
-// Close waits up to [flushTimeout] for all lines logged so far to be written, and ends the goroutine. Lines logged
-// after that are dropped.
+// Close waits up to [flushTimeout] for all lines logged so far to be written, and ends the goroutine that writes them.
+// Lines logged after that are dropped.
 func (c *Core) Close() { c.queue.flush(true) }
 
 // FlushOnPanic is meant to be deferred by a goroutine. If the goroutine panics, FlushOnPanic writes all lines logged so
