@@ -107,7 +107,7 @@ func (d descent) lookUp(name string, create bool) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// readLink returns the target of a link that belongs to root or the effective user.
+// readLink returns the target of a link. It returns an error unless the link belongs to root or the effective user.
 func (d descent) readLink(name string, info fs.FileInfo) (string, error) {
 	at := filepath.Join(d.here().Name(), name)
 	if err := checkOwner(at, info, 0, os.Geteuid()); err != nil {
