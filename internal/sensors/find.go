@@ -129,7 +129,7 @@ func List(chips []Chip) (all []Sensor, err error) {
 	return all, err
 }
 
-// sensors returns a chip's sensors, without setting their Chip. For a hwmon device, it also reads the chip's name.
+// sensors returns a chip's sensors, without setting their Chip. For a hwmon device, it also sets the chip's name.
 func (c *Chip) sensors() ([]Sensor, error) {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil {
