@@ -79,7 +79,7 @@ type device struct {
 	AFUID       string `json:"afuId,omitempty"`
 	InterfaceID string `json:"interfaceId,omitempty"`
 	// Wanted is the AFU that the device is programmed with whenever a container starts, or "" if the device isn't
-	// programmed. Added in version 2.
+	// programmed. The field was added in version 2 of the format.
 	Wanted string `json:"wantedAfuId,omitempty"`
 }
 
@@ -137,7 +137,8 @@ func indexOf(all []record, uid string) int {
 	return slices.IndexFunc(all, func(r record) bool { return r.UID == uid })
 }
 
-// holder returns the claim that a device is prepared for, or nil. Admin access doesn't count.
+// holder returns the claim that a device is prepared for, or nil if there is none. Claims with admin access to the
+// device don't count.
 func holder(all []record, name string) *record {
 	for i, r := range all {
 		if !r.Waiting && slices.ContainsFunc(r.Devices, func(d device) bool { return d.Name == name && !d.Admin }) {

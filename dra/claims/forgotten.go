@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	// compareAfter is the time between startup and the first call of compare. By then, the kubelet has registered the
+	// compareAfter is the time between startup and the first call to compare. By then, the kubelet has registered the
 	// driver, and has unprepared the claims of pods that ended while no driver was running.
 	compareAfter = 2 * time.Minute
-	// compareEvery is the time between calls of compare. Up to a tenth is added at random, so that nodes that start at
+	// compareEvery is the time between calls to compare. Up to a tenth is added at random, so that nodes that start at
 	// the same time don't all send their queries at once. After a failure, compareAgain is used instead.
 	compareEvery = time.Hour
 	compareAgain = 10 * time.Minute
