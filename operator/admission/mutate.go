@@ -52,7 +52,8 @@ func Mutate(pod *Pod, table *mapping.Table) (*Pod, error) {
 // pair is a card's interface and the AFU that the card is programmed with.
 type pair struct{ iface, afu string }
 
-// mutate changes a container, and returns the number of devices it requests.
+// mutate replaces the names in a container with resources, sets its variables, and returns the number of devices that
+// the container requests.
 func mutate(c *Container, table *mapping.Table) (total int64, err error) {
 	requested, err := requestedDevices(c, table.Domain())
 	if err != nil {
@@ -103,7 +104,7 @@ func mutate(c *Container, table *mapping.Table) (total int64, err error) {
 	return total, nil
 }
 
-// requestedDevices returns how many devices in the domain a container requests, by name.
+// requestedDevices returns how many devices in the domain a container requests, keyed by name.
 func requestedDevices(c *Container, domain string) (map[string]int64, error) {
 	found := map[string]int64{}
 	for _, in := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
