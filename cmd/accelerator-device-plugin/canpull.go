@@ -93,8 +93,8 @@ itself, without the daemon.`,
 	return cmd
 }
 
-// pullFacts collects the facts about a card. It searches the processes last, because no new process can open the card
-// once it is cordoned and free.
+// pullFacts collects the facts about a card. It searches the node's processes last, because no new process can open the
+// card any more if the other facts show that it is cordoned and free.
 func pullFacts(ctx context.Context, cfg config.Config, address string, scan bool, procfs string) (f canpull.Facts) {
 	f = canpull.Facts{Address: address}
 	f.Card, f.CardErr = canpull.Read(cfg.SysfsRoot, address)
