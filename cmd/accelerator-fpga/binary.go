@@ -92,8 +92,8 @@ func installBinary(dir string) error {
 
 const tempPrefix = "." + binaryName + "."
 
-// removeTemporary removes temporary files left behind by installations that were killed. An installation that is still
-// running then fails, and the kubelet restarts it.
+// removeTemporary removes temporary files left behind by installations that were killed. If another installation is
+// still running, it fails because its file is gone, and the kubelet restarts it.
 func removeTemporary(root *os.Root, here *os.File) error {
 	names, err := here.Readdirnames(-1)
 	if err != nil {
