@@ -61,7 +61,7 @@ type Facts struct {
 	ProcessesErr error // not nil if processes may be missing
 }
 
-// Judge returns the answer for a card.
+// Judge decides whether a card can be pulled, based on the facts about it.
 func Judge(f Facts) Answer {
 	a := Answer{Address: f.Address, Reasons: []Reason{}}
 	addresses := map[string]bool{f.Address: true}
