@@ -89,7 +89,7 @@ type Devices interface {
 	Latest() (inventory.Snapshot, <-chan struct{})
 }
 
-// Claims prepares claims. Create it with [Open].
+// Claims prepares ResourceClaims and keeps a record of each. Create it with [Open].
 type Claims struct {
 	cfg     Config
 	log     *zap.Logger

@@ -28,8 +28,8 @@ type want struct {
 	tolerations []resourceapi.DeviceToleration
 }
 
-// newRequest checks everything about a claim that doesn't depend on the devices' state. programs is true if devices can
-// be programmed for the claim.
+// newRequest returns the request for a claim, after checking everything about the claim that doesn't depend on the
+// state of its devices. programs is true if devices can be programmed for the claim.
 func newRequest(claim *resourceapi.ResourceClaim, node string, programs bool) (request, error) {
 	r := request{record: record{UID: string(claim.UID), Namespace: claim.Namespace, Name: claim.Name}, podClaim: podClaimOf(claim)}
 	if claim.Status.Allocation == nil {
