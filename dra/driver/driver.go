@@ -43,8 +43,8 @@ type Config struct {
 	// Stored is optional. It returns the node's bitstreams, as described in [draslices.Config].
 	Stored func() ([]programming.Stored, <-chan struct{})
 
-	// Effect is the effect of the taint put on a device that has failed or been lost by its holder: NoExecute, which
-	// evicts the holder, or NoSchedule.
+	// Effect is the taint effect for a device that has failed or that its holder has lost: NoExecute, which evicts the
+	// holder, or NoSchedule.
 	Effect resourceapi.DeviceTaintEffect
 	// SysfsRoot is where sysfs is mounted. It is used to look up cards' root complexes and drivers.
 	SysfsRoot string
@@ -323,7 +323,7 @@ func each[C, R any](claims []C, f func(C) (types.UID, R)) map[types.UID]R {
 }
 
 // taintsWithin is how long storesTaints waits for the API server. Without an answer, the driver assumes that the API
-// server stores taints. If it doesn't, HandleError will find out.
+// server stores taints. If that is wrong, HandleError will find out.
 const taintsWithin = 5 * time.Second
 
 // storesTaints does a dry run to find out whether the API server stores taints.
