@@ -84,7 +84,7 @@ type Reading struct {
 	Of     string `json:"of,omitempty" yaml:"of,omitempty"` // in a summary, the name of the sensor that the reading comes from
 }
 
-// Read reads the value. The error wraps [ErrNoValue], [ErrValue] or the driver's errno.
+// Read reads the sensor's value. The error wraps [ErrNoValue], [ErrValue] or the driver's errno.
 func (s *Sensor) Read() (float64, error) {
 	v, err := s.read(s.input)
 	switch {
@@ -116,8 +116,8 @@ func (s *Sensor) isDie() bool {
 	return chip == fmeThermal || chip == opaeThermal
 }
 
-// Limits reads the limits. It returns the same errors as Read, except that it isn't an error if the driver doesn't
-// provide a limit.
+// Limits reads the sensor's limits. It returns the same errors as Read, except that it isn't an error if the driver
+// doesn't provide a limit.
 func (s *Sensor) Limits() (l Limits, err error) {
 	most, crit := strings.TrimSuffix(s.input, "input")+"max", strings.TrimSuffix(s.input, "input")+"crit"
 	if s.opae {
