@@ -39,8 +39,8 @@ type resources struct {
 	Requests corev1.ResourceList `json:"requests"`
 }
 
-// maxToken is the maximum length of a resource's name or quantity, in bytes of JSON. A name has at most 317 characters.
-// Decoding a quantity with a million digits would take tens of MiB.
+// maxToken is the maximum length of a resource's name or quantity, in bytes of JSON. A name has at most 317 characters,
+// but without a limit, decoding a quantity with a million digits would take tens of MiB.
 const maxToken = 512
 
 // UnmarshalJSON implements [json.Unmarshaler].
