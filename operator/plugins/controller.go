@@ -242,7 +242,7 @@ func (r *reconciler) install(ctx context.Context, p *v1.FpgaDevicePlugin) (strin
 	}
 	for _, other := range list.Items { // including any that are being deleted, because their plugins are still running
 		if older(&other, p) && overlap(selectors(&other, sets.Items), selectors(p, sets.Items)) {
-			// Two plugins on the same node would overwrite each other's device lists.
+			// Delete p's objects, because two plugins on the same node would overwrite each other's device lists.
 			if err := r.prune(ctx, p, nil); err != nil {
 				return reasonApplyFailed, err
 			}

@@ -221,7 +221,7 @@ func (r *Renderer) values(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 		config["mode"] = p.Spec.Mode
 	}
 	if p.Spec.Mode == "region" {
-		// In this mode, install the hook too, as Intel's plugin does.
+		// In region mode, install the hook too, as Intel's plugin does.
 		fields["programming"] = map[string]any{"enabled": true}
 	}
 	if p.Spec.LogLevel >= debugLevel {
@@ -233,7 +233,7 @@ func (r *Renderer) values(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	if len(p.Spec.Tolerations) > 0 {
 		fields["tolerations"] = p.Spec.Tolerations
 	}
-	// Helm's functions only accept maps of type map[string]any.
+	// Convert fields by way of JSON, because Helm's functions only accept maps of type map[string]any.
 	raw, err := json.Marshal(fields)
 	if err != nil {
 		return nil, err
